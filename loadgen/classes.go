@@ -69,6 +69,10 @@ func (w *Workload) Classify(rules []Class) error {
 			return fmt.Errorf("class %s has no condition, and no request of %s is said to be of it%s", rules[i].Name, w.Name, nearest.Ask(rules[i].Name, given))
 		}
 	}
+	w.Rules = make([]Class, len(w.Classes))
+	for i, place := range places {
+		w.Rules[place] = rules[i]
+	}
 	if w.ClassesOf == nil {
 		w.ClassesOf = make([]int32, len(w.Turns))
 	}

@@ -35,6 +35,8 @@ type Workload struct {
 	// the turns, by their place in it; both nil where there are none.
 	Classes   []string
 	ClassesOf []int32
+	// Rules are what rules say of the classes, by their place in Classes; nil without rules.
+	Rules []Class
 	// Synthetic says that no two prompts share anything; turns have no ids then.
 	Synthetic bool
 	// Untimed says that the format knows no arrivals, so that only closed loop

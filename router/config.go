@@ -2,6 +2,8 @@ package router
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -14,18 +16,29 @@ const (
 	LCFS                         // last come, first served
 	WSPT                         // fewest uncached tokens first
 	ByPriority                   // the least Priority first, then who came first
+	WFQ                          // classes in turn, each its share by ClassTerms.Weight
+	EDF                          // who is due first by ClassTerms.Deadline, then who came first
 )
 
-func (o QueueOrder) String() string { return [...]string{"fcfs", "lcfs", "wspt", "priority"}[o] }
+func (o QueueOrder) String() string {
+	return [...]string{"fcfs", "lcfs", "wspt", "priority", "wfq", "edf"}[o]
+}
+
+// QueueOrders returns the names of all orders.
+func QueueOrders() []string {
+	var names []string
+	for o := FCFS; o <= EDF; o++ {
+		names = append(names, o.String())
+	}
+	return names
+}
 
 // ParseQueueOrder returns the order of the given name.
 func ParseQueueOrder(name string) (QueueOrder, error) {
-	for o := FCFS; o <= ByPriority; o++ {
-		if o.String() == name {
-			return o, nil
-		}
+	if i := slices.Index(QueueOrders(), name); i >= 0 {
+		return QueueOrder(i), nil
 	}
-	return 0, fmt.Errorf("router_queue_policy is %q, want fcfs, lcfs, wspt or priority", name)
+	return 0, fmt.Errorf("router_queue_policy is %q, want one of %s", name, strings.Join(QueueOrders(), ", "))
 }
 
 // LoadModel is how outstanding prefill tokens decay over time.

@@ -86,8 +86,8 @@ func TestParseConfigFaults(t *testing.T) {
 		{`{"router_snapshot_threshold":-1}`, `router_snapshot_threshold is -1, want an integer from 0 to 4294967295 or null`},
 		{`{"use_kv_events":1}`, `use_kv_events is 1, want true or false`},
 		{`{"router_replica_sync":null}`, `router_replica_sync is null, want true or false`},
-		{`{"router_queue_policy":"FCFS"}`, `router_queue_policy is "FCFS", want "fcfs", "lcfs", "wspt" or "priority"`},
-		{`{"router_queue_policy":null}`, `router_queue_policy is null, want "fcfs", "lcfs", "wspt" or "priority"`},
+		{`{"router_queue_policy":"FCFS"}`, `router_queue_policy is "FCFS", want "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf"`},
+		{`{"router_queue_policy":null}`, `router_queue_policy is null, want "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf"`},
 		{`{"router_prefill_load_model":3}`, `router_prefill_load_model is 3, want "none" or "aic"`},
 		{`{"shared_cache_type":""}`, `shared_cache_type is "", want "none" or "hicache"`},
 		// Ranges.

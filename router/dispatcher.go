@@ -25,7 +25,9 @@ type Dispatcher struct {
 	index   index      // nil unless the policy needs overlaps
 	loads   loads      // nil unless the policy needs blocks that may be shared
 	queue   queue
-	lobby   lobby // where the admission lets requests wait
+	classes []ClassTerms
+	fair    fairness // between classes; unused in other orders than WFQ
+	lobby   lobby    // where the admission lets requests wait
 	meters  meters
 
 	records []record
@@ -86,13 +88,15 @@ type Options struct {
 	Names func(sim.WorkerID) uint64
 	// Admission decides on requests before Policy; nil: all are routed.
 	Admission Admission
+	// Classes are what the order of held requests knows of classes, by sim.Request.Class.
+	Classes []ClassTerms
 	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
 	Patient bool
 }
 
 // New returns a dispatcher of idle workers.
 func New(o Options) *Dispatcher {
-	d := &Dispatcher{policy: o.Policy, needs: o.Policy.Needs(), blockTokens: int64(o.BlockTokens), patient: o.Patient}
+	d := &Dispatcher{policy: o.Policy, needs: o.Policy.Needs(), blockTokens: int64(o.BlockTokens), patient: o.Patient, classes: o.Classes}
 	if d.admission = o.Admission; d.admission != nil {
 		d.needs.addAdmission(d.admission.Needs())
 	}
@@ -242,6 +246,9 @@ func (d *Dispatcher) placeHeld(dst []Placement) ([]Placement, error) {
 	}
 	var err error
 	for len(d.queue.heap) > 0 && err == nil && !d.allBusy() {
+		if d.needs.Hold.Order == WFQ {
+			d.fair.serve(d.queue.heap[0].Key)
+		}
 		q := d.queue.pop(&d.overlap)
 		dst, err = d.placeRequest(q, dst)
 	}

@@ -57,12 +57,12 @@ func TestBlind(t *testing.T) {
 }
 
 func TestQueueOrders(t *testing.T) {
-	for _, o := range []QueueOrder{FCFS, LCFS, WSPT} {
+	for _, o := range []QueueOrder{FCFS, LCFS, WSPT, ByPriority, WFQ, EDF} {
 		if got, err := ParseQueueOrder(o.String()); got != o || err != nil {
 			t.Errorf("%v is read as %v, %v", o, got, err)
 		}
 	}
-	if _, err := ParseQueueOrder("FCFS"); err == nil || err.Error() != `router_queue_policy is "FCFS", want fcfs, lcfs, wspt or priority` {
+	if _, err := ParseQueueOrder("FCFS"); err == nil || err.Error() != `router_queue_policy is "FCFS", want one of fcfs, lcfs, wspt, priority, wfq, edf` {
 		t.Errorf("error %v", err)
 	}
 }

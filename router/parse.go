@@ -164,7 +164,7 @@ func readValue(to any, raw string) (want string) {
 	case *LoadModel:
 		return readOneOf(to, raw, LoadNone, LoadAIC)
 	case *QueueOrder:
-		return readOneOf(to, raw, FCFS, LCFS, WSPT, ByPriority)
+		return readOneOf(to, raw, FCFS, LCFS, WSPT, ByPriority, WFQ, EDF)
 	}
 	return ""
 }

@@ -32,10 +32,23 @@ func (d *Dispatcher) routeAdmitted(now sim.Time, q *sim.Request, dst []Placement
 	if d.index != nil {
 		d.index.match(q, &d.overlap)
 	}
-	if d.needs.Hold != nil && d.allBusy() {
+	switch h := d.needs.Hold; {
+	case h != nil && d.allBusy():
 		return dst, d.holdRequest(now, q)
+	case h != nil && h.Order == WFQ:
+		d.fair.serve(d.tagRequest(q))
 	}
 	return d.placeRequest(q, dst)
+}
+
+// tagRequest returns the start tag of a request by its overlaps.
+func (d *Dispatcher) tagRequest(q *sim.Request) float64 {
+	return d.fair.tag(q.Class, float64(d.countUncached(q)), weightOf(d.classes, q.Class))
+}
+
+// countUncached returns the tokens of a request's prompt that no worker has cached, at least 1.
+func (d *Dispatcher) countUncached(q *sim.Request) int64 {
+	return max(1, int64(q.InputTokens)-int64(d.overlap.max)*d.blockTokens)
 }
 
 // placeBlindly places a request of which nothing is to be counted.
@@ -87,8 +100,11 @@ func (d *Dispatcher) queueKey(now sim.Time, q *sim.Request) (float64, error) {
 	case d.needs.Hold.Order == LCFS:
 		return 0 + at.Seconds(), nil
 	case d.needs.Hold.Order == WSPT:
-		uncached := int64(q.InputTokens) - int64(d.overlap.max)*d.blockTokens
-		return 1 / float64(max(1, uncached)), nil
+		return 1 / float64(d.countUncached(q)), nil
+	case d.needs.Hold.Order == WFQ:
+		return 0 - d.tagRequest(q), nil
+	case d.needs.Hold.Order == EDF:
+		return 0 - dueOf(d.classes, q), nil
 	}
 	return 0 - at.Seconds(), nil
 }

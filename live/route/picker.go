@@ -65,6 +65,9 @@ func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*p
 	if err != nil {
 		return nil, err
 	}
+	if h := choose.Needs().Hold; h != nil && (h.Order == router.WFQ || h.Order == router.EDF) {
+		return nil, fmt.Errorf("router_queue_policy is %q, and requests over HTTP say nothing of their classes, want one of the others", h.Order)
+	}
 	p := &picker{
 		options: o, began: time.Now(), quit: make(chan struct{}),
 		number: make(map[uint64]sim.WorkerID), follows: make(map[uint64]*followed),

@@ -56,7 +56,7 @@ type Args struct {
 	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time
 	TransferLatencyMs   float64 // of a transfer from prefill to decode, whatever its size; 0: none
 
-	QueuePolicy string // "fcfs", "lcfs", "wspt" or "priority" replaces the router's policy; "": the router's own
+	QueuePolicy string // "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf" replaces the router's policy; "": the router's own
 	ProfilePath string // a model of pass times, as timing.Load names it; "": the polynomial model
 	AIC         AIC
 	G2          G2

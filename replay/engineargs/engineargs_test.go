@@ -165,7 +165,7 @@ func TestRefused(t *testing.T) {
 		{`{"speculative_config":{"num_speculative_tokens":2,"acceptance_rate":1},"engine_type":"sglang"}`, `want sglang.speculative_algorithm with it`},
 		{`{"scheduler_rules":{"watermark":1}}`, `scheduler_rules.watermark is 1, want less than 1`},
 		{`{"preemption_mode":"FIFO"}`, `preemption_mode is "FIFO", want "lifo" or "fifo"`},
-		{`{"router_queue_policy":"x"}`, `want "fcfs", "lcfs", "wspt" or "priority"`},
+		{`{"router_queue_policy":"x"}`, `want "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf"`},
 		{`{"num_gpu_blocks":0}`, `num_gpu_blocks is 0, want at least 1`},
 		{`{"num_gpu_blocks":-0}`, `num_gpu_blocks is 0, want at least 1`},
 		{`{"num_gpu_blocks":10000000000000}`, `num_gpu_blocks is 10000000000000, want at most 2147483647`},

@@ -50,7 +50,7 @@ func (r *reader) read(a *Args) {
 	if r.choice("scheduling_policy", vllm.FirstCome.String(), vllm.ByPriority.String()) == vllm.ByPriority.String() {
 		a.Scheduling = vllm.ByPriority
 	}
-	a.QueuePolicy = r.choice("router_queue_policy", "fcfs", "lcfs", "wspt", "priority")
+	a.QueuePolicy = r.choice("router_queue_policy", "fcfs", "lcfs", "wspt", "priority", "wfq", "edf")
 	r.path("planner_profile_data", &a.ProfilePath)
 	r.readAIC(&a.AIC)
 	r.readG2(&a.G2)

@@ -29,10 +29,11 @@ import (
 
 // Use is what a harness makes of a topology.
 type Use struct {
-	Tree     *prompt.Tree // of the prompts to come, cut by the engines' blocks
-	Requests int          // how many may come; 0 where it is unknown
-	Steps    bool         // a planner looks at every pass
-	Events   bool         // cores tell their KV events, whatever the router needs
+	Tree     *prompt.Tree        // of the prompts to come, cut by the engines' blocks
+	Requests int                 // how many may come; 0 where it is unknown
+	Steps    bool                // a planner looks at every pass
+	Events   bool                // cores tell their KV events, whatever the router needs
+	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil where it has none
 	// Whole turns away requests that fit only thanks to what is cached.
 	Whole bool
 }
@@ -319,6 +320,11 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
+	if h := p.Needs().Hold; h != nil {
+		if err := s.checkOrder(h.Order); err != nil {
+			return nil, err
+		}
+	}
 	admission, err := s.newAdmission()
 	if err != nil {
 		return nil, err
@@ -326,7 +332,7 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	return router.New(router.Options{
 		Policy: p, Admission: admission, Workers: s.Count, Tree: s.Tree,
 		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
-		Patient: s.Faults != nil,
+		Patient: s.Faults != nil, Classes: s.Classes,
 	}), nil
 }
 

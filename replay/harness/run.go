@@ -69,7 +69,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{
 		Wrap: c.Compat, Joined: join && engines.Joined(&c.Topology, use),
 	})
-	use.Requests = len(c.Workload.Turns)
+	use.Requests, use.Classes = len(c.Workload.Turns), classTerms(c.Workload)
 	feed, err := loadgen.NewFeed(c.Workload, loadgen.Intern(c.Workload, use.Tree), c.Admission)
 	if err != nil {
 		return nil, err
@@ -81,6 +81,18 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	return &Run{
 		Config: c, Use: use, Feed: feed, Collector: facts, Requests: make([]*sim.Request, 0, use.Requests),
 	}, nil
+}
+
+// classTerms returns what routers may know of the classes of a workload; nil where it has none.
+func classTerms(w *loadgen.Workload) []router.ClassTerms {
+	if w.Classes == nil {
+		return nil
+	}
+	terms := make([]router.ClassTerms, len(w.Classes))
+	for i, rule := range w.Rules {
+		terms[i] = router.ClassTerms{Weight: rule.Weight, Deadline: rule.Deadline}
+	}
+	return terms
 }
 
 // MakeStages prepares the engines of the pools.

@@ -400,6 +400,9 @@ func (t *Text) String() string {
 	line := t.Name + ": " + strings.Join(append(parts, picker), ", ")
 	if t.Hold != nil {
 		line += fmt.Sprintf("; holds requests while all workers have more than %s to compute", t.Hold.Above)
+		if t.Hold.Order != router.FCFS {
+			line += fmt.Sprintf(", in the order %v", t.Hold.Order)
+		}
 	}
 	return line + describeSight(t.LooksAt())
 }

@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -32,6 +34,22 @@ func (s *transcript) addToText(words []string) error {
 	return err
 }
 
+// setClasses is the command of a transcript that says what is known of classes.
+func (s *transcript) setClasses(args map[string]string) error {
+	s.classes = nil
+	for i, text := range strings.Split(args["weights"]+args["deadlines"], ",") {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return err
+		}
+		s.classes = append(s.classes, router.ClassTerms{Weight: n})
+		if args["deadlines"] != "" {
+			s.classes[i] = router.ClassTerms{Deadline: sim.Time(n)}
+		}
+	}
+	return nil
+}
+
 // newText is the command of a transcript that makes a router of a Text.
 func (s *transcript) newText(args map[string]string) error {
 	number := func(key string) float64 {
@@ -46,7 +64,11 @@ func (s *transcript) newText(args map[string]string) error {
 	}
 	t.AnyTie, t.Temperature, t.Sent = args["ties"] == "any", number("temperature"), TextMemory{Blocks: int(number("remember")), For: sim.Time(number("for"))}
 	if above := args["above"]; above != "" {
-		t.Hold = &TextHold{Above: above}
+		order, err := router.ParseQueueOrder(cmp.Or(args["order"], "fcfs"))
+		if err != nil {
+			return err
+		}
+		t.Hold = &TextHold{Above: above, Order: order}
 	}
 	tree := prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{})
 	o := Options{

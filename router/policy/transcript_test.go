@@ -32,13 +32,15 @@ import (
 //	accept EXPRESSION, hold EXPRESSION, shed EXPRESSION
 //		adds a rule to the Admission in front of the next command text.
 //	text workers=N [picker=NAME] [ties=any] [temperature=T] [above=EXPRESSION] [role=prefill|decode]
-//	[seed=N] [budget=TOKENS] [remember=BLOCKS] [for=MS] [kinds=NAME,...] [speeds=N,...]
+//	[seed=N] [budget=TOKENS] [order=NAME] [remember=BLOCKS] [for=MS] [kinds=NAME,...] [speeds=N,...]
 //		makes a router of a Text. Its expressions have no blanks.
+//	classes [weights=N,...] [deadlines=MS,...]
+//		says what the next router knows of classes 0, 1 and on; a deadline of 0 is none.
 //	report N running=N waiting=N kv=SHARE
 //		tells what a worker reports of itself.
 //	at MS
 //		moves the clock.
-//	arrive ID prompt=1,2,3 [tokens=N] [session=N] [output=N] [priority=N]
+//	arrive ID prompt=1,2,3 [tokens=N] [session=N] [output=N] [priority=N] [class=N]
 //		brings a request whose prompt is made of the given blocks, cut to N
 //		tokens. Prompts that begin with the same blocks share them.
 //	first ID, finish ID
@@ -58,6 +60,7 @@ type transcript struct {
 	text      Text
 	rules     []AdmissionRule
 	admission router.Admission
+	classes   []router.ClassTerms
 	out       strings.Builder
 }
 
@@ -125,6 +128,8 @@ func (s *transcript) do(words []string) error {
 		return s.addToText(words)
 	case "text":
 		return s.newText(args)
+	case "classes":
+		return s.setClasses(args)
 	case "report":
 		return s.report(sim.WorkerID(n), args)
 	case "at":
@@ -191,7 +196,7 @@ func (s *transcript) newRouter(args map[string]string) error {
 
 func (s *transcript) begin(workers int, tree *prompt.Tree, p router.Policy) {
 	s.tree = tree
-	s.d = router.New(router.Options{Policy: p, Admission: s.admission, Workers: workers, Tree: s.tree})
+	s.d = router.New(router.Options{Policy: p, Admission: s.admission, Workers: workers, Tree: s.tree, Classes: s.classes})
 	s.request, s.worker = map[sim.RequestID]*sim.Request{}, map[sim.RequestID]sim.WorkerID{}
 }
 
@@ -211,8 +216,9 @@ func (s *transcript) arrive(id sim.RequestID, args map[string]string) error {
 	session, _ := strconv.Atoi(args["session"])
 	output, _ := strconv.Atoi(args["output"])
 	priority, _ := strconv.Atoi(args["priority"])
+	class, _ := strconv.Atoi(args["class"])
 	s.request[id] = &sim.Request{
-		ID: id, InputTokens: tokens, OutputTokens: output, Prompt: s.tree.Add(blocks, tokens), Session: int32(session), Priority: int32(priority), Arrived: s.now,
+		ID: id, InputTokens: tokens, OutputTokens: output, Prompt: s.tree.Add(blocks, tokens), Session: int32(session), Priority: int32(priority), Class: int32(class), Arrived: s.now,
 	}
 	held := s.d.Queued()
 	err := s.print(s.d.Route(s.now, s.request[id], nil))

@@ -220,7 +220,7 @@ func (f *policyFile) readHold(node ast.Node) error {
 	seen, err := f.readKeys(node, "hold",
 		yamlKey{"above", func(n ast.Node) error { return f.readExpression(n, &h.Above, policy.CheckHold) }},
 		yamlKey{"order", func(n ast.Node) error {
-			name, err := readChoice(n, router.FCFS.String(), router.LCFS.String(), router.WSPT.String(), router.ByPriority.String())
+			name, err := readChoice(n, router.QueueOrders()...)
 			if err == nil {
 				h.Order, err = router.ParseQueueOrder(name)
 			}

@@ -39,7 +39,7 @@ func TestPolicyFaults(t *testing.T) {
 		{"picker: random\nhold: {order: fcfs}", "p.yaml:2: hold: want above"},
 		{"picker: random\nhold: {above: requests}", "p.yaml:2: requests is unknown"},
 		{"picker: random\nhold: {above: -pass_tokens}", "p.yaml:2: above: -pass_tokens is -8192 for passes of 8192 tokens, want at least 0"},
-		{"picker: random\nhold: {above: 1, order: fifo}", "p.yaml:2: order: fifo: want fcfs, lcfs, wspt or priority"},
+		{"picker: random\nhold: {above: 1, order: fifo}", "p.yaml:2: order: fifo: want fcfs, lcfs, wspt, priority, wfq or edf"},
 		{"picker: random\nsent: {for: 2s}", "p.yaml:1: sent, and no expression looks at sent_blocks"},
 		{"picker: random\nsent: {for: soon}", "p.yaml:2: for: soon: want ms, or a time such as 90s or 10m"},
 		{"picker: random\npicker: random", "p.yaml:2: mapping key \"picker\" already defined at [1:1]"},

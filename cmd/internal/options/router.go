@@ -30,7 +30,7 @@ func routerSettings() []Setting {
 		{Name: "router-track-prefill-tokens", Key: "router_track_prefill_tokens", kind: "bool", preset: "true", help: "count prompt tokens not computed yet"},
 		{Name: "router-prefill-load-model", Key: "router_prefill_load_model", kind: "name", preset: "none", Names: []string{"none", "aic"}, help: "decay of prompt tokens being computed: none or aic, by `name`"},
 		{Name: "router-queue-threshold", Key: "router_queue_threshold", kind: "ratio", preset: "4", help: "hold requests while every worker has this `multiple` of a pass to prefill, or unlimited"},
-		{Name: "router-queue-policy", Key: "router_queue_policy", kind: "name", preset: "fcfs", Names: []string{"fcfs", "lcfs", "wspt", "priority"}, help: "order of held requests: fcfs, lcfs, wspt or priority, by `name`"},
+		{Name: "router-queue-policy", Key: "router_queue_policy", kind: "name", preset: "fcfs", Names: router.QueueOrders(), help: "order of held requests, by `name`: " + strings.Join(router.QueueOrders(), ", ")},
 	}
 }
 

@@ -1,0 +1,49 @@
+package router
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// ClassTerms is what the order of held requests may know of a class.
+type ClassTerms struct {
+	Weight   float64  // share of the service beside other classes, > 0; 0: 1
+	Deadline sim.Time // from arrival to the first token, > 0; 0: none
+}
+
+// weightOf returns the share of a class, which a router may never have heard of.
+func weightOf(terms []ClassTerms, class int32) float64 {
+	if int(class) < len(terms) && terms[class].Weight > 0 {
+		return terms[class].Weight
+	}
+	return 1
+}
+
+// dueOf returns until when a request wants its first token, endless where its class has no deadline.
+func dueOf(terms []ClassTerms, q *sim.Request) float64 {
+	if int(q.Class) < len(terms) && terms[q.Class].Deadline > 0 {
+		return float64(q.Arrived + terms[q.Class].Deadline)
+	}
+	return math.Inf(1)
+}
+
+// fairness shares the service between classes by their weights, as start-time fair queueing does
+// (docs/rules/router.md, The queue). Each request has a start tag, and the least goes first.
+type fairness struct {
+	virtual float64   // the start tag of the latest request that was placed
+	finish  []float64 // by class: the finish tag of its latest request
+}
+
+// tag returns the start tag of a request that costs so many tokens.
+func (f *fairness) tag(class int32, cost, weight float64) float64 {
+	for int(class) >= len(f.finish) {
+		f.finish = append(f.finish, 0)
+	}
+	start := max(f.virtual, f.finish[class])
+	f.finish[class] = start + cost/weight
+	return start
+}
+
+// serve notes that the request with a start tag is placed.
+func (f *fairness) serve(start float64) { f.virtual = max(f.virtual, start) }
