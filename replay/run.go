@@ -10,6 +10,8 @@ import (
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // Streams are what a run reads, and who learns of it besides its caller.
@@ -26,6 +28,10 @@ type Streams struct {
 	// events of KV caches (on the logical clock).
 	Observer harness.Observer
 	KVEvents bool
+	// Policy, when not nil, makes the router policy of each pool, whose role is in its options, in
+	// place of the Spec's Router, Picker or Text. It is called once for each pool of a run, and
+	// again when a fault restarts the router.
+	Policy func(policy.Options) (router.Policy, error)
 	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
 	// AutoscaleDecode; what it sees and how workers start is as they say.
 	Scaler autoscale.Scaler
@@ -51,6 +57,9 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	}
 	if streams.Scaler != nil && !s.Autoscales() {
 		return nil, errors.New("a scaler without an Autoscale, which says what it sees")
+	}
+	if streams.Policy != nil && (s.Picker != nil || s.Text != nil) {
+		return nil, errors.New("a router policy of the caller's beside one of the Spec's, want one or the other")
 	}
 	for _, a := range []*Autoscale{s.Autoscale, s.AutoscaleDecode} {
 		if a != nil && a.Kind == autoscale.Given && streams.Scaler == nil {
@@ -93,7 +102,7 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 		streams.Opened(workload)
 	}
 	c := harness.Config{
-		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents,
+		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 	}
 	if streams.Progress != nil {

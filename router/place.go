@@ -57,6 +57,9 @@ func (d *Dispatcher) placeBlindly(q *sim.Request, dst []Placement) ([]Placement,
 		return dst, &NoWorkersError{Request: q.ID}
 	}
 	c := d.policy.Choose(q, &d.seen)
+	if !d.workers.has(c.Worker) {
+		return dst, d.explainChoice(q, c.Worker)
+	}
 	return append(dst, Placement{Request: q, Worker: c.Worker, Cost: c.Cost, Second: c.Second, SecondCost: c.SecondCost}), nil
 }
 
@@ -120,6 +123,9 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 	}
 	d.seen.Queued = len(d.queue.heap)
 	c := d.policy.Choose(q, &d.seen)
+	if !d.workers.has(c.Worker) {
+		return dst, d.explainChoice(q, c.Worker)
+	}
 	p := Placement{Request: q, Worker: c.Worker, Cost: c.Cost, Second: c.Second, SecondCost: c.SecondCost}
 	if d.needs.Overlap {
 		p.Overlap = d.overlap.by[c.Worker]
@@ -129,6 +135,16 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 	d.active.clear()
 	d.addLoad(q, c.Worker, p.Overlap)
 	return append(dst, p), nil
+}
+
+// explainChoice returns the error of a policy that has chosen none of the workers.
+func (d *Dispatcher) explainChoice(q *sim.Request, w sim.WorkerID) error {
+	if p, ok := d.policy.(Fallible); ok {
+		if err := p.Err(); err != nil {
+			return err
+		}
+	}
+	return &ChoiceError{Request: q.ID, Worker: w}
 }
 
 // addLoad counts a request's load on its worker.

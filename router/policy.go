@@ -33,6 +33,13 @@ type Policy interface {
 	Choose(q *sim.Request, c *Candidates) Choice
 }
 
+// Fallible is a Policy that may be unable to choose: then it chooses None.
+type Fallible interface {
+	Policy
+	// Err returns why it could not choose, nil as long as it could.
+	Err() error
+}
+
 // Needs is what a policy wants to know of its candidates. A dispatcher of a
 // policy that needs nothing keeps nothing but the list of workers.
 type Needs struct {
@@ -169,6 +176,16 @@ func (e *WorkerError) Error() string {
 		return fmt.Sprintf("router worker %d already exists", e.Worker)
 	}
 	return fmt.Sprintf("router worker %d does not exist", e.Worker)
+}
+
+// ChoiceError reports a policy that chose what is no candidate.
+type ChoiceError struct {
+	Request sim.RequestID
+	Worker  sim.WorkerID
+}
+
+func (e *ChoiceError) Error() string {
+	return fmt.Sprintf("the router policy chose worker %d for request %d, want one of its candidates", e.Worker, e.Request)
 }
 
 // RequestError reports that a request was routed twice, or had its prefill done

@@ -95,11 +95,11 @@ func enterRepository(t *testing.T, here, top string) string {
 	return dir
 }
 
-// runDoc runs one command with the shell, if it is about replay.
+// runDoc runs one command with the shell, if it is about replay or runs an example.
 func runDoc(t *testing.T, dir, page string, c script.Case) {
 	command := strings.ReplaceAll(c.Command, "go run ./cmd/replay", "replay")
 	first, _, _ := strings.Cut(command, " ")
-	if first != "replay" && first != "replay-live" && !strings.Contains(command, "| replay ") {
+	if first != "replay" && first != "replay-live" && !strings.Contains(command, "| replay ") && !strings.HasPrefix(command, "go run ./examples/") {
 		return
 	}
 	if invariant.Enabled && (strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ")) {

@@ -8,6 +8,7 @@ package engines
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -36,6 +37,8 @@ type Use struct {
 	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil where it has none
 	// Whole turns away requests that fit only thanks to what is cached.
 	Whole bool
+	// Policy, when not nil, makes the router policy of each pool, in place of the topology's.
+	Policy func(policy.Options) (router.Policy, error)
 }
 
 // Stage is a pool's place in the topology, with what its workers are made of.
@@ -45,7 +48,8 @@ type Stage struct {
 	Use
 	Clock   timing.Clock // how long passes take
 	Capture scheduler.Capture
-	index   int // of the pool
+	index   int           // of the pool
+	given   router.Policy // by Use.Policy
 	// kinds are those of a mix, each as a pool of its own; nil when all workers are alike.
 	kinds []*Stage
 }
@@ -79,10 +83,39 @@ func newStage(t *Topology, use Use, index int) (*Stage, error) {
 		s.kinds = append(s.kinds, k)
 		s.Capture = max(s.Capture, k.Capture)
 	}
+	if err := s.RenewPolicy(); err != nil {
+		return nil, err
+	}
 	for _, k := range s.kinds {
 		k.Capture = s.Capture
 	}
 	return s, nil
+}
+
+// RenewPolicy makes the router policy that the user of the stage has, and lets the engines tell
+// of their caches if it looks at them.
+func (s *Stage) RenewPolicy() error {
+	if s.Policy == nil {
+		return nil
+	}
+	o, err := s.policyOptions()
+	if err != nil {
+		return err
+	}
+	if s.given, err = s.Policy(o); err != nil {
+		return err
+	}
+	needs := s.given.Needs()
+	if needs.Metrics && s.Disaggregated() {
+		return errors.New("a router policy that looks at what workers report of themselves, want workers that prefill and decode with it")
+	}
+	if needs.Overlap && s.Role != scheduler.Decode {
+		s.Capture = max(s.Capture, s.routerCapture())
+		for _, k := range s.kinds {
+			s.Capture = max(s.Capture, k.routerCapture())
+		}
+	}
+	return nil
 }
 
 // newKind prepares workers that are alike: it reads the timing profile, once for all.
@@ -114,7 +147,7 @@ func Joined(t *Topology, use Use) bool {
 			stage := Stage{Topology: t, Pool: k.pool()}
 			a := &stage.Engine
 			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() ||
-				t.followsCaches() && stage.routerCapture() == scheduler.CaptureEvents {
+				(t.followsCaches() || use.Policy != nil) && stage.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}
 		}
@@ -282,14 +315,17 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
 	}
-	if s.Text != nil || s.Admission != nil {
+	if s.Text != nil || s.Admission != nil || s.Policy != nil {
 		o.Workers = s.traits()
 	}
 	return o, nil
 }
 
-// NewPolicy returns a new policy for the pool's router.
+// NewPolicy returns a new policy for the pool's router, or the one that its user has.
 func (s *Stage) NewPolicy() (router.Policy, error) {
+	if s.given != nil {
+		return s.given, nil
+	}
 	o, err := s.policyOptions()
 	switch {
 	case err != nil:

@@ -64,6 +64,9 @@ func (p *Pool) Enter(now sim.Time, q *sim.Request) error {
 // and no request.
 func (p *Pool) RestartRouter() (err error) {
 	p.anew = true
+	if err := p.RenewPolicy(); err != nil {
+		return err
+	}
 	p.Router, err = p.NewRouter()
 	return err
 }

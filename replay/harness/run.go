@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -34,6 +35,8 @@ type Config struct {
 	Observer Observer
 	// KVEvents lets the engines fill Pass.Events.
 	KVEvents bool
+	// Policy, when not nil, makes the router policy of each pool, in place of the topology's.
+	Policy func(policy.Options) (router.Policy, error)
 }
 
 // Run is one replay, whoever moves its time.
@@ -61,6 +64,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	}
 	c.Admission.Disaggregated = c.Disaggregated()
 	use.Events = use.Events || c.KVEvents
+	use.Policy = c.Policy
 	block := c.Entry().Engine.BlockTokens
 	traceBlock := c.Workload.TraceBlock
 	if traceBlock == 0 {

@@ -32,6 +32,9 @@ func NewFork(cfg Config) (*Fork, error) {
 	if cfg.Scaler != nil {
 		return nil, errors.New("a fork of a replay with a scaler of the caller's, want an autoscaler of the replay's own")
 	}
+	if cfg.Policy != nil {
+		return nil, errors.New("a fork of a replay with a router policy of the caller's, want a policy of the replay's own")
+	}
 	cfg.Progress = nil
 	r, err := prepareRun(&cfg)
 	if err != nil {

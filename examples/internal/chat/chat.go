@@ -1,0 +1,33 @@
+// Package chat has the replay that the examples change: an hour of a chat service, as it comes with the
+// repository, on a few servers.
+package chat
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+)
+
+// Spec returns the hour, replayed so many times as fast, on workers with the default engine.
+func Spec(workers int, speedup float64) (replay.Spec, error) {
+	path, err := findTrace("testdata/traces/chat-hour.jsonl")
+	return replay.Spec{
+		Trace:    &replay.Trace{Path: path, Detect: true},
+		Mode:     loadgen.Trace,
+		Speedup:  speedup,
+		Topology: replay.Topology{Pools: replay.OnePool(engineargs.Default(), workers)},
+	}, err
+}
+
+// findTrace returns a path of the repository as it is from here: the root, or the folder of an example.
+func findTrace(path string) (string, error) {
+	for _, up := range []string{"", "../../", "../../../"} {
+		if _, err := os.Stat(up + path); err == nil {
+			return up + path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not there: want the example run in its folder or in the root of the repository", path)
+}

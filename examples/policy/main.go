@@ -1,0 +1,76 @@
+// This example routes requests by a policy of its own, and holds it against two that come with the program.
+//
+//	go run ./examples/policy
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/replay-llm/replay/examples/internal/chat"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
+)
+
+// cacheFirst sends a request where most of its prompt is cached, among the workers that have at most
+// Slack requests more than the one with the fewest.
+type cacheFirst struct{ Slack int32 }
+
+// Needs returns what the router has to keep for the policy: it is told of nothing else.
+func (p *cacheFirst) Needs() router.Needs { return router.Needs{Running: true, Overlap: true} }
+
+// Choose returns the worker for q. It reads columns that are indexed by worker id.
+func (p *cacheFirst) Choose(q *sim.Request, c *router.Candidates) router.Choice {
+	least := c.Running[c.Workers[0]]
+	for _, w := range c.Workers {
+		least = min(least, c.Running[w])
+	}
+	best := router.None
+	for _, w := range c.Workers {
+		switch {
+		case c.Running[w] > least+p.Slack:
+		case best == router.None, c.Overlap[w] > c.Overlap[best], c.Overlap[w] == c.Overlap[best] && c.Running[w] < c.Running[best]:
+			best = w
+		}
+	}
+	return router.Choice{Worker: best, Second: router.None}
+}
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer) error {
+	spec, err := chat.Spec(4, 20)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "                  mean TTFT   p99 TTFT   mean ITL   cached")
+	for _, r := range []struct {
+		name  string
+		built policy.Name // "": that of make
+		make  func(policy.Options) (router.Policy, error)
+	}{
+		{"round robin", policy.RoundRobin, nil},
+		{"the KV router", policy.KV, nil},
+		{"cache, slack 4", "", func(policy.Options) (router.Policy, error) { return &cacheFirst{Slack: 4}, nil }},
+		{"cache, slack 12", "", func(policy.Options) (router.Policy, error) { return &cacheFirst{Slack: 12}, nil }},
+		{"cache, slack 400", "", func(policy.Options) (router.Policy, error) { return &cacheFirst{Slack: 400}, nil }},
+	} {
+		spec.Router = r.built
+		result, err := spec.Run(context.Background(), replay.Streams{Policy: r.make})
+		if err != nil {
+			return err
+		}
+		x := result.Report
+		fmt.Fprintf(out, "%-16s %8.1f ms %7.0f ms %7.2f ms %6.1f %%\n", r.name, x.TTFT.Mean, x.TTFT.P99, x.ITL.Mean, 100*x.PrefixCacheReusedRatio)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+// This example changes the number of workers by a rule of its own, and holds it against a fixed number and against HPA.
+//
+//	go run ./examples/scaler
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/replay-llm/replay/examples/internal/chat"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/autoscale"
+)
+
+// byRate wants a worker for so many requests a second, and leaves at most one worker at a time.
+type byRate struct{ PerWorker float64 }
+
+// Want is asked at every tick. What it sees is the latest scrape that has reached it.
+func (r byRate) Want(s *autoscale.Signals) int {
+	return max(int(math.Ceil(s.Rate/r.PerWorker)), s.Workers-1)
+}
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer) error {
+	hpa := autoscale.Default()
+	hpa.Min, hpa.Max = 2, 16
+	hpa.Targets = []autoscale.Target{{Metric: autoscale.InFlight, Value: 8}}
+	hpa.Down.Window = 60_000 // ms, as all times are
+	hpa.Startup = autoscale.Ladder{Image: 10_000, Weights: 15_000, WarmUp: 5_000}
+	own := hpa
+	own.Kind = autoscale.Given // what it sees and how workers start stays
+
+	fmt.Fprintln(out, "               mean TTFT   p99 TTFT   workers   worker-hours   changes")
+	for _, r := range []struct {
+		name      string
+		workers   int
+		autoscale *replay.Autoscale
+		scaler    autoscale.Scaler
+	}{
+		{"8 workers", 8, nil, nil},
+		{"HPA", 2, &hpa, nil},
+		{"2.5 requests/s", 2, &own, byRate{2.5}},
+	} {
+		spec, err := chat.Spec(r.workers, 20)
+		if err != nil {
+			return err
+		}
+		spec.Router, spec.Autoscale = "kv", r.autoscale
+		result, err := spec.Run(context.Background(), replay.Streams{Scaler: r.scaler})
+		if err != nil {
+			return err
+		}
+		x := result.Report
+		mean, hours, changes := float64(r.workers), float64(r.workers)*x.DurationMS/3_600_000, 0
+		if r.autoscale != nil {
+			s := result.Scaling[0]
+			hours, _, mean, _ = s.WorkerHours()
+			changes = len(s.Acts)
+		}
+		fmt.Fprintf(out, "%-14s %6.1f ms %7.0f ms %9.2f %14.3f %9d\n", r.name, x.TTFT.Mean, x.TTFT.P99, mean, hours, changes)
+	}
+	return nil
+}

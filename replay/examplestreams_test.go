@@ -1,0 +1,121 @@
+package replay_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// A run is a Spec: a workload and a cluster. What it leaves is a report, and a record of each request.
+func ExampleSpec_Run() {
+	spec := replay.Spec{
+		Synthetic: loadgen.Synthetic{Requests: 60, Input: 1500, Output: 30, Interval: 30, Turns: 1},
+		Speedup:   1,
+		Topology:  replay.Topology{Pools: replay.OnePool(engineargs.Default(), 2), Router: "least-loaded"},
+	}
+	result, err := spec.Run(context.Background(), replay.Streams{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := result.Report
+	fmt.Printf("%d requests in %.0f ms, TTFT %.1f ms on average, p99 ITL %.1f ms\n", r.Completed, r.DurationMS, r.TTFT.Mean, r.ITL.P99)
+	// Output: 60 requests in 1996 ms, TTFT 49.6 ms on average, p99 ITL 46.7 ms
+}
+
+// fewest is a router policy: the worker with the fewest requests.
+type fewest struct{}
+
+// Needs returns what the router has to keep for the policy.
+func (fewest) Needs() router.Needs { return router.Needs{Running: true} }
+
+// Choose returns one of c.Workers, the lowest id among equals.
+func (fewest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
+	best := c.Workers[0]
+	for _, w := range c.Workers {
+		if c.Running[w] < c.Running[best] {
+			best = w
+		}
+	}
+	return router.Choice{Worker: best, Second: router.None}
+}
+
+// A router policy of the caller's chooses in place of one that comes with the program. examples/policy
+// has one that looks at caches.
+func ExampleStreams_policy() {
+	spec := exampleSpec()
+	streams := replay.Streams{Policy: func(policy.Options) (router.Policy, error) { return fewest{}, nil }}
+	result, err := spec.Run(context.Background(), streams)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("p99 TTFT %.0f ms\n", result.Report.TTFT.P99)
+	// Output: p99 TTFT 51 ms
+}
+
+// placements counts requests by worker.
+type placements struct {
+	harness.NoObserver
+	on [3]int
+}
+
+// Routed is shown each request that is given to a worker.
+func (p *placements) Routed(_ scheduler.Role, _ sim.Time, placed *router.Placement) {
+	p.on[placed.Worker]++
+}
+
+// An observer is shown everything that happens, and embeds NoObserver for what it does not look at.
+func ExampleStreams_observer() {
+	spec := exampleSpec()
+	spec.Router = "random"
+	var seen placements
+	if _, err := spec.Run(context.Background(), replay.Streams{Observer: &seen}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("requests by worker:", seen.on)
+	// Output: requests by worker: [26 21 13]
+}
+
+// eager wants a worker for every four requests in flight.
+type eager struct{}
+
+// Want is asked at every tick, and sees the latest scrape that has reached the scaler.
+func (eager) Want(s *autoscale.Signals) int { return (s.Running + s.Waiting + 3) / 4 }
+
+// A scaler of the caller's decides in place of Autoscale's kind, which is left empty: its other fields say what the scaler
+// sees, and how long workers take to start.
+func ExampleStreams_scaler() {
+	spec := exampleSpec()
+	spec.Pools[0].Count = 1
+	spec.Autoscale = &replay.Autoscale{Min: 1, Max: 8, Sync: 500, Interval: 250, Startup: autoscale.Ladder{WarmUp: 100}}
+	result, err := spec.Run(context.Background(), replay.Streams{Scaler: eager{}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, a := range result.Scaling[0].Acts {
+		fmt.Printf("%4.0f ms: from %d to %d workers\n", float64(a.At), a.From, a.To)
+	}
+	// Output:
+	// 500 ms: from 1 to 5 workers
+	// 1000 ms: from 5 to 3 workers
+}
+
+// exampleSpec returns a small replay on three workers.
+func exampleSpec() replay.Spec {
+	return replay.Spec{
+		Synthetic: loadgen.Synthetic{Requests: 60, Input: 1500, Output: 30, Interval: 30, Turns: 1},
+		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(engineargs.Default(), 3)},
+	}
+}
