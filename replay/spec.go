@@ -147,6 +147,7 @@ type Recorded struct {
 	Faults       *Faults           `json:",omitempty"`
 	Classes      []loadgen.Class   `json:",omitempty"`
 	Admission    *policy.Admission `json:",omitempty"`
+	Signals      router.Signals    `json:",omitzero"`
 	Autoscale    *Autoscale        `json:",omitempty"`
 	// AutoscaleDecode is of decode workers.
 	AutoscaleDecode *Autoscale `json:",omitempty"`
@@ -162,7 +163,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Faults: s.Faults, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

@@ -99,7 +99,10 @@ func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 	if len(d.workers.ids) == 0 {
 		return d.routeAdmitted(now, q, dst)
 	}
-	switch decision := d.decide(now, q); {
+	decision, err := d.decide(now, q)
+	switch {
+	case err != nil:
+		return dst, err
 	case decision == Shed:
 		return append(dst, turnedAway(q)), nil
 	case decision == Wait && !d.isIdle() || d.lobby.hasLine(q.Priority):
@@ -111,18 +114,15 @@ func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 }
 
 // decide asks the Admission.
-func (d *Dispatcher) decide(now sim.Time, q *sim.Request) Decision {
-	d.seen.Now, d.seen.Queued = now, d.Queued()
-	if d.needs.Metrics {
-		d.readMetrics(now)
+func (d *Dispatcher) decide(now sim.Time, q *sim.Request) (Decision, error) {
+	d.seen.Queued = d.Queued()
+	d.readSignals(now)
+	if err := d.matchCaches(now, q); err != nil {
+		return Accept, err
 	}
-	if d.index == nil {
-		return d.admission.Decide(q, &d.seen)
-	}
-	d.index.match(q, &d.overlap)
 	decision := d.admission.Decide(q, &d.seen)
 	d.overlap.clear()
-	return decision
+	return decision, nil
 }
 
 // isIdle reports whether nothing runs and the policy holds nothing back, so that nobody who
@@ -140,7 +140,10 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 			i++
 			continue
 		}
-		decision := d.decide(now, d.lobby.lines[i].waiting[0])
+		var decision Decision
+		if decision, err = d.decide(now, d.lobby.lines[i].waiting[0]); err != nil {
+			break
+		}
 		if decision == Wait && !d.isIdle() {
 			i++
 			continue

@@ -30,6 +30,11 @@ type Dispatcher struct {
 	lobby   lobby    // where the admission lets requests wait
 	meters  meters
 
+	clock     sim.Time    // of the latest call
+	late      *lateCaches // nil: what is cached is known at once
+	lateLoads *lateLoads  // nil: loads are
+	tokens    []int64     // by worker: prompt tokens to compute, as they are
+
 	records []record
 	vacant  []int32 // records to use again
 	record  []int32 // by request: 1 + its record; 0 unknown, isHeld while queued
@@ -90,6 +95,8 @@ type Options struct {
 	Admission Admission
 	// Classes are what the order of held requests knows of classes, by sim.Request.Class.
 	Classes []ClassTerms
+	// Signals are how old signals are that the policy looks at.
+	Signals Signals
 	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
 	Patient bool
 }
@@ -101,6 +108,7 @@ func New(o Options) *Dispatcher {
 		d.needs.addAdmission(d.admission.Needs())
 	}
 	d.blind = d.needs == Needs{}
+	d.seen.ages = makeAges(o.Signals, d.needs.Gate != nil)
 	d.workers.names, d.seen.names = o.Names, o.Names
 	if o.Tree != nil {
 		d.blockTokens = int64(o.Tree.BlockTokens())
@@ -108,6 +116,7 @@ func New(o Options) *Dispatcher {
 	if !d.blind {
 		d.record = make([]int32, o.Requests)
 		d.makeIndex(o)
+		d.makeLate()
 	}
 	d.workers.ids = make([]sim.WorkerID, 0, o.Workers)
 	for w := range o.Workers {
@@ -145,8 +154,12 @@ func (d *Dispatcher) growColumns() {
 	}
 	n, c := d.workers.known, &d.seen
 	c.Running, c.Tokens = growSlice(c.Running, n), growSlice(c.Tokens, n)
+	if d.tokens = c.Tokens; d.lateLoads != nil {
+		d.lateLoads.tokens, d.lateLoads.logs = growSlice(d.lateLoads.tokens, n), growSlice(d.lateLoads.logs, n)
+		d.tokens = d.lateLoads.tokens
+	}
 	if d.needs.Metrics {
-		c.Metrics, d.meters.reports = growSlice(c.Metrics, n), growSlice(d.meters.reports, n)
+		c.Metrics, d.meters.reports, d.meters.read = growSlice(c.Metrics, n), growSlice(d.meters.reports, n), growSlice(d.meters.read, n)
 		for len(d.meters.idle) < n {
 			d.meters.idle = append(d.meters.idle, true)
 		}
@@ -182,6 +195,10 @@ func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	case w < 0 || int(w) >= d.workers.known:
 		return &WorkerError{Worker: w}
 	}
+	if d.late != nil {
+		d.late.observe(w, p)
+		return nil
+	}
 	return d.index.observe(w, p)
 }
 
@@ -191,6 +208,9 @@ func (d *Dispatcher) AddWorker(w sim.WorkerID) error {
 		return err
 	}
 	d.growColumns()
+	if d.lateLoads != nil {
+		d.lateLoads.catchUpOn(w, d)
+	}
 	if d.isBusy(w) {
 		d.busy++
 	}
@@ -220,7 +240,7 @@ func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
 	if d.blind || len(d.workers.ids) == 0 {
 		return dst, nil
 	}
-	if err := checkInstant(now); err != nil {
+	if err := d.setClock(now); err != nil {
 		return dst, err
 	}
 	return d.placeWaiting(now, dst)
@@ -229,7 +249,7 @@ func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
 // placeWaiting places requests that the policy holds back, and then those that the admission
 // lets in.
 func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, error) {
-	dst, err := d.placeHeld(dst)
+	dst, err := d.placeHeld(now, dst)
 	if err != nil || d.lobby.count == 0 {
 		return dst, err
 	}
@@ -237,7 +257,7 @@ func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, e
 }
 
 // placeHeld places held requests until every worker is busy.
-func (d *Dispatcher) placeHeld(dst []Placement) ([]Placement, error) {
+func (d *Dispatcher) placeHeld(now sim.Time, dst []Placement) ([]Placement, error) {
 	switch {
 	case d.needs.Gate != nil:
 		return dst, nil // it opens by what workers report
@@ -249,6 +269,7 @@ func (d *Dispatcher) placeHeld(dst []Placement) ([]Placement, error) {
 		if d.needs.Hold.Order == WFQ {
 			d.fair.serve(d.queue.heap[0].Key)
 		}
+		d.readSignals(now)
 		q := d.queue.pop(&d.overlap)
 		dst, err = d.placeRequest(q, dst)
 	}
@@ -263,13 +284,13 @@ func (d *Dispatcher) allBusy() bool {
 }
 
 func (d *Dispatcher) isBusy(w sim.WorkerID) bool {
-	return d.needs.Hold != nil && float64(d.seen.Tokens[w]) > d.needs.Hold.tokensOf(w)
+	return d.needs.Hold != nil && float64(d.tokens[w]) > d.needs.Hold.tokensOf(w)
 }
 
 // changeTokens changes the prompt tokens that w has to compute.
 func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 	before := d.isBusy(w)
-	d.seen.Tokens[w] += by
+	d.tokens[w] += by
 	switch after := d.isBusy(w); {
 	case after == before || !d.workers.has(w):
 	case after:
@@ -305,4 +326,10 @@ func roundInstant(now sim.Time) (timing.Nanos, error) {
 func checkInstant(now sim.Time) error {
 	_, err := roundInstant(now)
 	return err
+}
+
+// setClock notes the instant of a call.
+func (d *Dispatcher) setClock(now sim.Time) error {
+	d.clock = now
+	return checkInstant(now)
 }

@@ -2,8 +2,8 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// Forget takes the cache of a worker out of the index, and what it has reported: it has
-// died, or the router has lost its index. What it caches from now on is followed again,
+// Forget takes the cache of a worker out of the index, and what it has reported, with what is
+// on its way of either: it has died, or the router has lost its index. What it caches from now on is followed again,
 // as far as the index can tell where it belongs.
 func (d *Dispatcher) Forget(w sim.WorkerID) {
 	if int(w) >= d.workers.known {
@@ -11,6 +11,9 @@ func (d *Dispatcher) Forget(w sim.WorkerID) {
 	}
 	if d.index != nil {
 		d.index.forget(w)
+	}
+	if d.late != nil {
+		d.late.forget(w)
 	}
 	for _, h := range d.queue.heap {
 		for i := range h.Value.overlap {
@@ -20,7 +23,7 @@ func (d *Dispatcher) Forget(w sim.WorkerID) {
 		}
 	}
 	if d.needs.Metrics {
-		d.meters.reports[w], d.meters.idle[w], d.seen.Metrics[w] = nil, true, Metrics{}
+		d.meters.reports[w], d.meters.read[w], d.meters.idle[w], d.seen.Metrics[w] = nil, [3]int32{}, true, Metrics{}
 	}
 }
 

@@ -30,14 +30,10 @@ type Gate struct {
 	Each  sim.Time // between two requests that are let go, > 0
 }
 
-// MetricsAge returns how long ago metrics were read, where there is no gate.
-func MetricsAge(now sim.Time) sim.Time {
-	return now - Scrape*sim.Time(math.Floor(float64(now/Scrape)))
-}
-
 // meters is what a dispatcher knows of the metrics of its workers.
 type meters struct {
 	reports [][]report // of each worker, that have not been read
+	read    [][3]int32 // of those, how many have been, by signal
 	idle    []bool
 	next    sim.Time // when the next held request may be let go
 }
@@ -61,9 +57,10 @@ func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Plac
 	if err != nil {
 		return dst, err
 	}
+	d.clock = now
 	d.readMetrics(now)
 	d.meters.reports[w] = append(d.meters.reports[w], report{now, m})
-	if d.meters.idle[w] = m.Running == 0 && m.Waiting == 0; d.meters.idle[w] && d.allIdle() { // nothing would be reported any more
+	if d.meters.idle[w] = m.Running == 0 && m.Waiting == 0; d.meters.idle[w] && d.needs.Gate != nil && d.allIdle() { // nothing would be reported any more
 		for _, other := range d.workers.ids {
 			d.seen.Metrics[other] = Metrics{}
 		}
@@ -86,18 +83,32 @@ func (d *Dispatcher) allIdle() bool {
 
 // readMetrics shows the policy the metrics that were there when they were read last, by now.
 func (d *Dispatcher) readMetrics(now sim.Time) {
-	last := Scrape * sim.Time(math.Floor(float64(now/Scrape)))
-	if d.needs.Gate != nil {
-		last -= Lag
+	var asOf [3]sim.Time
+	for i := range asOf {
+		asOf[i] = d.seen.ages[i].asOf(now)
 	}
-	for w := range d.meters.reports {
-		all := d.meters.reports[w]
-		n := 0
-		for n < len(all) && all[n].at <= last {
-			d.seen.Metrics[w] = all[n].metrics
-			n++
+	for w, all := range d.meters.reports {
+		if len(all) == 0 {
+			continue
 		}
-		d.meters.reports[w] = append(all[:0], all[n:]...)
+		read, show := &d.meters.read[w], &d.seen.Metrics[w]
+		for n := &read[atRunning]; int(*n) < len(all) && all[*n].at <= asOf[atRunning]; *n++ {
+			show.Running = all[*n].metrics.Running
+		}
+		for n := &read[atWaiting]; int(*n) < len(all) && all[*n].at <= asOf[atWaiting]; *n++ {
+			show.Waiting = all[*n].metrics.Waiting
+		}
+		for n := &read[atKVUsage]; int(*n) < len(all) && all[*n].at <= asOf[atKVUsage]; *n++ {
+			show.KV = all[*n].metrics.KV
+		}
+		least := min(read[atRunning], read[atWaiting], read[atKVUsage])
+		if int(least) < (len(all)+1)/2 {
+			continue // to move the rest would take longer than to keep them
+		}
+		d.meters.reports[w] = append(all[:0], all[least:]...)
+		for i := range read {
+			read[i] -= least
+		}
 	}
 }
 
@@ -138,11 +149,11 @@ func (d *Dispatcher) letGo(now sim.Time, dst []Placement) ([]Placement, error) {
 // placeFirst lets the first of the held requests go, by what is cached then.
 func (d *Dispatcher) placeFirst(now sim.Time, dst []Placement) ([]Placement, error) {
 	q := d.queue.pop(&d.overlap)
-	if d.index != nil {
-		d.overlap.clear()
-		d.index.match(q, &d.overlap)
+	d.overlap.clear()
+	d.readSignals(now)
+	if err := d.matchCaches(now, q); err != nil {
+		return dst, err
 	}
-	d.seen.Now = now
 	return d.placeRequest(q, dst)
 }
 
@@ -153,14 +164,13 @@ func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) (
 	if err != nil {
 		return dst, err
 	}
-	if d.index != nil {
-		d.index.match(q, &d.overlap)
+	d.readSignals(now)
+	if err := d.matchCaches(now, q); err != nil {
+		return dst, err
 	}
-	d.readMetrics(now)
 	if len(d.queue.heap) > 0 || d.isSaturated() {
 		return dst, d.holdRequest(now, q)
 	}
-	d.seen.Now = now
 	return d.placeRequest(q, dst)
 }
 

@@ -8,7 +8,7 @@ func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 	if d.blind {
 		return d.placeBlindly(q, dst)
 	}
-	if err := checkInstant(now); err != nil {
+	if err := d.setClock(now); err != nil {
 		return dst, err
 	}
 	if err := d.checkNew(q.ID); err != nil {
@@ -25,12 +25,9 @@ func (d *Dispatcher) routeAdmitted(now sim.Time, q *sim.Request, dst []Placement
 	if d.needs.Gate != nil {
 		return d.routeGated(now, q, dst)
 	}
-	d.seen.Now = now
-	if d.needs.Metrics {
-		d.readMetrics(now)
-	}
-	if d.index != nil {
-		d.index.match(q, &d.overlap)
+	d.readSignals(now)
+	if err := d.matchCaches(now, q); err != nil {
+		return dst, err
 	}
 	switch h := d.needs.Hold; {
 	case h != nil && d.allBusy():
@@ -158,27 +155,27 @@ func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
 	}
 	d.record[q.ID] = i + 1
 	d.records[i] = record{request: q, worker: w}
-	d.seen.Running[w]++
-	switch {
-	case d.loads != nil:
-		d.loads.add(w, q)
-	case d.needs.Blocks:
-		d.seen.Blocks[w] += int64(q.Prompt.Blocks)
+	if d.needs.Tokens {
+		prompt := int64(q.InputTokens)
+		if charge := prompt - min(int64(overlap)*d.blockTokens, prompt); charge > 0 {
+			d.records[i].charge = charge
+			d.changeTokens(w, charge)
+		}
 	}
-	if !d.needs.Tokens {
+	if d.lateLoads != nil {
+		d.noteLoad(isPlaced, &d.records[i], d.records[i].charge)
 		return
 	}
-	prompt := int64(q.InputTokens)
-	if charge := prompt - min(int64(overlap)*d.blockTokens, prompt); charge > 0 {
-		d.records[i].charge = charge
-		d.changeTokens(w, charge)
-	}
+	d.showPlaced(w, q)
 }
 
 // endPrefill takes the prompt tokens of a record off its worker.
 func (d *Dispatcher) endPrefill(i int32) {
 	if x := &d.records[i]; x.charge > 0 {
 		d.changeTokens(x.worker, -x.charge)
+		if d.lateLoads != nil {
+			d.noteLoad(isComputed, x, x.charge)
+		}
 		x.charge = 0
 	}
 }
@@ -187,12 +184,10 @@ func (d *Dispatcher) endPrefill(i int32) {
 func (d *Dispatcher) removeLoad(i int32) {
 	d.endPrefill(i)
 	q, w := d.records[i].request, d.records[i].worker
-	d.seen.Running[w]--
-	switch {
-	case d.loads != nil:
-		d.loads.remove(w, q)
-	case d.needs.Blocks:
-		d.seen.Blocks[w] -= int64(q.Prompt.Blocks)
+	if d.lateLoads != nil {
+		d.noteLoad(hasLeft, &d.records[i], 0)
+	} else {
+		d.showLeft(w, q)
 	}
 	d.record[q.ID] = 0
 	d.records[i] = record{}
@@ -204,7 +199,7 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 	if d.blind {
 		return dst, nil
 	}
-	if err := checkInstant(now); err != nil {
+	if err := d.setClock(now); err != nil {
 		return dst, err
 	}
 	i, ok := d.findRecord(id)
@@ -220,7 +215,7 @@ func (d *Dispatcher) Finished(now sim.Time, id sim.RequestID, dst []Placement) (
 	if d.blind {
 		return dst, nil
 	}
-	if err := checkInstant(now); err != nil {
+	if err := d.setClock(now); err != nil {
 		return dst, err
 	}
 	if i, ok := d.findRecord(id); ok {

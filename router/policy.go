@@ -86,10 +86,10 @@ type Candidates struct {
 	Metrics []Metrics // as they were read last
 
 	Queued int      // requests held back
-	Age    sim.Time // how old all of this but Metrics is; 0, since it is always current so far
 	Now    sim.Time // the instant of the choice
 
 	names func(sim.WorkerID) uint64 // nil: ids are names
+	ages  ages                      // of signals
 }
 
 // Name returns the name of a worker, which it keeps wherever it is known.

@@ -100,6 +100,14 @@ func (p *Pass) GapOf(i int) sim.Time {
 	return p.Gap
 }
 
+// VisibleAt returns the instant at which KV and Events become visible.
+func (p *Pass) VisibleAt() sim.Time {
+	if p.KVAtEnd {
+		return p.End
+	}
+	return p.Start
+}
+
 // CutEnds ends a run with Ends after its first keep passes.
 func (p *Pass) CutEnds(keep int) {
 	p.Count, p.End, p.Nanos = keep, p.Ends[keep-1], p.Nanos[:min(keep, len(p.Nanos))]

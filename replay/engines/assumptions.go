@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -50,12 +52,15 @@ func (t *Topology) Assumptions() []Assumption {
 	}
 	switch {
 	case t.Picker != nil:
-		all = append(all, Assumption{"router", t.Picker.String()})
+		all = append(all, Assumption{"router", t.Picker.Describe(t.ageSignals())})
 	case t.Text != nil:
-		all = append(all, Assumption{"router", t.Text.String()})
+		all = append(all, Assumption{"router", t.Text.Describe(t.ageSignals())})
 	}
 	if t.Admission != nil {
-		all = append(all, Assumption{"admission", t.Admission.String()})
+		all = append(all, Assumption{"admission", t.Admission.Describe(t.ageSignals())})
+	}
+	if s := t.ageSignals(); s != (router.Signals{}) {
+		all = append(all, Assumption{"signals", policy.DescribeSignals(t.ListSignals(), s, t.isGated())})
 	}
 	return append(all, Assumption{"itl", "ITL pools the gaps of all requests; TPOT is a mean for each request"})
 }

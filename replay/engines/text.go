@@ -18,9 +18,6 @@ func (t *Topology) checkText() error {
 	if t.Admission != nil {
 		names = append(names, t.Admission.LooksAt()...)
 	}
-	if t.Disaggregated() && slices.ContainsFunc(names, policy.IsMetric) {
-		return errors.New("a router policy or an admission that looks at running, waiting, kv_usage or signal_age, want workers that prefill and decode with it")
-	}
 	if !slices.Contains(names, "cost") {
 		return nil
 	}

@@ -29,6 +29,8 @@ type Topology struct {
 	Text *policy.Text
 	// Admission decides on requests before the router of the entry pool; nil: all are routed.
 	Admission *policy.Admission
+	// Signals are how old signals are that routers and admission look at; they win over those of Text.
+	Signals router.Signals
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
 	PrefillLoad engineargs.AIC
@@ -124,7 +126,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.checkText} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.checkText, t.CheckSignals} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -77,22 +77,31 @@ func (p *Pool) Drain(now sim.Time) error {
 	return p.carryOut(now, placed, err)
 }
 
+// meter is a router that may read the metrics of workers.
+type meter interface {
+	Metered() bool
+	Measure(now sim.Time, w sim.WorkerID, m router.Metrics, dst []router.Placement) ([]router.Placement, error)
+}
+
 // Metered reports whether the router reads the metrics of workers.
 func (p *Pool) Metered() bool {
-	d, ok := p.Router.(*router.Dispatcher)
+	d, ok := p.Router.(meter)
 	return ok && d.Metered()
 }
 
 // Measure lets the router know what a worker reports after a pass, which has Detail.
 func (p *Pool) Measure(now sim.Time, w sim.WorkerID, pass *scheduler.Pass) error {
-	d, ok := p.Router.(*router.Dispatcher)
+	d, ok := p.Router.(meter)
 	if !ok {
 		return nil
 	}
-	is := pass.Detail
-	m := router.Metrics{Running: int32(is.Running), Waiting: int32(is.Waiting), KV: float64(is.Held) / float64(max(is.Blocks, 1))}
-	placed, err := d.Measure(now, w, m, p.placed[:0])
+	placed, err := d.Measure(now, w, MetricsOf(pass.Detail), p.placed[:0])
 	return p.carryOut(now, placed, err)
+}
+
+// MetricsOf returns what a worker reports of itself after a pass.
+func MetricsOf(is *scheduler.Detail) router.Metrics {
+	return router.Metrics{Running: int32(is.Running), Waiting: int32(is.Waiting), KV: float64(is.Held) / float64(max(is.Blocks, 1))}
 }
 
 // carryOut carries out a router's answer, in order.

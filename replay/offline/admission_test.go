@@ -13,14 +13,12 @@ import (
 )
 
 // admissionRules draws which requests are held back or turned away.
-func (d draw) admissionRules(t *engines.Topology) *policy.Admission {
+func (d draw) admissionRules() *policy.Admission {
 	a := &policy.Admission{Name: "drawn"}
 	rules := []string{
 		"min(requests) >= 1", "min(requests) >= 3", "sum(requests) > 4", "queued > 2", "request.waited > 5", "request.input_tokens > 100", "true",
 		"mean(tokens_to_compute) > 50", "max(active_blocks) > 8", "max(cached_blocks) == 0 and min(requests) > 0", "oracle.output_tokens > 3", "request.priority > 0", "now > 20",
-	}
-	if !t.Disaggregated() {
-		rules = append(rules, "max(waiting) > 0", "max(kv_usage) > 0.5")
+		"max(waiting) > 0", "max(kv_usage) > 0.5",
 	}
 	for range 1 + d.IntN(3) {
 		a.Rules = append(a.Rules, policy.AdmissionRule{Decision: pick(d, router.Wait, router.Wait, router.Shed, router.Accept), When: pick(d, rules...)})
@@ -33,7 +31,8 @@ func (d draw) admissionRules(t *engines.Topology) *policy.Admission {
 func TestAdmissionScripts(t *testing.T) {
 	shed, faulty, lazy := 0, 0, 0
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
-		x.cfg.Topology.Admission = d.admissionRules(&x.cfg.Topology)
+		x.cfg.Topology.Admission = d.admissionRules()
+		x.cfg.Signals = d.signals(&x.cfg.Topology)
 		if d.oneIn(3) {
 			x.cfg.Faults = d.faults(&x.cfg.Topology)
 			faulty++

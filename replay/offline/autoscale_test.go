@@ -129,7 +129,7 @@ func TestAutoscalers(t *testing.T) {
 		d.autoscalers(x)
 		x.cfg.Scale = nil
 		if d.oneIn(4) {
-			x.cfg.Topology.Admission = d.admissionRules(&x.cfg.Topology)
+			x.cfg.Topology.Admission = d.admissionRules()
 		}
 		seed := 0
 		if d.oneIn(2) {

@@ -56,7 +56,7 @@ func (d draw) faults(t *engines.Topology) *engines.Faults {
 // add up, and runs of passes give what single passes do.
 func TestFaultScripts(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
-		x.cfg.Faults = d.faults(&x.cfg.Topology)
+		x.cfg.Faults, x.cfg.Signals = d.faults(&x.cfg.Topology), d.signals(&x.cfg.Topology)
 		var left []*cluster
 		drive := func(single bool) maker {
 			return func(r *run, _ *journal) (driver, error) {

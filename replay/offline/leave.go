@@ -278,6 +278,7 @@ func (c *cluster) takeCalledOff(w *worker) error {
 func (c *cluster) cancelOn(w *worker, id sim.RequestID) error {
 	var p scheduler.Pass
 	if x, ok := w.core.(scheduler.Canceler); ok && x.Cancel(c.now-w.lag, id, &p) {
+		p.Start, p.End = c.now, c.now // by its own clock it was earlier
 		if err := w.pool.Router.Observe(w.id, &p); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
@@ -281,6 +282,9 @@ func (p *literalPool) idle() *literalWorker {
 
 // pass starts a pass on w.
 func (l *literal) pass(w *literalWorker) error {
+	if w.pool.router.(*listener).Metered() {
+		w.pass.Detail = new(scheduler.Detail)
+	}
 	if err := w.core.Step(l.now, l.now, &w.pass); err != nil {
 		return l.Failed(w.id, l.now, err)
 	}
@@ -322,7 +326,14 @@ func (l *literal) release(w *literalWorker) error {
 			return err
 		}
 	}
-	return nil
+	if w.pass.Detail == nil {
+		return nil
+	}
+	placed, err := w.pool.router.(*listener).Measure(l.now, w.id, harness.MetricsOf(w.pass.Detail), nil)
+	if err == nil && len(placed) > 0 {
+		panic("a report places requests")
+	}
+	return err
 }
 
 func (l *literal) signal(p *literalPool, m scheduler.Mark) error {

@@ -17,6 +17,7 @@ func TestPoliciesInEveryDriver(t *testing.T) {
 	each(t, 600, func(t *testing.T, d draw, x *trial, text string) bool {
 		info := all[d.IntN(len(all))]
 		x.cfg.Router, x.cfg.RouterConfig = info.Name, nil
+		x.cfg.Signals = d.signals(&x.cfg.Topology)
 		want := x.run(byLiteral)
 		if d := difference(want, x.run(byCluster)); d != "" {
 			t.Fatalf("%s: the literal model and the cluster: %s\n%s", info.Name, d, x.show(text))

@@ -196,6 +196,16 @@ func (l *listener) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return l.Router.Observe(w, p)
 }
 
+func (l *listener) Metered() bool {
+	d, ok := l.Router.(*router.Dispatcher)
+	return ok && d.Metered()
+}
+
+func (l *listener) Measure(now sim.Time, w sim.WorkerID, m router.Metrics, dst []router.Placement) ([]router.Placement, error) {
+	placed, err := l.Router.(*router.Dispatcher).Measure(now, w, m, dst)
+	return l.note(call{at: now, what: "measured", worker: w}, placed, err)
+}
+
 func (l *listener) note(c call, placed []router.Placement, err error) ([]router.Placement, error) {
 	l.add(c)
 	for _, p := range placed {

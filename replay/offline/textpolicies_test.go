@@ -5,20 +5,19 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
 )
 
 // text draws a policy of a file.
-func (d draw) text(metrics bool) *policy.Text {
+func (d draw) text() *policy.Text {
 	numbers := []string{
 		"requests", "tokens_to_compute / block_tokens", "active_blocks - active_overlap", "cached_blocks", "sent_blocks", "request.blocks * index", "requests / max(sum(requests), 1)",
-		"lot(request.session, index)", "lot(request.prefix_group, index)", "oracle.output_tokens * requests", "now * index", "requests / (requests - 1)", "speed", "queued + index",
+		"waiting", "kv_usage", "signal_age * index", "index_age * index", "lot(request.session, index)", "lot(request.prefix_group, index)", "oracle.output_tokens * requests", "now * index", "requests / (requests - 1)", "speed", "queued + index",
 	}
-	truths := []string{"requests < 2", "requests == min(requests)", "any(cached_blocks > 0) ? cached_blocks > 0 : true", "index % 2 == 0", "request.input_tokens > 60", "tokens_to_compute < 100"}
-	if metrics {
-		numbers, truths = append(numbers, "waiting", "kv_usage", "signal_age * index"), append(truths, "waiting == 0", "kv_usage < 0.5")
-	}
+	truths := []string{"requests < 2", "requests == min(requests)", "any(cached_blocks > 0) ? cached_blocks > 0 : true", "index % 2 == 0", "request.input_tokens > 60", "tokens_to_compute < 100", "waiting == 0", "kv_usage < 0.5"}
 	t := &policy.Text{Name: "drawn", Picker: pick(d, policy.TextPickers()...)}
 	for range d.IntN(3) {
 		t.Filters = append(t.Filters, pick(d, policy.TextFilter{Keep: pick(d, truths...)}, policy.TextFilter{Keep: pick(d, truths...)}, policy.TextFilter{Sample: 1 + d.IntN(3)}))
@@ -38,17 +37,32 @@ func (d draw) text(metrics bool) *policy.Text {
 	return t
 }
 
+// signals draws how old signals are that routers look at.
+func (d draw) signals(t *engines.Topology) router.Signals {
+	all := router.Signals{}
+	if d.oneIn(2) {
+		return all
+	}
+	for _, s := range t.ListSignals() {
+		if d.oneIn(2) {
+			all.Set(s, router.Age{Delay: pick[sim.Time](d, 0, 1, 7.5, 40, 1e6), Interval: pick[sim.Time](d, 0, 5, 33)})
+		}
+	}
+	return all
+}
+
 // Whatever a file says, a replay ends, and all drivers that can run it do the same.
 func TestTextPoliciesInEveryDriver(t *testing.T) {
 	met := map[string]int{}
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
-		x.cfg.Text, x.cfg.Router, x.cfg.RouterConfig = d.text(!x.cfg.Disaggregated()), policy.TextName, nil
+		x.cfg.Text, x.cfg.Router, x.cfg.RouterConfig = d.text(), policy.TextName, nil
+		x.cfg.Signals = d.signals(&x.cfg.Topology)
 		readsMetrics := slices.ContainsFunc(x.cfg.Text.LooksAt(), policy.IsMetric)
 		want := x.run(byCluster)
 		if d := x.broken(want); d != "" {
 			t.Fatalf("%v: %s\n%s", x.cfg.Text, d, x.show(text))
 		}
-		if d := difference(want, x.run(byLiteral)); d != "" && !readsMetrics {
+		if d := difference(want, x.run(byLiteral)); d != "" {
 			t.Fatalf("%v: the cluster and the literal model: %s\n%s", x.cfg.Text, d, x.show(text))
 		}
 		if readsMetrics || x.cfg.Disaggregated() || x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() || len(x.cfg.Scale) > 0 {

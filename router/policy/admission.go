@@ -90,10 +90,13 @@ func (a *Admission) LooksAt() []string {
 }
 
 // String describes an admission in a line.
-func (a *Admission) String() string {
+func (a *Admission) String() string { return a.Describe(router.Signals{}) }
+
+// Describe is String, without a word on metrics where signals are told apart.
+func (a *Admission) Describe(signals router.Signals) string {
 	var parts []string
 	for _, rule := range a.Rules {
 		parts = append(parts, fmt.Sprintf("%v where %s", rule.Decision, strings.Join(strings.Fields(rule.When), " ")))
 	}
-	return a.Name + ": " + strings.Join(parts, ", ") + describeSight(a.LooksAt())
+	return a.Name + ": " + strings.Join(parts, ", ") + describeSight(a.LooksAt(), signals)
 }

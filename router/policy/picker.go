@@ -63,7 +63,10 @@ func NewPicker(p Picker, o Options) router.Policy {
 
 // String describes the scorers with their weights, how a worker is drawn, and what changes
 // nothing here.
-func (p *Picker) String() string {
+func (p *Picker) String() string { return p.Describe(router.Signals{}) }
+
+// Describe is String, without a word on metrics where signals are told apart.
+func (p *Picker) Describe(signals router.Signals) string {
 	var parts []string
 	for i := range p.Scorers {
 		s := &p.Scorers[i]
@@ -80,7 +83,7 @@ func (p *Picker) String() string {
 	if p.Gate != nil {
 		text += ", flow control"
 	}
-	if p.readsMetrics() {
+	if signals == (router.Signals{}) && p.readsMetrics() {
 		text += fmt.Sprintf("; metrics are read every %v ms, %v ms old", router.Scrape, router.Lag)
 	}
 	if p.Settling > 0 {

@@ -45,3 +45,21 @@ func (s *transcript) report(w sim.WorkerID, args map[string]string) error {
 	kv, _ := strconv.ParseFloat(args["kv"], 64)
 	return s.print(s.d.Measure(s.now, w, router.Metrics{Running: int32(running), Waiting: int32(waiting), KV: kv}, nil))
 }
+
+// ageSignals is the command that says how old signals are.
+func (s *transcript) ageSignals(args map[string]string) error {
+	s.signals = router.Signals{}
+	for name, text := range args {
+		delay, interval, _ := strings.Cut(text, "/")
+		d, err := strconv.ParseFloat(delay, 64)
+		if err != nil {
+			return err
+		}
+		i, err := strconv.ParseFloat(interval, 64)
+		if err != nil {
+			return err
+		}
+		s.signals.Set(router.Signal(name), router.Age{Delay: sim.Time(d), Interval: sim.Time(i)})
+	}
+	return nil
+}

@@ -28,6 +28,8 @@ type Text struct {
 	Temperature float64    `json:",omitempty"`
 	Hold        *TextHold  `json:",omitempty"` // nil: none is held back
 	Sent        TextMemory `json:",omitzero"`
+	// Signals are how old signals are, where nobody says otherwise.
+	Signals router.Signals `json:",omitzero"`
 }
 
 // TextFilter leaves some of the workers. One that leaves none is passed over.
@@ -373,7 +375,10 @@ func (p *text) drawByScore() sim.WorkerID {
 }
 
 // String describes a policy in a line.
-func (t *Text) String() string {
+func (t *Text) String() string { return t.Describe(t.Signals) }
+
+// Describe is String, with what is said of the ages of signals: nothing, where they are told apart.
+func (t *Text) Describe(signals router.Signals) string {
 	var parts []string
 	for _, f := range t.Filters {
 		if f.Sample > 0 {
@@ -404,13 +409,13 @@ func (t *Text) String() string {
 			line += fmt.Sprintf(", in the order %v", t.Hold.Order)
 		}
 	}
-	return line + describeSight(t.LooksAt())
+	return line + describeSight(t.LooksAt(), signals)
 }
 
 // describeSight returns how old what is looked at may be, and what of it no real router knows.
-func describeSight(names []string) string {
+func describeSight(names []string, signals router.Signals) string {
 	text := ""
-	if slices.ContainsFunc(names, IsMetric) {
+	if signals == (router.Signals{}) && slices.ContainsFunc(names, IsMetric) {
 		text = fmt.Sprintf("; metrics are read every %v ms", router.Scrape)
 	}
 	if oracles := slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, oracle) }); len(oracles) > 0 {

@@ -48,6 +48,12 @@ func kindNumber(s *sight, w sim.WorkerID) float64 {
 	return s.kinds[int(w)%len(s.kinds)]
 }
 
+// metricsAge returns how old the oldest of the workers' reports is.
+func (s *sight) metricsAge() sim.Time {
+	c := s.candidates
+	return max(c.AgeOf(router.Running), c.AgeOf(router.Waiting), c.AgeOf(router.KVUsage))
+}
+
 // prefixGroup returns the number of the requests that begin with the same block as the one in
 // hand, in the order in which their first ones came; -1 where it has no full block.
 func (s *sight) prefixGroup() int {
@@ -167,7 +173,7 @@ func listLoads() []fact {
 		ofEach("running", formula.Integer, "running requests, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Running) }),
 		ofEach("waiting", formula.Integer, "waiting requests, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Waiting) }),
 		ofEach("kv_usage", formula.Number, "share of its KV blocks that requests hold, 0 to 1, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return s.candidates.Metrics[w].KV }),
-		ofEach("signal_age", formula.Number, "ms since running, waiting and kv_usage were read", func(s *sight, w sim.WorkerID) float64 { return float64(router.MetricsAge(s.candidates.Now)) }),
+		ofEach("signal_age", formula.Number, "ms since running, waiting and kv_usage were so; of the oldest of them", func(s *sight, w sim.WorkerID) float64 { return float64(s.metricsAge()) }),
 	}
 	for i := range all {
 		switch {
@@ -218,6 +224,7 @@ func listRequestFacts() []fact {
 		ofAll("workers", formula.Integer, "workers to choose from, after the filters before", func(s *sight) float64 { return float64(len(s.workers)) }),
 		withClock(ofAll("queued", formula.Integer, "requests that the router holds back", func(s *sight) float64 { return float64(s.candidates.Queued) })),
 		withClock(ofAll("now", formula.Number, "ms since the start", func(s *sight) float64 { return float64(s.candidates.Now) })),
+		withClock(ofAll("index_age", formula.Number, "ms since cached_blocks was so", func(s *sight) float64 { return float64(s.candidates.AgeOf(router.Caches)) })),
 		ofAll("block_tokens", formula.Integer, "tokens of a block", func(s *sight) float64 { return float64(s.BlockTokens) }),
 		ofAll("role", formula.Text, `what the workers do: "aggregated" (both), "prefill" or "decode"`, func(s *sight) float64 { return s.language.NumberOf(s.Role.String()) }),
 	}

@@ -38,6 +38,8 @@ import (
 //		says what the next router knows of classes 0, 1 and on; a deadline of 0 is none.
 //	report N running=N waiting=N kv=SHARE
 //		tells what a worker reports of itself.
+//	signals NAME=DELAY/INTERVAL ...
+//		says how old signals are to the router of the next command, in ms.
 //	at MS
 //		moves the clock.
 //	arrive ID prompt=1,2,3 [tokens=N] [session=N] [output=N] [priority=N] [class=N]
@@ -47,6 +49,8 @@ import (
 //		tells that a request has its first token, or has left its worker.
 //	cache ID
 //		lets the worker of a request cache the full blocks of its prompt.
+//	forget N
+//		lets a worker have died: what it had told is forgotten.
 //	add N, remove N
 //		makes a worker a candidate, or a candidate no longer.
 //	loads
@@ -61,6 +65,7 @@ type transcript struct {
 	rules     []AdmissionRule
 	admission router.Admission
 	classes   []router.ClassTerms
+	signals   router.Signals
 	out       strings.Builder
 }
 
@@ -142,11 +147,15 @@ func (s *transcript) do(words []string) error {
 		return s.print(s.d.Finished(s.now, id, nil))
 	case "cache":
 		q := s.request[id]
-		p := &scheduler.Pass{}
+		p := &scheduler.Pass{Start: s.now}
 		for _, node := range s.tree.Full(&q.Prompt) {
 			p.KV = append(p.KV, scheduler.KVChange{Node: node, Blocks: 1})
 		}
 		return s.d.Observe(s.worker[id], p)
+	case "signals":
+		return s.ageSignals(args)
+	case "forget":
+		s.d.Forget(sim.WorkerID(n))
 	case "add", "remove":
 		change := s.d.AddWorker
 		if words[0] == "remove" {
@@ -196,7 +205,7 @@ func (s *transcript) newRouter(args map[string]string) error {
 
 func (s *transcript) begin(workers int, tree *prompt.Tree, p router.Policy) {
 	s.tree = tree
-	s.d = router.New(router.Options{Policy: p, Admission: s.admission, Workers: workers, Tree: s.tree, Classes: s.classes})
+	s.d = router.New(router.Options{Policy: p, Admission: s.admission, Workers: workers, Tree: s.tree, Classes: s.classes, Signals: s.signals})
 	s.request, s.worker = map[sim.RequestID]*sim.Request{}, map[sim.RequestID]sim.WorkerID{}
 }
 

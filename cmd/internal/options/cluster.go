@@ -22,8 +22,9 @@ type cluster struct {
 	Workers, PrefillWorkers, DecodeWorkers int
 	count                                  workerCount // Workers, and their kinds
 	Router                                 routerFlag
-	policy                                 string // file of a router policy
-	admission                              string // file of an admission
+	policy                                 string    // file of a router policy
+	admission                              string    // file of an admission
+	signals                                [2]string // how old signals are: their delays, and their intervals
 	scale                                  string
 	faults                                 string
 	autoscale                              string    // file of an autoscaler
@@ -47,6 +48,9 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file as of --"+policyFlag+", NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
 	fs.StringVar(&c.admission, "admission", "", "`file` that says which requests are held back or turned away, by load (docs/policies.md)")
+	for i, part := range signalParts() {
+		fs.StringVar(&c.signals[i], part.flag, "", part.help)
+	}
 	fs.String("engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")

@@ -102,7 +102,8 @@ func ParsePolicy(path string, text []byte) (*policy.Text, error) {
 		yamlKey{"ties", f.readTies},
 		yamlKey{"temperature", f.readTemperature},
 		yamlKey{"hold", f.readHold},
-		yamlKey{"sent", f.readSent})
+		yamlKey{"sent", f.readSent},
+		yamlKey{"signals", f.readSignals})
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func (f *policyFile) checkWhole(seen []string) error {
 	case has("sent") && !slices.Contains(t.LooksAt(), "sent_blocks"):
 		return errors.New("sent, and no expression looks at sent_blocks")
 	}
-	return nil
+	return f.checkSignals()
 }
 
 func (f *policyFile) readName(node ast.Node, to *string) error {
@@ -235,15 +236,7 @@ func (f *policyFile) readHold(node ast.Node) error {
 func (f *policyFile) readSent(node ast.Node) error {
 	_, err := f.readKeys(node, "sent",
 		yamlKey{"blocks", func(n ast.Node) error { return readCount(n, &f.text.Sent.Blocks) }},
-		yamlKey{"for", func(n ast.Node) error {
-			text, err := cli.YamlText(n)
-			if err == nil {
-				if f.text.Sent.For, err = cli.ParseInstant(text); err != nil {
-					err = fmt.Errorf("%s: %w", text, err)
-				}
-			}
-			return err
-		}})
+		yamlKey{"for", readTime(&f.text.Sent.For)})
 	return err
 }
 

@@ -1,0 +1,73 @@
+package engines
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// ListSignals returns the signals that the routers and the admission look at.
+func (t *Topology) ListSignals() []router.Signal {
+	var looks []router.Signal
+	switch {
+	case t.Picker != nil:
+		looks = t.Picker.ListSignals()
+	case t.Text != nil:
+		looks = t.Text.ListSignals()
+	default:
+		looks = t.Router.ListSignals()
+	}
+	if t.Admission != nil {
+		looks = append(looks, t.Admission.ListSignals()...)
+	}
+	return slices.DeleteFunc(router.AllSignals(), func(s router.Signal) bool { return !slices.Contains(looks, s) })
+}
+
+// ageSignals returns how old signals are.
+func (t *Topology) ageSignals() router.Signals {
+	if t.Text == nil {
+		return t.Signals
+	}
+	return t.Text.Signals.Under(t.Signals)
+}
+
+// isGated reports whether a gate looks at what workers report.
+func (t *Topology) isGated() bool { return t.Picker != nil && t.Picker.Gate != nil }
+
+// CheckSignals refuses ages of signals that nobody looks at, and those that make no sense.
+func (t *Topology) CheckSignals() error {
+	looks := t.ListSignals()
+	ages := t.ageSignals()
+	for _, s := range ages.List() {
+		switch age := ages.AgeOf(s, false); {
+		case len(looks) == 0:
+			return fmt.Errorf("%s, and the router looks at no signal", s)
+		case !slices.Contains(looks, s):
+			return fmt.Errorf("%s, and the router looks at %s alone", s, joinSignals(looks))
+		case !(age.Delay >= 0 && age.Delay <= longestAge && (age.Interval == 0 || age.Interval >= 1 && age.Interval <= longestAge)):
+			return fmt.Errorf("%s %v ms old, read every %v ms, want a delay of 0 to 24h and an interval of 0, or 1 ms to 24h", s, float64(age.Delay), float64(age.Interval))
+		}
+	}
+	return nil
+}
+
+// longestAge bounds the delay and the interval of a signal.
+const longestAge sim.Time = 24 * 3_600_000
+
+// joinSignals names signals in words.
+func joinSignals(all []router.Signal) string {
+	text := ""
+	for i, s := range all {
+		switch {
+		case i == 0:
+		case i+1 == len(all):
+			text += " and "
+		default:
+			text += ", "
+		}
+		text += string(s)
+	}
+	return text
+}

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/router"
+)
+
+// signalOf returns the signal that a fact is read from, "" of others.
+func signalOf(fact string) router.Signal {
+	switch fact {
+	case "requests", "tokens_to_compute", "active_blocks", "active_overlap":
+		return router.Loads
+	case cachedBlocks:
+		return router.Caches
+	case "running", "waiting", "kv_usage":
+		return router.Signal(fact)
+	}
+	return ""
+}
+
+// signalsOf returns the signals that facts are read from, in their order.
+func signalsOf(facts []string) []router.Signal {
+	var all []router.Signal
+	for _, s := range router.AllSignals() {
+		if slices.ContainsFunc(facts, func(name string) bool { return signalOf(name) == s }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// ListSignals returns the signals that t looks at.
+func (t *Text) ListSignals() []router.Signal { return signalsOf(t.LooksAt()) }
+
+// ListSignals returns the signals that a looks at.
+func (a *Admission) ListSignals() []router.Signal { return signalsOf(a.LooksAt()) }
+
+// ListSignals returns the signals that p looks at.
+func (p *Picker) ListSignals() []router.Signal {
+	var facts []string
+	if p.Gate != nil {
+		facts = append(facts, "waiting", "kv_usage")
+	}
+	for i := range p.Scorers {
+		switch p.Scorers[i].Kind {
+		case PrecisePrefix:
+			facts = append(facts, cachedBlocks)
+		case FreeKV:
+			facts = append(facts, "kv_usage")
+		case ShortQueue, LoadAware:
+			facts = append(facts, "waiting")
+		case FewRunning:
+			facts = append(facts, "running")
+		case ActiveRequests:
+			facts = append(facts, "requests")
+		}
+	}
+	return signalsOf(facts)
+}
+
+// ListSignals returns the signals that the policy of a name looks at.
+func (n Name) ListSignals() []router.Signal {
+	info := n.Info()
+	if info.Caches {
+		return []router.Signal{router.Caches, router.Loads}
+	}
+	if info.make == nil {
+		return nil
+	}
+	if p, err := info.make(Options{}); err == nil && p.Needs().Running {
+		return []router.Signal{router.Loads}
+	}
+	return nil
+}
+
+// DescribeSignals returns in words how old the signals are that somebody looks at; gated: behind a gate.
+func DescribeSignals(looks []router.Signal, s router.Signals, gated bool) string {
+	var all []string
+	for _, x := range looks {
+		var parts []string
+		age := s.AgeOf(x, gated)
+		if age.Delay > 0 {
+			parts = append(parts, fmt.Sprintf("%v ms old", float64(age.Delay)))
+		}
+		if age.Interval > 0 {
+			parts = append(parts, fmt.Sprintf("read every %v ms", float64(age.Interval)))
+		}
+		if len(parts) == 0 {
+			parts = append(parts, "known at once")
+		}
+		all = append(all, string(x)+" "+strings.Join(parts, ", "))
+	}
+	return strings.Join(all, "; ")
+}
