@@ -133,11 +133,9 @@ func TestGivenPolicyRefusals(t *testing.T) {
 	}
 	beside := givenSpec()
 	beside.Text = &policy.Text{Picker: policy.DrawAny}
-	two := givenSpec()
-	prefill, decode := engineargs.Default(), engineargs.Default()
-	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
-	two.Pools = replay.TwoPools(replay.Pool{Engine: prefill, Count: 1}, replay.Pool{Engine: decode, Count: 1})
-	for want, spec := range map[string]replay.Spec{"one or the other": beside, "workers that prefill and decode": two} {
+	late := givenSpec()
+	late.Signals.Set(router.Caches, router.Age{Delay: 100})
+	for want, spec := range map[string]replay.Spec{"one or the other": beside, "index, and the router looks at running, waiting and kv_usage alone": late} {
 		if _, err := spec.Run(context.Background(), replay.Streams{Policy: made}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}

@@ -88,6 +88,19 @@ func (s Signals) AgeOf(x Signal, gated bool) Age {
 	return Age{Interval: Scrape}
 }
 
+// ListSignals returns the signals that whoever has these needs may look at.
+func (n *Needs) ListSignals() []Signal {
+	return slices.DeleteFunc(AllSignals(), func(x Signal) bool {
+		switch {
+		case x.Reported():
+			return !n.Metrics
+		case x == Caches:
+			return !n.Overlap
+		}
+		return !n.Running
+	})
+}
+
 // ages are those of all signals, by their place.
 type ages [5]Age
 

@@ -36,9 +36,22 @@ func (t *Topology) ageSignals() router.Signals {
 // isGated reports whether a gate looks at what workers report.
 func (t *Topology) isGated() bool { return t.Picker != nil && t.Picker.Gate != nil }
 
-// CheckSignals refuses ages of signals that nobody looks at, and those that make no sense.
-func (t *Topology) CheckSignals() error {
+// listSignalsOf is ListSignals where the user of the pools may have policies of their own.
+func (t *Topology) listSignalsOf(all []*Stage) []router.Signal {
 	looks := t.ListSignals()
+	for _, s := range all {
+		if s.given != nil {
+			needs := s.given.Needs()
+			looks = append(looks, needs.ListSignals()...)
+		}
+	}
+	return looks
+}
+
+// CheckSignals refuses ages of signals that nobody looks at, and those that make no sense.
+func (t *Topology) CheckSignals() error { return t.checkSignals(t.ListSignals()) }
+
+func (t *Topology) checkSignals(looks []router.Signal) error {
 	ages := t.ageSignals()
 	for _, s := range ages.List() {
 		switch age := ages.AgeOf(s, false); {

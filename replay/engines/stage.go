@@ -8,7 +8,6 @@ package engines
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -64,7 +63,7 @@ func NewStages(t *Topology, use Use) ([]*Stage, error) {
 		}
 		all = append(all, s)
 	}
-	return all, nil
+	return all, t.checkSignals(t.listSignalsOf(all))
 }
 
 // newStage prepares a pool. The cores of a mix tell their router of their caches in the
@@ -106,9 +105,6 @@ func (s *Stage) RenewPolicy() error {
 		return err
 	}
 	needs := s.given.Needs()
-	if needs.Metrics && s.Disaggregated() {
-		return errors.New("a router policy that looks at what workers report of themselves, want workers that prefill and decode with it")
-	}
 	if needs.Overlap && s.Role != scheduler.Decode {
 		s.Capture = max(s.Capture, s.routerCapture())
 		for _, k := range s.kinds {

@@ -21,13 +21,14 @@ func (d draw) live(x *trial) {
 		x.cfg.Autoscale, x.cfg.Scale, x.cfg.WorkerSpeeds = d.autoscale(), nil, nil
 		x.cfg.Pools[0].Count = x.cfg.Autoscale.Min
 	case 2:
-		x.cfg.Text, x.cfg.Router, x.cfg.RouterConfig = d.text(!x.cfg.Disaggregated()), policy.TextName, nil
+		x.cfg.Text, x.cfg.Router, x.cfg.RouterConfig = d.text(), policy.TextName, nil
 	case 3:
 		x.cfg.Router, x.cfg.RouterConfig = pick(d, policy.All()...).Name, nil
 	}
 	if d.oneIn(4) {
-		x.cfg.Topology.Admission = d.admissionRules(&x.cfg.Topology)
+		x.cfg.Topology.Admission = d.admissionRules()
 	}
+	x.cfg.Signals = d.signals(&x.cfg.Topology)
 }
 
 // end is what a fork leaves when it goes on to its end.

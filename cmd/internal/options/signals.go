@@ -24,7 +24,7 @@ type signalPart struct {
 
 func signalParts() [2]signalPart {
 	return [2]signalPart{
-		{"signal-delay", "how `old` signals are when routers read them: 500ms, or index=500ms,waiting=1s (docs/policies.md)", func(a *router.Age) *sim.Time { return &a.Delay }},
+		{"signal-delay", "`age` of signals when routers read them: 500ms, or index=500ms,waiting=1s (docs/policies.md)", func(a *router.Age) *sim.Time { return &a.Delay }},
 		{"signal-interval", "`time` between two reads of signals: 1s, or waiting=1s,kv_usage=5s", func(a *router.Age) *sim.Time { return &a.Interval }},
 	}
 }
