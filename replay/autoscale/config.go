@@ -1,9 +1,6 @@
 package autoscale
 
 import (
-	"errors"
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/replay-llm/replay/sim"
@@ -18,26 +15,31 @@ type Config struct {
 	Interval   sim.Time // between two scrapes
 	Delay      sim.Time // until a scrape has reached the scaler
 	RateWindow sim.Time // over which rates are taken
+	Jitter     sim.Time `json:",omitempty"` // up to which a scrape is late
 
 	Startup Ladder
 	Cost    float64 `json:",omitempty"` // of a worker in an hour; 0: not known
 
-	Tolerance float64  // of HPA: so near to 1, the ratio of a metric to its target changes nothing
-	Targets   []Target `json:",omitempty"` // of HPA: the one that wants the most workers counts
-	Up, Down  Behavior
+	Tolerance float64  // of HPA and KEDA: so near to 1, the ratio of a metric to its target changes nothing
+	Targets   []Target `json:",omitempty"` // of both: the one that wants the most workers counts
+	Up, Down  Behavior // of all that look at loads
+
+	Polling  sim.Time  `json:",omitempty"` // of KEDA: between two looks whether a trigger is active
+	Cooldown sim.Time  `json:",omitempty"` // of KEDA: for so long none has to be, for no worker at all
+	Load     *Load     `json:",omitempty"` // of rate, predict and perfect
+	Forecast *Forecast `json:",omitempty"` // of predict
+	Rules    *Rules    `json:",omitempty"`
+	Slots    []Slot    `json:",omitempty"` // of a schedule
+	Every    sim.Time  `json:",omitempty"` // after which it begins anew; 0: never
 }
 
-// Target is the value that a metric is to have: its mean over ready workers.
+// Target is the value that a metric is to have: its mean over ready workers with HPA, its sum by
+// the number of workers with KEDA.
 type Target struct {
-	Metric Metric
-	Value  float64
+	Metric     Metric
+	Value      float64
+	Activation float64 `json:",omitempty"` // of KEDA: above it there is to be a worker
 }
-
-// Ladder is what a worker goes through until it gets requests; all 0: the startup time of its engine.
-type Ladder struct{ Node, Image, Weights, WarmUp sim.Time }
-
-// Sum returns how long all of it takes.
-func (l *Ladder) Sum() sim.Time { return l.Node + l.Image + l.Weights + l.WarmUp }
 
 // Behavior is how fast HPA goes in one direction.
 type Behavior struct {
@@ -54,15 +56,33 @@ type Policy struct {
 	Period  sim.Time
 }
 
-// Default returns Kubernetes' defaults: ticks and scrapes every 15 s, a tolerance of 0.1, up at
-// once by four workers or to twice as many, down after five minutes.
-func Default() Config {
+// Default returns what a kind has where nothing else is said: ticks and scrapes every 15 s, and of
+// HPA and KEDA a tolerance of 0.1, up at once by four workers or to twice as many, down after five
+// minutes.
+func Default(kind Kind) Config {
 	const second = 1000
-	return Config{
-		Kind: HPA, Min: 1, Max: 10, Sync: 15 * second, Interval: 15 * second, RateWindow: 60 * second, Tolerance: 0.1,
-		Up:   Behavior{Policies: []Policy{{Workers: 4, Period: 15 * second}, {Percent: 100, Period: 15 * second}}},
-		Down: Behavior{Window: 300 * second, Policies: []Policy{{Percent: 100, Period: 15 * second}}},
+	c := Config{Kind: kind, Min: 1, Max: 10, Sync: 15 * second, Interval: 15 * second, RateWindow: 60 * second}
+	switch kind {
+	case HPA, KEDA:
+		c.Tolerance = 0.1
+		c.Up = Behavior{Policies: []Policy{{Workers: 4, Period: 15 * second}, {Percent: 100, Period: 15 * second}}}
+		c.Down = Behavior{Window: 300 * second, Policies: []Policy{{Percent: 100, Period: 15 * second}}}
+		if kind == KEDA {
+			c.Min, c.Max, c.Polling, c.Cooldown = 0, 100, 30*second, 300*second
+		}
+	case ByRate:
+		c.Load = &Load{Metric: Rate}
+		c.Down.Window = 300 * second
+	case Predict:
+		c.Sync = 180 * second
+		c.Load = &Load{Metric: Rate}
+		c.Forecast = &Forecast{Predictor: Constant, Window: 10, Level: 0.5, Trend: 0.1, Season: 0.5}
+	case ByRules:
+		c.Rules = &Rules{UpBy: 1, DownBy: 1}
+	case Foreknown:
+		c.Load = &Load{Metric: InFlight}
 	}
+	return c
 }
 
 // MostWorkers bounds Max.
@@ -71,63 +91,29 @@ const MostWorkers = 100_000
 // leastInterval bounds how often somebody looks, so that every replay ends.
 const leastInterval sim.Time = 100
 
-// Check refuses what makes no sense.
-func (c *Config) Check() error {
-	switch {
-	case c.Kind != Given && !slices.Contains(Kinds(), c.Kind):
-		return fmt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
-	case c.Min < 1 || c.Max < c.Min || c.Max > MostWorkers:
-		return fmt.Errorf("%d to %d workers, want at least 1 and at most %d, in order", c.Min, c.Max, MostWorkers)
-	case !isTime(c.Sync, leastInterval) || !isTime(c.Interval, leastInterval):
-		return fmt.Errorf("ticks every %v ms and scrapes every %v ms, want at least %v ms", float64(c.Sync), float64(c.Interval), float64(leastInterval))
-	case !isTime(c.Delay, 0) || !isTime(c.RateWindow, 0):
-		return fmt.Errorf("a delay of %v ms and rates over %v ms, want at least 0 ms", float64(c.Delay), float64(c.RateWindow))
-	case !isNumber(c.Cost):
-		return fmt.Errorf("a worker costs %v in an hour, want at least 0", c.Cost)
+// looks returns the metrics that the scaler looks at.
+func (c *Config) looks() []Metric {
+	var all []Metric
+	for _, t := range c.Targets {
+		all = append(all, t.Metric)
 	}
-	for _, t := range []sim.Time{c.Startup.Node, c.Startup.Image, c.Startup.Weights, c.Startup.WarmUp} {
-		if !isTime(t, 0) {
-			return fmt.Errorf("a step of the start takes %v ms, want at least 0 ms", float64(t))
+	if c.Load != nil {
+		all = append(all, c.Load.Metric)
+	}
+	if c.Rules != nil {
+		facts := ruleFacts()
+		for _, i := range c.Rules.facts() {
+			all = append(all, Metric(facts[i].Name.Name))
 		}
 	}
-	if c.Kind == HPA {
-		return c.checkHPA()
-	}
-	return nil
+	return all
 }
 
 // SeesKV reports whether the scaler looks at KV blocks, or may.
-func (c *Config) SeesKV() bool {
-	return c.Kind == Given || slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Metric == KVUsage })
-}
+func (c *Config) SeesKV() bool { return c.Kind == Given || slices.Contains(c.looks(), KVUsage) }
 
-func (c *Config) checkHPA() error {
-	if len(c.Targets) == 0 {
-		return errors.New("no metrics, want at least one, as {metric: waiting, target: 4}")
-	}
-	for _, t := range c.Targets {
-		if !slices.Contains(Metrics(), t.Metric) || !isNumber(t.Value) || t.Value == 0 {
-			return fmt.Errorf("metric %q with target %v, want one of %v and a target above 0", t.Metric, t.Value, Metrics())
-		}
-	}
-	if !isNumber(c.Tolerance) || c.Tolerance >= 1 {
-		return fmt.Errorf("tolerance is %v, want at least 0 and below 1", c.Tolerance)
-	}
-	for _, b := range []*Behavior{&c.Up, &c.Down} {
-		if !isTime(b.Window, 0) {
-			return fmt.Errorf("a window of %v ms, want at least 0 ms", float64(b.Window))
-		}
-		for _, p := range b.Policies {
-			if !isTime(p.Period, 1) || p.Workers < 0 || !isNumber(p.Percent) || (p.Workers > 0) == (p.Percent > 0) {
-				return fmt.Errorf("a policy of %d workers and %v percent in %v ms, want workers or percent above 0, and a period", p.Workers, p.Percent, float64(p.Period))
-			}
-		}
-	}
-	return nil
-}
+// SeesTokens reports whether the scaler looks at the tokens that workers give, or may.
+func (c *Config) SeesTokens() bool { return c.Kind == Given || slices.Contains(c.looks(), OutputRate) }
 
-// isTime reports whether t is finite and at least so long.
-func isTime(t, least sim.Time) bool { return t >= least && !math.IsInf(float64(t), 0) }
-
-// isNumber reports whether x is finite and not negative.
-func isNumber(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
+// SeesEach reports whether the scaler looks at single workers, or may.
+func (c *Config) SeesEach() bool { return c.Kind == Given || c.Rules != nil && c.Rules.looksAtEach() }

@@ -13,7 +13,7 @@ func seen(at sim.Time, all, ready int, kv float64) *Signals {
 }
 
 func hpaOf(change func(*Config)) Scaler {
-	c := Default()
+	c := Default(HPA)
 	c.Max, c.Targets = 1000, []Target{{KVUsage, 0.1}}
 	c.Up.Policies, c.Down.Policies, c.Down.Window = nil, nil, 0
 	if change != nil {
@@ -93,7 +93,7 @@ func TestHPAPolicies(t *testing.T) {
 		{"the slower", func(c *Config) { c.Down.Policies, c.Down.Least = two, true }, 80, repeat(40, 4), "80 76 72 68 64"},
 		{"five in a minute", func(c *Config) { c.Down.Policies = []Policy{{Workers: 5, Period: 60_000}} }, 20, repeat(3, 5), "20 15 10 5 3 3"},
 		{"never down", func(c *Config) { c.Down.Off = true }, 20, repeat(3, 2), "20 20 20"},
-		{"the defaults up", func(c *Config) { c.Up = Default().Up }, 1, repeat(100, 6), "1 5 10 20 40 80 100"},
+		{"the defaults up", func(c *Config) { c.Up = Default(HPA).Up }, 1, repeat(100, 6), "1 5 10 20 40 80 100"},
 	} {
 		if got := walk(hpaOf(tc.change), tc.from, 60_000, tc.to...); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
@@ -121,7 +121,7 @@ func TestHPAWindows(t *testing.T) {
 
 // A scrape reaches the scaler after the delay, and rates are those of the last minute.
 func TestExporter(t *testing.T) {
-	c := Default()
+	c := Default(HPA)
 	c.Delay = 20_000
 	e := Exporter{Config: &c}
 	for i := range 20 {

@@ -4,7 +4,8 @@
 // scrape that has reached it. What a worker needs to start, and what becomes of the answer, is the
 // cluster's affair (replay/offline).
 //
-// Read scaler.go, then signals.go, config.go, and hpa.go as an example.
+// Read scaler.go, then signals.go, config.go, hpa.go as an example, and governor.go, which several
+// have in common.
 package autoscale
 
 // Scaler decides how many workers there should be. It is asked in order of time.
@@ -13,23 +14,50 @@ type Scaler interface {
 	Want(s *Signals) int
 }
 
+// Explainer is a Scaler that can say why it wanted what it did last.
+type Explainer interface {
+	Why() string
+}
+
+// reason is why a scaler wanted what it did last.
+type reason struct{ why string }
+
+// Why returns it in words.
+func (r *reason) Why() string { return r.why }
+
 // Kind is a scaler that comes with this package.
 type Kind string
 
 // Given is the scaler of a caller in Go.
 const (
-	Given Kind = ""
-	HPA   Kind = "hpa" // Kubernetes' HorizontalPodAutoscaler
+	Given     Kind = ""
+	HPA       Kind = "hpa"      // Kubernetes' HorizontalPodAutoscaler
+	KEDA      Kind = "keda"     // KEDA's thresholds
+	ByRate    Kind = "rate"     // load by what a worker can take
+	Predict   Kind = "predict"  // the load that is foreseen by that
+	ByRules   Kind = "rules"    // expressions
+	BySlots   Kind = "schedule" // numbers by the clock
+	Foreknown Kind = "perfect"  // the load to come, which no real scaler knows
 )
 
 // Kinds returns all that a file may name.
-func Kinds() []Kind { return []Kind{HPA} }
+func Kinds() []Kind { return []Kind{HPA, KEDA, ByRate, Predict, ByRules, BySlots, Foreknown} }
 
-// New returns a scaler of c.Kind; nil where that is Given.
+// New returns a scaler of c.Kind; nil where that is Given, or Foreknown, which NewPerfect makes.
 func New(c *Config) Scaler {
 	switch c.Kind {
 	case HPA:
-		return &hpa{c: c}
+		return &hpa{governor: governor{c: c}}
+	case KEDA:
+		return &keda{governor: governor{c: c}}
+	case ByRate:
+		return &rate{governor: governor{c: c}}
+	case Predict:
+		return &predict{governor: governor{c: c}}
+	case ByRules:
+		return newRules(c)
+	case BySlots:
+		return &schedule{c: c}
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ type Signals struct {
 	Pool string // prefill or decode; "" where workers do both
 	// Workers is the number that was wanted last: those that are starting are among them.
 	Workers int
+	// Missing are the workers whose server runs by now, and of which the scrape has nothing.
+	Missing int
 	Scrape
 }
 
@@ -20,23 +22,43 @@ type Scrape struct {
 	Held             int     // requests in the router, which have no worker yet
 	KV               float64 // sum of the shares of their KV blocks that requests hold
 	Arrived          int     // requests since the start
-	Rate             float64 // requests per second that arrived in the time over which rates are taken
+	Input            int     // tokens of their prompts
+	Output           int     // tokens that workers gave since the start, where Config.SeesTokens
+
+	// Of a second, in the time over which rates are taken: requests that arrived, tokens of
+	// their prompts, and tokens that workers gave.
+	Rate, InputRate, OutputRate float64
+
+	Each []Gauge // of each ready worker, where Config.SeesEach
+}
+
+// Gauge is what a worker tells of itself.
+type Gauge struct {
+	Running, Waiting int
+	KV               float64
 }
 
 // Metric is a number that a scaler may look at.
 type Metric string
 
 const (
-	Waiting  Metric = "waiting"
-	Running  Metric = "running"
-	InFlight Metric = "in_flight"
-	Held     Metric = "held"
-	KVUsage  Metric = "kv_usage"
-	Rate     Metric = "requests_per_second"
+	Waiting    Metric = "waiting"
+	Running    Metric = "running"
+	InFlight   Metric = "in_flight"
+	Held       Metric = "held"
+	KVUsage    Metric = "kv_usage"
+	Rate       Metric = "requests_per_second"
+	InputRate  Metric = "input_tokens_per_second"
+	OutputRate Metric = "output_tokens_per_second"
 )
 
 // Metrics returns all of them.
-func Metrics() []Metric { return []Metric{Waiting, Running, InFlight, Held, KVUsage, Rate} }
+func Metrics() []Metric {
+	return append([]Metric{Waiting, Running, InFlight, Held, KVUsage}, Rates()...)
+}
+
+// Rates returns those that are of a second.
+func Rates() []Metric { return []Metric{Rate, InputRate, OutputRate} }
 
 // Sum returns a metric over all ready workers.
 func (s *Scrape) Sum(m Metric) float64 {
@@ -51,8 +73,27 @@ func (s *Scrape) Sum(m Metric) float64 {
 		return float64(s.Held)
 	case KVUsage:
 		return s.KV
+	case InputRate:
+		return s.InputRate
+	case OutputRate:
+		return s.OutputRate
 	}
 	return s.Rate
+}
+
+// since returns a rate over the time since an earlier scrape.
+func (s *Scrape) since(old *Scrape, m Metric) float64 {
+	if s.At <= old.At {
+		return 0
+	}
+	count := s.Arrived - old.Arrived
+	switch m {
+	case InputRate:
+		count = s.Input - old.Input
+	case OutputRate:
+		count = s.Output - old.Output
+	}
+	return float64(count) / (float64(s.At-old.At) / 1000)
 }
 
 // PerWorker returns the mean of a metric over ready workers, 0 without any.
@@ -65,22 +106,18 @@ type Exporter struct {
 	seen   int      // of them, that have reached the scaler
 }
 
-// Add takes in a scrape, and fills in its rate.
+// Add takes in a scrape, and fills in its rates.
 func (e *Exporter) Add(s Scrape) {
-	from := sim.Time(0)
-	arrived := 0
+	var old Scrape // the start, where there is none before
 	for i := len(e.past) - 1; i >= 0; i-- {
-		from, arrived = e.past[i].At, e.past[i].Arrived
-		if from <= s.At-e.Config.RateWindow {
+		if old = e.past[i]; old.At <= s.At-e.Config.RateWindow {
 			break
 		}
 		if i == 0 {
-			from, arrived = 0, 0
+			old = Scrape{}
 		}
 	}
-	if s.At > from {
-		s.Rate = float64(s.Arrived-arrived) / (float64(s.At-from) / 1000)
-	}
+	s.Rate, s.InputRate, s.OutputRate = s.since(&old, Rate), s.since(&old, InputRate), s.since(&old, OutputRate)
 	e.past = append(e.past, s)
 	e.forget(s.At)
 }

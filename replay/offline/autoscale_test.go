@@ -22,7 +22,7 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	}
 	var text string
 	var every, delay, image, down int
-	a := autoscale.Default()
+	a := autoscale.Default(autoscale.HPA)
 	d.ScanArgs(t, "hpa", &text)
 	d.ScanArgs(t, "most", &a.Max)
 	d.ScanArgs(t, "every", &every)
@@ -91,7 +91,7 @@ func (w watcher) Want(s *autoscale.Signals) int {
 
 // autoscale draws an autoscaler.
 func (d draw) autoscale() *autoscale.Config {
-	a := autoscale.Default()
+	a := autoscale.Default(autoscale.HPA)
 	a.Sync, a.Interval, a.Delay = pick(d, sim.Time(1), 3, 7.5, 20), pick(d, sim.Time(1), 2, 5), pick(d, sim.Time(0), 0, 4)
 	a.RateWindow = pick(d, sim.Time(0), 10, 30)
 	a.Min = 1 + d.IntN(2)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -63,12 +62,15 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 	case len(bodies) != 1:
 		return nil, nil, fmt.Errorf("%s: %d documents, want one autoscaler", path, len(bodies))
 	}
-	f := &scalerFile{yamlFile: yamlFile{path}, all: autoscale.Default()}
+	f := &scalerFile{yamlFile: yamlFile{path}}
 	if two {
 		return f.readPools(bodies[0])
 	}
 	alone := func(name string) yamlKey {
 		return yamlKey{name, func(ast.Node) error { return errors.New("only with --prefill-workers and --decode-workers") }}
+	}
+	if err := f.begin(bodies[0]); err != nil {
+		return nil, nil, err
 	}
 	if _, err := f.readKeys(bodies[0], "an autoscaler", append(f.listKeys(), alone("prefill"), alone("decode"))...); err != nil {
 		return nil, nil, err
@@ -79,29 +81,38 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 	return &f.all, nil, nil
 }
 
+// begin takes what the kind of scaler has where nothing else is said. The last of nodes that
+// names one counts.
+func (f *scalerFile) begin(nodes ...ast.Node) error {
+	kind := autoscale.HPA
+	for _, node := range nodes {
+		pairs, _ := cli.YamlPairs(node)
+		for _, entry := range pairs {
+			if entry.Key.GetToken().Value != "scaler" {
+				continue
+			}
+			name, err := readChoice(entry.Value, namesOf(autoscale.Kinds())...)
+			if err != nil {
+				return f.errorAt(entry.Key, "scaler: %v", err)
+			}
+			kind = autoscale.Kind(name)
+		}
+	}
+	f.all = autoscale.Default(kind)
+	return nil
+}
+
 // readPools reads an autoscaler of each pool that has one. What stands beside them is said of both.
 func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, err error) {
-	var nodes [2]ast.Node
-	keep := func(i int) func(ast.Node) error {
-		return func(n ast.Node) error { nodes[i] = n; return nil }
-	}
-	keys := append(f.listKeys(), yamlKey{"prefill", keep(0)}, yamlKey{"decode", keep(1)})
-	if _, err := f.readKeys(body, "autoscalers", keys...); err != nil {
-		return nil, nil, err
+	names := []string{"prefill", "decode"}
+	if _, ok := cli.YamlPairs(body); !ok {
+		return nil, nil, f.errorAt(body, "want autoscalers, with %s", cli.Either(names))
 	}
 	var all [2]*replay.Autoscale
-	for i, node := range nodes {
-		if node == nil {
-			continue
-		}
-		own := &scalerFile{f.yamlFile, f.all}
-		if _, err := own.readKeys(node, "an autoscaler", own.listKeys()...); err != nil {
+	for i, name := range names {
+		if all[i], err = f.readPool(body, name); err != nil {
 			return nil, nil, err
 		}
-		if err := own.all.Check(); err != nil {
-			return nil, nil, f.errorAt(node, "%v", err)
-		}
-		all[i] = &own.all
 	}
 	if all[0] == nil && all[1] == nil {
 		return nil, nil, f.errorAt(body, "an autoscaler of neither pool, want prefill, decode or both, as prefill: {min: 1, max: 4, metrics: [...]}")
@@ -109,85 +120,59 @@ func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, 
 	return all[0], all[1], nil
 }
 
-// listKeys returns the keys of the file.
+// readPool reads the autoscaler of a pool, nil where it has none: what is said of both, then what
+// is said of it.
+func (f *scalerFile) readPool(body ast.Node, name string) (*replay.Autoscale, error) {
+	node := valueOf(body, name)
+	if err := f.begin(body, node); err != nil {
+		return nil, err
+	}
+	skip := func(ast.Node) error { return nil }
+	if _, err := f.readKeys(body, "autoscalers", append(f.listKeys(), yamlKey{"prefill", skip}, yamlKey{"decode", skip})...); err != nil || node == nil {
+		return nil, err
+	}
+	if _, err := f.readKeys(node, "an autoscaler", f.listKeys()...); err != nil {
+		return nil, err
+	}
+	if err := f.all.Check(); err != nil {
+		return nil, f.errorAt(node, "%v", err)
+	}
+	own := f.all
+	return &own, nil
+}
+
+// valueOf returns what a key of a mapping has, nil where it is not there.
+func valueOf(body ast.Node, name string) ast.Node {
+	pairs, _ := cli.YamlPairs(body)
+	for _, entry := range pairs {
+		if entry.Key.GetToken().Value == name {
+			return entry.Value
+		}
+	}
+	return nil
+}
+
+// listKeys returns the keys of the file: those of every scaler, and those of some kinds.
 func (f *scalerFile) listKeys() []yamlKey {
 	a := &f.all
-	return []yamlKey{
-		{"scaler", func(n ast.Node) error {
-			name, err := readChoice(n, namesOf(autoscale.Kinds())...)
-			a.Kind = autoscale.Kind(name)
-			return err
-		}},
-		{"min", readWhole(&a.Min, 1, autoscale.MostWorkers)},
+	return append([]yamlKey{
+		{"scaler", func(ast.Node) error { return nil }}, // see begin
+		{"min", readWhole(&a.Min, 0, autoscale.MostWorkers)},
 		{"max", readWhole(&a.Max, 1, autoscale.MostWorkers)},
 		{"sync", readTime(&a.Sync)},
 		{"scrape", func(n ast.Node) error {
-			_, err := f.readKeys(n, "scrape", yamlKey{"interval", readTime(&a.Interval)}, yamlKey{"delay", readTime(&a.Delay)}, yamlKey{"rate_window", readTime(&a.RateWindow)})
+			_, err := f.readKeys(n, "scrape", yamlKey{"interval", readTime(&a.Interval)}, yamlKey{"delay", readTime(&a.Delay)},
+				yamlKey{"jitter", readTime(&a.Jitter)}, yamlKey{"rate_window", readTime(&a.RateWindow)})
 			return err
 		}},
 		{"startup", func(n ast.Node) error {
 			s := &a.Startup
-			_, err := f.readKeys(n, "startup", yamlKey{"node", readTime(&s.Node)}, yamlKey{"image", readTime(&s.Image)},
-				yamlKey{"weights", readTime(&s.Weights)}, yamlKey{"warmup", readTime(&s.WarmUp)})
+			_, err := f.readKeys(n, "startup", yamlKey{"node", f.readLaw(&s.Node)}, yamlKey{"image", f.readLaw(&s.Image)},
+				yamlKey{"weights", f.readLaw(&s.Weights)}, yamlKey{"warmup", f.readLaw(&s.WarmUp)})
 			return err
 		}},
 		{"cost", readAmount(&a.Cost)},
-		{"tolerance", readAmount(&a.Tolerance)},
-		{"metrics", func(n ast.Node) error {
-			a.Targets = nil
-			return f.readList(n, "metrics", f.readTarget)
-		}},
-		{"scale_up", func(n ast.Node) error { return f.readBehavior(n, &a.Up) }},
-		{"scale_down", func(n ast.Node) error { return f.readBehavior(n, &a.Down) }},
-	}
-}
-
-// readTarget reads a metric and its target.
-func (f *scalerFile) readTarget(node ast.Node) error {
-	var t autoscale.Target
-	seen, err := f.readKeys(node, "a metric", f.metricKey(&t.Metric), yamlKey{"target", readAmount(&t.Value)})
-	if err == nil && len(seen) < 2 {
-		err = f.errorAt(node, "want metric and target")
-	}
-	f.all.Targets = append(f.all.Targets, t)
-	return err
-}
-
-// metricKey is the key of a metric's name.
-func (f *scalerFile) metricKey(to *autoscale.Metric) yamlKey {
-	return yamlKey{"metric", func(n ast.Node) error {
-		name, err := readChoice(n, namesOf(autoscale.Metrics())...)
-		*to = autoscale.Metric(name)
-		return err
-	}}
-}
-
-// readBehavior reads how fast it goes in one direction.
-func (f *scalerFile) readBehavior(node ast.Node, b *autoscale.Behavior) error {
-	_, err := f.readKeys(node, "a direction",
-		yamlKey{"window", readTime(&b.Window)},
-		yamlKey{"policies", func(n ast.Node) error {
-			b.Policies = nil
-			return f.readList(n, "policies", func(n ast.Node) error { return f.readPolicy(n, b) })
-		}},
-		yamlKey{"select", func(n ast.Node) error {
-			name, err := readChoice(n, "max", "min", "disabled")
-			b.Least, b.Off = name == "min", name == "disabled"
-			return err
-		}})
-	return err
-}
-
-// readPolicy reads a policy of a direction.
-func (f *scalerFile) readPolicy(node ast.Node, b *autoscale.Behavior) error {
-	var p autoscale.Policy
-	seen, err := f.readKeys(node, "a policy", yamlKey{"workers", readWhole(&p.Workers, 1, autoscale.MostWorkers)},
-		yamlKey{"percent", readAmount(&p.Percent)}, yamlKey{"period", readTime(&p.Period)})
-	if err == nil && (len(seen) != 2 || !slices.Contains(seen, "period")) {
-		err = f.errorAt(node, "want workers or percent, and period")
-	}
-	b.Policies = append(b.Policies, p)
-	return err
+	}, f.listKindKeys()...)
 }
 
 // readTime returns what takes in a time.

@@ -1,0 +1,166 @@
+package autoscale
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Check refuses what makes no sense.
+func (c *Config) Check() error {
+	switch {
+	case c.Kind != Given && !slices.Contains(Kinds(), c.Kind):
+		return fmt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
+	case c.Kind == HPA && c.Min < 1:
+		return fmt.Errorf("min is %d, want at least 1 with scaler: hpa, which sees nothing of a pool without workers (keda goes to none)", c.Min)
+	case c.Min < 0 || c.Max < max(c.Min, 1) || c.Max > MostWorkers:
+		return fmt.Errorf("%d to %d workers, want at least 0 to at least 1, at most %d, in order", c.Min, c.Max, MostWorkers)
+	case !isTime(c.Sync, leastInterval) || !isTime(c.Interval, leastInterval):
+		return fmt.Errorf("ticks every %v ms and scrapes every %v ms, want at least %v ms", float64(c.Sync), float64(c.Interval), float64(leastInterval))
+	case !isTime(c.Delay, 0) || !isTime(c.RateWindow, 0):
+		return fmt.Errorf("a delay of %v ms and rates over %v ms, want at least 0 ms", float64(c.Delay), float64(c.RateWindow))
+	case !isTime(c.Jitter, 0) || c.Jitter >= c.Interval:
+		return fmt.Errorf("scrapes late by up to %v ms, want at least 0 ms and less than the %v ms between two", float64(c.Jitter), float64(c.Interval))
+	case !isNumber(c.Cost):
+		return fmt.Errorf("a worker costs %v in an hour, want at least 0", c.Cost)
+	}
+	if err := c.Startup.check(); err != nil {
+		return err
+	}
+	for _, b := range []*Behavior{&c.Up, &c.Down} {
+		if err := b.check(); err != nil {
+			return err
+		}
+	}
+	return c.checkKind()
+}
+
+// checkKind refuses what makes no sense for the kind of scaler.
+func (c *Config) checkKind() error {
+	switch c.Kind {
+	case HPA, KEDA:
+		return c.checkTargets()
+	case ByRate, Predict, Foreknown:
+		return c.checkLoad()
+	case ByRules:
+		return c.Rules.check()
+	case BySlots:
+		return c.checkSlots()
+	}
+	return nil
+}
+
+// checkTargets refuses metrics of HPA and KEDA.
+func (c *Config) checkTargets() error {
+	switch {
+	case len(c.Targets) == 0 && c.Kind == KEDA:
+		return errors.New("no triggers, want at least one, as {metric: held, threshold: 4}")
+	case len(c.Targets) == 0:
+		return errors.New("no metrics, want at least one, as {metric: waiting, target: 4}")
+	case !isNumber(c.Tolerance) || c.Tolerance >= 1:
+		return fmt.Errorf("tolerance is %v, want at least 0 and below 1", c.Tolerance)
+	case c.Kind == KEDA && (!isTime(c.Polling, leastInterval) || !isTime(c.Cooldown, 0)):
+		return fmt.Errorf("polls every %v ms with a cooldown of %v ms, want at least %v ms and 0 ms", float64(c.Polling), float64(c.Cooldown), float64(leastInterval))
+	}
+	awake := c.Min > 0 || c.Kind == HPA
+	for _, t := range c.Targets {
+		if !slices.Contains(Metrics(), t.Metric) || !isNumber(t.Value) || t.Value == 0 || !isNumber(t.Activation) {
+			return fmt.Errorf("metric %q with target %v, want one of %v and a target above 0", t.Metric, t.Value, Metrics())
+		}
+		awake = awake || slices.Contains([]Metric{Held, Rate, InputRate}, t.Metric)
+	}
+	if !awake {
+		return fmt.Errorf("min is 0 and no trigger sees requests without a worker, want min: 1 or a trigger by %s, %s or %s", Held, Rate, InputRate)
+	}
+	return nil
+}
+
+// checkLoad refuses what a worker can take.
+func (c *Config) checkLoad() error {
+	l := c.Load
+	switch {
+	case !isNumber(l.PerWorker) || !isNumber(l.InFlight) || !isNumber(l.Headroom):
+		return fmt.Errorf("a worker takes %v, or %v in flight, with head room of %v: want at least 0", l.PerWorker, l.InFlight, l.Headroom)
+	case c.Kind == Foreknown:
+		return nil
+	case !slices.Contains(Rates(), l.Metric):
+		return fmt.Errorf("metric %q, want one of %v", l.Metric, Rates())
+	case c.Kind == ByRate && l.PerWorker == 0:
+		return fmt.Errorf("what a worker takes is not said, want per_worker, as per_worker: 2.5 of %s", l.Metric)
+	case c.Kind == Predict && (l.PerWorker > 0) == (l.InFlight > 0):
+		return fmt.Errorf("what a worker takes: want either per_worker, as per_worker: 2.5 of %s, or in_flight, as in_flight: 8, for it to be measured", l.Metric)
+	case l.InFlight > 0 && l.Metric != Rate:
+		return fmt.Errorf("in_flight with metric %s, want %s, of which it is measured what a worker takes", l.Metric, Rate)
+	case c.Kind == Predict:
+		return c.checkForecast()
+	}
+	return nil
+}
+
+// mostTicks bounds the ticks of a season, and those of a window and ahead.
+const mostTicks = 100_000
+
+func (c *Config) checkForecast() error {
+	f := c.Forecast
+	season := f.Predictor == Seasonal || f.Predictor == HoltWinters
+	switch {
+	case !slices.Contains(Predictors(), f.Predictor):
+		return fmt.Errorf("predictor %q, want one of %v", f.Predictor, Predictors())
+	case f.Window < 2 || f.Window > mostTicks:
+		return fmt.Errorf("a window of %d ticks, want 2 to %d", f.Window, mostTicks)
+	case !isTime(f.Horizon, 0) || f.Horizon > mostTicks*c.Sync:
+		return fmt.Errorf("a horizon of %v ms, want 0 ms to %d ticks", float64(f.Horizon), mostTicks)
+	case season && (!(f.Period >= 2*c.Sync) || f.Period > mostTicks*c.Sync || math.Mod(float64(f.Period), float64(c.Sync)) != 0):
+		return fmt.Errorf("a period of %v ms, want 2 to %d times the %v ms of sync", float64(f.Period), mostTicks, float64(c.Sync))
+	case !season && f.Period != 0:
+		return fmt.Errorf("a period with predictor: %s, want %s or %s", f.Predictor, Seasonal, HoltWinters)
+	case !isShare(f.Level) || !isShare(f.Trend) || !isShare(f.Season):
+		return fmt.Errorf("smoothing of %v, %v and %v, want 0 to 1", f.Level, f.Trend, f.Season)
+	}
+	return nil
+}
+
+func (c *Config) checkSlots() error {
+	if len(c.Slots) == 0 {
+		return errors.New("no slots, want at least one, as {at: 60s, workers: 4}")
+	}
+	last := sim.Time(-1)
+	for _, s := range c.Slots {
+		switch {
+		case !isTime(s.At, 0) || s.At <= last:
+			return fmt.Errorf("a slot at %v ms, want instants >= 0 in order", float64(s.At))
+		case c.Every > 0 && s.At >= c.Every:
+			return fmt.Errorf("a slot at %v ms, want one before the end of the %v ms of every", float64(s.At), float64(c.Every))
+		case s.Workers < c.Min || s.Workers > c.Max:
+			return fmt.Errorf("a slot with %d workers, want %d to %d, as min and max have them", s.Workers, c.Min, c.Max)
+		}
+		last = s.At
+	}
+	if !isTime(c.Every, 0) {
+		return fmt.Errorf("every is %v ms, want at least 0 ms", float64(c.Every))
+	}
+	return nil
+}
+
+func (b *Behavior) check() error {
+	if !isTime(b.Window, 0) {
+		return fmt.Errorf("a window of %v ms, want at least 0 ms", float64(b.Window))
+	}
+	for _, p := range b.Policies {
+		if !isTime(p.Period, 1) || p.Workers < 0 || !isNumber(p.Percent) || (p.Workers > 0) == (p.Percent > 0) {
+			return fmt.Errorf("a policy of %d workers and %v percent in %v ms, want workers or percent above 0, and a period", p.Workers, p.Percent, float64(p.Period))
+		}
+	}
+	return nil
+}
+
+// isTime reports whether t is finite and at least so long.
+func isTime(t, least sim.Time) bool { return t >= least && !math.IsInf(float64(t), 0) }
+
+// isNumber reports whether x is finite and not negative.
+func isNumber(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
+
+func isShare(x float64) bool { return x >= 0 && x <= 1 }
