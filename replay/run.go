@@ -51,7 +51,7 @@ func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error
 
 // RunOn is Run on a workload that Open has read before. Many replays may share
 // one: nothing in it changes.
-func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams Streams) (*harness.Result, error) {
+func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams Streams) (result *harness.Result, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,11 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 			return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
 		}
 	}
-	result, err := offline.Run(ctx, s.offlineConfig(workload, streams))
+	cfg := s.offlineConfig(workload, streams)
+	if cfg.Foreseen, err = s.foresee(ctx, workload, streams.Scaler == nil); err != nil {
+		return nil, err
+	}
+	result, err = offline.Run(ctx, cfg)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

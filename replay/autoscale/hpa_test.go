@@ -14,7 +14,7 @@ func seen(at sim.Time, all, ready int, kv float64) *Signals {
 
 func hpaOf(change func(*Config)) Scaler {
 	c := Default(HPA)
-	c.Max, c.Targets = 1000, []Target{{KVUsage, 0.1}}
+	c.Max, c.Targets = 1000, []Target{{Metric: KVUsage, Value: 0.1}}
 	c.Up.Policies, c.Down.Policies, c.Down.Window = nil, nil, 0
 	if change != nil {
 		change(&c)
@@ -51,7 +51,9 @@ func TestHPAFormula(t *testing.T) {
 
 // Of several metrics the one counts that wants the most workers.
 func TestHPATakesTheHighestMetric(t *testing.T) {
-	h := hpaOf(func(c *Config) { c.Targets = []Target{{KVUsage, 0.1}, {Waiting, 2}, {Held, 1}} })
+	h := hpaOf(func(c *Config) {
+		c.Targets = []Target{{Metric: KVUsage, Value: 0.1}, {Metric: Waiting, Value: 2}, {Metric: Held, Value: 1}}
+	})
 	s := seen(0, 4, 4, 0.05)
 	s.Waiting, s.Held = 12, 3
 	if got := h.Want(s); got != 6 {

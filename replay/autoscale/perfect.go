@@ -62,22 +62,22 @@ func (f *Foreseen) Most(from, to sim.Time) int {
 // perfect knows the load to come (docs/autoscaling.md, Perfect).
 type perfect struct {
 	c     *Config
-	loads map[string]*Foreseen // by pool
-	ahead map[string]sim.Time
+	load  *Foreseen
+	ahead sim.Time
 	reason
 }
 
-// NewPerfect returns a scaler that starts workers in time for the load to come. loads are those of
-// the pools, and ahead says how long a worker of each may take to start.
-func NewPerfect(c *Config, loads map[string]*Foreseen, ahead map[string]sim.Time) Scaler {
-	return &perfect{c: c, loads: loads, ahead: ahead}
+// NewPerfect returns a scaler that starts workers in time for the load to come. ahead says how long
+// a worker may take to start.
+func NewPerfect(c *Config, load *Foreseen, ahead sim.Time) Scaler {
+	return &perfect{c: c, load: load, ahead: ahead}
 }
 
 // Want returns the number of workers for the most that will be there at once until a worker that
 // is asked for at the next tick has started.
 func (p *perfect) Want(s *Signals) int {
-	to := s.Now + p.c.Sync + p.ahead[s.Pool]
-	most := p.loads[s.Pool].Most(s.Now, to)
+	to := s.Now + p.c.Sync + p.ahead
+	most := p.load.Most(s.Now, to)
 	n := p.c.Load.workersFor(float64(most), p.c.Load.InFlight)
 	p.why = fmt.Sprintf("at most %d requests at once until %gs, %.4g a worker: %d", most, float64(to)/1000, p.c.Load.InFlight, n)
 	return n

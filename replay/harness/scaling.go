@@ -20,6 +20,7 @@ type Scaling struct {
 type ScalingAct struct {
 	At       sim.Time
 	From, To int
+	Why      string // the scaler's own words
 }
 
 // PoolSize is how many workers there are from an instant on.

@@ -1,6 +1,8 @@
 package offline
 
 import (
+	"math/rand/v2"
+
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
@@ -17,7 +19,11 @@ type autoscaler struct {
 	scrape   sim.Time // when it looks next
 	tick     sim.Time // when it acts next
 	wanted   int      // workers
-	single   bool     // how full workers are has to be known after each pass, not after a run of them
+	looks    int      // scrapes so far
+	single   bool     // what workers tell has to be known after each pass, not after a run of them
+	each     bool     // single workers are looked at
+	output   int      // tokens that workers have given; where single
+	chance   *rand.Rand
 	done     *harness.Scaling
 }
 
@@ -34,17 +40,39 @@ func (c *cluster) planAutoscalers() {
 		if a == nil {
 			continue
 		}
-		scaler := c.cfg.Scaler
-		if scaler == nil {
-			scaler = autoscale.New(a)
-		}
 		p.auto = &autoscaler{
-			Config: a, pool: p, scaler: scaler, exporter: autoscale.Exporter{Config: a}, scrape: a.Interval, tick: a.Sync,
-			wanted: p.Count, single: a.SeesKV() || c.cfg.Scaler != nil, done: harness.NewScaling(p.Role, a.Cost),
+			Config: a, pool: p, scaler: c.newScaler(a, p), exporter: autoscale.Exporter{Config: a}, tick: a.Sync,
+			wanted: p.Count, done: harness.NewScaling(p.Role, a.Cost), chance: sim.NewRand(c.Seed, "autoscaler of "+p.Role.String()),
+			single: a.SeesKV() || a.SeesTokens() || c.cfg.Scaler != nil, each: a.SeesEach() || c.cfg.Scaler != nil,
 		}
+		p.auto.planScrape()
 		c.scaled = append(c.scaled, p.auto.done)
 		p.noteSize(c.now)
 		c.schedule(min(p.auto.scrape, p.auto.tick), p.auto)
+	}
+}
+
+// newScaler returns who decides on the workers of a pool.
+func (c *cluster) newScaler(a *autoscale.Config, p *pool) autoscale.Scaler {
+	switch {
+	case c.cfg.Scaler != nil:
+		return c.cfg.Scaler
+	case a.Kind == autoscale.Foreknown:
+		ahead := a.Startup.Most()
+		if a.Startup.IsEmpty() {
+			ahead = sim.Time(p.Engine.StartupSeconds * 1000.0)
+		}
+		return autoscale.NewPerfect(a, c.cfg.Foreseen[p.Index], ahead)
+	}
+	return autoscale.New(a)
+}
+
+// planScrape sets when it looks next.
+func (a *autoscaler) planScrape() {
+	a.looks++
+	a.scrape = sim.Time(a.looks) * a.Interval
+	if a.Jitter > 0 {
+		a.scrape += sim.Time(float64(a.chance.Float64() * float64(a.Jitter)))
 	}
 }
 
@@ -52,7 +80,7 @@ func (c *cluster) planAutoscalers() {
 func (a *autoscaler) happen(c *cluster) error {
 	if a.scrape <= c.now {
 		a.exporter.Add(c.scrapeWorkers(a.pool))
-		a.scrape += a.Interval
+		a.planScrape()
 	}
 	if a.tick <= c.now {
 		a.tick += a.Sync
@@ -66,7 +94,8 @@ func (a *autoscaler) happen(c *cluster) error {
 
 // rescale asks the scaler how many workers there should be, and begins to bring that about.
 func (c *cluster) rescale(a *autoscaler) error {
-	s := autoscale.Signals{Now: c.now, Workers: a.wanted, Scrape: a.exporter.Latest(c.now)}
+	s := autoscale.Signals{Now: c.now, Workers: a.wanted, Missing: c.countRunning(a.pool), Scrape: a.exporter.Latest(c.now)}
+	s.Missing = max(s.Missing-s.Ready, 0)
 	if c.Disaggregated() {
 		s.Pool = a.pool.Role.String()
 	}
@@ -74,7 +103,7 @@ func (c *cluster) rescale(a *autoscaler) error {
 	if n == a.wanted {
 		return nil
 	}
-	a.done.Acts = append(a.done.Acts, harness.ScalingAct{At: c.now, From: a.wanted, To: n})
+	a.done.Acts = append(a.done.Acts, harness.ScalingAct{At: c.now, From: a.wanted, To: n, Why: a.explain()})
 	a.wanted = n
 	if err := c.resizePool(a.pool, n); err != nil {
 		return err
@@ -82,9 +111,31 @@ func (c *cluster) rescale(a *autoscaler) error {
 	return c.openPool(a.pool)
 }
 
+// explain returns why the scaler wanted what it did last, "" where it does not say.
+func (a *autoscaler) explain() string {
+	if x, ok := a.scaler.(autoscale.Explainer); ok {
+		return x.Why()
+	}
+	return ""
+}
+
+// countRunning counts the workers whose servers run, those that get no requests yet among them.
+func (c *cluster) countRunning(p *pool) int {
+	n := 0
+	for _, w := range p.workers {
+		if w.state == active || w.state == starting && w.runs <= c.now {
+			n++
+		}
+	}
+	return n
+}
+
 // scrapeWorkers reads what the workers of a pool that get requests say of themselves.
 func (c *cluster) scrapeWorkers(p *pool) autoscale.Scrape {
-	s := autoscale.Scrape{At: c.now, Arrived: len(c.Requests), Held: p.Router.Queued() + len(p.parked)}
+	s := autoscale.Scrape{At: c.now, Arrived: len(c.Requests), Input: p.prompts, Held: p.Router.Queued() + len(p.parked)}
+	if p.auto.single {
+		s.Output = p.auto.output
+	}
 	if p.Role == scheduler.Decode {
 		s.Arrived = p.entered
 	}
@@ -100,6 +151,9 @@ func (c *cluster) scrapeWorkers(p *pool) autoscale.Scrape {
 		s.Running += running
 		s.Waiting += len(w.has) - running
 		s.KV += w.gauge.kv
+		if p.auto.each {
+			s.Each = append(s.Each, autoscale.Gauge{Running: running, Waiting: len(w.has) - running, KV: w.gauge.kv})
+		}
 	}
 	return s
 }
@@ -111,14 +165,13 @@ func (w *worker) keepGauge() {
 	}
 }
 
-// startupTime returns how long a new worker takes to start.
-func (p *pool) startupTime() sim.Time {
-	if p.auto != nil {
-		if t := p.auto.Startup.Sum(); t > 0 {
-			return t
-		}
+// drawStartup returns how long a new worker takes until its server runs, and until it gets requests.
+func (p *pool) drawStartup() (runs, ready sim.Time) {
+	if p.auto != nil && !p.auto.Startup.IsEmpty() {
+		return p.auto.Startup.Draw(p.auto.chance)
 	}
-	return sim.Time(p.Engine.StartupSeconds * 1000.0)
+	t := sim.Time(p.Engine.StartupSeconds * 1000.0)
+	return t, t
 }
 
 // noteSize notes how many workers there are, after a change of them.

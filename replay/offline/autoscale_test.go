@@ -3,7 +3,7 @@ package offline
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -14,16 +14,21 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// readScaler reads an autoscaler: hpa=METRIC:TARGET, up to most=N workers, with ticks and scrapes
-// every=MS that take delay=MS, and a ladder of startup time as image=MS.
+// readScaler reads an autoscaler: hpa=METRIC:TARGET or keda=METRIC:THRESHOLD, which goes to none, up
+// to most=N workers, with ticks and scrapes every=MS that take delay=MS, and a ladder of startup
+// time as image=MS.
 func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
-	if !d.HasArg("hpa") {
+	kind := autoscale.HPA
+	if d.HasArg("keda") {
+		kind = autoscale.KEDA
+	}
+	if !d.HasArg(string(kind)) {
 		return
 	}
 	var text string
 	var every, delay, image, down int
-	a := autoscale.Default(autoscale.HPA)
-	d.ScanArgs(t, "hpa", &text)
+	a := autoscale.Default(kind)
+	d.ScanArgs(t, string(kind), &text)
 	d.ScanArgs(t, "most", &a.Max)
 	d.ScanArgs(t, "every", &every)
 	d.MaybeScanArgs(t, "delay", &delay)
@@ -37,7 +42,10 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	}
 	a.Targets = []autoscale.Target{target}
 	a.Sync, a.Interval, a.Delay = sim.Time(every), sim.Time(every), sim.Time(delay)
-	a.Startup.Image, a.Down.Window, a.Down.Policies = sim.Time(image), sim.Time(down), nil
+	if kind == autoscale.KEDA {
+		a.Polling, a.Cooldown = sim.Time(every), sim.Time(down)
+	}
+	a.Startup.Image.Mean, a.Down.Window, a.Down.Policies = sim.Time(image), sim.Time(down), nil
 	if x.cfg.Autoscale = &a; x.cfg.Disaggregated() {
 		x.cfg.AutoscaleDecode = &a
 	}
@@ -52,7 +60,9 @@ type scribeScaler struct {
 func (x *scribeScaler) Want(s *autoscale.Signals) int {
 	n := x.Scaler.Want(s)
 	text := "nothing"
-	if s.Ready > 0 {
+	if s.Held > 0 {
+		text = fmt.Sprintf("of %g: %d held", float64(s.At), s.Held)
+	} else if s.Ready > 0 {
 		text = fmt.Sprintf("of %g: %d ready, %d running, %d waiting, KV %.3g", float64(s.At), s.Ready, s.Running, s.Waiting, s.KV)
 	}
 	who := "scaler"
@@ -77,13 +87,13 @@ func (w whim) Want(s *autoscale.Signals) int {
 // watcher keeps what a scaler sees.
 type watcher struct {
 	autoscale.Scaler
-	noKV bool
-	seen *[]autoscale.Signals
+	blind bool // what it sees depends on how passes are taken, and it does not look at it
+	seen  *[]autoscale.Signals
 }
 
 func (w watcher) Want(s *autoscale.Signals) int {
 	*w.seen = append(*w.seen, *s)
-	if w.noKV {
+	if w.blind {
 		(*w.seen)[len(*w.seen)-1].KV = 0
 	}
 	return w.Scaler.Want(s)
@@ -91,13 +101,40 @@ func (w watcher) Want(s *autoscale.Signals) int {
 
 // autoscale draws an autoscaler.
 func (d draw) autoscale() *autoscale.Config {
-	a := autoscale.Default(autoscale.HPA)
+	a := autoscale.Default(pick(d, autoscale.HPA, autoscale.HPA, autoscale.KEDA, autoscale.ByRate, autoscale.Predict, autoscale.ByRules, autoscale.BySlots))
 	a.Sync, a.Interval, a.Delay = pick(d, sim.Time(1), 3, 7.5, 20), pick(d, sim.Time(1), 2, 5), pick(d, sim.Time(0), 0, 4)
-	a.RateWindow = pick(d, sim.Time(0), 10, 30)
+	a.RateWindow, a.Jitter = pick(d, sim.Time(0), 10, 30), pick(d, sim.Time(0), 0, 0.7)
 	a.Min = 1 + d.IntN(2)
-	a.Max = a.Min + d.IntN(5)
-	a.Startup.Image, a.Startup.WarmUp = pick(d, sim.Time(0), 2, 12.5), pick(d, sim.Time(0), 1)
-	a.Targets = []autoscale.Target{{Metric: pick(d, autoscale.Metrics()...), Value: pick(d, 0.1, 1, 3)}}
+	if a.Kind != autoscale.HPA {
+		a.Min = d.IntN(2)
+	}
+	a.Max = max(a.Min, 1) + d.IntN(5)
+	a.Startup.Image.Mean = pick(d, sim.Time(0), 2, 12.5)
+	a.Startup.WarmUp = pick(d, autoscale.Law{}, autoscale.Law{Mean: 1}, autoscale.Law{Name: "uniform", Min: 1, Max: 9}, autoscale.Law{Name: "exponential", Mean: 5}, autoscale.Law{Name: "lognormal", Median: 3, Sigma: 1})
+	switch a.Kind {
+	case autoscale.HPA:
+		a.Targets = []autoscale.Target{{Metric: pick(d, autoscale.Metrics()...), Value: pick(d, 0.1, 1, 3)}}
+	case autoscale.KEDA:
+		a.Targets = []autoscale.Target{{Metric: autoscale.Held, Value: 1}, {Metric: pick(d, autoscale.Metrics()...), Value: pick(d, 0.1, 1, 3), Activation: pick(d, 0.0, 1)}}
+		a.Polling, a.Cooldown = pick(d, sim.Time(1), 5), pick(d, sim.Time(0), 3, 20)
+	case autoscale.ByRate, autoscale.Predict:
+		a.Load = &autoscale.Load{Metric: pick(d, autoscale.Rates()...), PerWorker: pick(d, 0.5, 20, 1000), Headroom: pick(d, 0.0, 0.5)}
+		a.Min = max(a.Min, 1)
+		a.Max = max(a.Max, a.Min)
+	case autoscale.ByRules:
+		a.Rules = pick(d,
+			&autoscale.Rules{Want: "ceil((in_flight_total + held) / 2)", UpBy: 1, DownBy: 1},
+			&autoscale.Rules{Up: "any(waiting > 0) or held > 0", Down: "all(running == 0) and max(kv_usage) < 0.5", UpBy: 2, DownBy: 1, DownCooldown: 4},
+			&autoscale.Rules{Want: "max(1, requests_per_second + output_tokens_per_second * 0.01)", UpBy: 1, DownBy: 1, UpCooldown: 5})
+	case autoscale.BySlots:
+		a.Min = 1
+		a.Slots = []autoscale.Slot{{At: 1, Workers: a.Max}, {At: 5.5, Workers: a.Min}, {At: 9, Workers: 1 + d.IntN(a.Max)}}
+		a.Every = pick(d, sim.Time(0), 13)
+	}
+	if a.Kind == autoscale.Predict {
+		a.Forecast.Predictor = pick(d, autoscale.Predictors()...)
+		a.Forecast.Period, a.Forecast.Horizon = 3*a.Sync, pick(d, sim.Time(0), 10)
+	}
 	a.Down.Window, a.Up.Window = pick(d, sim.Time(0), 5, 30), pick(d, sim.Time(0), 0, 10)
 	for _, b := range []*autoscale.Behavior{&a.Up, &a.Down} {
 		b.Policies = pick(d, nil, []autoscale.Policy{{Workers: 1, Period: 4}}, []autoscale.Policy{{Percent: 50, Period: 3}, {Workers: 2, Period: 9}})
@@ -118,7 +155,8 @@ func (d draw) autoscalers(x *trial) {
 		}
 		a := d.autoscale()
 		*[]**autoscale.Config{&x.cfg.Autoscale, &x.cfg.AutoscaleDecode}[i] = a
-		x.cfg.Pools[i].Count = a.Min + d.IntN(a.Max-a.Min+1)
+		least := max(a.Min, 1)
+		x.cfg.Pools[i].Count = least + d.IntN(a.Max-least+1)
 	}
 }
 
@@ -148,7 +186,7 @@ func TestAutoscalers(t *testing.T) {
 				}
 				for _, p := range c.pools {
 					if seed == 0 && p.auto != nil {
-						p.auto.scaler = watcher{p.auto.scaler, !p.auto.SeesKV(), &seen[len(left)]}
+						p.auto.scaler = watcher{p.auto.scaler, !p.auto.single, &seen[len(left)]}
 					}
 					p.metered = p.metered || single // one pass at a time
 				}
@@ -167,7 +205,7 @@ func TestAutoscalers(t *testing.T) {
 		if text := left[0].unscaled(); text != "" {
 			t.Fatalf("%s\n%s", text, x.show(text))
 		}
-		if !slices.Equal(seen[0], seen[1]) {
+		if !reflect.DeepEqual(seen[0], seen[1]) {
 			t.Fatalf("runs and single passes: seen\n%+v\n%+v\n%s", seen[0], seen[1], x.show(text))
 		}
 		if diff := difference(one, two); diff != "" {
@@ -193,7 +231,7 @@ func (c *cluster) unscaled() string {
 			continue
 		}
 		for _, size := range a.done.Sizes {
-			if n := size.Ready + size.Starting; n < a.Min || n > a.Max || size.Ready < 1 {
+			if n := size.Ready + size.Starting; n < a.Min || n > a.Max || size.Ready < min(a.Min, 1) {
 				return fmt.Sprintf("%+v, want %d to %d workers", size, a.Min, a.Max)
 			}
 		}

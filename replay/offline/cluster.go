@@ -261,6 +261,7 @@ func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
 	if w.pool.auto != nil {
 		w.keepGauge()
+		w.pool.auto.output += w.pass.Tokens * w.pass.Count
 	}
 	if w.state == leaving {
 		if err := c.letGoIfDone(w); err != nil {
@@ -288,6 +289,7 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 		c.arrivals = c.Feed.Take(c.now, c.countInFlight(), c.arrivals[:0])
 		for _, a := range c.arrivals {
 			changed = true
+			c.pools[0].prompts += a.Request.InputTokens
 			ok, err := c.noteArrival(a)
 			if err != nil {
 				return true, err

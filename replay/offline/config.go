@@ -27,6 +27,8 @@ type Config struct {
 	Until sim.Time
 	// Scaler, when not nil, decides in place of Autoscale.Kind.
 	Scaler autoscale.Scaler
+	// Foreseen is, by pool, the load that a perfect autoscaler knows beforehand.
+	Foreseen [2]*autoscale.Foreseen
 
 	steps bool // a planner looks at every pass
 }

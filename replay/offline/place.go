@@ -54,6 +54,7 @@ func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time
 func (c *cluster) enterDecode(id sim.RequestID) error {
 	p := c.pools[1]
 	p.entered++
+	p.prompts += c.Requests[id].InputTokens
 	return c.enterPool(p, c.Requests[id])
 }
 

@@ -26,6 +26,7 @@ type pool struct {
 
 	auto    *autoscaler // nil: nobody changes the number of workers
 	entered int         // handovers that have come to the pool
+	prompts int         // tokens of the prompts that have come to it
 
 	snapshots []scheduler.Snapshot // kept for a Stepper
 }
@@ -80,7 +81,8 @@ type worker struct {
 
 	life // see lives.go
 
-	gauge gauge // see autoscale.go
+	gauge gauge    // see autoscale.go
+	runs  sim.Time // from when on its server runs, while it starts
 }
 
 // endOrder is the place of the end of the run in progress.

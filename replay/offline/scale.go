@@ -60,7 +60,8 @@ func (c *cluster) launchWorker(p *pool) error {
 	}
 	w := p.workers[len(p.workers)-1]
 	defer p.noteSize(c.now)
-	if t := p.startupTime(); t > 0 {
+	if runs, t := p.drawStartup(); t > 0 {
+		w.runs = c.now + runs
 		w.state = starting
 		c.pending++
 		c.events.push(event{at: c.now + t, order: c.nextOrder(), kind: workerReady, worker: w})

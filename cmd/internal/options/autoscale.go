@@ -43,7 +43,7 @@ func (o *Options) fillAutoscale(spec *replay.Spec) error {
 	}
 	for i, flag := range flags {
 		if a := spec.AutoscalerOf(i); a != nil && !o.Changed(flag) {
-			spec.Pools[i].Count = a.Min
+			spec.Pools[i].Count = max(a.Min, 1)
 		}
 	}
 	if err := spec.Topology.CheckAutoscale(); err != nil {

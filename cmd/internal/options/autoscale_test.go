@@ -29,11 +29,46 @@ func TestAutoscalePools(t *testing.T) {
 		{text, false, "a.yaml:3: prefill: only with --prefill-workers"},
 		{"min: 2\nmetrics: [{metric: held, target: 2}]", true, "a.yaml:1: an autoscaler of neither pool, want prefill, decode or both"},
 		{"prefil: {max: 4}", true, "prefil: no such key of autoscalers"},
+		{"scaler: keda\ntriggers: [{metric: held, threshold: 1}]\nprefill: {scaler: hpa}", true, "a.yaml:2: triggers: only with scaler: keda"},
 		{"decode: {max: 4}", true, "a.yaml:1: no metrics"},
 		{"decode:\n  prefill: {max: 4}", true, "a.yaml:2: prefill: no such key of an autoscaler"},
 		{"decode: 5", true, "a.yaml:1: want an autoscaler"},
 	} {
 		if _, _, err := ParseAutoscale("a.yaml", []byte(c.text), c.two); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %s", c.text, err, c.want)
+		}
+	}
+}
+
+// Keys are those of the kind of scaler, wherever it is named; and what is refused.
+func TestAutoscaleKinds(t *testing.T) {
+	text := "metric: input_tokens_per_second\nper_worker: 9000\nstartup: {weights: {law: lognormal, median: 15s, sigma: 0.3}, image: 4s}\nscaler: rate\n"
+	a, _, err := ParseAutoscale("a.yaml", []byte(text), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Load.PerWorker != 9000 || a.Startup.Weights.Median != 15_000 || a.Startup.Image.Mean != 4000 || a.Down.Window != 300_000 {
+		t.Errorf("%+v", a)
+	}
+	for _, c := range []struct{ text, want string }{
+		{"scaler: kda", "a.yaml:1: scaler: kda: want hpa, keda, rate, predict, rules, schedule or perfect, did you mean keda?"},
+		{"scaler: rate\ntolerance: 0.1", "a.yaml:2: tolerance: only with scaler: hpa or keda"},
+		{"scaler: rate\nper_worker: 2\nmetric: waiting", `a.yaml:1: metric "waiting", want one of`},
+		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "target: no such key of a metric"},
+		{"metrics: [{metric: held, target: 2, activation: 1}]", "activation: no such key of a metric"},
+		{"min: 0\nmetrics: [{metric: held, target: 2}]", "a.yaml:1: min is 0, want at least 1 with scaler: hpa"},
+		{"scaler: rules\nup: waiting > 4", "a.yaml:2: up: waiting > 4: it has a value for each worker"},
+		{"scaler: rules\nwant: 'ceil(redy)'", "redy is unknown, did you mean ready?"},
+		{"scaler: rules\nwant: held > 1", "a.yaml:2: want: held > 1:"},
+		{"scaler: schedule\nslots: [{at: 5s}]", "a.yaml:2: want at and workers"},
+		{"scaler: predict\nin_flight: 8\npredictor: seasonal", "a period of 0 ms, want 2 to 100000 times"},
+		{"startup: {image: {law: exponential}}", "image: an exponential law has a mean above 0"},
+		{"startup: {image: {mean: 3s}}", "image: want a time, or a law as {law: exponential, mean: 20s}"},
+		{"startup: {image: {law: uniform, min: 9s, max: 3s}}", "from 9000 to 3000 ms, want min and max in order"},
+		{"scrape: {jitter: 15s}\nmetrics: [{metric: held, target: 2}]", "late by up to 15000 ms, want at least 0 ms and less than the 15000 ms between two"},
+		{"scaler: perfect\nper_worker: 3", "per_worker: only with scaler: rate or predict"},
+	} {
+		if _, _, err := ParseAutoscale("a.yaml", []byte(c.text), false); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
 	}

@@ -1,0 +1,21 @@
+package autoscale
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// docs/autoscaling.md has what rules may look at.
+func TestFactsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/autoscaling.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Facts() {
+		if row := fmt.Sprintf("| `%s` | %s |", f.Name, f.Help); !strings.Contains(string(text), row) {
+			t.Errorf("no row %s", row)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package replay
+
+import (
+	"context"
+	"errors"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// foresee returns, by pool, the load that a perfect autoscaler knows beforehand: the requests that
+// are there at each instant where all workers are, from the start on. It takes a replay.
+func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool) (loads [2]*autoscale.Foreseen, err error) {
+	known := func(i int) bool {
+		a := s.AutoscalerOf(i)
+		return own && a != nil && a.Kind == autoscale.Foreknown
+	}
+	switch {
+	case !known(0) && !known(1):
+		return loads, nil
+	case s.Mode != loadgen.Trace:
+		return loads, errors.New("a perfect autoscaler in closed loop, whose load depends on the workers, want requests that arrive at times of their own")
+	}
+	calm := *s
+	calm.Pools = append([]Pool(nil), s.Pools...)
+	for i := range calm.Pools {
+		if a := s.AutoscalerOf(i); a != nil {
+			calm.Pools[i].Count = a.Max
+		}
+		if known(i) && s.AutoscalerOf(i).Load.InFlight == 0 {
+			return loads, errors.New("how many requests a worker of a perfect autoscaler takes at once is not said, want in_flight, as in_flight: 8")
+		}
+	}
+	calm.Autoscale, calm.AutoscaleDecode, calm.Faults = nil, nil, nil
+	result, err := calm.RunOn(ctx, workload, Streams{})
+	if err != nil {
+		return loads, err
+	}
+	for i := range calm.Pools {
+		if !known(i) {
+			continue
+		}
+		var stays [][2]sim.Time
+		for _, r := range result.Collector.Requests() {
+			if !r.Counted() {
+				continue
+			}
+			stay := [2]sim.Time{r.Arrival, r.Last}
+			switch calm.Pools[i].Role {
+			case scheduler.Prefill:
+				stay[1] = r.First
+			case scheduler.Decode:
+				stay[0] = r.First
+			}
+			stays = append(stays, stay)
+		}
+		loads[i] = autoscale.NewForeseen(stays)
+	}
+	return loads, nil
+}
