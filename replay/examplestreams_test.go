@@ -98,7 +98,7 @@ func (eager) Want(s *autoscale.Signals) int { return (s.Running + s.Waiting + 3)
 func ExampleStreams_scaler() {
 	spec := exampleSpec()
 	spec.Pools[0].Count = 1
-	spec.Autoscale = &replay.Autoscale{Min: 1, Max: 8, Sync: 500, Interval: 250, Startup: autoscale.Ladder{WarmUp: 100}}
+	spec.Autoscale = &replay.Autoscale{Min: 1, Max: 8, Sync: 500, Interval: 250, Startup: autoscale.Ladder{WarmUp: autoscale.Law{Mean: 100}}}
 	result, err := spec.Run(context.Background(), replay.Streams{Scaler: eager{}})
 	if err != nil {
 		fmt.Println(err)

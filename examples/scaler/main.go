@@ -31,11 +31,11 @@ func main() {
 }
 
 func run(out io.Writer) error {
-	hpa := autoscale.Default()
+	hpa := autoscale.Default(autoscale.HPA)
 	hpa.Min, hpa.Max = 2, 16
 	hpa.Targets = []autoscale.Target{{Metric: autoscale.InFlight, Value: 8}}
 	hpa.Down.Window = 60_000 // ms, as all times are
-	hpa.Startup = autoscale.Ladder{Image: 10_000, Weights: 15_000, WarmUp: 5_000}
+	hpa.Startup = autoscale.Ladder{Image: autoscale.Law{Mean: 10_000}, Weights: autoscale.Law{Mean: 15_000}, WarmUp: autoscale.Law{Mean: 5_000}}
 	own := hpa
 	own.Kind = autoscale.Given // what it sees and how workers start stays
 
