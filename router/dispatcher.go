@@ -97,6 +97,9 @@ type Options struct {
 	Classes []ClassTerms
 	// Signals are how old signals are that the policy looks at.
 	Signals Signals
+	// Lossy overlooks blocks of which an exact index cannot tell where they belong: a worker without a
+	// prefix cache that gets the same request twice announces the loss of blocks that it still has.
+	Lossy bool
 	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
 	Patient bool
 }
@@ -133,7 +136,9 @@ func (d *Dispatcher) makeIndex(o Options) {
 	case o.Tree == nil:
 		d.index = hashIndex{o.Hashes}
 	case o.Exact:
-		d.index = newTreeIndex(o.Tree)
+		x := newTreeIndex(o.Tree)
+		x.lossy = o.Lossy
+		d.index = x
 	default:
 		d.index = residency{newHoldings(o.Tree, o.Workers)}
 	}

@@ -29,6 +29,10 @@ type Fate struct {
 	LostTokens int     // tokens that it had gained and were thrown away
 	Recomputed int     // prompt tokens computed again, and answer tokens that it took along
 
+	Sent     sim.Time // when its client sent it last, where clients send again
+	Resent   int      // times that its client sent it again
+	TimedOut int      // of all these times, those in which its client hung up
+
 	carried int32 // tokens that it had when it came to its latest worker
 	event   int   // 1 + that which threw it out last; 0: none
 	again   bool  // it was admitted before, and not since it was thrown out
@@ -42,10 +46,11 @@ type EventCost struct {
 
 // fates are those of requests that were not simply answered.
 type fates struct {
-	of     map[sim.RequestID]*Fate
-	events []EventCost
-	moved  int  // requests that have left a worker
-	kept   bool // see KeepOutcomes
+	of         map[sim.RequestID]*Fate
+	events     []EventCost
+	moved      int  // requests that have left a worker
+	kept       bool // see KeepOutcomes
+	sent, late int  // see Attempts
 }
 
 // fateOf returns the fate of a request, made where it had none.
@@ -135,6 +140,35 @@ func (c *Collector) Retry(id sim.RequestID, gained, event int) {
 	c.fates.eventCost(event).Retried++
 	c.dropTokens(id, f, gained, event)
 }
+
+// Sent notes that the client of a request sends it.
+func (c *Collector) Sent(id sim.RequestID, at sim.Time) {
+	c.fates.sent++
+	c.fates.fateOf(id).Sent = at
+}
+
+// TimeOut notes that the client of a request waits for its first token no more.
+func (c *Collector) TimeOut(id sim.RequestID) {
+	c.fates.late++
+	c.fates.fateOf(id).TimedOut++
+}
+
+// Resend notes that a request has left the cluster and will be sent again: as a request that begins
+// again, if an event has thrown it out. It had gained some tokens on its latest worker.
+func (c *Collector) Resend(id sim.RequestID, gained, event int) {
+	f := c.fates.fateOf(id)
+	f.Resent++
+	c.fates.moved++
+	if event > 0 {
+		f.Retries++
+		c.fates.eventCost(event).Retried++
+	}
+	c.dropTokens(id, f, gained, event)
+}
+
+// Attempts returns how often clients have sent their requests, and how often they hung up; 0 where
+// each sends its request once, and waits.
+func (c *Collector) Attempts() (sent, timedOut int) { return c.fates.sent, c.fates.late }
 
 // dropTokens throws away the tokens of a request.
 func (c *Collector) dropTokens(id sim.RequestID, f *Fate, gained, event int) {

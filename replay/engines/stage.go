@@ -364,7 +364,7 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	return router.New(router.Options{
 		Policy: p, Admission: admission, Workers: s.Count, Tree: s.Tree,
 		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
-		Patient: s.Faults != nil, Classes: s.Classes, Signals: s.ageSignals(),
+		Lossy: s.Client != nil, Patient: s.Faults != nil || s.Client != nil, Classes: s.Classes, Signals: s.ageSignals(),
 	}), nil
 }
 

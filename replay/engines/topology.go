@@ -44,6 +44,9 @@ type Topology struct {
 	// Faults are what goes wrong as time goes on; nil: nothing.
 	Faults *Faults
 
+	// Client is how clients go on without an answer; nil: each sends its request once, and waits.
+	Client *Client
+
 	// Autoscale changes the number of workers of the entry pool by what is seen of them, and
 	// AutoscaleDecode that of the decode pool; nil: nobody does.
 	Autoscale, AutoscaleDecode *autoscale.Config
@@ -126,7 +129,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.checkText} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.CheckClient, t.checkText} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -29,6 +29,8 @@ type cluster struct {
 
 	agenda agenda // incidents to come, see incidents.go
 	lives  lives  // see leave.go
+
+	clients clients // see client.go
 }
 
 func newCluster(r *run) (*cluster, error) {
@@ -299,7 +301,7 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 				continue
 			}
 			id := a.Request.ID // one that is shed is not there any more
-			if err := c.enterPool(c.pools[0], a.Request); err != nil {
+			if err := c.enterCluster(a.Request); err != nil {
 				return true, err
 			}
 			again = again || c.Requests[id] == nil

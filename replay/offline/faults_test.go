@@ -113,6 +113,9 @@ func (c *cluster) unbalanced() string {
 		costs.LostTokens += x.LostTokens
 		costs.Recomputed += x.Recomputed
 	}
+	if c.Client != nil { // what clients give up belongs to no event
+		costs.LostTokens, costs.Recomputed = sum.LostTokens, sum.Recomputed
+	}
 	if costs.Retried != sum.Retries || costs.Migrated != sum.Migrations || costs.LostTokens != sum.LostTokens || costs.Recomputed != sum.Recomputed || costs.Lost > by[collector.Lost] {
 		return fmt.Sprintf("events cost %+v, requests %+v and %v", costs, sum, by)
 	}
@@ -138,9 +141,9 @@ func (c *cluster) brokenFate(id sim.RequestID, r *collector.Record) string {
 		return "completed, and has not all tokens"
 	case how == collector.Completed && !slices.IsSorted(append(times, r.Last)):
 		return fmt.Sprintf("times %v", times)
-	case f.Retries+f.Migrations > c.lives.rules.Limit:
+	case f.Retries+f.Migrations > c.lives.rules.Limit+f.Resent:
 		return "came back too often"
-	case f.LostTokens > (f.Retries+1)*int(r.OutputTokens):
+	case f.LostTokens > (f.Retries+f.Resent+1)*int(r.OutputTokens):
 		return "lost more tokens than it could have"
 	case r.Reused > r.InputTokens && f.Retries+f.Migrations > 0:
 		return "reused more than its prompt"
@@ -167,7 +170,7 @@ func (x giveUp) happen(c *cluster) error {
 // givenUp is the number of what a request is called off for.
 type givenUp int
 
-func (event givenUp) goOn(c *cluster, l leaver) error {
+func (event givenUp) takeLeaver(c *cluster, l leaver) error {
 	c.Collector.GiveUp(l.id, collector.Lost, l.gained, int(event))
 	return c.finishRequest(l.id, c.now)
 }

@@ -81,7 +81,7 @@ func (c *cluster) openLives() {
 	if c.lives.rules = c.Faults; c.Faults == nil {
 		c.lives.rules = &engines.Faults{OnLoss: engines.RetryThem, Limit: engines.DefaultLimit}
 	}
-	if c.Faults != nil {
+	if c.clients.rules = c.Client; c.Faults != nil || c.Client != nil {
 		c.Collector.KeepOutcomes()
 	}
 	for _, p := range c.pools {
@@ -93,4 +93,4 @@ func (c *cluster) openLives() {
 
 // hasIncidents reports whether something may happen to workers or requests that is no
 // effect of passes.
-func (r *run) hasIncidents() bool { return r.Faults != nil || r.Autoscales() }
+func (r *run) hasIncidents() bool { return r.Faults != nil || r.Client != nil || r.Autoscales() }

@@ -67,7 +67,7 @@ type leaver struct {
 // sequel goes on with a request that was called off. It is a value, as all state of a cluster, so that
 // the cluster can be copied.
 type sequel interface {
-	goOn(c *cluster, l leaver) error
+	takeLeaver(c *cluster, l leaver) error
 }
 
 // sortLeavers puts leavers in the order of their ids.
@@ -81,7 +81,7 @@ func (c *cluster) throwOut(all []leaver, event int) error {
 	var back []sim.RequestID
 	for i := range all {
 		if then := all[i].then; then != nil {
-			if err := then.goOn(c, all[i]); err != nil {
+			if err := then.takeLeaver(c, all[i]); err != nil {
 				return err
 			}
 			continue
@@ -109,6 +109,10 @@ func (c *cluster) throwOut(all []leaver, event int) error {
 func (c *cluster) throwOutOne(x *leaver, event int) (again bool, err error) {
 	fate := c.Collector.Fate(x.id)
 	switch how := c.lives.rules.OnLoss; {
+	case c.hasHungUp(x.id):
+		return false, c.endAttempt(x, collector.Lost, event)
+	case (how == engines.LoseThem || fate.Retries+fate.Migrations >= c.lives.rules.Limit) && c.clients.rules != nil:
+		return false, c.endAttempt(x, collector.Lost, event)
 	case how == engines.LoseThem || fate.Retries+fate.Migrations >= c.lives.rules.Limit:
 		c.showLeft(x, collector.Lost, false)
 		c.Collector.GiveUp(x.id, collector.Lost, x.gained, event)
@@ -157,7 +161,18 @@ type comeback sim.RequestID
 
 func (x comeback) happen(c *cluster) error {
 	c.transit--
+	if id := sim.RequestID(x); c.hasHungUp(id) {
+		return c.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
+	}
 	return c.enterPool(c.pools[0], c.Requests[x])
+}
+
+// enterCluster brings a request that has arrived before the first router.
+func (c *cluster) enterCluster(q *sim.Request) error {
+	if c.clients.rules != nil {
+		return c.sendRequest(q.ID)
+	}
+	return c.enterPool(c.pools[0], q)
 }
 
 // enterPool brings a request before the router of a pool. Where there is no worker it
@@ -202,7 +217,7 @@ func (c *cluster) isStranded() bool {
 		}
 	}
 	_, ok := c.Feed.Next(c.now, c.countInFlight())
-	return !ok && c.transit == 0
+	return !ok && c.transit == 0 && c.clients.away == 0
 }
 
 // loseStranded ends requests that wait for a worker when none will ever come. It reports
@@ -266,7 +281,7 @@ func (c *cluster) takeCalledOff(w *worker) error {
 		if err := c.cancelOn(w, x.id); err != nil {
 			return err
 		}
-		if err := x.then.goOn(c, left); err != nil {
+		if err := x.then.takeLeaver(c, left); err != nil {
 			return err
 		}
 	}

@@ -53,6 +53,9 @@ func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time
 // enterDecode brings a request, whose KV cache is there, before the router of the decode pool.
 func (c *cluster) enterDecode(id sim.RequestID) error {
 	p := c.pools[1]
+	if c.hasHungUp(id) {
+		return c.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
+	}
 	p.entered++
 	p.prompts += c.Requests[id].InputTokens
 	return c.enterPool(p, c.Requests[id])
@@ -67,6 +70,11 @@ func (c *cluster) Complete(id sim.RequestID, at sim.Time) error {
 
 // TurnAway ends a request that is shed.
 func (c *cluster) TurnAway(id sim.RequestID, at sim.Time) error {
+	x := leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}
+	if c.clients.rules != nil {
+		return c.endAttempt(&x, collector.Shed, 0)
+	}
+	c.showLeft(&x, collector.Shed, false)
 	c.Collector.GiveUp(id, collector.Shed, 0, 0)
 	return c.finishRequest(id, at)
 }

@@ -43,8 +43,12 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	if r.cfg.Reject {
 		extra = append(extra, collector.Field{Key: "rejected_requests", Value: len(r.rejected)})
 	}
-	if r.Faults != nil {
+	if r.Faults != nil || r.Client != nil {
 		extra = append(extra, r.OutcomeFields()...)
+	}
+	if r.Client != nil {
+		sent, late := r.Collector.Attempts()
+		extra = append(extra, collector.Field{Key: "client_attempts", Value: sent}, collector.Field{Key: "client_timeouts", Value: late})
 	}
 	if r.Topology.Admission != nil {
 		by, _ := r.Collector.Outcomes()

@@ -51,6 +51,9 @@ func (r *Row) setFate(c *collector.Collector) {
 	f := c.Fate(id)
 	r.Outcome = c.OutcomeOf(id).String()
 	r.Retries, r.Migrations, r.LostTokens = Count(f.Retries), Count(f.Migrations), Count(f.LostTokens)
+	if sent, _ := c.Attempts(); sent > 0 {
+		r.Attempts, r.Timeouts, r.Sent = Count(1+f.Resent), Count(f.TimedOut), max(r.Arrival, MS(f.Sent))
+	}
 }
 
 // setPlace notes where the request stands in its workload.

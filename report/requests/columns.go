@@ -58,7 +58,15 @@ func columnsOf(rows []Row) []Column {
 		first = rows[0]
 	}
 	return slices.DeleteFunc(Columns(), func(c Column) bool {
-		return c.optional && (c.Name == "class" && first.Class == "" || c.Name != "class" && first.Outcome == "")
+		switch {
+		case !c.optional:
+			return false
+		case c.Name == "class":
+			return first.Class == ""
+		case c.Name == "attempts" || c.Name == "timeouts" || c.Name == "sent_ms":
+			return !first.Attempts.Known()
+		}
+		return first.Outcome == ""
 	})
 }
 

@@ -105,6 +105,11 @@ type Row struct {
 	Retries    Count  `col:"retries,optional,repeats" means:"times it began again from its prompt"`
 	Migrations Count  `col:"migrations,optional,repeats" means:"times it went on elsewhere with the tokens that it had"`
 	LostTokens Count  `col:"lost_tokens,optional,repeats" means:"tokens it had gained that were thrown away"`
+
+	// Of these, only where clients hang up or send again.
+	Attempts Count `col:"attempts,optional,repeats" means:"times its client sent it"`
+	Timeouts Count `col:"timeouts,optional,repeats" means:"of these, times its client hung up before the first token"`
+	Sent     MS    `col:"sent_ms,optional,repeats" means:"instant at which its client sent it last"`
 }
 
 // Parts is where the time of a request went, in the order of ledger.Parts.

@@ -34,6 +34,7 @@ func (o *Options) MaxInFlight() int { return o.input.maxInFlight }
 // of a measured run, which served them all.
 func givenByRun() []string {
 	names := []string{"mode", "scale", "autoscale", "faults", "admission", "until", "oversize", "compat", "seed"}
+	names = append(names, clientFlags()...)
 	in := &input{}
 	for _, bind := range []func(*pflag.FlagSet){in.bindFlags, in.bindOpen} {
 		names = append(names, cli.BindNamed(pflag.NewFlagSet("", pflag.ContinueOnError), bind)...)

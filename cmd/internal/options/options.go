@@ -21,6 +21,7 @@ type Options struct {
 	Config    config
 	input     input
 	Cluster   cluster
+	client    client
 	Engine    engine
 	Router    routing
 	Output    output
@@ -71,6 +72,7 @@ func (o *Options) replayGroups() []cli.Group {
 			o.Config.bindDeployment(fs)
 		}, "gpu", "model", "tp", "engine", "num-gpu-blocks", "deployment"),
 		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind).Rare(),
+		cli.NewGroup("Clients", o.client.bindFlags).Rare(),
 		cli.NewGroup("Run", o.bindRun).Rare(),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
@@ -63,6 +64,9 @@ func (r *run) missingLines() []string {
 		by, _ := r.result.Collector.Outcomes()
 		lines = append(lines, fmt.Sprintf("Shed: %d of %d requests", by[collector.Shed], total))
 	}
+	if r.spec.Client != nil {
+		lines = append(lines, r.clientLine(total))
+	}
 	if !r.result.Partial {
 		return lines
 	}
@@ -73,11 +77,19 @@ func (r *run) missingLines() []string {
 	return append(lines, fmt.Sprintf("%s: %d of %d requests unfinished", ended, countUnfinished(r.result, total), total))
 }
 
+// clientLine returns how often clients sent their requests, and what came of it.
+func (r *run) clientLine(total int) string {
+	by, _ := r.result.Collector.Outcomes()
+	sent, hungUp := r.result.Collector.Attempts()
+	return terminal.WrapLine(fmt.Sprintf("Clients: %d requests sent %d times (%.2f each), and hung up %d times; %d answered, %d shed, %d lost",
+		total, sent, float64(sent)/float64(max(total, 1)), hungUp, by[collector.Completed], by[collector.Shed], by[collector.Lost]), 4)
+}
+
 // countUnfinished counts the requests of a workload of total requests that have not
 // got all their tokens and were not rejected either.
 func countUnfinished(r *harness.Result, total int) int {
 	by, _ := r.Collector.Outcomes()
-	left := total - len(r.Rejected) - by[collector.Shed]
+	left := total - len(r.Rejected) - by[collector.Shed] - by[collector.Lost]
 	for _, q := range r.Collector.Requests() {
 		if q.OutputTokens > 0 && q.Tokens >= q.OutputTokens {
 			left--

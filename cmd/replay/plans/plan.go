@@ -175,7 +175,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale", "autoscale"),
 			cli.Needs(false, "with replay trace: --survive says which failures the plan is to bear", "faults"),
 			cli.Needs(f.survive.text == "zone", "with --survive zone", "zones"),
-			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "admission"),
+			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "admission", "retry", "retry-backoff", "client-timeout"),
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),

@@ -1,0 +1,65 @@
+package engines
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Client is how those who send requests go on when they get no answer.
+type Client struct {
+	// Retries is how often a request is sent again that was shed or lost, or whose first token
+	// did not come in time.
+	Retries int
+	Backoff sim.Time // before the first of them, >= 0
+	Factor  float64  // of each wait to the one before it, >= 1
+	Longest sim.Time // of these waits; 0: no bound
+	Jitter  float64  // share of each wait that is drawn, 0 to 1: it is that much shorter at most
+
+	Timeout sim.Time // for the first token of each attempt; 0: none
+}
+
+// MostRetries bounds Client.Retries.
+const MostRetries = 1000
+
+// WaitBefore returns how long a client waits before it sends a request again for the nth time, from 1.
+func (c *Client) WaitBefore(n int, seed uint64, id sim.RequestID) sim.Time {
+	wait := c.Backoff
+	for i := 1; i < n && (c.Longest == 0 || wait < c.Longest); i++ {
+		wait *= sim.Time(c.Factor)
+	}
+	if c.Longest > 0 {
+		wait = min(wait, c.Longest)
+	}
+	if c.Jitter > 0 {
+		wait *= sim.Time(1 - float64(c.Jitter*sim.NewRand(seed, fmt.Sprintf("client %d %d", id, n)).Float64()))
+	}
+	return wait
+}
+
+// CheckClient refuses clients that make no sense.
+func (t *Topology) CheckClient() error {
+	c := t.Client
+	switch {
+	case c == nil:
+		return nil
+	case c.Retries < 0 || c.Retries > MostRetries:
+		return fmt.Errorf("clients send a request again %d times, want 0 to %d", c.Retries, MostRetries)
+	case !(c.Backoff >= 0) || !(c.Factor >= 1) || !(c.Longest >= 0) || !(c.Jitter >= 0 && c.Jitter <= 1):
+		return fmt.Errorf("clients wait %v ms, times %v each time, at most %v ms, less a share of %v, want >= 0, >= 1, >= 0 and 0 to 1",
+			float64(c.Backoff), c.Factor, float64(c.Longest), c.Jitter)
+	case !(c.Timeout >= 0) || math.IsInf(float64(c.Timeout), 0):
+		return fmt.Errorf("clients wait %v ms for a first token, want a finite time >= 0", float64(c.Timeout))
+	}
+	unjittered := *c
+	unjittered.Jitter = 0
+	if last := unjittered.WaitBefore(c.Retries, 0, 0); !(last < mostMS) {
+		return fmt.Errorf("clients wait %v ms before the last of %d retries, want less than a year: a max, or fewer retries", float64(last), c.Retries)
+	}
+	return nil
+}
+
+// mostMS is a year.
+const mostMS = sim.Time(365 * 24 * time.Hour / time.Millisecond)

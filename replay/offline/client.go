@@ -1,0 +1,124 @@
+package offline
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/sim"
+)
+
+// clients are those who send the requests (docs/rules/harness.md, Clients).
+type clients struct {
+	rules *engines.Client // nil: each sends its request once, and waits
+	of    []attempt       // by request
+	away  int             // requests that will be sent again
+}
+
+// attempt is the latest time that a request was sent.
+type attempt struct {
+	number int32 // times that it was sent before
+	// hungUp says that its client does not wait any more. It leaves the cluster with the pass
+	// in progress, or when it comes before a router next, and was called off at since.
+	hungUp bool
+	since  sim.Time
+}
+
+// sendRequest brings a request before the first router, and lets its client wait for the first token.
+func (c *cluster) sendRequest(id sim.RequestID) error {
+	l := &c.clients
+	for int(id) >= len(l.of) {
+		l.of = append(l.of, attempt{})
+	}
+	c.Collector.Sent(id, c.now)
+	if l.rules.Timeout > 0 {
+		c.schedule(c.now+l.rules.Timeout, patience{id, l.of[id].number})
+	}
+	return c.enterPool(c.pools[0], c.Requests[id])
+}
+
+// hasHungUp reports whether nobody waits for a request any more that is still under way.
+func (c *cluster) hasHungUp(id sim.RequestID) bool {
+	return c.clients.rules != nil && c.clients.of[id].hungUp
+}
+
+// endAttempt lets a request that has left the cluster come again, as far as its client does that, and
+// ends it otherwise. event is what has thrown it out; 0: nothing.
+func (c *cluster) endAttempt(x *leaver, how collector.Outcome, event int) error {
+	a := &c.clients.of[x.id]
+	from := c.now
+	if a.hungUp {
+		from, a.hungUp = a.since, false
+	}
+	if int(a.number) >= c.clients.rules.Retries {
+		c.showLeft(x, how, false)
+		c.Collector.GiveUp(x.id, how, x.gained, event)
+		return c.finishRequest(x.id, c.now)
+	}
+	c.showLeft(x, collector.Unfinished, false)
+	c.Collector.Resend(x.id, x.gained, event)
+	a.number++
+	c.clients.away++
+	c.inFlight++
+	c.schedule(max(c.now, from+c.clients.rules.WaitBefore(int(a.number), c.Seed, x.id)), resend(x.id))
+	return nil
+}
+
+// resend is a request that its client sends again. To the cluster it is a new one.
+type resend sim.RequestID
+
+func (x resend) happen(c *cluster) error {
+	id := sim.RequestID(x)
+	c.agenda.barren = 0 // there is an end to attempts
+	c.clients.away--
+	c.inFlight--
+	c.remake(id, 0)
+	q := *c.Requests[id]
+	q.Arrived = c.now
+	c.Requests[id] = &q
+	return c.sendRequest(id)
+}
+
+// patience is the end of the time that a client waits for the first token.
+type patience struct {
+	id      sim.RequestID
+	attempt int32
+}
+
+func (x patience) happen(c *cluster) error {
+	c.agenda.barren = 0
+	a := &c.clients.of[x.id]
+	if c.Requests[x.id] == nil || a.number != x.attempt || c.Collector.Records()[x.id].Tokens > 0 {
+		return nil
+	}
+	c.Collector.TimeOut(x.id)
+	a.hungUp, a.since = true, c.now
+	if c.lives.workerOf(x.id) != nil {
+		return c.callOff(x.id, hangUp{})
+	}
+	for _, p := range c.pools {
+		if c.takeHeld(p, x.id) {
+			if err := c.endAttempt(&leaver{id: x.id, pool: p, worker: collector.Nowhere}, collector.Lost, 0); err != nil {
+				return err
+			}
+			return p.Drain(c.now)
+		}
+	}
+	return nil // it is on its way
+}
+
+// takeHeld takes a request out of the line before a pool; it reports false where it is not in it.
+func (c *cluster) takeHeld(p *pool, id sim.RequestID) bool {
+	if i := slices.Index(p.parked, id); i >= 0 {
+		p.parked = slices.Delete(p.parked, i, i+1)
+		c.inFlight--
+		return true
+	}
+	r, ok := p.Router.(interface{ Withdraw(sim.RequestID) bool })
+	return ok && r.Withdraw(id)
+}
+
+// hangUp goes on with a request that was called off because its client had hung up.
+type hangUp struct{}
+
+func (hangUp) takeLeaver(c *cluster, l leaver) error { return c.endAttempt(&l, collector.Lost, 0) }
