@@ -6,26 +6,33 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ClassTerms is what the order of held requests may know of a class.
+// ClassTerms is what a router may know of a class.
 type ClassTerms struct {
+	Name     string
 	Weight   float64  // share of the service beside other classes, > 0; 0: 1
 	Deadline sim.Time // from arrival to the first token, > 0; 0: none
 }
 
-// weightOf returns the share of a class, which a router may never have heard of.
-func weightOf(terms []ClassTerms, class int32) float64 {
+// WeightOf returns the share of a class, which a router may never have heard of.
+func WeightOf(terms []ClassTerms, class int32) float64 {
 	if int(class) < len(terms) && terms[class].Weight > 0 {
 		return terms[class].Weight
 	}
 	return 1
 }
 
-// dueOf returns until when a request wants its first token, endless where its class has no deadline.
-func dueOf(terms []ClassTerms, q *sim.Request) float64 {
-	if int(q.Class) < len(terms) && terms[q.Class].Deadline > 0 {
-		return float64(q.Arrived + terms[q.Class].Deadline)
+// DeadlineOf returns how long after its arrival a request of a class wants its first token, endless where
+// the class has no deadline.
+func DeadlineOf(terms []ClassTerms, class int32) float64 {
+	if int(class) < len(terms) && terms[class].Deadline > 0 {
+		return float64(terms[class].Deadline)
 	}
 	return math.Inf(1)
+}
+
+// dueOf returns until when a request wants its first token.
+func dueOf(terms []ClassTerms, q *sim.Request) float64 {
+	return float64(q.Arrived) + DeadlineOf(terms, q.Class)
 }
 
 // fairness shares the service between classes by their weights, as start-time fair queueing does

@@ -40,7 +40,7 @@ func (d *Dispatcher) routeAdmitted(now sim.Time, q *sim.Request, dst []Placement
 
 // tagRequest returns the start tag of a request by its overlaps.
 func (d *Dispatcher) tagRequest(q *sim.Request) float64 {
-	return d.fair.tag(q.Class, float64(d.countUncached(q)), weightOf(d.classes, q.Class))
+	return d.fair.tag(q.Class, float64(d.countUncached(q)), WeightOf(d.classes, q.Class))
 }
 
 // countUncached returns the tokens of a request's prompt that no worker has cached, at least 1.

@@ -55,6 +55,15 @@ func (l *Language) NumberOf(text string) float64 {
 	return n
 }
 
+// Texts returns all texts that have a number, in the order of these.
+func (l *Language) Texts() []string {
+	all := make([]string, len(l.texts))
+	for text, n := range l.texts {
+		all[int(n)] = text
+	}
+	return all
+}
+
 // Error is a complaint about an expression.
 type Error struct {
 	Line int // of the expression, from 1 on

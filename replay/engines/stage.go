@@ -306,7 +306,7 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 	o := policy.Options{
 		Config: config, Role: s.Role, BlockTokens: s.Tree.BlockTokens(),
 		MaxBatchedTokens: s.Engine.MaxBatchedTokens, Seed: s.Seed,
-		Tree: s.Tree, CacheBlocks: s.Engine.Blocks,
+		Tree: s.Tree, CacheBlocks: s.Engine.Blocks, Classes: s.Classes,
 	}
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)

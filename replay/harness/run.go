@@ -96,6 +96,9 @@ func classTerms(w *loadgen.Workload) []router.ClassTerms {
 	for i, rule := range w.Rules {
 		terms[i] = router.ClassTerms{Weight: rule.Weight, Deadline: rule.Deadline}
 	}
+	for i, name := range w.Classes {
+		terms[i].Name = name
+	}
 	return terms
 }
 

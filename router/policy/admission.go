@@ -43,6 +43,9 @@ func NewAdmission(a Admission, o Options) (router.Admission, error) {
 		}
 	}
 	x.program.findFacts(&x.needs, o.Role)
+	if err := x.checkClasses(a.LooksAt()); err != nil {
+		return nil, err
+	}
 	return x, nil
 }
 

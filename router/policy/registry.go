@@ -64,6 +64,8 @@ type Options struct {
 	Tree             *prompt.Tree   // that of the prompts; read by a Picker
 	CacheBlocks      int            // KV blocks of a worker; read by a Picker
 	Workers          []Worker       // what is known of each worker; read by a Text
+	// Classes are those of requests; nil where there are none; read by a Text.
+	Classes []router.ClassTerms
 }
 
 // New returns a new policy of the given name.

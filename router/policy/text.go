@@ -126,6 +126,9 @@ func NewText(t Text, o Options) (router.Policy, error) {
 	if t.Temperature > 0 {
 		p.draws = &draw{temperature: t.Temperature, rand: p.rand}
 	}
+	if err := p.checkClasses(t.LooksAt()); err != nil {
+		return nil, err
+	}
 	return p, p.collectNeeds(o)
 }
 

@@ -22,6 +22,7 @@ type sight struct {
 	candidates *router.Candidates
 	workers    []sim.WorkerID // the candidates that are left
 	kinds      []float64      // the numbers of those of Workers
+	classes    []float64      // the numbers of the names of those of Classes
 	groups     map[int]int    // by the first piece of a prompt, the number of its prefix group
 }
 
@@ -98,6 +99,9 @@ func makeSight(o Options) sight {
 	s := sight{Options: o, language: textLanguage(), groups: map[int]int{}}
 	for _, w := range o.Workers {
 		s.kinds = append(s.kinds, s.language.NumberOf(w.Kind))
+	}
+	for _, c := range o.Classes {
+		s.classes = append(s.classes, s.language.NumberOf(c.Name))
 	}
 	return s
 }
@@ -217,6 +221,9 @@ func listRequestFacts() []fact {
 		ofAll("request.input_tokens", formula.Integer, "tokens of the prompt", func(s *sight) float64 { return float64(s.request.InputTokens) }),
 		ofAll("request.blocks", formula.Integer, "full blocks of the prompt", func(s *sight) float64 { return float64(s.request.Prompt.Blocks) }),
 		ofAll("request.prefix_group", formula.Integer, "a number of all requests whose prompts begin with the same block; -1 without one", func(s *sight) float64 { return float64(s.prefixGroup()) }),
+		ofAll(requestClass, formula.Text, `the name of its class; "default" without one`, classNumber),
+		ofAll("request.deadline", formula.Number, "ms from its arrival to the first token that its class wants; endless where it wants none", func(s *sight) float64 { return router.DeadlineOf(s.Classes, s.request.Class) }),
+		ofAll("request.weight", formula.Number, "the share of its class beside others, 1 where nothing is said", func(s *sight) float64 { return router.WeightOf(s.Classes, s.request.Class) }),
 		ofAll("request.priority", formula.Integer, "its priority: the least is the most urgent; 0 where the trace says none", func(s *sight) float64 { return float64(s.request.Priority) }),
 		ofAll("request.session", formula.Integer, "the number of its session; below 0 without one", func(s *sight) float64 { return float64(s.request.Session) }),
 		withClock(ofAll("request.waited", formula.Number, "ms since it arrived: above 0 where it was held, or came again", func(s *sight) float64 { return float64(s.candidates.Now - s.request.Arrived) })),

@@ -37,6 +37,12 @@ func (s *transcript) addToText(words []string) error {
 // setClasses is the command of a transcript that says what is known of classes.
 func (s *transcript) setClasses(args map[string]string) error {
 	s.classes = nil
+	if names := args["names"]; names != "" {
+		for i, name := range strings.Split(names, ",") {
+			s.classes = append(s.classes, router.ClassTerms{Name: name, Weight: float64(i + 1), Deadline: sim.Time(1000 * i)})
+		}
+		return nil
+	}
 	for i, text := range strings.Split(args["weights"]+args["deadlines"], ",") {
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil {
@@ -73,7 +79,7 @@ func (s *transcript) newText(args map[string]string) error {
 	tree := prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{})
 	o := Options{
 		Role:        map[string]scheduler.Role{"prefill": scheduler.Prefill, "decode": scheduler.Decode}[args["role"]],
-		BlockTokens: transcriptBlock, Seed: uint64(number("seed")), Tree: tree, CacheBlocks: 100, MaxBatchedTokens: int(number("budget")),
+		BlockTokens: transcriptBlock, Seed: uint64(number("seed")), Tree: tree, CacheBlocks: 100, Classes: s.classes, MaxBatchedTokens: int(number("budget")),
 	}
 	kinds, speeds := strings.Split(args["kinds"], ","), strings.Split(args["speeds"], ",")
 	for i := range int(number("workers")) {

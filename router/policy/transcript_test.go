@@ -36,6 +36,8 @@ import (
 //		makes a router of a Text. Its expressions have no blanks.
 //	classes [weights=N,...] [deadlines=MS,...]
 //		says what the next router knows of classes 0, 1 and on; a deadline of 0 is none.
+//	classes names=NAME,...
+//		names them; the weights are 1, 2 and on, and the deadlines none, 1 s, 2 s and on.
 //	report N running=N waiting=N kv=SHARE
 //		tells what a worker reports of itself.
 //	signals NAME=DELAY/INTERVAL ...

@@ -1,0 +1,48 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// requestClass is the fact of the class of a request.
+const requestClass = "request.class"
+
+// defaultClass is that of requests to which nobody gives one.
+const defaultClass = "default"
+
+// classNumber returns the number of the name of the request's class.
+func classNumber(s *sight) float64 {
+	if class := int(s.request.Class); class < len(s.classes) {
+		return s.classes[class]
+	}
+	return s.language.NumberOf(defaultClass)
+}
+
+// checkClasses refuses texts that are the name of nothing where expressions look at classes and
+// requests have some: nobody would notice that a rule never applies.
+func (s *sight) checkClasses(facts []string) error {
+	if len(s.Classes) == 0 || !slices.Contains(facts, requestClass) {
+		return nil
+	}
+	classes := []string{defaultClass}
+	for _, c := range s.Classes {
+		classes = append(classes, c.Name)
+	}
+	known := slices.Clone(classes)
+	for _, w := range s.Workers {
+		known = append(known, w.Kind)
+	}
+	for _, r := range []scheduler.Role{scheduler.Aggregated, scheduler.Prefill, scheduler.Decode} {
+		known = append(known, r.String())
+	}
+	for _, text := range s.language.Texts() {
+		if !slices.Contains(known, text) {
+			return fmt.Errorf("no class of requests is %q%s", text, nearest.Ask(text, classes))
+		}
+	}
+	return nil
+}
