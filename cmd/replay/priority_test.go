@@ -46,3 +46,52 @@ func TestPriorities(t *testing.T) {
 		}
 	}
 }
+
+// Who loses its place in an engine follows from the priorities of classes. Requests 0 and 2 are long, 1 and 3 are
+// short. vLLM takes places where it has no KV blocks left; SGLang where it has no places, and priorities differ
+// by more than a threshold.
+func TestClassesPreempt(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	const (
+		vllm   = "--scheduler-profile vllm --num-gpu-blocks 8 --scheduling-policy "
+		sglang = "--engine sglang --num-gpu-blocks 100 --max-running-requests 2 "
+		least  = sglang + "--enable-priority-scheduling --schedule-low-priority-values-first "
+	)
+	for _, c := range []struct {
+		classes, words string
+		want           []int // who lost places
+	}{
+		{"shortfirst.yaml", vllm + "fcfs", []int{1, 2, 3}},
+		{"shortfirst.yaml", vllm + "priority", []int{0, 2}},
+		{"longfirst.yaml", vllm + "priority", []int{1, 3}},
+		{"shortfirst.yaml", sglang, nil},
+		{"shortfirst.yaml", least, []int{0}},
+		{"longfirst.yaml", least, []int{1}},
+		{"longfirst.yaml", sglang + "--enable-priority-scheduling", []int{0}}, // the highest value is the most urgent
+		{"shortfirst.yaml", least + "--priority-scheduling-preemption-threshold 20", nil},
+		{"shortfirst.yaml", least + "--disable-priority-preemption", nil},
+	} {
+		var errs bytes.Buffer
+		line := "trace pressed.jsonl --trace-block-size 64 --block-size 64 --requests pressed.csv --classes " + c.classes + " " + c.words
+		if code := run(strings.Fields(line), strings.NewReader(""), &bytes.Buffer{}, &errs); code != 0 {
+			t.Fatalf("replay %s: exit %d: %s", line, code, &errs)
+		}
+		rows, err := requests.ReadFile("pressed.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lost []int
+		for i := range rows {
+			if rows[i].Preemptions > 0 {
+				lost = append(lost, rows[i].ID)
+			}
+		}
+		if !slices.Equal(lost, c.want) {
+			t.Errorf("replay %s: %v lost their places, want %v", line, lost, c.want)
+		}
+	}
+}
