@@ -24,16 +24,17 @@ func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool
 		return loads, errors.New("a perfect autoscaler in closed loop, whose load depends on the workers, want requests that arrive at times of their own")
 	}
 	calm := *s
-	calm.Pools = append([]Pool(nil), s.Pools...)
-	for i := range calm.Pools {
-		if a := s.AutoscalerOf(i); a != nil {
-			calm.Pools[i].Count = a.Max
+	counts := make([]int, len(s.Pools))
+	for i := range s.Pools {
+		if counts[i] = s.Pools[i].Count; s.AutoscalerOf(i) != nil {
+			counts[i] = s.AutoscalerOf(i).Max
 		}
 		if known(i) && s.AutoscalerOf(i).Load.InFlight == 0 {
 			return loads, errors.New("how many requests a worker of a perfect autoscaler takes at once is not said, want in_flight, as in_flight: 8")
 		}
 	}
-	calm.Autoscale, calm.AutoscaleDecode, calm.Faults = nil, nil, nil
+	calm.Autoscale, calm.AutoscaleDecode, calm.Faults, calm.Scale = nil, nil, nil, nil
+	calm.Topology = calm.Topology.Resize(counts...)
 	result, err := calm.RunOn(ctx, workload, Streams{})
 	if err != nil {
 		return loads, err

@@ -2,19 +2,13 @@
 // and tokens that it took, how much later others had their answers, and how long it took
 // until the goal was met again.
 //
-// Read failures.go (what is computed), then text.go (how it is told) and file.go.
+// Read failures.go (what is computed), compare.go (beside what), then text.go (how it is told) and file.go.
 package failures
 
 import (
 	"math"
-	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
-	"github.com/replay-llm/replay/report/slo"
-	"github.com/replay-llm/replay/sim"
 )
 
 // Study is what the events of a replay cost.
@@ -56,52 +50,11 @@ type Event struct {
 	AfterMS float64 `json:"after_ms"`
 }
 
-// Window is what came of the requests that arrived in a stretch of time.
-type Window struct {
-	FromMS   float64 `json:"from_ms"`
-	Requests int     `json:"requests"`
-	Lost     int     `json:"lost"`
-	TTFT     float64 `json:"ttft_ms"` // means, with faults and without
-	TPOT     float64 `json:"tpot_ms"`
-	CalmTTFT float64 `json:"calm_ttft_ms"`
-	CalmTPOT float64 `json:"calm_tpot_ms"`
-	Met      bool    `json:"met"`
-}
-
-// Goal is what requests are to meet in each window.
-type Goal struct {
-	Objectives []slo.Objective
-	Share      float64 // of requests that is to meet the objectives of single requests
-}
-
-// tolerance is how much slower than without faults requests may be, without objectives:
-// another placement of a few requests makes as much of a difference. The goal is met again
-// when it is met in steady windows in a row.
-const (
-	tolerance = 1.25
-	steady    = 3
-)
-
-// String returns what is to be met, in words.
-func (g *Goal) String() string {
-	if len(g.Objectives) == 0 {
-		return "mean TTFT and TPOT at most 25 % above those of the same requests without faults, and no request lost"
-	}
-	text := ""
-	for i, o := range g.Objectives {
-		if i > 0 {
-			text += ", "
-		}
-		text += o.String()
-	}
-	return text + ", in each window, and no request lost"
-}
-
 // Judge returns what the events of a replay cost, beside the same replay without faults.
 func Judge(with, calm *harness.Result, goal Goal) *Study {
-	s := &Study{Goal: goal.String(), WindowMS: windowOf(with.Report.DurationMS)}
-	p := pairUp(with.Collector, calm.Collector)
-	s.fillWindows(p, goal, with.Report.DurationMS)
+	goal.Beside = "without faults"
+	c := Compare(with, calm, goal)
+	s := &Study{Goal: goal.String(), WindowMS: c.WindowMS, Windows: c.Windows}
 	for i, x := range with.Incidents {
 		end := math.Max(with.Report.DurationMS, float64(x.At))
 		last := true
@@ -113,7 +66,7 @@ func Judge(with, calm *harness.Result, goal Goal) *Study {
 		}
 		e := newEvent(i, &x)
 		s.findRecovery(&e, end, last)
-		e.compare(p)
+		e.compare(c.pairs)
 		s.Events = append(s.Events, e)
 	}
 	return s
@@ -131,161 +84,6 @@ func newEvent(i int, x *harness.Incident) Event {
 		}
 	}
 	return e
-}
-
-// windowOf returns how long windows are: a 120th of a replay, or a little more, as a
-// round number of ms.
-func windowOf(durationMS float64) float64 {
-	for unit := 1.0; ; unit *= 10 {
-		for _, k := range []float64{1, 2, 5} {
-			if unit*k*120 >= durationMS {
-				return unit * k
-			}
-		}
-	}
-}
-
-// pair is a request with faults and without.
-type pair struct {
-	with, calm *collector.Record
-	id         sim.RequestID
-	how        collector.Outcome
-}
-
-// pairUp finds the same request of both replays, by session and turn.
-func pairUp(with, calm *collector.Collector) []pair {
-	type place struct{ session, turn int32 }
-	twin := make(map[place]*collector.Record, calm.Len())
-	for _, r := range calm.Requests() {
-		twin[place{r.Session, r.Turn}] = r
-	}
-	all := make([]pair, 0, with.Len())
-	for id, r := range with.Requests() {
-		all = append(all, pair{with: r, calm: twin[place{r.Session, r.Turn}], id: id, how: with.OutcomeOf(id)})
-	}
-	return all
-}
-
-// bothAnswered reports whether there is something to compare.
-func (p *pair) bothAnswered() bool { return p.calm != nil && p.with.Counted() && p.calm.Counted() }
-
-// fillWindows judges the requests that arrived in each window.
-func (s *Study) fillWindows(all []pair, goal Goal, durationMS float64) {
-	s.Windows = make([]Window, 1+int(durationMS/s.WindowMS))
-	members := make([][]*pair, len(s.Windows))
-	for i := range all {
-		k := min(int(float64(all[i].with.Arrival)/s.WindowMS), len(members)-1)
-		members[k] = append(members[k], &all[i])
-	}
-	for k := range s.Windows {
-		w := &s.Windows[k]
-		w.FromMS = float64(k) * s.WindowMS
-		w.fill(members[k])
-		w.Met = w.Lost == 0 && w.meets(&goal, members[k])
-	}
-}
-
-// fill takes the means of a window's requests that both replays answered.
-func (w *Window) fill(members []*pair) {
-	n, seconds := 0, 0
-	for _, p := range members {
-		w.Requests++
-		if p.how == collector.Lost {
-			w.Lost++
-		}
-		if !p.bothAnswered() {
-			continue
-		}
-		n++
-		w.TTFT += float64(p.with.TTFT())
-		w.CalmTTFT += float64(p.calm.TTFT())
-		if p.with.Tokens >= 2 && p.calm.Tokens >= 2 {
-			seconds++
-			w.TPOT += float64(p.with.TPOT())
-			w.CalmTPOT += float64(p.calm.TPOT())
-		}
-	}
-	w.TTFT, w.CalmTTFT = w.TTFT/float64(max(n, 1)), w.CalmTTFT/float64(max(n, 1))
-	w.TPOT, w.CalmTPOT = w.TPOT/float64(max(seconds, 1)), w.CalmTPOT/float64(max(seconds, 1))
-}
-
-// meets reports whether a window's requests meet the goal.
-func (w *Window) meets(goal *Goal, members []*pair) bool {
-	if len(goal.Objectives) == 0 {
-		const slack = 1.0 // ms, of what is next to nothing
-		return w.TTFT <= float64(w.CalmTTFT*tolerance)+slack && w.TPOT <= float64(w.CalmTPOT*tolerance)+slack
-	}
-	met, counted := 0, 0
-	for _, p := range members {
-		counted++
-		if goal.meetsSingle(p) {
-			met++
-		}
-	}
-	if float64(met) < goal.Share*float64(counted) {
-		return false
-	}
-	for _, o := range goal.Objectives {
-		if o.Statistic == "" {
-			continue
-		}
-		var values []float64
-		for _, p := range members {
-			if v, ok := timeOf(o.Metric, p.with); ok {
-				values = append(values, v)
-			}
-		}
-		if len(values) > 0 && statisticOf(o.Statistic, values) > o.LimitMS {
-			return false
-		}
-	}
-	return true
-}
-
-// meetsSingle reports whether a request meets the objectives of single requests.
-func (g *Goal) meetsSingle(p *pair) bool {
-	for _, o := range g.Objectives {
-		if o.Statistic != "" {
-			continue
-		}
-		if p.how != collector.Completed {
-			return false
-		}
-		if v, ok := timeOf(o.Metric, p.with); ok && v > o.LimitMS {
-			return false
-		}
-	}
-	return true
-}
-
-// timeOf returns a time of a request; itl is the mean of its own.
-func timeOf(metric string, r *collector.Record) (float64, bool) {
-	switch {
-	case !r.Counted():
-		return 0, false
-	case metric == "ttft":
-		return float64(r.TTFT()), true
-	case metric == "e2e":
-		return float64(r.E2E()), true
-	case r.Tokens < 2:
-		return 0, false
-	case metric == "ttst":
-		return float64(r.TTST()), true
-	}
-	return float64(r.TPOT()), true
-}
-
-// statisticOf returns a statistic of values, which it sorts.
-func statisticOf(name string, values []float64) float64 {
-	if name == "mean" {
-		return collector.Describe(values).Mean
-	}
-	slices.Sort(values)
-	percent := map[string]float64{"min": 0, "median": 50, "max": 100}[name]
-	if p, ok := strings.CutPrefix(name, "p"); ok {
-		percent, _ = strconv.ParseFloat(p, 64) // which slo has read
-	}
-	return values[min(len(values)-1, int(math.Round(float64(len(values)-1)*percent/100)))]
 }
 
 // findRecovery finds when the goal was met again after an event, before an end, which may

@@ -15,7 +15,7 @@ func (s *Study) Lines(most int) []string {
 			return append(lines, fmt.Sprintf("Faults: and %d more", len(s.Events)-i))
 		}
 		e := &s.Events[i]
-		lines = append(lines, fmt.Sprintf("Fault %d at %s: %s: %s; %s", e.Number, roundTime(e.AtMS), e.What, e.toll(), e.recovery()))
+		lines = append(lines, fmt.Sprintf("Fault %d at %s: %s: %s; %s", e.Number, RoundTime(e.AtMS), e.What, e.toll(), e.recovery()))
 	}
 	return lines
 }
@@ -56,13 +56,13 @@ func (e *Event) recovery() string {
 	case !e.Missed:
 		return "who came after it met the goal"
 	case !e.MetAgain:
-		return fmt.Sprintf("the goal was not met again in the %s that followed", roundTime(e.AfterMS))
+		return fmt.Sprintf("the goal was not met again in the %s that followed", RoundTime(e.AfterMS))
 	}
-	return fmt.Sprintf("the goal was met again after %s", roundTime(e.AfterMS))
+	return fmt.Sprintf("the goal was met again after %s", RoundTime(e.AfterMS))
 }
 
-// roundTime is a time in ms for people.
-func roundTime(ms float64) string {
+// RoundTime returns a time in ms for people.
+func RoundTime(ms float64) string {
 	d := time.Duration(ms * float64(time.Millisecond))
 	switch {
 	case d >= 10*time.Second:
@@ -87,7 +87,7 @@ const shown = 12
 // WriteText writes what an event cost.
 func (s *Study) WriteText(w io.Writer, e *Event) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Fault %d of %d at %s: %s\n\n", e.Number, len(s.Events), roundTime(e.AtMS), e.What)
+	fmt.Fprintf(&b, "Fault %d of %d at %s: %s\n\n", e.Number, len(s.Events), RoundTime(e.AtMS), e.What)
 	for _, row := range []struct {
 		what  string
 		value int
@@ -100,24 +100,24 @@ func (s *Study) WriteText(w io.Writer, e *Event) error {
 	fmt.Fprintf(&b, "\nGoal: %s.\n", s.Goal)
 	text := e.recovery()
 	fmt.Fprintf(&b, "%s%s.\n\n", strings.ToUpper(text[:1]), text[1:])
-	fmt.Fprintf(&b, "%d requests were open or arrived from %s to %s. Beside the same replay without faults:\n\n", e.Requests, roundTime(e.AtMS), roundTime(e.UntilMS))
+	fmt.Fprintf(&b, "%d requests were open or arrived from %s to %s. Beside the same replay without faults:\n\n", e.Requests, RoundTime(e.AtMS), RoundTime(e.UntilMS))
 	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", e.ExtraTTFT, "E2E, mean", e.ExtraE2E)
 	if e.Worst >= 0 {
 		fmt.Fprintf(&b, "  %-24s %12.2f ms, request %d\n", "E2E, at worst", e.WorstExtra, e.Worst)
 	}
-	s.writeWindows(&b, e)
+	WriteWindows(&b, s.Windows, s.WindowMS, [2]float64{e.AtMS, e.UntilMS}, "without faults")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// writeWindows writes how the windows around an event went.
-func (s *Study) writeWindows(b *strings.Builder, e *Event) {
-	at := min(int(e.AtMS/s.WindowMS), len(s.Windows)-1)
-	to := min(int(e.UntilMS/s.WindowMS)+2, len(s.Windows), at+2*shown)
-	fmt.Fprintf(b, "\nRequests that arrived in each %s; means in ms, without faults behind the slash:\n\n", roundTime(s.WindowMS))
+// WriteWindows writes how the windows went from one instant to another, and one before and after them.
+func WriteWindows(b *strings.Builder, windows []Window, windowMS float64, span [2]float64, beside string) {
+	at := min(int(span[0]/windowMS), len(windows)-1)
+	to := min(int(span[1]/windowMS)+2, len(windows), at+2*shown)
+	fmt.Fprintf(b, "\nRequests that arrived in each %s; means in ms, %s behind the slash:\n\n", RoundTime(windowMS), beside)
 	fmt.Fprintf(b, "  %10s %9s %6s %22s %20s\n", "from", "requests", "lost", "TTFT", "TPOT")
 	for k := max(at-1, 0); k < to; k++ {
-		w := &s.Windows[k]
+		w := &windows[k]
 		if w.Requests == 0 {
 			continue
 		}
@@ -125,6 +125,6 @@ func (s *Study) writeWindows(b *strings.Builder, e *Event) {
 		if !w.Met {
 			mark = "  missed"
 		}
-		fmt.Fprintf(b, "  %10s %9d %6d %10.2f / %9.2f %9.2f / %8.2f%s\n", roundTime(w.FromMS), w.Requests, w.Lost, w.TTFT, w.CalmTTFT, w.TPOT, w.CalmTPOT, mark)
+		fmt.Fprintf(b, "  %10s %9d %6d %10.2f / %9.2f %9.2f / %8.2f%s\n", RoundTime(w.FromMS), w.Requests, w.Lost, w.TTFT, w.CalmTTFT, w.TPOT, w.CalmTPOT, mark)
 	}
 }

@@ -3,12 +3,10 @@ package runs
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/failures"
-	"github.com/replay-llm/replay/report/slo"
 )
 
 // mostFaults is how many events are told below a report.
@@ -26,9 +24,7 @@ func (r *run) studyFaults(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := &r.o.Outputs
-	objectives := slices.DeleteFunc(slices.Clone(out.Slo.All), func(o slo.Objective) bool { return o.Class != "" })
-	r.faults = failures.Judge(r.result, result, failures.Goal{Objectives: objectives, Share: out.Attainment})
+	r.faults = failures.Judge(r.result, result, r.goal())
 	for _, line := range r.faults.Lines(mostFaults) {
 		r.lines = append(r.lines, terminal.WrapLine(line, 4))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/slo"
 )
@@ -35,6 +36,7 @@ type recording struct {
 	rows    []requests.Row
 	outcome *slo.Outcome    // nil without objectives
 	faults  *failures.Study // nil where nothing is to go wrong
+	scaling *scaling.Study  // nil without an autoscaler
 	run     rundir.Run
 	lines   []string // for people, below the report
 }
@@ -176,8 +178,8 @@ func (r *run) writeRecording(ctx context.Context) error {
 	if r.faults != nil {
 		files = append(files, rundir.File{Name: failures.FileName, Write: r.faults.Write})
 	}
-	if s := r.result.Scaling; len(s) > 0 {
-		files = append(files, rundir.File{Name: scalingFile, Write: func(w io.Writer) error { return writeScaling(w, s) }})
+	if r.scaling != nil {
+		files = append(files, rundir.File{Name: scaling.FileName, Write: r.scaling.Write})
 	}
 	if err := dir.Write(ctx, out.Dir, out.Replace(), files); err != nil {
 		return fmt.Errorf("--out: %w", err)

@@ -95,6 +95,9 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if err := r.studyFaults(ctx); err != nil {
 		return err
 	}
+	if err := r.studyScaling(ctx); err != nil {
+		return err
+	}
 	r.addScaling()
 	if err := r.addRows(); err != nil {
 		return err

@@ -1,59 +1,61 @@
 package runs
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
-	"github.com/replay-llm/replay/replay/harness"
-	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/report/failures"
+	"github.com/replay-llm/replay/report/scaling"
+	"github.com/replay-llm/replay/report/slo"
 )
 
-// scalingFile is what a run directory calls what an autoscaler did.
-const scalingFile = "scaling.json"
+// goal returns what requests are held to beside a calmer replay.
+func (r *run) goal() failures.Goal {
+	out := &r.o.Outputs
+	return failures.Goal{
+		Objectives: slices.DeleteFunc(slices.Clone(out.Slo.All), func(o slo.Objective) bool { return o.Class != "" }),
+		Share:      out.Attainment,
+	}
+}
 
-// writeScaling writes what an autoscaler did, as scalingFile holds it.
-func writeScaling(w io.Writer, all []*harness.Scaling) error {
-	type act struct {
-		Pool string  `json:"pool,omitempty"`
-		At   float64 `json:"at_ms"`
-		From int     `json:"from"`
-		To   int     `json:"to"`
+// studyScaling finds what each act of an autoscaler cost, beside the same replay with the most
+// workers that it wanted, from the start to the end.
+func (r *run) studyScaling(ctx context.Context) error {
+	all := r.result.Scaling
+	if len(all) == 0 {
+		return nil
 	}
-	type size struct {
-		Pool     string  `json:"pool,omitempty"`
-		At       float64 `json:"at_ms"`
-		Ready    int     `json:"ready"`
-		Starting int     `json:"starting"`
-		Leaving  int     `json:"leaving"`
+	r.scaling = scaling.Judge(r.result, nil, r.goal())
+	if len(r.scaling.Acts) == 0 {
+		return nil
 	}
-	file := struct {
-		Acts    []act  `json:"acts"`
-		Workers []size `json:"workers"`
-	}{[]act{}, []size{}}
-	for _, s := range all {
-		pool := s.Stage.String()
-		if s.Stage == scheduler.Aggregated {
-			pool = ""
+	calm, most := r.spec, scaling.MostWanted(all)
+	var counts []int
+	for i := range calm.Pools {
+		n := calm.Pools[i].Count
+		if k, ok := most[calm.Pools[i].Role]; ok {
+			n = max(k, calm.Router.Info().MinWorkers)
 		}
-		for _, a := range s.Acts {
-			file.Acts = append(file.Acts, act{pool, float64(a.At), a.From, a.To})
-		}
-		for _, z := range s.Sizes {
-			file.Workers = append(file.Workers, size{pool, float64(z.At), z.Ready, z.Starting, z.Leaving})
-		}
+		counts = append(counts, n)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(file)
+	calm.Autoscale, calm.AutoscaleDecode, calm.Scale = nil, nil, nil
+	calm.Topology = calm.Topology.Resize(counts...)
+	result, err := calm.RunOn(ctx, r.workload, replay.Streams{})
+	if err != nil {
+		return err
+	}
+	r.scaling = scaling.Judge(r.result, result, r.goal())
+	return nil
 }
 
 // mostActs is how many acts of an autoscaler are told below a report.
 const mostActs = 8
 
-// addScaling adds a line or two about each autoscaler to those below the report.
+// addScaling adds a few lines about the autoscalers to those below the report.
 func (r *run) addScaling() {
 	for _, s := range r.result.Scaling {
 		hours, least, mean, most := s.WorkerHours()
@@ -73,5 +75,8 @@ func (r *run) addScaling() {
 		if len(acts) > 0 {
 			r.lines = append(r.lines, terminal.WrapLine("Scaling: "+strings.Join(acts, ", "), 4))
 		}
+	}
+	if r.scaling != nil && r.scaling.Goal != "" {
+		r.lines = append(r.lines, terminal.WrapLine(r.scaling.Line(), 4))
 	}
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
 )
 
 // NewExplainCommand returns the command that explains why a request of a recorded run took as long as it did.
 func NewExplainCommand(s cli.Streams) *cobra.Command {
 	var form cli.Choice
-	fault := 0
+	var event events
 	cmd := &cobra.Command{
 		Use:   "explain DIR REQUEST...",
 		Short: "Say where the time of a request went",
@@ -31,34 +32,72 @@ func NewExplainCommand(s cli.Streams) *cobra.Command {
 DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE
 or :LINE of the trace, SESSION#TURN, or slowest, with a number behind it for so
 many. docs/explain.md defines what is printed. --fault says instead what an
-event of the run's faults cost (docs/failures.md).`,
+event of the run's faults cost (docs/failures.md), and --scaling what an act of
+its autoscaler did (docs/autoscaling.md).`,
 		Example: `  replay explain out/a slowest
   replay explain out/a slowest 3
   replay explain out/a 812
   replay explain out/a requests.jsonl:813
-  replay explain out/f --fault 1`,
+  replay explain out/f --fault 1
+  replay explain out/a --scaling 1`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch by := cmd.Flags().Changed("fault"); {
-			case by && len(args) == 1:
+			switch flag := event.flag(cmd); {
+			case flag != "" && len(args) == 1:
 				return nil
-			case by:
-				return cli.Usagef("--fault: want a directory that --out made, and no request")
+			case flag != "":
+				return cli.Usagef("--%s: want a directory that --out made, and no request", flag)
 			case len(args) < 2:
 				return cli.Usagef("want a directory that --out made, and a request or slowest")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("fault") {
-				return explainFault(s, form.Value, args[0], fault)
+			switch event.flag(cmd) {
+			case "fault":
+				return explainFault(s, form.Value, args[0], event.fault)
+			case "scaling":
+				return explainScaling(s, form.Value, args[0], event.scaling)
 			}
 			return runExplain(s, form.Value, args[0], args[1:])
 		},
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
 		cli.BindForm(fs, &form)
-		fs.IntVar(&fault, "fault", 0, "`number` of an event that went wrong, from 1, whose cost is wanted")
+		fs.IntVar(&event.fault, "fault", 0, "`number` of an event that went wrong, from 1, whose cost is wanted")
+		fs.IntVar(&event.scaling, "scaling", 0, "`number` of an act of an autoscaler, from 1, whose cost is wanted")
 	})
+}
+
+// events are the numbers of what is to be explained in place of requests.
+type events struct{ fault, scaling int }
+
+// flag returns the flag that asks for one, "" where none does.
+func (e *events) flag(cmd *cobra.Command) string {
+	for _, name := range []string{"fault", "scaling"} {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// explainScaling writes what an act of an autoscaler cost.
+func explainScaling(s cli.Streams, form, dir string, number int) error {
+	if _, err := rundir.Open(dir); err != nil {
+		return err
+	}
+	study, err := scaling.Read(dir)
+	if err != nil {
+		return err
+	}
+	a, err := study.Find(number)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if form == "json" {
+		return cli.WriteJSON(s.Out, a)
+	}
+	return study.WriteText(s.Out, a)
 }
 
 // explainFault writes what an event that went wrong cost.

@@ -1,0 +1,266 @@
+package failures
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Comparison is a replay beside another of the same requests, in which something did not happen.
+type Comparison struct {
+	WindowMS float64
+	Windows  []Window
+	goal     Goal
+	pairs    []pair
+}
+
+// Compare judges a replay beside a calm one.
+func Compare(with, calm *harness.Result, goal Goal) *Comparison {
+	c := &Comparison{WindowMS: windowOf(with.Report.DurationMS), goal: goal, pairs: pairUp(with.Collector, calm.Collector)}
+	c.fillWindows(goal, with.Report.DurationMS)
+	return c
+}
+
+// Request is what became of a request beside the calm replay.
+type Request struct {
+	ID      int
+	Arrival sim.Time
+	Missed  bool // it missed the goal by itself
+	Both    bool // both replays answered it
+	// How much later it was than in the calm replay, in ms, where both answered it.
+	ExtraTTFT, ExtraE2E float64
+}
+
+// Requests returns what became of each request. By itself one misses the goal that was lost, or of
+// which a time is above the limit of an objective; without objectives, whose TTFT or TPOT is more
+// than 25 % above its own in the calm replay.
+func (c *Comparison) Requests() []Request {
+	all := make([]Request, len(c.pairs))
+	for i := range c.pairs {
+		p := &c.pairs[i]
+		r := &all[i]
+		r.ID, r.Arrival, r.Both = int(p.id), p.with.Arrival, p.bothAnswered()
+		r.Missed = p.how != collector.Completed
+		if r.Both {
+			r.ExtraTTFT, r.ExtraE2E = float64(p.with.TTFT()-p.calm.TTFT()), float64(p.with.E2E()-p.calm.E2E())
+		}
+		for _, o := range c.goal.Objectives {
+			v, ok := timeOf(o.Metric, p.with)
+			r.Missed = r.Missed || ok && v > o.LimitMS
+		}
+		if len(c.goal.Objectives) == 0 && r.Both {
+			r.Missed = r.Missed || !isNear(float64(p.with.TTFT()), float64(p.calm.TTFT())) ||
+				p.with.Tokens >= 2 && p.calm.Tokens >= 2 && !isNear(float64(p.with.TPOT()), float64(p.calm.TPOT()))
+		}
+	}
+	return all
+}
+
+// isNear reports whether a time is at most 25 % above another, or next to nothing above it.
+func isNear(ms, calm float64) bool {
+	const slack = 1.0 // ms
+	return ms <= float64(calm*tolerance)+slack
+}
+
+// Window is what came of the requests that arrived in a stretch of time.
+type Window struct {
+	FromMS   float64 `json:"from_ms"`
+	Requests int     `json:"requests"`
+	Lost     int     `json:"lost"`
+	TTFT     float64 `json:"ttft_ms"` // means, of the replay and of the other
+	TPOT     float64 `json:"tpot_ms"`
+	CalmTTFT float64 `json:"calm_ttft_ms"`
+	CalmTPOT float64 `json:"calm_tpot_ms"`
+	Met      bool    `json:"met"`
+}
+
+// Goal is what requests are to meet in each window.
+type Goal struct {
+	Objectives []slo.Objective
+	Share      float64 // of requests that is to meet the objectives of single requests
+	Beside     string  // what the other replay is: without faults
+}
+
+// tolerance is how much slower than without faults requests may be, without objectives:
+// another placement of a few requests makes as much of a difference. The goal is met again
+// when it is met in steady windows in a row.
+const (
+	tolerance = 1.25
+	steady    = 3
+)
+
+// String returns what is to be met, in words.
+func (g *Goal) String() string {
+	if len(g.Objectives) == 0 {
+		return "mean TTFT and TPOT at most 25 % above those of the same requests " + g.Beside + ", and no request lost"
+	}
+	text := ""
+	for i, o := range g.Objectives {
+		if i > 0 {
+			text += ", "
+		}
+		text += o.String()
+	}
+	return text + ", in each window, and no request lost"
+}
+
+// windowOf returns how long windows are: a 120th of a replay, or a little more, as a
+// round number of ms.
+func windowOf(durationMS float64) float64 {
+	for unit := 1.0; ; unit *= 10 {
+		for _, k := range []float64{1, 2, 5} {
+			if unit*k*120 >= durationMS {
+				return unit * k
+			}
+		}
+	}
+}
+
+// pair is a request with faults and without.
+type pair struct {
+	with, calm *collector.Record
+	id         sim.RequestID
+	how        collector.Outcome
+}
+
+// pairUp finds the same request of both replays, by session and turn.
+func pairUp(with, calm *collector.Collector) []pair {
+	type place struct{ session, turn int32 }
+	twin := make(map[place]*collector.Record, calm.Len())
+	for _, r := range calm.Requests() {
+		twin[place{r.Session, r.Turn}] = r
+	}
+	all := make([]pair, 0, with.Len())
+	for id, r := range with.Requests() {
+		all = append(all, pair{with: r, calm: twin[place{r.Session, r.Turn}], id: id, how: with.OutcomeOf(id)})
+	}
+	return all
+}
+
+// bothAnswered reports whether there is something to compare.
+func (p *pair) bothAnswered() bool { return p.calm != nil && p.with.Counted() && p.calm.Counted() }
+
+// fillWindows judges the requests that arrived in each window.
+func (s *Comparison) fillWindows(goal Goal, durationMS float64) {
+	s.Windows = make([]Window, 1+int(durationMS/s.WindowMS))
+	members := make([][]*pair, len(s.Windows))
+	for i := range s.pairs {
+		p := &s.pairs[i]
+		k := min(int(float64(p.with.Arrival)/s.WindowMS), len(members)-1)
+		members[k] = append(members[k], p)
+	}
+	for k := range s.Windows {
+		w := &s.Windows[k]
+		w.FromMS = float64(k) * s.WindowMS
+		w.fill(members[k])
+		w.Met = w.Lost == 0 && w.meets(&goal, members[k])
+	}
+}
+
+// fill takes the means of a window's requests that both replays answered.
+func (w *Window) fill(members []*pair) {
+	n, seconds := 0, 0
+	for _, p := range members {
+		w.Requests++
+		if p.how == collector.Lost {
+			w.Lost++
+		}
+		if !p.bothAnswered() {
+			continue
+		}
+		n++
+		w.TTFT += float64(p.with.TTFT())
+		w.CalmTTFT += float64(p.calm.TTFT())
+		if p.with.Tokens >= 2 && p.calm.Tokens >= 2 {
+			seconds++
+			w.TPOT += float64(p.with.TPOT())
+			w.CalmTPOT += float64(p.calm.TPOT())
+		}
+	}
+	w.TTFT, w.CalmTTFT = w.TTFT/float64(max(n, 1)), w.CalmTTFT/float64(max(n, 1))
+	w.TPOT, w.CalmTPOT = w.TPOT/float64(max(seconds, 1)), w.CalmTPOT/float64(max(seconds, 1))
+}
+
+// meets reports whether a window's requests meet the goal.
+func (w *Window) meets(goal *Goal, members []*pair) bool {
+	if len(goal.Objectives) == 0 {
+		return isNear(w.TTFT, w.CalmTTFT) && isNear(w.TPOT, w.CalmTPOT)
+	}
+	met, counted := 0, 0
+	for _, p := range members {
+		counted++
+		if goal.meetsSingle(p) {
+			met++
+		}
+	}
+	if float64(met) < goal.Share*float64(counted) {
+		return false
+	}
+	for _, o := range goal.Objectives {
+		if o.Statistic == "" {
+			continue
+		}
+		var values []float64
+		for _, p := range members {
+			if v, ok := timeOf(o.Metric, p.with); ok {
+				values = append(values, v)
+			}
+		}
+		if len(values) > 0 && statisticOf(o.Statistic, values) > o.LimitMS {
+			return false
+		}
+	}
+	return true
+}
+
+// meetsSingle reports whether a request meets the objectives of single requests.
+func (g *Goal) meetsSingle(p *pair) bool {
+	for _, o := range g.Objectives {
+		if o.Statistic != "" {
+			continue
+		}
+		if p.how != collector.Completed {
+			return false
+		}
+		if v, ok := timeOf(o.Metric, p.with); ok && v > o.LimitMS {
+			return false
+		}
+	}
+	return true
+}
+
+// timeOf returns a time of a request; itl is the mean of its own.
+func timeOf(metric string, r *collector.Record) (float64, bool) {
+	switch {
+	case !r.Counted():
+		return 0, false
+	case metric == "ttft":
+		return float64(r.TTFT()), true
+	case metric == "e2e":
+		return float64(r.E2E()), true
+	case r.Tokens < 2:
+		return 0, false
+	case metric == "ttst":
+		return float64(r.TTST()), true
+	}
+	return float64(r.TPOT()), true
+}
+
+// statisticOf returns a statistic of values, which it sorts.
+func statisticOf(name string, values []float64) float64 {
+	if name == "mean" {
+		return collector.Describe(values).Mean
+	}
+	slices.Sort(values)
+	percent := map[string]float64{"min": 0, "median": 50, "max": 100}[name]
+	if p, ok := strings.CutPrefix(name, "p"); ok {
+		percent, _ = strconv.ParseFloat(p, 64) // which slo has read
+	}
+	return values[min(len(values)-1, int(math.Round(float64(len(values)-1)*percent/100)))]
+}

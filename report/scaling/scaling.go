@@ -1,0 +1,203 @@
+// Package scaling says what each act of an autoscaler cost: the requests that came while the
+// workers it asked for were starting, or after workers were let go, and how they fared beside the
+// same requests of a replay with the most workers all along.
+//
+// Read scaling.go (what is computed), then text.go (how it is told) and file.go.
+package scaling
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/failures"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// Study is what the acts of the autoscalers of a replay cost.
+type Study struct {
+	Goal     string `json:"goal"`
+	Beside   string `json:"beside"` // the replay that it is compared with
+	Requests int    `json:"requests"`
+	Missed   int    `json:"missed"` // of them: those that missed the goal
+	// Of those: who came while workers were starting, after workers had been let go, and at
+	// other times.
+	MissedGrowing   int `json:"missed_growing"`
+	MissedShrinking int `json:"missed_shrinking"`
+	MissedElse      int `json:"missed_else"`
+
+	Acts     []Act             `json:"acts"`
+	Workers  []Size            `json:"workers"`
+	WindowMS float64           `json:"window_ms"`
+	Windows  []failures.Window `json:"windows"`
+}
+
+// Act is a change of the number of workers that is wanted. It answers for the requests that
+// arrived in its span, unless a later act does.
+type Act struct {
+	Number int     `json:"number"` // from 1, in order of time
+	Pool   string  `json:"pool,omitempty"`
+	AtMS   float64 `json:"at_ms"`
+	From   int     `json:"from"`
+	To     int     `json:"to"`
+	Why    string  `json:"why,omitempty"`
+	// UntilMS ends its span: when the workers that it asked for are ready or no longer wanted, or
+	// after workers were let go the next act of the pool, or the end.
+	UntilMS float64 `json:"until_ms"`
+	Ready   bool    `json:"ready"` // the workers that it asked for were ready then
+
+	Requests   int     `json:"requests"`
+	Missed     int     `json:"missed"`
+	ExtraTTFT  float64 `json:"extra_ttft_ms"` // mean, of those that both replays answered
+	ExtraE2E   float64 `json:"extra_e2e_ms"`
+	WorstExtra float64 `json:"worst_extra_ms"` // of e2e
+	Worst      int     `json:"worst_request"`  // whose that is; -1: nobody's
+}
+
+// Size is how many workers there are from an instant on.
+type Size struct {
+	Pool     string  `json:"pool,omitempty"`
+	AtMS     float64 `json:"at_ms"`
+	Ready    int     `json:"ready"`
+	Starting int     `json:"starting"`
+	Leaving  int     `json:"leaving"`
+}
+
+// MostWanted returns the most workers that were wanted of each pool with an autoscaler, at any time.
+func MostWanted(all []*harness.Scaling) map[scheduler.Role]int {
+	most := map[scheduler.Role]int{}
+	for _, s := range all {
+		n := s.Sizes[0].Ready + s.Sizes[0].Starting
+		for _, a := range s.Acts {
+			n = max(n, a.To)
+		}
+		most[s.Stage] = n
+	}
+	return most
+}
+
+// Judge returns what the acts of a replay cost, beside one with the most workers all along; without
+// one what was done.
+func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
+	s := &Study{Acts: []Act{}, Workers: []Size{}}
+	for _, x := range with.Scaling {
+		s.addPool(x)
+	}
+	slices.SortStableFunc(s.Acts, func(a, b Act) int { return cmp.Compare(a.AtMS, b.AtMS) })
+	for i := range s.Acts {
+		s.Acts[i].Number = i + 1
+	}
+	if calm == nil {
+		return s
+	}
+	s.Beside = "with " + nameMost(with.Scaling) + " all along"
+	goal.Beside = s.Beside
+	c := failures.Compare(with, calm, goal)
+	s.Goal, s.WindowMS, s.Windows = goal.String(), c.WindowMS, c.Windows
+	s.addRequests(c.Requests())
+	return s
+}
+
+// nameMost returns in words the most workers that were wanted.
+func nameMost(all []*harness.Scaling) string {
+	most, text := MostWanted(all), ""
+	for i, s := range all {
+		if i > 0 {
+			text += " and "
+		}
+		if text += fmt.Sprint(most[s.Stage]); s.Stage != scheduler.Aggregated {
+			text += " " + s.Stage.String()
+		}
+	}
+	if text == "1" {
+		return "1 worker"
+	}
+	return text + " workers"
+}
+
+// addPool takes in what the autoscaler of a pool did.
+func (s *Study) addPool(x *harness.Scaling) {
+	pool := x.Stage.String()
+	if x.Stage == scheduler.Aggregated {
+		pool = ""
+	}
+	for i, a := range x.Acts {
+		act := Act{Pool: pool, AtMS: float64(a.At), From: a.From, To: a.To, Why: a.Why, Worst: -1, UntilMS: max(float64(x.End), float64(a.At))}
+		for _, next := range x.Acts[i+1:] {
+			if a.To < a.From || next.To < a.To {
+				act.UntilMS = float64(next.At)
+				break
+			}
+		}
+		for _, z := range x.Sizes {
+			if a.To > a.From && z.At >= a.At && float64(z.At) <= act.UntilMS && z.Ready >= a.To {
+				act.UntilMS, act.Ready = float64(z.At), true
+				break
+			}
+		}
+		s.Acts = append(s.Acts, act)
+	}
+	for _, z := range x.Sizes {
+		s.Workers = append(s.Workers, Size{pool, float64(z.At), z.Ready, z.Starting, z.Leaving})
+	}
+}
+
+// addRequests gives each request to the latest act before it whose span it is in.
+func (s *Study) addRequests(all []failures.Request) {
+	both := make([]int, len(s.Acts))
+	for i := range all {
+		r := &all[i]
+		s.Requests++
+		if r.Missed {
+			s.Missed++
+		}
+		k := s.actOf(float64(r.Arrival))
+		if k < 0 {
+			if r.Missed {
+				s.MissedElse++
+			}
+			continue
+		}
+		a := &s.Acts[k]
+		a.addRequest(r)
+		if r.Both {
+			both[k]++
+		}
+	}
+	for i := range s.Acts {
+		a := &s.Acts[i]
+		a.ExtraTTFT /= float64(max(both[i], 1))
+		a.ExtraE2E /= float64(max(both[i], 1))
+		if a.To > a.From {
+			s.MissedGrowing += a.Missed
+		} else {
+			s.MissedShrinking += a.Missed
+		}
+	}
+}
+
+// actOf returns the latest act at or before an instant whose span it is in, -1 where there is none.
+func (s *Study) actOf(at float64) int {
+	for i := len(s.Acts) - 1; i >= 0; i-- {
+		if a := &s.Acts[i]; a.AtMS <= at && at < a.UntilMS {
+			return i
+		}
+	}
+	return -1
+}
+
+func (a *Act) addRequest(r *failures.Request) {
+	a.Requests++
+	if r.Missed {
+		a.Missed++
+	}
+	if !r.Both {
+		return
+	}
+	a.ExtraTTFT += r.ExtraTTFT
+	a.ExtraE2E += r.ExtraE2E
+	if r.ExtraE2E > a.WorstExtra {
+		a.WorstExtra, a.Worst = r.ExtraE2E, r.ID
+	}
+}

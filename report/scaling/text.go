@@ -1,0 +1,55 @@
+package scaling
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/replay-llm/replay/report/failures"
+)
+
+// Line returns in a sentence who missed the goal, "" where nothing was compared.
+func (s *Study) Line() string {
+	if s.Goal == "" {
+		return ""
+	}
+	return fmt.Sprintf("Missed the goal: %d of %d requests: %d while workers were starting, %d after workers were let go, %d at other times",
+		s.Missed, s.Requests, s.MissedGrowing, s.MissedShrinking, s.MissedElse)
+}
+
+// WriteText writes what an act cost.
+func (s *Study) WriteText(w io.Writer, a *Act) error {
+	var b strings.Builder
+	pool := ""
+	if a.Pool != "" {
+		pool = a.Pool + " "
+	}
+	fmt.Fprintf(&b, "Act %d of %d at %s: from %d to %d %sworkers\n", a.Number, len(s.Acts), failures.RoundTime(a.AtMS), a.From, a.To, pool)
+	if a.Why != "" {
+		fmt.Fprintf(&b, "Why: %s\n", a.Why)
+	}
+	span := failures.RoundTime(a.UntilMS - a.AtMS)
+	switch {
+	case a.Ready:
+		fmt.Fprintf(&b, "The workers were ready after %s.\n", span)
+	case a.To > a.From:
+		fmt.Fprintf(&b, "The workers were not all ready in the %s until fewer were wanted, or the end.\n", span)
+	default:
+		fmt.Fprintf(&b, "It stayed like that for %s.\n", span)
+	}
+	if s.Goal == "" {
+		fmt.Fprintf(&b, "\nNothing was compared with this run.\n")
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	fmt.Fprintf(&b, "\nGoal: %s.\n", s.Goal)
+	fmt.Fprintf(&b, "%d requests arrived from %s to %s and in no later act's time; %d of them missed it. Beside the same replay %s:\n\n",
+		a.Requests, failures.RoundTime(a.AtMS), failures.RoundTime(a.UntilMS), a.Missed, s.Beside)
+	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", a.ExtraTTFT, "E2E, mean", a.ExtraE2E)
+	if a.Worst >= 0 {
+		fmt.Fprintf(&b, "  %-24s %12.2f ms, request %d\n", "E2E, at worst", a.WorstExtra, a.Worst)
+	}
+	failures.WriteWindows(&b, s.Windows, s.WindowMS, [2]float64{a.AtMS, a.UntilMS}, s.Beside)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
