@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,16 +94,21 @@ func TestJSONOfTables(t *testing.T) {
 	var bounds struct {
 		Bounds []struct {
 			Variant, Free string
+			Old           []string            `json:"old_signals"`
+			Age           float64             `json:"signal_age_ms"`
 			TTFT          float64             `json:"mean_ttft_ms"`
 			Times         map[string]*float64 `json:"times_ceiling"`
 		}
 	}
 	err := json.Unmarshal([]byte(out), &bounds)
-	if err != nil || code != cli.ExitDone || len(bounds.Bounds) != 6 {
+	if err != nil || code != cli.ExitDone || len(bounds.Bounds) != 9 {
 		t.Fatalf("exit %d: %v\n%s%s", code, err, out, errs)
 	}
-	if free, last := bounds.Bounds[1], bounds.Bounds[5]; free.Variant != "round_robin" || free.Free != "endless cache" ||
+	if free, last := bounds.Bounds[1], bounds.Bounds[8]; free.Variant != "round_robin" || free.Free != "endless cache" ||
 		last.Variant != "ceiling" || !(last.TTFT > 0) || *last.Times["mean_ttft_ms"] != 1 || *free.Times["mean_ttft_ms"] != free.TTFT/last.TTFT {
+		t.Errorf("%s", out)
+	}
+	if old := bounds.Bounds[5]; old.Variant != "kv_router" || old.Free != "" || !slices.Equal(old.Old, []string{"index"}) || old.Age != 1000 {
 		t.Errorf("%s", out)
 	}
 }

@@ -18,18 +18,22 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
 )
 
 // NewBoundsCommand returns the command that compares policies with what none can beat.
 func NewBoundsCommand(s cli.Streams) *cobra.Command {
 	o := &options.Options{}
+	ages := ""
 	cmd := &cobra.Command{
 		Use:   "bounds [FILE]",
 		Short: "Say how far each policy is from its ceiling",
 		Long: `Replay a workload under round robin, under the KV router and under the one that
 --router names, then with what costs nothing in place of what is scarce: a cache
-that never forgets, a transfer that takes no time, a worker for each request.
+that never forgets, a transfer that takes no time, a worker for each request;
+and with what routers learn of workers late, as late as --signal-ages says.
 The ceiling has all of it at once: each request alone on an engine that has
 cached every prompt before it. No policy is faster.
 
@@ -41,10 +45,15 @@ With --max-in-flight the workload is replayed in closed loop.`,
 			if err != nil {
 				return err
 			}
-			return runBounds(cmd.Context(), s, spec, o.Output.Form.Value == "json", o.TableForm())
+			times, err := readAges(ages)
+			if err != nil {
+				return err
+			}
+			return runBounds(cmd.Context(), s, spec, times, o)
 		},
 	}
 	o.Bind(cmd)
+	cmd.Flags().StringVar(&ages, agesFlag, "100ms,1s,5s", "ages of what routers learn of workers, `times`, or none")
 	for _, name := range refusedInBounds(o) {
 		if o.Set.Lookup(name) != nil {
 			cli.Hide(o.Set, name)
@@ -56,7 +65,7 @@ With --max-in-flight the workload is replayed in closed loop.`,
 // refusedInBounds are flags of one replay that make no sense for many.
 func refusedInBounds(o *options.Options) []string {
 	return append(o.ModeFlags(), "mode", "out", "overwrite", "force", "passes", "requests", "requests-format", "kv-events-file", "digest", "slo", "slo-attainment", "slo-exit",
-		"timeline", "timeline-from", "timeline-to", "timeline-request", "report-json", "report-format", "scale", "autoscale", "faults", "until", "admission", "retry", "retry-backoff", "client-timeout",
+		"timeline", "timeline-from", "timeline-to", "timeline-request", "report-json", "report-format", "scale", "autoscale", "faults", "until", "admission", "signal-delay", "signal-interval", "retry", "retry-backoff", "client-timeout",
 		"worker-speed", "prefill-worker-speed", "decode-worker-speed")
 }
 
@@ -65,6 +74,12 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 	file, err := options.TraceFile(args)
 	if err != nil {
 		return replay.Spec{}, err
+	}
+	if name := o.FirstChanged("signal-delay", "signal-interval"); name != "" {
+		return replay.Spec{}, o.Only(name, "with one replay or a sweep: bounds compares ages, those of --"+agesFlag)
+	}
+	if o.Changed("admission") {
+		return replay.Spec{}, o.Only("admission", "with replay trace, replay concurrency and replay sweep: where requests are shed, latencies are those of the others, which no ceiling bounds")
 	}
 	for _, name := range refusedInBounds(o) {
 		if o.Set.Lookup(name) != nil && o.Changed(name) {
@@ -84,18 +99,20 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 
 // bounded is a replay whose report is compared with the ceiling's.
 type bounded struct {
-	name string
-	spec replay.Spec
+	name  string
+	spec  replay.Spec
+	stale []router.Signal // signals that are old,
+	age   sim.Time        // and how old; 0: as they are by default
 }
 
 // runBounds replays all and prints the table, or JSON.
-func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, asJSON bool, form collector.Form) error {
+func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.Time, o *options.Options) error {
 	demand := 0
 	first, err := spec.Run(ctx, replay.Streams{Stdin: s.In, Opened: func(w *loadgen.Workload) { demand = demandOf(w, &spec) }})
 	if err != nil {
 		return runs.ExplainError(err)
 	}
-	variants := variantsOf(spec, demand, first.Report.Requests)
+	variants := variantsOf(spec, demand, first.Report.Requests, ages)
 	reports := make([]*collector.Report, len(variants))
 	for i, v := range variants {
 		result, err := v.spec.Run(ctx, replay.Streams{Stdin: s.In})
@@ -104,10 +121,10 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, asJSON bool
 		}
 		reports[i] = result.Report
 	}
-	if asJSON {
+	if o.Output.Form.Value == "json" {
 		return writeBoundsJSON(s.Out, variants, reports)
 	}
-	return writeBounds(s.Out, variants, reports, form == collector.Wide)
+	return writeBounds(s.Out, variants, reports, o.TableForm() == collector.Wide)
 }
 
 // demandOf is the number of KV blocks that hold a whole workload at once.
@@ -121,7 +138,7 @@ func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
 
 // variantsOf are the policies, the policies with something for free, and the
 // ceiling, which is the last.
-func variantsOf(spec replay.Spec, demand, requests int) []bounded {
+func variantsOf(spec replay.Spec, demand, requests int, ages []sim.Time) []bounded {
 	var all []bounded
 	names := []policy.Name{policy.RoundRobin, policy.KV}
 	if !slices.Contains(names, spec.Router.Info().Name) {
@@ -136,12 +153,13 @@ func variantsOf(spec replay.Spec, demand, requests int) []bounded {
 		if routed.Text != nil {
 			label = routed.Text.Name
 		}
-		all = append(all, bounded{label, routed}, bounded{"  endless cache", withEndlessCache(routed, demand)})
+		all = append(all, bounded{name: label, spec: routed}, bounded{name: "  endless cache", spec: withEndlessCache(routed, demand)})
 		if spec.Disaggregated() {
-			all = append(all, bounded{"  instant transfer", withInstantTransfer(routed)})
+			all = append(all, bounded{name: "  instant transfer", spec: withInstantTransfer(routed)})
 		}
+		all = append(all, withStaleSignals(routed, ages)...)
 	}
-	return append(all, bounded{"a worker each", withWorkerEach(spec, requests)}, bounded{"ceiling", ceilingOf(spec, demand)})
+	return append(all, bounded{name: "a worker each", spec: withWorkerEach(spec, requests)}, bounded{name: "ceiling", spec: ceilingOf(spec, demand)})
 }
 
 // routeBy is spec with the policy of that name, with its own settings and files where it has it.
@@ -205,17 +223,21 @@ func listBoundColumns() []boundColumn {
 	}
 }
 
-// writeBoundsJSON writes an object per variant: what is free in it, each value, and
+// writeBoundsJSON writes an object per variant: what is free or old in it, each value, and
 // how many times the ceiling's it is, null where that is 0.
 func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Report) error {
 	all, policy := []map[string]any{}, ""
 	last := reports[len(reports)-1]
 	for i, r := range reports {
-		free, isFree := strings.CutPrefix(variants[i].name, "  ")
+		v := &variants[i]
+		free, isFree := strings.CutPrefix(v.name, "  ")
 		if !isFree {
-			policy, free = variants[i].name, ""
+			policy = v.name
 		}
-		row := map[string]any{"variant": policy, "free": free, "prefix_cache_reused_ratio": r.PrefixCacheReusedRatio}
+		if !isFree || v.stale != nil {
+			free = ""
+		}
+		row := map[string]any{"variant": policy, "free": free, "old_signals": append([]router.Signal{}, v.stale...), "signal_age_ms": float64(v.age), "prefix_cache_reused_ratio": r.PrefixCacheReusedRatio}
 		times := map[string]any{}
 		for _, c := range listBoundColumns() {
 			row[c.key], times[c.key] = c.of(r), nil

@@ -1,0 +1,67 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// agesFlag is the name of the flag for how old signals are in bounds.
+const agesFlag = "signal-ages"
+
+// readAges reads times in increasing order, or none.
+func readAges(text string) ([]sim.Time, error) {
+	if text == "none" {
+		return nil, nil
+	}
+	var all []sim.Time
+	for word := range strings.SplitSeq(text, ",") {
+		at, err := cli.ParseInstant(word)
+		switch {
+		case err != nil || at == 0:
+			return nil, cli.Usagef("--%s=%s: %q, want times above 0 such as 100ms,1s, or none", agesFlag, text, word)
+		case len(all) > 0 && at <= all[len(all)-1]:
+			return nil, cli.Usagef("--%s=%s: %s is not above the time before it", agesFlag, text, word)
+		}
+		all = append(all, at)
+	}
+	return all, nil
+}
+
+// withStaleSignals are a policy with signals as old as that: those that workers tell or, where it looks at none
+// of these, what it knows of its own choices, as one of several routers would.
+func withStaleSignals(spec replay.Spec, ages []sim.Time) []bounded {
+	looks := spec.ListSignals()
+	if told := slices.DeleteFunc(slices.Clone(looks), func(s router.Signal) bool { return s == router.Loads }); len(told) > 0 {
+		looks = told
+	}
+	if len(looks) == 0 {
+		return nil
+	}
+	name := "signals"
+	if len(looks) == 1 {
+		name = string(looks[0])
+	}
+	var all []bounded
+	now := router.Signals{}
+	if spec.Text != nil {
+		now = spec.Text.Signals
+	}
+	for _, age := range ages {
+		stale := spec
+		for _, s := range looks {
+			was := now.AgeOf(s, spec.Picker != nil && spec.Picker.Gate != nil)
+			was.Delay = age
+			stale.Signals.Set(s, was)
+		}
+		label := fmt.Sprintf("  %s %s s old", name, strconv.FormatFloat(float64(age)/1000, 'g', -1, 64))
+		all = append(all, bounded{name: label, spec: stale, stale: looks, age: age})
+	}
+	return all
+}
