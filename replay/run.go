@@ -84,9 +84,6 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 	if err := cmp.Or(s.checkMode(), s.Topology.Validate()); err != nil {
 		return nil, err
 	}
-	if s.Autoscales() {
-		return nil, errors.New("an autoscaler in a replay in steps, whose caller changes the number of workers, want one or the other")
-	}
 	workload, err := s.Open(ctx, streams)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,8 @@ type Config struct {
 
 	Startup Ladder
 	Cost    float64 `json:",omitempty"` // of a worker in an hour; 0: not known
+	// NewKind is the kind of new workers in a mix, by its name; "": the first.
+	NewKind string `json:",omitempty"`
 
 	Tolerance float64  // of HPA and KEDA: so near to 1, the ratio of a metric to its target changes nothing
 	Targets   []Target `json:",omitempty"` // of both: the one that wants the most workers counts

@@ -94,11 +94,11 @@ func (x *Fault) Hits(f *Faults, pool int, id sim.WorkerID) bool {
 		(x.Zone == Anywhere || f.zoneOf(id) == x.Zone)
 }
 
-// zoneOf returns the zone of a worker.
+// zoneOf returns the zone of a worker. A list of zones is repeated for those who come later.
 func (f *Faults) zoneOf(id sim.WorkerID) int {
 	switch {
-	case int(id) < len(f.ZoneOf):
-		return f.ZoneOf[id]
+	case len(f.ZoneOf) > 0:
+		return f.ZoneOf[int(id)%len(f.ZoneOf)]
 	case f.Zones > 0:
 		return int(id) % f.Zones
 	}
@@ -234,7 +234,7 @@ func (t *Topology) checkZone(zone int) error {
 
 // checkTargets refuses workers that are not there.
 func (t *Topology) checkTargets(pool int, workers []sim.WorkerID) error {
-	if len(t.Scale) > 0 {
+	if len(t.Scale) > 0 || t.Autoscales() {
 		return nil // who is there is known then
 	}
 	least := math.MaxInt

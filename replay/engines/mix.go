@@ -40,6 +40,39 @@ func (p *Pool) Kinds() []Kind {
 	return []Kind{{Engine: p.Engine, Count: p.Count}}
 }
 
+// kindOf returns the index of the kind of a worker, of one that an autoscaler has added, too.
+func (s *Stage) kindOf(id sim.WorkerID) int {
+	if int(id) < s.Count {
+		return s.Pool.kindOf(id)
+	}
+	return s.laterKind()
+}
+
+// laterKind returns the index of the kind of workers that an autoscaler adds to a mix.
+func (t *Topology) laterKind() int {
+	for i := range t.Pools[0].Mix {
+		if t.Autoscale != nil && t.Pools[0].Mix[i].Name == t.Autoscale.NewKind {
+			return i
+		}
+	}
+	return 0
+}
+
+// checkNewKind refuses a kind of new workers that is not there.
+func (t *Topology) checkNewKind() error {
+	for i := range t.Pools {
+		a := t.AutoscalerOf(i)
+		if a == nil || a.NewKind == "" || slices.ContainsFunc(t.Pools[i].Mix, func(k Kind) bool { return k.Name == a.NewKind }) {
+			continue
+		}
+		if len(t.Pools[i].Mix) == 0 {
+			return fmt.Errorf("new workers of kind %s, want a mix of kinds with it", a.NewKind)
+		}
+		return fmt.Errorf("new workers of kind %s, want one of %s", a.NewKind, t.Pools[i].DescribeKinds())
+	}
+	return nil
+}
+
 // pool returns k as a pool of one kind.
 func (k *Kind) pool() *Pool { return &Pool{Role: k.Engine.Role, Engine: k.Engine, Count: k.Count} }
 
@@ -53,13 +86,29 @@ func (p *Pool) kindOf(id sim.WorkerID) int {
 	return i
 }
 
-// KindNames returns the name of the kind of each worker; nil of a plain pool.
-func (p *Pool) KindNames() []string {
+// KindNames returns the name of the kind of each worker of the entry pool, the last of those that an
+// autoscaler adds; nil of a plain pool.
+func (t *Topology) KindNames() []string {
 	var names []string
-	for i := range p.Mix {
-		names = append(names, slices.Repeat([]string{p.Mix[i].Name}, p.Mix[i].Count)...)
+	mix := t.Pools[0].Mix
+	for i := range mix {
+		names = append(names, slices.Repeat([]string{mix[i].Name}, mix[i].Count)...)
+	}
+	if k, ok := t.LaterKind(); ok {
+		names = append(names, k.Name)
 	}
 	return names
+}
+
+// LaterKind returns the kind of workers that an autoscaler adds to a mix; ok reports whether there
+// are any.
+func (t *Topology) LaterKind() (k Kind, ok bool) {
+	if t.Autoscale == nil || len(t.Pools[0].Mix) == 0 {
+		return Kind{}, false
+	}
+	k = t.Pools[0].Mix[t.laterKind()]
+	k.Count = 1
+	return k, true
 }
 
 // resize returns p with a number of workers. A mix is repeated as often as it takes, and

@@ -1,8 +1,10 @@
 package engines
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -57,5 +59,35 @@ func TestMixWithEngines(t *testing.T) {
 		if k.Engine.Speedup != 0.5 || top.Pools[0].Mix[i].Engine.Speedup != 1 {
 			t.Errorf("%s has %v, the original %v", k.Name, k.Engine.Speedup, top.Pools[0].Mix[i].Engine.Speedup)
 		}
+	}
+}
+
+// New workers of a mix are of the first kind, or of the one that its autoscaler names.
+func TestLaterKind(t *testing.T) {
+	a := autoscale.Default(autoscale.HPA)
+	a.Targets = []autoscale.Target{{Metric: autoscale.Held, Value: 1}}
+	large, small := engineargs.Default(), engineargs.Default()
+	small.Blocks = 7
+	top := Topology{Pools: []Pool{Mix([]Kind{{"h100", large, 2}, {"l40s", small, 1}})}, Autoscale: &a}
+	for _, c := range []struct{ named, want, wrong string }{
+		{"", "[h100 h100 l40s h100]", ""},
+		{"l40s", "[h100 h100 l40s l40s]", ""},
+		{"a100", "", "new workers of kind a100, want one of 2 of h100, 1 of l40s"},
+	} {
+		a.NewKind = c.named
+		if err := top.CheckAutoscale(); err != nil || c.wrong != "" {
+			if err == nil || err.Error() != c.wrong {
+				t.Errorf("%s: %v, want %s", c.named, err, c.wrong)
+			}
+			continue
+		}
+		stage := Stage{Topology: &top, Pool: &top.Pools[0]}
+		if got := fmt.Sprint(top.KindNames()); got != c.want || top.Pools[0].Mix[stage.kindOf(9)].Name != top.KindNames()[3] {
+			t.Errorf("%s: %s, want %s", c.named, got, c.want)
+		}
+	}
+	top.Pools = OnePool(large, 2)
+	if err := top.CheckAutoscale(); err == nil {
+		t.Error("a kind of new workers where all are alike is taken")
 	}
 }

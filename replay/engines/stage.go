@@ -308,6 +308,9 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 		MaxBatchedTokens: s.Engine.MaxBatchedTokens, Seed: s.Seed,
 		Tree: s.Tree, CacheBlocks: s.Engine.Blocks, Classes: s.Classes,
 	}
+	if len(s.Mix) > 0 {
+		o.MaxBatchedTokens = s.Mix[s.laterKind()].Engine.MaxBatchedTokens // of workers to come
+	}
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
 	}
@@ -364,7 +367,7 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	return router.New(router.Options{
 		Policy: p, Admission: admission, Workers: s.Count, Tree: s.Tree,
 		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
-		Lossy: s.Client != nil, Patient: s.Faults != nil || s.Client != nil, Classes: s.Classes, Signals: s.ageSignals(),
+		Lossy: s.Client != nil, Patient: s.Faults != nil || s.Autoscales() || s.Client != nil, Classes: s.Classes, Signals: s.ageSignals(),
 	}), nil
 }
 

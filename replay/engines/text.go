@@ -33,7 +33,7 @@ func (t *Topology) checkText() error {
 	return nil
 }
 
-// traits returns what a router knows of each worker of the pool.
+// traits returns what a router knows of each worker of the pool, and last of those to come.
 func (s *Stage) traits() []policy.Worker {
 	var all []policy.Worker
 	for _, k := range s.Pool.Kinds() {
@@ -42,7 +42,9 @@ func (s *Stage) traits() []policy.Worker {
 			all = append(all, policy.Worker{Kind: k.Name, Speed: s.speedOf(s.index, sim.WorkerID(len(all))), Cost: price})
 		}
 	}
-	return all
+	k := s.Pool.Kinds()[s.laterKind()]
+	price, _ := k.price()
+	return append(all, policy.Worker{Kind: k.Name, Speed: 1, Cost: price})
 }
 
 // price returns what a worker costs an hour by default prices; 0 where that is not known.

@@ -270,12 +270,6 @@ func (t *Topology) CheckAutoscale() error {
 		return nil
 	case t.AutoscaleDecode != nil && !t.Disaggregated():
 		return errors.New("an autoscaler of decode workers, want prefill and decode pools")
-	case len(t.Scale) > 0:
-		return errors.New("an autoscaler beside sizes at given times, want one or the other")
-	case len(t.Pools[0].Mix) > 0 || len(t.WorkerSpeeds) > 0:
-		return errors.New("an autoscaler of workers that differ, want workers that are alike")
-	case t.Faults != nil:
-		return errors.New("an autoscaler in a cluster with faults, want one or the other")
 	}
 	for i := range t.Pools {
 		p, a := &t.Pools[i], t.AutoscalerOf(i)
@@ -289,7 +283,7 @@ func (t *Topology) CheckAutoscale() error {
 			return fmt.Errorf("%s are %d, want %d to %d, as the autoscaler has them", p.nameOf("workers"), p.Count, a.Min, a.Max)
 		}
 	}
-	return nil
+	return t.checkNewKind()
 }
 
 // Warnings names settings that do not mean what they seem to.

@@ -21,6 +21,7 @@ type ScalingAct struct {
 	At       sim.Time
 	From, To int
 	Why      string // the scaler's own words
+	Given    bool   // by somebody else, as at a given time
 }
 
 // PoolSize is how many workers there are from an instant on.
@@ -124,9 +125,11 @@ func (x *scalingSum) costField() []collector.Field {
 func (s *Scaling) fields(prefix string) ([]collector.Field, scalingSum) {
 	var x scalingSum
 	for _, a := range s.Acts {
-		if a.To > a.From {
+		switch {
+		case a.Given:
+		case a.To > a.From:
 			x.ups++
-		} else {
+		default:
 			x.downs++
 		}
 	}

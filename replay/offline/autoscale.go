@@ -88,6 +88,11 @@ func (a *autoscaler) happen(c *cluster) error {
 			return err
 		}
 	}
+	if c.isAnyoneClosed() && c.isStranded() {
+		if _, err := c.loseStranded(); err != nil {
+			return err
+		}
+	}
 	c.schedule(min(a.scrape, a.tick), a)
 	return nil
 }
@@ -103,8 +108,7 @@ func (c *cluster) rescale(a *autoscaler) error {
 	if n == a.wanted {
 		return nil
 	}
-	a.done.Acts = append(a.done.Acts, harness.ScalingAct{At: c.now, From: a.wanted, To: n, Why: a.explain()})
-	a.wanted = n
+	a.want(c.now, n, a.explain(), false)
 	if err := c.resizePool(a.pool, n); err != nil {
 		return err
 	}
@@ -128,6 +132,31 @@ func (c *cluster) countRunning(p *pool) int {
 		}
 	}
 	return n
+}
+
+// want notes how many workers there are to be from now on; given says that somebody else wants that.
+func (a *autoscaler) want(now sim.Time, n int, why string, given bool) {
+	if n != a.wanted {
+		a.done.Acts = append(a.done.Acts, harness.ScalingAct{At: now, From: a.wanted, To: n, Why: why, Given: given})
+		a.wanted = n
+	}
+}
+
+// replaceDead puts new workers in the place of those who have died for good, where an autoscaler
+// wants so many.
+func (c *cluster) replaceDead() error {
+	for _, p := range c.pools {
+		if p.auto == nil {
+			continue
+		}
+		if err := c.resizePool(p, p.auto.wanted); err != nil {
+			return err
+		}
+		if err := c.openPool(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scrapeWorkers reads what the workers of a pool that get requests say of themselves.

@@ -126,8 +126,8 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !(c.lives.tracked && c.isOver()) {
 		next, ok = c.events[0].at, true
 	}
-	if len(c.scaling) > 0 && ok && c.scaling[0].At < next {
-		next = c.scaling[0].At
+	if len(c.scaling) > 0 && (ok && c.scaling[0].At < next || !ok && c.lives.tracked && !c.isIdle()) {
+		next, ok = c.scaling[0].At, true
 	}
 	return next, ok
 }

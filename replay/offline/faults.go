@@ -22,18 +22,29 @@ func (c *cluster) planFaults() error {
 	for i := range f.Laws {
 		for _, p := range c.pools {
 			for _, w := range p.workers {
-				c.planBreakdown(&f.Laws[i], i, w)
+				c.planBreakdown(i, w)
 			}
 		}
 	}
 	return nil
 }
 
-// planBreakdown puts the first breakdown of a worker on the agenda, if the law is about it.
-func (c *cluster) planBreakdown(l *engines.FaultLaw, i int, w *worker) {
+// planBreakdowns puts the first breakdown of a new worker on the agenda, by each law.
+func (c *cluster) planBreakdowns(w *worker) {
+	if c.Faults == nil {
+		return
+	}
+	for i := range c.Faults.Laws {
+		c.planBreakdown(i, w)
+	}
+}
+
+// planBreakdown puts the first breakdown of a worker by a law on the agenda, if the law is about it.
+func (c *cluster) planBreakdown(law int, w *worker) {
+	l := &c.Faults.Laws[law]
 	x := engines.Fault{Pool: l.Pool, Zone: engines.Anywhere, Workers: l.Workers}
 	if x.Hits(c.Faults, w.pool.Index, w.id) {
-		b := &breakdown{law: l, worker: w, draw: sim.NewRand(c.Seed, fmt.Sprintf("faults %d %d %d", i, w.pool.Index, w.id))}
+		b := &breakdown{law: l, worker: w, draw: sim.NewRand(c.Seed, fmt.Sprintf("faults %d %d %d", law, w.pool.Index, w.id))}
 		c.schedule(c.now+b.drawMean(l.Between), b)
 	}
 }
@@ -188,17 +199,23 @@ func (c *cluster) restartRouters(pool int) error {
 	return nil
 }
 
-// agreeOn makes w known to a new router, which knows those of the start.
+// agreeOn makes w known to a new router, which knows those of the start. One that finishes what
+// it has still tells of its cache.
 func (p *pool) agreeOn(w *worker) error {
-	var err error
-	switch known := int(w.id) < p.Count; {
-	case known && w.state != active:
-		err = p.Router.RemoveWorker(w.id)
-	case !known && w.state == active:
-		err = p.Router.AddWorker(w.id)
+	known := int(w.id) < p.Count
+	if !known && w.isUp() {
+		if err := p.Router.AddWorker(w.id); err != nil {
+			return err
+		}
+		known = true
+	}
+	if known && w.state != active {
+		if err := p.Router.RemoveWorker(w.id); err != nil {
+			return err
+		}
 	}
 	p.Router.Forget(w.id)
-	return err
+	return nil
 }
 
 // beginRollout drains the first workers of a rolling update.
@@ -227,7 +244,7 @@ func (c *cluster) goOnWithRollout(x *fault) error {
 		}
 		back := x.Back
 		if back < 0 {
-			back = sim.Time(w.pool.Engine.StartupSeconds * 1000)
+			_, back = w.pool.drawStartup()
 		}
 		return c.drainWorker(w, back, rolloutGoesOn{x})
 	}

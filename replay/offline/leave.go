@@ -204,6 +204,10 @@ func (c *cluster) openPool(p *pool) error {
 
 // isStranded reports whether nothing but incidents will ever happen, whatever is left.
 func (c *cluster) isStranded() bool {
+	bringsUp := func(p *pool) bool { return p.serving == 0 && p.auto != nil }
+	if len(c.scaling) > 0 || slices.ContainsFunc(c.pools, bringsUp) {
+		return false
+	}
 	for i := range c.events {
 		if c.events[i].kind != incidentDue {
 			return false
@@ -218,6 +222,11 @@ func (c *cluster) isStranded() bool {
 	}
 	_, ok := c.Feed.Next(c.now, c.countInFlight())
 	return !ok && c.transit == 0 && c.clients.away == 0
+}
+
+// isAnyoneClosed reports whether a pool has no worker that gets requests.
+func (c *cluster) isAnyoneClosed() bool {
+	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.serving == 0 })
 }
 
 // loseStranded ends requests that wait for a worker when none will ever come. It reports

@@ -223,10 +223,11 @@ func (c *cluster) killWorkers(all []*worker, back sim.Time, event int) error {
 		}
 		leavers = c.takeTransfers(w, leavers)
 		if w.returns = w.returns && back >= 0; w.returns {
-			c.restartWorker(w, back)
-			continue
+			c.startWorker(w, back, back)
+		} else {
+			w.state, w.core = gone, nil
 		}
-		w.state, w.core = gone, nil
+		w.pool.noteSize(c.now)
 	}
 	sortLeavers(leavers)
 	for i := range leavers {
@@ -246,7 +247,7 @@ func (c *cluster) killWorkers(all []*worker, back sim.Time, event int) error {
 			}
 		}
 	}
-	return nil
+	return c.replaceDead()
 }
 
 // closeWorker takes w away from its router, with its cache.
@@ -257,13 +258,6 @@ func (c *cluster) closeWorker(w *worker) error {
 	}
 	w.pool.serving--
 	return w.pool.Router.RemoveWorker(w.id)
-}
-
-// restartWorker lets w, which has nothing to do, start and be there after a while.
-func (c *cluster) restartWorker(w *worker, after sim.Time) {
-	w.state = starting
-	c.pending++
-	c.events.push(event{at: c.now + after, order: c.nextOrder(), kind: workerReady, worker: w})
 }
 
 // takeTransfers takes the KV caches off their way that a prefill worker was sending.
@@ -360,16 +354,21 @@ func (c *cluster) letGoIfDone(w *worker) error {
 	return c.restartIfGone(w)
 }
 
-// restartIfGone brings a worker back that has been drained for a restart.
+// restartIfGone brings a worker back that has been drained for a restart, unless it was let go
+// meanwhile.
 func (c *cluster) restartIfGone(w *worker) error {
-	if w.state != gone || !w.returns {
+	if w.state != gone {
 		return nil
+	}
+	if !w.returns {
+		return c.endRestart(w)
 	}
 	core, err := w.pool.Core(w.id)
 	if err != nil {
 		return err
 	}
 	w.core = core
-	c.restartWorker(w, w.back)
+	c.startWorker(w, w.back, w.back)
+	w.pool.noteSize(c.now)
 	return nil
 }

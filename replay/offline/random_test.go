@@ -254,6 +254,7 @@ func (x *trial) show(text string) string {
 			fmt.Fprintf(&b, "threshold: %v\n", *c.RouterConfig.QueueThreshold)
 		}
 	}
+	fmt.Fprintf(&b, "faults: %+v, sizes: %+v, admission: %+v, reject: %v, speeds: %v\n", c.Faults, c.Scale, c.Topology.Admission, c.Reject, c.WorkerSpeeds)
 	if c.Autoscales() {
 		fmt.Fprintf(&b, "autoscalers: %+v\n%+v\n", c.Autoscale, c.AutoscaleDecode)
 	}

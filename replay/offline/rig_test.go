@@ -77,7 +77,7 @@ func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 			s.Clock.Model = x.model
 		}
 	}
-	if err := engines.CheckSizes(cfg.Workload, r.Stages); err != nil {
+	if err := engines.CheckSizes(cfg.Workload, r.Stages); err != nil && !cfg.Reject {
 		return nil, nil, err
 	}
 	drive, err := make(r, j)

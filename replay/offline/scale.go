@@ -2,10 +2,11 @@ package offline
 
 import (
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/sim"
 )
 
 // scalePools brings every pool to its target, and lets held requests go where there
-// is room now (docs/rules/harness.md, Scaling).
+// is room now (docs/rules/harness.md, Scaling). An autoscaler goes on from there.
 func (c *cluster) scalePools(targets []int) error {
 	if c.instant.at == c.now {
 		c.instant.irregular = true // what this instant brought has begun already
@@ -13,6 +14,9 @@ func (c *cluster) scalePools(targets []int) error {
 	for i, p := range c.pools {
 		if targets[i] == engines.KeepSize {
 			continue
+		}
+		if p.auto != nil {
+			p.auto.want(c.now, targets[i], "set from outside", true)
 		}
 		if err := c.resizePool(p, targets[i]); err != nil {
 			return err
@@ -29,7 +33,7 @@ func (c *cluster) scalePools(targets []int) error {
 func (c *cluster) resizePool(p *pool, target int) error {
 	have := 0
 	for _, w := range p.workers {
-		if w.state == active || w.state == starting {
+		if w.isWanted() {
 			have++
 		}
 	}
@@ -38,10 +42,10 @@ func (c *cluster) resizePool(p *pool, target int) error {
 			return err
 		}
 	}
-	for _, s := range [...]workerState{starting, active} {
+	for _, s := range [...]workerState{starting, leaving, active} {
 		for i := len(p.workers) - 1; i >= 0 && have > target; i-- {
 			w := p.workers[i]
-			if w.state != s {
+			if w.state != s || !w.isWanted() {
 				continue
 			}
 			have--
@@ -53,30 +57,46 @@ func (c *cluster) resizePool(p *pool, target int) error {
 	return nil
 }
 
+// isWanted reports whether w is one of the workers that a pool is to have. One that is drained for a
+// restart is.
+func (w *worker) isWanted() bool {
+	return w.state == active || w.state == starting || w.state == leaving && w.returns
+}
+
 // launchWorker makes a worker, which is active when its startup time has passed.
 func (c *cluster) launchWorker(p *pool) error {
 	if err := p.addWorker(); err != nil {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
+	c.planBreakdowns(w)
 	defer p.noteSize(c.now)
-	if runs, t := p.drawStartup(); t > 0 {
-		w.runs = c.now + runs
-		w.state = starting
-		c.pending++
-		c.events.push(event{at: c.now + t, order: c.nextOrder(), kind: workerReady, worker: w})
+	if runs, ready := p.drawStartup(); ready > 0 {
+		c.startWorker(w, runs, ready)
 		return nil
 	}
 	p.serving++
 	return p.Router.AddWorker(w.id)
 }
 
+// startWorker lets w, which has nothing to do, start: its server runs after a while, and it is there
+// after another.
+func (c *cluster) startWorker(w *worker, runs, ready sim.Time) {
+	w.state, w.runs = starting, c.now+runs
+	c.pending++
+	c.events.push(event{at: c.now + ready, order: c.nextOrder(), kind: workerReady, worker: w})
+}
+
 // dismissWorker lets a worker go.
 func (c *cluster) dismissWorker(w *worker) error {
 	defer w.pool.noteSize(c.now)
-	if w.state == starting {
-		w.state, w.returns = gone, false // its event stays and finds nobody
+	switch w.state {
+	case starting:
+		w.state, w.core, w.returns = gone, nil, false // its event stays and finds nobody
 		return c.endRestart(w)
+	case leaving:
+		w.returns = false // it does not come back
+		return nil
 	}
 	w.state = leaving
 	w.pool.serving--
@@ -95,7 +115,7 @@ func (c *cluster) makeReady(w *worker) (bool, error) {
 	w.pool.serving++
 	w.pool.noteSize(c.now)
 	if w.returns {
-		w.returns = false
+		w.returns, w.gauge = false, gauge{}
 		w.pool.Router.Forget(w.id) // what it had told until it was gone
 	}
 	if err := w.pool.Router.AddWorker(w.id); err != nil {

@@ -16,7 +16,7 @@ import (
 // prompts and first and last tokens.
 type Book struct {
 	engines  []*Engine                   // of the stages: one, or prefill and decode
-	mixed    []*Engine                   // of the workers of the first stage, where they differ
+	mixed    []*Engine                   // of the workers of the first stage, where they differ, the last for all further ones
 	prefill  harness.PerWorker[sim.Time] // done so far, in ms
 	accounts []account
 	work     *Log
@@ -169,7 +169,7 @@ func (b *Book) closeAccount(stage scheduler.Role, w sim.WorkerID, m *scheduler.M
 	a.leavePlace(at, prefill)
 	engine := b.engines[stage.Stage()]
 	if len(b.mixed) > 0 {
-		engine = b.mixed[w]
+		engine = b.mixed[min(int(w), len(b.mixed)-1)]
 	}
 	alone := sim.Time(engine.Alone(int(a.input), m.Tokens))
 	alone = min(alone, a.decode)

@@ -92,6 +92,9 @@ func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 		return s
 	}
 	s.Beside = "with " + nameMost(with.Scaling) + " all along"
+	if len(with.Incidents) > 0 {
+		s.Beside += " and no faults"
+	}
 	goal.Beside = s.Beside
 	c := failures.Compare(with, calm, goal)
 	s.Goal, s.WindowMS, s.Windows = goal.String(), c.WindowMS, c.Windows

@@ -33,13 +33,13 @@ type request struct {
 }
 
 // New returns a series of nothing yet; the workers of the first stage are of the given
-// kinds, where they differ.
+// kinds, where they differ, and those to come of the last.
 func New(kinds ...string) *Series { return &Series{all: File{BinMS: 1}, kinds: kinds} }
 
 // kindOf returns the kind of a worker, "" where all are alike.
 func (s *Series) kindOf(stage, id int) string {
-	if stage == 0 && id < len(s.kinds) {
-		return s.kinds[id]
+	if stage == 0 && len(s.kinds) > 0 {
+		return s.kinds[min(id, len(s.kinds)-1)]
 	}
 	return ""
 }

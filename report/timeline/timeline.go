@@ -289,8 +289,8 @@ func (w *Writer) workerOf(stage scheduler.Role, id sim.WorkerID) *worker {
 		next := sim.WorkerID(len(*all))
 		pid := pidOf(stage, next)
 		name := workerName(stage) + strconv.Itoa(int(next))
-		if stage == scheduler.Aggregated && int(next) < len(w.cut.Kinds) {
-			name += " (" + w.cut.Kinds[next] + ")"
+		if kinds := w.cut.Kinds; stage == scheduler.Aggregated && len(kinds) > 0 {
+			name += " (" + kinds[min(int(next), len(kinds)-1)] + ")"
 		}
 		w.out.writeProcess(pid, pid, name)
 		w.out.writeThread(pid, tidPasses, "passes")

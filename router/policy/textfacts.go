@@ -33,12 +33,12 @@ type Worker struct {
 	Cost  float64 // of an hour by default prices; 0: not known
 }
 
-// worker returns what is known of a worker. Those that come later are like the first ones.
+// worker returns what is known of a worker. Those that come later are like the last one.
 func (s *sight) worker(w sim.WorkerID) Worker {
 	if len(s.Workers) == 0 {
 		return Worker{Speed: 1}
 	}
-	return s.Workers[int(w)%len(s.Workers)]
+	return s.Workers[min(int(w), len(s.Workers)-1)]
 }
 
 // kindNumber returns the number of the kind of a worker.
@@ -46,7 +46,7 @@ func kindNumber(s *sight, w sim.WorkerID) float64 {
 	if len(s.kinds) == 0 {
 		return s.language.NumberOf("")
 	}
-	return s.kinds[int(w)%len(s.kinds)]
+	return s.kinds[min(int(w), len(s.kinds)-1)]
 }
 
 // metricsAge returns how old the oldest of the workers' reports is.

@@ -25,11 +25,6 @@ func (o *Options) fillAutoscale(spec *replay.Spec) error {
 	if path == "" {
 		return nil
 	}
-	for _, other := range []string{"scale", "faults", "worker-speed"} {
-		if o.Changed(other) {
-			return o.Only(other, "without --autoscale")
-		}
-	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("--autoscale: %w", err)
@@ -172,6 +167,7 @@ func (f *scalerFile) listKeys() []yamlKey {
 			return err
 		}},
 		{"cost", readAmount(&a.Cost)},
+		{"new_workers", func(n ast.Node) (err error) { a.NewKind, err = cli.YamlText(n); return err }},
 	}, f.listKindKeys()...)
 }
 

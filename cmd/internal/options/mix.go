@@ -136,8 +136,6 @@ func (o *Options) checkMix() error {
 		return o.Refuse("workers", "a number with --compat: the reference has no mixes")
 	case c.scale != "":
 		return o.Only("scale", "where workers are all alike")
-	case c.autoscale != "":
-		return o.Only("autoscale", "where workers are all alike")
 	}
 	return nil
 }

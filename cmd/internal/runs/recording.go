@@ -59,7 +59,7 @@ func (r *run) openRecording() (err error) {
 		return nil
 	}
 	if out.Dir != "" {
-		r.work, r.series = new(ledger.Log), series.New(r.spec.Entry().KindNames()...)
+		r.work, r.series = new(ledger.Log), series.New(r.spec.KindNames()...)
 	}
 	if out.Passes {
 		r.passes = new(passes.Log)
@@ -78,7 +78,11 @@ func (r *run) openBook() error {
 		}
 		engines = append(engines, e)
 	}
-	for _, k := range r.spec.Entry().Mix {
+	mix := r.spec.Entry().Mix
+	if later, ok := r.spec.LaterKind(); ok {
+		mix = append(slices.Clone(mix), later)
+	}
+	for _, k := range mix {
 		e, err := ledger.NewEngine(&k.Engine)
 		if err != nil {
 			return err

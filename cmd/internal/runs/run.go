@@ -83,7 +83,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if r.cut, err = r.o.Cut(); err != nil {
 		return err
 	}
-	r.cut.Kinds = r.spec.Entry().KindNames()
+	r.cut.Kinds = r.spec.KindNames()
 	if err := r.trust.readProfiles(&r.spec); err != nil {
 		return err
 	}

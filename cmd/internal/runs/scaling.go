@@ -42,7 +42,7 @@ func (r *run) studyScaling(ctx context.Context) error {
 		}
 		counts = append(counts, n)
 	}
-	calm.Autoscale, calm.AutoscaleDecode, calm.Scale = nil, nil, nil
+	calm.Autoscale, calm.AutoscaleDecode, calm.Scale, calm.Faults = nil, nil, nil, nil
 	calm.Topology = calm.Topology.Resize(counts...)
 	result, err := calm.RunOn(ctx, r.workload, replay.Streams{})
 	if err != nil {
@@ -70,7 +70,11 @@ func (r *run) addScaling() {
 				acts = append(acts, fmt.Sprintf("and %d more", len(s.Acts)-i))
 				break
 			}
-			acts = append(acts, fmt.Sprintf("%d to %d at %gs", a.From, a.To, float64(a.At)/1000))
+			text := fmt.Sprintf("%d to %d at %gs", a.From, a.To, float64(a.At)/1000)
+			if a.Given {
+				text += " by --scale"
+			}
+			acts = append(acts, text)
 		}
 		if len(acts) > 0 {
 			r.lines = append(r.lines, terminal.WrapLine("Scaling: "+strings.Join(acts, ", "), 4))

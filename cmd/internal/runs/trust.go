@@ -26,7 +26,11 @@ type trust struct {
 func (t *trust) readProfiles(spec *replay.Spec) error {
 	for i := range spec.Pools {
 		pool := &spec.Pools[i]
-		for _, k := range pool.Kinds() {
+		kinds := pool.Kinds()
+		if later, ok := spec.LaterKind(); ok {
+			kinds = append(slices.Clone(kinds), later)
+		}
+		for _, k := range kinds {
 			c, err := coverageOf(&k.Engine)
 			if err != nil {
 				return err

@@ -208,7 +208,7 @@ func (d *digests) Path(digest string) string {
 }
 
 // fileOf is the file that a setting names, or "": a trace, a deployment, a tokenizer, a
-// router's policy, sizes of pools, faults, a profile, GPUs, a model's configuration, or JSON that begins with @. Settings of one kind
+// router's policy, sizes of pools, faults, autoscalers, a profile, GPUs, a model's configuration, or JSON that begins with @. Settings of one kind
 // of workers have its name and a dot in front.
 func fileOf(s plan.Setting) string {
 	s.Name = s.Name[strings.LastIndex(s.Name, ".")+1:]
@@ -216,7 +216,7 @@ func fileOf(s plan.Setting) string {
 		return path
 	}
 	switch s.Name {
-	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file", "router-policy", "endpoint-picker", "admission", "scale", "faults":
+	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file", "router-policy", "endpoint-picker", "admission", "scale", "faults", "autoscale":
 		return s.Value
 	case "router":
 		if options.IsPolicyFile(s.Value) {
