@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/saturation"
+	"github.com/replay-llm/replay/report/slo"
 )
 
 // page is the data of a page, as its script reads it.
@@ -32,7 +33,8 @@ type run struct {
 	Paired  *diff.Paired      `json:"paired"`  // against the first run; nil: not compared
 	Report  map[string]any    `json:"report"`
 	Curves  map[string]*curve `json:"curves"`
-	Mean    []float64         `json:"mean"` // ledger of the mean request, ms; empty: none was kept
+	Classes []class           `json:"classes"` // empty: there are none
+	Mean    []float64         `json:"mean"`    // ledger of the mean request, ms; empty: none was kept
 	Slowest []slow            `json:"slowest"`
 	Time    *overTime         `json:"time"` // nil: not recorded
 }
@@ -71,7 +73,7 @@ func partNames() []string {
 
 // newRun returns what the page has of a run, with the curves of those names.
 func newRun(r *Run, curves []string) run {
-	out := run{Name: r.Name, Facts: r.Facts, Held: listObjectives(r.Report), Paired: r.Paired, Curves: newCurves(r, curves), Mean: meanLedger(r.Rows)}
+	out := run{Name: r.Name, Facts: r.Facts, Held: listObjectives(r.Report), Paired: r.Paired, Curves: newCurves(r, curves), Classes: listClasses(r), Mean: meanLedger(r.Rows)}
 	out.fillReport(r.Report)
 	x := explain.Run{Trace: r.Trace, Rows: r.Rows, Log: r.Log}
 	for _, id := range x.Slowest(slowest) {
@@ -97,6 +99,7 @@ func (out *run) fillReport(report *collector.Report) {
 		parts, object := value.([]collector.Field)
 		switch {
 		case key == "saturation" || key == "saturation_test" || strings.HasPrefix(key, "slo_"): // said elsewhere
+		case key == slo.ClassesKey || strings.HasPrefix(key, "class_") && key != "class_fairness": // listClasses has them
 		case !object:
 			out.Report[key] = value
 		case key == "assumptions":

@@ -21,6 +21,7 @@ type objective struct {
 	Value float64 `json:"value"` // otherwise that of the statistic, ms
 	Want  float64 `json:"want"`  // share that is to meet it, where it limits each request
 	Met   bool    `json:"met"`
+	Class string  `json:"class"` // whose requests it is about; "": all
 }
 
 // listObjectives returns those that a run was held to.
@@ -34,16 +35,14 @@ func listObjectives(report *collector.Report) []objective {
 	for i := range o.Objectives {
 		j := &o.Objectives[i]
 		one := objective{Title: j.Title(), Curve: j.Metric, Share: -1, Limit: j.LimitMS, Value: j.ValueMS, Met: j.Met}
-		if share, ok := shareOfStatistic(j.Statistic); ok && j.Class == "" {
+		one.Class = j.Class
+		if share, ok := shareOfStatistic(j.Statistic); ok {
 			one.Share = share
-		}
-		if j.Class != "" {
-			one.Curve = "" // which is of all requests
 		}
 		if j.Statistic == "" {
 			singles++
 			one.Each, one.Value, one.Want, one.Met = true, j.Attainment, o.Target, j.Attainment >= o.Target
-			if j.Metric == "itl" && j.Class == "" {
+			if j.Metric == "itl" {
 				one.Curve = "tpot" // the mean gap of a request, not all gaps pooled
 			}
 		}
@@ -69,7 +68,7 @@ func curveNames(runs []Run) []string {
 	names := []string{"ttft", "itl", "e2e"}
 	for i := range runs {
 		for _, o := range listObjectives(runs[i].Report) {
-			if o.Curve != "" && !slices.Contains(names, o.Curve) {
+			if o.Curve != "" && o.Class == "" && !slices.Contains(names, o.Curve) {
 				names = append(names, o.Curve)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/slo"
@@ -129,11 +130,11 @@ func TestPageHasObjectives(t *testing.T) {
 	}
 	got := newRun(&r, curves)
 	want := []objective{
-		{"median TTFT", "ttft", 0.5, 1000, false, 130, 0, true},
-		{"p99 TTFT", "ttft", 0.99, 200, false, 220, 0, false},
-		{"each E2E", "e2e", -1, 10_000, true, 1, 0.5, true},
-		{"each ITL", "tpot", -1, 0.001, true, 0, 0.5, false},
-		{"all that are for each request", "", -1, 0, true, 0, 0.5, false},
+		{"median TTFT", "ttft", 0.5, 1000, false, 130, 0, true, ""},
+		{"p99 TTFT", "ttft", 0.99, 200, false, 220, 0, false, ""},
+		{"each E2E", "e2e", -1, 10_000, true, 1, 0.5, true, ""},
+		{"each ITL", "tpot", -1, 0.001, true, 0, 0.5, false, ""},
+		{"all that are for each request", "", -1, 0, true, 0, 0.5, false, ""},
 	}
 	if !slices.Equal(got.Held, want) {
 		t.Errorf("it is held to %+v, want %+v", got.Held, want)
@@ -194,5 +195,40 @@ func TestQuantilesRise(t *testing.T) {
 		if c.N < 5000 || sum < 0.999 || sum > 1.001 || len(c.Edges) != len(c.Shares)+1 {
 			t.Errorf("%s: %d values in %d bins with %d edges sum to %v", name, c.N, len(c.Shares), len(c.Edges), sum)
 		}
+	}
+}
+
+// madeClassed is a run with two classes, each with an objective of its own.
+func madeClassed(t *testing.T) Run {
+	t.Helper()
+	r := made(400, 4)
+	for i := range r.Rows {
+		r.Rows[i].Class = []string{"chat", "batch", "batch", "batch"}[i%4]
+	}
+	all, err := slo.Parse("chat:p99:ttft=200ms,batch:each:e2e=10s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Report.Extra = slo.Judge(all, 0.5, r.Rows, &harness.Result{Report: r.Report}).Fields()
+	r.Report.Extra = append(r.Report.Extra, classes.Summarize([]string{"chat", "batch"}, r.Rows, 1000).Fields()...)
+	return r
+}
+
+// A page has the classes of a run with curves of their own, and their objectives beside these; the table of
+// values leaves them out.
+func TestPageHasClasses(t *testing.T) {
+	r := madeClassed(t)
+	got := newRun(&r, curveNames([]Run{r}))
+	if n := len(got.Classes); n != 2 || got.Classes[0].Name != "chat" || got.Classes[0].Requests != 100 || got.Classes[0].Curves["ttft"].N != 100 ||
+		got.Classes[0].Met != nil || got.Classes[1].Met == nil || *got.Classes[1].Met != 1 {
+		t.Errorf("%d classes: %+v", n, got.Classes)
+	}
+	for key := range got.Report {
+		if strings.HasPrefix(key, "class") && key != "class_fairness" {
+			t.Errorf("the table of values has %s", key)
+		}
+	}
+	if len(got.Held) != 2 || got.Held[0].Class != "chat" || got.Held[0].Curve != "ttft" || got.Held[0].Share != 0.99 {
+		t.Errorf("held to %+v", got.Held)
 	}
 }

@@ -155,34 +155,43 @@
   const partKeys = () => el("div.keys", ...data.parts.map((name, p) => el("span.key", swatch(`--p${p}`), name)));
 
   const shareText = (q) => "p" + number(100 * q, 2);
-  const held = (curve) => {
+  const held = (curve, ofClass) => {
     const all = new Map();
-    runs.forEach((r) => (r.held || []).filter((o) => o.curve === curve).forEach((o) => all.set(`${o.title}|${o.limit}`, o)));
+    runs.forEach((r) => (r.held || []).filter((o) => o.curve === curve && Boolean(o.class) === Boolean(ofClass)).forEach((o) => all.set(`${o.title}|${o.limit}`, o)));
     return [...all.values()];
   };
-  const limitText = (o) => `${o.each ? "each" : o.title.split(" ")[0]} ≤ ${ms(o.limit)}`;
+  const limitText = (o) => `${o.class ? o.title.replace(/ [A-Z0-9]+$/, "") : o.each ? "each" : o.title.split(" ")[0]} ≤ ${ms(o.limit)}`;
   const quantile = (c, q) => c.q[data.curve.indexOf(q)];
-  const latencies = () => {
-    const s = section("Latency", "Left to right on a percentile curve: how long the faster requests took, then the tail. ITL pools the times between tokens of all requests.");
-    const grid = cards(s, true);
+  // percentiles draws curves, in one or several panels of {name, color, lines: [{name, curve}]}.
+  const percentiles = (grid, title, panels, limits) => {
     const tail = (q) => -Math.log10(1 - q);
     const marks = [0.5, 0.9, 0.99, 0.999, 0.9999];
-    for (const id of data.drawn) {
-      const lists = runs.map((r, i) => {
-        const c = r.curves[id], x = [], y = [];
+    const curves = panels.flatMap((p) => p.lines.map((l) => l.curve)).filter((c) => c.n);
+    const drawn = panels.map((p) => {
+      const lists = p.lines.map((l, i) => {
+        const c = l.curve, x = [], y = [];
         data.curve.forEach((q, k) => {
           if (q < 1 && c.n && (q <= 0.9 || (1 - q) * c.n >= 0.999)) { x.push(tail(q)); y.push(c.q[k]); }
         });
-        return { x, line: { name: several ? r.name : names[id], color: nth(i), dash: i % 3, says: c.n ? `median ${ms(quantile(c, 0.5))}, p99 ${ms(quantile(c, 0.99))}` : "no value", y } };
+        return { x, line: { name: l.name, color: nth(i), dash: i % 3, says: c.n ? `median ${ms(quantile(c, 0.5))}, p99 ${ms(quantile(c, 0.99))}` : "no value", y } };
       }).filter((l) => l.x.length);
       const joined = lists.length ? uPlot.join(lists.map((l) => [l.x, l.line.y])) : [[]];
-      const medians = runs.filter((r) => r.curves[id].n).map((r) => quantile(r.curves[id], 0.5)).filter((v) => v > 0), limits = held(id);
-      addChart(grid, { title: `${names[id]} by percentile`, value: ms, tick, incrs: msIncrs, xAxis: { splits: () => marks.map(tail), values: () => marks.map(shareText), space: 0 },
-        xValue: (v) => shareText(1 - Math.pow(10, -v)), range: [0, joined[0].reduce((a, b) => Math.max(a, b), 1)],
-        panels: [{ name: names[id], color: nth(0), x: joined[0], lines: lists.map((l, k) => ({ ...l.line, y: joined[k + 1] })) }],
-        spread: (over) => medians.length ? most([...lists.flatMap((l) => l.line.y), ...over]) / Math.min(...medians, ...over) : 1,
-        note: limits.length ? [["limit", "--c4", limits.some((o) => o.share >= 0) ? "limit: the curve has to pass below it up to the ring" : "limit"]] : undefined,
-        limits: limits.map((o) => ({ side: "y", at: o.limit, text: limitText(o), ...(o.share > 0 && o.share < 1 ? { point: tail(o.share) } : {}) })) });
+      return { name: p.name, color: p.color, x: joined[0], lines: lists.map((l, k) => ({ ...l.line, y: joined[k + 1] })) };
+    });
+    const medians = curves.map((c) => quantile(c, 0.5)).filter((v) => v > 0);
+    const values = drawn.flatMap((p) => p.lines.flatMap((l) => l.y)).filter((v) => v !== null && v !== undefined);
+    addChart(grid, { title: `${title} by percentile`, value: ms, tick, incrs: msIncrs, xAxis: { splits: () => marks.map(tail), values: () => marks.map(shareText), space: 0 },
+      xValue: (v) => shareText(1 - Math.pow(10, -v)), range: [0, drawn.flatMap((p) => p.x).reduce((a, b) => Math.max(a, b), 1)], panels: drawn,
+      spread: (over) => medians.length ? most([...values, ...over]) / Math.min(...medians, ...over) : 1,
+      note: limits.length ? [["limit", "--c4", limits.some((o) => o.share >= 0) ? "limit: the curve has to pass below it up to the ring" : "limit"]] : undefined,
+      limits: limits.map((o) => ({ side: "y", at: o.limit, text: limitText(o), ...(o.share > 0 && o.share < 1 ? { point: tail(o.share) } : {}) })) });
+  };
+
+  const latencies = () => {
+    const s = section("Latency", "Left to right on a percentile curve: how long the faster requests took, then the tail. ITL pools the times between tokens of all requests.");
+    const grid = cards(s, true);
+    for (const id of data.drawn) {
+      percentiles(grid, names[id], [{ name: names[id], color: nth(0), lines: runs.map((r) => ({ name: several ? r.name : names[id], curve: r.curves[id] })) }], held(id));
     }
     for (const id of data.drawn) {
       const panels = runs.map((r, i) => {
@@ -195,6 +204,24 @@
         limits: held(id).map((o) => ({ side: "x", at: Math.log10(o.limit), text: limitText(o) })) });
     }
   };
+  // byClass is how the requests of each class fared.
+  const byClass = () => {
+    const classed = runs.filter((r) => (r.classes || []).length);
+    if (!classed.length) return;
+    const grid = cards(section("Classes", "Requests of each class, and percentiles of their times. Speed is answer tokens per second of the time that its requests were in the cluster."), true);
+    const all = [...new Set(classed.flatMap((r) => r.classes.map((c) => c.name)))], judged = classed.some((r) => r.classes.some((c) => c.met !== null));
+    const two = (c, id) => [0.5, 0.99].map((q) => el("td", c.curves[id].n ? ms(quantile(c.curves[id], q)) : ""));
+    const rows = all.flatMap((name) => classed.map((r) => [r, r.classes.find((c) => c.name === name)]).filter(([, c]) => c).map(([r, c]) =>
+      el("tr", el("td", several ? `${name}, ${r.name}` : name), el("td", c.completed < c.requests ? `${number(c.completed)} of ${number(c.requests)}` : number(c.requests)),
+        ...two(c, "ttft"), ...two(c, "tpot"), ...two(c, "e2e"), el("td", short(c.speed) + "/s"), ...(judged ? [el("td", percent(c.met))] : []))));
+    const head = ["class", "requests", "TTFT p50", "p99", "TPOT p50", "p99", "E2E p50", "p99", "speed", ...(judged ? ["met objectives"] : [])].map((h) => el("th", h));
+    grid.append(el("div.card.full", el("div.scroll", el("table", el("thead", el("tr", ...head)), el("tbody", ...rows)))));
+    for (const id of ["ttft", "tpot", "e2e"]) {
+      const panels = classed.map((r) => ({ name: r.name, color: nth(runs.indexOf(r)), lines: r.classes.map((c) => ({ name: c.name, curve: c.curves[id] })) }));
+      percentiles(grid, `${names[id]} of each class`, panels, held(id, true));
+    }
+  };
+
   const time = () => {
     if (!runs.some((r) => r.time)) return;
     const grid = cards(section("Over time"), true);
@@ -276,6 +303,7 @@
   if (several) runs.forEach((r, i) => document.getElementById("legend").append(el("span.key", swatch(nth(i)), r.name)));
   summary();
   latencies();
+  byClass();
   time();
   workers();
   slowest();
