@@ -40,16 +40,18 @@ func TestBrowser(t *testing.T) {
 		"bare":    written(t, bare()),
 		"held":    written(t, madeWith(t, 400, "p99:ttft=10s,itl=50ms"), slower(madeWith(t, 400, "p99:ttft=10s,itl=50ms"))),
 		"classed": written(t, madeClassed(t), madeClassed(t)),
+		"scaled":  written(t, scaledRun()),
 		"sheet":   sheetText(t, 200),
 		"sides":   sidesText(t),
 		"plan":    answerText(t),
 	}
-	limits := map[string]int{"sheet": 1, "plan": 2, "held": 1 + 2 + 1 + 2, "classed": 4} // a curve for both runs, a distribution each
+	limits := map[string]int{"scaled": 3, "sheet": 1, "plan": 2, "held": 1 + 2 + 1 + 2, "classed": 4} // a curve for both runs, a distribution each
 	logs := map[string]int{"held": 1}
 	words := map[string][]string{ // that legends and tables say before one points at anything
 		"sheet":   {"✗ 1 of 200 are not complete", "does not fit", "limit of p99 TTFT (ms): 50", "✕ &lt;/script&gt;"},
 		"held":    {"p99 TTFT ≤ 10 s", "✓ 100 % meet it", "TTFT by percentile, log scale", "median 137 ms, p99 227 ms", "half of them up to 137 ms", "mean 233/s, most", "mean TTFT", "✗ worse", "+50 ms to +50 ms"},
 		"classed": {"TTFT of each class by percentile", "chat p99 TTFT ≤ 200 ms", "met objectives", "batch, a &lt;/script&gt;"},
+		"scaled":  {"310 of 2,000 requests missed the goal: 200 while workers were starting", "decode 4 → 5", "1.5 s until ready", "ready: most 3"},
 		"sides":   {"Measured and simulated", "Each request", "Over time", "server 3"},
 		"plan":    {"misses at least one", "the answer"},
 	}

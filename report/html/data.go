@@ -37,6 +37,7 @@ type run struct {
 	Mean    []float64         `json:"mean"`    // ledger of the mean request, ms; empty: none was kept
 	Slowest []slow            `json:"slowest"`
 	Time    *overTime         `json:"time"` // nil: not recorded
+	Scaling *scaled           `json:"scaling,omitempty"`
 }
 
 // slow is one of the slowest requests.
@@ -78,6 +79,9 @@ func newRun(r *Run, curves []string) run {
 	x := explain.Run{Trace: r.Trace, Rows: r.Rows, Log: r.Log}
 	for _, id := range x.Slowest(slowest) {
 		out.Slowest = append(out.Slowest, newSlow(&x, id))
+	}
+	if r.Scaling != nil {
+		out.Scaling = newScaled(r.Scaling, r.Report.DurationMS)
 	}
 	if r.Series != nil {
 		out.Time = newOverTime(r.Series)

@@ -6,8 +6,8 @@
 // of the page.
 //
 // Read page.go, then data.go (what is on the page), curves.go (distributions),
-// objectives.go, overtime.go; sheet.go is the page of a sweep or a plan, answer.go what a
-// plan has above its tables. assets/page.js with assets/charts.js, assets/answer.js and
+// objectives.go, overtime.go, scaling.go; sheet.go is the page of a sweep or a plan, answer.go what a
+// plan has above its tables. assets/page.js with assets/charts.js and assets/scaling.js, assets/answer.js and
 // assets/sheet.js draw them with
 // what assets/common.js has for all.
 package html
@@ -25,6 +25,7 @@ import (
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
 )
 
@@ -40,8 +41,10 @@ type Run struct {
 	Rows   []requests.Row
 	Series *series.File // nil: nothing is drawn over time
 	Faults []float64    // ms, when something went wrong
-	Log    *ledger.Log  // nil: who computed prompts when is not known
-	Paired *diff.Paired // against the first run; nil: not compared
+	// Scaling is what the autoscalers did; nil: there is none.
+	Scaling *scaling.Study
+	Log     *ledger.Log  // nil: who computed prompts when is not known
+	Paired  *diff.Paired // against the first run; nil: not compared
 }
 
 // Page is what goes onto the page beside the runs.
@@ -59,7 +62,7 @@ func Write(w io.Writer, p Page, runs []Run) error {
 	for i := range runs {
 		data.Runs = append(data.Runs, newRun(&runs[i], data.Drawn))
 	}
-	return writePage(w, p.Title, []string{"charts.js", "page.js"}, data)
+	return writePage(w, p.Title, []string{"charts.js", "scaling.js", "page.js"}, data)
 }
 
 // writePage writes a page of data with the scripts that draw it.

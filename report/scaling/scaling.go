@@ -127,6 +127,9 @@ func (s *Study) addPool(x *harness.Scaling) {
 	}
 	for i, a := range x.Acts {
 		act := Act{Pool: pool, AtMS: float64(a.At), From: a.From, To: a.To, Why: a.Why, Worst: -1, UntilMS: max(float64(x.End), float64(a.At))}
+		if a.Given {
+			act.Why = "--scale"
+		}
 		for _, next := range x.Acts[i+1:] {
 			if a.To < a.From || next.To < a.To {
 				act.UntilMS = float64(next.At)

@@ -3,7 +3,7 @@
 // docs/timeline.md describes the file.
 //
 // Read timeline.go (what is shown), lane.go (the requests' own lanes and the
-// arrows), then json.go (how events are written).
+// arrows), marks.go (faults and autoscalers), then json.go (how events are written).
 package timeline
 
 import (
@@ -92,8 +92,8 @@ type slice struct {
 	received       bool // prompt tokens come with a KV cache that was handed over, and cost no time
 }
 
-// The processes of the trace: the router, the requests, then the workers, those
-// of the decode stage in a range of their own.
+// The processes of the trace: the router, the requests, what happens to the cluster
+// (marks.go), then the workers, those of the decode stage in a range of their own.
 const (
 	pidRouter   = 1
 	pidRequests = 2

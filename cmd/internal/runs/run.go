@@ -141,6 +141,9 @@ func (r *run) replayLogged(flag, path string, newLog func(io.Writer) logging, re
 		if ended = replay(log); ended != nil {
 			return ended
 		}
+		if drawn, ok := log.(*timeline.Writer); ok {
+			drawn.AddResult(r.result)
+		}
 		return log.Close()
 	})
 	if err != nil && ended == nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/summary"
 )
@@ -181,6 +182,9 @@ func openDrawn(dir string) (*html.Run, error) {
 	run := &html.Run{
 		Name: filepath.Clean(dir), Facts: factsOf(recorded), Trace: explained.Trace,
 		Report: report, Rows: explained.Rows, Series: over, Log: explained.Log,
+	}
+	if run.Scaling, err = scaling.Read(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	return run, addFaults(run, dir)
 }

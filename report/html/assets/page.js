@@ -305,6 +305,7 @@
   latencies();
   byClass();
   time();
+  drawScaling(runs, section, addChart, timeAxis, several);
   workers();
   slowest();
   follow(charts, draw);
