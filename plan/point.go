@@ -72,6 +72,8 @@ type Measure struct {
 	OutputTokensPerS  float64
 	TotalTokensPerS   float64 // prompts and answers
 	PrefixReusedRatio float64 // share of the prompt tokens found in a cache
+
+	Shed, Arrived int // requests that were turned away, and all; 0 without an admission
 }
 
 // Value is what became of one objective.

@@ -75,6 +75,16 @@ func (s Signals) Under(over Signals) Signals {
 	return s
 }
 
+// Only returns what s says of some signals.
+func (s Signals) Only(looks []Signal) Signals {
+	for _, x := range s.List() {
+		if !slices.Contains(looks, x) {
+			*s.placeOf(x) = nil
+		}
+	}
+	return s
+}
+
 // AgeOf returns how old a signal is; gated reports whether a Gate looks at it.
 func (s Signals) AgeOf(x Signal, gated bool) Age {
 	switch age := *s.placeOf(x); {

@@ -68,6 +68,7 @@ type measureDocument struct {
 	OutputPerS     float64         `json:"output_throughput_tok_s"`
 	TotalPerS      float64         `json:"total_throughput_tok_s"`
 	Reused         float64         `json:"prefix_cache_reused_ratio"`
+	Shed           *int            `json:"shed_requests,omitempty"`        // with an admission
 	CostOutput     *float64        `json:"cost_per_million_output_tokens"` // null without --gpu-cost
 	CostTotal      *float64        `json:"cost_per_million_tokens"`
 }
@@ -139,6 +140,9 @@ func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 		Settings: p.variantName(m.Variant), Kinds: cluster.Entry().DescribeKinds(), Workers: m.Shape.Workers, PrefillWorkers: m.Shape.Prefill, DecodeWorkers: m.Shape.Decode,
 		GPUs: p.plan.GPUs(m.Variant, m.Shape), PerHour: p.plan.PerHour(m.Variant, m.Shape), Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
 		RequestsPerS: m.RequestsPerS, OutputPerS: m.OutputTokensPerS, TotalPerS: m.TotalTokensPerS, Reused: m.PrefixReusedRatio,
+	}
+	if m.Arrived > 0 {
+		d.Shed = &m.Shed
 	}
 	for _, v := range m.Values {
 		d.Objectives = append(d.Objectives, valueDocument(v))

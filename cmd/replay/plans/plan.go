@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
@@ -175,7 +176,8 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale", "autoscale"),
 			cli.Needs(false, "with replay trace: --survive says which failures the plan is to bear", "faults"),
 			cli.Needs(f.survive.text == "zone", "with --survive zone", "zones"),
-			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "admission", "retry", "retry-backoff", "client-timeout"),
+			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "retry", "retry-backoff", "client-timeout"),
+			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of those that are answered", "admission"),
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
@@ -341,6 +343,7 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	spec.Topology = cluster
 	if len(cluster.Pools) == 1 && cluster.Pools[0].Count == 1 {
 		spec.Router = policy.RoundRobin // there is nothing to route
+		spec.Signals = spec.Signals.Only(spec.ListSignals())
 	}
 	if spec.Mode == loadgen.Concurrency {
 		spec.MaxInFlight = max(1, int(float64(spec.MaxInFlight)*p.Load+0.5))
@@ -364,6 +367,10 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 		return plan.Measure{}, &plan.CannotRunError{Err: fmt.Errorf("%d answers are shortened by %d tokens, which the pools cannot hold", n, result.Report.ClippedTokens)}
 	}
 	m := measureOf(result, w, r.flags)
+	if spec.Admission != nil {
+		by, _ := result.Collector.Outcomes()
+		m.Shed, m.Arrived = by[collector.Shed], result.Collector.Len()
+	}
 	holdStable(&m, result, &spec, p.Load)
 	return m, nil
 }
