@@ -90,15 +90,18 @@ type times struct {
 	w       *Workload
 	closed  bool     // concurrency mode: all sessions are ready at 0, delays as they are
 	origin  sim.Time // the trace's instant that becomes 0
-	speedup sim.Time
+	speedup sim.Time // now
+	first   sim.Time // the speed-up of the start
+	bends   []bend   // where it has changed since
 }
 
 func newTimes(w *Workload, a Admission) times {
-	t := times{w: w, closed: a.Mode == Concurrency, speedup: 1}
+	t := times{w: w, closed: a.Mode == Concurrency, speedup: 1, first: 1}
 	if t.closed {
 		return t
 	}
 	t.speedup = sim.Time(a.Speedup)
+	t.first = t.speedup
 	if w.Sessional {
 		return t
 	}
@@ -118,7 +121,11 @@ func (t *times) startOf(i int32) sim.Time {
 	if t.closed || !s.HasArrival {
 		return 0
 	}
-	return (s.Arrival - t.origin) / t.speedup
+	at := (s.Arrival - t.origin) / t.first
+	if len(t.bends) > 0 {
+		at = t.bendTime(at)
+	}
+	return at
 }
 
 // delayBefore is the wait before the given turn, from the completion of the one
@@ -143,7 +150,7 @@ type requests struct {
 }
 
 // requestChunk bounds how many requests are allocated at once.
-const requestChunk = 4096
+const requestChunk = 512
 
 func (q *requests) makeRequest(turn int32, arrives sim.Time) *sim.Request {
 	r := q.allocRequest()

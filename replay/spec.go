@@ -51,13 +51,16 @@ type Spec struct {
 }
 
 // Topology is the cluster of a replay, Pool one of its pools, Kind workers of a pool that
-// are alike, ScaleEvent a change of their sizes, Given what a command line says of them, Faults what goes
+// are alike, ScaleEvent a change of their sizes, Change what is done to it as time goes on, Routing
+// who chooses workers, Given what a command line says of them, Faults what goes
 // wrong with them, and Autoscale who changes their number.
 type (
 	Topology   = engines.Topology
 	Pool       = engines.Pool
 	Kind       = engines.Kind
 	ScaleEvent = engines.ScaleEvent
+	Change     = engines.Change
+	Routing    = engines.Routing
 	Given      = engines.Given
 	Faults     = engines.Faults
 	Autoscale  = autoscale.Config
@@ -148,6 +151,7 @@ type Recorded struct {
 	Client       *engines.Client   `json:",omitempty"`
 	Classes      []loadgen.Class   `json:",omitempty"`
 	Admission    *policy.Admission `json:",omitempty"`
+	Changes      []Change          `json:",omitempty"`
 	Signals      router.Signals    `json:",omitzero"`
 	Autoscale    *Autoscale        `json:",omitempty"`
 	// AutoscaleDecode is of decode workers.

@@ -120,7 +120,7 @@ func (d *Dispatcher) decide(now sim.Time, q *sim.Request) (Decision, error) {
 	if err := d.matchCaches(now, q); err != nil {
 		return Accept, err
 	}
-	decision := d.admission.Decide(q, &d.seen)
+	decision := d.admission.Decide(q, d.view())
 	d.overlap.clear()
 	return decision, nil
 }

@@ -15,15 +15,20 @@ type Dispatcher struct {
 	policy      Policy
 	admission   Admission // nil: everybody is let in
 	needs       Needs     // of both
+	kept        Needs     // what is kept: needs, and what those need whose turn comes later
 	blind       bool      // the policy needs nothing
 	patient     bool      // without workers requests stay held
 	blockTokens int64
 
 	workers workers
 	busy    int        // registered workers with more to compute than Hold allows
-	seen    Candidates // what the policy is shown
-	index   index      // nil unless the policy needs overlaps
-	loads   loads      // nil unless the policy needs blocks that may be shared
+	seen    Candidates // what is kept of them
+	shown   Candidates // what the policy is shown of that, where it is not all; see view
+	zeros   []int64
+	zeros32 []int32
+	signals Signals
+	index   index // nil unless the policy needs overlaps
+	loads   loads // nil unless the policy needs blocks that may be shared
 	queue   queue
 	classes []ClassTerms
 	fair    fairness // between classes; unused in other orders than WFQ
@@ -93,6 +98,8 @@ type Options struct {
 	Names func(sim.WorkerID) uint64
 	// Admission decides on requests before Policy; nil: all are routed.
 	Admission Admission
+	// Later is what policies need that may follow Policy.
+	Later []Needs
 	// Classes are what the order of held requests knows of classes, by sim.Request.Class.
 	Classes []ClassTerms
 	// Signals are how old signals are that the policy looks at.
@@ -106,12 +113,14 @@ type Options struct {
 
 // New returns a dispatcher of idle workers.
 func New(o Options) *Dispatcher {
-	d := &Dispatcher{policy: o.Policy, needs: o.Policy.Needs(), blockTokens: int64(o.BlockTokens), patient: o.Patient, classes: o.Classes}
-	if d.admission = o.Admission; d.admission != nil {
-		d.needs.addAdmission(d.admission.Needs())
+	d := &Dispatcher{blockTokens: int64(o.BlockTokens), patient: o.Patient, classes: o.Classes}
+	d.setPolicy(o.Policy, o.Admission)
+	d.kept = d.needs
+	for _, later := range o.Later {
+		d.kept.addLater(later)
 	}
-	d.blind = d.needs == Needs{}
-	d.seen.ages = makeAges(o.Signals, d.needs.Gate != nil)
+	d.blind, d.signals = d.kept == Needs{}, o.Signals
+	d.seen.ages = makeAges(d.signals, d.needs.Gate != nil)
 	d.workers.names, d.seen.names = o.Names, o.Names
 	if o.Tree != nil {
 		d.blockTokens = int64(o.Tree.BlockTokens())
@@ -132,7 +141,7 @@ func New(o Options) *Dispatcher {
 // makeIndex makes the index of caches and the count of active blocks.
 func (d *Dispatcher) makeIndex(o Options) {
 	switch {
-	case !d.needs.Overlap:
+	case !d.kept.Overlap:
 	case o.Tree == nil:
 		d.index = hashIndex{o.Hashes}
 	case o.Exact:
@@ -143,7 +152,7 @@ func (d *Dispatcher) makeIndex(o Options) {
 		d.index = residency{newHoldings(o.Tree, o.Workers)}
 	}
 	switch {
-	case !d.needs.Shared:
+	case !d.kept.Shared:
 	case o.Tree == nil:
 		d.loads = &hashLoads{hashes: o.Hashes}
 	default:
@@ -163,7 +172,7 @@ func (d *Dispatcher) growColumns() {
 		d.lateLoads.tokens, d.lateLoads.logs = growSlice(d.lateLoads.tokens, n), growSlice(d.lateLoads.logs, n)
 		d.tokens = d.lateLoads.tokens
 	}
-	if d.needs.Metrics {
+	if d.kept.Metrics {
 		c.Metrics, d.meters.reports, d.meters.read = growSlice(c.Metrics, n), growSlice(d.meters.reports, n), growSlice(d.meters.read, n)
 		for len(d.meters.idle) < n {
 			d.meters.idle = append(d.meters.idle, true)

@@ -22,7 +22,7 @@ func (d *Dispatcher) Forget(w sim.WorkerID) {
 			}
 		}
 	}
-	if d.needs.Metrics {
+	if d.kept.Metrics {
 		d.meters.reports[w], d.meters.read[w], d.meters.idle[w], d.seen.Metrics[w] = nil, [3]int32{}, true, Metrics{}
 	}
 }

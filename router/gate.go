@@ -45,12 +45,12 @@ type report struct {
 }
 
 // Metered reports whether workers' metrics are read.
-func (d *Dispatcher) Metered() bool { return d.needs.Metrics }
+func (d *Dispatcher) Metered() bool { return d.kept.Metrics }
 
 // Measure takes in what worker w reports from now on. Requests that were let go meanwhile are
 // placed.
 func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Placement) ([]Placement, error) {
-	if !d.needs.Metrics || int(w) >= len(d.meters.reports) {
+	if !d.kept.Metrics || int(w) >= len(d.meters.reports) {
 		return dst, nil
 	}
 	dst, err := d.letGo(now, dst)

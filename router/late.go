@@ -152,7 +152,7 @@ func (d *Dispatcher) showPlaced(w sim.WorkerID, q *sim.Request) {
 	switch {
 	case d.loads != nil:
 		d.loads.add(w, q)
-	case d.needs.Blocks:
+	case d.kept.Blocks:
 		d.seen.Blocks[w] += int64(q.Prompt.Blocks)
 	}
 }
@@ -163,7 +163,7 @@ func (d *Dispatcher) showLeft(w sim.WorkerID, q *sim.Request) {
 	switch {
 	case d.loads != nil:
 		d.loads.remove(w, q)
-	case d.needs.Blocks:
+	case d.kept.Blocks:
 		d.seen.Blocks[w] -= int64(q.Prompt.Blocks)
 	}
 }

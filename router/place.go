@@ -119,7 +119,7 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 		d.loads.match(q, &d.active)
 	}
 	d.seen.Queued = len(d.queue.heap)
-	c := d.policy.Choose(q, &d.seen)
+	c := d.policy.Choose(q, d.view())
 	if !d.workers.has(c.Worker) {
 		return dst, d.explainChoice(q, c.Worker)
 	}
@@ -155,7 +155,7 @@ func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
 	}
 	d.record[q.ID] = i + 1
 	d.records[i] = record{request: q, worker: w}
-	if d.needs.Tokens {
+	if d.kept.Tokens {
 		prompt := int64(q.InputTokens)
 		if charge := prompt - min(int64(overlap)*d.blockTokens, prompt); charge > 0 {
 			d.records[i].charge = charge

@@ -36,7 +36,7 @@ func Of[T any](c *Copier, v *T) (*T, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	job := copying{Copier: c, at: map[unsafe.Pointer]int32{}, maps: map[unsafe.Pointer]unsafe.Pointer{}}
-	if err := job.find(reflect.TypeFor[T](), unsafe.Pointer(v), 1, "copy of "+reflect.TypeFor[T]().String()); err != nil {
+	if err := job.find(region{elem: reflect.TypeFor[T](), from: unsafe.Pointer(v), count: 1, used: 1, name: reflect.TypeFor[T]().String()}); err != nil {
 		return nil, err
 	}
 	if err := job.merge(); err != nil {
@@ -66,9 +66,9 @@ type copying struct {
 	maps  map[unsafe.Pointer]unsafe.Pointer // copies of maps
 }
 
-// find finds all memory that can be reached from count values at p.
-func (x *copying) find(t reflect.Type, p unsafe.Pointer, count int, name string) error {
-	x.addRegion(t, p, count, name)
+// find finds all memory that can be reached from a region.
+func (x *copying) find(root region) error {
+	x.addRegion(root)
 	for len(x.todo) > 0 {
 		r := x.found[x.todo[len(x.todo)-1]]
 		x.todo = x.todo[:len(x.todo)-1]
@@ -93,11 +93,11 @@ func (x *copying) follow(p *plan, at unsafe.Pointer) error {
 		switch s.kind {
 		case reflect.Pointer:
 			if to := *(*unsafe.Pointer)(from); to != nil {
-				x.addRegion(s.elem, to, 1, s.name)
+				x.addRegion(region{elem: s.elem, from: to, count: 1, used: 1, name: s.name})
 			}
 		case reflect.Slice:
 			if h := (*sliceHeader)(from); h.cap > 0 {
-				x.addRegion(s.elem, h.data, h.cap, s.name)
+				x.addRegion(region{elem: s.elem, from: h.data, count: h.cap, used: h.len, name: s.name})
 			}
 		case reflect.Map:
 			if err := x.followMap(s, from); err != nil {
@@ -165,7 +165,7 @@ func (x *copying) redirect(p *plan, at unsafe.Pointer) {
 			}
 		case reflect.Slice:
 			if h := (*sliceHeader)(to); h.cap > 0 {
-				h.data = x.translate(h.data)
+				h.data, h.cap = x.translateSlice(h.data, h.cap, s.elem.Size())
 			}
 		case reflect.Map:
 			x.redirectMap(s, to)

@@ -13,6 +13,7 @@ type region struct {
 	elem     reflect.Type
 	from, to unsafe.Pointer
 	count    int
+	used     int // of count, those up to the length of a slice
 	name     string
 }
 
@@ -22,17 +23,18 @@ func (r *region) size() uintptr { return r.elem.Size() * uintptr(r.count) }
 func (r *region) end() uintptr { return uintptr(r.from) + r.size() }
 
 // addRegion notes memory, unless as much is known from there on.
-func (x *copying) addRegion(t reflect.Type, from unsafe.Pointer, count int, name string) {
-	r := region{elem: t, from: from, count: count, name: name}
-	i, ok := x.at[from]
+func (x *copying) addRegion(r region) {
+	i, ok := x.at[r.from]
 	switch {
 	case !ok:
 		i = int32(len(x.found))
 		x.found = append(x.found, r)
-		x.at[from] = i
+		x.at[r.from] = i
 	case r.size() > x.found[i].size():
+		r.use(x.found[i])
 		x.found[i] = r
 	default:
+		x.found[i].use(r)
 		return
 	}
 	x.todo = append(x.todo, i)
@@ -49,12 +51,14 @@ func (x *copying) merge() error {
 		}
 		last := &kept[len(kept)-1]
 		if r.end() <= last.end() {
+			last.use(r)
 			continue
 		}
 		if r.elem != last.elem { // two slices of one array
 			return fmt.Errorf("%s overlaps %s, which cannot be copied", r.name, last.name)
 		}
 		last.count = int((r.end() - uintptr(last.from)) / r.elem.Size())
+		last.use(r)
 	}
 	x.found = kept
 	clear(x.at)
@@ -74,18 +78,50 @@ func (x *copying) allocate() {
 			r.to = own.UnsafePointer()
 			continue
 		}
+		if x.planOf(r.elem).plain { // what nobody uses of a long list of numbers is left out
+			r.count = min(r.count, r.used+r.used/4+leastSpare)
+		}
 		own := reflect.MakeSlice(reflect.SliceOf(r.elem), r.count, r.count)
 		reflect.Copy(own, reflect.SliceAt(r.elem, r.from, r.count))
 		r.to = own.UnsafePointer()
 	}
 }
 
+// leastSpare is how many values there is room for at least beyond those that are used.
+const leastSpare = 64
+
+// use notes that what o uses is used of r, which holds it.
+func (r *region) use(o region) {
+	end := uintptr(o.from) - uintptr(r.from) + o.elem.Size()*uintptr(o.used)
+	r.used = max(r.used, int((end+r.elem.Size()-1)/r.elem.Size()))
+}
+
+// translateSlice returns where the copy of a slice is, and its capacity there.
+func (x *copying) translateSlice(p unsafe.Pointer, capacity int, size uintptr) (unsafe.Pointer, int) {
+	r, offset := x.regionOf(p)
+	if most := r.size() - min(offset, r.size()); uintptr(capacity)*size > most {
+		capacity = int(most / size)
+	}
+	if capacity == 0 {
+		offset = 0 // it may be behind what was copied
+	}
+	return unsafe.Add(r.to, offset), capacity
+}
+
 // translate returns where the copy of what is at p is.
 func (x *copying) translate(p unsafe.Pointer) unsafe.Pointer {
+	r, offset := x.regionOf(p)
+	return unsafe.Add(r.to, offset)
+}
+
+// regionOf returns the region that holds p, and where in it.
+func (x *copying) regionOf(p unsafe.Pointer) (*region, uintptr) {
 	if i, ok := x.at[p]; ok {
-		return x.found[i].to
+		return &x.found[i], 0
 	}
-	i, _ := slices.BinarySearchFunc(x.found, uintptr(p), func(r region, at uintptr) int { return cmp.Compare(uintptr(r.from), at) })
-	r := &x.found[i-1]
-	return unsafe.Add(r.to, uintptr(p)-uintptr(r.from))
+	i, ok := slices.BinarySearchFunc(x.found, uintptr(p), func(r region, at uintptr) int { return cmp.Compare(uintptr(r.from), at) })
+	if !ok {
+		i--
+	}
+	return &x.found[i], uintptr(p) - uintptr(x.found[i].from)
 }

@@ -351,23 +351,18 @@ func (s *Stage) newAdmission() (router.Admission, error) {
 
 // NewRouter returns the router of the pool.
 func (s *Stage) NewRouter() (router.Router, error) {
-	p, err := s.NewPolicy()
+	p, admission, err := s.NewChoosers()
 	if err != nil {
 		return nil, err
 	}
-	if h := p.Needs().Hold; h != nil {
-		if err := s.checkOrder(h.Order); err != nil {
-			return nil, err
-		}
-	}
-	admission, err := s.newAdmission()
+	later, err := s.laterNeeds()
 	if err != nil {
 		return nil, err
 	}
 	return router.New(router.Options{
-		Policy: p, Admission: admission, Workers: s.Count, Tree: s.Tree,
+		Policy: p, Admission: admission, Later: later, Workers: s.Count, Tree: s.Tree,
 		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
-		Lossy: s.Client != nil, Patient: s.Faults != nil || s.Autoscales() || s.Client != nil, Classes: s.Classes, Signals: s.ageSignals(),
+		Lossy: s.Client != nil, Patient: s.MayFail() || s.Autoscales() || s.Client != nil, Classes: s.Classes, Signals: s.ageSignals(),
 	}), nil
 }
 

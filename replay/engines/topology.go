@@ -51,6 +51,10 @@ type Topology struct {
 	// AutoscaleDecode that of the decode pool; nil: nobody does.
 	Autoscale, AutoscaleDecode *autoscale.Config
 
+	// Changes are what is done to the cluster as time goes on, in order of time, and Possible what may
+	// be done to copies of a replay (offline.Fork): what is kept for that changes no result.
+	Changes, Possible []Change
+
 	// PreemptedApart counts what a preempted request finds cached when it is admitted again
 	// apart from prefix cache hits, as vLLM does; the reference counts it as hits.
 	PreemptedApart bool
@@ -129,7 +133,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.CheckClient, t.checkText} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.CheckClient, t.checkText, t.CheckChanges} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -348,8 +352,15 @@ func (g *Given) Pools() ([]Pool, error) {
 	return OnePool(engineargs.Default(), g.Workers), nil
 }
 
-// followsCaches reports whether the router looks at what workers have cached.
+// followsCaches reports whether the router looks at what workers have cached, or one that may follow it.
 func (t *Topology) followsCaches() bool {
+	for _, c := range t.Later() {
+		after := t.With(&c)
+		after.Changes, after.Possible = nil, nil
+		if c.Reroutes() && after.followsCaches() {
+			return true
+		}
+	}
 	switch {
 	case t.Admission != nil && t.Admission.FollowsCaches():
 		return true

@@ -26,6 +26,7 @@ type cluster struct {
 	pending int     // events that are not the end of a pass, these among them
 	window  window
 	scaling []engines.ScaleEvent // still to come
+	changes []engines.Change     // still to come
 
 	agenda agenda // incidents to come, see incidents.go
 	lives  lives  // see leave.go
@@ -34,7 +35,7 @@ type cluster struct {
 }
 
 func newCluster(r *run) (*cluster, error) {
-	c := &cluster{run: r, scaling: r.Scale}
+	c := &cluster{run: r, scaling: r.Scale, changes: r.Changes}
 	c.instant.at = -1
 	pools, err := r.NewPools(c)
 	if err != nil {
@@ -103,6 +104,9 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 		if err := c.scaleAsPlanned(); err != nil {
 			return err
 		}
+		if err := c.changeAsPlanned(); err != nil {
+			return err
+		}
 		next, ok := c.nextInstant()
 		if !ok {
 			if again, err := c.loseStranded(); err != nil || !again {
@@ -128,6 +132,9 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 	}
 	if len(c.scaling) > 0 && (ok && c.scaling[0].At < next || !ok && c.lives.tracked && !c.isIdle()) {
 		next, ok = c.scaling[0].At, true
+	}
+	if len(c.changes) > 0 && ok && c.changes[0].At < next {
+		next = c.changes[0].At
 	}
 	return next, ok
 }

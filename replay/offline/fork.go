@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/replay-llm/replay/internal/clone"
@@ -68,7 +69,32 @@ func (f *Fork) AdvanceTo(ctx context.Context, at sim.Time) error {
 	if end := f.cluster.cfg.Until; end > 0 && at > end {
 		at = end
 	}
-	return f.cluster.advanceTo(ctx, at)
+	c := f.cluster
+	if at > c.now && c.canRest() {
+		c.dropEvents()
+		lazy, err := c.driveLazilyTo(ctx, at)
+		c.pools[0].due = nil
+		if err != nil {
+			return err
+		}
+		if lazy {
+			c.now, c.instant = at, instant{at: at}
+			if _, err := c.takeArrivals(); err != nil {
+				return err
+			}
+			if err := c.takeUpEvents(); err != nil {
+				return err
+			}
+		}
+	}
+	return c.advanceTo(ctx, at)
+}
+
+// canRest reports whether each worker can be brought on its own from here.
+func (c *cluster) canRest() bool {
+	p := c.pools[0]
+	return c.canDriveLazily() && !p.metered && !c.hasIncidents() && c.pending == 0 && p.Router.Queued() == 0 &&
+		!slices.ContainsFunc(p.workers, func(w *worker) bool { return w.state != active })
 }
 
 // Now returns the instant of the last thing that happened.
@@ -77,8 +103,22 @@ func (f *Fork) Now() sim.Time { return f.cluster.now }
 // Observer returns who looks on: in a copy the copy of the Observer of its original.
 func (f *Fork) Observer() harness.Observer { return f.cluster.Observer }
 
+// Change lets a change happen later, of those that the topology was prepared for (Possible).
+func (f *Fork) Change(x engines.Change) error {
+	c := f.cluster
+	if x.At < c.now {
+		return fmt.Errorf("a change at %v ms in a replay that stands at %v ms, want one to come", float64(x.At), float64(c.now))
+	}
+	t := c.Topology
+	t.Changes = append(slices.Clone(t.Changes), x)
+	c.SetTopology(&t)
+	c.changes = append(slices.Clone(c.changes), x)
+	return nil
+}
+
 // Copy returns the replay once more. The two know nothing of each other.
 func (f *Fork) Copy() (*Fork, error) {
+	f.cluster.Collector.Compact()
 	c, err := clone.Of(f.copier, f.cluster)
 	if err != nil {
 		return nil, fmt.Errorf("this replay cannot be forked: %w", err)
@@ -88,8 +128,30 @@ func (f *Fork) Copy() (*Fork, error) {
 
 // Finish lets the replay go on to its end.
 func (f *Fork) Finish(ctx context.Context) (*harness.Result, error) {
-	if err := f.cluster.runEvents(ctx); err != nil {
+	c := f.cluster
+	if err := c.finish(ctx); err != nil {
 		return nil, err
 	}
-	return f.cluster.makeResult(f.started), nil
+	return c.makeResult(f.started), nil
+}
+
+// finish goes on to the end of the replay, in the fastest way there is.
+func (c *cluster) finish(ctx context.Context) error {
+	for len(c.changes) > 0 {
+		at, left := c.changes[0].At, len(c.changes)
+		if end := c.cfg.Until; end > 0 && at > end {
+			break
+		}
+		if err := c.advanceTo(ctx, at); err != nil {
+			return err
+		}
+		if len(c.changes) == left {
+			break // nothing is to come
+		}
+	}
+	if !c.canRest() {
+		return c.runEvents(ctx)
+	}
+	c.dropEvents()
+	return c.driveLazily(ctx)
 }

@@ -33,7 +33,7 @@ func (d draw) live(x *trial) {
 
 // end is what a fork leaves when it goes on to its end.
 func (f *Fork) end() outcome {
-	out := outcome{err: f.cluster.runEvents(context.Background())}
+	out := outcome{err: f.cluster.finish(context.Background())}
 	for _, q := range f.cluster.Collector.Requests() {
 		out.records = append(out.records, *q)
 	}
@@ -87,4 +87,110 @@ func TestCopiesGoOnAlike(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// changes draws a change that may be made to a cluster at an instant.
+func (d draw) change(x *trial, at sim.Time) engines.Change {
+	c := engines.Change{At: at}
+	for c.At == at && c.Workers+c.Decode == 0 && !c.Reroutes() && c.Faults == nil && c.Speedup == 0 {
+		if d.oneIn(3) && len(x.cfg.WorkerSpeeds) == 0 && !x.cfg.Autoscales() {
+			c.Workers = 1 + d.IntN(5)
+			if x.cfg.Disaggregated() {
+				c.Decode = d.IntN(4)
+			}
+		}
+		switch d.IntN(6) {
+		case 0:
+			c.Routing = &engines.Routing{Router: pick(d, policy.All()...).Name}
+		case 1:
+			c.Routing = &engines.Routing{Router: policy.TextName, Text: d.text()}
+		case 2:
+			c.Admission = d.admissionRules()
+		case 3:
+			if x.cfg.Faults == nil && !x.cfg.Autoscales() {
+				c.Faults = d.faults(&x.cfg.Topology)
+				for i := range c.Faults.Events {
+					c.Faults.Events[i].At += at
+				}
+			}
+		case 4:
+			c.Speedup = pick(d, 0.5, 1, 2, 10)
+		}
+	}
+	return c
+}
+
+// TestForksEqualWholeRuns forks random replays into several futures. Each is what a whole run is that
+// changes at that instant, which knows of no other future, and the one without a change is as it was.
+func TestForksEqualWholeRuns(t *testing.T) {
+	changed, same := 0, 0
+	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
+		d.live(x)
+		at := sim.Time(d.IntN(60)) + pick(d, 0, 0.25, sim.Time(d.Float64()))
+		var futures []engines.Change
+		for range 1 + d.IntN(3) {
+			if c := d.change(x, at); x.allows(c) {
+				futures = append(futures, c)
+			}
+		}
+		x.cfg.Possible = futures
+		if x.cfg.Validate() != nil {
+			return false
+		}
+		x.cfg.Possible = nil
+		whole := func(r *run, _ *journal) (driver, error) {
+			c, err := newCluster(r)
+			return c.runEvents, err
+		}
+		plain := x.run(whole)
+		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
+		if errors.As(plain.err, &stall) || errors.As(plain.err, &oversize) {
+			return false
+		}
+		y := *x
+		y.cfg.Possible = futures
+		var f *Fork
+		if _, _, err := y.prepare(func(r *run, _ *journal) (driver, error) {
+			c, err := newCluster(r)
+			f = &Fork{cluster: c, copier: newCopier()}
+			return nil, err
+		}, &journal{}); err != nil {
+			return false // no such change
+		}
+		if err := f.AdvanceTo(context.Background(), at); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range futures {
+			own, err := f.Copy()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := own.Change(c); err != nil {
+				t.Fatal(err)
+			}
+			x.cfg.Changes = []engines.Change{c}
+			want := x.run(whole)
+			if diff := difference(want, own.end()); diff != "" {
+				t.Fatalf("the whole run and the future with %+v: %s\n%s", c, diff, x.show(text))
+			}
+			if difference(plain, want) == "" {
+				same++
+			}
+			changed++
+		}
+		if diff := difference(plain, f.end()); diff != "" {
+			t.Fatalf("the run without a change and the fork: %s\n%s", diff, x.show(text))
+		}
+		return true
+	})
+	if 4*same > 3*changed {
+		t.Errorf("%d of %d changes changed nothing, want fewer", same, changed)
+	}
+}
+
+// allows reports whether a change may be made.
+func (x *trial) allows(c engines.Change) bool {
+	t := x.cfg.Topology
+	t.Changes = []engines.Change{c}
+	return t.CheckChanges() == nil
 }

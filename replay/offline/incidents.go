@@ -93,4 +93,4 @@ func (c *cluster) openLives() {
 
 // hasIncidents reports whether something may happen to workers or requests that is no
 // effect of passes.
-func (r *run) hasIncidents() bool { return r.Faults != nil || r.Client != nil || r.Autoscales() }
+func (r *run) hasIncidents() bool { return r.MayFail() || r.Client != nil || r.Autoscales() }

@@ -14,7 +14,16 @@ import (
 // on its own. While the router holds requests back that is not so, since any
 // first or last token may let one go: then the events take over.
 func (c *cluster) driveLazily(ctx context.Context) error {
-	p, end := c.pools[0], c.endInstant()
+	if _, err := c.driveLazilyTo(ctx, c.endInstant()); err != nil {
+		return err
+	}
+	return c.endReplay()
+}
+
+// driveLazilyTo lets everything happen that begins before an instant, and end by then. It reports
+// false when events have taken over by then.
+func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, err error) {
+	p := c.pools[0]
 	p.due = make([]sim.Time, len(p.workers))
 	for {
 		next, ok := c.Feed.Next(c.now, 0)
@@ -27,21 +36,22 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 			}
 			w := p.workers[id]
 			if err := c.bringWorker(ctx, w, next); err != nil {
-				return err
+				return false, err
 			}
 			p.due[id] = w.nextDue()
 		}
 		if !ok {
-			return c.endReplay()
+			return true, nil
 		}
 		c.now, c.instant = next, instant{at: next}
 		if _, err := c.takeArrivals(); err != nil {
-			return err
+			return false, err
 		}
 		if p.Router.Queued() > 0 {
-			if err := c.driveHeld(ctx, end); err != nil {
-				return err
+			if err := c.driveHeld(ctx, end); err != nil || p.Router.Queued() > 0 {
+				return false, err
 			}
+			c.dropEvents()
 			clear(p.due)
 		}
 	}
@@ -89,16 +99,7 @@ func (c *cluster) bringWorker(ctx context.Context, w *worker, limit sim.Time) er
 // driveHeld goes on event by event until the router holds nothing back.
 func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	p := c.pools[0]
-	c.events = c.events[:0]
-	for _, w := range p.workers {
-		if w.busy {
-			c.events.push(event{at: w.pass.End, order: w.endOrder(), kind: passEnds, worker: w})
-		}
-	}
-	if _, err := c.startPasses(); err != nil {
-		return err
-	}
-	if err := c.settleRounds(true); err != nil {
+	if err := c.takeUpEvents(); err != nil {
 		return err
 	}
 	for p.Router.Queued() > 0 {
@@ -114,17 +115,37 @@ func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// takeUpEvents makes events of the passes in progress, in the middle of an instant at which
+// requests have arrived, and ends the instant.
+func (c *cluster) takeUpEvents() error {
 	c.events = c.events[:0]
-	for _, w := range p.workers {
+	for _, w := range c.pools[0].workers {
+		if w.busy {
+			c.events.push(event{at: w.pass.End, order: w.endOrder(), kind: passEnds, worker: w})
+		}
+	}
+	if _, err := c.startPasses(); err != nil {
+		return err
+	}
+	return c.settleRounds(true)
+}
+
+// dropEvents ends the runs of passes in progress with the passes that have begun. From now on each worker
+// is brought on its own.
+func (c *cluster) dropEvents() {
+	c.events = c.events[:0]
+	for _, w := range c.pools[0].workers {
 		if keep := w.countBegun(c.now, true); w.busy && keep < w.pass.Count {
 			w.core.Cut(&w.pass, keep)
 		}
 	}
-	return nil
 }
 
 // canDriveLazily reports whether driveLazily will do.
 func (c *cluster) canDriveLazily() bool {
 	return len(c.pools) == 1 && c.Feed.Independent() && c.Admission.Mode == loadgen.Trace &&
-		len(c.scaling) == 0 && !c.cfg.steps
+		len(c.scaling) == 0 && len(c.changes) == 0 && !c.cfg.steps
 }

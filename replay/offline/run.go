@@ -136,7 +136,7 @@ func (r *run) chooseDriver() (driver, error) {
 	}
 	needs := route.Needs()
 	switch {
-	case len(r.Scale) > 0 || r.hasIncidents() || r.Topology.Admission != nil:
+	case len(r.Scale)+len(r.Changes)+len(r.Possible) > 0 || r.hasIncidents() || r.Topology.Admission != nil:
 	case len(r.Stages) == 1 && one && needs.Hold == nil && !needs.Overlap && !needs.Metrics:
 		core, err := entry.Core(0)
 		if err != nil {

@@ -86,6 +86,7 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 	readRouter(t, d, x)
 	readFaults(t, d, x)
 	readClient(t, d, x)
+	readChanges(t, d, x)
 	for _, arg := range d.CmdArgs {
 		if arg.Key != "scale" {
 			continue

@@ -1,0 +1,190 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Change is what is done to a cluster at an instant, from outside. What it leaves at zero stays as it is.
+type Change struct {
+	At              sim.Time
+	Workers, Decode int               `json:",omitempty"` // sizes wanted of the entry pool and of the decode pool
+	Routing         *Routing          `json:",omitempty"` // who chooses workers
+	Admission       *policy.Admission `json:",omitempty"` // who decides on requests before that
+	Faults          *Faults           `json:",omitempty"` // what goes wrong from then on
+	Speedup         float64           `json:",omitempty"` // of arrivals to come, and of delays that begin then
+}
+
+// Routing is how requests find workers: as the fields of a Topology.
+type Routing struct {
+	Router       policy.Name
+	RouterConfig *router.Config
+	Picker       *policy.Picker `json:",omitempty"`
+	Text         *policy.Text   `json:",omitempty"`
+}
+
+// Routing returns how requests find workers.
+func (t *Topology) Routing() Routing {
+	return Routing{t.Router, t.RouterConfig, t.Picker, t.Text}
+}
+
+// Reroutes reports whether another policy, or another admission, decides after c.
+func (c *Change) Reroutes() bool { return c.Routing != nil || c.Admission != nil }
+
+// With returns t as it is after a change. Its pools are those of the start.
+func (t Topology) With(c *Change) *Topology {
+	if r := c.Routing; r != nil {
+		t.Router, t.RouterConfig, t.Picker, t.Text = r.Router, r.RouterConfig, r.Picker, r.Text
+	}
+	if c.Admission != nil {
+		t.Admission = c.Admission
+	}
+	if c.Faults != nil {
+		t.Faults = c.Faults
+	}
+	return &t
+}
+
+// MayFail reports whether there are faults, from the start or later.
+func (t *Topology) MayFail() bool {
+	return t.Faults != nil || slices.ContainsFunc(t.Later(), func(c Change) bool { return c.Faults != nil })
+}
+
+// Later returns the changes that may come: those of t, and those that it is prepared for.
+func (t *Topology) Later() []Change {
+	return append(t.Changes[:len(t.Changes):len(t.Changes)], t.Possible...)
+}
+
+// CheckChanges refuses changes that make no sense, those that t is prepared for among them.
+func (t *Topology) CheckChanges() error {
+	last := sim.Time(0)
+	for i := range t.Changes {
+		c := &t.Changes[i]
+		if c.At < last {
+			return fmt.Errorf("a change at %v ms after one at %v ms, want them in order of time", float64(c.At), float64(last))
+		}
+		last = c.At
+	}
+	later := t.Later()
+	for i := range later {
+		if err := t.checkChange(&later[i]); err != nil {
+			return fmt.Errorf("the change at %v ms: %w", float64(later[i].At), err)
+		}
+	}
+	return nil
+}
+
+func (t *Topology) checkChange(c *Change) error {
+	switch {
+	case !(c.At >= 0) || c.At >= math.MaxFloat64:
+		return errors.New("want a finite instant >= 0")
+	case c.Workers < 0 || c.Decode < 0 || c.Workers > maxWorkers || c.Decode > maxWorkers:
+		return fmt.Errorf("to %d and %d workers, want 1 to %d", c.Workers, c.Decode, maxWorkers)
+	case c.Decode > 0 && !t.Disaggregated():
+		return errors.New("decode workers, want prefill and decode pools with them")
+	case c.Workers+c.Decode > 0 && t.Autoscales():
+		return errors.New("another number of workers beside an autoscaler, want one or the other")
+	case c.Workers+c.Decode > 0 && (len(t.Entry().Mix) > 0 || len(t.WorkerSpeeds) > 0):
+		return errors.New("another number of workers that differ, want workers that are alike")
+	case c.Faults != nil && t.Faults != nil:
+		return errors.New("other faults than those from the start, want one or the other")
+	case c.Faults != nil && t.Autoscales():
+		return errors.New("faults beside an autoscaler, want one or the other")
+	case !(c.Speedup >= 0) || math.IsInf(c.Speedup, 0):
+		return fmt.Errorf("speedup is %v, want a number above 0", c.Speedup)
+	}
+	if f := c.Faults; f != nil {
+		for i := range f.Events {
+			if f.Events[i].At < c.At {
+				return fmt.Errorf("a fault at %v ms, want none before the change", float64(f.Events[i].At))
+			}
+		}
+	}
+	after := t.With(c)
+	after.Changes, after.Possible = nil, nil
+	return after.Validate()
+}
+
+// WithTopology returns s with another router in front of its workers, which stay as they are.
+func (s *Stage) WithTopology(t *Topology) *Stage {
+	own := *s
+	own.Topology = t
+	return &own
+}
+
+// laterNeeds returns what the policies of the pool need that may come, with the admissions that may.
+func (s *Stage) laterNeeds() ([]router.Needs, error) {
+	later := s.Later()
+	routings, admissions := []Routing{s.Routing()}, []*policy.Admission{s.Admission}
+	for i := range later {
+		if r := later[i].Routing; r != nil {
+			routings = append(routings, *r)
+		}
+		if a := later[i].Admission; a != nil {
+			admissions = append(admissions, a)
+		}
+	}
+	if len(routings)+len(admissions) == 2 {
+		return nil, nil
+	}
+	var all []router.Needs
+	for i := range routings {
+		for _, a := range admissions {
+			n, err := s.needsOf(&Change{Routing: &routings[i], Admission: a})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, n)
+		}
+	}
+	return all, checkCounting(all)
+}
+
+// needsOf returns what the dispatcher has to keep after a change.
+func (s *Stage) needsOf(c *Change) (router.Needs, error) {
+	after := s.WithTopology(s.Topology.With(c))
+	p, err := after.NewPolicy()
+	if err != nil {
+		return router.Needs{}, err
+	}
+	a, err := after.newAdmission()
+	if err != nil {
+		return router.Needs{}, err
+	}
+	n := p.Needs()
+	n.AddAdmission(a)
+	return n, nil
+}
+
+// checkCounting refuses policies that count active blocks in different ways.
+func checkCounting(all []router.Needs) error {
+	shared, single := false, false
+	for _, n := range all {
+		shared, single = shared || n.Blocks && n.Shared, single || n.Blocks && !n.Shared
+	}
+	if shared && single {
+		return errors.New("routers of which one counts the blocks that running requests share once and one as often as they are used (--router-assume-kv-reuse), want the same before and after a change")
+	}
+	return nil
+}
+
+// NewChoosers returns a new policy for the pool's router, and who decides on requests before.
+func (s *Stage) NewChoosers() (router.Policy, router.Admission, error) {
+	p, err := s.NewPolicy()
+	if err != nil {
+		return nil, nil, err
+	}
+	if h := p.Needs().Hold; h != nil {
+		if err := s.checkOrder(h.Order); err != nil {
+			return nil, nil, err
+		}
+	}
+	a, err := s.newAdmission()
+	return p, a, err
+}

@@ -1,0 +1,74 @@
+package offline
+
+import (
+	"github.com/replay-llm/replay/replay/engines"
+)
+
+// changeAsPlanned carries out what is to be changed at this instant, after everything else
+// (docs/rules/harness.md, Changes).
+func (c *cluster) changeAsPlanned() error {
+	for len(c.changes) > 0 && c.changes[0].At <= c.now {
+		x := &c.changes[0]
+		c.changes = c.changes[1:]
+		if err := c.change(x); err != nil {
+			return err
+		}
+		if err := c.settleInstant(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change carries out a change.
+func (c *cluster) change(x *engines.Change) error {
+	if c.instant.at == c.now {
+		c.instant.irregular = true // what this instant brought has begun already
+	}
+	t := c.Topology.With(x)
+	c.SetTopology(t)
+	if x.Speedup > 0 {
+		c.Feed.SetSpeedup(c.now, x.Speedup)
+	}
+	if x.Admission != nil || x.Faults != nil {
+		c.Collector.KeepOutcomes()
+	}
+	if x.Faults != nil {
+		c.lives.rules = x.Faults
+		if err := c.planFaults(); err != nil {
+			return err
+		}
+	}
+	if x.Reroutes() {
+		if err := c.changeRouters(t); err != nil {
+			return err
+		}
+	}
+	if x.Workers+x.Decode == 0 {
+		return nil
+	}
+	sizes := [2]int{engines.KeepSize, engines.KeepSize}
+	for i, n := range [...]int{x.Workers, x.Decode} {
+		if n > 0 {
+			sizes[i] = n
+		}
+	}
+	return c.scalePools(sizes[:len(c.pools)])
+}
+
+// changeRouters lets the policies of t choose from now on. Whom those before held back comes before
+// them.
+func (c *cluster) changeRouters(t *engines.Topology) error {
+	for _, p := range c.pools {
+		held, err := p.ChangeRouter(c.now, t)
+		if err != nil {
+			return err
+		}
+		for _, id := range held {
+			if err := c.enterPool(p, c.Requests[id]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package offline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// readChanges reads what is changed: change=(AT:workers:N), decode, router or speedup in place of workers.
+func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
+	for _, arg := range d.CmdArgs {
+		if arg.Key != "change" {
+			continue
+		}
+		for _, v := range arg.Vals {
+			parts := strings.Split(v, ":")
+			var c engines.Change
+			to := map[string]any{"workers": &c.Workers, "decode": &c.Decode, "speedup": &c.Speedup}[parts[1]]
+			if parts[1] == "router" {
+				c.Routing = new(engines.Routing)
+				to = (*string)(&c.Routing.Router)
+			}
+			if _, err := fmt.Sscan(parts[0]+" "+parts[2], (*float64)(&c.At), to); err != nil {
+				d.Fatalf(t, "change=%s: %v", v, err)
+			}
+			x.cfg.Changes = append(x.cfg.Changes, c)
+		}
+	}
+}
+
+// Follow lets the router that is watched follow another policy.
+func (r *scribeRouter) Follow(now sim.Time, p router.Policy, a router.Admission) {
+	r.Router.(*router.Dispatcher).Follow(now, p, a)
+}
+
+// Release takes back what the router that is watched holds.
+func (r *scribeRouter) Release() []sim.RequestID { return r.Router.(*router.Dispatcher).Release() }
+

@@ -1,0 +1,68 @@
+package router
+
+import "github.com/replay-llm/replay/sim"
+
+// AddAdmission adds what an Admission needs to what a policy does.
+func (n *Needs) AddAdmission(a Admission) {
+	if a != nil {
+		n.addAdmission(a.Needs())
+	}
+}
+
+// addLater adds what a policy needs whose turn comes later.
+func (n *Needs) addLater(o Needs) {
+	n.Running, n.Tokens = n.Running || o.Running, n.Tokens || o.Tokens
+	n.Blocks, n.Shared = n.Blocks || o.Blocks, n.Shared || o.Shared
+	n.Overlap, n.Metrics = n.Overlap || o.Overlap, n.Metrics || o.Metrics
+}
+
+// setPolicy lets a policy choose, with an Admission before it; nil: none.
+func (d *Dispatcher) setPolicy(p Policy, a Admission) {
+	d.policy, d.admission, d.needs = p, a, p.Needs()
+	d.needs.AddAdmission(a)
+}
+
+// view returns what the policy is shown: what it needs, and 0 for what is kept for others.
+func (d *Dispatcher) view() *Candidates {
+	n, k := &d.needs, &d.kept
+	if n.Tokens == k.Tokens && n.Blocks == k.Blocks && n.Shared == k.Shared {
+		return &d.seen
+	}
+	d.zeros, d.zeros32 = growSlice(d.zeros, d.workers.known), growSlice(d.zeros32, d.workers.known)
+	v := &d.shown
+	*v = d.seen
+	if !n.Tokens {
+		v.Tokens = d.zeros
+	}
+	if !n.Blocks {
+		v.Blocks = d.zeros
+	}
+	if !n.Shared {
+		v.Active = d.zeros32
+	}
+	return v
+}
+
+// Release gives back the requests held back, in the order in which they would be placed: nothing is
+// known of them any more.
+func (d *Dispatcher) Release() []sim.RequestID {
+	held := d.Waiting(nil)
+	for _, id := range held {
+		d.Withdraw(id)
+	}
+	return held
+}
+
+// Follow lets another policy choose from now on, of those that the dispatcher was made for
+// (Options.Later), with an Admission before it. It knows the workers, what they have cached, and
+// their requests: each as the policy before counted it. Nothing may be held back.
+func (d *Dispatcher) Follow(now sim.Time, p Policy, a Admission) {
+	d.setPolicy(p, a)
+	d.seen.ages = makeAges(d.signals, d.needs.Gate != nil)
+	d.fair, d.meters.next, d.busy = fairness{}, now, 0
+	for _, w := range d.workers.ids {
+		if d.isBusy(w) {
+			d.busy++
+		}
+	}
+}
