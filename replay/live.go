@@ -64,6 +64,8 @@ func (s *Spec) validateLive(live *Live) error {
 		return errors.New("two pools in real time, want prefill and decode engine arguments")
 	case len(s.Scale) > 0:
 		return errors.New("workers that come and go in real time, want a fixed number")
+	case len(s.Changes) > 0:
+		return errors.New("changes in real time, want a replay on a logical clock")
 	case s.Autoscales():
 		return errors.New("an autoscaler in real time, want a replay on a logical clock")
 	case s.Faults != nil:

@@ -24,7 +24,7 @@ const deploymentSetting = "deployment"
 
 // notInCells are flags of a replay that make no sense in many at once.
 func notInCells() []string {
-	return append(liveFlags(), "config", "help", "planner-config", "benchmark-granularity", "mode")
+	return append(liveFlags(), "config", "help", "planner-config", "benchmark-granularity", "mode", changeFlag)
 }
 
 // NewCellOptions are options with the flags that a cell may set, none of which

@@ -26,6 +26,7 @@ type cluster struct {
 	admission                              string    // file of an admission
 	signals                                [2]string // how old signals are: their delays, and their intervals
 	scale                                  string
+	changes                                []string
 	faults                                 string
 	autoscale                              string    // file of an autoscaler
 	speeds                                 [3]string // of workers, prefill and decode workers
@@ -55,6 +56,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
 	fs.StringVar(&c.scale, "scale", "", "YAML `file` that says when the number of workers changes: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: in place of workers:")
+	fs.StringArrayVar(&c.changes, changeFlag, nil, "what is changed at a `time`: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)")
 	fs.StringVar(&c.faults, "faults", "", "YAML `file` that says what goes wrong, and what becomes of the requests: a list of\n{at: 10m, worker: 3, what: dies, back: 60s}")
 	fs.StringVar(&c.autoscale, "autoscale", "", "YAML `file` of an autoscaler, which changes the number of workers (docs/autoscaling.md)")
 	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes")
@@ -133,7 +135,7 @@ func (o *Options) fillRouter(spec *replay.Spec) (err error) {
 	if o.Cluster.picker != "" {
 		return o.fillPicker(spec)
 	}
-	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && !o.TwoPools()
+	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && len(o.Cluster.changes) == 0 && !o.TwoPools()
 	if alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster() {
 		spec.Router, spec.RouterConfig = policy.RoundRobin, nil // one worker: there is nothing to choose
 	}
