@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/autoscale"
@@ -54,6 +55,9 @@ func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error
 func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams Streams) (result *harness.Result, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
+	}
+	if streams.Policy != nil && slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Routing != nil }) {
+		return nil, errors.New("a change of the router beside a router policy of the caller's, want one or the other")
 	}
 	if streams.Scaler != nil && !s.Autoscales() {
 		return nil, errors.New("a scaler without an Autoscale, which says what it sees")

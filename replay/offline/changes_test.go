@@ -41,4 +41,3 @@ func (r *scribeRouter) Follow(now sim.Time, p router.Policy, a router.Admission)
 
 // Release takes back what the router that is watched holds.
 func (r *scribeRouter) Release() []sim.RequestID { return r.Router.(*router.Dispatcher).Release() }
-

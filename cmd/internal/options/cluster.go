@@ -167,7 +167,7 @@ func (o *Options) checkCluster() error {
 	}
 	return cmp.Or(o.CheckLeast(1, counts...), o.Check(
 		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
-		cli.Needs(c.scale != "" || c.autoscale != "" || c.faults != "", "with --scale, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
+		cli.Needs(c.scale != "" || len(c.changes) > 0 || c.autoscale != "" || c.faults != "", "with --scale, --change, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
 		cli.Needs(info.Caches, "with --router kv", append(RouterFlags(), "router-config")...),
 	))
 }
