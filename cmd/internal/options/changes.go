@@ -160,4 +160,3 @@ func (o *Options) checkChangeable(name string) error {
 	}
 	return cli.Usagef("%s cannot change in the course of a replay, want %s", name, cli.Either(all))
 }
-
