@@ -131,10 +131,15 @@ func (t *times) startOf(i int32) sim.Time {
 // delayBefore is the wait before the given turn, from the completion of the one
 // before.
 func (t *times) delayBefore(turn int32) sim.Time {
+	return t.delayOf(t.w.Turns[turn].Delay)
+}
+
+// delayOf is a delay of the trace in the simulation.
+func (t *times) delayOf(d sim.Time) sim.Time {
 	if t.closed {
-		return t.w.Turns[turn].Delay
+		return d
 	}
-	return t.w.Turns[turn].Delay / t.speedup
+	return d / t.speedup
 }
 
 // requests makes the requests of a feed, in order of arrival.

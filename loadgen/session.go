@@ -19,8 +19,11 @@ type Feed struct {
 	closed   bool // concurrency mode
 	flat     bool // no request waits for another: first turns are all there are
 
+	graph *graphFeed // nil where turns wait for nothing but the turn before
+
 	order    []int32   // sessions by start; nil when they are in order as they are
-	started  int       // sessions whose first turn was taken
+	starts   int       // sessions, or turns of a graph that wait for nobody
+	started  int       // those of them whose first turn was taken
 	fresh    readyTurn // the first turn of the session after those; of no meaning when there is none
 	ready    heap.Heap[sim.Time, int32, int32]
 	turnOf   []int32 // by request: its turn, or -1 once finished; empty when flat
@@ -28,15 +31,20 @@ type Feed struct {
 }
 
 func newFeed(r requests, t times, a Admission, flat bool) *Feed {
-	f := &Feed{requests: r, times: t, limit: math.MaxInt, closed: a.Mode == Concurrency, flat: flat}
+	f := &Feed{requests: r, times: t, limit: math.MaxInt, closed: a.Mode == Concurrency, flat: flat, starts: len(t.w.Sessions)}
 	if !flat {
 		f.turnOf = make([]int32, 0, len(t.w.Turns))
 		f.ready = make(heap.Heap[sim.Time, int32, int32], 0, len(t.w.Sessions)) // all of them, at most
 	}
+	switch {
+	case t.w.Graph != nil:
+		f.graph = newGraphFeed(&f.times)
+		f.starts = len(f.graph.roots)
+	case !f.closed:
+		f.order = t.sortSessions()
+	}
 	if f.closed {
 		f.limit = a.MaxInFlight // all sessions start at 0
-	} else {
-		f.order = t.sortSessions()
 	}
 	f.findFresh()
 	return f
@@ -67,6 +75,11 @@ func (f *Feed) findFresh() {
 	if f.allStarted() {
 		return
 	}
+	if f.graph != nil {
+		turn := f.graph.roots[f.started]
+		f.fresh = readyTurn{Key: f.times.startOfRoot(turn), Tie: f.graph.rank[turn], Value: turn}
+		return
+	}
 	session := int32(f.started)
 	if f.order != nil {
 		session = f.order[f.started]
@@ -74,7 +87,7 @@ func (f *Feed) findFresh() {
 	f.fresh = readyTurn{Key: f.times.startOf(session), Tie: session, Value: f.times.w.Sessions[session].First}
 }
 
-func (f *Feed) allStarted() bool { return f.started == len(f.times.w.Sessions) }
+func (f *Feed) allStarted() bool { return f.started == f.starts }
 
 // peekReady is the earliest turn that is or becomes ready.
 func (f *Feed) peekReady() (r readyTurn, fresh, ok bool) {
@@ -118,6 +131,9 @@ func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 			arrives = now
 		}
 		dst = append(dst, Arrival{f.requests.makeRequest(r.Value, arrives), arrives})
+		if f.graph != nil {
+			f.passOn(r.Value, arrives, true)
+		}
 	}
 	return dst
 }
@@ -134,9 +150,14 @@ func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
 	if id < 0 || int(id) >= len(f.turnOf) || f.turnOf[id] < 0 {
 		return fmt.Errorf("request %d finished at %v ms, but it is not in flight", id, float64(now))
 	}
-	turn := &f.times.w.Turns[f.turnOf[id]]
+	place := f.turnOf[id]
+	turn := &f.times.w.Turns[place]
 	f.turnOf[id] = -1
 	f.inFlight--
+	if f.graph != nil {
+		f.passOn(place, now, false)
+		return nil
+	}
 	if turn.Next >= 0 {
 		f.ready.Push(now+f.times.delayBefore(turn.Next), turn.Session, turn.Next)
 	}
@@ -171,5 +192,6 @@ func (f *Feed) Reclaim(r *sim.Request) { f.requests.reclaimRequest(r) }
 
 // readyTurn is a turn that can be taken from an instant, its Key, on; of turns
 // of the same instant that of the lowest session, its Tie, comes first. A session
-// has one ready turn at most, so this is a total order.
+// has one ready turn at most, so this is a total order. In a graph, where a task may have
+// several, Tie is the turn's own rank.
 type readyTurn = heap.Item[sim.Time, int32, int32]

@@ -15,6 +15,11 @@ func checkWorkload(w *Workload, a Admission, t times) error {
 	if len(w.Sessions) == 0 {
 		return &SyntaxError{Name: w.Name, Msg: "no requests"}
 	}
+	if w.Graph != nil {
+		if err := checkGraph(w, a, t); err != nil {
+			return err
+		}
+	}
 	full := !a.Disaggregated || (a.Mode == Trace && !w.MultiTurn())
 	for i := range w.Sessions {
 		if err := validateStart(w, a, t, int32(i), full); err != nil {
@@ -31,6 +36,9 @@ func checkWorkload(w *Workload, a Admission, t times) error {
 
 func validateStart(w *Workload, a Admission, t times, i int32, full bool) error {
 	s := &w.Sessions[i]
+	if w.Graph != nil {
+		return nil // each turn has its own
+	}
 	if !s.HasArrival {
 		if full && a.Mode == Trace {
 			return w.errorAt(s.First, "session %q has no timestamp, which trace mode needs", w.SessionID(int(i)))

@@ -37,6 +37,9 @@ type Workload struct {
 	ClassesOf []int32
 	// Rules are what rules say of the classes, by their place in Classes; nil without rules.
 	Rules []Class
+	// Graph says what turns wait for, where that is more than the turn before of their session,
+	// which has no delays then; nil: it is not.
+	Graph *Graph
 	// Synthetic says that no two prompts share anything; turns have no ids then.
 	Synthetic bool
 	// Untimed says that the format knows no arrivals, so that only closed loop

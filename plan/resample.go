@@ -67,13 +67,32 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 	o.Sessions = make([]loadgen.Session, 0, len(drawn))
 	o.Turns = make([]loadgen.Turn, 0, len(r.w.Turns))
 	o.Priorities, o.ClassesOf = nil, nil
+	if r.w.Graph != nil {
+		o.Graph = &loadgen.Graph{First: []int32{0}}
+	}
 	fresh := copies{next: r.top, of: r.private}
 	for i, place := range drawn {
 		again := i > 0 && drawn[i-1] == place && r.top < math.MaxUint64/2
 		r.addSession(&o, r.order[place], again, &fresh)
 		o.Sessions[i].Arrival = starts[i]
+		if o.Graph != nil {
+			r.addWaits(&o, r.order[place])
+		}
 	}
 	return &o
+}
+
+// addWaits adds what the turns of o's last session wait for, which is a copy of a task.
+func (r *Resampler) addWaits(o *loadgen.Workload, task int32) {
+	s, copied := &r.w.Sessions[task], &o.Sessions[len(o.Sessions)-1]
+	for turn := s.First; turn >= 0; turn = r.w.Turns[turn].Next {
+		for _, wait := range r.w.Graph.WaitsOf(turn) {
+			wait.For = copied.First + r.w.Turns[wait.For].Index
+			o.Graph.Waits = append(o.Graph.Waits, wait)
+		}
+		o.Graph.First = append(o.Graph.First, int32(len(o.Graph.Waits)))
+		o.Graph.Arrival = append(o.Graph.Arrival, copied.Arrival+(r.w.Graph.Arrival[turn]-s.Arrival))
+	}
 }
 
 // drawStarts returns instants of arrival: the gaps of the workload in stretches

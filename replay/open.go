@@ -80,6 +80,7 @@ func (s *Spec) formatOptions(ctx context.Context, warn func(string)) formats.Opt
 	o := formats.Options{
 		TraceBlock: s.Trace.BlockTokens, LeftOpen: s.Trace.LeftOpen, Compat: s.Compat, SharedRatio: s.Trace.SharedRatio,
 		Groups: s.Trace.Groups, Seed: s.Seed, Stop: ctx.Err, Warn: warn, Strict: true,
+		Tasks: true, ReadLaw: generate.ReadDraw,
 	}
 	if warn != nil {
 		o.Bad = func(err error) { warn("skipped " + err.Error()) }

@@ -39,6 +39,7 @@ func listKinds() []kind {
 		{"summary", isSummary, refuseFormat("summary only, no requests; want a file with one entry per request")},
 		{"agentic_mooncake", isGraphV1, openGraph},
 		{"mooncake-text", isMooncakeText, openText},
+		{tasksFormat, isTask, openTasks},
 		{Mooncake, isMooncake, openMooncake},
 		{"mooncake-delta", nil, openDelta},
 		{"aiperf-turns", func(o *object) bool { return o.has("turns", "text", "texts") }, openText},
@@ -56,6 +57,9 @@ const (
 	Mooncake = "mooncake"                // a request per line
 	Agentic  = "applied_compute_agentic" // an agent per line; it has no timestamps
 )
+
+// tasksFormat is Mooncake's rows with ids, some of which name those they wait for.
+const tasksFormat = "tasks"
 
 // findKind finds a format by its name.
 func findKind(name string) (kind, bool) {
@@ -227,6 +231,8 @@ func (s *Stream) detectJSON(samples []sample) (kind, error) {
 		case firstLine == 0:
 			first, firstLine = all[0], p.line
 			s.Also = namesOf(all[1:])
+		case first.name == Mooncake && all[0].name == tasksFormat:
+			first = all[0] // the rows before wait for nobody
 		case s.o.stops() && !mayFollow(first.name, all[0].name):
 			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: p.line, Msg: fmt.Sprintf("line %d is %s, line %d was %s; want one format", p.line, all[0].name, firstLine, first.name)}
 		}
@@ -245,7 +251,7 @@ func (s *Stream) detectJSON(samples []sample) (kind, error) {
 // mayFollow reports whether a row that looks like one format may be in a file of
 // another: rows need not have the keys that tell it.
 func mayFollow(first, row string) bool {
-	return row == first || first == "agentic_mooncake" || first == "mooncake-text" && row == "mooncake"
+	return row == first || first == "agentic_mooncake" || first == tasksFormat && row == Mooncake || first == "mooncake-text" && row == "mooncake"
 }
 
 // isDocument reports whether the file looks like one value over several lines, or like

@@ -38,20 +38,25 @@ func openDynamo(s *Stream) (rows, error) {
 	}
 	s.Block, s.Chained = d.block, d.agents > 0 && s.o.Sessions != "flat"
 	d.sortRequests()
+	return d, d.linkAgents()
+}
+
+// linkAgents makes a graph of requests whose agents start others and wait for them, or chains.
+func (d *dynamoRows) linkAgents() error {
 	if len(d.parents) > 0 {
-		spawns, joins := d.agentsOfAgents()
-		if !s.o.graph() {
-			if err := s.refuseDAG(spawns, joins); err != nil {
-				return nil, err
-			}
+		spawns, joins := d.agentsOfAgents(false)
+		if d.s.o.graphOf(spawns + joins) {
+			d.agentsOfAgents(true)
+			return nil
+		}
+		if err := d.s.refuseDAG(spawns, joins); err != nil {
+			return err
 		}
 	}
-	if len(d.parents) == 0 || !s.o.graph() { // all are given as turns
-		for i := range d.all {
-			d.all[i].Name = ""
-		}
+	for i := range d.all {
+		d.all[i].Name = "" // all are given as turns
 	}
-	return d, nil
+	return nil
 }
 
 func (d *dynamoRows) readLine(event *fields) error {

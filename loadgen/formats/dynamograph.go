@@ -8,14 +8,13 @@ import (
 // agentsOfAgents finds what agents that were started by others waited for, and
 // who waited for them: an agent was started by the last request of the other
 // that had begun, and the first one that began after the agent's end had waited
-// for it. The requests are given as a graph, if one is asked for.
-func (d *dynamoRows) agentsOfAgents() (spawns, joins int) {
+// for it. The requests are made a graph, if one is asked for.
+func (d *dynamoRows) agentsOfAgents(graph bool) (spawns, joins int) {
 	sessions := make(map[string][]int) // places in all, by start
 	for i := range d.all {
 		id := string(d.all[i].Session)
 		sessions[id] = append(sessions[id], i)
 	}
-	graph := d.s.o.graph()
 	if graph {
 		d.chainSessions(sessions)
 	}

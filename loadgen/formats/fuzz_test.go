@@ -31,6 +31,14 @@ func FuzzRead(f *testing.F) {
 		if len(text) > 1<<14 {
 			return
 		}
+		tasks := o
+		tasks.DAG, tasks.Tasks = "", true
+		if w, err := Read(bytes.NewReader(text), "f", tasks); err == nil {
+			checkWorkload(t, w)
+			if w.Graph != nil && len(w.Graph.First) != len(w.Turns)+1 {
+				t.Errorf("waits of %d turns, want %d", len(w.Graph.First)-1, len(w.Turns))
+			}
+		}
 		w, err := Read(bytes.NewReader(text), "f", o)
 		if err != nil {
 			if len(err.Error()) < 4 {

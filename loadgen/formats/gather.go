@@ -189,7 +189,7 @@ func (s *Stream) refuseDAG(spawns, joins int) error {
 	if edges == 0 {
 		return nil
 	}
-	if s.o.DAG == "" {
+	if s.o.DAG != "chain" {
 		return &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("%d edges are not a chain, want --dag=chain", edges)}
 	}
 	s.o.warn(fmt.Sprintf("%s: %d edges are not a chain and were left out: %d start another session, %d join", s.Name, edges, spawns, joins))

@@ -1,6 +1,9 @@
 package formats
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 func isGraph(o *object) bool { return string(o.find("schema")) == `"dynamo.agentic_mooncake"` }
 
@@ -16,6 +19,7 @@ type graphRows struct {
 	nodes []graphNode
 	named map[string]int // place in nodes
 	ids   numbers[scoped]
+	key   string // of the waits of a row, in messages; "": wait_for
 }
 
 type graphNode struct {
@@ -48,8 +52,12 @@ func openGraph(s *Stream) (rows, error) {
 	if err := g.linkBranches(); err != nil {
 		return g, err
 	}
+	if err := g.findCycle(); err != nil {
+		return g, err
+	}
 	if s.o.graph() {
-		return g, g.addWhole()
+		g.addWhole()
+		return g, nil
 	}
 	return g, g.linkChains()
 }
@@ -165,7 +173,7 @@ func (g *graphRows) linkBranches() error {
 			w := &n.waits[k]
 			at, ok := g.named[w.Name]
 			if !ok {
-				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("wait_for names %s, which is not in the file; want a request of it", w.Name))
+				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("%s names %s, which is not in the file; want a request of it", cmp.Or(g.key, "wait_for"), w.Name))
 			}
 			if !g.v2 && len(n.waits) > 1 && w.Relation == "sequence" && g.nodes[at].session != n.session {
 				w.Relation = "join"
@@ -210,8 +218,9 @@ func (g *graphRows) linkChains() error {
 			}
 		}
 	}
-	if err := g.findCycle(); err != nil {
-		return err
+	if g.s.o.graphOf(spawns + joins) {
+		g.addWhole()
+		return nil
 	}
 	if err := g.s.refuseDAG(spawns, joins); err != nil {
 		return err

@@ -8,12 +8,10 @@ import (
 )
 
 // addWhole gives the requests with all that they wait for, each after those.
-func (g *graphRows) addWhole() error {
-	if err := g.findCycle(); err != nil {
-		return err
-	}
+func (g *graphRows) addWhole() {
 	for i := range g.nodes {
 		n := &g.nodes[i]
+		n.rec.HasDelay, n.rec.Delay = false, 0
 		n.rec.Name, n.rec.Agent, n.rec.After = n.id, n.session, n.waits
 		if n.rec.Group = []byte(n.play); n.play == "" {
 			n.rec.Group = []byte(n.session)
@@ -22,7 +20,6 @@ func (g *graphRows) addWhole() error {
 	}
 	g.nodes = nil
 	g.all = afterOthers(g.all)
-	return nil
 }
 
 // afterOthers is records as they are, but for those that wait for later ones:

@@ -44,6 +44,7 @@ const (
 	fieldDelayMS
 	fieldPriority // never in a list, nor what follows
 	fieldClass
+	fieldAfter // of another format
 )
 
 func mooncakeKey(key []byte) rowField {
@@ -68,6 +69,8 @@ func mooncakeKey(key []byte) rowField {
 		return fieldPriority
 	case "class", "slo_class":
 		return fieldClass
+	case "after":
+		return fieldAfter
 	}
 	return 0
 }
@@ -80,14 +83,14 @@ func (m *mooncakeRow) ownKey(key []byte) rowField {
 	}
 	f := mooncakeKey(key) &^ fieldPriority
 	if m.scanner.compat {
-		f &^= fieldClass
+		f &^= fieldClass | fieldAfter
 	}
 	return f
 }
 
 // mooncakeNames are the names of the fields in messages.
-func mooncakeNames() [10]string {
-	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms", "priority", "class"}
+func mooncakeNames() [11]string {
+	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms", "priority", "class", "after"}
 }
 
 // readLine reads the row of a line.
@@ -162,6 +165,8 @@ func (m *mooncakeRow) readValue(f rowField) error {
 		m.priority, err = s.readPriority()
 	case fieldClass:
 		err = m.readClass()
+	case fieldAfter:
+		return errNotGraph()
 	}
 	if err != nil {
 		if f == fieldPriority && m.priorityName != "" {

@@ -23,6 +23,8 @@
 // comes after reading: dense.go, prefix.go, workload.go, write.go.
 package formats
 
+import "math/rand/v2"
+
 // Record is one request of a trace. A reader fills the same Record again and
 // again: its slices are valid until the next.
 type Record struct {
@@ -124,6 +126,8 @@ type Options struct {
 	// say it and the format does not fix it; 0: 512.
 	TraceBlock int
 	LeftOpen
+	// ReadLaw reads a law of times in ms; nil: the times of tools are numbers.
+	ReadLaw func(text string) (draw func(random *rand.Rand) float64, err error)
 	// Compat reads the decimals of Mooncake files as the reference does.
 	Compat bool
 	// KeepGoing goes on after bad rows of any format and any number of them, for
@@ -132,6 +136,8 @@ type Options struct {
 	// Graph asks for what requests wait for as the file has it, where it has more
 	// than chains. Requests come after those they wait for.
 	Graph bool
+	// Tasks takes it so where chains are not enough, unless DAG says otherwise.
+	Tasks bool
 	// Bad, when not nil, is told of every skipped row.
 	Bad func(error)
 	// Seed of whatever is drawn.
@@ -164,8 +170,9 @@ type LeftOpen struct {
 	// Sessions is auto, flat (no request waits for another) or chain (requests
 	// of one conversation wait for each other). "": auto.
 	Sessions string
-	// DAG is "" to refuse requests that wait for several others or start others,
-	// or chain to keep what of them is a chain.
+	// DAG says what becomes of requests that wait for several others or start others:
+	// refuse, chain (keep what of them is a chain) or graph (all that requests wait for, where
+	// chains would do, too). "": a graph, for those who take one, where chains are not enough.
 	DAG string
 	// AssumePrefix makes up what prompts share, where the file does not say:
 	// none, system:TOKENS, groups:N:RATIO, session, or system:TOKENS,session.
@@ -202,7 +209,14 @@ type LeftOpen struct {
 }
 
 // graph reports whether the file is to be given as a graph.
-func (o *Options) graph() bool { return o.Graph && o.DAG == "" && o.Sessions != "flat" }
+func (o *Options) graph() bool {
+	return (o.Graph && o.DAG == "" || o.DAG == "graph") && o.Sessions != "flat"
+}
+
+// graphOf reports whether a file with so many edges that are no chain is to be given as a graph.
+func (o *Options) graphOf(edges int) bool {
+	return o.graph() || edges > 0 && o.Tasks && o.DAG == "" && o.Sessions != "flat"
+}
 
 // stops reports whether the first bad row is the end.
 func (o *Options) stops() bool { return o.SkipBad == 0 && !o.KeepGoing }

@@ -89,7 +89,7 @@ func (s *Stream) checkOptions() error {
 	for _, c := range []struct{ name, value, names string }{
 		{"zero output", o.ZeroOutput, "error skip one"},
 		{"sessions", o.Sessions, "auto flat chain"},
-		{"DAG", o.DAG, "chain"},
+		{"DAG", o.DAG, "refuse chain graph"},
 		{"jitter", o.Jitter, "second"},
 	} {
 		if c.value != "" && !strings.Contains(" "+c.names+" ", " "+c.value+" ") {

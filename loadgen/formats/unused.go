@@ -52,7 +52,8 @@ func (s *Stream) refuseUnused() error {
 		{o.TokensPerByte != 0, "the length of texts", countedFormats()},
 		{o.Tokenizer != "", "a tokenizer", countedFormats()},
 		{o.OutputTokens != 0, "the length of answers", append([]string{vllmLogName}, texts...)},
-		{o.DAG != "", "what to do with a DAG", []string{"agentic_mooncake", "dynamo", "weka", "guidellm"}},
+		{o.DAG != "" && o.DAG != "graph", "what to do with a DAG", []string{tasksFormat, "agentic_mooncake", "dynamo", "weka", "guidellm"}},
+		{o.DAG == "graph", "a graph", []string{tasksFormat, "agentic_mooncake", "dynamo", "weka", "bailian"}},
 	} {
 		if c.set && !slices.Contains(c.formats, s.Format) {
 			return fmt.Errorf("%s: is %s, in which %s changes nothing; want it with %s", s.Name, s.Format, c.what, strings.Join(c.formats, ", "))

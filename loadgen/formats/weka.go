@@ -180,7 +180,7 @@ func (w *wekaRows) addRecords() error {
 			w.relative = w.relative || c.start < c.marker
 		}
 	}
-	graph := w.s.o.graph() && w.spawned > 0
+	graph := w.spawned > 0 && w.s.o.graphOf(w.spawned+w.joined)
 	if graph {
 		w.addEdges()
 	} else if err := w.s.refuseDAG(w.spawned, w.joined); err != nil {

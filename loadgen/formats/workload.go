@@ -64,7 +64,11 @@ func Collect(s *Stream) (*loadgen.Workload, error) {
 		}
 		return nil
 	})
-	return c.finish("no requests in the file, want at least one", err)
+	w, err := c.finish("no requests in the file, want at least one", err)
+	if err == nil && c.tasks != nil && c.tasks.lost > 0 {
+		s.o.warn(fmt.Sprintf("%s: %d waits for requests that were left out are over at once", s.Name, c.tasks.lost))
+	}
+	return w, err
 }
 
 // CollectRecords makes a workload of records that were made, not read; block is
@@ -83,6 +87,7 @@ type collector struct {
 	last   []int32 // by session: its last turn
 	stamps []stamp // by session: when it starts; of ns 0 and not exact where At says it
 	ids    arena
+	tasks  *taskMaker // nil while no record has a name
 }
 
 func newCollector(name string, block int) *collector {
@@ -99,6 +104,9 @@ func (c *collector) finish(none string, err error) (*loadgen.Workload, error) {
 		return nil, err
 	}
 	c.countArrivals()
+	if c.tasks != nil {
+		c.tasks.link(c.w)
+	}
 	return c.w, nil
 }
 
@@ -109,6 +117,12 @@ func (c *collector) addRecord(r *Record) error {
 	}
 	w := c.w
 	turn := int32(len(w.Turns))
+	if r.Name != "" {
+		if c.tasks == nil {
+			c.tasks = new(taskMaker)
+		}
+		c.tasks.add(r)
+	}
 	if place.First {
 		s := loadgen.Session{First: turn, Arrival: sim.Time(r.At), HasArrival: r.HasAt, Automatic: r.Session == nil}
 		if !s.Automatic {

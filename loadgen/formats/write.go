@@ -44,6 +44,9 @@ func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 func (w *Writer) Write(r *Record) error {
 	w.line = w.line[:0]
 	var err error
+	if len(r.After) > 0 && w.chains == nil && !Lossy(w.to) {
+		return fmt.Errorf("line %d waits for other requests than the one before it, want --to agentic_mooncake, or --dag chain", r.Line)
+	}
 	switch w.to {
 	case "mooncake":
 		w.appendMooncake(r)

@@ -89,6 +89,15 @@ func ParseLaw(text string) (Law, error) {
 	return clampLength(p, law)
 }
 
+// ReadDraw is ParseLaw for those who only draw, and from no file.
+func ReadDraw(text string) (draw func(random *rand.Rand) float64, err error) {
+	if parseParams(text).name == "empirical" {
+		return nil, fmt.Errorf("%q: draws from a file, want a law with numbers", text)
+	}
+	law, err := ParseLaw(text)
+	return law.Draw, err
+}
+
 // clampLength applies min and max.
 func clampLength(p *params, law Law) (Law, error) {
 	if p.has("min") || p.has("max") {

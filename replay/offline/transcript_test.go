@@ -58,6 +58,9 @@ func TestTranscripts(t *testing.T) {
 func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 	var trace strings.Builder
 	for line := range strings.Lines(d.Input) {
+		if d.HasArg("tasks") {
+			continue // see readTasks
+		}
 		var at float64
 		var in, out int
 		var ids string
@@ -65,6 +68,10 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 			d.Fatalf(t, "%q: %v", line, err)
 		}
 		fmt.Fprintf(&trace, `{"timestamp":%g,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", at, in, out, ids)
+	}
+	read := func() *loadgen.Workload { return mooncake(t, trace.String(), 16) }
+	if d.HasArg("tasks") {
+		read = func() *loadgen.Workload { return readTasks(t, d) }
 	}
 	a := engineargs.Default()
 	a.BlockTokens = 16
@@ -76,12 +83,16 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 	d.MaybeScanArgs(t, "decode", &decode)
 	d.MaybeScanArgs(t, "transfer", &transfer)
 	x := &trial{cfg: Config{Config: harness.Config{
-		Workload: mooncake(t, trace.String(), 16), Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
+		Workload: read(), Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		Topology: engines.Topology{Pools: engines.OnePool(a, workers)},
 	}}, model: coarse{prefill: []float64{4}, decode: []float64{1}}}
 	if prefill > 0 {
 		a.KVBytesPerToken, a.TransferGBPerSecond = transfer*62_500, 1
 		x.cfg.Pools = engines.TwoPools(engines.Pool{Engine: a, Count: prefill}, engines.Pool{Engine: a, Count: decode})
+	}
+	if d.HasArg("in-flight") {
+		x.cfg.Admission.Mode = loadgen.Concurrency
+		d.ScanArgs(t, "in-flight", &x.cfg.Admission.MaxInFlight)
 	}
 	readRouter(t, d, x)
 	readFaults(t, d, x)

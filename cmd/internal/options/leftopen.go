@@ -29,7 +29,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	f.prefix = prefix
 	f.zero = cli.Choice{Names: []string{"auto", "error", "skip", "one"}, Value: "auto"}
 	f.sessions = cli.Choice{Names: []string{"auto", "flat", "chain"}, Value: "auto"}
-	f.dag = cli.Choice{Names: []string{"refuse", "chain"}, Value: "refuse"}
+	f.dag = cli.Choice{Names: []string{"auto", "graph", "chain", "refuse"}, Value: "auto"}
 	f.jitter = cli.Choice{Names: []string{"none", "second"}, Value: "none"}
 	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them (not of mooncake)")
 	fs.Lookup("skip-bad").NoOptDefVal = "all"
@@ -37,7 +37,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&o.PriorityFrom, "priority-from", "", "`field` of a request's priority, where that is not priority (mooncake)")
 	fs.Var(&f.zero, "zero-output", "requests for 0 tokens: error, skip or one; auto: as the `format` wants it")
 	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
-	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, or keep what is a `chain`")
+	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, keep what is a `chain`, or all (graph); auto: graph where it takes one")
 	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
 	fs.StringVar(&o.Tokenizer, "tokenizer", "", "count the tokens of texts with this tokenizer.json, a `FILE` (BPE)")
 	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
@@ -57,7 +57,7 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 		choice *cli.Choice
 		to     *string
 		unset  string
-	}{{&f.zero, &o.ZeroOutput, "auto"}, {&f.sessions, &o.Sessions, "auto"}, {&f.dag, &o.DAG, "refuse"}, {&f.jitter, &o.Jitter, "none"}} {
+	}{{&f.zero, &o.ZeroOutput, "auto"}, {&f.sessions, &o.Sessions, "auto"}, {&f.dag, &o.DAG, "auto"}, {&f.jitter, &o.Jitter, "none"}} {
 		if *c.to = c.choice.Value; *c.to == c.unset {
 			*c.to = ""
 		}

@@ -52,7 +52,7 @@ func (e *editing) openFrom(ctx context.Context, path string, again bool) (*reade
 	if err != nil {
 		return nil, err
 	}
-	from.options.Graph = e.write.holdsGraph()
+	from.options.Graph, from.options.Tasks = e.write.holdsGraph(), false
 	if again {
 		if err := from.checkReread(); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/generate"
 )
 
 // NewTracesCommand is everything about trace files.
@@ -80,7 +81,7 @@ func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*
 	if err != nil {
 		return nil, err
 	}
-	o := formats.Options{Format: f.format.Value, TraceBlock: f.block, LeftOpen: said, Seed: f.seed, Strict: true}
+	o := formats.Options{Format: f.format.Value, TraceBlock: f.block, LeftOpen: said, Seed: f.seed, Strict: true, Tasks: true, ReadLaw: generate.ReadDraw}
 	if o.TraceBlock < 0 {
 		return nil, cli.Usagef("--trace-block-size=%d: want at least 1", o.TraceBlock)
 	}
