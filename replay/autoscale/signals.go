@@ -104,32 +104,32 @@ type Exporter struct {
 	Config *Config
 	past   []Scrape // in order of time
 	seen   int      // of them, that have reached the scaler
+	old    int      // the latest of them before the time over which rates are taken, if there is one
 }
 
 // Add takes in a scrape, and fills in its rates.
 func (e *Exporter) Add(s Scrape) {
+	begin := s.At - e.Config.RateWindow
+	for e.old+1 < len(e.past) && e.past[e.old+1].At <= begin {
+		e.old++
+	}
 	var old Scrape // the start, where there is none before
-	for i := len(e.past) - 1; i >= 0; i-- {
-		if old = e.past[i]; old.At <= s.At-e.Config.RateWindow {
-			break
-		}
-		if i == 0 {
-			old = Scrape{}
-		}
+	if len(e.past) > 0 && e.past[e.old].At <= begin {
+		old = e.past[e.old]
 	}
 	s.Rate, s.InputRate, s.OutputRate = s.since(&old, Rate), s.since(&old, InputRate), s.since(&old, OutputRate)
 	e.past = append(e.past, s)
-	e.forget(s.At)
+	e.forget()
 }
 
-// forget drops what nobody will look at.
-func (e *Exporter) forget(now sim.Time) {
-	n := 0
-	for n+1 < e.seen && e.past[n+1].At <= now-e.Config.RateWindow {
-		n++
+// forget drops what nobody will look at, when that is half of what is kept.
+func (e *Exporter) forget() {
+	n := min(e.old, e.seen-1)
+	if n <= len(e.past)/2 {
+		return
 	}
 	e.past = append(e.past[:0], e.past[n:]...)
-	e.seen -= n
+	e.seen, e.old = e.seen-n, e.old-n
 }
 
 // Latest returns the latest scrape that has reached the scaler by now.

@@ -204,7 +204,9 @@ func (c *cluster) openPool(p *pool) error {
 
 // isStranded reports whether nothing but incidents will ever happen, whatever is left.
 func (c *cluster) isStranded() bool {
-	bringsUp := func(p *pool) bool { return p.serving == 0 && p.auto != nil }
+	bringsUp := func(p *pool) bool {
+		return p.serving == 0 && p.auto != nil && len(p.parked)+p.Router.Queued() > 0
+	}
 	if len(c.scaling) > 0 || slices.ContainsFunc(c.pools, bringsUp) {
 		return false
 	}

@@ -26,14 +26,15 @@ func allTags() []string {
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
 		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "speed",
 		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order", "own", "drafts", "host",
+		"faults", "autoscale", "admission",
 	}
 }
 
 // String returns x as a person reads it.
 func (x *trial) String() string {
 	s := &x.spec
-	return fmt.Sprintf("%s%s\ncompat %v, scale %v, steps %d, reject %v, until %v\n",
-		x.Trace, strings.Join(x.Args, " "), s.Compat, s.Scale, x.steps, s.Reject, float64(s.Until))
+	return fmt.Sprintf("%s%s\ncompat %v, scale %v, steps %d, reject %v, until %v\nfaults %+v\nautoscalers %+v %+v\nadmission %+v\n",
+		x.Trace, strings.Join(x.Args, " "), s.Compat, s.Scale, x.steps, s.Reject, float64(s.Until), s.Faults, s.Autoscale, s.AutoscaleDecode, s.Topology.Admission)
 }
 
 // drawTrial makes the trial of a seed.
@@ -60,6 +61,7 @@ func drawTrial(seed uint64) *trial {
 	x.drawOwn(d)
 	x.drawDrafts(d)
 	x.drawHost(d)
+	x.drawLife(d)
 	x.Workload = d.Workload
 	return x
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 )
@@ -58,10 +59,15 @@ func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) 
 		return
 	}
 	finished, want := finishedBy(r), len(w.Turns)
-	e.why = fmt.Sprintf("%d of %d requests, %d rejected, partial %v, %.6g ms",
-		finished, want, len(r.Rejected), r.Partial, r.Report.DurationMS)
-	switch rejected := len(r.Rejected); {
-	case rejected > 0 && !e.trial.spec.Reject:
+	var by [collector.Lost + 1]int
+	if s := &e.trial.spec; s.Faults != nil || s.Topology.Admission != nil {
+		by, _ = r.Collector.Outcomes()
+	}
+	given := by[collector.Lost] + by[collector.Shed]
+	e.why = fmt.Sprintf("%d of %d requests, %d rejected, %d lost or shed, partial %v, %.6g ms",
+		finished, want, len(r.Rejected), given, r.Partial, r.Report.DurationMS)
+	switch rejected := len(r.Rejected) + given; {
+	case len(r.Rejected) > 0 && !e.trial.spec.Reject:
 		e.kind, e.why = wrong, e.why+": nothing was to be rejected"
 	case r.Partial && e.trial.spec.Until == 0:
 		e.kind, e.why = wrong, e.why+": partial without an end"
