@@ -30,7 +30,7 @@ func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool
 			counts[i] = s.AutoscalerOf(i).Max
 		}
 		if known(i) && s.AutoscalerOf(i).Load.InFlight == 0 {
-			return loads, errors.New("how many requests a worker of a perfect autoscaler takes at once is not said, want in_flight, as in_flight: 8")
+			return loads, errors.New("how many requests a worker of a perfect autoscaler takes at once is not said, want in_flight, as in_flight: 8, or --slo with replay trace, for it to be found")
 		}
 	}
 	calm.Autoscale, calm.AutoscaleDecode, calm.Faults, calm.Scale = nil, nil, nil, nil
@@ -60,4 +60,20 @@ func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool
 		loads[i] = autoscale.NewForeseen(stays)
 	}
 	return loads, nil
+}
+
+// beginPerfect returns s with as many workers at the start as a perfect autoscaler wants then.
+func (s *Spec) beginPerfect(loads [2]*autoscale.Foreseen) *Spec {
+	if loads == ([2]*autoscale.Foreseen{}) {
+		return s
+	}
+	own, counts := *s, make([]int, len(s.Pools))
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		if counts[i] = p.Count; loads[i] != nil {
+			counts[i] = autoscale.Begin(s.AutoscalerOf(i), loads[i], sim.Time(p.Engine.StartupSeconds*1000.0))
+		}
+	}
+	own.Topology = own.Topology.Resize(counts...)
+	return &own
 }

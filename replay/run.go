@@ -70,10 +70,12 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 			return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
 		}
 	}
-	cfg := s.offlineConfig(workload, streams)
-	if cfg.Foreseen, err = s.foresee(ctx, workload, streams.Scaler == nil); err != nil {
+	loads, err := s.foresee(ctx, workload, streams.Scaler == nil)
+	if err != nil {
 		return nil, err
 	}
+	cfg := s.beginPerfect(loads).offlineConfig(workload, streams)
+	cfg.Foreseen = loads
 	result, err = offline.Run(ctx, cfg)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -67,10 +67,18 @@ type perfect struct {
 	reason
 }
 
-// NewPerfect returns a scaler that starts workers in time for the load to come. ahead says how long
-// a worker may take to start.
-func NewPerfect(c *Config, load *Foreseen, ahead sim.Time) Scaler {
-	return &perfect{c: c, load: load, ahead: ahead}
+// NewPerfect returns a scaler that starts workers in time for the load to come. startup is how long
+// a worker takes to start where c has no ladder.
+func NewPerfect(c *Config, load *Foreseen, startup sim.Time) Scaler {
+	if !c.Startup.IsEmpty() {
+		startup = c.Startup.Most()
+	}
+	return &perfect{c: c, load: load, ahead: startup}
+}
+
+// Begin returns how many workers a perfect scaler begins with: as many as it wants at the start.
+func Begin(c *Config, load *Foreseen, startup sim.Time) int {
+	return min(max(NewPerfect(c, load, startup).Want(&Signals{}), c.Min), c.Max)
 }
 
 // Want returns the number of workers for the most that will be there at once until a worker that

@@ -63,7 +63,7 @@ func (x *rig) open(t *testing.T, d *datadriven.TestData) string {
 		for i := range 12 { // one more each 10 s, all there until 150 s
 			stays = append(stays, [2]sim.Time{sim.Time(i) * 10_000, 150_000})
 		}
-		x.scaler = NewPerfect(&c, NewForeseen(stays), c.Startup.Most())
+		x.scaler = NewPerfect(&c, NewForeseen(stays), 0)
 	}
 	return ""
 }

@@ -58,11 +58,7 @@ func (c *cluster) newScaler(a *autoscale.Config, p *pool) autoscale.Scaler {
 	case c.cfg.Scaler != nil:
 		return c.cfg.Scaler
 	case a.Kind == autoscale.Foreknown:
-		ahead := a.Startup.Most()
-		if a.Startup.IsEmpty() {
-			ahead = sim.Time(p.Engine.StartupSeconds * 1000.0)
-		}
-		return autoscale.NewPerfect(a, c.cfg.Foreseen[p.Index], ahead)
+		return autoscale.NewPerfect(a, c.cfg.Foreseen[p.Index], sim.Time(p.Engine.StartupSeconds*1000.0))
 	}
 	return autoscale.New(a)
 }

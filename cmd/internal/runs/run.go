@@ -87,6 +87,9 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if err := r.trust.readProfiles(&r.spec); err != nil {
 		return err
 	}
+	if err := r.findPerfect(ctx); err != nil {
+		return err
+	}
 	err = r.replay(ctx)
 	r.trust.warnOutside(r.s.Err)
 	if err != nil {
