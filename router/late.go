@@ -91,6 +91,7 @@ type lateLoads struct {
 	age    Age
 	logs   []ring[loadChange] // by worker: a driver may bring one further than another
 	tokens []int64            // by worker: prompt tokens to compute, as they are
+	of     sim.Request        // of the change that is shown, as far as anybody looks at it
 }
 
 // loadChange is something that has become of a request.
@@ -135,14 +136,16 @@ func (d *Dispatcher) noteLoad(what stepOfLife, x *record, charge int64) {
 
 // showLoad shows the policy what has become of a request.
 func (d *Dispatcher) showLoad(w sim.WorkerID, c *loadChange) {
+	of := &d.lateLoads.of
+	of.ID, of.Prompt = c.id, c.prompt
 	switch c.what {
 	case isPlaced:
-		d.showPlaced(w, &sim.Request{ID: c.id, Prompt: c.prompt})
+		d.showPlaced(w, of)
 		d.seen.Tokens[w] += c.charge
 	case isComputed:
 		d.seen.Tokens[w] -= c.charge
 	case hasLeft:
-		d.showLeft(w, &sim.Request{ID: c.id, Prompt: c.prompt})
+		d.showLeft(w, of)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // textLoad is the load of a router that follows a Text of three terms, the KV policy's cost and a filter,
 // behind an Admission.
-func textLoad(tb testing.TB, workers int) *load {
+func textLoad(tb testing.TB, workers int, s router.Signals) *load {
 	tb.Helper()
 	l := newLoad(tb, workers, 1)
 	o := Options{BlockTokens: 64, Tree: l.tree, CacheBlocks: 10_000}
@@ -29,7 +29,7 @@ func textLoad(tb testing.TB, workers int) *load {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l.d, l.running = router.New(router.Options{Policy: p, Admission: a, Workers: workers, Tree: l.tree}), l.running[:0]
+	l.d, l.running = router.New(router.Options{Policy: p, Admission: a, Workers: workers, Tree: l.tree, Signals: s}), l.running[:0]
 	for range 2 * len(l.sent) {
 		l.step(tb)
 	}
@@ -39,9 +39,12 @@ func textLoad(tb testing.TB, workers int) *load {
 // A warm router that follows a file allocates nothing either, however many candidates it has.
 func TestTextAllocatesNothing(t *testing.T) {
 	for _, workers := range []int{8, 70} {
-		l := textLoad(t, workers)
-		if n := testing.AllocsPerRun(1000, func() { l.step(t) }); n > 0 {
-			t.Errorf("%d workers: %v allocations for a request, want none", workers, n)
+		late := router.Age{Interval: 10} // all calls are at 0
+		for _, s := range []router.Signals{{}, {Index: &late, Loads: &late}} {
+			l := textLoad(t, workers, s)
+			if n := testing.AllocsPerRun(1000, func() { l.step(t) }); n > 0 {
+				t.Errorf("%d workers: %v allocations for a request, want none", workers, n)
+			}
 		}
 	}
 }
@@ -50,7 +53,7 @@ func TestTextAllocatesNothing(t *testing.T) {
 func BenchmarkRequestByText(b *testing.B) {
 	for _, workers := range []int{8, 64} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			l := textLoad(b, workers)
+			l := textLoad(b, workers, router.Signals{})
 			b.ReportAllocs()
 			for b.Loop() {
 				l.step(b)
