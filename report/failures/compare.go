@@ -22,7 +22,7 @@ type Comparison struct {
 
 // Compare judges a replay beside a calm one.
 func Compare(with, calm *harness.Result, goal Goal) *Comparison {
-	c := &Comparison{WindowMS: windowOf(with.Report.DurationMS), goal: goal, pairs: pairUp(with.Collector, calm.Collector)}
+	c := &Comparison{WindowMS: windowOf(with.Report.DurationMS), goal: goal, pairs: pairUp(with.Collector, calm.Collector, goal.ClassOf)}
 	c.fillWindows(goal, with.Report.DurationMS)
 	return c
 }
@@ -51,6 +51,9 @@ func (c *Comparison) Requests() []Request {
 			r.ExtraTTFT, r.ExtraE2E = float64(p.with.TTFT()-p.calm.TTFT()), float64(p.with.E2E()-p.calm.E2E())
 		}
 		for _, o := range c.goal.Objectives {
+			if !p.isHeldTo(&o) {
+				continue
+			}
 			v, ok := timeOf(o.Metric, p.with)
 			r.Missed = r.Missed || ok && v > o.LimitMS
 		}
@@ -85,6 +88,8 @@ type Goal struct {
 	Objectives []slo.Objective
 	Share      float64 // of requests that is to meet the objectives of single requests
 	Beside     string  // what the other replay is: without faults
+	// ClassOf returns the class of a turn of a session; nil where there are none.
+	ClassOf func(session, turn int32) string
 }
 
 // tolerance is how much slower than without faults requests may be, without objectives:
@@ -127,10 +132,14 @@ type pair struct {
 	with, calm *collector.Record
 	id         sim.RequestID
 	how        collector.Outcome
+	class      string
 }
 
+// isHeldTo reports whether an objective is about a request.
+func (p *pair) isHeldTo(o *slo.Objective) bool { return o.Class == "" || o.Class == p.class }
+
 // pairUp finds the same request of both replays, by session and turn.
-func pairUp(with, calm *collector.Collector) []pair {
+func pairUp(with, calm *collector.Collector, classOf func(session, turn int32) string) []pair {
 	type place struct{ session, turn int32 }
 	twin := make(map[place]*collector.Record, calm.Len())
 	for _, r := range calm.Requests() {
@@ -138,7 +147,11 @@ func pairUp(with, calm *collector.Collector) []pair {
 	}
 	all := make([]pair, 0, with.Len())
 	for id, r := range with.Requests() {
-		all = append(all, pair{with: r, calm: twin[place{r.Session, r.Turn}], id: id, how: with.OutcomeOf(id)})
+		p := pair{with: r, calm: twin[place{r.Session, r.Turn}], id: id, how: with.OutcomeOf(id)}
+		if classOf != nil {
+			p.class = classOf(r.Session, r.Turn)
+		}
+		all = append(all, p)
 	}
 	return all
 }
@@ -192,14 +205,7 @@ func (w *Window) meets(goal *Goal, members []*pair) bool {
 	if len(goal.Objectives) == 0 {
 		return isNear(w.TTFT, w.CalmTTFT) && isNear(w.TPOT, w.CalmTPOT)
 	}
-	met, counted := 0, 0
-	for _, p := range members {
-		counted++
-		if goal.meetsSingle(p) {
-			met++
-		}
-	}
-	if float64(met) < goal.Share*float64(counted) {
+	if !goal.isMetBySingle(members) {
 		return false
 	}
 	for _, o := range goal.Objectives {
@@ -208,7 +214,7 @@ func (w *Window) meets(goal *Goal, members []*pair) bool {
 		}
 		var values []float64
 		for _, p := range members {
-			if v, ok := timeOf(o.Metric, p.with); ok {
+			if v, ok := timeOf(o.Metric, p.with); ok && p.isHeldTo(&o) {
 				values = append(values, v)
 			}
 		}
@@ -219,10 +225,44 @@ func (w *Window) meets(goal *Goal, members []*pair) bool {
 	return true
 }
 
+// isMetBySingle reports whether enough requests meet the objectives of single requests: of those that
+// are held to any, and of each class that has some of its own.
+func (g *Goal) isMetBySingle(members []*pair) bool {
+	for _, o := range g.Objectives {
+		if o.Statistic != "" {
+			continue
+		}
+		held, met := g.countSingle(members, func(p *pair) bool {
+			return slices.ContainsFunc(g.Objectives, func(o slo.Objective) bool { return o.Statistic == "" && p.isHeldTo(&o) })
+		})
+		if float64(met) < g.Share*float64(held) {
+			return false
+		}
+		held, met = g.countSingle(members, func(p *pair) bool { return o.Class != "" && p.class == o.Class })
+		if float64(met) < g.Share*float64(held) {
+			return false
+		}
+	}
+	return true
+}
+
+// countSingle counts the requests of a kind, and those of them that meet the objectives of single requests.
+func (g *Goal) countSingle(members []*pair, isOf func(*pair) bool) (all, met int) {
+	for _, p := range members {
+		if !isOf(p) {
+			continue
+		}
+		if all++; g.meetsSingle(p) {
+			met++
+		}
+	}
+	return all, met
+}
+
 // meetsSingle reports whether a request meets the objectives of single requests.
 func (g *Goal) meetsSingle(p *pair) bool {
 	for _, o := range g.Objectives {
-		if o.Statistic != "" {
+		if o.Statistic != "" || !p.isHeldTo(&o) {
 			continue
 		}
 		if p.how != collector.Completed {

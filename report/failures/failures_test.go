@@ -73,6 +73,37 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// Objectives of a class are about its requests alone, and each class has to meet its own.
+func TestGoalOfClass(t *testing.T) {
+	calm, with := play(spell{1200, 20}), play(spell{500, 20}, spell{100, 40}, spell{600, 20})
+	with.Incidents = []harness.Incident{{At: 5000, What: "worker 1 dies"}}
+	for _, c := range []struct {
+		objectives string
+		share      float64
+		slow       string // the class of one in ten
+		want       string
+	}{
+		{"chat:p99:ttft=30ms", 1, "chat", "the goal was met again after 1s"},
+		{"chat:p99:ttft=30ms", 1, "batch", "who came after it met the goal"},
+		{"chat:each:ttft=30ms", 1, "batch", "who came after it met the goal"},
+		{"chat:each:ttft=30ms,ttft=1s", 0.5, "chat", "the goal was met again after 1s"}, // all that are held meet it to nine tenths
+	} {
+		objectives, err := slo.Parse(c.objectives)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Judge(with, calm, Goal{Objectives: objectives, Share: c.share, ClassOf: func(session, _ int32) string {
+			if session%10 == 0 {
+				return c.slow
+			}
+			return "others"
+		}})
+		if got := s.Events[0].recovery(); got != c.want {
+			t.Errorf("%s, slow ones are %s: %s, want %s", c.objectives, c.slow, got, c.want)
+		}
+	}
+}
+
 // What is written is read back, and told; what is there for no fault is an error.
 func TestFile(t *testing.T) {
 	with := play(spell{500, 20}, spell{100, 40}, spell{600, 20})

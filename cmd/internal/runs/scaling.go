@@ -3,23 +3,23 @@ package runs
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/scaling"
-	"github.com/replay-llm/replay/report/slo"
 )
 
 // goal returns what requests are held to beside a calmer replay.
 func (r *run) goal() failures.Goal {
 	out := &r.o.Outputs
-	return failures.Goal{
-		Objectives: slices.DeleteFunc(slices.Clone(out.Slo.All), func(o slo.Objective) bool { return o.Class != "" }),
-		Share:      out.Attainment,
+	goal := failures.Goal{Objectives: out.Slo.All, Share: out.Attainment}
+	if r.workload != nil && r.workload.Classes != nil {
+		places := PlacesIn(r.workload)
+		goal.ClassOf = func(session, turn int32) string { return places(session, turn).Class }
 	}
+	return goal
 }
 
 // studyScaling finds what each act of an autoscaler cost, beside the same replay with the most
