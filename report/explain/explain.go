@@ -153,6 +153,20 @@ func writeLedger(out *bufio.Writer, row *requests.Row) {
 	writePart(out, "end to end", total, total)
 }
 
+// ShortLedger returns the ledger of a request in a line, its parts that are not 0; "": it has none.
+func (r *Run) ShortLedger(id int) string {
+	if id < 0 || id >= len(r.Rows) || !r.Rows[id].Explained() {
+		return ""
+	}
+	var parts []string
+	for _, p := range ledger.Parts() {
+		if ms := float64(r.Rows[id].Parts[p]); ms >= 0.0005 {
+			parts = append(parts, fmt.Sprintf("%v %.3f", p, ms))
+		}
+	}
+	return terminal.WrapText(r.whereText(&r.Rows[id])+": "+strings.Join(parts, ", "), 4)
+}
+
 func writePart(out *bufio.Writer, name string, ms, total float64) {
 	share := 0.0
 	if total > 0 {

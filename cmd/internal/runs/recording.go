@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/report/tasks"
 )
 
 // recording is what a run is to leave besides its report: rows, a directory, a
@@ -37,6 +38,7 @@ type recording struct {
 	outcome *slo.Outcome    // nil without objectives
 	faults  *failures.Study // nil where nothing is to go wrong
 	scaling *scaling.Study  // nil without an autoscaler
+	tasks   *tasks.Study    // nil where requests wait for nothing but the turn before
 	run     rundir.Run
 	lines   []string // for people, below the report
 }
@@ -114,6 +116,10 @@ func (rec *recording) watching() []harness.Observer {
 func (r *run) addRows() error {
 	r.conclude()
 	out, report := &r.o.Outputs, r.result.Report
+	if r.tasks = tasks.Summarize(r.workload, loadgen.Admission{Mode: r.spec.Mode, Speedup: r.spec.Speedup}, r.result.Collector); r.tasks != nil {
+		report.Extra = append(report.Extra, r.tasks.Fields()...)
+		r.lines = append(r.lines, r.tasks.Lines()...)
+	}
 	classed := r.workload != nil && r.workload.Classes != nil
 	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 && !classed {
 		return nil
@@ -178,6 +184,9 @@ func (r *run) writeRecording(ctx context.Context) error {
 	}
 	if r.passes != nil {
 		files = append(files, rundir.File{Name: passes.FileName, Write: r.passes.Write})
+	}
+	if r.tasks != nil {
+		files = append(files, rundir.File{Name: tasks.FileName, Write: r.tasks.Write})
 	}
 	if r.faults != nil {
 		files = append(files, rundir.File{Name: failures.FileName, Write: r.faults.Write})

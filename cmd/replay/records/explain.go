@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
+	"github.com/replay-llm/replay/report/tasks"
 )
 
 // NewExplainCommand returns the command that explains why a request of a recorded run took as long as it did.
@@ -33,13 +34,15 @@ DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE
 or :LINE of the trace, SESSION#TURN, or slowest, with a number behind it for so
 many. docs/explain.md defines what is printed. --fault says instead what an
 event of the run's faults cost (docs/failures.md), and --scaling what an act of
-its autoscaler did (docs/autoscaling.md).`,
+its autoscaler did (docs/autoscaling.md), and --task where the time of a task
+went, by its name or slowest (docs/agents.md).`,
 		Example: `  replay explain out/a slowest
   replay explain out/a slowest 3
   replay explain out/a 812
   replay explain out/a requests.jsonl:813
   replay explain out/f --fault 1
-  replay explain out/a --scaling 1`,
+  replay explain out/a --scaling 1
+  replay explain out/t --task slowest`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch flag := event.flag(cmd); {
 			case flag != "" && len(args) == 1:
@@ -57,6 +60,8 @@ its autoscaler did (docs/autoscaling.md).`,
 				return explainFault(s, form.Value, args[0], event.fault)
 			case "scaling":
 				return explainScaling(s, form.Value, args[0], event.scaling)
+			case "task":
+				return explainTask(s, form.Value, args[0], event.task)
 			}
 			return runExplain(s, form.Value, args[0], args[1:])
 		},
@@ -65,15 +70,19 @@ its autoscaler did (docs/autoscaling.md).`,
 		cli.BindForm(fs, &form)
 		fs.IntVar(&event.fault, "fault", 0, "`number` of an event that went wrong, from 1, whose cost is wanted")
 		fs.IntVar(&event.scaling, "scaling", 0, "`number` of an act of an autoscaler, from 1, whose cost is wanted")
+		fs.StringVar(&event.task, "task", "", "`name` of a task whose critical path is wanted, or slowest")
 	})
 }
 
 // events are the numbers of what is to be explained in place of requests.
-type events struct{ fault, scaling int }
+type events struct {
+	fault, scaling int
+	task           string
+}
 
 // flag returns the flag that asks for one, "" where none does.
 func (e *events) flag(cmd *cobra.Command) string {
-	for _, name := range []string{"fault", "scaling"} {
+	for _, name := range []string{"fault", "scaling", "task"} {
 		if cmd.Flags().Changed(name) {
 			return name
 		}
@@ -117,6 +126,29 @@ func explainFault(s cli.Streams, form, dir string, number int) error {
 		return cli.WriteJSON(s.Out, e)
 	}
 	return study.WriteText(s.Out, e)
+}
+
+// explainTask writes the critical path of a task, with the ledgers of its requests.
+func explainTask(s cli.Streams, form, dir, name string) error {
+	if _, err := rundir.Open(dir); err != nil {
+		return err
+	}
+	study, err := tasks.Read(dir)
+	if err != nil {
+		return err
+	}
+	t, err := study.Find(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if form == "json" {
+		return cli.WriteJSON(s.Out, t)
+	}
+	run, err := openExplained(dir)
+	if err != nil {
+		return err
+	}
+	return t.WriteText(s.Out, run.ShortLedger)
 }
 
 func runExplain(s cli.Streams, form, dir string, names []string) error {

@@ -1,0 +1,99 @@
+// Package tasks says how long the tasks of a run took, and along which requests: the critical
+// path of each. docs/agents.md defines both.
+//
+// Read tasks.go, then path.go and text.go; file.go keeps them in a run directory.
+package tasks
+
+import (
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// Task is how a task fared. Times are in ms of the logical clock, whole numbers of ns.
+type Task struct {
+	Name      string  `json:"task"`
+	Requests  int     `json:"requests"`    // of the workload
+	Completed int     `json:"completed"`   // that have all their tokens
+	Start     float64 `json:"start_ms"`    // the first arrival
+	Latency   float64 `json:"latency_ms"`  // from there to the last token; 0 where not all are completed
+	Parallel  float64 `json:"parallelism"` // requests in the cluster on average, while the task lasts
+	Parts     Parts   `json:"path_ms"`     // the sums of the hops
+	Path      []Hop   `json:"path"`        // from the first arrival to the last token
+}
+
+// Finished reports whether all requests of the task are completed.
+func (t *Task) Finished() bool { return t.Completed == t.Requests }
+
+// Parts are what the time of a path went to. They sum to the latency of the task.
+type Parts struct {
+	Wait    float64 `json:"wait"`    // until the request came: its own time, or a place in closed loop
+	Tool    float64 `json:"tool"`    // the delays after the requests before
+	Queue   float64 `json:"queue"`   // arrival to admission
+	Prefill float64 `json:"prefill"` // admission to first token
+	Decode  float64 `json:"decode"`  // first to last token
+}
+
+// Hop is a request on a path.
+type Hop struct {
+	Request int `json:"request"` // its id
+	Line    int `json:"line"`    // of the trace; 0: none
+	// Begun reports whether the next hop waited for this one's arrival alone.
+	Begun bool  `json:"begun,omitempty"`
+	Parts Parts `json:"ms"`
+}
+
+// Study is how all tasks of a run fared, in order of the workload.
+type Study struct {
+	Tasks []Task `json:"tasks"`
+}
+
+// Summarize returns how the tasks of w fared in a run that let its requests in by a; nil where
+// w has none.
+func Summarize(w *loadgen.Workload, a loadgen.Admission, c *collector.Collector) *Study {
+	if w == nil || w.Graph == nil {
+		return nil
+	}
+	p := newPather(w, a, c.Records())
+	s := &Study{Tasks: make([]Task, len(w.Sessions))}
+	for i := range w.Sessions {
+		s.Tasks[i] = p.describeTask(int32(i))
+	}
+	return s
+}
+
+// Fields are the entries that a report gets.
+func (s *Study) Fields() []collector.Field {
+	var latencies []float64
+	var sum Parts
+	parallel := 0.0
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.Finished() {
+			latencies = append(latencies, t.Latency)
+			sum.add(&t.Parts)
+			parallel += t.Parallel
+		}
+	}
+	n := float64(max(len(latencies), 1))
+	fields := []collector.Field{{Key: "tasks", Value: len(s.Tasks)}, {Key: "completed_tasks", Value: len(latencies)}}
+	d := collector.Describe(latencies)
+	for _, f := range []struct {
+		key   string
+		value float64
+	}{
+		{"mean_task_latency_ms", d.Mean}, {"median_task_latency_ms", d.Median}, {"p90_task_latency_ms", d.P90},
+		{"p99_task_latency_ms", d.P99}, {"max_task_latency_ms", d.Max},
+		{"mean_task_wait_ms", sum.Wait / n}, {"mean_task_tool_ms", sum.Tool / n}, {"mean_task_queue_ms", sum.Queue / n},
+		{"mean_task_prefill_ms", sum.Prefill / n}, {"mean_task_decode_ms", sum.Decode / n}, {"mean_task_parallelism", parallel / n},
+	} {
+		fields = append(fields, collector.Field{Key: f.key, Value: f.value})
+	}
+	return fields
+}
+
+func (p *Parts) add(o *Parts) {
+	p.Wait += o.Wait
+	p.Tool += o.Tool
+	p.Queue += o.Queue
+	p.Prefill += o.Prefill
+	p.Decode += o.Decode
+}
