@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/clone"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router/policy"
@@ -35,6 +36,11 @@ func NewFork(cfg Config) (*Fork, error) {
 	}
 	if cfg.Policy != nil {
 		return nil, errors.New("a fork of a replay with a router policy of the caller's, want a policy of the replay's own")
+	}
+	for i, load := range cfg.Foreseen {
+		if a := cfg.AutoscalerOf(i); a != nil && a.Kind == autoscale.Foreknown && load == nil {
+			return nil, errors.New("a fork of a replay with a perfect autoscaler, whose load is not known: want another one")
+		}
 	}
 	cfg.Progress = nil
 	r, err := prepareRun(&cfg)

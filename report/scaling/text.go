@@ -24,7 +24,7 @@ func (s *Study) WriteText(w io.Writer, a *Act) error {
 	if a.Pool != "" {
 		pool = a.Pool + " "
 	}
-	fmt.Fprintf(&b, "Act %d of %d at %s: from %d to %d %sworkers\n", a.Number, len(s.Acts), failures.RoundTime(a.AtMS), a.From, a.To, pool)
+	fmt.Fprintf(&b, "Act %d of %d at %s: %sworkers from %d to %d\n", a.Number, len(s.Acts), failures.RoundTime(a.AtMS), pool, a.From, a.To)
 	if a.Why != "" {
 		fmt.Fprintf(&b, "Why: %s\n", a.Why)
 	}
@@ -43,7 +43,7 @@ func (s *Study) WriteText(w io.Writer, a *Act) error {
 		return err
 	}
 	fmt.Fprintf(&b, "\nGoal: %s.\n", s.Goal)
-	fmt.Fprintf(&b, "%d requests arrived from %s to %s and in no later act's time; %d of them missed it. Beside the same replay %s:\n\n",
+	fmt.Fprintf(&b, "Requests that arrived from %[2]s to %[3]s and in no later act's time: %[1]d, of which %[4]d missed it. Beside the same replay %[5]s:\n\n",
 		a.Requests, failures.RoundTime(a.AtMS), failures.RoundTime(a.UntilMS), a.Missed, s.Beside)
 	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", a.ExtraTTFT, "E2E, mean", a.ExtraE2E)
 	if a.Worst >= 0 {
