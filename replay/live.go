@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // Live is how a replay runs in real time.
@@ -68,6 +71,12 @@ func (s *Spec) validateLive(live *Live) error {
 		return errors.New("changes in real time, want a replay on a logical clock")
 	case s.Autoscales():
 		return errors.New("an autoscaler in real time, want a replay on a logical clock")
+	case s.Admission != nil:
+		return errors.New("an admission in real time, want a replay on a logical clock")
+	case s.Text != nil && slices.ContainsFunc(s.Text.LooksAt(), policy.IsMetric):
+		return errors.New("a router policy that looks at what workers report of themselves in real time, where nobody reads it, want a replay on a logical clock")
+	case s.Signals != router.Signals{} || s.Text != nil && s.Text.Signals != router.Signals{}:
+		return errors.New("ages of signals in real time, where they are as old as they are, want none")
 	case s.Faults != nil:
 		return errors.New("faults in real time, want a replay on a logical clock")
 	case s.Client != nil:

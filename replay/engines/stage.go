@@ -128,7 +128,7 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	switch {
 	case use.Events:
 		s.Capture = scheduler.CaptureEvents
-	case t.followsCaches() && p.Role != scheduler.Decode:
+	case t.FollowsCaches() && p.Role != scheduler.Decode:
 		s.Capture = s.routerCapture()
 	}
 	return s, nil
@@ -143,7 +143,7 @@ func Joined(t *Topology, use Use) bool {
 			stage := Stage{Topology: t, Pool: k.pool()}
 			a := &stage.Engine
 			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() ||
-				(t.followsCaches() || use.Policy != nil) && stage.routerCapture() == scheduler.CaptureEvents {
+				(t.FollowsCaches() || use.Policy != nil) && stage.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}
 		}

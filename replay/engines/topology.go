@@ -352,12 +352,12 @@ func (g *Given) Pools() ([]Pool, error) {
 	return OnePool(engineargs.Default(), g.Workers), nil
 }
 
-// followsCaches reports whether the router looks at what workers have cached, or one that may follow it.
-func (t *Topology) followsCaches() bool {
+// FollowsCaches reports whether the router looks at what workers have cached, or one that may follow it.
+func (t *Topology) FollowsCaches() bool {
 	for _, c := range t.Later() {
 		after := t.With(&c)
 		after.Changes, after.Possible = nil, nil
-		if c.Reroutes() && after.followsCaches() {
+		if c.Reroutes() && after.FollowsCaches() {
 			return true
 		}
 	}

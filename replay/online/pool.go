@@ -23,7 +23,7 @@ type pool struct {
 }
 
 func (x *run) newPool(h *harness.Pool) (*pool, error) {
-	p := &pool{run: x, Pool: h, caches: x.Router.Info().Caches}
+	p := &pool{run: x, Pool: h, caches: x.FollowsCaches() || x.Text != nil && x.Text.Hold != nil}
 	for i := range p.Count {
 		core, err := p.LiveCore(sim.WorkerID(i))
 		if err != nil {

@@ -143,7 +143,7 @@ func prepareRun(cfg *Config) (*run, error) {
 
 // makePools makes the workers of this process.
 func (x *run) makePools() error {
-	if x.cfg.Raw != nil || x.Router.Info().Caches {
+	if x.cfg.Raw != nil || x.FollowsCaches() {
 		x.Use.Tree.HashAll() // the workers share the tree, and name blocks in events by its hashes
 	}
 	if err := x.MakeStages(); err != nil {

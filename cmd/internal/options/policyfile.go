@@ -66,8 +66,8 @@ func (o *Options) fillPolicy(spec *replay.Spec, path string) (err error) {
 	switch {
 	case o.Cluster.picker != "":
 		return o.Only(pickerFlag, "without --"+flag+", whose file says how requests are routed")
-	case o.IsLive() || o.IsCluster():
-		return o.Only(flag, "on the logical clock: routers in real time choose by --router NAME")
+	case o.IsCluster():
+		return o.Only(flag, "in one process: the routers of --mode cluster choose by --router NAME")
 	}
 	if spec.Text, err = readPolicy(path); err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
