@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -68,6 +69,9 @@ func (c *columnRows) fill(cells [][]byte, r *Record) (err error) {
 		return err
 	}
 	if err := c.readIDs(cells[roleHash], r); err != nil {
+		return err
+	}
+	if err := c.readRank(cells, r); err != nil {
 		return err
 	}
 	timed := c.plan.names[roleArrival] != ""
@@ -147,6 +151,29 @@ func (c *columnRows) readArrival(cell []byte) (stamp, error) {
 	}
 	c.kind = kind
 	return at, nil
+}
+
+// readRank reads the class of a request, of which what names may not hold becomes a dash, and its priority.
+func (c *columnRows) readRank(cells [][]byte, r *Record) error {
+	if name := cells[roleClass]; len(name) > 0 {
+		r.Class = append(r.Class[:0], name...)
+		for i, b := range r.Class {
+			if loadgen.CheckClassName(string(b)) != nil {
+				r.Class[i] = '-'
+			}
+		}
+		if err := loadgen.CheckClassName(string(r.Class)); err != nil {
+			return fmt.Errorf("%s: %w", c.plan.names[roleClass], err)
+		}
+	}
+	if cell := cells[rolePriority]; len(cell) > 0 {
+		n, err := strconv.ParseInt(string(cell), 10, 32)
+		if err != nil {
+			return fmt.Errorf("%s is %q, want a whole number of 32 bits", c.plan.names[rolePriority], cutExcerpt(cell))
+		}
+		r.Priority = int32(n)
+	}
+	return nil
 }
 
 // readIDs reads the ids of blocks, numbers or names, as a list of JSON or with blanks,

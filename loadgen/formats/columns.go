@@ -21,10 +21,14 @@ const (
 	roleOutput
 	roleSession
 	roleHash
+	roleClass
+	rolePriority
 	roles
 )
 
-func roleNames() [roles]string { return [...]string{"arrival", "input", "output", "session", "hash"} }
+func roleNames() [roles]string {
+	return [...]string{"arrival", "input", "output", "session", "hash", "class", "priority"}
+}
 
 // columnPlan says in which columns of a file its requests stand.
 type columnPlan struct {
@@ -32,7 +36,7 @@ type columnPlan struct {
 	unit  string        // of arrivals; "": seconds, or dates
 }
 
-const wantColumns = "want arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash= and arrival_unit= where they help"
+const wantColumns = "want arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash=, class=, priority= and arrival_unit= where they help"
 
 // CheckColumns reports what is wrong with the columns of LeftOpen.
 func CheckColumns(text string) error {

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,8 @@ func TestColumnsRefused(t *testing.T) {
 		{head + "1,2", theirs, "f:3: 2 fields, want 3"},
 		{"a;b\n\"1\"2;3", "input=a,output=b", "want a semicolon"},
 		{"a,b,h\n200,1,7", "input=a,output=b,hash=h", "f:2: 1 ids of 16 tokens for 200 tokens, want 12 or 13"},
+		{"a,b,p\n2,1,soon", "input=a,output=b,priority=p", `f:2: p is "soon", want a whole number of 32 bits`},
+		{"a,b,c\n2,1," + strings.Repeat("x", 65), "input=a,output=b,class=c", "f:2: c: class is"},
 		{"", theirs, "f: no requests in the file, want at least one"},
 		{"[1]", theirs, `no column "time", nor any other`},
 		{head, "input=a", "lacks input or output"},
@@ -104,4 +107,25 @@ func FuzzColumns(f *testing.F) {
 		readColumns(text, columns, LeftOpen{})
 		readColumns(text, columns, LeftOpen{SkipBad: -1, Sessions: "chain"})
 	})
+}
+
+// A column may say of which class requests are, and of which priority; what is empty says nothing.
+func TestColumnsOfClasses(t *testing.T) {
+	for _, text := range []string{
+		"a,b,k,p\n7,8,Team A/é,2\n9,1,,\n7,8,b,-1\n7,8,Team A/é,2\n",
+		`{"a":7,"b":8,"k":"Team A/é","p":2}{"a":9,"b":1,"k":null,"p":null}{"a":7,"b":8,"k":"b","p":-1}{"a":7,"b":8,"k":"Team A/é","p":"2"}`,
+	} {
+		text = strings.ReplaceAll(text, "}{", "}\n{")
+		w, err := Read(strings.NewReader(text), "f", Options{LeftOpen: LeftOpen{Columns: "input=a,output=b,class=k,priority=p"}, TraceBlock: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, class := range w.ClassesOf {
+			got = append(got, w.Classes[class])
+		}
+		if want := []string{"Team-A---", "default", "b", "Team-A---"}; !slices.Equal(got, want) || !slices.Equal(w.Priorities, []int32{2, 0, -1, 2}) {
+			t.Errorf("%q has classes %q and priorities %v, want %q", text, got, w.Priorities, want)
+		}
+	}
 }
