@@ -40,6 +40,8 @@ type Summary struct {
 	ReusedTokens Figure // tokens of those
 	WithReuse    Figure // requests of which it would have had some
 
+	Graph Graph
+
 	last   float64
 	timed  bool
 	shared seen
@@ -87,6 +89,9 @@ func (s *Summary) Add(r *formats.Record) {
 	if r.HasDelay {
 		s.Waiting++
 		s.Delays.add(int(math.Round(min(r.Delay, math.MaxInt32))))
+	}
+	if r.Name != "" {
+		s.Graph.add(r)
 	}
 	if r.Group == nil {
 		s.single++

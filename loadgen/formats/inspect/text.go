@@ -33,6 +33,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if s.Waiting > 0 {
 		line("Waiting", "%d requests wait for the one before them; delay %s s on average", s.Waiting, formatDecimal(s.Delays.Mean()/1000))
 	}
+	if g := &s.Graph; g.Waiting > 0 {
+		line("Graph", "%d requests wait for others, %d of them for several; at most %d", g.Waiting, g.Joins, g.Widest)
+		line("", "wait for one, and the longest chain has %d", g.Deepest)
+	}
 	if s.Skipped+s.Dropped > 0 {
 		line("Left out", "%d bad rows, %d failed or empty requests", s.Skipped, s.Dropped)
 	}
@@ -134,7 +138,7 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 		timeline = append(timeline, map[string]any{"start_s": span.Start / 1000, "width_s": span.Width / 1000, "arrivals": span.Arrivals, "rate_rps": span.Rate()})
 	}
 	peak := s.Arrivals.Peak()
-	text, err := json.MarshalIndent(map[string]any{
+	values := map[string]any{
 		"trace": s.Name, "format": s.Format, "also": s.Also, "requests": s.Requests,
 		"bad_rows": s.Skipped, "left_out_requests": s.Dropped,
 		"conversations": math.Round(s.Sessions.Value), "conversations_approximate": s.Sessions.Approximate,
@@ -148,7 +152,11 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 		"distinct_blocks": math.Round(s.Distinct.Value), "reused_blocks": math.Round(s.Reused.Value),
 		"reused_tokens": math.Round(s.ReusedTokens.Value), "reuse_ratio": s.Reuse(),
 		"requests_with_reuse": s.WithReuse.Value, "prefix_approximate": s.Reused.Approximate,
-	}, "", "  ")
+	}
+	if s.Graph.Waiting > 0 {
+		values["graph"] = &s.Graph
+	}
+	text, err := json.MarshalIndent(values, "", "  ")
 	if err != nil {
 		return err
 	}
