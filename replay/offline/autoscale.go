@@ -183,6 +183,12 @@ func (c *cluster) scrapeWorkers(p *pool) autoscale.Scrape {
 	return s
 }
 
+// tellScaler lets the autoscaler know what w says of itself, whose pass is over.
+func (w *worker) tellScaler() {
+	w.keepGauge()
+	w.pool.auto.output += w.pass.Tokens * w.pass.Count
+}
+
 // keepGauge keeps what w says of itself after its pass.
 func (w *worker) keepGauge() {
 	if d := w.pass.Detail; d != nil {

@@ -4,6 +4,33 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
+// hasPlans reports whether something is still to happen at a given time.
+func (c *cluster) hasPlans() bool { return len(c.scaling)+len(c.changes) > 0 }
+
+// carryOutPlans carries out what is to happen at this instant, after everything else: sizes, then
+// changes.
+func (c *cluster) carryOutPlans() error {
+	if err := c.scaleAsPlanned(); err != nil {
+		return err
+	}
+	return c.changeAsPlanned()
+}
+
+// scaleAsPlanned carries out what is planned for this instant, after everything else.
+func (c *cluster) scaleAsPlanned() error {
+	for len(c.scaling) > 0 && c.scaling[0].At <= c.now {
+		e := c.scaling[0]
+		c.scaling = c.scaling[1:]
+		if err := c.scalePools([]int{e.Workers, e.Decode}[:len(c.pools)]); err != nil {
+			return err
+		}
+		if err := c.settleInstant(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // changeAsPlanned carries out what is to be changed at this instant, after everything else
 // (docs/rules/harness.md, Changes).
 func (c *cluster) changeAsPlanned() error {

@@ -101,11 +101,10 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 		if err := c.settleInstant(); err != nil {
 			return err
 		}
-		if err := c.scaleAsPlanned(); err != nil {
-			return err
-		}
-		if err := c.changeAsPlanned(); err != nil {
-			return err
+		if c.hasPlans() {
+			if err := c.carryOutPlans(); err != nil {
+				return err
+			}
 		}
 		next, ok := c.nextInstant()
 		if !ok {
@@ -126,9 +125,12 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 
 // nextInstant is the next instant at which something happens.
 func (c *cluster) nextInstant() (sim.Time, bool) {
-	next, ok := c.Feed.Next(c.now, c.countInFlight())
+	next, ok := c.Feed.Next(c.now, c.countForFeed())
 	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !(c.lives.tracked && c.isOver()) {
 		next, ok = c.events[0].at, true
+	}
+	if !c.hasPlans() {
+		return next, ok
 	}
 	if len(c.scaling) > 0 && (ok && c.scaling[0].At < next || !ok && c.lives.tracked && !c.isIdle()) {
 		next, ok = c.scaling[0].At, true
@@ -137,21 +139,6 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 		next = c.changes[0].At
 	}
 	return next, ok
-}
-
-// scaleAsPlanned carries out what is planned for this instant, after everything else.
-func (c *cluster) scaleAsPlanned() error {
-	for len(c.scaling) > 0 && c.scaling[0].At <= c.now {
-		e := c.scaling[0]
-		c.scaling = c.scaling[1:]
-		if err := c.scalePools([]int{e.Workers, e.Decode}[:len(c.pools)]); err != nil {
-			return err
-		}
-		if err := c.settleInstant(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // checkNothingLeft checks that nothing is left when nothing is to come.
@@ -179,6 +166,14 @@ func (c *cluster) countInFlight() int {
 		n += p.Router.Queued()
 	}
 	return n
+}
+
+// countForFeed is countInFlight where the feed asks: in closed loop.
+func (c *cluster) countForFeed() int {
+	if c.cfg.Admission.Mode != loadgen.Concurrency {
+		return 0
+	}
+	return c.countInFlight()
 }
 
 // settleInstant carries out everything that happens at the current instant, in the
@@ -268,9 +263,8 @@ func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at =
 // endPass applies the pass of w, which ends now.
 func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
-	if w.pool.auto != nil {
-		w.keepGauge()
-		w.pool.auto.output += w.pass.Tokens * w.pass.Count
+	if c.lives.tracked && w.pool.auto != nil {
+		w.tellScaler()
 	}
 	if w.state == leaving {
 		if err := c.letGoIfDone(w); err != nil {
@@ -295,7 +289,7 @@ func (c *cluster) endPass(w *worker) error {
 func (c *cluster) takeArrivals() (changed bool, err error) {
 	for again := true; again; {
 		again = false
-		c.arrivals = c.Feed.Take(c.now, c.countInFlight(), c.arrivals[:0])
+		c.arrivals = c.Feed.Take(c.now, c.countForFeed(), c.arrivals[:0])
 		for _, a := range c.arrivals {
 			changed = true
 			c.pools[0].prompts += a.Request.InputTokens
@@ -343,7 +337,7 @@ func (c *cluster) nextReady() *worker {
 // startPass runs a pass on w. One that takes no time is over at once.
 func (c *cluster) startPass(w *worker) error {
 	until := never
-	if c.cfg.steps || w.pool.metered || c.lives.tracked && w.isWarped() || w.pool.auto != nil && w.pool.auto.single {
+	if c.cfg.steps || w.pool.metered || c.lives.tracked && w.isSingle() {
 		until = c.now // one pass at a time
 	}
 	if err := c.stepWorker(w, until); err != nil {
@@ -363,8 +357,7 @@ func (c *cluster) startPass(w *worker) error {
 // router what is visible from its start.
 func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	w.pool.ready.clear(int(w.id))
-	c.askDetail(&w.pass)
-	if (w.pool.metered || w.pool.auto != nil) && w.pass.Detail == nil {
+	if w.pass.Detail == nil && (c.Observer != nil || w.pool.metered || w.pool.auto != nil) {
 		w.pass.Detail = new(scheduler.Detail)
 	}
 	if c.lives.tracked {

@@ -39,6 +39,9 @@ type progress struct {
 // isWarped reports whether passes take longer than the core says, or took.
 func (w *worker) isWarped() bool { return w.lag != 0 || w.slow != 0 }
 
+// isSingle reports whether passes of w are taken one at a time.
+func (w *worker) isSingle() bool { return w.isWarped() || w.pool.auto != nil && w.pool.auto.single }
+
 // stepWarped lets the core take a pass, which it begins by its own clock.
 func (w *worker) stepWarped(now, until sim.Time) error {
 	if w.pool.drafts {

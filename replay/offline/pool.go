@@ -59,7 +59,10 @@ func (p *pool) markIdle(w *worker) {
 
 // keepSnapshot keeps what a planner sees of the pass w has begun.
 func (p *pool) keepSnapshot(w *worker) {
-	if s, ok := w.core.(scheduler.Snapshotter); ok && p.Steps {
+	if !p.Steps {
+		return
+	}
+	if s, ok := w.core.(scheduler.Snapshotter); ok {
 		snap := s.Snapshot(&w.pass)
 		snap.Worker, snap.Seconds = int(w.id), float64(w.pass.End-w.pass.Start)/1000.0
 		p.snapshots = append(p.snapshots, snap)
