@@ -63,6 +63,7 @@ type (
 	Routing    = engines.Routing
 	Given      = engines.Given
 	Faults     = engines.Faults
+	PD         = engines.PD
 	Autoscale  = autoscale.Config
 )
 
@@ -156,6 +157,7 @@ type Recorded struct {
 	Autoscale    *Autoscale        `json:",omitempty"`
 	// AutoscaleDecode is of decode workers.
 	AutoscaleDecode *Autoscale `json:",omitempty"`
+	PD              *PD        `json:",omitempty"`
 	PrefillLoad     engineargs.AIC
 
 	Compat bool
@@ -168,7 +170,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

@@ -17,6 +17,7 @@ type Dispatcher struct {
 	needs       Needs     // of both
 	kept        Needs     // what is kept: needs, and what those need whose turn comes later
 	blind       bool      // the policy needs nothing
+	tells       bool      // overlaps are told that the policy does not need
 	patient     bool      // without workers requests stay held
 	blockTokens int64
 
@@ -107,6 +108,8 @@ type Options struct {
 	// Lossy overlooks blocks of which an exact index cannot tell where they belong: a worker without a
 	// prefix cache that gets the same request twice announces the loss of blocks that it still has.
 	Lossy bool
+	// Keep is what is kept beside what the policy needs, and placements tell overlaps if it has them.
+	Keep Needs
 	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
 	Patient bool
 }
@@ -119,6 +122,8 @@ func New(o Options) *Dispatcher {
 	for _, later := range o.Later {
 		d.kept.addLater(later)
 	}
+	d.kept.addLater(o.Keep)
+	d.tells = o.Keep.Overlap
 	d.blind, d.signals = d.kept == Needs{}, o.Signals
 	d.seen.ages = makeAges(d.signals, d.needs.Gate != nil)
 	d.workers.names, d.seen.names = o.Names, o.Names

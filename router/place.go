@@ -124,7 +124,7 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 		return dst, d.explainChoice(q, c.Worker)
 	}
 	p := Placement{Request: q, Worker: c.Worker, Cost: c.Cost, Second: c.Second, SecondCost: c.SecondCost}
-	if d.needs.Overlap {
+	if d.needs.Overlap || d.tells {
 		p.Overlap = d.overlap.by[c.Worker]
 		p.Blocks = int32((int64(q.InputTokens) + d.blockTokens - 1) / d.blockTokens)
 	}
@@ -208,6 +208,14 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 	}
 	d.endPrefill(i)
 	return d.placeWaiting(now, dst)
+}
+
+// ComesComputed takes the prompt tokens of a placed request off its worker, since its KV cache
+// comes from elsewhere. Nobody is placed.
+func (d *Dispatcher) ComesComputed(id sim.RequestID) {
+	if i, ok := d.findRecord(id); ok {
+		d.endPrefill(i)
+	}
 }
 
 // Finished takes everything of the request off its worker.

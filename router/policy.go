@@ -120,6 +120,11 @@ type Router interface {
 	// Finished notes that a placed request has left its worker. A request that is
 	// not placed is ignored.
 	Finished(now sim.Time, id sim.RequestID, dst []Placement) ([]Placement, error)
+	// ComesComputed notes that a placed request has no prompt to compute, since its KV cache
+	// comes from elsewhere. It places nobody.
+	ComesComputed(id sim.RequestID)
+	// Loads returns what is known of all workers, valid until the next call.
+	Loads() *Candidates
 	// Observe takes in what pass p did to the cache of worker w, at the instant
 	// at which it becomes visible.
 	Observe(w sim.WorkerID, p *scheduler.Pass) error

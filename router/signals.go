@@ -147,7 +147,7 @@ func (d *Dispatcher) readSignals(now sim.Time) {
 
 // matchCaches finds what is cached of a prompt, as far as a router knows at now.
 func (d *Dispatcher) matchCaches(now sim.Time, q *sim.Request) error {
-	if !d.needs.Overlap {
+	if !d.needs.Overlap && !d.tells {
 		return nil
 	}
 	if d.late != nil {

@@ -12,7 +12,7 @@ type WorkerID int32
 
 // Request is one turn as it enters a cluster.
 //
-// A feed owns the requests it hands out; nobody else writes to them.
+// A feed owns the requests it hands out; nobody else writes to them, but to Local.
 type Request struct {
 	ID           RequestID
 	Class        int32 // its place among the classes of the workload; 0 where there are none
@@ -24,4 +24,5 @@ type Request struct {
 	Line         int32 // line of the trace file, 0 when there is none
 	Priority     int32 // the least is the most urgent; 0 where nothing is said
 	Arrived      Time  // when it becomes ready
+	Local        bool  // a decode worker computes its prompt, though there are prefill workers
 }

@@ -32,6 +32,9 @@ type Name struct {
 	Name string // two parts at most, apart by a dot: request.priority
 	Kind Kind
 	Each bool // each candidate has its own
+	// Second makes it one of the second list of candidates, where there are two: a value of
+	// each of one list cannot be put beside one of each of the other.
+	Second bool
 }
 
 // Language is what expressions may look at, and the numbers of texts.
@@ -82,8 +85,9 @@ type Program struct {
 	constant map[int]float64
 
 	registers int
-	stride    int // values that a register has room for, at least 1
-	count     int // candidates
+	stride    int    // values that a register has room for, at least 1
+	counts    [2]int // candidates, by list
+	mixed     bool   // an expression puts values of both lists side by side
 	buffer    []float64
 	at        operands
 }
@@ -92,6 +96,7 @@ type Program struct {
 type Value struct {
 	register int
 	each     bool
+	second   bool // of the second list of candidates
 }
 
 // Each reports whether each candidate has a value of its own.
@@ -100,8 +105,7 @@ func (v Value) Each() bool { return v.each }
 // step fills the register to.
 type step struct {
 	do      operation
-	to      int
-	each    bool
+	to      Value
 	a, b, c Value
 }
 
@@ -123,11 +127,16 @@ func (p *Program) Inputs() int { return len(p.inputs) }
 func (p *Program) NameOf(input int) int { return p.inputs[input].name }
 
 // Begin makes room for the values of that many candidates.
-func (p *Program) Begin(candidates int) {
-	if p.count = candidates; p.stride >= candidates && p.buffer != nil {
+func (p *Program) Begin(candidates int) { p.BeginBoth(candidates, 0) }
+
+// BeginBoth is Begin for two lists of candidates.
+func (p *Program) BeginBoth(first, second int) {
+	p.counts = [2]int{first, second}
+	most := max(first, second)
+	if p.stride >= most && p.buffer != nil {
 		return
 	}
-	p.stride = max(candidates, 2*p.stride, 1)
+	p.stride = max(most, 2*p.stride, 1)
 	p.buffer = make([]float64, p.registers*p.stride)
 	for register, x := range p.constant {
 		p.buffer[register*p.stride] = x
@@ -142,8 +151,11 @@ func (p *Program) Column(v Value) []float64 { return p.column(v) }
 
 func (p *Program) column(v Value) []float64 {
 	at := v.register * p.stride
-	if v.each {
-		return p.buffer[at : at+p.count]
+	switch {
+	case v.second:
+		return p.buffer[at : at+p.counts[1]]
+	case v.each:
+		return p.buffer[at : at+p.counts[0]]
 	}
 	return p.buffer[at : at+1]
 }
@@ -156,7 +168,7 @@ func (p *Program) Run() {
 		o.a, o.each.a = p.operand(s.a)
 		o.b, o.each.b = p.operand(s.b)
 		o.c, o.each.c = p.operand(s.c)
-		applyStep(s.do, p.column(Value{s.to, s.each}), o)
+		applyStep(s.do, p.column(s.to), o)
 	}
 }
 

@@ -22,6 +22,10 @@ func (p *Program) Add(text string, want Kind) (Value, *Error) {
 	if !x.kind.suits(want) {
 		w.refuse(tree.Node, "the expression is %v, want %v", x.kind, want)
 	}
+	if p.mixed && w.err == nil {
+		w.refuse(tree.Node, "values of each candidate of two lists side by side, want min(...), sum(...) or such of one of them")
+	}
+	p.mixed = false
 	p.buffer = nil // there are more registers
 	return x.Value, w.err
 }
@@ -249,7 +253,8 @@ func (w *lowering) lowerCall(x *ast.CallNode) term {
 
 // addInput makes room for a name.
 func (p *Program) addInput(name int) Value {
-	v := p.addRegister(p.language.names[name].Each)
+	n := &p.language.names[name]
+	v := p.addRegister(n.Each, n.Each && n.Second)
 	p.inputs = append(p.inputs, input{name, v})
 	return v
 }
@@ -261,14 +266,14 @@ func (p *Program) addConstant(x float64) Value {
 			return Value{register: register}
 		}
 	}
-	v := p.addRegister(false)
+	v := p.addRegister(false, false)
 	p.constant[v.register] = x
 	return v
 }
 
-func (p *Program) addRegister(each bool) Value {
+func (p *Program) addRegister(each, second bool) Value {
 	p.registers++
-	return Value{p.registers - 1, each}
+	return Value{p.registers - 1, each, second}
 }
 
 // addStep returns where the result of an operation is found; what follows from constants is
@@ -279,7 +284,10 @@ func (p *Program) addStep(do operation, of ...Value) Value {
 	constant, isConstant := [3][]float64{{0}, {0}, {0}}, true
 	for i, v := range of {
 		*values[i] = v
-		s.each = s.each || v.each && do < least
+		if v.each && do < least {
+			p.mixed = p.mixed || s.to.each && s.to.second != v.second
+			s.to.each, s.to.second = true, v.second
+		}
 		x, ok := p.constant[v.register]
 		constant[i][0], isConstant = x, isConstant && ok
 	}
@@ -292,8 +300,8 @@ func (p *Program) addStep(do operation, of ...Value) Value {
 		return v
 	}
 	key := s
-	v := p.addRegister(s.each)
-	s.to, p.known[key] = v.register, v
+	v := p.addRegister(s.to.each, s.to.second)
+	s.to, p.known[key] = v, v
 	p.steps = append(p.steps, s)
 	return v
 }

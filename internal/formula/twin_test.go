@@ -15,8 +15,8 @@ import (
 // testNames are what the expressions of the tests look at.
 func testNames() []Name {
 	return []Name{
-		{"running", Integer, true}, {"waiting", Integer, true}, {"kv_usage", Number, true}, {"kind", Text, true}, {"ready", Bool, true},
-		{"request.input_tokens", Integer, false}, {"request.class", Text, false}, {"now", Number, false},
+		{"running", Integer, true, false}, {"waiting", Integer, true, false}, {"kv_usage", Number, true, false}, {"kind", Text, true, false}, {"ready", Bool, true, false},
+		{"request.input_tokens", Integer, false, false}, {"request.class", Text, false, false}, {"now", Number, false, false},
 	}
 }
 

@@ -50,6 +50,12 @@ func (t *Topology) Assumptions() []Assumption {
 	if t.Disaggregated() {
 		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine)})
 	}
+	if text := t.PD.describePrompts(); text != "" {
+		all = append(all, Assumption{"pd", text})
+	}
+	if text := t.PD.describeTransfers(); text != "" {
+		all = append(all, Assumption{"pd_transfers", text})
+	}
 	switch {
 	case t.Picker != nil:
 		all = append(all, Assumption{"router", t.Picker.Describe(t.ageSignals())})

@@ -128,7 +128,7 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	switch {
 	case use.Events:
 		s.Capture = scheduler.CaptureEvents
-	case t.FollowsCaches() && p.Role != scheduler.Decode:
+	case t.FollowsCaches() && p.Role != scheduler.Decode, s.seesCaches():
 		s.Capture = s.routerCapture()
 	}
 	return s, nil
@@ -143,7 +143,7 @@ func Joined(t *Topology, use Use) bool {
 			stage := Stage{Topology: t, Pool: k.pool()}
 			a := &stage.Engine
 			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() ||
-				(t.FollowsCaches() || use.Policy != nil) && stage.routerCapture() == scheduler.CaptureEvents {
+				(t.FollowsCaches() || stage.seesCaches() || use.Policy != nil) && stage.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}
 		}
@@ -304,7 +304,7 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 		config.QueuePolicy = order // the engine's wins
 	}
 	o := policy.Options{
-		Config: config, Role: s.Role, BlockTokens: s.Tree.BlockTokens(),
+		Config: config, Role: s.Role, Prefills: s.Prefills(), BlockTokens: s.Tree.BlockTokens(),
 		MaxBatchedTokens: s.Engine.MaxBatchedTokens, Seed: s.Seed,
 		Tree: s.Tree, CacheBlocks: s.Engine.Blocks, Classes: s.Classes,
 	}
@@ -362,7 +362,7 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	return router.New(router.Options{
 		Policy: p, Admission: admission, Later: later, Workers: s.Count, Tree: s.Tree,
 		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
-		Lossy: s.Client != nil, Patient: s.MayFail() || s.Autoscales() || s.Client != nil, Classes: s.Classes, Signals: s.ageSignals(),
+		Lossy: s.Client != nil, Patient: s.MayFail() || s.Autoscales() || s.Client != nil, Classes: s.Classes, Signals: s.ageSignals(), Keep: s.keptLoads(),
 	}), nil
 }
 

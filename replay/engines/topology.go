@@ -46,6 +46,9 @@ type Topology struct {
 
 	// Client is how clients go on without an answer; nil: each sends its request once, and waits.
 	Client *Client
+	// PD is how prefill and decode workers share the work; nil: every prompt goes to a prefill
+	// worker, and KV caches share no link.
+	PD *PD
 
 	// Autoscale changes the number of workers of the entry pool by what is seen of them, and
 	// AutoscaleDecode that of the decode pool; nil: nobody does.
@@ -133,7 +136,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.CheckClient, t.checkText, t.CheckChanges} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.CheckClient, t.checkText, t.CheckChanges, t.CheckPD} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ type Pool struct {
 type Carrier interface {
 	// Submit gives a placed request to its worker. q is what the worker gets of
 	// it.
-	Submit(p *Pool, now sim.Time, placed *router.Placement, q *sim.Request)
+	Submit(p *Pool, now sim.Time, placed *router.Placement, q *sim.Request) error
 	// HandOver lets a request enter the next pool once its KV cache is there, a
 	// delay after the instant at; at once if there is no delay above 0.
 	HandOver(p *Pool, id sim.RequestID, at, delay sim.Time) error
@@ -121,7 +121,9 @@ func (p *Pool) carryOut(now sim.Time, placed []router.Placement, err error) erro
 		if p.Role == scheduler.Prefill {
 			q = p.firsts.copyOf(q)
 		}
-		p.to.Submit(p, now, &placed[i], q)
+		if err := p.to.Submit(p, now, &placed[i], q); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -135,8 +137,8 @@ func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 	case p.Role == scheduler.Prefill:
 		return nil
 	}
-	// The router of decode workers does not hear of first tokens.
-	if m.First && p.Role != scheduler.Decode && (!m.Last || p.Run.FirstOfOne) {
+	// The router of decode workers does not hear of first tokens, unless these compute prompts.
+	if m.First && (p.Role != scheduler.Decode || p.Prefills()) && (!m.Last || p.Run.FirstOfOne) {
 		if err := p.markPrefilled(now, m.Request); err != nil {
 			return err
 		}
@@ -189,7 +191,7 @@ func (p *Pool) sendOn(now, at sim.Time, m *scheduler.Mark) error {
 	if share := p.Run.LinkShare; share != 0 {
 		delay = sim.Time(float64(delay) / share)
 	}
-	if o := p.Run.Observer; o != nil {
+	if o := p.Run.Observer; o != nil && !p.Run.PD.PicksEarly() { // else when it has arrived
 		o.Handoff(m.Request, at, at+delay)
 	}
 	return p.to.HandOver(p, m.Request, at, delay)

@@ -42,8 +42,9 @@ func (s *scribe) Finished(_ sim.Time, id sim.RequestID, dst []router.Placement) 
 	return dst, nil
 }
 
-func (s *scribe) Submit(p *harness.Pool, _ sim.Time, placed *router.Placement, q *sim.Request) {
+func (s *scribe) Submit(p *harness.Pool, _ sim.Time, placed *router.Placement, q *sim.Request) error {
 	s.note("submit %d to %v worker %d, %d tokens to come", q.ID, p.Role, placed.Worker, q.OutputTokens)
+	return nil
 }
 
 func (s *scribe) HandOver(_ *harness.Pool, id sim.RequestID, at, delay sim.Time) error {

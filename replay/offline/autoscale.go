@@ -161,7 +161,7 @@ func (c *cluster) scrapeWorkers(p *pool) autoscale.Scrape {
 	if p.auto.single {
 		s.Output = p.auto.output
 	}
-	if p.Role == scheduler.Decode {
+	if p.Role == scheduler.Decode || c.handover.choose != nil {
 		s.Arrived = p.entered
 	}
 	for _, w := range p.workers {

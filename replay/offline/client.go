@@ -34,7 +34,7 @@ func (c *cluster) sendRequest(id sim.RequestID) error {
 	if l.rules.Timeout > 0 {
 		c.schedule(c.now+l.rules.Timeout, patience{id, l.of[id].number})
 	}
-	return c.enterPool(c.pools[0], c.Requests[id])
+	return c.enterFirst(c.Requests[id])
 }
 
 // hasHungUp reports whether nobody waits for a request any more that is still under way.
@@ -45,6 +45,9 @@ func (c *cluster) hasHungUp(id sim.RequestID) bool {
 // endAttempt lets a request that has left the cluster come again, as far as its client does that, and
 // ends it otherwise. event is what has thrown it out; 0: nothing.
 func (c *cluster) endAttempt(x *leaver, how collector.Outcome, event int) error {
+	if err := c.leaveWay(x.id); err != nil {
+		return err
+	}
 	a := &c.clients.of[x.id]
 	from := c.now
 	if a.hungUp {

@@ -32,6 +32,8 @@ type cluster struct {
 	lives  lives  // see leave.go
 
 	clients clients // see client.go
+
+	handover handover // see handover.go
 }
 
 func newCluster(r *run) (*cluster, error) {
@@ -49,6 +51,9 @@ func newCluster(r *run) (*cluster, error) {
 			}
 		}
 		c.pools = append(c.pools, p)
+	}
+	if err = c.planHandover(); err != nil {
+		return nil, err
 	}
 	c.openLives()
 	c.planAutoscalers()
@@ -240,8 +245,12 @@ func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 		case workerReady:
 			did, err = c.makeReady(e.worker)
 		case handoffDone:
-			c.transit--
 			c.pending--
+			if c.handover.PD != nil {
+				did, err = c.goOnWithTransfer(e.request)
+				break
+			}
+			c.transit--
 			err = c.enterDecode(e.request) // its KV cache has arrived
 		case incidentDue:
 			c.pending--

@@ -108,7 +108,8 @@ func (x *fault) happen(c *cluster) error {
 			w.slowedBy = x.number
 		}
 	case engines.Link:
-		c.LinkShare, c.lives.linkBy = x.Factor, x.number
+		c.lives.linkBy = x.number
+		c.setLinkShare(x.Factor)
 	case engines.NoIndex:
 		c.forgetCaches(x.Pool)
 	case engines.Router:
@@ -153,7 +154,7 @@ type faultEnds struct {
 
 func (x *faultEnds) happen(c *cluster) error {
 	if x.Kind == engines.Link && c.lives.linkBy == x.number {
-		c.LinkShare = 0
+		c.setLinkShare(0)
 	}
 	for _, w := range x.hit {
 		if x.Kind == engines.Slows && w.slowedBy == x.number && w.core != nil {

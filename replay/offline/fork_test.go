@@ -47,6 +47,9 @@ func (f *Fork) end() outcome {
 func TestCopiesGoOnAlike(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		d.live(x)
+		if x.cfg.Disaggregated() && d.oneIn(2) {
+			d.pd(&x.cfg.Topology)
+		}
 		want := x.run(func(r *run, _ *journal) (driver, error) {
 			c, err := newCluster(r)
 			if err != nil {

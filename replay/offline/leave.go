@@ -98,7 +98,7 @@ func (c *cluster) throwOut(all []leaver, event int) error {
 		if after := c.lives.rules.After; after > 0 {
 			c.transit++
 			c.schedule(c.now+after, comeback(id))
-		} else if err := c.enterPool(c.pools[0], c.Requests[id]); err != nil {
+		} else if err := c.enterFirst(c.Requests[id]); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func (x comeback) happen(c *cluster) error {
 	if id := sim.RequestID(x); c.hasHungUp(id) {
 		return c.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
 	}
-	return c.enterPool(c.pools[0], c.Requests[x])
+	return c.enterFirst(c.Requests[x])
 }
 
 // enterCluster brings a request that has arrived before the first router.
@@ -172,7 +172,7 @@ func (c *cluster) enterCluster(q *sim.Request) error {
 	if c.clients.rules != nil {
 		return c.sendRequest(q.ID)
 	}
-	return c.enterPool(c.pools[0], q)
+	return c.enterFirst(q)
 }
 
 // enterPool brings a request before the router of a pool. Where there is no worker it
@@ -248,6 +248,9 @@ func (c *cluster) loseStranded() (found bool, err error) {
 		p.parked = nil
 		for _, id := range stranded {
 			x := leaver{id: id, pool: p, worker: collector.Nowhere}
+			if err := c.leaveWay(id); err != nil {
+				return true, err
+			}
 			c.showLeft(&x, collector.Lost, false)
 			c.Collector.GiveUp(id, collector.Lost, 0, 0)
 			if err := c.finishRequest(id, c.now); err != nil {

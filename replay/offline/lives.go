@@ -219,12 +219,14 @@ func (c *cluster) killWorkers(all []*worker, back sim.Time, event int) error {
 		}
 	}
 	var leavers []leaver
+	var unplaced []sim.RequestID // those that their decode worker expects
 	for _, w := range all {
 		var err error
 		if leavers, err = c.stopWorker(w, leavers); err != nil {
 			return err
 		}
 		leavers = c.takeTransfers(w, leavers)
+		leavers, unplaced = c.cutWays(w, leavers, unplaced)
 		if w.returns = w.returns && back >= 0; w.returns {
 			c.startWorker(w, back, back)
 		} else {
@@ -233,11 +235,20 @@ func (c *cluster) killWorkers(all []*worker, back sim.Time, event int) error {
 		w.pool.noteSize(c.now)
 	}
 	sortLeavers(leavers)
+	leavers, unplaced, err := c.dropWays(leavers, unplaced)
+	if err != nil {
+		return err
+	}
 	for i := range leavers {
 		if x := &leavers[i]; x.worker != collector.Nowhere {
 			if err := x.pool.Leave(c.now, x.id); err != nil {
 				return err
 			}
+		}
+	}
+	for _, id := range unplaced {
+		if err := c.pools[1].Leave(c.now, id); err != nil {
+			return err
 		}
 	}
 	if err := c.throwOut(leavers, event); err != nil {
@@ -265,7 +276,7 @@ func (c *cluster) closeWorker(w *worker) error {
 
 // takeTransfers takes the KV caches off their way that a prefill worker was sending.
 func (c *cluster) takeTransfers(w *worker, leavers []leaver) []leaver {
-	if w.pool.Role != scheduler.Prefill {
+	if w.pool.Role != scheduler.Prefill || c.handover.PD != nil {
 		return leavers
 	}
 	for i := 0; i < len(c.events); {

@@ -12,14 +12,25 @@ import (
 var _ harness.Carrier = (*cluster)(nil)
 
 // Submit gives a placed request to its worker.
-func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placement, q *sim.Request) {
-	p := c.pools[to.Index]
-	w := p.workers[placed.Worker]
-	if to.Index == 0 {
+func (c *cluster) Submit(to *harness.Pool, _ sim.Time, placed *router.Placement, q *sim.Request) error {
+	w := c.pools[to.Index].workers[placed.Worker]
+	if c.handover.PD != nil && to.Index == 1 {
+		if bound, err := c.bindDecode(w, placed); bound || err != nil {
+			return err
+		}
+	}
+	c.seatOn(w, placed, q)
+	return nil
+}
+
+// seatOn puts a request on a worker, now.
+func (c *cluster) seatOn(w *worker, placed *router.Placement, q *sim.Request) {
+	now, p := c.now, w.pool
+	if p.Index == 0 {
 		c.window.addPlaced(placed)
 	}
 	c.inFlight++
-	c.Routed(to.Role, now, placed)
+	c.Routed(p.Role, now, placed)
 	if w.busy && w.pass.Count > 1 {
 		c.cutRun(w, w.countBegun(now, c.instant.irregular))
 	}
@@ -41,6 +52,9 @@ func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placemen
 
 // HandOver sends a request on to the decode pool.
 func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
+	if c.handover.PD != nil {
+		return c.sendToDecode(id, delay)
+	}
 	if delay <= 0 {
 		return c.enterDecode(id)
 	}

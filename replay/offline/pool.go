@@ -25,7 +25,7 @@ type pool struct {
 	parked  []sim.RequestID // requests that wait for one, in the order in which they came
 
 	auto    *autoscaler // nil: nobody changes the number of workers
-	entered int         // handovers that have come to the pool
+	entered int         // requests that have come to it on their way between the pools, or where a decode worker is chosen first
 	prompts int         // tokens of the prompts that have come to it
 
 	snapshots []scheduler.Snapshot // kept for a Stepper
@@ -79,6 +79,7 @@ type worker struct {
 	since sim.Time // when it could have started a pass, when it is not busy (driveLazily)
 	busy  bool
 	pass  scheduler.Pass // in progress while busy
+	ties  int            // requests on their way from it or to it, by a ticket (handover.go)
 	began order          // of the end of the first pass of the run
 	at    int            // place of the run's end among the events, while busy
 

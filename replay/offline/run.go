@@ -58,6 +58,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 		s.End = r.ended
 	}
 	extra = append(extra, harness.ScalingFields(r.scaled)...)
+	extra = append(extra, r.trafficFields()...)
 	if r.partial {
 		extra = append(extra, collector.Field{Key: "partial", Value: true})
 	}
@@ -91,9 +92,11 @@ type run struct {
 	incidents []harness.Incident
 	scaled    []*harness.Scaling // of the pools that have an autoscaler
 
-	ended sim.Time // when the latest request has ended
-	done  int      // requests finished
-	ticks int      // calls of interrupted
+	ended   sim.Time // when the latest request has ended
+	traffic *traffic // nil: nothing is counted of what goes between the pools
+
+	done  int // requests finished
+	ticks int // calls of interrupted
 }
 
 // driver moves time until every request has finished.

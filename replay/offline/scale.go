@@ -143,7 +143,7 @@ func (s workerState) String() string {
 
 // goIfDone makes a leaving worker that has nothing left to do go, and frees it.
 func (w *worker) goIfDone() {
-	if w.state == leaving && !w.busy && w.core.Load() == 0 {
+	if w.state == leaving && !w.busy && w.core.Load() == 0 && w.ties == 0 {
 		w.state, w.core = gone, nil
 	}
 }

@@ -98,6 +98,7 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 	readFaults(t, d, x)
 	readClient(t, d, x)
 	readChanges(t, d, x)
+	readPD(t, d, x)
 	for _, arg := range d.CmdArgs {
 		if arg.Key != "scale" {
 			continue

@@ -114,11 +114,12 @@ func (p *pool) applyMark(m *scheduler.Mark, at sim.Time, falls *Barrier) {
 var _ harness.Carrier = (*run)(nil)
 
 // Submit gives a placed request to its worker. The pool's mu is held.
-func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q *sim.Request) {
+func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q *sim.Request) error {
 	to := *placed
 	x.rec.addNews(placements, func() { x.Routed(p.Role, now, &to) })
 	x.entryOf(q.ID).worker.Store(int32(placed.Worker))
 	x.pools[p.Index].workers[placed.Worker].Submit(q)
+	return nil
 }
 
 // HandOver sends a request on to the decode pool. The mu of p is held.

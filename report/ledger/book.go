@@ -93,6 +93,9 @@ func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 // Handoff counts the way of a KV cache from prefill to decode.
 func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
 	a := &b.accounts[id]
+	if from > a.since {
+		a.addPart(Router, from-a.since) // it waited for a decode worker
+	}
 	a.addPart(Transfer, to-from)
 	a.since = to
 }

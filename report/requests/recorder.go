@@ -47,9 +47,9 @@ func (rec *Recorder) Arrived(q *sim.Request, _ sim.Time) {
 	})
 }
 
-// Routed notes the decision of the first stage's router.
+// Routed notes the decision of the router of the first stage that a request goes through.
 func (rec *Recorder) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
-	if stage == scheduler.Decode {
+	if stage == scheduler.Decode && !p.Request.Local {
 		return
 	}
 	s := &rec.seen[p.Request.ID]

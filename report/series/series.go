@@ -30,6 +30,15 @@ type request struct {
 	input  int32
 	seated [2]bool
 	lost   bool
+	local  bool // its first stage is decode
+}
+
+// entry returns the first stage of a request.
+func (q *request) entry() int {
+	if q.local {
+		return 1
+	}
+	return 0
 }
 
 // New returns a series of nothing yet; the workers of the first stage are of the given
@@ -57,13 +66,14 @@ func (s *Series) Arrived(q *sim.Request, at sim.Time) {
 
 // Routed counts a placement.
 func (s *Series) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
+	s.requests[p.Request.ID].local = p.Request.Local
 	s.workers.At(stage, p.Worker).Requests++
 }
 
 // Left counts a request that loses its place, or that is there no more.
 func (s *Series) Left(d *harness.Departure) {
 	q := &s.requests[d.Request]
-	waits := q.lost || !q.seated[0]
+	waits := q.lost || !q.seated[q.entry()]
 	switch {
 	case d.Outcome != collector.Unfinished && waits:
 		s.addAt(&s.all.Admitted, d.At, 1)
@@ -108,7 +118,7 @@ func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.P
 	for i := range p.Admitted {
 		a := &p.Admitted[i]
 		q := &s.requests[a.Request]
-		if stage != scheduler.Decode && (!q.seated[0] || q.lost) {
+		if entry := q.entry(); stage.Stage() == entry && (!q.seated[entry] || q.lost) {
 			s.addAt(&s.all.Admitted, p.Start, 1)
 			q.lost = false
 		}
@@ -122,7 +132,7 @@ func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.P
 		return
 	}
 	for _, id := range p.Detail.Lost {
-		if q := &s.requests[id]; stage != scheduler.Decode && !q.lost {
+		if q := &s.requests[id]; stage.Stage() == q.entry() && !q.lost {
 			q.lost = true
 			s.addAt(&s.all.Lost, p.Start, 1)
 		}

@@ -15,6 +15,7 @@ type lane struct {
 	hidden  bool // the cut leaves it out
 	handed  bool // its KV cache has left the prefill worker
 	begun   bool // its first arrow has begun
+	local   bool // its first stage is decode
 	open    bool // the event that begins it is written
 }
 
@@ -90,7 +91,7 @@ func (w *Writer) endWait(stage scheduler.Role, k *worker, id sim.RequestID, at s
 		return
 	}
 	s.admit, s.admitted = at, true
-	if stage == scheduler.Decode {
+	if stage == scheduler.Decode && !l.local {
 		w.writePhase(id, waitForDecode, s.routed, at)
 	} else {
 		w.writePhase(id, wait, max(l.arrival, l.left), at)

@@ -162,7 +162,7 @@ func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) 
 		return
 	}
 	w.workerOf(stage, p.Worker).watched++
-	l.stageOf(stage).routed = at
+	l.stageOf(stage).routed, l.local = at, p.Request.Local
 	if !w.isShown(at, at) {
 		return
 	}
@@ -207,7 +207,7 @@ func (w *Writer) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 			w.writeSlice(k)
 		}
 		k.open.addPass(p)
-		k.open.received = stage == scheduler.Decode
+		k.open.received = stage == scheduler.Decode && (p.Detail == nil || p.Detail.PrefillEnd <= p.Start)
 	}
 	w.followRequests(stage, k, p)
 }

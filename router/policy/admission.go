@@ -42,7 +42,7 @@ func NewAdmission(a Admission, o Options) (router.Admission, error) {
 			return nil, err
 		}
 	}
-	x.program.findFacts(&x.needs, o.Role)
+	x.program.findFacts(&x.needs, o.work())
 	if err := x.checkClasses(a.LooksAt()); err != nil {
 		return nil, err
 	}

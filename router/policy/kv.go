@@ -21,7 +21,7 @@ type kv struct {
 const unlimitedTokens = 10_000_000
 
 func newKV(o Options) (router.Policy, error) {
-	p := &kv{config: o.Config.ForRole(o.Role), blockTokens: int64(o.BlockTokens), budget: o.MaxBatchedTokens, budgets: o.WorkerBatches}
+	p := &kv{config: o.Config.ForRole(o.work()), blockTokens: int64(o.BlockTokens), budget: o.MaxBatchedTokens, budgets: o.WorkerBatches}
 	if p.config.PrefillLoadModel == router.LoadAIC {
 		return nil, errors.New("router_prefill_load_model='aic' requires aic_perf_config")
 	}

@@ -41,5 +41,5 @@ func isLighter(c *router.Candidates, a, b sim.WorkerID) bool {
 // loadNeeds returns what lighter looks at. Decode workers compute no prompts, and
 // their router does not learn of first tokens.
 func loadNeeds(o Options) router.Needs {
-	return router.Needs{Running: true, Tokens: o.Role != scheduler.Decode}
+	return router.Needs{Running: true, Tokens: o.work() != scheduler.Decode}
 }

@@ -57,6 +57,7 @@ func All() []Info {
 type Options struct {
 	Config           router.Config  // read by policies that look at caches
 	Role             scheduler.Role // of the workers
+	Prefills         bool           // decode workers compute prompts, too
 	BlockTokens      int            // tokens of an engine's block; read by policies that look at caches
 	MaxBatchedTokens int            // token budget of a pass of an engine; 0: no bound
 	WorkerBatches    []int          // that of each worker, where they differ
@@ -109,6 +110,14 @@ func Parse(text string) (Name, error) {
 		want += string(p.Name)
 	}
 	return "", fmt.Errorf("router is %q, want one of %s", text, want)
+}
+
+// work returns whose work the workers do.
+func (o *Options) work() scheduler.Role {
+	if o.Prefills {
+		return scheduler.Aggregated
+	}
+	return o.Role
 }
 
 const defaultSeed = 42

@@ -156,12 +156,12 @@ func (p *textProgram) add(expression string, kind formula.Kind, to *formula.Valu
 // collectNeeds finds out what the dispatcher has to keep.
 func (p *text) collectNeeds(o Options) error {
 	for i := range p.filters {
-		p.filters[i].findFacts(&p.needs, o.Role)
+		p.filters[i].findFacts(&p.needs, o.work())
 	}
 	if p.scorers != nil {
-		p.scorers.findFacts(&p.needs, o.Role)
+		p.scorers.findFacts(&p.needs, o.work())
 	}
-	if p.Hold == nil || o.Role == scheduler.Decode {
+	if p.Hold == nil || o.work() == scheduler.Decode {
 		return nil
 	}
 	p.needs.Running, p.needs.Tokens = true, true

@@ -311,4 +311,6 @@ func namesOf(p *formula.Program) []string {
 func (t *Text) FollowsCaches() bool { return slices.Contains(t.LooksAt(), cachedBlocks) }
 
 // Constants returns the types of this package whose values never change, and that hold functions.
-func Constants() []reflect.Type { return []reflect.Type{reflect.TypeFor[fact]()} }
+func Constants() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[fact](), reflect.TypeFor[crossingFact]()}
+}

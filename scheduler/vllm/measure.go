@@ -88,7 +88,7 @@ func (c *Core) measurePass(f *flight) timing.Step {
 		switch {
 		case x.tokens == 0 || x.tokens-x.drafts == 1 && x.before >= input:
 			addDecode(&s, x)
-		case decodeRole: // the prompt's cache came over the network
+		case decodeRole && !c.requests[x.slot].local: // the prompt's cache came over the network
 			if x.samples {
 				addDecode(&s, x)
 			}

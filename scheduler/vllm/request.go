@@ -40,6 +40,7 @@ type request struct {
 	slot    slot
 	id      sim.RequestID
 	state   state
+	local   bool   // a decode worker computes its prompt
 	midway  bool   // its latest share in a pass left tokens of its own to compute
 	since   int64  // first plan in which it is steady
 	wake    int64  // plan in which it opens a block or samples its last token
@@ -84,7 +85,7 @@ func (a *rank) lessUrgent(b *rank) bool {
 
 func (r *request) init(s slot, q *sim.Request, cfg *Config) {
 	*r = request{
-		slot: s, id: q.ID, state: waiting, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
+		slot: s, id: q.ID, state: waiting, local: q.Local, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
 		held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0], pass: -1, plan: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
 	}
 	if cfg.PrefixCaching && !q.Prompt.Unique() {

@@ -272,7 +272,7 @@ func (o *Options) checkTransfers(pools []Pool) error {
 		cli.Needs(two, twoPools, "kv-transfer-bandwidth", "kv-transfer-latency-ms"),
 		cli.Needs(bytes, "with --kv-bytes-per-token", "kv-transfer-bandwidth"),
 		cli.Needs(two || offload, twoPools+", --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
-		cli.Needs(bandwidth || offload, "with --kv-transfer-bandwidth, --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
+		cli.Needs(bandwidth || offload || o.Cluster.pd.nic > 0 || o.Cluster.pd.core > 0, "with --kv-transfer-bandwidth, --nic-bandwidth, --core-bandwidth, --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
 	); err != nil {
 		return err
 	}

@@ -1,0 +1,185 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// PD is how prefill and decode workers share the work (docs/pd.md).
+type PD struct {
+	// Threshold, When and Best say which prompts go to a prefill worker, at most one of them; the
+	// decode worker of a request computes the others itself. Threshold: those with more tokens
+	// that the decode worker has not cached.
+	Threshold *int `json:",omitempty"`
+	// When is the expression of a policy.PrefillRule.
+	When string `json:",omitempty"`
+	// Best compares estimates of the time to the first token.
+	Best bool `json:",omitempty"`
+
+	// DecodeChosen is when a request gets its decode worker.
+	DecodeChosen DecodeChosen `json:",omitempty"`
+	// Sharing is how transfers share links; "": each has one to itself.
+	Sharing Sharing `json:",omitempty"`
+	// NIC is the bandwidth of each worker, out of prefill and into decode workers, and Core that
+	// of the network between them, in GB/s; 0: no bound.
+	NIC  float64 `json:",omitempty"`
+	Core float64 `json:",omitempty"`
+	// Missing leaves out of a transfer what the decode worker has cached.
+	Missing bool `json:",omitempty"`
+}
+
+// DecodeChosen is when a request gets its decode worker.
+type DecodeChosen string
+
+const (
+	AfterTransfer  DecodeChosen = ""                // when its KV cache has come
+	BeforeTransfer DecodeChosen = "before-transfer" // when its prompt is computed
+	BeforePrefill  DecodeChosen = "before-prefill"  // when it arrives
+)
+
+// Sharing is how transfers share links.
+type Sharing string
+
+const (
+	ShareFairly  Sharing = "fair" // all at once, max-min fair
+	ShareInTurns Sharing = "fifo" // as many as have room at full speed, the others wait
+)
+
+// Chooses reports whether prompts may be computed on decode workers.
+func (p *PD) Chooses() bool { return p != nil && (p.Threshold != nil || p.When != "" || p.Best) }
+
+// PicksEarly reports whether a request gets its decode worker before its KV cache is there.
+func (p *PD) PicksEarly() bool { return p != nil && p.DecodeChosen != AfterTransfer }
+
+// SharesLinks reports whether transfers share links.
+func (p *PD) SharesLinks() bool { return p != nil && p.Sharing != "" }
+
+// describePrompts describes which prompts go to prefill workers, "" where all do.
+func (p *PD) describePrompts() string {
+	switch {
+	case !p.Chooses():
+		return ""
+	case p.Threshold != nil:
+		return fmt.Sprintf("prompts with more than %d tokens that the decode worker has not cached go to prefill workers, it computes the others", *p.Threshold)
+	case p.When != "":
+		return "prompts go to prefill workers where " + policy.DescribePrefillRule(p.When) + ", decode workers compute the others"
+	}
+	return "prompts go to prefill workers where the first token is estimated to come sooner so, decode workers compute the others"
+}
+
+// describeTransfers describes what transfers share and send, "" where nothing is said of it.
+func (p *PD) describeTransfers() string {
+	if p == nil {
+		return ""
+	}
+	var parts []string
+	if p.SharesLinks() {
+		text := map[Sharing]string{ShareFairly: "share fairly", ShareInTurns: "take in turns"}[p.Sharing]
+		var links []string
+		if p.NIC > 0 {
+			links = append(links, fmt.Sprintf("%g GB/s of each worker", p.NIC))
+		}
+		if p.Core > 0 {
+			links = append(links, fmt.Sprintf("%g GB/s between them", p.Core))
+		}
+		parts = append(parts, "transfers "+text+" "+strings.Join(links, " and "))
+	}
+	if p.Missing {
+		parts = append(parts, "what the decode worker has cached is not sent")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Prefills reports whether decode workers of this pool compute prompts, too.
+func (s *Stage) Prefills() bool { return s.Role == scheduler.Decode && s.PD.Chooses() }
+
+// seesCaches reports whether the router of these decode workers has to know their caches.
+func (s *Stage) seesCaches() bool {
+	return s.Prefills() || s.Role == scheduler.Decode && s.PD != nil && s.PD.Missing
+}
+
+// keptLoads returns what the router of the pool keeps beside what its policy needs.
+func (s *Stage) keptLoads() router.Needs {
+	n := router.Needs{Overlap: s.seesCaches()}
+	if s.PD.Chooses() {
+		n.Running, n.Tokens, n.Blocks = true, true, s.PD.Best
+	}
+	return n
+}
+
+// CheckPD refuses what makes no sense, and what nobody computes.
+func (t *Topology) CheckPD() error {
+	p := t.PD
+	switch {
+	case p == nil:
+		return nil
+	case !t.Disaggregated():
+		return errors.New("prefill and decode workers share no work in a cluster of one pool, want two")
+	case t.Compat:
+		return errors.New("the reference sends every prompt to a prefill worker and shares no link, want none of this with --compat")
+	case p.Threshold != nil && *p.Threshold < 0:
+		return fmt.Errorf("the threshold of prefill is %d tokens, want at least 0", *p.Threshold)
+	case !slices.Contains([]DecodeChosen{AfterTransfer, BeforeTransfer, BeforePrefill}, p.DecodeChosen):
+		return fmt.Errorf("decode workers are chosen %q, want %s or %s", p.DecodeChosen, BeforeTransfer, BeforePrefill)
+	}
+	admits := t.Admission != nil || slices.ContainsFunc(t.Later(), func(c Change) bool { return c.Admission != nil })
+	if p.DecodeChosen == BeforePrefill && admits {
+		return errors.New("an admission decides before the router of prefill workers, and requests come before that of decode workers first, want one or the other")
+	}
+	if err := t.checkTransfers(); err != nil || !p.Chooses() {
+		return err
+	}
+	return t.checkChoice()
+}
+
+// checkChoice refuses decode workers that cannot compute prompts.
+func (t *Topology) checkChoice() error {
+	if p := t.PD; p.When != "" {
+		if _, err := policy.NewPrefillRule(p.When); err != nil {
+			return fmt.Errorf("when prompts go to prefill workers: %w", err)
+		}
+	}
+	e := &t.Pools[1].Engine
+	switch {
+	case t.PD.DecodeChosen != BeforePrefill:
+		return fmt.Errorf("which worker computes a prompt is known once its decode worker is, want it chosen %s", BeforePrefill)
+	case e.Engine == engineargs.SGLang:
+		return errors.New("SGLang's decode workers compute no prompts, want vLLM")
+	case e.Rules.Reference():
+		return errors.New("decode workers compute no prompts by the reference's rules, want vLLM's own (--scheduler-profile)")
+	}
+	return nil
+}
+
+// checkTransfers refuses transfers that nobody computes.
+func (t *Topology) checkTransfers() error {
+	p, e := t.PD, &t.Pools[0].Engine
+	finite := func(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
+	switch {
+	case !finite(p.NIC) || !finite(p.Core):
+		return fmt.Errorf("bandwidths are %v and %v GB/s, want at least 0", p.NIC, p.Core)
+	case !p.SharesLinks() && !p.Missing && (p.NIC > 0 || p.Core > 0):
+		return errors.New("a bandwidth of links that nobody shares, want them shared fairly or in turns")
+	case !p.SharesLinks() && !p.Missing:
+		return nil
+	case p.SharesLinks() && !slices.Contains([]Sharing{ShareFairly, ShareInTurns}, p.Sharing):
+		return fmt.Errorf("transfers share links by %q, want %s or %s", p.Sharing, ShareFairly, ShareInTurns)
+	case p.SharesLinks() && p.NIC == 0 && p.Core == 0:
+		return errors.New("links to share without a bandwidth, want that of workers (nic) or that between them (core)")
+	case !p.PicksEarly():
+		return fmt.Errorf("a transfer goes to a worker, want decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
+	case e.Engine == engineargs.SGLang:
+		return errors.New("SGLang's prefill workers send prompts in pieces while they compute, each as if it had the link to itself; want vLLM")
+	case e.KVBytesPerToken == 0:
+		return errors.New("transfers of unknown size, want kv_bytes_per_token")
+	}
+	return nil
+}

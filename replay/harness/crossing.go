@@ -1,0 +1,88 @@
+package harness
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Chooser decides of each prompt whether a prefill worker computes it or the decode worker that
+// its request has been given, where both do.
+type Chooser struct {
+	pools    []*Pool
+	rule     *policy.PrefillRule // nil: by threshold or estimates
+	crossing policy.Crossing
+	block    int // tokens
+}
+
+// NewChooser returns who decides for the pools of a run; nil where every prompt goes the same way.
+func (r *Run) NewChooser(pools []*Pool) (*Chooser, error) {
+	if !r.PD.Chooses() {
+		return nil, nil
+	}
+	c := &Chooser{pools: pools, block: r.Use.Tree.BlockTokens()}
+	if r.PD.When == "" {
+		return c, nil
+	}
+	var err error
+	c.rule, err = policy.NewPrefillRule(r.PD.When)
+	return c, err
+}
+
+// ChoosePool returns the pool that computes the prompt of a request which has just been given a
+// decode worker; so many KV caches are on their way. Without prefill workers it is that worker.
+func (c *Chooser) ChoosePool(now sim.Time, placed *router.Placement, inTransfer int) *Pool {
+	prefill, decode := c.pools[0], c.pools[1]
+	q := placed.Request
+	x := &c.crossing
+	*x = policy.Crossing{
+		Request: q, Cached: min(int(placed.Overlap)*c.block, q.InputTokens),
+		Prefill: prefill.Router.Loads(), Decode: decode.Router.Loads(),
+		QueuedPrefill: prefill.Router.Queued(), QueuedDecode: decode.Router.Queued(),
+		InTransfer: inTransfer, Now: now,
+	}
+	if len(x.Prefill.Workers) > 0 && c.goesToPrefill(x, placed.Worker) {
+		return prefill
+	}
+	return decode
+}
+
+// goesToPrefill decides by what the run says.
+func (c *Chooser) goesToPrefill(x *policy.Crossing, w sim.WorkerID) bool {
+	pd := c.pools[0].Run.PD
+	switch {
+	case c.rule != nil:
+		return c.rule.GoesToPrefill(x)
+	case pd.Threshold != nil:
+		return x.Request.InputTokens-x.Cached > *pd.Threshold
+	}
+	return c.estimateByPrefill(x, w) < c.estimateByDecode(x, w)
+}
+
+// estimateByPrefill returns after how long the first token is expected by way of a prefill
+// worker: the prompts that wait on the one that has least to compute, this one, its transfer as
+// if it had the link to itself, and a pass of the decode worker.
+func (c *Chooser) estimateByPrefill(x *policy.Crossing, w sim.WorkerID) sim.Time {
+	least := int64(math.MaxInt64)
+	for _, p := range x.Prefill.Workers {
+		least = min(least, x.Prefill.Tokens[p])
+	}
+	n := x.Request.InputTokens
+	prefill := c.pools[0].Estimate(engines.Estimated{Waiting: int(least), Own: n})
+	decode := c.pools[1].Estimate(engines.Estimated{Decodes: int(x.Decode.Running[w]), Context: int(x.Decode.Blocks[w]) * c.block})
+	return prefill + c.pools[0].Engine.Transfer().Delay(n) + decode
+}
+
+// estimateByDecode returns after how long it is expected from the decode worker alone: the
+// prompts that wait there, then what it has not cached of this one, beside its decodes. The
+// loads count the request already.
+func (c *Chooser) estimateByDecode(x *policy.Crossing, w sim.WorkerID) sim.Time {
+	own := x.Request.InputTokens - x.Cached
+	return c.pools[1].Estimate(engines.Estimated{
+		Waiting: max(int(x.Decode.Tokens[w])-own, 0), Own: max(own, 1), Cached: x.Cached,
+		Decodes: int(x.Decode.Running[w]) - 1, Context: max(int(x.Decode.Blocks[w])*c.block-x.Request.InputTokens, 0),
+	})
+}

@@ -1,0 +1,231 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// pd draws how prefill and decode workers share the work, as a cluster can have it.
+func (d draw) pd(t *engines.Topology) {
+	t.Compat = false
+	for t.PD = nil; t.PD == nil || t.CheckPD() != nil; {
+		p := &engines.PD{
+			DecodeChosen: pick(d, engines.AfterTransfer, engines.BeforeTransfer, engines.BeforePrefill, engines.BeforePrefill),
+			Missing:      d.oneIn(3),
+		}
+		if d.oneIn(2) {
+			p.Sharing = pick(d, engines.ShareFairly, engines.ShareInTurns)
+			p.NIC, p.Core = pick(d, 0, 1.0, 0.5, 2, 3), pick(d, 0, 0, 1.0, 0.5, 3)
+		}
+		switch n := d.IntN(40); d.IntN(6) {
+		case 0:
+			p.Threshold = &n
+		case 1:
+			p.When = pick(d, "min(prefill.requests) < 2 and request.input_tokens - cached_tokens > 4", "in_transfer < 2", "sum(decode.tokens_to_compute) > 8 or prefill.queued > 0")
+		case 2:
+			p.Best = true
+		}
+		t.PD = p
+	}
+}
+
+// However prefill and decode workers share the work, every request ends in exactly one way,
+// nothing is left on its way, and runs of passes give what single passes do: with faults, too.
+func TestPDScripts(t *testing.T) {
+	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
+		if !x.cfg.Disaggregated() {
+			return false
+		}
+		d.pd(&x.cfg.Topology)
+		if d.oneIn(2) {
+			x.cfg.Faults = d.faults(&x.cfg.Topology)
+		}
+		if d.oneIn(4) {
+			x.cfg.Client = d.client()
+		}
+		var left []*cluster
+		drive := func(single bool) maker {
+			return func(r *run, _ *journal) (driver, error) {
+				c, err := newCluster(r)
+				if err != nil {
+					return nil, err
+				}
+				for _, p := range c.pools {
+					p.metered = p.metered || single
+				}
+				left = append(left, c)
+				return c.runEvents, nil
+			}
+		}
+		a, b := x.run(drive(false)), x.run(drive(true))
+		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
+		if errors.As(a.err, &stall) || errors.As(a.err, &oversize) {
+			return false
+		}
+		about := func() string { return fmt.Sprintf("%+v\n%+v\n%s", x.cfg.PD, x.cfg.Faults, x.show(text)) }
+		if a.err != nil {
+			t.Fatalf("%v\n%s", a.err, about())
+		}
+		if text := left[0].unbalanced() + left[0].handover.describeRest(); text != "" {
+			t.Fatalf("%s\n%s", text, about())
+		}
+		if text := left[0].miscounted(); text != "" {
+			t.Fatalf("%s\n%s", text, about())
+		}
+		if diff := difference(a, b); diff != "" {
+			t.Fatalf("runs and single passes: %s\n%s", diff, about())
+		}
+		return true
+	})
+}
+
+// miscounted returns what does not add up of what went between the pools, without faults.
+func (c *cluster) miscounted() string {
+	if c.traffic == nil || c.Faults != nil || c.Client != nil {
+		return ""
+	}
+	sent, local := 0, 0
+	for _, r := range c.Collector.Records() {
+		if r.PrefillWorker == collector.Nowhere {
+			local++
+		} else {
+			sent += int(r.InputTokens)
+		}
+	}
+	n := c.traffic
+	if n.local != local || n.transfers+n.local != c.Collector.Len() || n.tokens > sent || n.tokens < sent && !c.PD.Missing {
+		return fmt.Sprintf("%+v, want %d prompts on decode workers and %d tokens sent", *n, local, sent)
+	}
+	return ""
+}
+
+// describeRest returns what is left on its way between the pools, "" when nothing is.
+func (h *handover) describeRest() string {
+	for _, t := range h.tickets {
+		if t != nil {
+			return fmt.Sprintf("request %d is on its way: %+v", t.id, *t)
+		}
+	}
+	if h.links != nil && (len(h.links.lanes) > 0 || len(h.links.waiting) > 0) {
+		return fmt.Sprintf("%d lanes are open and %d transfers wait", len(h.links.lanes), len(h.links.waiting))
+	}
+	return ""
+}
+
+// Links that are wide enough change nothing, to the last bit and whatever the sharing.
+func TestWideLinks(t *testing.T) {
+	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {
+		if !x.cfg.Disaggregated() {
+			return false
+		}
+		d.pd(&x.cfg.Topology)
+		if x.cfg.PD.Sharing == "" {
+			return false
+		}
+		wide, alone := *x.cfg.PD, *x.cfg.PD
+		wide.NIC, wide.Core = pick(d, 0, 1e6), 1e6
+		if x.cfg.Pools[0].Engine.TransferGBPerSecond == 0 {
+			x.cfg.Pools[0].Engine.TransferGBPerSecond = 1
+		}
+		alone.Sharing, alone.NIC, alone.Core = "", 0, 0
+		x.cfg.PD = &wide
+		a := x.run(byCluster)
+		x.cfg.PD = &alone
+		b := x.run(byCluster)
+		if diff := difference(a, b); diff != "" {
+			t.Fatalf("wide links and none: %s\n%+v\n%s", diff, wide, x.show(text))
+		}
+		return true
+	})
+}
+
+// One transfer at a time takes as long on links that are shared as without, to the last bit.
+func TestSingleTransfers(t *testing.T) {
+	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {
+		if !x.cfg.Disaggregated() || x.cfg.Compat {
+			return false
+		}
+		for i := range x.cfg.Pools {
+			x.cfg.Pools[i].Count, x.cfg.Pools[i].Engine.Speedup = 1, 1
+		}
+		e := &x.cfg.Pools[0].Engine
+		e.PrefixCaching = false // every prompt takes its pass
+		e.MaxSeqs, e.KVBytesPerToken, e.TransferGBPerSecond, e.TransferLatencyMs = 1, 333, pick(d, 1.0, 0.7), pick(d, 0, 0.3)
+		x.cfg.Admission.MaxInFlight, x.cfg.Router = 1, policy.RoundRobin
+		x.model = coarse{prefill: []float64{100}, decode: []float64{1}} // longer than any transfer
+		for i := range x.cfg.Workload.Sessions {
+			x.cfg.Workload.Sessions[i].Arrival = sim.Time(i) * 10_000
+		}
+		shared := &engines.PD{DecodeChosen: engines.BeforeTransfer, Sharing: pick(d, engines.ShareFairly, engines.ShareInTurns), NIC: e.TransferGBPerSecond}
+		before := x.run(byCluster)
+		x.cfg.PD = shared
+		if x.cfg.CheckPD() != nil {
+			return false
+		}
+		after := x.run(byCluster)
+		before.calls, after.calls = nil, nil // decode workers are chosen earlier
+		if diff := difference(before, after); diff != "" {
+			t.Fatalf("%s\n%+v\n%s", diff, shared, x.show(text))
+		}
+		return true
+	})
+}
+
+// readPD reads how prefill and decode workers share the work: chosen=before-prefill, share=fair
+// with nic and core in GB/s, missing, and threshold=TOKENS, best or when=EXPRESSION (of workers by
+// vLLM's own rules).
+func readPD(t *testing.T, d *datadriven.TestData, x *trial) {
+	p, given := &engines.PD{}, false
+	for _, arg := range d.CmdArgs {
+		text := strings.Join(arg.Vals, "")
+		switch arg.Key {
+		case "chosen":
+			p.DecodeChosen = engines.DecodeChosen(text)
+		case "share":
+			p.Sharing = engines.Sharing(text)
+		case "nic", "core":
+			to := map[string]*float64{"nic": &p.NIC, "core": &p.Core}[arg.Key]
+			if _, err := fmt.Sscan(text, to); err != nil {
+				d.Fatalf(t, "%s: %v", arg.Key, err)
+			}
+		case "missing":
+			p.Missing = true
+		case "threshold":
+			p.Threshold = new(int)
+			if _, err := fmt.Sscan(text, p.Threshold); err != nil {
+				d.Fatalf(t, "threshold: %v", err)
+			}
+		case "when":
+			p.When = strings.Join(arg.Vals, ",")
+		case "best":
+			p.Best = true
+		default:
+			continue
+		}
+		given = true
+	}
+	if !given {
+		return
+	}
+	x.cfg.PD = p
+	for i := range x.cfg.Pools {
+		if e := &x.cfg.Pools[i].Engine; p.Chooses() {
+			e.Rules = vllm.Rules033()
+			e.Rules.TwoInFlight = false
+		}
+	}
+	if err := x.cfg.CheckPD(); err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+}

@@ -1,0 +1,220 @@
+package offline
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/sim"
+)
+
+// fluid is a naive twin of links: every transfer by itself, its share filled up in small parts.
+type fluid struct {
+	nic, core float64
+	all       []*fluidTransfer
+}
+
+type fluidTransfer struct {
+	from, to sim.WorkerID
+	left     float64 // ms at full speed
+	speed    float64
+}
+
+// share raises all speeds together and leaves those where they are that a link holds back.
+func (f *fluid) share() {
+	held := map[*fluidTransfer]bool{}
+	for _, t := range f.all {
+		t.speed = 0
+	}
+	for len(held) < len(f.all) {
+		step := math.Inf(1)
+		type side struct {
+			to bool
+			w  sim.WorkerID
+		}
+		used, rising := map[side]float64{}, map[side]float64{}
+		for _, t := range f.all {
+			for _, s := range []side{{false, t.from}, {true, t.to}, {false, -1}} {
+				used[s] += t.speed
+				if !held[t] {
+					rising[s]++
+				}
+			}
+		}
+		room := func(s side) float64 {
+			if s.w < 0 {
+				return f.core - used[s]
+			}
+			return f.nic - used[s]
+		}
+		for s, n := range rising {
+			step = min(step, room(s)/n)
+		}
+		for _, t := range f.all {
+			if !held[t] {
+				step = min(step, 1-t.speed)
+			}
+		}
+		for _, t := range f.all {
+			if held[t] {
+				continue
+			}
+			t.speed += step
+			for _, s := range []side{{false, t.from}, {true, t.to}, {false, -1}} {
+				if room(s)-step*rising[s] < 1e-9 || t.speed > 1-1e-9 {
+					held[t] = true
+				}
+			}
+		}
+	}
+}
+
+// Transfers end when a twin says that looks at each by itself, and links never carry more than
+// their bandwidth.
+func TestFairLinks(t *testing.T) {
+	for seed := range uint64(300) {
+		d := rand.New(rand.NewPCG(seed, 7))
+		capacity := func() float64 { return []float64{1, 1, 1.5, 2, 4, math.Inf(1)}[d.IntN(6)] }
+		n := newLinks(false, capacity(), capacity())
+		twin := &fluid{nic: n.nic, core: n.core}
+		of := map[*transfer]*fluidTransfer{}
+		now, sent := sim.Time(0), 0
+		for sent < 60 || len(of) > 0 {
+			var next *transfer
+			at := sim.Time(math.Inf(1))
+			for _, l := range n.lanes {
+				if x, ends := l.next(now); ends < at {
+					next, at = x, ends
+				}
+			}
+			arrives := now + sim.Time(d.IntN(4))
+			then := min(at, arrives)
+			if sent == 60 {
+				then = at
+			}
+			for _, x := range twin.all {
+				x.left -= x.speed * float64(then-now)
+			}
+			now = then
+			if now == at {
+				n.end(next, now)
+				x := of[next]
+				if math.Abs(x.left) > 1e-6 {
+					t.Fatalf("seed %d: a transfer ends at %v with %v ms left", seed, now, x.left)
+				}
+				delete(of, next)
+				kept := twin.all[:0]
+				for _, y := range twin.all {
+					if y != x {
+						kept = append(kept, y)
+					}
+				}
+				twin.all = kept
+			} else {
+				x := &transfer{id: sim.RequestID(sent), from: sim.WorkerID(d.IntN(3)), to: sim.WorkerID(d.IntN(3)), alone: sim.Time(1 + d.IntN(5))}
+				y := &fluidTransfer{from: x.from, to: x.to, left: float64(x.alone)}
+				of[x], twin.all = y, append(twin.all, y)
+				n.ask(x, now)
+				sent++
+			}
+			n.updateSpeeds(now)
+			twin.share()
+			for x, y := range of {
+				if math.Abs(x.lane.speed-y.speed) > 1e-9 {
+					t.Fatalf("seed %d: %d to %d at %v, want %v, of %v and %v", seed, x.from, x.to, x.lane.speed, y.speed, n.nic, n.core)
+				}
+			}
+		}
+		if len(n.lanes) > 0 {
+			t.Fatalf("seed %d: %d lanes left", seed, len(n.lanes))
+		}
+	}
+}
+
+// In turns nobody is slowed, no link carries more than it has room for, and of those that need
+// the same worker who asked first begins first.
+func TestLinksInTurns(t *testing.T) {
+	for seed := range uint64(300) {
+		d := rand.New(rand.NewPCG(seed, 9))
+		n := newLinks(true, float64(1+d.IntN(2)), float64(1+d.IntN(4)))
+		var asked []*transfer
+		now := sim.Time(0)
+		for len(asked) < 60 || len(n.lanes)+len(n.waiting) > 0 {
+			var next *transfer
+			at := sim.Time(math.Inf(1))
+			for _, l := range n.lanes {
+				if x, ends := l.next(now); ends < at {
+					next, at = x, ends
+				}
+			}
+			if arrives := now + sim.Time(d.IntN(3)); len(asked) < 60 && arrives < at {
+				now = arrives
+				x := &transfer{id: sim.RequestID(len(asked)), from: sim.WorkerID(d.IntN(3)), to: sim.WorkerID(d.IntN(3)), alone: sim.Time(1 + d.IntN(5))}
+				asked = append(asked, x)
+				n.ask(x, now)
+			} else {
+				now = at
+				if now != next.began+next.alone {
+					t.Fatalf("seed %d: from %v for %v, and ends at %v", seed, next.began, next.alone, now)
+				}
+				n.end(next, now)
+			}
+			n.updateSpeeds(now)
+			if len(n.lanes) > int(n.core) {
+				t.Fatalf("seed %d: %d at once, want at most %v", seed, len(n.lanes), n.core)
+			}
+		}
+		for i, a := range asked {
+			for _, b := range asked[i+1:] {
+				if a.from == b.from && a.to == b.to && b.began < a.began {
+					t.Fatalf("seed %d: %d begins at %v, %d behind it at %v", seed, a.id, a.began, b.id, b.began)
+				}
+			}
+		}
+	}
+}
+
+// With 1,000 transfers under way between 16 workers an event costs no allocation.
+func TestLinksAllocateNothing(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("checks allocate")
+	}
+	n := newLinks(false, 1, 4)
+	d := rand.New(rand.NewPCG(1, 1))
+	all := make([]transfer, 1000)
+	for i := range all {
+		all[i] = transfer{id: sim.RequestID(i), from: sim.WorkerID(d.IntN(8)), to: sim.WorkerID(d.IntN(8)), alone: sim.Time(1 + d.IntN(50))}
+		n.ask(&all[i], 0)
+	}
+	n.updateSpeeds(0)
+	now := sim.Time(0)
+	if allocs := testing.AllocsPerRun(500, func() {
+		x, at := n.lanes[0].next(now)
+		now = at
+		n.end(x, now)
+		n.ask(x, now)
+		n.updateSpeeds(now)
+	}); allocs > 0 {
+		t.Errorf("%v allocations an event, want none", allocs)
+	}
+}
+
+func BenchmarkLinks(b *testing.B) {
+	n := newLinks(false, 1, 4)
+	d := rand.New(rand.NewPCG(1, 1))
+	all := make([]transfer, 1000)
+	for i := range all {
+		all[i] = transfer{id: sim.RequestID(i), from: sim.WorkerID(d.IntN(8)), to: sim.WorkerID(d.IntN(8)), alone: sim.Time(1 + d.IntN(50))}
+		n.ask(&all[i], 0)
+	}
+	n.updateSpeeds(0)
+	now := sim.Time(0)
+	for b.Loop() {
+		x, at := n.lanes[0].next(now)
+		now = at
+		n.end(x, now)
+		n.ask(x, now)
+		n.updateSpeeds(now)
+	}
+}

@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/formula"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Crossing is what is known where a request is sent to a prefill worker first, or to a decode
+// worker at once.
+type Crossing struct {
+	Request *sim.Request
+	Cached  int // leading tokens of its prompt that a decode worker has cached, the most of any
+	// Prefill and Decode are the loads of both pools, each with at least one worker.
+	Prefill, Decode *router.Candidates
+	// QueuedPrefill and QueuedDecode are the requests that their routers hold back.
+	QueuedPrefill, QueuedDecode int
+	InTransfer                  int // KV caches on their way
+	Now                         sim.Time
+}
+
+// PrefillRule is an expression that says of a Crossing whether the prompt goes to a prefill
+// worker first.
+type PrefillRule struct {
+	program *formula.Program
+	value   formula.Value
+	facts   []crossingFact // by the program's inputs
+}
+
+// crossingFact is something that such an expression may look at.
+type crossingFact struct {
+	formula.Name
+	help string
+	load func(x *Crossing, to []float64)
+}
+
+// NewPrefillRule returns the rule of an expression, or what is wrong with it.
+func NewPrefillRule(expression string) (*PrefillRule, error) {
+	all := listCrossingFacts()
+	var names []formula.Name
+	for _, f := range all {
+		names = append(names, f.Name)
+	}
+	r := &PrefillRule{program: formula.NewLanguage(names).NewProgram()}
+	v, err := r.program.Add(expression, formula.Bool)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.Each():
+		return nil, &formula.Error{Line: 1, Text: expression + " differs between workers, want one value for all, as any(...), all(...) or with min(...)"}
+	}
+	r.value = v
+	for i := range r.program.Inputs() {
+		r.facts = append(r.facts, all[r.program.NameOf(i)])
+	}
+	return r, nil
+}
+
+// GoesToPrefill reports whether the rule sends a prompt to a prefill worker.
+func (r *PrefillRule) GoesToPrefill(x *Crossing) bool {
+	r.program.BeginBoth(len(x.Prefill.Workers), len(x.Decode.Workers))
+	for i := range r.facts {
+		r.facts[i].load(x, r.program.Input(i))
+	}
+	r.program.Run()
+	return r.program.Column(r.value)[0] != 0
+}
+
+// listCrossingFacts returns all facts: those of each pool, of the request, and of the cluster.
+func listCrossingFacts() []crossingFact {
+	one := func(name, help string, f func(x *Crossing) int) crossingFact {
+		return crossingFact{formula.Name{Name: name, Kind: formula.Integer}, help, func(x *Crossing, to []float64) { to[0] = float64(f(x)) }}
+	}
+	all := []crossingFact{
+		one("request.input_tokens", "tokens of the prompt", func(x *Crossing) int { return x.Request.InputTokens }),
+		one("request.priority", "its priority: the least is the most urgent; 0 where the trace says none", func(x *Crossing) int { return int(x.Request.Priority) }),
+		one(oracle+"output_tokens", "tokens of the answer, which no real router knows", func(x *Crossing) int { return x.Request.OutputTokens }),
+		one("cached_tokens", "leading tokens of the prompt in the prefix cache of a decode worker, the most of any", func(x *Crossing) int { return x.Cached }),
+		one("in_transfer", "KV caches on their way from prefill to decode workers", func(x *Crossing) int { return x.InTransfer }),
+		{formula.Name{Name: "now", Kind: formula.Number}, "ms since the start", func(x *Crossing, to []float64) { to[0] = float64(x.Now) }},
+	}
+	for i, pool := range [...]string{"prefill", "decode"} {
+		second := i == 1
+		of := func(x *Crossing) (c *router.Candidates, queued int) {
+			if second {
+				return x.Decode, x.QueuedDecode
+			}
+			return x.Prefill, x.QueuedPrefill
+		}
+		each := func(name, help string, column func(c *router.Candidates, w sim.WorkerID) float64) crossingFact {
+			return crossingFact{formula.Name{Name: pool + "." + name, Kind: formula.Integer, Each: true, Second: second}, help, func(x *Crossing, to []float64) {
+				c, _ := of(x)
+				for k, w := range c.Workers {
+					to[k] = column(c, w)
+				}
+			}}
+		}
+		all = append(all,
+			one(pool+".workers", "workers of the "+pool+" pool", func(x *Crossing) int { c, _ := of(x); return len(c.Workers) }),
+			one(pool+".queued", "requests that its router holds back", func(x *Crossing) int { _, n := of(x); return n }),
+			each("requests", "of each of its workers: requests sent there and not over", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Running[w]) }),
+			each("tokens_to_compute", "of each of its workers: prompt tokens of those that have no token yet, less what was cached", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Tokens[w]) }))
+	}
+	return all
+}
+
+// CrossingFacts returns what the expression of a PrefillRule may look at.
+func CrossingFacts() []Fact {
+	var all []Fact
+	for _, f := range listCrossingFacts() {
+		all = append(all, Fact{f.Name.Name, f.help})
+	}
+	return all
+}
+
+// DescribePrefillRule returns an expression in a line, and what no real router knows of what
+// it looks at.
+func DescribePrefillRule(expression string) string {
+	text := strings.Join(strings.Fields(expression), " ")
+	if strings.Contains(expression, oracle) {
+		text += fmt.Sprintf(" (%s is what no real router knows)", oracle+"output_tokens")
+	}
+	return text
+}
