@@ -117,3 +117,16 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 	}
 	return c
 }
+
+// Fork opens a replay of s on a workload that can go on in several ways, with the changes of Possible.
+func (s *Spec) Fork(ctx context.Context, workload *loadgen.Workload) (*offline.Fork, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	cfg := s.offlineConfig(workload, Streams{})
+	var err error
+	if cfg.Foreseen, err = s.foresee(ctx, workload, true); err != nil {
+		return nil, err
+	}
+	return offline.NewFork(cfg)
+}

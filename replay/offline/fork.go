@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/clone"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router/policy"
@@ -130,6 +131,15 @@ func (f *Fork) Copy() (*Fork, error) {
 		return nil, fmt.Errorf("this replay cannot be forked: %w", err)
 	}
 	return &Fork{cluster: c, copier: f.copier, started: f.started}, nil
+}
+
+// End lets the replay go on to its end, and returns what has become of the requests. It costs less
+// than Finish, which derives a report from that.
+func (f *Fork) End(ctx context.Context) (*collector.Collector, error) {
+	if err := f.cluster.finish(ctx); err != nil {
+		return nil, err
+	}
+	return f.cluster.Collector, nil
 }
 
 // Finish lets the replay go on to its end.

@@ -68,7 +68,7 @@ func (o *Options) Settings() []plan.Setting {
 	known := NewCellOptions().Set
 	var all []plan.Setting
 	o.Set.Visit(func(f *pflag.Flag) {
-		if (f.Name != deploymentSetting || o.keepsDeployments()) && Settable(known, f.Name) == nil {
+		if (f.Name != deploymentSetting || o.keepsDeployments()) && known.Lookup(f.Name) != nil && Settable(known, f.Name) == nil {
 			all = append(all, plan.Setting{Name: f.Name, Value: f.Value.String()})
 		}
 	})

@@ -81,9 +81,10 @@ func ParseSettings(flag, text string) ([]plan.Setting, error) {
 		return nil, cli.Usagef("--%s=%s: want NAME=VALUE,NAME=VALUE with the names of flags", flag, text)
 	}
 	var all []plan.Setting
+	known := NewCellOptions().Set
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
-		name = OwnName(NewCellOptions().Set, strings.TrimPrefix(strings.TrimSpace(name), "--"))
+		name = OwnName(known, strings.TrimPrefix(strings.TrimSpace(name), "--"))
 		switch {
 		case !ok || name == "":
 			return nil, cli.Usagef("--%s=%s: %q is no setting, want NAME=VALUE", flag, text, pair)
@@ -107,7 +108,10 @@ func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(set, func(s plan.Setting) bool { return slices.Contains(names, s.Name) })
 	}
-	settings := slices.DeleteFunc(o.Settings(), func(s plan.Setting) bool {
+	if o.settings == nil {
+		o.settings = o.Settings()
+	}
+	settings := slices.DeleteFunc(slices.Clone(o.settings), func(s plan.Setting) bool {
 		return has(s.Name) || has(chooserFlags()...) && slices.Contains(routingFlags(), s.Name)
 	})
 	other, _, _, err := OptionsOf(append(settings, set...))

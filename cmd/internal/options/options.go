@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 )
 
@@ -29,6 +30,7 @@ type Options struct {
 	Outputs   Outputs
 	Live      live
 	Processes processes
+	settings  []plan.Setting      // those given, once somebody has asked for them
 	workload  *replay.Spec        // what is replayed, for whom it matters; nil: unknown
 	measured  *calibrate.Measured // whose requests are replayed in its place; nil: none
 }

@@ -48,6 +48,7 @@ func listCommands() []cli.Subcommand {
 			cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, nil) }),
 			cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, nil) }),
 			cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, queueCommands(s)...) }),
+			cli.NewSubcommand("fork", runs.NewForkCommand),
 			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand),
 			cli.NewSubcommand("policies", policies.NewPoliciesCommand)),
 		cli.ForJob("Gate a change, and look at recorded runs",
