@@ -77,6 +77,8 @@ func (s *Spec) validateLive(live *Live) error {
 		return errors.New("a router policy that looks at what workers report of themselves in real time, where nobody reads it, want a replay on a logical clock")
 	case s.Signals != router.Signals{} || s.Text != nil && s.Text.Signals != router.Signals{}:
 		return errors.New("ages of signals in real time, where they are as old as they are, want none")
+	case s.Process != nil:
+		return errors.New("a policy process in real time, want a replay on a logical clock")
 	case s.Faults != nil:
 		return errors.New("faults in real time, want a replay on a logical clock")
 	case s.Client != nil:

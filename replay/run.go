@@ -30,7 +30,8 @@ type Streams struct {
 	Observer harness.Observer
 	KVEvents bool
 	// Policy, when not nil, makes the router policy of each pool, whose role is in its options, in
-	// place of the Spec's Router, Picker or Text. It is called once for each pool of a run, and
+	// place of the Spec's Router, Picker or Text. One that is a router.Admission, too, decides what becomes of
+	// requests before that. It is called once for each pool of a run, and
 	// again when a fault restarts the router.
 	Policy func(policy.Options) (router.Policy, error)
 	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
@@ -70,17 +71,27 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 			return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
 		}
 	}
+	if err := s.checkProcess(&streams); err != nil {
+		return nil, err
+	}
 	loads, err := s.foresee(ctx, workload, streams.Scaler == nil)
 	if err != nil {
 		return nil, err
 	}
+	programs := processes{ctx: ctx}
+	if s.Process != nil {
+		streams.Policy = programs.policyOf(s.Process)
+	}
 	cfg := s.beginPerfect(loads).offlineConfig(workload, streams)
 	cfg.Foreseen = loads
 	result, err = offline.Run(ctx, cfg)
-	if err != nil && ctx.Err() != nil {
+	if err = programs.end(err); err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
+	} else if err != nil {
+		return nil, err
 	}
-	return result, err
+	result.Facts = programs.facts
+	return result, nil
 }
 
 // Steps opens a replay of s, in trace mode, that goes on as far as its caller
@@ -89,6 +100,9 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, error) {
 	if err := cmp.Or(s.checkMode(), s.Topology.Validate()); err != nil {
 		return nil, err
+	}
+	if s.Process != nil {
+		return nil, errors.New("a policy process in a replay in steps, want a policy of this program")
 	}
 	workload, err := s.Open(ctx, streams)
 	if err != nil {

@@ -148,6 +148,7 @@ type Recorded struct {
 	RouterConfig *router.Config
 	Picker       *policy.Picker    `json:",omitempty"`
 	Text         *policy.Text      `json:",omitempty"`
+	Process      *policy.Process   `json:",omitempty"`
 	Faults       *Faults           `json:",omitempty"`
 	Client       *engines.Client   `json:",omitempty"`
 	Classes      []loadgen.Class   `json:",omitempty"`
@@ -170,7 +171,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Process: s.Process, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

@@ -120,8 +120,10 @@ func (d *Dispatcher) decide(now sim.Time, q *sim.Request) (Decision, error) {
 	if err := d.matchCaches(now, q); err != nil {
 		return Accept, err
 	}
+	d.matchActive(q)
 	decision := d.admission.Decide(q, d.view())
 	d.overlap.clear()
+	d.active.clear()
 	return decision, nil
 }
 

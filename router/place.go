@@ -48,6 +48,42 @@ func (d *Dispatcher) countUncached(q *sim.Request) int64 {
 	return max(1, int64(q.InputTokens)-int64(d.overlap.max)*d.blockTokens)
 }
 
+// Batches reports whether the policy decides on requests of one instant together.
+func (d *Dispatcher) Batches() bool {
+	_, ok := d.policy.(Batcher)
+	return ok && !d.blind
+}
+
+// Expect lets a policy that batches decide on requests that are routed now, one after the other; what follows
+// it with none is decided anew.
+func (d *Dispatcher) Expect(now sim.Time, all []*sim.Request) error {
+	p := d.policy.(Batcher)
+	p.Clear()
+	if len(all) == 0 || len(d.workers.ids) == 0 {
+		return nil
+	}
+	d.seen.Queued = len(d.queue.heap)
+	d.readSignals(now)
+	for _, q := range all {
+		if err := d.matchCaches(now, q); err != nil {
+			return err
+		}
+		d.matchActive(q)
+		p.Add(q, d.view())
+		d.overlap.clear()
+		d.active.clear()
+	}
+	p.Decide()
+	return nil
+}
+
+// matchActive finds what of a prompt is active.
+func (d *Dispatcher) matchActive(q *sim.Request) {
+	if d.loads != nil {
+		d.loads.match(q, &d.active)
+	}
+}
+
 // placeBlindly places a request of which nothing is to be counted.
 func (d *Dispatcher) placeBlindly(q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
@@ -115,9 +151,7 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 		d.overlap.clear()
 		return dst, &NoWorkersError{Request: q.ID}
 	}
-	if d.loads != nil {
-		d.loads.match(q, &d.active)
-	}
+	d.matchActive(q)
 	d.seen.Queued = len(d.queue.heap)
 	c := d.policy.Choose(q, d.view())
 	if !d.workers.has(c.Worker) {

@@ -40,6 +40,17 @@ type Fallible interface {
 	Err() error
 }
 
+// Batcher is a Policy that decides on requests of one instant together, by what is known before any of them is
+// placed.
+type Batcher interface {
+	Policy
+	// Add adds a request to those that Decide decides on, and that Choose is called with soon.
+	Add(q *sim.Request, c *Candidates)
+	Decide()
+	// Clear forgets those that have not been placed.
+	Clear()
+}
+
 // Needs is what a policy wants to know of its candidates. A dispatcher of a
 // policy that needs nothing keeps nothing but the list of workers.
 type Needs struct {

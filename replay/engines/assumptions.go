@@ -61,6 +61,8 @@ func (t *Topology) Assumptions() []Assumption {
 		all = append(all, Assumption{"router", t.Picker.Describe(t.ageSignals())})
 	case t.Text != nil:
 		all = append(all, Assumption{"router", t.Text.Describe(t.ageSignals())})
+	case t.Process != nil:
+		all = append(all, Assumption{"router", t.Process.Describe(t.ageSignals())})
 	}
 	if t.Admission != nil {
 		all = append(all, Assumption{"admission", t.Admission.Describe(t.ageSignals())})

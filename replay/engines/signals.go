@@ -16,6 +16,8 @@ func (t *Topology) ListSignals() []router.Signal {
 		looks = t.Picker.ListSignals()
 	case t.Text != nil:
 		looks = t.Text.ListSignals()
+	case t.Process != nil:
+		looks = t.Process.ListSignals()
 	default:
 		looks = t.Router.ListSignals()
 	}
@@ -38,7 +40,9 @@ func (t *Topology) isGated() bool { return t.Picker != nil && t.Picker.Gate != n
 
 // listSignalsOf is ListSignals where the user of the pools may have policies of their own.
 func (t *Topology) listSignalsOf(all []*Stage) []router.Signal {
-	looks := t.ListSignals()
+	others := *t
+	others.Process = nil // what it looks at is known by now
+	looks := others.ListSignals()
 	for _, s := range all {
 		if s.given != nil {
 			needs := s.given.Needs()

@@ -8,6 +8,7 @@ package engines
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -89,29 +90,6 @@ func newStage(t *Topology, use Use, index int) (*Stage, error) {
 		k.Capture = s.Capture
 	}
 	return s, nil
-}
-
-// RenewPolicy makes the router policy that the user of the stage has, and lets the engines tell
-// of their caches if it looks at them.
-func (s *Stage) RenewPolicy() error {
-	if s.Policy == nil {
-		return nil
-	}
-	o, err := s.policyOptions()
-	if err != nil {
-		return err
-	}
-	if s.given, err = s.Policy(o); err != nil {
-		return err
-	}
-	needs := s.given.Needs()
-	if needs.Overlap && s.Role != scheduler.Decode {
-		s.Capture = max(s.Capture, s.routerCapture())
-		for _, k := range s.kinds {
-			s.Capture = max(s.Capture, k.routerCapture())
-		}
-	}
-	return nil
 }
 
 // newKind prepares workers that are alike: it reads the timing profile, once for all.
@@ -329,6 +307,8 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case s.Process != nil:
+		return nil, errors.New("a policy process, which nobody has started: want a replay that runs to its end")
 	case s.Picker != nil:
 		return policy.NewPicker(*s.Picker, o), nil
 	case s.Text != nil:
@@ -339,6 +319,9 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 
 // newAdmission returns who decides on requests before the pool's router; nil where nobody does.
 func (s *Stage) newAdmission() (router.Admission, error) {
+	if own, ok := s.given.(router.Admission); ok {
+		return own, nil
+	}
 	if s.Admission == nil || s.index > 0 {
 		return nil, nil
 	}

@@ -27,6 +27,8 @@ type Topology struct {
 	Picker *policy.Picker
 	// Text, when not nil, chooses in place of Router in the same way, in every pool.
 	Text *policy.Text
+	// Process, when not nil, chooses in place of Router in the same way: a program of its own for each pool.
+	Process *policy.Process
 	// Admission decides on requests before the router of the entry pool; nil: all are routed.
 	Admission *policy.Admission
 	// Signals are how old signals are that routers and admission look at; they win over those of Text.

@@ -60,6 +60,18 @@ func (p *Pool) Enter(now sim.Time, q *sim.Request) error {
 	return p.carryOut(now, placed, err)
 }
 
+// Batches reports whether the router decides on requests of one instant together.
+func (p *Pool) Batches() bool {
+	d, ok := p.Router.(*router.Dispatcher)
+	return ok && d.Batches()
+}
+
+// Expect lets a router that batches decide on requests that enter now; none: those that have not entered are
+// decided on anew.
+func (p *Pool) Expect(now sim.Time, all []*sim.Request) error {
+	return p.Router.(*router.Dispatcher).Expect(now, all)
+}
+
 // RestartRouter replaces the router by a new one, which knows the workers at the start
 // and no request.
 func (p *Pool) RestartRouter() (err error) {

@@ -176,6 +176,8 @@ type Result struct {
 	Rejected []Rejection
 	// Incidents are what went wrong, in order of time.
 	Incidents []Incident
+	// Facts are what router policies in programs looked at, by name.
+	Facts []string
 	// Scaling is what autoscalers did, by pool; those without one are left out.
 	Scaling []*Scaling
 

@@ -20,6 +20,7 @@ type cluster struct {
 
 	inFlight int // requests on workers, until the pass that ended them is over
 	arrivals []loadgen.Arrival
+	together []*sim.Request // of those, that a router decides on together
 
 	instant instant // see instant.go
 	transit int     // KV caches on their way to a decode worker
@@ -44,7 +45,7 @@ func newCluster(r *run) (*cluster, error) {
 		return nil, err
 	}
 	for i, h := range pools {
-		p := &pool{Pool: h, metered: h.Metered(), first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill, serving: h.Count}
+		p := &pool{Pool: h, metered: h.Metered(), batches: h.Batches(), first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill, serving: h.Count}
 		for range p.Count {
 			if err := p.addWorker(); err != nil {
 				return nil, err
@@ -299,6 +300,13 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 	for again := true; again; {
 		again = false
 		c.arrivals = c.Feed.Take(c.now, c.countForFeed(), c.arrivals[:0])
+		if p := c.pools[0]; p.batches && len(c.arrivals) > 1 && p.serving > 0 {
+			changed = true
+			if again, err = c.takeTogether(p); err != nil {
+				return true, err
+			}
+			continue
+		}
 		for _, a := range c.arrivals {
 			changed = true
 			c.pools[0].prompts += a.Request.InputTokens

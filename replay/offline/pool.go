@@ -18,6 +18,7 @@ type pool struct {
 	due     []sim.Time // by worker: not to be looked at before (driveLazily)
 	first   uint64     // rank of worker 0 among all workers
 	metered bool       // its router reads what workers report after each pass
+	batches bool       // its router decides on requests of one instant together
 	visible bool       // the tokens of its passes are those of answers
 	drafts  bool       // a pass may give a request several tokens
 

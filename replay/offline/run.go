@@ -50,7 +50,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 		sent, late := r.Collector.Attempts()
 		extra = append(extra, collector.Field{Key: "client_attempts", Value: sent}, collector.Field{Key: "client_timeouts", Value: late})
 	}
-	if r.Topology.Admission != nil {
+	if r.Stages[0].Admits() {
 		by, _ := r.Collector.Outcomes()
 		extra = append(extra, collector.Field{Key: "shed_requests", Value: by[collector.Shed]})
 	}
@@ -114,7 +114,7 @@ func prepareRun(cfg *Config) (*run, error) {
 	if err := r.MakeStages(); err != nil {
 		return nil, err
 	}
-	if cfg.Topology.Admission != nil {
+	if r.Stages[0].Admits() {
 		r.Collector.KeepOutcomes()
 	}
 	if cfg.Reject {
@@ -139,7 +139,7 @@ func (r *run) chooseDriver() (driver, error) {
 	}
 	needs := route.Needs()
 	switch {
-	case len(r.Scale)+len(r.Changes)+len(r.Possible) > 0 || r.hasIncidents() || r.Topology.Admission != nil:
+	case len(r.Scale)+len(r.Changes)+len(r.Possible) > 0 || r.hasIncidents() || entry.Admits():
 	case len(r.Stages) == 1 && one && needs.Hold == nil && !needs.Overlap && !needs.Metrics:
 		core, err := entry.Core(0)
 		if err != nil {

@@ -38,6 +38,14 @@ func (t *Text) ListSignals() []router.Signal { return signalsOf(t.LooksAt()) }
 // ListSignals returns the signals that a looks at.
 func (a *Admission) ListSignals() []router.Signal { return signalsOf(a.LooksAt()) }
 
+// ListSignals returns the signals that p looks at; all, until it has run.
+func (p *Process) ListSignals() []router.Signal {
+	if len(p.Facts) == 0 {
+		return router.AllSignals()
+	}
+	return signalsOf(p.Facts)
+}
+
 // ListSignals returns the signals that p looks at.
 func (p *Picker) ListSignals() []router.Signal {
 	var facts []string

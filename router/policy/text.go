@@ -104,7 +104,9 @@ type textProgram struct {
 // NewText returns the policy of a Text.
 func NewText(t Text, o Options) (router.Policy, error) {
 	p := &text{Text: t, rand: newRand(o), sight: makeSight(o)}
-	p.rememberSent(&t)
+	if slices.Contains(t.LooksAt(), sentBlocks) {
+		p.rememberSent(t.Sent)
+	}
 	for _, f := range t.Filters {
 		x := textProgram{Program: p.language.NewProgram()}
 		if f.Sample == 0 {

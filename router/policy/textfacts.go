@@ -106,16 +106,13 @@ func makeSight(o Options) sight {
 	return s
 }
 
-// rememberSent lets s remember what is sent where, if t looks at it.
-func (s *sight) rememberSent(t *Text) {
-	if !slices.Contains(t.LooksAt(), sentBlocks) {
-		return
-	}
-	capacity := t.Sent.Blocks
-	if capacity == 0 && t.Sent.For == 0 {
+// rememberSent lets s remember what is sent where.
+func (s *sight) rememberSent(m TextMemory) {
+	capacity := m.Blocks
+	if capacity == 0 && m.For == 0 {
 		capacity = s.CacheBlocks
 	}
-	s.sent = makeSent(s.Tree, int64(capacity), t.Sent.For)
+	s.sent = makeSent(s.Tree, int64(capacity), m.For)
 }
 
 // textLanguage is that of filters and scorers.

@@ -34,6 +34,14 @@ import (
 //	text workers=N [picker=NAME] [ties=any] [temperature=T] [above=EXPRESSION] [role=prefill|decode]
 //	[seed=N] [budget=TOKENS] [order=NAME] [remember=BLOCKS] [for=MS] [kinds=NAME,...] [speeds=N,...]
 //		makes a router of a Text. Its expressions have no blanks.
+//	answer LINE
+//		lets the program of the command process answer so, after the answers before.
+//	process workers=N [role=prefill|decode] [seed=N]
+//		makes a router of a Process. What it is sent stands behind ">", and its answers behind "<".
+//	meet ID prompt=1,2,3 [...]
+//		makes a request as arrive does, which arrives with the next command together.
+//	together
+//		brings those requests, which a policy that batches decides on together.
 //	classes [weights=N,...] [deadlines=MS,...]
 //		says what the next router knows of classes 0, 1 and on; a deadline of 0 is none.
 //	classes names=NAME,...
@@ -67,6 +75,8 @@ type transcript struct {
 	rules     []AdmissionRule
 	admission router.Admission
 	classes   []router.ClassTerms
+	answers   []string       // of a program, that are still to come
+	meeting   []*sim.Request // that arrive together
 	signals   router.Signals
 	out       strings.Builder
 }
@@ -135,6 +145,16 @@ func (s *transcript) do(words []string) error {
 		return s.addToText(words)
 	case "text":
 		return s.newText(args)
+	case "answer":
+		s.answers = append(s.answers, strings.Join(words[1:], " "))
+	case "process":
+		return s.newProcess(args)
+	case "meet":
+		q, err := s.makeRequest(id, args)
+		s.meeting = append(s.meeting, q)
+		return err
+	case "together":
+		return s.routeTogether()
 	case "classes":
 		return s.setClasses(args)
 	case "report":
@@ -212,11 +232,25 @@ func (s *transcript) begin(workers int, tree *prompt.Tree, p router.Policy) {
 }
 
 func (s *transcript) arrive(id sim.RequestID, args map[string]string) error {
+	q, err := s.makeRequest(id, args)
+	if err != nil {
+		return err
+	}
+	held := s.d.Queued()
+	err = s.print(s.d.Route(s.now, q, nil))
+	if s.d.Queued() > held {
+		fmt.Fprintf(&s.out, "request %d is held, in order %v\n", id, s.d.Waiting(nil))
+	}
+	return err
+}
+
+// makeRequest makes the request of a command.
+func (s *transcript) makeRequest(id sim.RequestID, args map[string]string) (*sim.Request, error) {
 	var blocks []uint64
 	for text := range strings.SplitSeq(args["prompt"], ",") {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		blocks = append(blocks, n)
 	}
@@ -231,12 +265,7 @@ func (s *transcript) arrive(id sim.RequestID, args map[string]string) error {
 	s.request[id] = &sim.Request{
 		ID: id, InputTokens: tokens, OutputTokens: output, Prompt: s.tree.Add(blocks, tokens), Session: int32(session), Priority: int32(priority), Class: int32(class), Arrived: s.now,
 	}
-	held := s.d.Queued()
-	err := s.print(s.d.Route(s.now, s.request[id], nil))
-	if s.d.Queued() > held {
-		fmt.Fprintf(&s.out, "request %d is held, in order %v\n", id, s.d.Waiting(nil))
-	}
-	return err
+	return s.request[id], nil
 }
 
 func (s *transcript) print(placed []router.Placement, err error) error {

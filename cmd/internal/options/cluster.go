@@ -22,7 +22,8 @@ type cluster struct {
 	Workers, PrefillWorkers, DecodeWorkers int
 	count                                  workerCount // Workers, and their kinds
 	Router                                 routerFlag
-	policy                                 string    // file of a router policy
+	policy                                 string // file of a router policy
+	process                                policy.Process
 	admission                              string    // file of an admission
 	signals                                [2]string // how old signals are: their delays, and their intervals
 	scale                                  string
@@ -49,6 +50,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose scorers and flow control requests are routed")
 	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file as of --"+policyFlag+", NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
+	bindProcess(fs, &c.process)
 	fs.StringVar(&c.admission, "admission", "", "`file` that says which requests are held back or turned away, by load (docs/policies.md)")
 	for i, part := range signalParts() {
 		fs.StringVar(&c.signals[i], part.flag, "", part.help)
@@ -125,6 +127,9 @@ func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).
 
 // fillRouter enters into spec how requests are routed.
 func (o *Options) fillRouter(spec *replay.Spec) (err error) {
+	if err := o.fillProcess(spec); err != nil || spec.Process != nil {
+		return err
+	}
 	if path := o.policyPath(); path != "" {
 		return o.fillPolicy(spec, path)
 	}

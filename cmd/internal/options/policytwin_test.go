@@ -27,10 +27,10 @@ func (p *placements) Routed(stage scheduler.Role, at sim.Time, x *router.Placeme
 	p.lines = append(p.lines, fmt.Sprintf("request %d at %v to %v worker %d", x.Request.ID, float64(at), stage, x.Worker))
 }
 
-// place replays with settings, as "workers=4 router=kv", and returns where requests go.
-func place(t *testing.T, settings string) []string {
+// place replays with settings, as "workers=4 router=kv", and more, and returns where requests go.
+func place(t *testing.T, settings string, more ...plan.Setting) []string {
 	t.Helper()
-	var all []plan.Setting
+	all := more
 	for word := range strings.FieldsSeq(settings) {
 		name, value, _ := strings.Cut(word, "=")
 		all = append(all, plan.Setting{Name: name, Value: value})

@@ -60,9 +60,10 @@ func (r *run) missingLines() []string {
 	if n := len(r.result.Rejected); n > 0 {
 		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))
 	}
-	if r.spec.Admission != nil {
-		by, _ := r.result.Collector.Outcomes()
-		lines = append(lines, fmt.Sprintf("Shed: %d of %d requests", by[collector.Shed], total))
+	if r.spec.Admission != nil || r.spec.Process != nil {
+		if by, _ := r.result.Collector.Outcomes(); r.spec.Admission != nil || by[collector.Shed] > 0 {
+			lines = append(lines, fmt.Sprintf("Shed: %d of %d requests", by[collector.Shed], total))
+		}
 	}
 	if r.spec.Client != nil {
 		lines = append(lines, r.clientLine(total))

@@ -183,7 +183,11 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 		defer later.Close()
 		streams.Observer = later
 	}
-	r.result, err = r.drive(ctx, streams)
+	if r.result, err = r.drive(ctx, streams); err == nil && r.spec.Process != nil {
+		known := *r.spec.Process
+		known.Facts = r.result.Facts
+		r.spec.Process = &known
+	}
 	return err
 }
 

@@ -119,6 +119,9 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, runs.ExplainError(err))
 		}
+		if err := refuseShed(result, &v.spec); err != nil {
+			return err
+		}
 		reports[i] = result.Report
 	}
 	if o.Output.Form.Value == "json" {
@@ -165,7 +168,7 @@ func variantsOf(spec replay.Spec, demand, requests int, ages []sim.Time) []bound
 // routeBy is spec with the policy of that name, with its own settings and files where it has it.
 func routeBy(spec replay.Spec, name policy.Name) replay.Spec {
 	if name != spec.Router {
-		spec.Picker, spec.Text = nil, nil
+		spec.Picker, spec.Text, spec.Process = nil, nil, nil
 	}
 	if spec.Router = name; !name.Info().Caches {
 		spec.RouterConfig, spec.PrefillLoad = nil, engineargs.AIC{}

@@ -363,6 +363,9 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	} else if err != nil {
 		return plan.Measure{}, err
 	}
+	if err := refuseShed(result, &spec); err != nil {
+		return plan.Measure{}, err
+	}
 	if n := result.Report.ClippedRequests; n > 0 { // what it promises is not what was asked for
 		return plan.Measure{}, &plan.CannotRunError{Err: fmt.Errorf("%d answers are shortened by %d tokens, which the pools cannot hold", n, result.Report.ClippedTokens)}
 	}
@@ -373,6 +376,19 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	}
 	holdStable(&m, result, &spec, p.Load)
 	return m, nil
+}
+
+// refuseShed refuses a router policy in a program that turns requests away: the answer is about clusters that answer
+// everybody.
+func refuseShed(result *harness.Result, spec *replay.Spec) error {
+	if spec.Process == nil {
+		return nil
+	}
+	by, _ := result.Collector.Outcomes()
+	if n := by[collector.Shed]; n > 0 {
+		return fmt.Errorf("the program %s turned %d requests away, want one that answers everybody", spec.Process.Command, n)
+	}
+	return nil
 }
 
 // measureOf returns what a plan wants to know of a replay.

@@ -1,0 +1,19 @@
+"""A router policy that replay asks line by line.
+
+A request goes where half of its prompt is cached, otherwise anywhere: of these workers to the one with the fewest
+prompt tokens to compute.
+
+    replay trace TRACE --workers 8 --policy-process 'python3 examples/policy-process/python/policy.py'
+"""
+
+import json
+import sys
+
+greeting = json.loads(sys.stdin.readline())  # role, block_tokens, workers, the names of all facts
+print(json.dumps({"version": 1, "facts": ["request.blocks", "cached_blocks", "tokens_to_compute"]}), flush=True)
+
+for line in sys.stdin:
+    ids, blocks, cached, to_compute = json.loads(line)
+    workers = range(len(ids))
+    near = [i for i in workers if cached[i] >= 0.5 * blocks] or workers
+    print(ids[min(near, key=to_compute.__getitem__)], flush=True)

@@ -1,0 +1,168 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startShell starts a program of the shell.
+func startShell(t *testing.T, ctx context.Context, script string, timeout time.Duration) *Peer {
+	t.Helper()
+	p, err := Start(ctx, Options{Name: "policy process", Command: script, Timeout: timeout, Stderr: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Lines and answers take turns, short ones and long ones, to the program's end.
+func TestAsk(t *testing.T) {
+	p := startShell(t, context.Background(), `while read line; do echo "<$line> "; done`, 5*time.Second)
+	for _, text := range []string{"a", "", "0123456789", strings.Repeat("x", 200_000)} {
+		answer, err := p.Ask([]byte(text + "\n"))
+		if want := "<" + text + ">"; err != nil || string(answer) != want {
+			t.Fatalf("asked %.20q: got %.20q, %v", text, answer, err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a program does wrong is told with its place.
+func TestErrors(t *testing.T) {
+	for _, tc := range []struct{ script, want string }{
+		{`exit 3`, "exit status 3, want an answer to line 1"},
+		{`:`, "the program ended, want an answer to line 1"},
+		{`no-such-program`, "exit status 127 (is there such a program?), want an answer to line 1"},
+		{`read x; echo 1; exit 4`, "exit status 4, want an answer to line 2"},
+		{`read x; echo 1; sleep 60`, "no answer to line 2 within 600ms"},
+		{`read x; printf "1\n2\n"; read x; echo 3; read x`, "two lines in answer to one, line 1: want one, and what is said beside it on standard error"},
+		{`while read x; do echo 1; done; echo 2`, "two lines in answer to one, line 3: want one, and what is said beside it on standard error"},
+		{`while read x; do echo 1; done; exit 5`, "exit status 5 after its last answer, want it to end where its input does"},
+		{`while read x; do echo 1; done; sleep 60`, "it goes on 600ms after the end of its input, want it to end there"},
+		{`read x; head -c 4500000 /dev/zero; sleep 60`, "an answer of more than 4194304 bytes"},
+	} {
+		p := startShell(t, context.Background(), tc.script, 600*time.Millisecond)
+		started := time.Now()
+		err := askThrice(p)
+		if err == nil {
+			err = p.Close()
+		} else {
+			p.Kill()
+		}
+		if want := "policy process " + tc.script + ": " + tc.want; err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		if took := time.Since(started); took > 8*time.Second {
+			t.Errorf("%s: took %v", tc.script, took)
+		}
+	}
+}
+
+func askThrice(p *Peer) error {
+	for range 3 {
+		if _, err := p.Ask([]byte("line\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A program that does not read, or does not answer, is left as soon as the context ends.
+func TestContextEndsQuestions(t *testing.T) {
+	for _, script := range []string{`sleep 60`, `read x; sleep 60`, `while read x; do sleep 60; done`} {
+		ctx, cancel := context.WithCancel(context.Background())
+		p := startShell(t, ctx, script, 5*time.Second)
+		time.AfterFunc(100*time.Millisecond, cancel)
+		started := time.Now()
+		_, err := p.Ask([]byte(strings.Repeat("x", 1_000_000) + "\n"))
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v", script, err)
+		}
+		if _, err := p.Ask([]byte("x\n")); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: asked again: got %v", script, err)
+		}
+		p.Kill()
+		if took := time.Since(started); took > time.Second {
+			t.Errorf("%s: took %v", script, took)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := startShell(t, ctx, `sleep 60`, 5*time.Second)
+	time.AfterFunc(100*time.Millisecond, cancel)
+	started := time.Now()
+	_ = p.Close()
+	if took := time.Since(started); took > time.Second {
+		t.Errorf("the end of a program took %v", took)
+	}
+}
+
+// A killed shell takes with it what it has started.
+func TestKillEndsTheGroup(t *testing.T) {
+	p := startShell(t, context.Background(), `sleep 61 | cat; echo no`, 5*time.Second)
+	p.Kill()
+	if _, err := p.Ask([]byte("x\n")); err == nil {
+		t.Error("a program that was killed has answered")
+	}
+}
+
+// A server is asked in the same way.
+func TestServers(t *testing.T) {
+	for _, network := range []string{"unix", "tcp"} {
+		address := "127.0.0.1:0"
+		if network == "unix" {
+			address = filepath.Join(t.TempDir(), "socket")
+		}
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			for lines := bufio.NewScanner(conn); lines.Scan(); {
+				fmt.Fprintf(conn, "<%s>\n", lines.Text())
+			}
+			conn.Close()
+		}()
+		p := startShell(t, context.Background(), network+":"+l.Addr().String(), 5*time.Second)
+		for _, text := range []string{"a", "b"} {
+			if answer, err := p.Ask([]byte(text + "\n")); err != nil || string(answer) != "<"+text+">" {
+				t.Fatalf("%s: got %q, %v", network, answer, err)
+			}
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		l.Close()
+		if p, err := Start(context.Background(), p.Options); err == nil {
+			t.Errorf("%s: nobody listens, and %v answers", network, p)
+		}
+	}
+}
+
+// BenchmarkAsk is a line of eight workers to a program of the shell's kind, and its answer.
+func BenchmarkAsk(b *testing.B) {
+	p, err := Start(context.Background(), Options{Name: "program", Command: "cat", Timeout: time.Minute})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Kill()
+	line := []byte("[[0,1,2,3,4,5,6,7],80,[3,0,0,1,2,3,4,5],[0.1,0.2,0.3,0.4,0.11,0.22,0.33,0.44],[0,0,0,0,1,1,1,1]]\n")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Ask(line); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package peer
+
+import (
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// IsAddress reports whether a command is the address of a server.
+func IsAddress(command string) bool {
+	network, _, _ := strings.Cut(command, ":")
+	return network == "unix" || network == "tcp"
+}
+
+// connect opens the ends of p.
+func (p *Peer) connect() error {
+	if IsAddress(p.Command) {
+		network, address, _ := strings.Cut(p.Command, ":")
+		dialer := net.Dialer{Timeout: p.Timeout}
+		conn, err := dialer.DialContext(p.ctx, network, address)
+		if err != nil {
+			return err
+		}
+		p.in, p.out = conn, conn
+		p.stop = func() { _ = conn.SetDeadline(time.Unix(1, 0)) }
+		return nil
+	}
+	return p.startChild()
+}
+
+// startChild starts a process whose standard streams are pipes.
+func (p *Peer) startChild() error {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer theirIn.Close()
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		in.Close()
+		return err
+	}
+	defer theirOut.Close()
+	p.cmd = shellCommand(p.Command)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirIn, theirOut, p.Stderr
+	p.cmd.WaitDelay = time.Second // for what writes to Stderr still
+	if err := p.cmd.Start(); err != nil {
+		in.Close()
+		out.Close()
+		return err
+	}
+	in.Fd() // from now on calls block
+	out.Fd()
+	p.in, p.out = in, out
+	cmd := p.cmd
+	p.stop = func() { killGroup(cmd) }
+	return nil
+}
+
+// closeIn lets the program see the end of its input.
+func (p *Peer) closeIn() error {
+	if half, ok := p.in.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return p.in.Close()
+}

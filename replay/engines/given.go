@@ -1,0 +1,44 @@
+package engines
+
+import (
+	"errors"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// RenewPolicy makes the router policy that the user of the stage has, and lets the engines tell
+// of their caches if it looks at them.
+func (s *Stage) RenewPolicy() error {
+	if s.Policy == nil {
+		return nil
+	}
+	o, err := s.policyOptions()
+	if err != nil {
+		return err
+	}
+	if s.given, err = s.Policy(o); err != nil {
+		return err
+	}
+	needs := s.given.Needs()
+	_, admits := s.given.(router.Admission)
+	switch {
+	case admits && s.index > 0:
+		return errors.New("a router policy of decode workers that holds requests back, want it at the entry alone")
+	case admits && s.Admission != nil:
+		return errors.New("a router policy that holds requests back beside an admission, want one or the other")
+	}
+	if needs.Overlap && s.Role != scheduler.Decode {
+		s.Capture = max(s.Capture, s.routerCapture())
+		for _, k := range s.kinds {
+			s.Capture = max(s.Capture, k.routerCapture())
+		}
+	}
+	return nil
+}
+
+// Admits reports whether requests may be held or turned away before they are routed.
+func (s *Stage) Admits() bool {
+	_, own := s.given.(router.Admission)
+	return own || s.Admission != nil
+}

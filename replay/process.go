@@ -1,0 +1,86 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/replay-llm/replay/internal/peer"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// ProcessTimeout is how long a program may take for an answer where nothing is said.
+const ProcessTimeout = 10 * time.Second
+
+// processes are the programs that take part in a run.
+type processes struct {
+	ctx     context.Context
+	running []*peer.Peer
+	facts   []string // that router policies look at
+}
+
+// start starts a program.
+func (p *processes) start(name, command string, timeout time.Duration) (*peer.Peer, error) {
+	if timeout == 0 {
+		timeout = ProcessTimeout
+	}
+	one, err := peer.Start(p.ctx, peer.Options{Name: name, Command: command, Timeout: timeout, Stderr: os.Stderr})
+	if err == nil {
+		p.running = append(p.running, one)
+	}
+	return one, err
+}
+
+// policyOf returns what makes a router policy of a program, each time of a new one.
+func (p *processes) policyOf(x *policy.Process) func(policy.Options) (router.Policy, error) {
+	return func(o policy.Options) (router.Policy, error) {
+		one, err := p.start("policy process", x.Command, x.Timeout)
+		if err != nil {
+			return nil, err
+		}
+		made, err := policy.NewProcess(one, o)
+		if err == nil {
+			p.addFacts(made)
+		}
+		return made, err
+	}
+}
+
+// addFacts notes what a policy looks at.
+func (p *processes) addFacts(made router.Policy) {
+	for _, name := range made.(interface{ LooksAt() []string }).LooksAt() {
+		if !slices.Contains(p.facts, name) {
+			p.facts = append(p.facts, name)
+		}
+	}
+}
+
+// end ends the programs: gently after a run without an error, and at once after one.
+func (p *processes) end(ran error) error {
+	for _, one := range p.running {
+		if ran != nil {
+			one.Kill()
+		} else {
+			ran = one.Close()
+		}
+	}
+	return ran
+}
+
+// checkProcess refuses a router policy in a program beside another.
+func (s *Spec) checkProcess(streams *Streams) error {
+	switch {
+	case s.Process == nil:
+		return nil
+	case s.Process.Command == "":
+		return errors.New("a policy process without a command, want one")
+	case s.Picker != nil || s.Text != nil || streams.Policy != nil:
+		return errors.New("a policy process beside another router policy, want one or the other")
+	case slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Routing != nil }):
+		return errors.New("a change of the router beside a policy process, want one or the other")
+	}
+	return nil
+}

@@ -1,0 +1,357 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/replay-llm/replay/internal/formula"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Process is a policy that is a program of the user's, which is asked line by line (docs/policies.md "A policy in a program").
+type Process struct {
+	Command string
+	Facts   []string      `json:",omitempty"` // that it looks at; known once it has run
+	Timeout time.Duration `json:"-"`          // for an answer, in real time
+}
+
+// Describe describes the policy in a line; signals are how old what it looks at is.
+func (p *Process) Describe(signals router.Signals) string {
+	text := "the program " + p.Command
+	if open := slices.DeleteFunc(slices.Clone(p.Facts), isOracle); len(open) > 0 {
+		text += "; it is told " + strings.Join(open, ", ")
+	}
+	return text + describeSight(slices.Clone(p.Facts), signals)
+}
+
+// isOracle reports whether a fact is one that no real router knows.
+func isOracle(name string) bool { return strings.HasPrefix(name, oracle) }
+
+// ProcessName is what reports call a router that is a Process.
+const ProcessName Name = "process"
+
+// Asker is a program that is running.
+type Asker interface {
+	// Ask sends a line and returns the answer, valid until the next call.
+	Ask(line []byte) ([]byte, error)
+	// Refuse returns the error of an answer that makes no sense.
+	Refuse(answer []byte, want string) error
+}
+
+// process is the policy of a program that runs.
+type process struct {
+	sight
+	asker Asker
+	needs router.Needs
+	facts []fact
+	err   error // why it cannot choose any more
+
+	line   []byte
+	listed []sim.WorkerID // whose ids are in ids
+	ids    []byte
+	column []float64
+
+	mayHold bool // the decision in hand
+	batch   batch
+}
+
+// batch is the requests that are decided on together, and where they go.
+type batch struct {
+	requests []*sim.Request
+	workers  []sim.WorkerID
+	next     int // the one that is placed next, unless it is held or shed
+}
+
+// processVersion is that of the protocol.
+const processVersion = 1
+
+// greeting is the first line that a program gets.
+type greeting struct {
+	Protocol    string          `json:"protocol"`
+	Version     int             `json:"version"`
+	Role        string          `json:"role"`
+	BlockTokens int             `json:"block_tokens"`
+	Seed        uint64          `json:"seed"`
+	Workers     []greetedWorker `json:"workers"`
+	Facts       []string        `json:"facts"`
+}
+
+// greetedWorker is what is said of a worker at first.
+type greetedWorker struct {
+	ID         int     `json:"id"`
+	Kind       string  `json:"kind,omitempty"`
+	Speed      float64 `json:"speed"`
+	Cost       float64 `json:"cost,omitempty"`
+	PassTokens int     `json:"pass_tokens"`
+}
+
+// response is the answer to it.
+type response struct {
+	Version int      `json:"version"`
+	Facts   []string `json:"facts"`
+	Batch   bool     `json:"batch"`
+	Hold    bool     `json:"hold"`
+	Sent    struct {
+		Blocks int     `json:"blocks"`
+		Ms     float64 `json:"ms"`
+	} `json:"sent"`
+}
+
+// listNumbers returns the facts that a program may ask for: those that are numbers, and whether it may hold the
+// request back.
+func listNumbers() []fact {
+	mayHold := fact{Name: formula.Name{Name: "may_hold", Kind: formula.Integer}} // which appendDecision knows
+	return append(slices.DeleteFunc(listFacts(), func(f fact) bool { return f.Kind == formula.Text }), mayHold)
+}
+
+// NewProcess greets a program and returns the policy that it is: also a router.Admission if it holds requests
+// back, and a router.Batcher if it decides on several together.
+func NewProcess(a Asker, o Options) (router.Policy, error) {
+	p := &process{sight: makeSight(o), asker: a}
+	line, err := json.Marshal(p.greet())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := a.Ask(append(line, '\n'))
+	if err != nil {
+		return nil, err
+	}
+	r, want := readResponse(answer)
+	if want == "" {
+		want = p.addFacts(r)
+	}
+	switch {
+	case want != "":
+		return nil, a.Refuse(answer, want)
+	case r.Hold:
+		return &holdingProcess{process: p}, nil
+	case r.Batch:
+		return &batchProcess{p}, nil
+	}
+	return p, nil
+}
+
+// greet returns the first line.
+func (p *process) greet() *greeting {
+	g := &greeting{Protocol: "replay-policy", Version: processVersion, Role: p.Role.String(), BlockTokens: p.BlockTokens, Seed: p.Seed, Workers: []greetedWorker{}}
+	for i := range p.Workers {
+		w := &p.Workers[i]
+		g.Workers = append(g.Workers, greetedWorker{i, w.Kind, w.Speed, w.Cost, p.passTokens(sim.WorkerID(i))})
+	}
+	for _, f := range listNumbers() {
+		g.Facts = append(g.Facts, f.Name.Name)
+	}
+	return g
+}
+
+// readResponse reads the answer to a greeting; want is what was wanted instead, "" when all is well.
+func readResponse(answer []byte) (r *response, want string) {
+	d := json.NewDecoder(bytes.NewReader(answer))
+	d.DisallowUnknownFields()
+	err := d.Decode(&r)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("more behind it")
+		}
+	}
+	const like = `an object such as {"version": 1, "facts": ["requests"]}`
+	switch {
+	case err != nil:
+		return nil, like + ": " + strings.TrimPrefix(err.Error(), "json: ")
+	case r == nil:
+		return nil, like
+	case r.Version != processVersion:
+		return nil, fmt.Sprintf("version %d", processVersion)
+	case r.Hold && r.Batch:
+		return nil, "hold or batch: what is held is decided on anew, request by request"
+	case r.Sent.Blocks < 0 || !(r.Sent.Ms >= 0) || math.IsInf(r.Sent.Ms, 0):
+		return nil, "sent with blocks and ms of at least 0"
+	}
+	return r, ""
+}
+
+// addFacts enters what the program wants to know; it returns what was wanted instead, "" when all is well.
+func (p *process) addFacts(r *response) (want string) {
+	all := listNumbers()
+	var names []string
+	for _, f := range all {
+		names = append(names, f.Name.Name)
+	}
+	for _, name := range r.Facts {
+		i := slices.Index(names, name)
+		switch {
+		case i < 0:
+			return fmt.Sprintf("facts of the greeting: there is no %s%s", name, nearest.Ask(name, names))
+		case name == "cost" && slices.ContainsFunc(p.Workers, func(w Worker) bool { return w.Cost == 0 }):
+			return "workers whose GPU has a price (--gpu) where the program asks for cost"
+		}
+		p.facts = append(p.facts, all[i])
+		if need := all[i].need; need != nil {
+			p.needs.Running = true
+			need(&p.needs, p.Role)
+		}
+	}
+	if slices.Contains(r.Facts, sentBlocks) {
+		p.rememberSent(TextMemory{r.Sent.Blocks, sim.Time(r.Sent.Ms)})
+	}
+	return ""
+}
+
+func (p *process) Needs() router.Needs { return p.needs }
+
+// Err returns why the program cannot choose any more.
+func (p *process) Err() error { return p.err }
+
+// LooksAt returns the names of what the program looks at.
+func (p *process) LooksAt() []string {
+	var names []string
+	for _, f := range p.facts {
+		names = append(names, f.Name.Name)
+	}
+	return names
+}
+
+// Choose asks the program.
+func (p *process) Choose(q *sim.Request, c *router.Candidates) router.Choice {
+	p.line = append(p.appendDecision(p.line[:0], q, c), '\n')
+	answer := p.ask()
+	if p.err != nil {
+		return noChoice()
+	}
+	w, ok := parseWorker(answer)
+	if !ok || !slices.Contains(c.Workers, w) {
+		return p.refuse(answer, "the id of "+describeWorkers(c.Workers))
+	}
+	return p.choose(q, c, w)
+}
+
+// choose returns the choice of w, which counts as sent there.
+func (p *process) choose(q *sim.Request, c *router.Candidates, w sim.WorkerID) router.Choice {
+	if p.sent != nil {
+		p.sent.add(c.Now, w, &q.Prompt, q.Prompt.Blocks)
+	}
+	return router.Choice{Worker: w, Second: router.None}
+}
+
+// noChoice is what a program that cannot choose any more chooses.
+func noChoice() router.Choice { return router.Choice{Worker: router.None, Second: router.None} }
+
+// ask sends the line and returns the answer, unless there is an error.
+func (p *process) ask() []byte {
+	if p.err != nil {
+		return nil
+	}
+	var answer []byte
+	answer, p.err = p.asker.Ask(p.line)
+	return answer
+}
+
+// refuse notes that an answer makes no sense.
+func (p *process) refuse(answer []byte, want string) router.Choice {
+	p.err = p.asker.Refuse(answer, want)
+	return noChoice()
+}
+
+// describeWorkers returns the workers in words.
+func describeWorkers(all []sim.WorkerID) string {
+	const most = 8
+	var ids []string
+	for _, w := range all[:min(len(all), most)] {
+		ids = append(ids, strconv.Itoa(int(w)))
+	}
+	text := "a worker: " + strings.Join(ids, ", ")
+	if len(all) > most {
+		text += fmt.Sprintf(" ... %d", all[len(all)-1])
+	}
+	return text
+}
+
+// appendDecision appends what is to be decided: the ids of the workers, and then each fact, of all workers or of
+// none.
+func (p *process) appendDecision(to []byte, q *sim.Request, c *router.Candidates) []byte {
+	p.request, p.candidates, p.workers = q, c, c.Workers
+	if !slices.Equal(p.listed, c.Workers) {
+		p.listWorkers(c.Workers)
+	}
+	to = append(append(to, '['), p.ids...)
+	for i := range p.facts {
+		to = append(to, ',')
+		f := &p.facts[i]
+		switch {
+		case f.load == nil:
+			to = appendBool(to, p.mayHold)
+		case !f.Each:
+			f.load(&p.sight, p.column[:1])
+			to = appendNumber(to, p.column[0])
+		default:
+			f.load(&p.sight, p.column)
+			to = append(to, '[')
+			for k, x := range p.column {
+				if k > 0 {
+					to = append(to, ',')
+				}
+				to = appendNumber(to, x)
+			}
+			to = append(to, ']')
+		}
+	}
+	return append(to, ']')
+}
+
+// listWorkers writes down the ids of workers that have changed.
+func (p *process) listWorkers(all []sim.WorkerID) {
+	p.listed = append(p.listed[:0], all...)
+	p.column = slices.Grow(p.column[:0], len(all))[:len(all)]
+	p.ids = append(p.ids[:0], '[')
+	for i, w := range all {
+		if i > 0 {
+			p.ids = append(p.ids, ',')
+		}
+		p.ids = strconv.AppendInt(p.ids, int64(w), 10)
+	}
+	p.ids = append(p.ids, ']')
+}
+
+// appendBool appends 1 for true and 0 for false.
+func appendBool(to []byte, x bool) []byte {
+	if x {
+		return append(to, '1')
+	}
+	return append(to, '0')
+}
+
+// appendNumber appends a number as JSON has it, null for what is none.
+func appendNumber(to []byte, x float64) []byte {
+	const exact = 1 << 53
+	switch {
+	case x == math.Trunc(x) && math.Abs(x) <= exact:
+		return strconv.AppendInt(to, int64(x), 10)
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return append(to, "null"...)
+	}
+	return strconv.AppendFloat(to, x, 'g', -1, 64)
+}
+
+// parseWorker reads the id of a worker.
+func parseWorker(text []byte) (w sim.WorkerID, ok bool) {
+	if len(text) == 0 || len(text) > 9 {
+		return 0, false
+	}
+	for _, b := range text {
+		if b < '0' || b > '9' {
+			return 0, false
+		}
+		w = 10*w + sim.WorkerID(b-'0')
+	}
+	return w, true
+}
