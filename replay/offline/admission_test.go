@@ -1,13 +1,10 @@
 package offline
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 )
@@ -37,35 +34,21 @@ func TestAdmissionScripts(t *testing.T) {
 			x.cfg.Faults = d.faults(&x.cfg.Topology)
 			faulty++
 		}
-		var left *cluster
-		drive := func(single bool) maker {
-			return func(r *run, _ *journal) (driver, error) {
-				c, err := newCluster(r)
-				if err != nil {
-					return nil, err
-				}
-				for _, p := range c.pools {
-					p.metered = p.metered || single // one pass at a time
-				}
-				left = c
-				return c.runEvents, err
-			}
-		}
-		a := x.run(drive(false))
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(a.err, &stall) || errors.As(a.err, &oversize) {
+		var left witness
+		a := x.run(left.drive(false))
+		if isStuck(a.err) {
 			return false
 		}
 		if a.err != nil {
 			t.Fatalf("%v\n%+v %+v\n%s", a.err, x.cfg.Topology.Admission, x.cfg.Faults, x.show(text))
 		}
-		if text := left.unbalanced(); text != "" {
+		if text := left[0].unbalanced(); text != "" {
 			t.Fatalf("%s\n%+v %+v\n%s", text, x.cfg.Topology.Admission, x.cfg.Faults, x.show(text))
 		}
-		by, _ := left.Collector.Outcomes()
+		by, _ := left[0].Collector.Outcomes()
 		shed += by[collector.Shed]
-		metered := left.pools[0].metered
-		if diff := difference(a, x.run(drive(true))); diff != "" {
+		metered := left[0].pools[0].metered
+		if diff := difference(a, x.run(left.drive(true))); diff != "" {
 			t.Fatalf("runs and single passes: %s\n%+v %+v\n%s", diff, x.cfg.Topology.Admission, x.cfg.Faults, x.show(text))
 		}
 		if x.cfg.Faults != nil || metered || x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() || len(x.cfg.Pools) > 1 || len(x.cfg.Scale) > 0 {

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -9,8 +8,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/replay-llm/replay/replay/autoscale"
-	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -195,8 +192,7 @@ func TestAutoscalers(t *testing.T) {
 			}
 		}
 		one, two := x.run(drive(false)), x.run(drive(true))
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(one.err, &stall) || errors.As(one.err, &oversize) {
+		if isStuck(one.err) {
 			return false
 		}
 		if one.err != nil {

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
@@ -38,23 +36,9 @@ func TestClientScripts(t *testing.T) {
 			x.cfg.Faults = d.faults(&x.cfg.Topology)
 			faulty++
 		}
-		var left *cluster
-		drive := func(single bool) maker {
-			return func(r *run, _ *journal) (driver, error) {
-				c, err := newCluster(r)
-				if err != nil {
-					return nil, err
-				}
-				for _, p := range c.pools {
-					p.metered = p.metered || single // one pass at a time
-				}
-				left = c
-				return c.runEvents, err
-			}
-		}
-		a := x.run(drive(false))
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(a.err, &stall) || errors.As(a.err, &oversize) {
+		var left witness
+		a := x.run(left.drive(false))
+		if isStuck(a.err) {
 			return false
 		}
 		show := func() string {
@@ -63,13 +47,13 @@ func TestClientScripts(t *testing.T) {
 		if a.err != nil {
 			t.Fatalf("%v\n%s", a.err, show())
 		}
-		if text := left.unbalanced() + left.overtried(); text != "" {
+		if text := left[0].unbalanced() + left[0].overtried(); text != "" {
 			t.Fatalf("%s\n%s", text, show())
 		}
-		by, _ := left.Collector.Outcomes()
-		sent, timedOut := left.Collector.Attempts()
-		resent, late, shed = resent+sent-left.Collector.Len(), late+timedOut, shed+by[collector.Shed]
-		if diff := difference(a, x.run(drive(true))); diff != "" {
+		by, _ := left[0].Collector.Outcomes()
+		sent, timedOut := left[0].Collector.Attempts()
+		resent, late, shed = resent+sent-left[0].Collector.Len(), late+timedOut, shed+by[collector.Shed]
+		if diff := difference(a, x.run(left.drive(true))); diff != "" {
 			t.Fatalf("runs and single passes: %s\n%s", diff, show())
 		}
 		return true

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -57,20 +55,9 @@ func (d draw) faults(t *engines.Topology) *engines.Faults {
 func TestFaultScripts(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		x.cfg.Faults, x.cfg.Signals = d.faults(&x.cfg.Topology), d.signals(&x.cfg.Topology)
-		var left []*cluster
-		drive := func(single bool) maker {
-			return func(r *run, _ *journal) (driver, error) {
-				c, err := newCluster(r)
-				for _, p := range c.pools {
-					p.metered = p.metered || single // one pass at a time
-				}
-				left = append(left, c)
-				return c.runEvents, err
-			}
-		}
-		a, b := x.run(drive(false)), x.run(drive(true))
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(a.err, &stall) || errors.As(a.err, &oversize) {
+		var left witness
+		a, b := x.run(left.drive(false)), x.run(left.drive(true))
+		if isStuck(a.err) {
 			return false
 		}
 		if a.err != nil {
@@ -191,8 +178,7 @@ func TestCalledOff(t *testing.T) {
 			}
 			return c.runEvents, err
 		})
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(out.err, &stall) || errors.As(out.err, &oversize) {
+		if isStuck(out.err) {
 			return false
 		}
 		if out.err != nil {

@@ -2,11 +2,9 @@ package offline
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
@@ -57,8 +55,7 @@ func TestCopiesGoOnAlike(t *testing.T) {
 			}
 			return c.runEvents, nil
 		})
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(want.err, &stall) || errors.As(want.err, &oversize) {
+		if isStuck(want.err) {
 			return false
 		}
 		var f *Fork
@@ -146,8 +143,7 @@ func TestForksEqualWholeRuns(t *testing.T) {
 			return c.runEvents, err
 		}
 		plain := x.run(whole)
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(plain.err, &stall) || errors.As(plain.err, &oversize) {
+		if isStuck(plain.err) {
 			return false
 		}
 		y := *x

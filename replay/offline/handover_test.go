@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
@@ -54,23 +52,9 @@ func TestPDScripts(t *testing.T) {
 		if d.oneIn(4) {
 			x.cfg.Client = d.client()
 		}
-		var left []*cluster
-		drive := func(single bool) maker {
-			return func(r *run, _ *journal) (driver, error) {
-				c, err := newCluster(r)
-				if err != nil {
-					return nil, err
-				}
-				for _, p := range c.pools {
-					p.metered = p.metered || single
-				}
-				left = append(left, c)
-				return c.runEvents, nil
-			}
-		}
-		a, b := x.run(drive(false)), x.run(drive(true))
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(a.err, &stall) || errors.As(a.err, &oversize) {
+		var left witness
+		a, b := x.run(left.drive(false)), x.run(left.drive(true))
+		if isStuck(a.err) {
 			return false
 		}
 		about := func() string { return fmt.Sprintf("%+v\n%+v\n%s", x.cfg.PD, x.cfg.Faults, x.show(text)) }

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -122,23 +121,9 @@ func TestTogether(t *testing.T) {
 	met := map[string]int{}
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		d.everything(x)
-		var left []*cluster
-		drive := func(single bool) maker {
-			return func(r *run, _ *journal) (driver, error) {
-				c, err := newCluster(r)
-				if err != nil {
-					return nil, err
-				}
-				for _, p := range c.pools {
-					p.metered = p.metered || single // one pass at a time
-				}
-				left = append(left, c)
-				return c.runEvents, nil
-			}
-		}
-		a := x.run(drive(false))
-		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
-		if errors.As(a.err, &stall) || errors.As(a.err, &oversize) || isBarren(a.err) {
+		var left witness
+		a := x.run(left.drive(false))
+		if isStuck(a.err) || isBarren(a.err) {
 			return false
 		}
 		if a.err != nil {
@@ -147,7 +132,7 @@ func TestTogether(t *testing.T) {
 		if text := left[0].disagrees(); text != "" {
 			t.Fatalf("%s\n%s", text, x.show(text))
 		}
-		if diff := difference(a, x.run(drive(true))); diff != "" {
+		if diff := difference(a, x.run(left.drive(true))); diff != "" {
 			t.Fatalf("runs and single passes: %s\n%s", diff, x.show(text))
 		}
 		left[0].meet(met)

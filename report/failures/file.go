@@ -1,41 +1,27 @@
 package failures
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
+
+	"github.com/replay-llm/replay/report/rundir"
 )
 
 // FileName is the name of the file in a run directory.
 const FileName = "faults.json"
 
 // Write writes the study as JSON.
-func (s *Study) Write(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	return enc.Encode(s)
-}
+func (s *Study) Write(w io.Writer) error { return rundir.WriteJSON(w, s) }
 
 // Read reads what Write wrote into a run directory.
 func Read(dir string) (*Study, error) {
-	path := filepath.Join(dir, FileName)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: nothing went wrong in this run, want one of replay trace --faults", dir)
-	}
+	s, err := rundir.ReadJSON[Study](dir, FileName, "nothing went wrong in this run, want one of replay trace --faults")
 	if err != nil {
 		return nil, err
 	}
-	s := new(Study)
-	if err := json.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	if !(s.WindowMS > 0) || len(s.Windows) == 0 {
-		return nil, fmt.Errorf("%s: no windows, want those of a run", path)
+		return nil, fmt.Errorf("%s: no windows, want those of a run", filepath.Join(dir, FileName))
 	}
 	return s, nil
 }

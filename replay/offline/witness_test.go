@@ -1,0 +1,34 @@
+package offline
+
+import (
+	"errors"
+
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+)
+
+// witness keeps the clusters of the replays that it drives, in their order, so that a test can look at
+// what they are left with.
+type witness []*cluster
+
+// drive makes drivers of clusters by events: with single set, one pass at a time.
+func (w *witness) drive(single bool) maker {
+	return func(r *run, _ *journal) (driver, error) {
+		c, err := newCluster(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range c.pools {
+			p.metered = p.metered || single
+		}
+		*w = append(*w, c)
+		return c.runEvents, nil
+	}
+}
+
+// isStuck reports whether a replay ended without its requests: nothing could go on, or one of them fits nowhere.
+func isStuck(err error) bool {
+	var stall *harness.StalledError
+	var oversize *engines.OversizeError
+	return errors.As(err, &stall) || errors.As(err, &oversize)
+}

@@ -1,0 +1,43 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// WriteJSON writes what one file of a run directory holds, a value a line.
+func WriteJSON(w io.Writer, value any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	return enc.Encode(value)
+}
+
+// ReadJSON returns what WriteJSON wrote to the file of a name in a run directory. Where there is none the
+// error is fs.ErrNotExist and says what absent says of such a run.
+func ReadJSON[T any](dir, name, absent string) (*T, error) {
+	path := filepath.Join(dir, name)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &absentError{dir + ": " + absent}
+	}
+	if err != nil {
+		return nil, err
+	}
+	value := new(T)
+	if err := json.Unmarshal(text, value); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return value, nil
+}
+
+// absentError tells that a run has no file of a kind.
+type absentError struct{ text string }
+
+func (e *absentError) Error() string { return e.text }
+
+func (*absentError) Unwrap() error { return fs.ErrNotExist }
