@@ -89,12 +89,12 @@ func (i *Instant) Set(text string) error {
 	return err
 }
 
-// ParseInstant reads ms, or a number of other units.
+// ParseInstant reads ms, a number of other units, or a clock's hours and minutes, which begin at 0:00.
 func ParseInstant(text string) (sim.Time, error) {
 	ms, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		var d time.Duration
-		if d, err = time.ParseDuration(text); err == nil {
+		if d, err = time.ParseDuration(readClock(text)); err == nil {
 			ms = float64(d) / 1e6
 		}
 	}
@@ -102,4 +102,20 @@ func ParseInstant(text string) (sim.Time, error) {
 		return 0, errors.New("want ms, or a time such as 90s or 10m")
 	}
 	return sim.Time(ms), nil
+}
+
+// readClock returns 17:05 as 17h05m and 17:05:30 as 17h05m30s, and other texts as they are.
+func readClock(text string) string {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return text
+	}
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 16)
+		if err != nil || i > 0 && (n > 59 || len(part) != 2) {
+			return text
+		}
+		parts[i] += string("hms"[i])
+	}
+	return strings.Join(parts, "")
 }

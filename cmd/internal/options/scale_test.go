@@ -62,12 +62,13 @@ func FuzzScale(f *testing.F) {
 func TestParseInstant(t *testing.T) {
 	for text, want := range map[string]sim.Time{
 		"0": 0, "600000": 600000, "0.5": 0.5, "1e3": 1000, "90s": 90000, "10m": 600000, "1h30m": 5400000, "250us": 0.25, "1.5ms": 1.5,
+		"17:05": 61500000, "0:00:30": 30000, "100:00": 360000000,
 	} {
 		if got, err := cli.ParseInstant(text); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v ms", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "-1", "-5s", "nan", "inf", "1e999", "10 m", "5d", "ten"} {
+	for _, text := range []string{"", "-1", "-5s", "nan", "inf", "1e999", "10 m", "5d", "ten", "17:5", "17:60", "1:2:3", ":05", "-1:00", "17:", "1:00:00:00", "1.5:00"} {
 		if got, err := cli.ParseInstant(text); err == nil {
 			t.Errorf("%s is %v", text, got)
 		}
