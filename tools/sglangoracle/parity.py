@@ -19,6 +19,7 @@ import tempfile
 import hicache
 import oracle
 import order as orders
+import passes
 from workload import workload
 
 COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens", "reused_from_host_tokens"]
@@ -54,7 +55,7 @@ def ask_sglang(case, events=False):
     requests = [oracle.Request(i, float(x["timestamp"]) - start,
                                oracle.prompt(x["hash_ids"], x["input_length"], case["trace_block_size"]),
                                max(1, x["output_length"]), x.get("priority", 0)) for i, x in enumerate(case["rows"])]
-    answer = oracle.simulate(c, requests)
+    answer = passes.simulate(c, requests)
     did = answer["requests"]
     if any(x["aborted"] for x in did):
         return None
