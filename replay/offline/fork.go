@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -120,6 +121,16 @@ func (f *Fork) Change(x engines.Change) error {
 	t.Changes = append(slices.Clone(t.Changes), x)
 	c.SetTopology(&t)
 	c.changes = append(slices.Clone(c.changes), x)
+	return nil
+}
+
+// ForceWorker lets a request that has not been placed go to a worker of the first pool, whatever the
+// router's policy would choose. The policy goes on as if it had chosen.
+func (f *Fork) ForceWorker(id sim.RequestID, w sim.WorkerID) error {
+	d, ok := f.cluster.pools[0].Router.(*router.Dispatcher)
+	if !ok || !d.ForceChoice(id, w) {
+		return errors.New("a worker given to a request under a router that places several together, want another router")
+	}
 	return nil
 }
 
