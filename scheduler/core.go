@@ -46,6 +46,13 @@ type Canceler interface {
 	Cancel(now sim.Time, id sim.RequestID, p *Pass) bool
 }
 
+// Roomer is a core that knows how much room it has.
+type Roomer interface {
+	// Room returns the KV blocks that nobody holds, less those that the requests in line have to
+	// hold for the tokens they have; below 0 when these are more. It is called between passes.
+	Room() int
+}
+
 // Snapshotter is a core that can show a planner what its latest pass did. It
 // must have been built to keep what that takes, and then takes one pass at a
 // time.

@@ -34,6 +34,8 @@ type PD struct {
 	Core float64 `json:",omitempty"`
 	// Missing leaves out of a transfer what the decode worker has cached.
 	Missing bool `json:",omitempty"`
+	// DecodeAdmission lets a transfer wait until its decode worker has room for the prompt.
+	DecodeAdmission bool `json:",omitempty"`
 }
 
 // DecodeChosen is when a request gets its decode worker.
@@ -95,6 +97,9 @@ func (p *PD) describeTransfers() string {
 	if p.Missing {
 		parts = append(parts, "what the decode worker has cached is not sent")
 	}
+	if p.DecodeAdmission {
+		parts = append(parts, "transfers wait for room on the decode worker")
+	}
 	return strings.Join(parts, "; ")
 }
 
@@ -134,6 +139,9 @@ func (t *Topology) CheckPD() error {
 	if p.DecodeChosen == BeforePrefill && admits {
 		return errors.New("an admission decides before the router of prefill workers, and requests come before that of decode workers first, want one or the other")
 	}
+	if err := t.checkAdmission(); err != nil {
+		return err
+	}
 	if err := t.checkTransfers(); err != nil || !p.Chooses() {
 		return err
 	}
@@ -155,6 +163,24 @@ func (t *Topology) checkChoice() error {
 		return errors.New("SGLang's decode workers compute no prompts, want vLLM")
 	case e.Rules.Reference():
 		return errors.New("decode workers compute no prompts by the reference's rules, want vLLM's own (--scheduler-profile)")
+	}
+	return nil
+}
+
+// checkAdmission refuses decode workers that cannot be asked for room.
+func (t *Topology) checkAdmission() error {
+	p, decode := t.PD, &t.Pools[1]
+	switch e := &decode.Engine; {
+	case !p.DecodeAdmission:
+		return nil
+	case !p.PicksEarly():
+		return fmt.Errorf("a decode worker is asked for room before the transfer, want decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
+	case e.Engine == engineargs.SGLang:
+		return errors.New("SGLang's decode workers are not asked for room, want vLLM")
+	case e.Rules.Reference():
+		return errors.New("decode workers are not asked for room by the reference's rules, want vLLM's own (--scheduler-profile)")
+	case len(decode.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
+		return errors.New("decode workers of several kinds, of data-parallel ranks or with layers that have windows are not asked for room, want others")
 	}
 	return nil
 }

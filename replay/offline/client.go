@@ -107,6 +107,9 @@ func (x patience) happen(c *cluster) error {
 			return p.Drain(c.now)
 		}
 	}
+	if t := c.handover.find(x.id); t != nil && t.at == asking {
+		return c.endAttempt(&leaver{id: x.id, pool: c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
+	}
 	return nil // it is on its way
 }
 

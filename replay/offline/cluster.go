@@ -2,7 +2,6 @@ package offline
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engines"
@@ -147,20 +146,6 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 	return next, ok
 }
 
-// checkNothingLeft checks that nothing is left when nothing is to come.
-func (c *cluster) checkNothingLeft() error {
-	if c.isIdle() {
-		return nil
-	}
-	for _, p := range c.pools {
-		if waiting := p.Router.Waiting(nil); len(waiting) > 0 {
-			return fmt.Errorf("stalled at %v ms: the router holds %d requests and nothing is to come, the first is %s",
-				float64(c.now), len(waiting), c.Place(c.Requests[waiting[0]]))
-		}
-	}
-	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.countInFlight())
-}
-
 // isIdle reports whether no request is left.
 func (c *cluster) isIdle() bool { return c.Feed.Done() && c.countInFlight() == 0 && c.transit == 0 }
 
@@ -226,12 +211,16 @@ func (c *cluster) settleRound() (changed bool, err error) {
 		}
 		changed = changed || did
 	}
+	admitted, err := c.admitTransfers()
+	if err != nil {
+		return true, err
+	}
 	arrived, err := c.takeArrivals()
 	if err != nil {
 		return true, err
 	}
 	started, err := c.startPasses()
-	return changed || arrived || started, err
+	return changed || admitted || arrived || started, err
 }
 
 // applyEvents carries out the events of a kind that are due, up to one of another
@@ -354,7 +343,7 @@ func (c *cluster) nextReady() *worker {
 // startPass runs a pass on w. One that takes no time is over at once.
 func (c *cluster) startPass(w *worker) error {
 	until := never
-	if c.cfg.steps || w.pool.metered || c.lives.tracked && w.isSingle() {
+	if c.cfg.steps || w.pool.metered || len(w.asking) > 0 || c.lives.tracked && w.isSingle() {
 		until = c.now // one pass at a time
 	}
 	if err := c.stepWorker(w, until); err != nil {

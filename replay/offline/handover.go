@@ -22,6 +22,7 @@ type handover struct {
 	links       *links             // nil: nothing is shared
 	tickets     []*ticket          // by request; nil: on no way between the pools
 	spare       []*ticket
+	asking      int // tickets in line for room
 }
 
 // ticket is the way of a request to its decode worker.
@@ -32,6 +33,9 @@ type ticket struct {
 	source *worker // the prefill worker that has its KV cache
 	placed router.Placement
 	delay  sim.Time // of its transfer, if it has the link to itself
+	blocks int      // that its prompt takes on the decode worker, where that is asked for room
+	given  bool     // that room is kept for it
+	asked  sim.Time // when it was ready to be sent
 	began  sim.Time // its transfer, or the wait for a link
 	lands  sim.Time // when it is there, while landing
 	order  order    // of the events of its transfer
@@ -44,6 +48,7 @@ type stop uint8
 const (
 	computing stop = iota // on its way through prefill
 	computed              // without a decode worker
+	asking                // in line for room on its decode worker
 	sending               // on the links
 	landing               // off the links, and not there yet
 	arrived               // there
@@ -150,8 +155,18 @@ func (c *cluster) sendToDecode(id sim.RequestID, delay sim.Time) error {
 	return c.enterDecode(id)
 }
 
-// beginTransfer sends the KV cache of a request on its way, which has a decode worker.
+// beginTransfer sends the KV cache of a request on its way, which has a decode worker, or lets it
+// wait for room there.
 func (c *cluster) beginTransfer(t *ticket) error {
+	t.asked = c.now
+	if c.handover.DecodeAdmission {
+		return c.askForRoom(t)
+	}
+	return c.startTransfer(t)
+}
+
+// startTransfer sends the KV cache of a request on its way now.
+func (c *cluster) startTransfer(t *ticket) error {
 	h, q := &c.handover, t.placed.Request
 	tokens := q.InputTokens
 	if h.Missing {
@@ -237,7 +252,7 @@ func (c *cluster) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
 // arrive gives a request whose KV cache is there to its decode worker.
 func (c *cluster) arrive(t *ticket) error {
 	if c.Observer != nil {
-		c.Observer.Handoff(t.placed.Request.ID, t.began, c.now)
+		c.Observer.Handoff(t.placed.Request.ID, t.asked, c.now)
 	}
 	t.at = arrived
 	if id := t.id; c.hasHungUp(id) {
@@ -253,6 +268,9 @@ func (c *cluster) arrive(t *ticket) error {
 func (c *cluster) closeTicket(t *ticket) error {
 	h := &c.handover
 	h.tickets[t.id] = nil
+	if t.given {
+		t.worker.promised -= t.blocks
+	}
 	workers := [...]*worker{t.source, t.worker}
 	*t = ticket{}
 	h.spare = append(h.spare, t)
@@ -279,6 +297,9 @@ func (c *cluster) dropWay(id sim.RequestID) (placed bool, err error) {
 	placed = t.worker != nil
 	if t.at == computed && !placed {
 		c.takeHeld(c.pools[1], id)
+	}
+	if t.at == asking {
+		c.leaveLine(t)
 	}
 	if t.at == sending || t.at == landing {
 		c.transit--
@@ -364,6 +385,9 @@ func (r *run) trafficFields() []collector.Field {
 	}
 	if r.PD.SharesLinks() {
 		all = append(all, collector.Field{Key: "mean_kv_transfer_wait_ms", Value: r.traffic.waited / float64(max(r.traffic.transfers, 1))})
+	}
+	if r.PD.DecodeAdmission {
+		all = append(all, collector.Field{Key: "mean_decode_admission_wait_ms", Value: r.traffic.asked / float64(max(r.traffic.transfers, 1))})
 	}
 	return all
 }

@@ -21,6 +21,8 @@ func (d draw) pd(t *engines.Topology) {
 		p := &engines.PD{
 			DecodeChosen: pick(d, engines.AfterTransfer, engines.BeforeTransfer, engines.BeforePrefill, engines.BeforePrefill),
 			Missing:      d.oneIn(3),
+
+			DecodeAdmission: d.oneIn(2),
 		}
 		if d.oneIn(2) {
 			p.Sharing = pick(d, engines.ShareFairly, engines.ShareInTurns)
@@ -63,6 +65,11 @@ func TestPDScripts(t *testing.T) {
 		}
 		if text := left[0].unbalanced() + left[0].handover.describeRest(); text != "" {
 			t.Fatalf("%s\n%s", text, about())
+		}
+		for _, w := range left[0].pools[1].workers {
+			if w.promised != 0 || len(w.asking) > 0 || left[0].handover.asking != 0 {
+				t.Fatalf("decode worker %d has promised %d blocks, and %d ask\n%s", w.id, w.promised, len(w.asking), about())
+			}
 		}
 		if text := left[0].miscounted(); text != "" {
 			t.Fatalf("%s\n%s", text, about())
@@ -183,6 +190,8 @@ func readPD(t *testing.T, d *datadriven.TestData, x *trial) {
 			if _, err := fmt.Sscan(text, to); err != nil {
 				d.Fatalf(t, "%s: %v", arg.Key, err)
 			}
+		case "admission":
+			p.DecodeAdmission = true
 		case "missing":
 			p.Missing = true
 		case "threshold":
@@ -204,7 +213,7 @@ func readPD(t *testing.T, d *datadriven.TestData, x *trial) {
 	}
 	x.cfg.PD = p
 	for i := range x.cfg.Pools {
-		if e := &x.cfg.Pools[i].Engine; p.Chooses() {
+		if e := &x.cfg.Pools[i].Engine; p.Chooses() || p.DecodeAdmission {
 			e.Rules = vllm.Rules033()
 			e.Rules.TwoInFlight = false
 		}

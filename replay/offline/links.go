@@ -36,6 +36,7 @@ type traffic struct {
 	transfers int     // that have arrived
 	tokens    int     // that these carried
 	waited    float64 // ms that they took longer than alone
+	asked     float64 // ms that they waited for room before
 }
 
 // transfer is a KV cache on its way, or that waits for its turn.

@@ -76,13 +76,16 @@ type worker struct {
 	pool *pool
 	core scheduler.Core // nil when gone
 
-	state workerState
-	since sim.Time // when it could have started a pass, when it is not busy (driveLazily)
-	busy  bool
-	pass  scheduler.Pass // in progress while busy
-	ties  int            // requests on their way from it or to it, by a ticket (handover.go)
-	began order          // of the end of the first pass of the run
-	at    int            // place of the run's end among the events, while busy
+	state    workerState
+	since    sim.Time // when it could have started a pass, when it is not busy (driveLazily)
+	busy     bool
+	pass     scheduler.Pass // in progress while busy
+	ties     int            // requests on their way from it or to it, by a ticket (handover.go)
+	asking   []*ticket      // in line for room on it, see room.go
+	promised int            // KV blocks that it has promised to others, which are under way
+
+	began order // of the end of the first pass of the run
+	at    int   // place of the run's end among the events, while busy
 
 	life // see lives.go
 

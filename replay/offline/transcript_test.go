@@ -261,6 +261,8 @@ func (c *scribeCore) Progress(yield func(id sim.RequestID, tokens int, last sim.
 	c.Core.(scheduler.Progresser).Progress(yield)
 }
 
+func (c *scribeCore) Room() int { return c.Core.(scheduler.Roomer).Room() }
+
 func (c *scribeCore) Cut(p *scheduler.Pass, keep int) {
 	before := p.Count
 	c.Core.Cut(p, keep)

@@ -202,6 +202,15 @@ func (c *Core) End(p *scheduler.Pass) error {
 // tells its front end.
 func (c *Core) Line() (waiting, running int) { return c.waiting.Len(), len(c.running) }
 
+// Room returns the KV blocks that nobody holds, less what the requests in line need.
+func (c *Core) Room() int {
+	room := c.supply.free
+	for _, s := range c.waiting.All() {
+		room -= (c.requests[s].target + c.mask) >> c.shift
+	}
+	return room
+}
+
 // barrenLimit is the number of passes in a row without a token and without a
 // request further on that counts as a stall.
 const barrenLimit = 100_000

@@ -1,0 +1,94 @@
+package offline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// askForRoom puts a request, whose KV cache is on its prefill worker, in line for room on its decode
+// worker (docs/rules/harness.md, Decode workers that are asked for room).
+func (c *cluster) askForRoom(t *ticket) error {
+	if c.hasHungUp(t.id) {
+		return c.endAttempt(&leaver{id: t.id, pool: c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
+	}
+	w, block := t.worker, c.pools[1].Engine.BlockTokens
+	t.at, t.blocks = asking, (t.placed.Request.InputTokens+block-1)/block
+	i, _ := slices.BinarySearchFunc(w.asking, t, func(a, b *ticket) int {
+		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.id, b.id))
+	})
+	w.asking = slices.Insert(w.asking, i, t)
+	c.handover.asking++
+	c.transit++
+	if w.busy && w.pass.Count > 1 {
+		c.cutRun(w, w.countBegun(c.now, c.instant.irregular))
+	}
+	return nil
+}
+
+// leaveLine takes a request out of the line for room.
+func (c *cluster) leaveLine(t *ticket) {
+	w := t.worker
+	i := slices.Index(w.asking, t)
+	w.asking = slices.Delete(w.asking, i, i+1)
+	c.handover.asking--
+	c.transit--
+}
+
+// admitTransfers begins the transfers for which decode workers have room, and reports whether there
+// were any. A worker says so between two passes.
+func (c *cluster) admitTransfers() (changed bool, err error) {
+	if c.handover.asking == 0 {
+		return false, nil
+	}
+	for _, w := range c.pools[1].workers {
+		for len(w.asking) > 0 && !w.busy && !w.hung && w.hasRoom(w.asking[0].blocks) {
+			t := w.asking[0]
+			c.leaveLine(t)
+			w.promised += t.blocks
+			t.given, changed = true, true
+			c.traffic.asked += float64(c.now - t.asked)
+			if err := c.startTransfer(t); err != nil {
+				return true, err
+			}
+		}
+	}
+	return changed, nil
+}
+
+// hasRoom reports whether w has so many KV blocks beside those it has promised. One with nothing to
+// do takes whatever comes.
+func (w *worker) hasRoom(blocks int) bool {
+	if w.promised == 0 && w.core.Load() == 0 {
+		return true
+	}
+	return w.promised+blocks <= w.core.(scheduler.Roomer).Room()
+}
+
+// stalledLine returns the error of a replay in which requests in line for room are left.
+func (c *cluster) stalledLine() error {
+	all := c.pools[1].workers
+	w := all[slices.IndexFunc(all, func(w *worker) bool { return len(w.asking) > 0 })]
+	return fmt.Errorf("stalled at %v ms: %d KV caches wait for room on decode worker %d and nothing is to come, the first is that of %s",
+		float64(c.now), len(w.asking), w.id, c.Place(c.Requests[w.asking[0].id]))
+}
+
+// checkNothingLeft checks that nothing is left when nothing is to come.
+func (c *cluster) checkNothingLeft() error {
+	if c.isIdle() {
+		return nil
+	}
+	for _, p := range c.pools {
+		if waiting := p.Router.Waiting(nil); len(waiting) > 0 {
+			return fmt.Errorf("stalled at %v ms: the router holds %d requests and nothing is to come, the first is %s",
+				float64(c.now), len(waiting), c.Place(c.Requests[waiting[0]]))
+		}
+	}
+	if c.handover.asking > 0 {
+		return c.stalledLine()
+	}
+	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.countInFlight())
+}
