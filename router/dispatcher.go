@@ -302,8 +302,10 @@ func (d *Dispatcher) allBusy() bool {
 	return n > 0 && d.busy == n
 }
 
+// isBusy reports whether the policy knows that a worker has too many prompt tokens to compute: what is kept
+// for a policy that may follow it holds nothing back.
 func (d *Dispatcher) isBusy(w sim.WorkerID) bool {
-	return d.needs.Hold != nil && float64(d.tokens[w]) > d.needs.Hold.tokensOf(w)
+	return d.needs.Hold != nil && d.needs.Tokens && float64(d.tokens[w]) > d.needs.Hold.tokensOf(w)
 }
 
 // changeTokens changes the prompt tokens that w has to compute.
