@@ -44,7 +44,7 @@ func NewForkCommand(s cli.Streams) *cobra.Command {
 with other settings. Each future is what replay trace --change gives.
 
 RUN is a directory made with --out, whose command is run again, or a trace with
-the flags of replay trace. TIME is of the replay's clock, not of the day.`,
+the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`,
 		Example: `  replay fork out/a --at 30m --set workers=10 --set router=p2c
   replay fork FILE --workers 8 --at 30m --future workers=10 --future router=p2c
   replay fork out/a --at 30m --grid router=kv,p2c --grid workers=8,10`,
@@ -56,7 +56,7 @@ the flags of replay trace. TIME is of the replay's clock, not of the day.`,
 		},
 	}
 	f.o.BindReplay(cmd, cli.NewGroup("Futures", func(fs *pflag.FlagSet) {
-		fs.Var(&f.at, "at", "`time` of the replay's clock at which the futures part: ms, or with a unit, as 90s or 10m")
+		fs.Var(&f.at, "at", "`time` of the replay's clock at which the futures part: ms, with a unit, as 90s or 10m, or hours and minutes, as 17:05")
 		fs.StringArrayVar(&f.futures, "future", nil, "a future with other `settings`, as workers=10,router=p2c; may be given again")
 		fs.StringArrayVar(&f.set, "set", nil, "a `setting` of all futures, as workers=10; without --future and --grid the only one")
 		fs.StringArrayVar(&f.grid, "grid", nil, "futures of all combinations of the `values` of settings, as router=kv,p2c")
@@ -97,6 +97,9 @@ func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, 
 	cli.ManyReplays()
 	if err := f.replayAll(ctx, s, &spec, &t); err != nil {
 		return ExplainError(err)
+	}
+	if t.Futures[0].After.Requests == 0 {
+		fmt.Fprintf(s.Err, "replay: warning: --at=%s: no request arrives after it, so that futures differ in what is under way alone\n", t.at)
 	}
 	if f.form.Value == "json" {
 		return cli.WriteJSON(s.Out, &t)
