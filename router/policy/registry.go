@@ -29,7 +29,7 @@ const (
 // Info is a row of the registry.
 type Info struct {
 	Name   Name
-	Alias  string // another name that flags take; "": none
+	Alias  string // name is what flags take or reports say; "": none
 	Report string // what reports and run directories call it
 	Help   string // what it does, in one line
 	// Caches reports whether it looks at what workers have cached and is configured by a
@@ -73,7 +73,10 @@ type Options struct {
 func New(name Name, o Options) (router.Policy, error) {
 	p := name.Info()
 	if p.make == nil {
-		_, err := Parse(string(name))
+		known, err := Parse(string(name))
+		if err == nil {
+			err = fmt.Errorf("router is %q, want %s", string(name), string(known)) // name is what flags take or reports say
+		}
 		return nil, err
 	}
 	return p.make(o)

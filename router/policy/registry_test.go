@@ -56,6 +56,9 @@ func TestUnknownName(t *testing.T) {
 	if _, err := Parse("nearest"); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
+	if p, err := New("kv_router", Options{}); p != nil || err == nil || err.Error() != `router is "kv_router", want kv` {
+		t.Errorf("a policy by the name that reports call it: %v, %v", p, err)
+	}
 	if _, err := New("nearest", Options{}); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
