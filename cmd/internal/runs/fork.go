@@ -223,7 +223,7 @@ func (f *forkFlags) replayAll(ctx context.Context, s cli.Streams, spec *replay.S
 	}
 	bar := cli.NewProgress(s.Err, "futures")
 	defer bar.Clear()
-	var work sync.WaitGroup
+	var wg sync.WaitGroup
 	seats, errs := make(chan struct{}, f.jobs), make([]error, len(t.Futures))
 	for i := len(t.Futures) - 1; i >= 0; i-- {
 		seats <- struct{}{}
@@ -237,7 +237,7 @@ func (f *forkFlags) replayAll(ctx context.Context, s cli.Streams, spec *replay.S
 			errs[i] = err
 			break
 		}
-		work.Go(func() {
+		wg.Go(func() {
 			facts, err := own.End(ctx)
 			if errs[i] = err; err == nil {
 				t.Futures[i].fill(facts.Records(), t.At)
@@ -245,7 +245,7 @@ func (f *forkFlags) replayAll(ctx context.Context, s cli.Streams, spec *replay.S
 			<-seats
 		})
 	}
-	work.Wait()
+	wg.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
