@@ -53,6 +53,15 @@ type Roomer interface {
 	Room() int
 }
 
+// Keeper is a core that may have been built to keep the KV blocks of requests that have left it with
+// their last token, until they have been sent. Where nothing can run before some of them come back, its
+// Step sets Pass.Blocked.
+type Keeper interface {
+	// Release gives back the blocks that are kept of a request, last to first; prefixes stay cached. It
+	// is called between passes, and reports false when there are none.
+	Release(id sim.RequestID) bool
+}
+
 // Snapshotter is a core that can show a planner what its latest pass did. It
 // must have been built to keep what that takes, and then takes one pass at a
 // time.

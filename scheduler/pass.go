@@ -68,6 +68,10 @@ type Pass struct {
 	// EndWait is for whoever submits one. Runs have none.
 	Waits bool
 
+	// Blocked is whether there was no pass: nothing can run before a Keeper gives back KV blocks, or
+	// other requests are on the core.
+	Blocked bool
+
 	// Detail, when not nil, is filled with what the pass did to single
 	// requests.
 	Detail *Detail
@@ -134,7 +138,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Gaps, p.Admitted, p.Second = p.Gaps[:0], p.Admitted[:0], p.Second[:0]
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.Preempted, p.PrefillTokens = false, 0, 0
-	p.ToHost, p.FromHost, p.Waits = 0, 0, false
+	p.ToHost, p.FromHost, p.Waits, p.Blocked = 0, 0, false, false
 	if p.Detail != nil {
 		p.Detail.Reset()
 	}

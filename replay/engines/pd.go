@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -36,6 +37,8 @@ type PD struct {
 	Missing bool `json:",omitempty"`
 	// DecodeAdmission lets a transfer wait until its decode worker has room for the prompt.
 	DecodeAdmission bool `json:",omitempty"`
+	// HoldPrefill keeps the KV blocks of a prompt on its prefill worker until they have been sent.
+	HoldPrefill bool `json:",omitempty"`
 }
 
 // DecodeChosen is when a request gets its decode worker.
@@ -100,6 +103,9 @@ func (p *PD) describeTransfers() string {
 	if p.DecodeAdmission {
 		parts = append(parts, "transfers wait for room on the decode worker")
 	}
+	if p.HoldPrefill {
+		parts = append(parts, "prefill workers keep the KV blocks of a prompt until they have been sent")
+	}
 	return strings.Join(parts, "; ")
 }
 
@@ -109,6 +115,11 @@ func (s *Stage) Prefills() bool { return s.Role == scheduler.Decode && s.PD.Choo
 // seesCaches reports whether the router of these decode workers has to know their caches.
 func (s *Stage) seesCaches() bool {
 	return s.Prefills() || s.Role == scheduler.Decode && s.PD != nil && s.PD.Missing
+}
+
+// keepsSent reports whether these workers keep the KV blocks of prompts until they have been sent.
+func (s *Stage) keepsSent() bool {
+	return s.Role == scheduler.Prefill && s.PD != nil && s.PD.HoldPrefill
 }
 
 // keptLoads returns what the router of the pool keeps beside what its policy needs.
@@ -139,7 +150,7 @@ func (t *Topology) CheckPD() error {
 	if p.DecodeChosen == BeforePrefill && admits {
 		return errors.New("an admission decides before the router of prefill workers, and requests come before that of decode workers first, want one or the other")
 	}
-	if err := t.checkAdmission(); err != nil {
+	if err := cmp.Or(t.checkAdmission(), t.checkHold()); err != nil {
 		return err
 	}
 	if err := t.checkTransfers(); err != nil || !p.Chooses() {
@@ -181,6 +192,24 @@ func (t *Topology) checkAdmission() error {
 		return errors.New("decode workers are not asked for room by the reference's rules, want vLLM's own (--scheduler-profile)")
 	case len(decode.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
 		return errors.New("decode workers of several kinds, of data-parallel ranks or with layers that have windows are not asked for room, want others")
+	}
+	return nil
+}
+
+// checkHold refuses prefill workers that cannot keep the KV blocks of prompts.
+func (t *Topology) checkHold() error {
+	p, prefill := t.PD, &t.Pools[0]
+	switch e := &prefill.Engine; {
+	case !p.HoldPrefill:
+		return nil
+	case !p.PicksEarly():
+		return fmt.Errorf("KV blocks are held until they have been sent to a worker, want decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
+	case e.Engine == engineargs.SGLang:
+		return errors.New("SGLang's prefill workers keep the pages of a prompt until they have been sent in any case, want vLLM or nothing said of it")
+	case e.Rules.Reference():
+		return errors.New("prefill workers hold no KV blocks of prompts that are computed by the reference's rules, want vLLM's own (--scheduler-profile)")
+	case len(prefill.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
+		return errors.New("prefill workers of several kinds, of data-parallel ranks or with layers that have windows hold no KV blocks of prompts that are computed, want others")
 	}
 	return nil
 }

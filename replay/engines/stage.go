@@ -201,7 +201,7 @@ func (s *Stage) vllmConfig() vllm.Config {
 		Blocks:      a.Blocks, BlockTokens: a.BlockTokens,
 		MaxSeqs: seats, MaxBatchedTokens: a.MaxBatchedTokens,
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
-		Preemption: a.Preemption, Policy: a.Scheduling, PrefillInterval: a.PrefillInterval, Role: s.Role, Transfer: a.Transfer(),
+		Preemption: a.Preemption, Policy: a.Scheduling, PrefillInterval: a.PrefillInterval, Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
 		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules, Windows: a.Windows, Warmup: a.Warmup,
 	}

@@ -273,6 +273,7 @@ func (c *cluster) endPass(w *worker) error {
 	if err := c.applyPass(w); err != nil {
 		return err
 	}
+	w.releaseFreed()
 	if c.lives.tracked && len(w.calledOff) > 0 {
 		if err := c.takeCalledOff(w); err != nil {
 			return err
@@ -350,6 +351,9 @@ func (c *cluster) startPass(w *worker) error {
 		return err
 	}
 	p := &w.pass
+	if p.Blocked {
+		return nil
+	}
 	if p.End == c.now {
 		c.turnIrregular(w)
 		return c.endPass(w)

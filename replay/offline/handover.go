@@ -268,6 +268,7 @@ func (c *cluster) arrive(t *ticket) error {
 func (c *cluster) closeTicket(t *ticket) error {
 	h := &c.handover
 	h.tickets[t.id] = nil
+	c.freeSource(t)
 	if t.given {
 		t.worker.promised -= t.blocks
 	}
@@ -385,6 +386,9 @@ func (r *run) trafficFields() []collector.Field {
 	}
 	if r.PD.SharesLinks() {
 		all = append(all, collector.Field{Key: "mean_kv_transfer_wait_ms", Value: r.traffic.waited / float64(max(r.traffic.transfers, 1))})
+	}
+	if r.PD.HoldPrefill {
+		all = append(all, collector.Field{Key: "mean_prefill_hold_ms", Value: r.traffic.held / float64(max(r.traffic.transfers, 1))})
 	}
 	if r.PD.DecodeAdmission {
 		all = append(all, collector.Field{Key: "mean_decode_admission_wait_ms", Value: r.traffic.asked / float64(max(r.traffic.transfers, 1))})

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
@@ -23,6 +24,7 @@ func (d draw) pd(t *engines.Topology) {
 			Missing:      d.oneIn(3),
 
 			DecodeAdmission: d.oneIn(2),
+			HoldPrefill:     d.oneIn(2),
 		}
 		if d.oneIn(2) {
 			p.Sharing = pick(d, engines.ShareFairly, engines.ShareInTurns)
@@ -71,6 +73,9 @@ func TestPDScripts(t *testing.T) {
 				t.Fatalf("decode worker %d has promised %d blocks, and %d ask\n%s", w.id, w.promised, len(w.asking), about())
 			}
 		}
+		if text := left[0].pools[0].keptRest(); text != "" {
+			t.Fatalf("%s\n%s", text, about())
+		}
 		if text := left[0].miscounted(); text != "" {
 			t.Fatalf("%s\n%s", text, about())
 		}
@@ -79,6 +84,27 @@ func TestPDScripts(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// keptRest returns which worker holds KV blocks when nothing is left, "" when none does. It frees none
+// that it has not held, nor any twice.
+func (p *pool) keptRest() string {
+	if e := &p.Engine; !p.PD.HoldPrefill || e.G2.Blocks > 0 {
+		return ""
+	}
+	for _, w := range p.workers {
+		fresh, err := p.Core(w.id)
+		if err != nil {
+			return err.Error()
+		}
+		if w.core == nil {
+			continue
+		}
+		if got, want := w.core.(scheduler.Roomer).Room(), fresh.(scheduler.Roomer).Room(); got != want || len(w.freed) > 0 {
+			return fmt.Sprintf("prefill worker %d has %d free KV blocks and %v to free, want %d and none", w.id, got, w.freed, want)
+		}
+	}
+	return ""
 }
 
 // miscounted returns what does not add up of what went between the pools, without faults.
@@ -192,6 +218,8 @@ func readPD(t *testing.T, d *datadriven.TestData, x *trial) {
 			}
 		case "admission":
 			p.DecodeAdmission = true
+		case "hold-blocks":
+			p.HoldPrefill = true
 		case "missing":
 			p.Missing = true
 		case "threshold":
@@ -213,7 +241,7 @@ func readPD(t *testing.T, d *datadriven.TestData, x *trial) {
 	}
 	x.cfg.PD = p
 	for i := range x.cfg.Pools {
-		if e := &x.cfg.Pools[i].Engine; p.Chooses() || p.DecodeAdmission {
+		if e := &x.cfg.Pools[i].Engine; p.Chooses() || p.DecodeAdmission || p.HoldPrefill {
 			e.Rules = vllm.Rules033()
 			e.Rules.TwoInFlight = false
 		}

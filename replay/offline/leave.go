@@ -316,6 +316,8 @@ func (c *cluster) cancelOn(w *worker, id sim.RequestID) error {
 	c.inFlight--
 	if w.core.Load() == 0 {
 		w.pool.ready.clear(int(w.id))
+	} else if !w.busy && !w.hung {
+		w.pool.markIdle(w) // who is behind it may have room
 	}
 	return w.pool.Leave(c.now, id)
 }

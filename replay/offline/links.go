@@ -37,6 +37,7 @@ type traffic struct {
 	tokens    int     // that these carried
 	waited    float64 // ms that they took longer than alone
 	asked     float64 // ms that they waited for room before
+	held      float64 // ms that prefill workers held their blocks, from the end of the prompt on
 }
 
 // transfer is a KV cache on its way, or that waits for its turn.

@@ -15,7 +15,8 @@ import (
 type life struct {
 	has       []sim.RequestID // requests on it, in any order
 	calledOff []calledOff
-	before    []progress // of them, before the pass in progress; where passes have drafts
+	freed     []sim.RequestID // whose KV blocks it may give back after the pass in progress, see hold.go
+	before    []progress      // of them, before the pass in progress; where passes have drafts
 
 	lag   sim.Time
 	slow  float64  // passes take so many times as long; 0: as long as they do

@@ -251,7 +251,9 @@ type scribeCore struct {
 
 func (c *scribeCore) Step(now, until sim.Time, p *scheduler.Pass) error {
 	err := c.Core.Step(now, until, p)
-	if err == nil {
+	if err == nil && p.Blocked {
+		c.s.writef("%s has no room, and waits", c.s.name(c.w.pool.Role, c.w.id))
+	} else if err == nil {
 		c.s.writef("%s starts %s", c.s.name(c.w.pool.Role, c.w.id), passesOf(p))
 	}
 	return err
@@ -259,6 +261,14 @@ func (c *scribeCore) Step(now, until sim.Time, p *scheduler.Pass) error {
 
 func (c *scribeCore) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	c.Core.(scheduler.Progresser).Progress(yield)
+}
+
+func (c *scribeCore) Release(id sim.RequestID) bool {
+	freed := c.Core.(scheduler.Keeper).Release(id)
+	if freed {
+		c.s.writef("%s gives back the blocks of request %d", c.s.name(c.w.pool.Role, c.w.id), id)
+	}
+	return freed
 }
 
 func (c *scribeCore) Room() int { return c.Core.(scheduler.Roomer).Room() }

@@ -56,10 +56,12 @@ func (p *device) noHolders() []int32 {
 
 // checkHolders counts who holds what besides those in holders.
 func (p *device) checkHolders(holders []int32) {
-	for _, s := range p.core.running {
-		for _, b := range p.core.requests[s].held {
-			if b != noBlock {
-				holders[b]++
+	for _, all := range [...][]slot{p.core.running, p.core.kept} {
+		for _, s := range all {
+			for _, b := range p.core.requests[s].held {
+				if b != noBlock {
+					holders[b]++
+				}
 			}
 		}
 	}

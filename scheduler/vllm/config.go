@@ -48,6 +48,7 @@ type Config struct {
 	Speculation      *Speculation // nil: none; not for the reference's rules
 	Role             scheduler.Role
 	Transfer         scheduler.Transfer // read on prefill workers only
+	KeepSent         bool               // KV blocks of a prompt are held until Release when it has left; not for the reference's rules, nor with Windows
 	Clock            timing.Clock
 	Tree             *prompt.Tree // the tree of the requests' prompts, for BlockTokens
 	Capture          scheduler.Capture

@@ -43,6 +43,7 @@ type Core struct {
 	live            int
 	waiting         scheduler.Line[slot]
 	running         []slot   // in order of admission
+	kept            []slot   // gone, with KV blocks that are to be sent, in the order in which they went
 	arrived         uint64   // requests submitted so far
 	admitted        uint64   // admissions so far
 	pool            pool     // the KV blocks
@@ -129,7 +130,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 		}
 	}
 	step, err := c.Begin(now, p)
-	if err != nil {
+	if err != nil || p.Blocked {
 		return err
 	}
 	if err := c.setEnd(step, p); err != nil {
@@ -165,8 +166,11 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	}
 	c.idle = c.next.isEmpty()
 	if c.idle && !c.pool.Busy() {
-		if p.Preempted == 0 {
+		if p.Preempted == 0 && len(c.kept) == 0 {
 			return nil, c.stallError()
+		}
+		if p.Blocked = p.Preempted == 0; p.Blocked {
+			return nil, nil
 		}
 		c.awake = now + sim.Time(c.rules.EmptyPassMs)
 	}
@@ -217,7 +221,7 @@ const barrenLimit = 100_000
 
 // checkProgress complains about requests that keep preempting each other.
 func (c *Core) checkProgress(p *scheduler.Pass) error {
-	if p.Tokens > 0 || c.further || c.pool.Busy() && p.End > p.Start {
+	if p.Tokens > 0 || c.further || len(c.kept) > 0 || c.pool.Busy() && p.End > p.Start {
 		c.barren = 0
 		return nil
 	}

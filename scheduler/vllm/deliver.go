@@ -44,7 +44,11 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	if c.cfg.Role == scheduler.Prefill {
 		m.Handoff = c.cfg.Transfer.Delay(r.input)
 	}
-	c.finishRequest(s)
+	if c.cfg.KeepSent && r.blocks > 0 {
+		c.keepBlocks(s)
+	} else {
+		c.finishRequest(s)
+	}
 	return true
 }
 
@@ -56,14 +60,7 @@ func (c *Core) finishRequest(s slot) {
 	if r.state == preempted || r.state == waiting {
 		c.waiting.Remove(s)
 	}
-	c.pool.Release(s)
+	c.freeRequest(s)
 	r.state = gone
-	c.stuck = false
 	c.live--
-	if c.cfg.Speculation != nil {
-		c.parting = append(c.parting, s)
-	} else {
-		c.unused = append(c.unused, s)
-	}
-	c.pool.Forget(s)
 }

@@ -10,8 +10,8 @@ func (p *segments) Check() {
 	p.counts = slices.Grow(p.counts[:0], len(p.store.all))[:len(p.store.all)]
 	clear(p.counts)
 	held, unnamed := 0, 0
-	for _, s := range p.core.running {
-		r := &p.core.requests[s]
+	for k := range len(p.core.running) + len(p.core.kept) {
+		r := p.core.holderAt(k)
 		unnamed += r.blocks - r.named
 		n := int32(0)
 		for _, h := range r.holdings {
@@ -57,6 +57,14 @@ func (p *segments) Check() {
 			p.checkLayer(&r.own, ownOwner(slot(s)), int32(r.shared))
 		}
 	}
+}
+
+// holderAt returns a request that holds blocks: one that runs or, behind these, one whose blocks are kept.
+func (c *Core) holderAt(k int) *request {
+	if n := len(c.running); k >= n {
+		return &c.requests[c.kept[k-n]]
+	}
+	return &c.requests[c.running[k]]
 }
 
 // checkLayer holds what can be found of a layer against its segments.

@@ -51,6 +51,7 @@ func drawSharing(seed uint64, rules vllm.Rules) *sharing {
 		ids = append(ids, path)
 		largest = max(largest, input+requests[id].OutputTokens)
 	}
+	w.segments.KeepSent = seed%3 == 0
 	w.segments.Blocks = largest/block + 2 + rng.IntN(1+rng.IntN(200))
 	w.blocks = w.segments
 	w.blocks.Capture = scheduler.CaptureEvents
@@ -74,6 +75,7 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 	passes := [2]scheduler.Pass{{Detail: new(scheduler.Detail)}, {Detail: new(scheduler.Detail)}}
 	seen := cached{map[prompt.NodeID]int32{}, map[uint64]int{}}
 	arrived := 0
+	var kept []sim.RequestID
 	for now := sim.Time(0); arrived < len(w.pairs) || cores[0].Load() > 0; now = passes[0].End {
 		for ; arrived < len(w.pairs) && (cores[0].Load() == 0 || w.pairs[arrived][0].Arrived <= now); arrived++ {
 			now = max(now, w.pairs[arrived][0].Arrived)
@@ -84,6 +86,9 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 		cancel := sim.RequestID(-1)
 		if rng.IntN(40) == 0 {
 			cancel = sim.RequestID(rng.IntN(arrived))
+		}
+		if passes[0].Blocked || rng.IntN(3) == 0 {
+			kept = release(t, kept, cores[:])
 		}
 		var errs [2]error
 		for i, c := range cores {
@@ -111,12 +116,38 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 				return 0, 0, fmt.Errorf("at %v: %d blocks of the prompt of %d are cached, want %d", now, x, pair[0].ID, y)
 			}
 		}
+		for _, m := range passes[0].Marks {
+			if m.Last && w.segments.KeepSent {
+				kept = append(kept, m.Request)
+			}
+		}
 		preempted += passes[0].Preempted
 		for _, x := range passes[0].Admitted {
 			reused += x.Reused / w.blocks.BlockTokens
 		}
 	}
+	for len(kept) > 0 {
+		kept = release(t, kept, cores[:])
+	}
+	for i, c := range cores {
+		if got, want := c.(scheduler.Roomer).Room(), build(t, [...]vllm.Config{w.segments, w.blocks}[i]).(scheduler.Roomer).Room(); got != want {
+			return 0, 0, fmt.Errorf("%d blocks are free at the end, want %d", got, want)
+		}
+	}
 	return preempted, reused, nil
+}
+
+// release lets all cores give back the blocks of the first request that they keep those of. One that had
+// lost its place when its last token came has none.
+func release(t *testing.T, kept []sim.RequestID, cores []scheduler.Core) []sim.RequestID {
+	if len(kept) == 0 {
+		return nil
+	}
+	x, y := cores[0].(scheduler.Keeper).Release(kept[0]), cores[1].(scheduler.Keeper).Release(kept[0])
+	if x != y || cores[0].(scheduler.Keeper).Release(kept[0]) {
+		t.Fatalf("request %d: blocks given back: %v, want %v, and once", kept[0], x, y)
+	}
+	return kept[1:]
 }
 
 // cached is what cores told of what is cached: by node, and block by block.

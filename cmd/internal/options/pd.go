@@ -20,7 +20,7 @@ type pd struct {
 	chosen, sharing cli.Choice
 	sent            cli.Choice
 	nic, core       float64
-	admission       bool
+	admission, hold bool
 }
 
 // bestEstimate is the threshold that compares estimates in place of tokens.
@@ -37,12 +37,13 @@ func (f *pd) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.nic, "nic-bandwidth", 0, "`GB/s` out of each prefill worker and into each decode worker, which transfers share")
 	fs.Float64Var(&f.core, "core-bandwidth", 0, "`GB/s` of the network between them, which all transfers share")
 	fs.Var(&f.sent, "kv-transfer", "`what` a transfer sends: all, or what is missing in the cache of the decode worker")
+	fs.BoolVar(&f.hold, "hold-prefill-blocks", false, "the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors")
 	fs.BoolVar(&f.admission, "decode-admission", false, "a transfer waits until its decode worker has KV blocks for the prompt")
 }
 
 // pdFlags returns the names of the flags.
 func pdFlags() []string {
-	return []string{"pd-threshold", "pd-when", "decode-chosen", "kv-transfer-sharing", "nic-bandwidth", "core-bandwidth", "kv-transfer", "decode-admission"}
+	return []string{"pd-threshold", "pd-when", "decode-chosen", "kv-transfer-sharing", "nic-bandwidth", "core-bandwidth", "kv-transfer", "decode-admission", "hold-prefill-blocks"}
 }
 
 // fillPD enters into spec how prefill and decode workers share the work.
@@ -91,7 +92,7 @@ func (f *pd) fillRule(p *replay.PD) error {
 func (o *Options) fillTransfers(p *replay.PD) error {
 	f := &o.Cluster.pd
 	p.NIC, p.Core, p.Missing = f.nic, f.core, f.sent.Value == "missing"
-	p.DecodeAdmission = f.admission
+	p.DecodeAdmission, p.HoldPrefill = f.admission, f.hold
 	for i, name := range []string{"nic-bandwidth", "core-bandwidth"} {
 		if x := [...]float64{f.nic, f.core}[i]; o.Changed(name) && !(x > 0 && x <= math.MaxFloat64) {
 			return o.Refuse(name, "GB/s above 0")
@@ -108,7 +109,7 @@ func (o *Options) fillTransfers(p *replay.PD) error {
 	case o.Changed("decode-chosen"):
 	case p.Chooses():
 		p.DecodeChosen = engines.BeforePrefill
-	case p.SharesLinks() || p.Missing || p.DecodeAdmission:
+	case p.SharesLinks() || p.Missing || p.DecodeAdmission || p.HoldPrefill:
 		p.DecodeChosen = engines.BeforeTransfer
 	}
 	return nil

@@ -1,0 +1,42 @@
+package offline
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// freeSource gives back the KV blocks of a request on its prefill worker, where they are held until
+// they have been sent (docs/rules/harness.md, Decode workers that are chosen early). A worker that is
+// in a pass hears of it when that ends.
+func (c *cluster) freeSource(t *ticket) {
+	h, w := &c.handover, t.source
+	if !h.HoldPrefill || w == nil || w.core == nil {
+		return
+	}
+	if t.at == arrived {
+		c.traffic.held += float64(c.now - t.asked)
+	}
+	if !w.busy {
+		w.release(t.id)
+		return
+	}
+	w.freed = append(w.freed, t.id)
+	if keep := w.countBegun(c.now, true); keep < w.pass.Count {
+		c.trimRun(w, keep)
+	}
+}
+
+// release gives back KV blocks that w, which is between two passes, holds of a request that has left.
+func (w *worker) release(id sim.RequestID) {
+	if w.core.(scheduler.Keeper).Release(id) && !w.hung {
+		w.pool.markIdle(w)
+	}
+}
+
+// releaseFreed gives back the blocks of which w has heard in its pass, which is over.
+func (w *worker) releaseFreed() {
+	for _, id := range w.freed {
+		w.release(id)
+	}
+	w.freed = w.freed[:0]
+}
