@@ -134,10 +134,15 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 
 // Fork opens a replay of s on a workload that can go on in several ways, with the changes of Possible.
 func (s *Spec) Fork(ctx context.Context, workload *loadgen.Workload) (*offline.Fork, error) {
+	return s.ForkObserved(ctx, workload, nil)
+}
+
+// ForkObserved is Fork of a replay that is shown to an observer, nil: to nobody, of which each copy has a copy.
+func (s *Spec) ForkObserved(ctx context.Context, workload *loadgen.Workload, o harness.Observer) (*offline.Fork, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	cfg := s.offlineConfig(workload, Streams{})
+	cfg := s.offlineConfig(workload, Streams{Observer: o})
 	var err error
 	if cfg.Foreseen, err = s.foresee(ctx, workload, true); err != nil {
 		return nil, err

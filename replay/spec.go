@@ -107,7 +107,7 @@ func (s *Spec) Validate() error {
 	if err := s.checkMode(); err != nil {
 		return err
 	}
-	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale) == 0 && !s.Autoscales() {
+	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale)+len(s.Later()) == 0 && !s.Autoscales() {
 		return fmt.Errorf("workers are %d, want at least %d with the KV router", s.Pools[0].Count, least)
 	}
 	return s.Topology.Validate()
@@ -171,7 +171,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Process: s.Process, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Process: s.Process, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, Changes: s.Changes, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

@@ -61,6 +61,15 @@ func (t *Topology) Later() []Change {
 	return append(t.Changes[:len(t.Changes):len(t.Changes)], t.Possible...)
 }
 
+// InsertChange returns changes, which are in order of time, with c after those of its instant.
+func InsertChange(all []Change, c Change) []Change {
+	i := slices.IndexFunc(all, func(x Change) bool { return x.At > c.At })
+	if i < 0 {
+		i = len(all)
+	}
+	return slices.Insert(slices.Clone(all), i, c)
+}
+
 // CheckChanges refuses changes that make no sense, those that t is prepared for among them.
 func (t *Topology) CheckChanges() error {
 	last := sim.Time(0)

@@ -30,7 +30,8 @@ type Fork struct {
 }
 
 // NewFork prepares a replay, whatever drives it otherwise. Its Observer is copied with it and
-// may hold neither functions nor channels.
+// may hold neither functions nor channels. It is shown all that it is shown of a whole run with the same
+// changes, in the same order.
 func NewFork(cfg Config) (*Fork, error) {
 	started := time.Now()
 	if cfg.Scaler != nil {
@@ -98,10 +99,11 @@ func (f *Fork) AdvanceTo(ctx context.Context, at sim.Time) error {
 	return c.advanceTo(ctx, at)
 }
 
-// canRest reports whether each worker can be brought on its own from here.
+// canRest reports whether each worker can be brought on its own from here. Who looks on sees what happens in
+// the order of events, as of a whole run with changes.
 func (c *cluster) canRest() bool {
 	p := c.pools[0]
-	return c.canDriveLazily() && !p.metered && !c.hasIncidents() && c.pending == 0 && p.Router.Queued() == 0 &&
+	return c.Observer == nil && c.canDriveLazily() && !p.metered && !c.hasIncidents() && c.pending == 0 && p.Router.Queued() == 0 &&
 		!slices.ContainsFunc(p.workers, func(w *worker) bool { return w.state != active })
 }
 
@@ -118,9 +120,9 @@ func (f *Fork) Change(x engines.Change) error {
 		return fmt.Errorf("a change at %v ms in a replay that stands at %v ms, want one to come", float64(x.At), float64(c.now))
 	}
 	t := c.Topology
-	t.Changes = append(slices.Clone(t.Changes), x)
+	t.Changes = engines.InsertChange(t.Changes, x)
 	c.SetTopology(&t)
-	c.changes = append(slices.Clone(c.changes), x)
+	c.changes = engines.InsertChange(c.changes, x)
 	return nil
 }
 

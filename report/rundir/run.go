@@ -2,7 +2,7 @@
 // and what it was made of.
 //
 // Read run.go (what is in it), settings.go and digest.go (what identifies a
-// run), write.go (how it appears as a whole), verify.go (how it is checked).
+// run), write.go (how it appears as a whole), group.go (several together), verify.go (how it is checked).
 package rundir
 
 import (

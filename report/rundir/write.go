@@ -66,6 +66,14 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 			os.RemoveAll(dir)
 		}
 	}()
+	if err := r.store(ctx, dir, path, files); err != nil {
+		return err
+	}
+	return swapInto(dir, path, over)
+}
+
+// store writes files and run.json into dir, which will be at path.
+func (r *Run) store(ctx context.Context, dir, path string, files []File) (err error) {
 	r.Layout = layout
 	if r.Files, err = storeAll(ctx, dir, path, files); err != nil {
 		return err
@@ -73,7 +81,7 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 	if _, err := storeFile(ctx, dir, File{RunFile, r.writeJSON}); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(path, RunFile), err)
 	}
-	return swapInto(dir, path, over)
+	return nil
 }
 
 // storeAll writes files into dir, which will be at path, beside each other: to

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -27,6 +28,17 @@ func routingFlags() []string {
 // ChangeableFlags are those that may have another value from an instant on.
 func ChangeableFlags() []string {
 	return append([]string{"workers", "prefill-workers", "decode-workers", "admission", "faults", "speedup"}, routingFlags()...)
+}
+
+// ExpectChanges prepares for changes that are told later (ChangeOf).
+func (o *Options) ExpectChanges() { o.Cluster.mayChange = true }
+
+// Unchanged returns spec, which the flags have made, as they make it where no changes are expected.
+func (o *Options) Unchanged(spec replay.Spec) replay.Spec {
+	if o.Cluster.alone {
+		spec.Router, spec.RouterConfig = policy.RoundRobin, nil
+	}
+	return spec
 }
 
 // fillChanges enters into spec what is changed as time goes on, in order of time.
@@ -118,6 +130,7 @@ func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (
 	if err != nil {
 		return c, err
 	}
+	other.ExpectChanges()
 	file := ""
 	if spec.Trace != nil {
 		file = spec.Trace.Path

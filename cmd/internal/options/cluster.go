@@ -28,6 +28,8 @@ type cluster struct {
 	signals                                [2]string // how old signals are: their delays, and their intervals
 	scale                                  string
 	changes                                []string
+	mayChange                              bool // there may be changes that no flag names
+	alone                                  bool // without them there would be nothing to choose
 	faults                                 string
 	autoscale                              string    // file of an autoscaler
 	speeds                                 [3]string // of workers, prefill and decode workers
@@ -143,7 +145,7 @@ func (o *Options) fillRouter(spec *replay.Spec) (err error) {
 		return o.fillPicker(spec)
 	}
 	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && len(o.Cluster.changes) == 0 && !o.TwoPools()
-	if alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster() {
+	if o.Cluster.alone = alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster(); o.Cluster.alone && !o.Cluster.mayChange {
 		spec.Router, spec.RouterConfig = policy.RoundRobin, nil // one worker: there is nothing to choose
 	}
 	return nil
@@ -174,7 +176,7 @@ func (o *Options) checkCluster() error {
 	}
 	return cmp.Or(o.CheckLeast(1, counts...), o.Check(
 		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
-		cli.Needs(c.scale != "" || len(c.changes) > 0 || c.autoscale != "" || c.faults != "", "with --scale, --change, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
+		cli.Needs(c.scale != "" || c.mayChange || len(c.changes) > 0 || c.autoscale != "" || c.faults != "", "with --scale, --change, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
 		cli.Needs(info.Caches, "with --router kv", append(RouterFlags(), "router-config")...),
 	))
 }

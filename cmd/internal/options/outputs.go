@@ -62,6 +62,16 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&out.Digest, "digest", false, "print a hash of inputs, configuration and what happened to each request")
 }
 
+// BindGroup adds flags that say what a directory of run directories is to have.
+func (out *Outputs) BindGroup(fs *pflag.FlagSet) {
+	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
+	fs.StringVar(&out.Dir, "out", "", "write all there is of each future to a directory of its own in a new `DIR`")
+	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
+	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
+	fs.Var(&out.Slo, "slo", "`objectives`, with --out: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests to meet them")
+}
+
 func (out *Outputs) bindObjectives(fs *pflag.FlagSet) {
 	fs.Var(&out.Slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
 	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests to meet them")
@@ -135,18 +145,33 @@ func (out *Outputs) Replace() rundir.Replace {
 // RecordOnly makes a run leave a directory with its passes, whatever its flags
 // ask for.
 func (o *Options) RecordOnly(dir string) {
-	for _, name := range []string{
-		"report-json", "report-format", "requests-format", "overwrite", "force", "slo-exit", "kv-events-file",
+	o.RecordIn(dir)
+	if f := o.Set.Lookup("requests-format"); f != nil {
+		f.Changed = false
+	}
+	out := &o.Outputs
+	out.Passes, out.Digest, out.Form.Value = true, false, "parquet"
+}
+
+// OtherOutputs are the flags that ask for something beside a run directory, or say what it may replace.
+func OtherOutputs() []string {
+	return []string{
+		"output", "wide", "report-json", "report-format", "requests", "overwrite", "force", "slo-exit", "kv-events-file",
 		"timeline", "timeline-from", "timeline-to", "timeline-request",
-	} {
+	}
+}
+
+// RecordIn makes a run leave a directory, with what its flags want in it, and nothing else.
+func (o *Options) RecordIn(dir string) {
+	for _, name := range OtherOutputs() {
 		if f := o.Set.Lookup(name); f != nil {
 			f.Changed = false
 		}
 	}
 	out := &o.Outputs
-	out.Requests, out.Dir, out.Passes, out.Digest = "", dir, true, false
+	out.Requests, out.Dir = "", dir
 	out.overwrite, out.force, out.SloExit = false, false, false
-	out.Form.Value, out.Names.Value, o.Output.Form.Value = "parquet", "native", "table"
+	out.Names.Value, o.Output.Form.Value = "native", "table"
 }
 
 // drawing holds the flags of a timeline.

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/report/rundir"
 )
 
@@ -60,10 +61,18 @@ the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`
 		fs.StringArrayVar(&f.futures, "future", nil, "a future with other `settings`, as workers=10,router=p2c; may be given again")
 		fs.StringArrayVar(&f.set, "set", nil, "a `setting` of all futures, as workers=10; without --future and --grid the only one")
 		fs.StringArrayVar(&f.grid, "grid", nil, "futures of all combinations of the `values` of settings, as router=kv,p2c")
+		f.o.Outputs.BindGroup(fs)
 		cli.BindForm(fs, &f.form)
 		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "futures at once, a `number`; the table does not depend on it")
-	}, "at", "future", "set", "grid", "output"))
+	}, "at", "future", "set", "grid", "out", "output"))
 	return cmd
+}
+
+// forked is what is to be forked: a replay, and the command that makes it.
+type forked struct {
+	o       *options.Options
+	spec    replay.Spec
+	command []string
 }
 
 // run forks what the command line names.
@@ -74,92 +83,142 @@ func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, 
 	if f.jobs < 1 {
 		return cli.Usagef("--jobs=%d: want at least 1", f.jobs)
 	}
+	if err := f.o.Check(cli.Needs(f.o.Outputs.Dir != "", "with --out", recordingFlags()...)); err != nil {
+		return err
+	}
 	futures, err := f.listFutures()
 	if err != nil {
 		return err
 	}
-	o, spec, err := f.readRun(cmd, args)
+	x, err := f.readRun(s, cmd, args)
 	if err != nil {
 		return err
 	}
 	t := forkTable{At: f.at.At, at: f.at.String(), Futures: []future{{Name: asItWas}}}
+	all := []futureRun{{spec: x.o.Unchanged(x.spec), alone: x.o.Unchanged(x.spec).Router != x.spec.Router}}
 	for _, settings := range futures {
-		c, err := o.ChangeOf(&spec, f.at.At, settings)
+		c, err := x.o.ChangeOf(&x.spec, f.at.At, settings)
 		if err != nil {
 			return err
 		}
-		spec.Possible = append(spec.Possible, c)
+		own := futureRun{index: len(all), change: c, flags: changeFlags(t.at, settings), spec: x.spec}
+		own.spec.Changes = engines.InsertChange(x.spec.Changes, c)
+		all = append(all, own)
 		t.Futures = append(t.Futures, future{Name: nameOf(settings)})
 	}
-	for _, warning := range spec.Warnings() {
+	for i := range all[1:] {
+		x.spec.Possible = append(x.spec.Possible, all[1+i].change)
+	}
+	return f.replay(ctx, s, x, all, &t)
+}
+
+// replay replays the futures of x, and prints what came of them.
+func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []futureRun, t *forkTable) (err error) {
+	for _, warning := range x.spec.Warnings() {
 		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
 	}
 	cli.ManyReplays()
-	if err := f.replayAll(ctx, s, &spec, &t); err != nil {
+	r := &forkRun{s: s, spec: &x.spec, at: f.at.At, jobs: f.jobs, futures: all, table: t}
+	if f.o.Outputs.Dir != "" {
+		all[0].alone = true // who looks on a run without changes sees the passes of its workers in another order
+		if r.out, err = newForkOut(s, x, f.o.Outputs.Dir, nameDirs(t)); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.out.group.Close()) }()
+	}
+	if err := r.replayAll(ctx); err != nil {
 		return ExplainError(err)
 	}
 	if t.Futures[0].After.Requests == 0 {
 		fmt.Fprintf(s.Err, "replay: warning: --at=%s: no request arrives after it, so that futures differ in what is under way alone\n", t.at)
 	}
+	to := s.Out
 	if f.form.Value == "json" {
-		return cli.WriteJSON(s.Out, &t)
+		to, err = s.Err, cli.WriteJSON(s.Out, t)
+	} else {
+		err = t.write(s.Out)
 	}
-	return t.write(s.Out)
+	if err == nil && r.out != nil {
+		_, err = fmt.Fprintln(to, r.out.savedLine())
+	}
+	return err
 }
 
+// recordingFlags are those that say what the directories of futures are to have.
+func recordingFlags() []string { return []string{"requests-format", "passes", "slo", "slo-attainment"} }
+
 // readRun returns what is to be forked: what a run directory was made by, or what the flags say.
-func (f *forkFlags) readRun(cmd *cobra.Command, args []string) (*options.Options, replay.Spec, error) {
-	mode := loadgen.Trace
+func (f *forkFlags) readRun(s cli.Streams, cmd *cobra.Command, args []string) (*forked, error) {
+	own := []string{"at", "future", "set", "grid", "output", "jobs", "out"}
+	recorded := false
+	if len(args) == 1 {
+		_, err := os.Stat(filepath.Join(args[0], rundir.RunFile))
+		recorded = err == nil
+	}
+	if recorded {
+		return f.readRecorded(args[0], append(own, recordingFlags()...))
+	}
+	verb, mode := "trace", loadgen.Trace
 	if f.o.Changed("max-in-flight") {
-		mode = loadgen.Concurrency
+		verb, mode = "concurrency", loadgen.Concurrency
 	}
-	if len(args) != 1 {
-		spec, err := f.o.SpecOf(args, mode)
-		return f.o, spec, err
+	f.o.ExpectChanges()
+	spec, err := f.o.SpecOf(args, mode)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(args[0], rundir.RunFile)); err != nil {
-		spec, err := f.o.SpecOf(args, mode)
-		return f.o, spec, err
-	}
-	own := map[string]bool{"at": true, "future": true, "set": true, "grid": true, "output": true, "jobs": true}
+	command, err := commandOf(verb, f.o.Set, s.Args[1:], own)
+	return &forked{f.o, spec, command}, err
+}
+
+// readRecorded returns a recorded run, of whose flags the command line may say those named own. Its inputs must be
+// what they were.
+func (f *forkFlags) readRecorded(dir string, own []string) (*forked, error) {
 	var other string
-	cmd.Flags().Visit(func(x *pflag.Flag) {
-		if !own[x.Name] {
+	var more []string
+	f.o.Set.Visit(func(x *pflag.Flag) {
+		switch {
+		case slices.Contains(recordingFlags(), x.Name):
+			more = append(more, "--"+x.Name+"="+x.Value.String())
+		case !slices.Contains(own, x.Name):
 			other = x.Name
 		}
 	})
 	if other != "" {
-		return nil, replay.Spec{}, cli.Usagef("--%s: a recorded run has its own flags, want it in --set or in --future", other)
+		return nil, cli.Usagef("--%s: a recorded run has its own flags, want it in --set or in --future", other)
 	}
-	return readRecorded(args[0])
-}
-
-// readRecorded returns the options and the spec of a recorded run. Its inputs must be what they were.
-func readRecorded(dir string) (*options.Options, replay.Spec, error) {
 	recorded, err := rundir.Open(dir)
 	if err != nil {
-		return nil, replay.Spec{}, err
+		return nil, err
 	}
 	for _, in := range recorded.Inputs {
 		now, err := rundir.HashFile(in.Role, in.Path)
 		if err != nil {
-			return nil, replay.Spec{}, fmt.Errorf("%s: %w", dir, err)
+			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		if now.SHA256 != in.SHA256 {
-			return nil, replay.Spec{}, fmt.Errorf("%s: %s is another than when the run was recorded", dir, in.Path)
+			return nil, fmt.Errorf("%s: %s is another than when the run was recorded", dir, in.Path)
 		}
 	}
 	mode, known := map[string]loadgen.Mode{"trace": loadgen.Trace, "concurrency": loadgen.Concurrency}[strings.Join(recorded.Command[:min(1, len(recorded.Command))], "")]
 	if !known {
-		return nil, replay.Spec{}, fmt.Errorf("%s: recorded by replay %s, want a run of replay trace or replay concurrency", dir, strings.Join(recorded.Command, " "))
+		return nil, fmt.Errorf("%s: recorded by replay %s, want a run of replay trace or replay concurrency", dir, strings.Join(recorded.Command, " "))
 	}
+	parser := &options.Options{}
+	parser.Bind(&cobra.Command{})
+	command, err := commandOf(recorded.Command[0], parser.Set, recorded.Command[1:], append(options.OtherOutputs(), "out"))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	command = append(command, more...)
 	o, cmd := &options.Options{}, &cobra.Command{}
 	o.Bind(cmd)
-	if err := cmd.ParseFlags(recorded.Command[1:]); err != nil {
-		return nil, replay.Spec{}, fmt.Errorf("%s: %w", dir, err)
+	if err := cmd.ParseFlags(command[1:]); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
+	o.ExpectChanges()
 	spec, err := o.SpecOf(cmd.Flags().Args(), mode)
-	return o, spec, err
+	return &forked{o, spec, command}, err
 }
 
 // listFutures returns the settings of each future.
@@ -206,48 +265,4 @@ func (f *forkFlags) listFutures() ([][]plan.Setting, error) {
 		return nil, cli.Usagef("no future: want --future, --set or --grid, as --set workers=10")
 	}
 	return futures, nil
-}
-
-// replayAll replays the past, and then each future on a copy of it.
-func (f *forkFlags) replayAll(ctx context.Context, s cli.Streams, spec *replay.Spec, t *forkTable) error {
-	w, err := spec.Open(ctx, replay.Streams{Stdin: s.In, Warn: func(text string) { fmt.Fprintf(s.Err, "replay: warning: %s\n", text) }})
-	if err != nil {
-		return err
-	}
-	past, err := spec.Fork(ctx, w)
-	if err != nil {
-		return err
-	}
-	if err := past.AdvanceTo(ctx, f.at.At); err != nil {
-		return err
-	}
-	bar := cli.NewProgress(s.Err, "futures")
-	defer bar.Clear()
-	var wg sync.WaitGroup
-	seats, errs := make(chan struct{}, f.jobs), make([]error, len(t.Futures))
-	for i := len(t.Futures) - 1; i >= 0; i-- {
-		seats <- struct{}{}
-		own := past
-		if i > 0 { // the last goes on with the original
-			if own, err = past.Copy(); err == nil {
-				err = own.Change(spec.Possible[i-1])
-			}
-		}
-		if err != nil {
-			errs[i] = err
-			break
-		}
-		wg.Go(func() {
-			facts, err := own.End(ctx)
-			if errs[i] = err; err == nil {
-				t.Futures[i].fill(facts.Records(), t.At)
-			}
-			<-seats
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return errors.Join(errs...)
 }

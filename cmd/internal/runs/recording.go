@@ -57,6 +57,12 @@ func (r *run) openRecording() (err error) {
 			r.inputs.reading.Wait() // a run in real time wants the cores for itself
 		}
 	}
+	return r.openWatching()
+}
+
+// openWatching prepares those that look on.
+func (r *run) openWatching() error {
+	out := &r.o.Outputs
 	if out.Requests == "" && out.Dir == "" {
 		return nil
 	}
@@ -157,7 +163,7 @@ func (r *run) addRows() error {
 
 // writeRecording writes the files.
 func (r *run) writeRecording(ctx context.Context) error {
-	out, spec := &r.o.Outputs, &r.spec
+	out := &r.o.Outputs
 	if path := out.Requests; path != "" {
 		f, err := requests.FormatOf(path)
 		if err == nil {
@@ -171,7 +177,16 @@ func (r *run) writeRecording(ctx context.Context) error {
 	if out.Dir == "" {
 		return nil
 	}
-	form, dir := requests.Format(out.Form.Value), &r.run
+	if err := r.run.Write(ctx, out.Dir, out.Replace(), r.listFiles()); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	r.lines = append(r.lines, "Saved run to: "+out.Dir)
+	return nil
+}
+
+// listFiles completes what run.json says of the run, and returns the files of its directory.
+func (r *run) listFiles() []rundir.File {
+	form, dir, spec := requests.Format(r.o.Outputs.Form.Value), &r.run, &r.spec
 	dir.Command = r.s.Args
 	dir.Version, dir.Seed, dir.Compat, dir.Partial = cli.Version(), spec.Seed, spec.Compat, r.result.Partial
 	dir.Requests = "requests." + string(form)
@@ -194,11 +209,7 @@ func (r *run) writeRecording(ctx context.Context) error {
 	if r.scaling != nil {
 		files = append(files, rundir.File{Name: scaling.FileName, Write: r.scaling.Write})
 	}
-	if err := dir.Write(ctx, out.Dir, out.Replace(), files); err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
-	r.lines = append(r.lines, "Saved run to: "+out.Dir)
-	return nil
+	return files
 }
 
 // endJudged is the error of a run that missed its objectives, when that is one.

@@ -95,14 +95,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.studyFaults(ctx); err != nil {
-		return err
-	}
-	if err := r.studyScaling(ctx); err != nil {
-		return err
-	}
-	r.addScaling()
-	if err := r.addRows(); err != nil {
+	if err := r.study(ctx); err != nil {
 		return err
 	}
 	listRejected(r.s.Err, r.result.Rejected)
@@ -113,6 +106,18 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 		return err
 	}
 	return r.writeReport()
+}
+
+// study adds to the report of a replay what follows from it.
+func (r *run) study(ctx context.Context) error {
+	if err := r.studyFaults(ctx); err != nil {
+		return err
+	}
+	if err := r.studyScaling(ctx); err != nil {
+		return err
+	}
+	r.addScaling()
+	return r.addRows()
 }
 
 // logging is an observer that writes while the replay runs.
