@@ -33,9 +33,9 @@ func TestForkDirsEqualRuns(t *testing.T) {
 		"sglang":      {"--workers=2 --engine=sglang --router=kv --passes", []string{"speedup=2"}},
 		"pools":       {"--prefill-workers=2 --decode-workers=2 --passes", []string{"decode-workers=1", "router=p2c"}},
 		"closed loop": {"--max-in-flight=6 --workers=2", []string{"workers=4"}},
-		"faults":      {"--workers=4 --faults=" + filepath.Join(tests, "faults", "one-dies.yaml") + " --slo=p99:ttft=200ms", []string{"router=p2c", "workers=5"}},
+		"faults":      {"--workers=6 --faults=" + filepath.Join(tests, "faults", "zone.yaml") + " --slo=p99:ttft=200ms", []string{"router=p2c", "workers=5"}},
 		"autoscaler":  {"--autoscale=" + filepath.Join(tests, "scaling", "hpa-4.yaml") + " --passes", []string{"router=p2c"}},
-		"faults come": {"--workers=4 --until=12m", []string{"faults=" + filepath.Join(tests, "faults", "one-dies.yaml")}},
+		"faults come": {"--workers=4 --until=22m", []string{"faults=" + filepath.Join(tests, "faults", "one-dies.yaml")}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -57,7 +57,7 @@ the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`
 		},
 	}
 	f.o.BindReplay(cmd, cli.NewGroup("Futures", func(fs *pflag.FlagSet) {
-		fs.Var(&f.at, "at", "`time` of the replay's clock at which the futures part: ms, with a unit, as 90s or 10m, or hours and minutes, as 17:05")
+		fs.Var(&f.at, "at", "`time` of the replay's clock at which the futures part, as 90s, 10m or 17:05")
 		fs.StringArrayVar(&f.futures, "future", nil, "a future with other `settings`, as workers=10,router=p2c; may be given again")
 		fs.StringArrayVar(&f.set, "set", nil, "a `setting` of all futures, as workers=10; without --future and --grid the only one")
 		fs.StringArrayVar(&f.grid, "grid", nil, "futures of all combinations of the `values` of settings, as router=kv,p2c")

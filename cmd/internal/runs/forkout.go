@@ -62,17 +62,14 @@ func (out *forkOut) watch() (*watched, error) {
 	return seen, nil
 }
 
-// savedLine says where the directories are.
+// savedLine returns where the directories are, for people.
 func (out *forkOut) savedLine() string {
 	const most = 6
-	var all []string
-	for _, name := range out.names[:min(len(out.names), most)] {
-		all = append(all, filepath.Join(out.path, name))
-	}
+	all := slices.Clone(out.names[:min(len(out.names), most)])
 	if more := len(out.names) - most; more > 0 {
 		all = append(all, fmt.Sprintf("and %d more", more))
 	}
-	return terminal.WrapLine("Saved runs to: "+strings.Join(all, ", "), 4)
+	return terminal.WrapLine(fmt.Sprintf("Saved runs to: %s (%s)", out.path, strings.Join(all, ", ")), 4)
 }
 
 // takeWorkload takes in what all futures have in common.
