@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -44,6 +46,27 @@ func (f *pd) bindFlags(fs *pflag.FlagSet) {
 // pdFlags returns the names of the flags.
 func pdFlags() []string {
 	return []string{"pd-threshold", "pd-when", "decode-chosen", "kv-transfer-sharing", "nic-bandwidth", "core-bandwidth", "kv-transfer", "decode-admission", "hold-prefill-blocks"}
+}
+
+// IsOfTwoPools reports whether a flag, one of those named, says something of prefill and decode workers
+// alone: how they share the work, or what holds for one of them.
+func IsOfTwoPools(name string, all []string) bool {
+	switch name {
+	case "kv-transfer-bandwidth", "kv-transfer-latency-ms", "prefill-engine-args", "decode-engine-args", "prefill-worker-speed", "decode-worker-speed":
+		return true
+	case "kv-bytes-per-token":
+		return !slices.Contains(all, "num-g2-blocks") && !slices.Contains(all, "enable-hierarchical-cache")
+	}
+	if slices.Contains(pdFlags(), name) {
+		return true
+	}
+	for _, pool := range []string{"prefill-", "decode-"} {
+		rest, ok := strings.CutPrefix(name, pool)
+		if ok && slices.ContainsFunc(EngineSettings(), func(s Setting) bool { return s.Name == rest && !s.cluster }) {
+			return !slices.ContainsFunc(EngineSettings(), func(s Setting) bool { return s.Name == name })
+		}
+	}
+	return false
 }
 
 // fillPD enters into spec how prefill and decode workers share the work.

@@ -180,6 +180,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of those that are answered", "admission"),
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
+			cli.Needs(counted != "" || f.topology.Value != "aggregated" || firstOfTwoPools(o) == "", "with --topology disaggregated or both, or with --prefill-workers and --decode-workers", firstOfTwoPools(o)),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
 		))
 }
@@ -217,7 +218,15 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 	var all []chosen
 	for _, cell := range (&plan.Grid{Axes: axes}).Cells() {
 		for _, split := range splits {
-			c, err := chooseVariant(o, file, cell.Settings, split)
+			settings := cell.Settings
+			if len(splits) > 1 {
+				settings = splitSettings(settings, split)
+			}
+			name := variantName(settings, split, len(splits) > 1)
+			if !split && len(settings) < len(cell.Settings) && hasVariant(all, name) {
+				continue
+			}
+			c, err := f.chooseVariant(o, file, settings, split)
 			if errors.As(err, new(*options.UnfitError)) {
 				c.variant.Refused = err
 			} else if err != nil {
@@ -231,7 +240,7 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 			if f.cost > 0 {
 				c.variant.Price, c.variant.PricePerHour = f.cost, nil
 			}
-			c.variant.Name = variantName(cell.Settings, split, len(splits) > 1)
+			c.variant.Name = name
 			all = append(all, c)
 		}
 	}
@@ -254,9 +263,12 @@ func variantName(settings []plan.Setting, split, both bool) string {
 
 // chooseVariant returns the variant with the given settings beside those of the command
 // line.
-func chooseVariant(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
+func (f *planFlags) chooseVariant(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
 	var c chosen
 	all := append(o.Settings(), settings...)
+	if f.topology.Value == "both" {
+		all = splitSettings(all, split)
+	}
 	given := o.FirstChanged("workers", "prefill-workers", "decode-workers") != "" ||
 		slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == "workers" })
 	c.variant.Split = split

@@ -1,0 +1,39 @@
+package plans
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/plan"
+)
+
+// splitSettings returns settings without those that say something of prefill and decode workers alone,
+// which a cluster without these does without.
+func splitSettings(all []plan.Setting, split bool) []plan.Setting {
+	if split {
+		return all
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s plan.Setting) bool { return options.IsOfTwoPools(s.Name, names) })
+}
+
+// hasVariant reports whether there is a variant of that name: one of workers of one pool, which tries
+// settings that they do without, comes once.
+func hasVariant(all []chosen, name string) bool {
+	return slices.ContainsFunc(all, func(c chosen) bool { return c.variant.Name == name })
+}
+
+// firstOfTwoPools returns the first flag that is given for prefill and decode workers alone, "" without one.
+func firstOfTwoPools(o *options.Options) string {
+	var names []string
+	for _, s := range o.Settings() {
+		names = append(names, s.Name)
+	}
+	if i := slices.IndexFunc(names, func(name string) bool { return options.IsOfTwoPools(name, names) }); i >= 0 {
+		return names[i]
+	}
+	return ""
+}
