@@ -75,7 +75,7 @@ func TestOutputJSON(t *testing.T) {
 		"report a", "report a b", "diff a b", "verify a", "explain a slowest 2", "explain a 0",
 		"check budgets.yaml --update", "check budgets.yaml a",
 		"traces inspect requests.jsonl", "traces validate requests.jsonl",
-		"calibrate measured", "validate measured --timing-profile fitted.json",
+		"calibrate measured", "validate measured --timing-profile fitted.json", "version",
 	} {
 		var out, errs bytes.Buffer
 		code := run(append(strings.Fields(line), "--output", "json"), nil, &out, &errs)

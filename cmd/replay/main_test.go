@@ -60,6 +60,7 @@ func clean(line string) string {
 		{`^(  "(wall_time_ms|processed_tokens_per_s|processed_output_tokens_per_s)": )[^,]*`, "${1}..."},
 		{`replay_report_[0-9_]*\.json`, "replay_report_....json"},
 		{`^replay \S+ go1\S*`, "replay ..."},
+		{`^built by: go1.*`, "built by: ..."},
 	} {
 		line = regexp.MustCompile(c.pattern).ReplaceAllString(line, c.stable)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// digestFormat is the version of what goes into a digest, and in which order.
-const digestFormat = "v1"
+// DigestFormat is the version of what goes into a digest, and in which order.
+const DigestFormat = "v1"
 
 // Input is a file that a run read.
 type Input struct {
@@ -58,8 +58,8 @@ type Digest struct {
 func NewDigest(inputs []Input, settings Settings, rows []requests.Row) Digest {
 	d := Digest{Configuration: hashConfiguration(inputs, settings), Lifecycles: Lifecycles(rows)}
 	h := sha256.New()
-	fmt.Fprintf(h, "replay digest %s\nconfiguration %s\nlifecycles %s\n", digestFormat, d.Configuration, d.Lifecycles)
-	d.Run = digestFormat + ":" + sumFile(h)
+	fmt.Fprintf(h, "replay digest %s\nconfiguration %s\nlifecycles %s\n", DigestFormat, d.Configuration, d.Lifecycles)
+	d.Run = DigestFormat + ":" + sumFile(h)
 	return d
 }
 

@@ -24,8 +24,8 @@ const (
 	ReportFile = "report.json"
 )
 
-// layout is the version of the directory's layout.
-const layout = 1
+// Layout is the version of the directory's layout.
+const Layout = 1
 
 // Run is the content of run.json.
 type Run struct {
@@ -65,8 +65,8 @@ func Open(dir string) (*Run, error) {
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if r.Layout != layout {
-		return nil, fmt.Errorf("%s: layout is %d, want %d", path, r.Layout, layout)
+	if r.Layout != Layout {
+		return nil, fmt.Errorf("%s: layout is %d, want %d", path, r.Layout, Layout)
 	}
 	return r, nil
 }

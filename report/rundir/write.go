@@ -74,7 +74,7 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 
 // store writes files and run.json into dir, which will be at path.
 func (r *Run) store(ctx context.Context, dir, path string, files []File) (err error) {
-	r.Layout = layout
+	r.Layout = Layout
 	if r.Files, err = storeAll(ctx, dir, path, files); err != nil {
 		return err
 	}

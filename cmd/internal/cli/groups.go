@@ -48,10 +48,10 @@ func AddWanted(cmd *cobra.Command, s Streams, args []string, all []Subcommand) b
 	return false
 }
 
-// AddAll adds all commands to cmd, each under its job.
+// AddAll adds all commands to cmd, each under its job, if it has one.
 func AddAll(cmd *cobra.Command, s Streams, all []Subcommand) {
 	for _, c := range all {
-		if !cmd.ContainsGroup(c.job) {
+		if c.job != "" && !cmd.ContainsGroup(c.job) {
 			cmd.AddGroup(&cobra.Group{ID: c.job, Title: c.job + ":"})
 		}
 		made := c.make(s)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/sglang"
-	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // engine holds a flag for each engine argument that has an effect.
@@ -37,7 +36,7 @@ func EngineSettings() []Setting {
 		{Name: "decode-speedup-ratio", Key: "decode_speedup_ratio", kind: "number", preset: "1", cluster: true, help: "divide the time of decoding by a further `R`; 0 leaves it unscaled"},
 		{Name: "planner-profile-data", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of measured pass times (.npz)"},
 		{Name: "timing-profile", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of pass times: a profile of replay calibrate, or .npz"},
-		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference for vllm, sglang-0.5.23 for sglang", Names: append(vllm.Profiles(), sglang.Profiles()...), help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by `name`"},
+		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference for vllm, sglang-0.5.23 for sglang", Names: RuleNames(), help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by `name`"},
 		{Name: "kv-bytes-per-token", Key: "kv_bytes_per_token", kind: "int", preset: "unknown", cluster: true, help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload"},
 		{Name: "kv-transfer-bandwidth", Key: "kv_transfer_bandwidth", kind: "number", preset: "handoffs take no time", cluster: true, help: "`GB/s` from prefill to decode workers"},
 		{Name: "kv-transfer-latency-ms", Key: "kv_transfer_latency_ms", kind: "number", preset: "0", cluster: true, help: "`ms` of each transfer from prefill to decode workers, whatever its size"},

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
@@ -208,6 +209,9 @@ func (o *Options) checkHardware() error {
 // NearestRules returns the name of the rules that a release of vLLM, as 0.20.2, follows as
 // far as they are known.
 func NearestRules(release string) string { return vllm.Nearest(release) }
+
+// RuleNames returns the names of all rules that --scheduler-profile takes.
+func RuleNames() []string { return append(vllm.Profiles(), sglang.Profiles()...) }
 
 // UsualSettings returns what holds of a vLLM engine on a GPU where nothing is said, by flag;
 // rules are the name of its rules, "" where nothing is said of them either.

@@ -80,7 +80,7 @@ func (o *Options) replayGroups() []cli.Group {
 }
 
 func (o *Options) bindRun(fs *pflag.FlagSet) {
-	fs.StringVar(&o.compat, "compat", "", "repeat the results of a `release` of the reference to the last digit: "+compatRelease)
+	fs.StringVar(&o.compat, "compat", "", "repeat the results of a `release` of the reference to the last digit: "+CompatRelease)
 	fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of whatever is drawn, a `number`")
 	o.Limits.bindFlags(fs)
 	o.Config.bindFlags(fs)
@@ -91,5 +91,5 @@ func (o *Options) bindRun(fs *pflag.FlagSet) {
 // DefaultSeed is that of everything drawn, unless one is given.
 const DefaultSeed = 42
 
-// compatRelease is the only release of the reference that can be repeated.
-const compatRelease = "dynamo-1.2"
+// CompatRelease is the only release of the reference that can be repeated.
+const CompatRelease = "dynamo-1.2"

@@ -29,8 +29,8 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 	}
 	spec.Seed, spec.Compat = o.Seed, o.compat != ""
 	spec.PreemptedApart = !o.Reference && !spec.Compat
-	if o.compat != "" && o.compat != compatRelease {
-		return spec, o.Refuse("compat", compatRelease)
+	if o.compat != "" && o.compat != CompatRelease {
+		return spec, o.Refuse("compat", CompatRelease)
 	}
 	if !o.Reference {
 		if err := cmp.Or(o.checkSource(file), o.checkInput(file, mode), o.checkCluster()); err != nil {

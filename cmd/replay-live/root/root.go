@@ -8,6 +8,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/cmd/internal/version"
 	"github.com/replay-llm/replay/cmd/replay-live/clusterrun"
 	"github.com/replay-llm/replay/cmd/replay-live/serve"
 	"github.com/replay-llm/replay/cmd/replay-live/servers"
@@ -24,7 +25,7 @@ func New(s cli.Streams, args []string) *cobra.Command {
 	), cli.ForJob("Real servers", cli.NewSubcommand("record", servers.NewRecordCommand), cli.NewSubcommand("drive", servers.NewDriveCommand)), cli.ForJob("Served engines",
 		cli.NewSubcommand("stack", serve.NewStackCommand), cli.NewSubcommand("worker", serve.NewWorkerCommand), cli.NewSubcommand("frontend", serve.NewFrontendCommand),
 		cli.NewSubcommand("kv-tail", serve.NewKVTailCommand), cli.NewSubcommand("conformance", serve.NewConformanceCommand),
-	))
+	), []cli.Subcommand{version.Subcommand("replay-live")})
 	cmd := cli.NewProgram(&cobra.Command{
 		Use:   "replay-live",
 		Short: "Serve simulated LLM inference engines, and replay workloads on them",

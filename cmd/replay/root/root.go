@@ -8,6 +8,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/cmd/internal/version"
 	"github.com/replay-llm/replay/cmd/replay/machines"
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/cmd/replay/policies"
@@ -56,7 +57,8 @@ func listCommands() []cli.Subcommand {
 			cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("verify", records.NewVerifyCommand)),
 		cli.ForJob("Traces", cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)),
 		cli.ForJob("Real servers (by replay-live)", servers...),
-		cli.ForJob("Served engines (by replay-live)", served...))
+		cli.ForJob("Served engines (by replay-live)", served...),
+		[]cli.Subcommand{version.Subcommand("replay")})
 }
 
 // queueCommands are those of a sweep over several processes.
