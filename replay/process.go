@@ -3,11 +3,13 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/replay-llm/replay/internal/peer"
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 )
@@ -56,6 +58,39 @@ func (p *processes) addFacts(made router.Policy) {
 			p.facts = append(p.facts, name)
 		}
 	}
+}
+
+// scalersOf returns who decides on the workers of each pool in place of a scaler of autoscale's own: the caller's, or
+// a program of the pool's own. nil: nobody.
+func (p *processes) scalersOf(s *Spec, given autoscale.Scaler) (all [2]autoscale.Scaler, err error) {
+	for i := range s.Pools {
+		a := s.AutoscalerOf(i)
+		if all[i] = given; given != nil || a == nil || a.Kind != autoscale.ByProgram {
+			continue
+		}
+		name, role := "scaler process", s.Pools[i].Role.String()
+		if s.Disaggregated() {
+			name += " of " + role + " workers"
+		}
+		one, err := p.start(name, a.Program.Command, a.Program.Timeout)
+		if err != nil {
+			return all, err
+		}
+		if all[i], err = autoscale.NewProcess(one, a, role, s.Seed); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// refuseScalers refuses autoscalers that are programs.
+func (s *Spec) refuseScalers(where string) error {
+	for i := range s.Pools {
+		if a := s.AutoscalerOf(i); a != nil && a.Kind == autoscale.ByProgram {
+			return fmt.Errorf("an autoscaler in a program in %s: what the program remembers cannot be copied, want a scaler of another kind", where)
+		}
+	}
+	return nil
 }
 
 // end ends the programs: gently after a run without an error, and at once after one.

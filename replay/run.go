@@ -84,7 +84,9 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	}
 	cfg := s.beginPerfect(loads).offlineConfig(workload, streams)
 	cfg.Foreseen = loads
-	result, err = offline.Run(ctx, cfg)
+	if cfg.Scalers, err = programs.scalersOf(s, streams.Scaler); err == nil {
+		result, err = offline.Run(ctx, cfg)
+	}
 	if err = programs.end(err); err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	} else if err != nil {
@@ -104,16 +106,21 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 	if s.Process != nil {
 		return nil, errors.New("a policy process in a replay in steps, want a policy of this program")
 	}
+	if err := s.refuseScalers("a replay in steps"); err != nil {
+		return nil, err
+	}
 	workload, err := s.Open(ctx, streams)
 	if err != nil {
 		return nil, err
 	}
-	return offline.NewStepper(s.offlineConfig(workload, streams))
+	cfg := s.offlineConfig(workload, streams)
+	cfg.Scalers = [2]autoscale.Scaler{streams.Scaler, streams.Scaler}
+	return offline.NewStepper(cfg)
 }
 
 // offlineConfig is the replay of a workload on a logical clock.
 func (s *Spec) offlineConfig(workload *loadgen.Workload, streams Streams) offline.Config {
-	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject, Scaler: streams.Scaler}
+	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject}
 }
 
 // harnessConfig is what the replay of a workload depends on, whatever moves its time.
@@ -140,6 +147,9 @@ func (s *Spec) Fork(ctx context.Context, workload *loadgen.Workload) (*offline.F
 // ForkObserved is Fork of a replay that is shown to an observer, nil: to nobody, of which each copy has a copy.
 func (s *Spec) ForkObserved(ctx context.Context, workload *loadgen.Workload, o harness.Observer) (*offline.Fork, error) {
 	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if err := s.refuseScalers("a replay that is forked"); err != nil {
 		return nil, err
 	}
 	cfg := s.offlineConfig(workload, Streams{Observer: o})

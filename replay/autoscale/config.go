@@ -33,6 +33,7 @@ type Config struct {
 	Rules    *Rules    `json:",omitempty"`
 	Slots    []Slot    `json:",omitempty"` // of a schedule
 	Every    sim.Time  `json:",omitempty"` // after which it begins anew; 0: never
+	Program  *Program  `json:",omitempty"` // of process
 }
 
 // Target is the value that a metric is to have: its mean over ready workers with HPA, its sum by
@@ -81,6 +82,8 @@ func Default(kind Kind) Config {
 		c.Forecast = &Forecast{Predictor: Constant, Window: 10, Level: 0.5, Trend: 0.1, Season: 0.5}
 	case ByRules:
 		c.Rules = &Rules{UpBy: 1, DownBy: 1}
+	case ByProgram:
+		c.Program = new(Program)
 	case Foreknown:
 		c.Load = &Load{Metric: InFlight}
 	}
@@ -111,11 +114,14 @@ func (c *Config) looks() []Metric {
 	return all
 }
 
+// seesAll reports whether it is not known what the scaler looks at.
+func (c *Config) seesAll() bool { return c.Kind == Given || c.Kind == ByProgram }
+
 // SeesKV reports whether the scaler looks at KV blocks, or may.
-func (c *Config) SeesKV() bool { return c.Kind == Given || slices.Contains(c.looks(), KVUsage) }
+func (c *Config) SeesKV() bool { return c.seesAll() || slices.Contains(c.looks(), KVUsage) }
 
 // SeesTokens reports whether the scaler looks at the tokens that workers give, or may.
-func (c *Config) SeesTokens() bool { return c.Kind == Given || slices.Contains(c.looks(), OutputRate) }
+func (c *Config) SeesTokens() bool { return c.seesAll() || slices.Contains(c.looks(), OutputRate) }
 
 // SeesEach reports whether the scaler looks at single workers, or may.
-func (c *Config) SeesEach() bool { return c.Kind == Given || c.Rules != nil && c.Rules.looksAtEach() }
+func (c *Config) SeesEach() bool { return c.seesAll() || c.Rules != nil && c.Rules.looksAtEach() }

@@ -5,9 +5,10 @@ import "github.com/replay-llm/replay/internal/formula"
 // fact is something that rules may look at.
 type fact struct {
 	formula.Name
-	help string
-	each func(g *Gauge) float64
-	all  func(c *Config, s *Signals) float64
+	help  string
+	known bool // before anything has been scraped
+	each  func(g *Gauge) float64
+	all   func(c *Config, s *Signals) float64
 }
 
 // Fact is a name that rules may use, and what it stands for.
@@ -39,6 +40,10 @@ func ruleFacts() []fact {
 	all := func(name, help string, kind formula.Kind, f func(c *Config, s *Signals) float64) fact {
 		return fact{Name: formula.Name{Name: name, Kind: kind}, help: help, all: f}
 	}
+	known := func(f fact) fact {
+		f.known = true
+		return f
+	}
 	sum := func(m Metric) func(*Config, *Signals) float64 {
 		return func(_ *Config, s *Signals) float64 { return s.Sum(m) }
 	}
@@ -54,11 +59,14 @@ func ruleFacts() []fact {
 		all("requests_per_second", "requests that arrived in a second, over `rate_window`", formula.Number, sum(Rate)),
 		all("input_tokens_per_second", "tokens of their prompts", formula.Number, sum(InputRate)),
 		all("output_tokens_per_second", "tokens that workers gave", formula.Number, sum(OutputRate)),
-		all("workers", "workers that were wanted last: those that are starting are among them", formula.Integer, func(_ *Config, s *Signals) float64 { return float64(s.Workers) }),
+		known(all("workers", "workers that were wanted last: those that are starting are among them", formula.Integer, func(_ *Config, s *Signals) float64 { return float64(s.Workers) })),
+		known(all("starting", "workers that get no requests yet", formula.Integer, func(_ *Config, s *Signals) float64 { return float64(s.Starting) })),
+		known(all("leaving", "workers that finish what they have and get nothing new", formula.Integer, func(_ *Config, s *Signals) float64 { return float64(s.Leaving) })),
+		all("missing", "workers whose server runs by now, and of which the scrape has nothing", formula.Integer, func(_ *Config, s *Signals) float64 { return float64(s.Missing) }),
 		all("ready", "workers that got requests at the scrape", formula.Integer, func(_ *Config, s *Signals) float64 { return float64(s.Ready) }),
-		all("least", "`min` of the file", formula.Integer, func(c *Config, _ *Signals) float64 { return float64(c.Min) }),
-		all("most", "`max` of the file", formula.Integer, func(c *Config, _ *Signals) float64 { return float64(c.Max) }),
+		known(all("least", "`min` of the file", formula.Integer, func(c *Config, _ *Signals) float64 { return float64(c.Min) })),
+		known(all("most", "`max` of the file", formula.Integer, func(c *Config, _ *Signals) float64 { return float64(c.Max) })),
 		all("signal_age", "ms since the scrape", formula.Number, func(_ *Config, s *Signals) float64 { return float64(s.Now - s.At) }),
-		all("now", "ms since the start", formula.Number, func(_ *Config, s *Signals) float64 { return float64(s.Now) }),
+		known(all("now", "ms since the start", formula.Number, func(_ *Config, s *Signals) float64 { return float64(s.Now) })),
 	}
 }

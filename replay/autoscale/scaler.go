@@ -14,6 +14,13 @@ type Scaler interface {
 	Want(s *Signals) int
 }
 
+// Fallible is a Scaler that may be unable to decide: then what it wants is not looked at, and the replay ends.
+type Fallible interface {
+	Scaler
+	// Err returns why it could not decide, nil as long as it could.
+	Err() error
+}
+
 // Explainer is a Scaler that can say why it wanted what it did last.
 type Explainer interface {
 	Why() string
@@ -37,13 +44,17 @@ const (
 	Predict   Kind = "predict"  // the load that is foreseen by that
 	ByRules   Kind = "rules"    // expressions
 	BySlots   Kind = "schedule" // numbers by the clock
+	ByProgram Kind = "process"  // a program of the user's, asked line by line
 	Foreknown Kind = "perfect"  // the load to come, which no real scaler knows
 )
 
 // Kinds returns all that a file may name.
-func Kinds() []Kind { return []Kind{HPA, KEDA, ByRate, Predict, ByRules, BySlots, Foreknown} }
+func Kinds() []Kind {
+	return []Kind{HPA, KEDA, ByRate, Predict, ByRules, BySlots, ByProgram, Foreknown}
+}
 
-// New returns a scaler of c.Kind; nil where that is Given, or Foreknown, which NewPerfect makes.
+// New returns a scaler of c.Kind; nil where that is Given, or ByProgram, which NewProcess makes, or
+// Foreknown, which NewPerfect does.
 func New(c *Config) Scaler {
 	switch c.Kind {
 	case HPA:

@@ -8,6 +8,8 @@ type Signals struct {
 	Pool string // prefill or decode; "" where workers do both
 	// Workers is the number that was wanted last: those that are starting are among them.
 	Workers int
+	// Starting and Leaving are the workers that get no requests yet, and those that finish what they have.
+	Starting, Leaving int
 	// Missing are the workers whose server runs by now, and of which the scrape has nothing.
 	Missing int
 	Scrape

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -22,7 +23,7 @@ type Assumption struct {
 
 // Assumptions returns what a result of a replay on t rests on: for each pool, and each kind of
 // workers in a mix, where pass times come from, how many tokens of KV cache a worker has, whose scheduler's rules it follows, and
-// what a handoff takes; what of an endpoint picker is simulated; and which inter-token latency is meant.
+// what a handoff takes; what of an endpoint picker is simulated; which programs take part; and which inter-token latency is meant.
 func (t *Topology) Assumptions() []Assumption {
 	var all []Assumption
 	for i := range t.Pools {
@@ -66,6 +67,15 @@ func (t *Topology) Assumptions() []Assumption {
 	}
 	if t.Admission != nil {
 		all = append(all, Assumption{"admission", t.Admission.Describe(t.ageSignals())})
+	}
+	for i := range t.Pools {
+		if a := t.AutoscalerOf(i); a != nil && a.Kind == autoscale.ByProgram {
+			name := "autoscaler"
+			if t.Disaggregated() {
+				name = t.Pools[i].Role.String() + "_" + name
+			}
+			all = append(all, Assumption{name, "the program " + a.Program.Command})
+		}
 	}
 	if s := t.ageSignals(); s != (router.Signals{}) {
 		all = append(all, Assumption{"signals", policy.DescribeSignals(t.ListSignals(), s, t.isGated())})

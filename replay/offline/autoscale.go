@@ -43,7 +43,7 @@ func (c *cluster) planAutoscalers() {
 		p.auto = &autoscaler{
 			Config: a, pool: p, scaler: c.newScaler(a, p), exporter: autoscale.Exporter{Config: a}, tick: a.Sync,
 			wanted: p.Count, done: harness.NewScaling(p.Role, a.Cost), chance: sim.NewRand(c.Seed, "autoscaler of "+p.Role.String()),
-			single: a.SeesKV() || a.SeesTokens() || c.cfg.Scaler != nil, each: a.SeesEach() || c.cfg.Scaler != nil,
+			single: a.SeesKV() || a.SeesTokens() || c.cfg.Scalers[i] != nil, each: a.SeesEach() || c.cfg.Scalers[i] != nil,
 		}
 		p.auto.planScrape()
 		c.scaled = append(c.scaled, p.auto.done)
@@ -55,8 +55,8 @@ func (c *cluster) planAutoscalers() {
 // newScaler returns who decides on the workers of a pool.
 func (c *cluster) newScaler(a *autoscale.Config, p *pool) autoscale.Scaler {
 	switch {
-	case c.cfg.Scaler != nil:
-		return c.cfg.Scaler
+	case c.cfg.Scalers[p.Index] != nil:
+		return c.cfg.Scalers[p.Index]
 	case a.Kind == autoscale.Foreknown:
 		return autoscale.NewPerfect(a, c.cfg.Foreseen[p.Index], sim.Time(p.Engine.StartupSeconds*1000.0))
 	}
@@ -100,7 +100,12 @@ func (c *cluster) rescale(a *autoscaler) error {
 	if c.Disaggregated() {
 		s.Pool = a.pool.Role.String()
 	}
+	size := a.pool.countSizes(c.now)
+	s.Starting, s.Leaving = size.Starting, size.Leaving
 	n := min(max(a.scaler.Want(&s), a.Min), a.Max)
+	if x, ok := a.scaler.(autoscale.Fallible); ok && x.Err() != nil {
+		return x.Err()
+	}
 	if n == a.wanted {
 		return nil
 	}
@@ -207,9 +212,13 @@ func (p *pool) drawStartup() (runs, ready sim.Time) {
 
 // noteSize notes how many workers there are, after a change of them.
 func (p *pool) noteSize(now sim.Time) {
-	if p.auto == nil {
-		return
+	if p.auto != nil {
+		p.auto.done.SetSize(p.countSizes(now))
 	}
+}
+
+// countSizes counts the workers that are ready, starting and leaving.
+func (p *pool) countSizes(now sim.Time) harness.PoolSize {
 	size := harness.PoolSize{At: now}
 	for _, w := range p.workers {
 		switch w.state {
@@ -221,5 +230,5 @@ func (p *pool) noteSize(now sim.Time) {
 			size.Leaving++
 		}
 	}
-	p.auto.done.SetSize(size)
+	return size
 }

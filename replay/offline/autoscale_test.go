@@ -175,7 +175,8 @@ func TestAutoscalers(t *testing.T) {
 		drive := func(single bool) maker {
 			return func(r *run, _ *journal) (driver, error) {
 				if seed > 0 {
-					r.cfg.Scaler = whim{newDraw(seed), &seen[len(left)]}
+					x := whim{newDraw(seed), &seen[len(left)]}
+					r.cfg.Scalers = [2]autoscale.Scaler{x, x}
 				}
 				c, err := newCluster(r)
 				if err != nil {

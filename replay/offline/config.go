@@ -25,8 +25,8 @@ type Config struct {
 	// Until is the instant after which no request arrives and no pass begins; 0
 	// lets the replay run to its end.
 	Until sim.Time
-	// Scaler, when not nil, decides in place of Autoscale.Kind.
-	Scaler autoscale.Scaler
+	// Scalers, by pool, decide in place of Autoscale.Kind where they are not nil.
+	Scalers [2]autoscale.Scaler
 	// Foreseen is, by pool, the load that a perfect autoscaler knows beforehand.
 	Foreseen [2]*autoscale.Foreseen
 

@@ -34,7 +34,7 @@ type Fork struct {
 // changes, in the same order.
 func NewFork(cfg Config) (*Fork, error) {
 	started := time.Now()
-	if cfg.Scaler != nil {
+	if cfg.Scalers != ([2]autoscale.Scaler{}) {
 		return nil, errors.New("a fork of a replay with a scaler of the caller's, want an autoscaler of the replay's own")
 	}
 	if cfg.Policy != nil {

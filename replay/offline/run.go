@@ -2,11 +2,13 @@ package offline
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -106,6 +108,11 @@ type driver func(context.Context) error
 func prepareRun(cfg *Config) (*run, error) {
 	if err := cfg.CheckScale(); err != nil {
 		return nil, err
+	}
+	for i := range cfg.Pools {
+		if a := cfg.AutoscalerOf(i); a != nil && cfg.Scalers[i] == nil && (a.Kind == autoscale.Given || a.Kind == autoscale.ByProgram) {
+			return nil, errors.New("an autoscaler that is not of the replay's own, and nobody who decides in its place")
+		}
 	}
 	r, err := openRun(cfg, true)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestAutoscaleKinds(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"scaler: kda", "a.yaml:1: scaler: kda: want hpa, keda, rate, predict, rules, schedule or perfect, did you mean keda?"},
+		{"scaler: kda", "a.yaml:1: scaler: kda: want hpa, keda, rate, predict, rules, schedule, process or perfect, did you mean keda?"},
 		{"scaler: rate\ntolerance: 0.1", "a.yaml:2: tolerance: only with scaler: hpa or keda"},
 		{"scaler: rate\nper_worker: 2\nmetric: waiting", `a.yaml:1: metric "waiting", want one of`},
 		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "target: no such key of a metric"},
@@ -66,6 +66,13 @@ func TestAutoscaleKinds(t *testing.T) {
 		{"startup: {image: {mean: 3s}}", "image: want a time, or a law as {law: exponential, mean: 20s}"},
 		{"startup: {image: {law: uniform, min: 9s, max: 3s}}", "from 9000 to 3000 ms, want min and max in order"},
 		{"scrape: {jitter: 15s}\nmetrics: [{metric: held, target: 2}]", "late by up to 15000 ms, want at least 0 ms and less than the 15000 ms between two"},
+		{"scaler: process", "a.yaml:1: no program to ask, want command, as command: python3 scaler.py"},
+		{"scaler: process\ncommand: ' '", "a.yaml:1: no program to ask"},
+		{"scaler: process\ncomand: x", "prefill or decode, did you mean command?"},
+		{"scaler: process\ncommand: x\ntimeout: 5", "a.yaml:3: timeout: 5: want a time of at least 1ms, as 10s"},
+		{"scaler: process\ncommand: x\ntimeout: 10us", "a.yaml:3: timeout: 10us: want a time of at least 1ms, as 10s"},
+		{"scaler: process\ncommand: x\nwant: held", "a.yaml:3: want: only with scaler: rules"},
+		{"metrics: [{metric: held, target: 2}]\ncommand: x", "a.yaml:2: command: only with scaler: process"},
 		{"scaler: perfect\nper_worker: 3", "per_worker: only with scaler: rate or predict"},
 	} {
 		if _, _, err := ParseAutoscale("a.yaml", []byte(c.text), false); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -30,6 +30,14 @@ func (p *placements) Routed(stage scheduler.Role, at sim.Time, x *router.Placeme
 // place replays with settings, as "workers=4 router=kv", and more, and returns where requests go.
 func place(t *testing.T, settings string, more ...plan.Setting) []string {
 	t.Helper()
+	seen := &placements{}
+	replayWith(t, settings, replay.Streams{Observer: seen}, more...)
+	return seen.lines
+}
+
+// replayWith replays with settings.
+func replayWith(t *testing.T, settings string, streams replay.Streams, more ...plan.Setting) *harness.Result {
+	t.Helper()
 	all := more
 	for word := range strings.FieldsSeq(settings) {
 		name, value, _ := strings.Cut(word, "=")
@@ -43,11 +51,11 @@ func place(t *testing.T, settings string, more ...plan.Setting) []string {
 	if err != nil {
 		t.Fatalf("%s: %v", settings, err)
 	}
-	seen := &placements{}
-	if _, err := spec.Run(context.Background(), replay.Streams{Observer: seen}); err != nil {
+	result, err := spec.Run(context.Background(), streams)
+	if err != nil {
 		t.Fatalf("%s: %v", settings, err)
 	}
-	return seen.lines
+	return result
 }
 
 const (

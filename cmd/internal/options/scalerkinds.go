@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -71,11 +72,14 @@ func (f *scalerFile) listLoadKeys() []kindKey {
 	}
 }
 
-// listRuleKeys returns those of rules and schedules.
+// listRuleKeys returns those of rules, schedules and programs.
 func (f *scalerFile) listRuleKeys() []kindKey {
-	a, r := &f.all, f.all.Rules
+	a, r, x := &f.all, f.all.Rules, f.all.Program
 	if r == nil {
 		r = new(autoscale.Rules)
+	}
+	if x == nil {
+		x = new(autoscale.Program)
 	}
 	all := []kindKey{
 		{yamlKey: yamlKey{"want", f.readRule(&r.Want, false)}},
@@ -89,8 +93,10 @@ func (f *scalerFile) listRuleKeys() []kindKey {
 	for i := range all {
 		all[i].kinds = []autoscale.Kind{autoscale.ByRules}
 	}
-	slots := []autoscale.Kind{autoscale.BySlots}
+	slots, program := []autoscale.Kind{autoscale.BySlots}, []autoscale.Kind{autoscale.ByProgram}
 	return append(all,
+		kindKey{yamlKey{"command", func(n ast.Node) (err error) { x.Command, err = cli.YamlText(n); return err }}, program},
+		kindKey{yamlKey{"timeout", func(n ast.Node) (err error) { x.Timeout, err = readTimeout(n); return err }}, program},
 		kindKey{yamlKey{"slots", func(n ast.Node) error {
 			a.Slots = nil
 			return f.readList(n, "slots", f.readSlot)
@@ -112,6 +118,19 @@ func (f *scalerFile) readRule(to *string, bool bool) func(ast.Node) error {
 		}
 		return err
 	}
+}
+
+// readTimeout reads for how long a program may think, in real time.
+func readTimeout(node ast.Node) (time.Duration, error) {
+	text, err := cli.YamlText(node)
+	if err != nil {
+		return 0, err
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Millisecond {
+		return 0, fmt.Errorf("%s: want a time of at least 1ms, as 10s", text)
+	}
+	return d, nil
 }
 
 // readSlot reads a number of workers and from when on.

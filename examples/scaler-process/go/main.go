@@ -1,0 +1,128 @@
+// This program is an autoscaler that replay asks line by line, and decides as Kubernetes' HorizontalPodAutoscaler does: 8
+// requests in flight on each worker, down at once to the most that was wanted in the last minute.
+//
+//	go build -o bin/scaler ./examples/scaler-process/go
+//	replay trace TRACE --autoscale examples/scaler-process/go/process.yaml
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+)
+
+const (
+	target    = 8.0    // requests in flight on a worker
+	tolerance = 0.1    // so near to 1, the ratio of what is to the target changes nothing
+	window    = 60_000 // ms, in which the most that was wanted counts on the way down
+)
+
+// tick is what is looked at of a line. What is scraped is null until something has been read.
+type tick struct {
+	Now      float64  `json:"now"` // ms
+	Workers  int      `json:"workers"`
+	Least    int      `json:"least"`
+	Most     int      `json:"most"`
+	Ready    int      `json:"ready"`
+	Missing  int      `json:"missing"`
+	InFlight *float64 `json:"in_flight_total"`
+}
+
+// answer is what there is to be, and why.
+type answer struct {
+	Workers int    `json:"workers"`
+	Why     string `json:"why"`
+}
+
+func main() {
+	if err := answerLines(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "scaler:", err) // which is replay's own standard error
+		os.Exit(1)
+	}
+}
+
+// answerLines answers line by line, up to the end of the replay.
+func answerLines(in io.Reader, out io.Writer) error {
+	lines, answers := json.NewDecoder(in), json.NewEncoder(out) // which ends each answer with a line feed
+	var greeting struct {
+		Protocol string `json:"protocol"`
+		Version  int    `json:"version"`
+	}
+	if err := lines.Decode(&greeting); err != nil {
+		return err
+	}
+	if greeting.Protocol != "replay-scaler" || greeting.Version != 1 {
+		return fmt.Errorf("protocol %s %d, want replay-scaler 1", greeting.Protocol, greeting.Version)
+	}
+	if _, err := fmt.Fprintln(out, `{"version": 1}`); err != nil {
+		return err
+	}
+	var s scaler
+	for {
+		var t tick
+		if err := lines.Decode(&t); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := answers.Encode(s.decide(&t)); err != nil {
+			return err
+		}
+	}
+}
+
+// scaler remembers what was wanted at each tick of the window.
+type scaler struct{ wanted []step }
+
+type step struct {
+	at float64
+	n  int
+}
+
+// decide returns how many workers there are to be.
+func (s *scaler) decide(t *tick) answer {
+	n, why := t.Workers, "nothing has been read"
+	if t.InFlight != nil && t.Ready > 0 {
+		n = t.recommend()
+		why = fmt.Sprintf("%.4g in flight on a worker: %d", *t.InFlight/float64(t.Ready), n)
+	}
+	if s.wanted == nil {
+		s.wanted = []step{{t.Now, t.Workers}}
+	}
+	most, kept := n, s.wanted[:0]
+	for _, w := range s.wanted {
+		if t.Now-w.at < window {
+			most, kept = max(most, w.n), append(kept, w)
+		}
+	}
+	s.wanted = append(kept, step{t.Now, n})
+	if n < t.Workers {
+		n = min(most, t.Workers)
+	}
+	n = min(n, max(t.Workers+4, 2*t.Workers)) // so far at a tick
+	return answer{min(max(n, t.Least), t.Most), why}
+}
+
+// recommend returns the workers by which the requests in flight would be on target. Those of which nothing is known count as
+// on target on the way down, and as idle on the way up; those that do not run yet as idle on the way up.
+func (t *tick) recommend() int {
+	sum, n := *t.InFlight, t.Ready
+	ratio := sum / float64(n) / target
+	missing := min(t.Missing, max(t.Workers-t.Ready, 0))
+	if n += missing; ratio < 1 {
+		sum += float64(missing) * target
+	} else {
+		n += max(t.Workers-t.Ready, 0) - missing
+	}
+	diluted := sum / float64(n) / target
+	to := int(math.Ceil(diluted*float64(n) - 1e-9))
+	switch {
+	case math.Abs(1-diluted) <= tolerance, (ratio < 1) != (diluted < 1):
+		return t.Workers
+	case n > t.Ready && (diluted < 1) == (to > t.Workers):
+		return t.Workers
+	}
+	return to
+}
