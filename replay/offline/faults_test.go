@@ -2,12 +2,14 @@ package offline
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -189,4 +191,19 @@ func TestCalledOff(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// A core whose clock is behind may want a pass of less than the least that the cluster's clock can go on: it
+// takes that, and not no time for ever.
+func TestLeastPass(t *testing.T) {
+	begins := sim.Time(10363.122988000003)
+	w := &worker{life: life{lag: 20000}, pass: scheduler.Pass{Start: begins, End: sim.Time(math.Nextafter(float64(begins), math.Inf(1))), Count: 1}}
+	now := begins + w.lag
+	w.warpPass(now)
+	if w.pass.Start != now || w.pass.End <= now || w.pass.End > now+1e-9 {
+		t.Errorf("a pass from %v to %v, want it to begin at %v and end right after", w.pass.Start, w.pass.End, now)
+	}
+	if w.pass.End-w.lag <= begins {
+		t.Errorf("the core's clock stays at %v", w.pass.End-w.lag)
+	}
 }

@@ -1,6 +1,8 @@
 package offline
 
 import (
+	"math"
+
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
@@ -67,6 +69,9 @@ func (w *worker) warpPass(now sim.Time) {
 		d.PrefillEnd = now + part
 	}
 	p.Start, p.End = now, now+length
+	if length > 0 && p.End == now { // what is left of a nap may be too little to move a clock that is ahead of the core's
+		p.End = sim.Time(math.Nextafter(float64(now), math.Inf(1)))
+	}
 	if w.slow != 0 && !p.Waits {
 		w.stretchPass(sim.Time(float64(length) * (w.slow - 1)))
 	}
