@@ -152,7 +152,13 @@ func TestIDMap(t *testing.T) {
 // A generated workload is replayed as the trace that replay generate makes by
 // the same flags.
 func TestGeneratedReplaysAsWritten(t *testing.T) {
-	flags := strings.Fields("rate=5 requests=50 input=lognormal:mean=1000,sigma=0.8 output=200 turns=uniform:min=1,max=4 think=2 prefix=system:tokens=512")
+	checkGeneratedReplays(t, "rate=5 requests=50 input=lognormal:mean=1000,sigma=0.8 output=200 turns=uniform:min=1,max=4 think=2 prefix=system:tokens=512")
+	checkGeneratedReplays(t, "rate=1 requests=50 input=1000 output=20 agents=uniform:min=0,max=3 calls=2 tool=exponential:mean=0.5 fails=0.1 agent-prefix=system:tokens=512")
+}
+
+func checkGeneratedReplays(t *testing.T, text string) {
+	t.Helper()
+	flags := strings.Fields(text)
 	made, generated := []string{"generate", "--seed=7"}, []string{"--seed=7", "--output=json"}
 	for _, f := range flags {
 		made, generated = append(made, "--"+f), append(generated, "--generate-"+f)

@@ -196,6 +196,8 @@ func TestGenerateCommand(t *testing.T) {
 		{"--rate=5"}, {"--rate=5", "--requests=5", "--input=x", "--output=5"}, {"--requests=5", "--input=5", "--output=5"},
 		{"--rate=5", "--requests=5", "--input=5", "--output=5", "more"}, {"--rate=5", "--requests=5", "--class=a:colour=2"},
 		{"--rate=5", "--requests=5", "--input=5", "--class=a:input=5;output=5"},
+		{"--rate=5", "--requests=5", "--input=5", "--output=5", "--tool=1"}, {"--rate=5", "--requests=5", "--class=a:input=5;output=5;agents=2;fails=x"},
+		{"--rate=5", "--requests=5", "--input=5", "--output=5", "--agents=2", "--to=mooncake"},
 	} {
 		if code, out, errs := command("", append([]string{"generate"}, wrong...)...); code != cli.ExitUsage || out != "" {
 			t.Errorf("%q: exit %d\n%s%s", wrong, code, out, errs)

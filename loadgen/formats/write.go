@@ -19,14 +19,19 @@ type Writer struct {
 	line    []byte
 	started bool
 	count   int
-	chains  *chains // of agentic_mooncake
+	chains  *chains // of agentic_mooncake and tasks
 }
 
 // Targets are the formats that can be written.
-func Targets() []string { return []string{"mooncake", "agentic_mooncake", "vidur", "azure"} }
+func Targets() []string {
+	return []string{"mooncake", tasksFormat, "agentic_mooncake", "vidur", "azure"}
+}
 
 // Lossy reports whether a target holds neither ids nor sessions.
 func Lossy(to string) bool { return to == "vidur" || to == "azure" }
+
+// HoldsGraph reports whether a target holds what requests wait for, whatever that is.
+func HoldsGraph(to string) bool { return to == "agentic_mooncake" || to == tasksFormat }
 
 // NewWriter writes the named format to w, with ids of so many tokens.
 func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
@@ -34,7 +39,7 @@ func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 		return nil, fmt.Errorf("format to write is %q, want %s", to, strings.Join(Targets(), ", "))
 	}
 	out := &Writer{w: bufio.NewWriterSize(w, readBuffer), to: to}
-	if to == "agentic_mooncake" {
+	if HoldsGraph(to) {
 		out.chains = &chains{block: block, order: NewOrder("what is written"), sessions: make(map[string]turnBefore), named: make(map[string]turnBefore)}
 	}
 	return out, nil
@@ -45,12 +50,12 @@ func (w *Writer) Write(r *Record) error {
 	w.line = w.line[:0]
 	var err error
 	if len(r.After) > 0 && w.chains == nil && !Lossy(w.to) {
-		return fmt.Errorf("line %d waits for other requests than the one before it, want --to agentic_mooncake, or --dag chain", r.Line)
+		return fmt.Errorf("line %d waits for other requests than the one before it, want --to tasks or agentic_mooncake, or --dag chain", r.Line)
 	}
 	switch w.to {
 	case "mooncake":
 		w.appendMooncake(r)
-	case "agentic_mooncake":
+	case "agentic_mooncake", tasksFormat:
 		err = w.appendAgentic(r)
 	case "vidur", "azure":
 		err = w.appendTable(r)

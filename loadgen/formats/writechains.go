@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// chains is what is remembered to write agentic_mooncake, in which a turn names
-// the one that it waits for.
+// chains is what is remembered to write agentic_mooncake and tasks, in which a turn
+// names those that it waits for.
 type chains struct {
 	block    int
 	named    map[string]turnBefore // by name; only of graphs
@@ -15,20 +15,25 @@ type chains struct {
 	sessions map[string]turnBefore
 }
 
-// turnBefore is the last turn of a session that was written.
+// turnBefore is a turn that was written.
 type turnBefore struct {
-	request int     // its number
+	request string  // its name in the file that is written
 	at      float64 // when the session starts, or when it was recorded, ms
 }
 
-// name is that of the turn in the file that is written.
-func (t turnBefore) name() string { return "r" + strconv.Itoa(t.request) }
+// nameNext returns the name of the request that is written next: in tasks the one that it has.
+func (w *Writer) nameNext(r *Record) string {
+	if r.Name != "" && w.to == tasksFormat {
+		return r.Name
+	}
+	return "r" + strconv.Itoa(w.count)
+}
 
-// appendAgentic writes a row of agentic_mooncake, after the header before the first.
+// appendAgentic writes a row of agentic_mooncake, after the header before the first, or of tasks.
 // Requests are numbered, and so are the sessions that have no name.
 func (w *Writer) appendAgentic(r *Record) error {
 	c := w.chains
-	if !w.started {
+	if !w.started && w.to != tasksFormat {
 		w.line = fmt.Appendf(w.line, `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":%d,"hash_id_scope":"global","source":{"format":"replay"}}`+"\n", c.block)
 	}
 	if r.Name != "" {
@@ -49,17 +54,21 @@ func (w *Writer) appendAgentic(r *Record) error {
 		}
 	} else {
 		before = c.sessions[string(session)]
-		after = []Edge{{Name: before.name(), Relation: "sequence", Delay: place.Delay}}
+		after = []Edge{{Name: before.request, Relation: "sequence", Delay: place.Delay}}
 	}
 	w.appendTurn(r, session, session, before.at, after)
 	if r.Session != nil {
-		c.sessions[string(session)] = turnBefore{w.count, before.at}
+		c.sessions[string(session)] = turnBefore{w.nameNext(r), before.at}
 	}
 	return nil
 }
 
 // appendTurn writes the row of r, which waits for others, named as they were written.
 func (w *Writer) appendTurn(r *Record, play, session []byte, at float64, after []Edge) {
+	if w.to == tasksFormat {
+		w.appendTask(r, play, at, after)
+		return
+	}
 	b := fmt.Appendf(w.line, `{"request_id":"r%d","play_id":`, w.count)
 	b = append(appendString(b, play), `,"session_id":`...)
 	b = append(appendString(b, session), `,"model":"any",`...)
@@ -81,6 +90,40 @@ func (w *Writer) appendTurn(r *Record, play, session []byte, at float64, after [
 	w.line = append(b, '}')
 }
 
+// appendTask writes the row of r, which waits for others, named as they were written.
+func (w *Writer) appendTask(r *Record, task []byte, at float64, after []Edge) {
+	b := append(appendString(append(w.line, `{"id":`...), []byte(w.nameNext(r))), ',')
+	if len(task) > 0 {
+		b = append(appendString(append(b, `"session_id":`...), task), ',')
+	}
+	if len(after) == 0 {
+		b = append(appendNumber(append(b, `"timestamp":`...), at), ',')
+	}
+	if r.Priority != 0 {
+		b = append(strconv.AppendInt(append(b, `"priority":`...), int64(r.Priority), 10), ',')
+	}
+	if r.Class != nil {
+		b = append(appendString(append(b, `"class":`...), r.Class), ',')
+	}
+	b = append(appendPrompt(b, r), `,"after":[`...)
+	for i, e := range after {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if e.Delay == 0 && !e.Dispatch {
+			b = appendString(b, []byte(e.Name))
+			continue
+		}
+		b = appendString(append(b, `{"id":`...), []byte(e.Name))
+		b = appendNumber(append(b, `,"delay_ms":`...), e.Delay)
+		if e.Dispatch {
+			b = append(b, `,"start":true`...)
+		}
+		b = append(b, '}')
+	}
+	w.line = append(b, `]}`...)
+}
+
 // appendNode writes a request of a graph. Those that it waits for were written before.
 func (w *Writer) appendNode(r *Record) error {
 	c := w.chains
@@ -95,7 +138,7 @@ func (w *Writer) appendNode(r *Record) error {
 		if !r.HasAt {
 			at = max(at, before.at)
 		}
-		e.Name = before.name()
+		e.Name = before.request
 		after = append(after, e)
 	}
 	if len(after) == 0 {
@@ -104,7 +147,7 @@ func (w *Writer) appendNode(r *Record) error {
 		}
 	}
 	w.appendTurn(r, r.Group, []byte(r.Agent), at, after)
-	c.named[r.Name] = turnBefore{w.count, at}
+	c.named[r.Name] = turnBefore{w.nameNext(r), at}
 	return nil
 }
 

@@ -1,12 +1,14 @@
 // Package generate makes workloads: arrivals by a law or by users who think,
-// lengths by a law or from a trace, prompts that begin alike, conversations, and
-// mixes of all that. The same configuration always makes the same requests.
+// lengths by a law or from a trace, prompts that begin alike, conversations,
+// tasks of agents, and mixes of all that. The same configuration always makes the
+// same requests.
 //
-// Read generate.go, then law.go, arrivals.go and prefix.go; params.go reads the
-// texts that say which law is meant.
+// Read generate.go, then law.go, arrivals.go, prefix.go and tasks.go; params.go
+// reads the texts that say which law is meant.
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -51,6 +53,7 @@ type Class struct {
 	// TurnInput is the law of the tokens that a later turn adds to the prompt
 	// and the answer before it; "": Input.
 	TurnInput string
+	Tasks     Tasks // the zero value: none
 }
 
 // Generator makes the requests, one after the other.
@@ -68,8 +71,9 @@ type Generator struct {
 	of    *class // the conversation's
 	at    float64
 	name  []byte
-	ids   []uint64 // of its last prompt
-	input int      // tokens of its last prompt and the answer
+	ids   []uint64         // of its last prompt
+	input int              // tokens of its last prompt and the answer
+	queue []formats.Record // left of the task at hand
 }
 
 // class is a Class with its laws read.
@@ -78,6 +82,7 @@ type class struct {
 	pairs                             *pairs
 	prefix                            *plan
 	lengths, talk                     *rand.Rand
+	tasks                             *tasks // nil: requests are no tasks
 }
 
 // New reads a configuration.
@@ -138,7 +143,8 @@ func newClass(k Class, place int, c Config) (*class, error) {
 	}
 	r := &class{lengths: stream("lengths"), talk: stream("conversations")}
 	var err error
-	if err := k.check(parseParams(c.Arrivals).name == "users"); err != nil {
+	users := parseParams(c.Arrivals).name == "users"
+	if err := cmp.Or(k.checkTasks(users), k.check(users)); err != nil {
 		return nil, err
 	}
 	if k.LengthsFrom != "" {
@@ -170,18 +176,30 @@ func newClass(k Class, place int, c Config) (*class, error) {
 			return nil, fmt.Errorf("%s is %v, want 1 to %d", l.name, x, maxTokens)
 		}
 	}
-	r.prefix, err = newPlan(k.Prefix, stream("prefix"))
+	if r.prefix, err = newPlan(k.Prefix, stream("prefix")); err == nil {
+		r.tasks, err = newTasks(&k, stream)
+	}
 	return r, err
 }
 
 // Next fills r with the next request; io.EOF comes after the last. The requests
-// of a conversation follow each other.
+// of a conversation, or of a task, follow each other.
 func (g *Generator) Next(r *formats.Record) error {
+	if len(g.queue) > 0 {
+		g.takeQueued(r)
+		return nil
+	}
 	first := g.turns == 0
 	if first && !g.begin() {
 		return io.EOF
 	}
 	c := g.of
+	if c.tasks != nil {
+		g.turns = 0
+		g.makeTask(c)
+		g.takeQueued(r)
+		return nil
+	}
 	*r = formats.Record{IDs: r.IDs[:0], Line: g.made + 1}
 	input, output := c.draw(first)
 	if first {
@@ -193,7 +211,7 @@ func (g *Generator) Next(r *formats.Record) error {
 	}
 	g.input = min(g.input+input, maxTokens)
 	r.Input, r.Output = g.input, output
-	g.extend(c)
+	g.ids = g.extend(g.ids, g.input, c.prefix)
 	r.IDs = append(r.IDs, g.ids...)
 	if g.name != nil {
 		r.Session, r.Group = g.name, g.name
@@ -251,15 +269,16 @@ func (g *Generator) begin() bool {
 	return true
 }
 
-// extend gives the prompt an id for each of its blocks. Those it had stay.
-func (g *Generator) extend(c *class) {
-	blocks := (g.input + g.config.Block - 1) / g.config.Block
-	for b := len(g.ids); b < blocks; b++ {
-		id, shared := c.prefix.id(b, g.config.Block, &g.next)
+// extend gives a prompt of so many tokens an id for each of its blocks. Those it had stay.
+func (g *Generator) extend(ids []uint64, tokens int, prefix *plan) []uint64 {
+	blocks := (tokens + g.config.Block - 1) / g.config.Block
+	for b := len(ids); b < blocks; b++ {
+		id, shared := prefix.id(b, g.config.Block, &g.next)
 		if !shared {
 			id = g.next
 			g.next++
 		}
-		g.ids = append(g.ids, id)
+		ids = append(ids, id)
 	}
+	return ids
 }

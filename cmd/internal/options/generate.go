@@ -1,6 +1,8 @@
 package options
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/sim"
 )
@@ -37,7 +40,27 @@ func (f *Generating) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&k.Turns, prefix+"turns", "", "`law` of the requests of a conversation; a prompt holds all before it")
 	fs.StringVar(&k.TurnInput, prefix+"turn-input", "", "`law` of the tokens that a later turn adds; as the first prompt without it")
 	fs.StringVar(&k.Think, prefix+"think", "", "`law` of the seconds from an answer to the next turn")
+	f.bindTasks(fs)
 	fs.StringArrayVar(&f.classes, prefix+"class", nil, "one of several `kinds` of requests: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...")
+}
+
+// bindTasks adds the flags of tasks of agents. The help shows the first alone.
+func (f *Generating) bindTasks(fs *pflag.FlagSet) {
+	t, prefix := &f.class.Tasks, f.prefix
+	fs.StringVar(&t.Agents, prefix+"agents", "", "`law` of the sub-agents that a task starts (docs/agents.md)")
+	fs.StringVar(&t.Calls, prefix+"calls", "", "`law` of the tools that a sub-agent calls; 1 without it")
+	fs.StringVar(&t.Tool, prefix+"tool", "", "`law` of the seconds of a tool's call")
+	fs.StringVar(&t.ToolInput, prefix+"tool-input", "", "`law` of the tokens that a result adds; as the sub-agent's first prompt without it")
+	fs.StringVar(&t.Input, prefix+"agent-input", "", "`law` of the first prompts of sub-agents; as --input without it")
+	fs.StringVar(&t.Output, prefix+"agent-output", "", "`law` of the answers of sub-agents; as --output without it")
+	fs.StringVar(&t.Prefix, prefix+"agent-prefix", "", "`what` the first prompts of sub-agents share")
+	fs.Float64Var(&t.Fails, prefix+"fails", 0, "`share` of the calls that fail and are made again, 0 to 0.99")
+	cli.Hide(fs, prefix+"calls", prefix+"tool", prefix+"tool-input", prefix+"agent-input", prefix+"agent-output", prefix+"agent-prefix", prefix+"fails")
+}
+
+// MakesTasks reports whether what is made are tasks of agents.
+func MakesTasks(c *generate.Config) bool {
+	return slices.ContainsFunc(c.Classes, func(k generate.Class) bool { return k.Tasks.Agents != "" })
 }
 
 // Build is the configuration that the flags describe, with ids of so many
@@ -52,7 +75,7 @@ func (f *Generating) Build(block int, seed uint64) (generate.Config, error) {
 		return c, nil
 	}
 	if f.class != (generate.Class{}) {
-		return c, cli.Usagef("--%sclass: lengths, prefix, turns and think belong into the class, want none of these flags with it", f.prefix)
+		return c, cli.Usagef("--%sclass: lengths, prefix, turns, think and tasks belong into the class, want none of these flags with it", f.prefix)
 	}
 	for _, text := range f.classes {
 		k, err := parseClass(text)
@@ -71,21 +94,26 @@ func parseClass(text string) (generate.Class, error) {
 	texts := map[string]*string{
 		"input": &k.Input, "output": &k.Output, "lengths-from": &k.LengthsFrom, "prefix": &k.Prefix,
 		"turns": &k.Turns, "turn-input": &k.TurnInput, "think": &k.Think,
+		"agents": &k.Tasks.Agents, "agent-input": &k.Tasks.Input, "agent-output": &k.Tasks.Output, "agent-prefix": &k.Tasks.Prefix,
+		"calls": &k.Tasks.Calls, "tool": &k.Tasks.Tool, "tool-input": &k.Tasks.ToolInput,
 	}
+	numbers := map[string]*float64{"weight": &k.Weight, "fails": &k.Tasks.Fails}
 	for part := range strings.SplitSeq(rest, ";") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		if to := texts[key]; to != nil {
 			*to = value
 			continue
 		}
-		if key != "weight" {
-			return k, cli.Usagef("--class=%s: %q is no setting, want weight, input, output, lengths-from, prefix, turns, turn-input or think", text, key)
+		to := numbers[key]
+		if to == nil {
+			names := slices.Sorted(maps.Keys(texts))
+			return k, cli.Usagef("--class=%s: %q is no setting, want %s, fails or weight%s", text, key, strings.Join(names, ", "), nearest.Ask(key, append(names, "fails", "weight")))
 		}
-		w, err := strconv.ParseFloat(value, 64)
+		x, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return k, cli.Usagef("--class=%s: weight is %s, want a number", text, value)
+			return k, cli.Usagef("--class=%s: %s is %s, want a number", text, key, value)
 		}
-		k.Weight = w
+		*to = x
 	}
 	return k, nil
 }

@@ -24,8 +24,9 @@ func NewGenerateCommand(s cli.Streams) *cobra.Command {
 		Use:   "generate --out FILE",
 		Short: "Make a trace by laws of arrivals, lengths and prefixes",
 		Long: `Make a trace: arrivals by a law or by users who think, lengths by a law or from
-a trace, prompts that begin alike, conversations, and mixes of all that. The
-same flags make the same trace, to the last byte. docs/traces.md tells the laws.`,
+a trace, prompts that begin alike, conversations, tasks of agents, and mixes of
+all that. The same flags make the same trace, to the last byte. docs/traces.md
+tells the laws, docs/agents.md those of tasks.`,
 		Example: `  replay generate --arrivals poisson --rate 5 --duration 10m \
     --input lognormal:mean=1000,sigma=0.8 --output 200 --out a.jsonl
   replay generate --arrivals users:count=50 --requests 5000 --out users.jsonl \
@@ -37,6 +38,7 @@ same flags make the same trace, to the last byte. docs/traces.md tells the laws.
 			if len(args) > 0 {
 				return cli.Usagef("%s: want no argument; --out names the file to write", strings.Join(args, " "))
 			}
+			write.chosen = cmd.Flags().Changed("to")
 			return generateTrace(cmd.Context(), s, &f, &write, seed)
 		},
 	}, cli.NewGroup("Workload", func(fs *pflag.FlagSet) { f.Bind(fs, "") }), cli.NewGroup("What is written", func(fs *pflag.FlagSet) {
@@ -60,6 +62,11 @@ func generateTrace(ctx context.Context, s cli.Streams, f *options.Generating, wr
 	g, err := generate.New(config)
 	if err != nil {
 		return cli.WrongUsage(err)
+	}
+	if options.MakesTasks(&config) {
+		if err := write.chooseGraph(); err != nil {
+			return err
+		}
 	}
 	to, err := write.openTarget(s, block, true)
 	if err != nil {

@@ -186,18 +186,31 @@ type writing struct {
 	lossy bool
 	out   string
 	block int
+
+	chosen bool // to is what the command line says
 }
 
 func (f *writing) bindFlags(fs *pflag.FlagSet) {
 	f.to = cli.Choice{Names: formats.Targets(), Value: "mooncake"}
-	fs.Var(&f.to, "to", "`format` to write: mooncake or agentic_mooncake, or with --lossy vidur or azure")
+	fs.Var(&f.to, "to", "`format` to write: mooncake, tasks or agentic_mooncake, or with --lossy vidur or azure")
 	fs.BoolVar(&f.lossy, "lossy", false, "write formats that hold no ids and no sessions")
 	fs.StringVar(&f.out, "out", "", "`FILE` to write, packed where it ends in .gz; without it, or with -, standard output")
 	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in what is written; 0: as in the trace")
 }
 
 // holdsGraph reports whether what is written holds what requests wait for, whatever that is.
-func (f *writing) holdsGraph() bool { return f.to.Value == "agentic_mooncake" }
+func (f *writing) holdsGraph() bool { return formats.HoldsGraph(f.to.Value) }
+
+// chooseGraph makes tasks what is written, where nothing else is asked for, and refuses what holds no graph.
+func (f *writing) chooseGraph() error {
+	switch {
+	case !f.chosen:
+		f.to.Value = "tasks"
+	case f.to.Value == "mooncake":
+		return cli.Usagef("--to=mooncake: holds chains alone, want --to tasks or agentic_mooncake with --agents")
+	}
+	return nil
+}
 
 // target writes a trace. It is a Sink.
 type target struct {
@@ -231,7 +244,7 @@ func (f *writing) openTarget(s cli.Streams, block int, raw bool) (*target, error
 		return nil, err
 	}
 	writer, err := formats.NewWriter(file, f.to.Value, to)
-	t := &target{file: file, writer: writer, reblock: formats.NewReblock(block, to), block: to, ids: f.to.Value == "mooncake", remarks: s.Err}
+	t := &target{file: file, writer: writer, reblock: formats.NewReblock(block, to), block: to, ids: f.to.Value == "mooncake" || f.to.Value == "tasks", remarks: s.Err}
 	if !raw {
 		t.dense = formats.NewDense(to)
 	}

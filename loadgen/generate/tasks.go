@@ -1,0 +1,194 @@
+package generate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+)
+
+// Tasks is what makes tasks of a class's requests. The planner's first request has the lengths and the prefix of the
+// class. When it is over, sub-agents start. Each makes a request, and one more after each tool that it calls,
+// with all before it in the prompt. When all are done, the planner goes on with their last answers.
+type Tasks struct {
+	Agents string // law of the sub-agents that a task starts; "": requests are no tasks
+	Input  string // law of the tokens of a sub-agent's first prompt, what it shares included; "": the class's
+	Output string // law of the tokens of each answer of a sub-agent; "": the class's
+	Prefix string // what the first prompts of sub-agents share; "": nothing
+	Calls  string // law of the tools that a sub-agent calls, one after the other; "": 1
+	Tool   string // law of the seconds of a call; "": 0
+	// ToolInput is the law of the tokens that a result adds to the prompt and the answer before it; "": Input.
+	ToolInput string
+	// Fails is the share of calls that fail, 0 to 0.99. One that fails is made again and takes its time again.
+	Fails float64
+}
+
+// maxParts bounds the sub-agents of a task and the calls of one.
+const maxParts = 10_000
+
+// maxFails bounds the share of calls that fail, as it is bounded in files.
+const maxFails = 0.99
+
+// tasks is a Tasks with its laws read.
+type tasks struct {
+	agents, input, output, calls, tool, toolInput Law
+	fails                                         float64
+	prefix                                        *plan
+	shape, lengths, tools                         *rand.Rand
+}
+
+// checkTasks refuses what would change nothing.
+func (k *Class) checkTasks(users bool) error {
+	t := &k.Tasks
+	if t.Agents == "" {
+		for _, l := range []struct{ name, text string }{
+			{"agent input", t.Input}, {"agent output", t.Output}, {"agent prefix", t.Prefix},
+			{"calls", t.Calls}, {"tool", t.Tool}, {"tool input", t.ToolInput},
+		} {
+			if l.text != "" {
+				return fmt.Errorf("%s: requests are no tasks, want agents with it", l.name)
+			}
+		}
+		if t.Fails != 0 {
+			return fmt.Errorf("fails: requests are no tasks, want agents with it")
+		}
+		return nil
+	}
+	switch {
+	case users:
+		return fmt.Errorf("agents: tasks come by themselves and not by users, want another law of arrivals")
+	case k.LengthsFrom != "":
+		return fmt.Errorf("agents: lengths of tasks come by laws, want input and output instead of lengths from %s", k.LengthsFrom)
+	case k.Turns != "" || k.Think != "" || k.TurnInput != "":
+		return fmt.Errorf("agents: a task is no conversation, want neither turns, think nor turn input with it")
+	case !(t.Fails >= 0 && t.Fails <= maxFails):
+		return fmt.Errorf("fails is %v, want 0 to %v", t.Fails, maxFails)
+	}
+	return nil
+}
+
+// newTasks reads the laws of a class's tasks; nil: it has none.
+func newTasks(k *Class, stream func(name string) *rand.Rand) (*tasks, error) {
+	o := &k.Tasks
+	if o.Agents == "" {
+		return nil, nil
+	}
+	t := &tasks{fails: o.Fails, shape: stream("agents"), lengths: stream("agent-lengths"), tools: stream("tools")}
+	input := cmp.Or(o.Input, k.Input)
+	var err error
+	for _, l := range []struct {
+		name, text  string
+		least, most float64
+		to          *Law
+	}{
+		{"agents", o.Agents, 0, maxParts, &t.agents}, {"calls", cmp.Or(o.Calls, "1"), 0, maxParts, &t.calls},
+		{"agent input", input, 1, maxTokens, &t.input}, {"agent output", cmp.Or(o.Output, k.Output), 1, maxTokens, &t.output},
+		{"tool input", cmp.Or(o.ToolInput, input), 1, maxTokens, &t.toolInput}, {"tool", cmp.Or(o.Tool, "0"), 0, math.MaxInt32, &t.tool},
+	} {
+		if *l.to, err = ParseLaw(l.text); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.name, err)
+		}
+		if x := l.to.fixed; x < l.least || x > l.most {
+			return nil, fmt.Errorf("%s is %v, want %v to %v", l.name, x, l.least, l.most)
+		}
+	}
+	t.prefix, err = newPlan(o.Prefix, stream("agent-prefix"))
+	if err != nil {
+		err = fmt.Errorf("agent %w", err)
+	}
+	return t, err
+}
+
+// agent is one that makes requests, each with all that it asked and was answered before in the prompt.
+type agent struct {
+	of     string // the task
+	name   string // within the task
+	prefix *plan
+	ids    []uint64
+	tokens int // of its last prompt and the answer
+}
+
+// makeTask queues the requests of the next task.
+func (g *Generator) makeTask(c *class) {
+	t := c.tasks
+	planner := agent{of: "t" + strconv.Itoa(g.begun-1), name: "plan", prefix: c.prefix}
+	c.prefix.draw()
+	input, output := c.draw(true)
+	first := g.ask(&planner, input, output)
+	first.At, first.HasAt = g.at, true
+	g.queue = append(g.queue[:0], first)
+
+	var ends []formats.Edge
+	found := 0 // tokens of the last answers
+	for i := range drawParts(t.agents, t.shape) {
+		sub := agent{of: planner.of, name: "a" + strconv.Itoa(i), prefix: t.prefix}
+		last := g.addAgent(t, &sub, first.Name)
+		ends = append(ends, formats.Edge{Name: last.Name, Relation: "join"})
+		found = min(found+last.Output, maxTokens)
+	}
+	if len(ends) == 0 {
+		return // the planner has answered by itself
+	}
+	_, output = c.draw(true)
+	join := g.ask(&planner, found, output)
+	join.Name, join.After = planner.of+".join", ends
+	g.queue = append(g.queue, join)
+}
+
+// addAgent queues the requests of a sub-agent that starts after another request, and returns the last.
+func (g *Generator) addAgent(t *tasks, a *agent, after string) formats.Record {
+	t.prefix.draw()
+	edge := formats.Edge{Name: after, Relation: "spawn"}
+	more := countOf(t.input.Draw(t.lengths))
+	for call, calls := 0, drawParts(t.calls, t.shape); ; call++ {
+		r := g.ask(a, more, countOf(t.output.Draw(t.lengths)))
+		r.Name += "." + strconv.Itoa(call)
+		r.After = []formats.Edge{edge}
+		g.queue = append(g.queue, r)
+		if call == calls {
+			return r
+		}
+		edge = formats.Edge{Name: r.Name, Relation: "sequence", Delay: t.drawCall()}
+		more = countOf(t.toolInput.Draw(t.lengths))
+	}
+}
+
+// ask is an agent's next request, with so many tokens more in the prompt.
+func (g *Generator) ask(a *agent, more, output int) formats.Record {
+	a.tokens = min(a.tokens+more, maxTokens)
+	a.ids = g.extend(a.ids, a.tokens, a.prefix)
+	name := a.of + "." + a.name
+	r := formats.Record{
+		Name: name, Agent: name, Group: []byte(a.of), Input: a.tokens, Output: output,
+		IDs: append([]uint64(nil), a.ids...),
+	}
+	a.tokens = min(a.tokens+output, maxTokens)
+	return r
+}
+
+// drawCall draws the ms of a call of a tool, those of calls that failed included.
+func (t *tasks) drawCall() float64 {
+	ms := 0.0
+	for {
+		ms += max(0, t.tool.Draw(t.tools)*1000)
+		if t.fails == 0 || t.tools.Float64() >= t.fails {
+			return ms
+		}
+	}
+}
+
+// drawParts draws how many there are of something.
+func drawParts(law Law, random *rand.Rand) int {
+	return int(min(max(math.Round(law.Draw(random)), 0), maxParts))
+}
+
+// takeQueued fills r with the next request of the task at hand.
+func (g *Generator) takeQueued(r *formats.Record) {
+	*r = g.queue[0]
+	g.queue = g.queue[1:]
+	g.made++
+	r.Line = g.made
+}
