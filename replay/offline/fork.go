@@ -110,6 +110,9 @@ func (c *cluster) canRest() bool {
 // Now returns the instant of the last thing that happened.
 func (f *Fork) Now() sim.Time { return f.cluster.now }
 
+// Facts returns what has become of the requests by now. It is the replay's own, and changes as that goes on.
+func (f *Fork) Facts() *collector.Collector { return f.cluster.Collector }
+
 // Observer returns who looks on: in a copy the copy of the Observer of its original.
 func (f *Fork) Observer() harness.Observer { return f.cluster.Observer }
 

@@ -46,6 +46,7 @@ type Outputs struct {
 	Attainment       float64
 	SloExit          bool
 	Names            cli.Choice
+	Regret           regretFlags
 }
 
 func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
@@ -60,6 +61,7 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&out.force, "force", false, "let --out replace whatever is there")
 	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
 	fs.BoolVar(&out.Digest, "digest", false, "print a hash of inputs, configuration and what happened to each request")
+	out.Regret.bindFlags(fs)
 }
 
 // BindGroup adds flags that say what a directory of run directories is to have.
@@ -107,6 +109,9 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 		cli.Wants(!o.Changed("kv-events-file") || out.KVEvents != "", "kv-events-file", "the name of a file"),
 		cli.Wants(out.Attainment >= 0 && out.Attainment <= 1, "slo-attainment", "0 to 1"),
 	); err != nil {
+		return err
+	}
+	if err := o.checkRegret(spec); err != nil {
 		return err
 	}
 	if out.Requests != "" {
@@ -157,7 +162,7 @@ func (o *Options) RecordOnly(dir string) {
 func OtherOutputs() []string {
 	return []string{
 		"output", "wide", "report-json", "report-format", "requests", "overwrite", "force", "slo-exit", "kv-events-file",
-		"timeline", "timeline-from", "timeline-to", "timeline-request",
+		"timeline", "timeline-from", "timeline-to", "timeline-request", "regret", "regret-sample", "regret-horizon",
 	}
 }
 
@@ -170,7 +175,7 @@ func (o *Options) RecordIn(dir string) {
 	}
 	out := &o.Outputs
 	out.Requests, out.Dir = "", dir
-	out.overwrite, out.force, out.SloExit = false, false, false
+	out.overwrite, out.force, out.SloExit, out.Regret.Wanted = false, false, false, false
 	out.Names.Value, o.Output.Form.Value = "native", "table"
 }
 

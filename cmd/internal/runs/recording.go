@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan/regret"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/classes"
@@ -38,6 +39,7 @@ type recording struct {
 	outcome *slo.Outcome    // nil without objectives
 	faults  *failures.Study // nil where nothing is to go wrong
 	scaling *scaling.Study  // nil without an autoscaler
+	regret  *regret.Study   // nil unless asked for
 	tasks   *tasks.Study    // nil where requests wait for nothing but the turn before
 	run     rundir.Run
 	lines   []string // for people, below the report
@@ -208,6 +210,9 @@ func (r *run) listFiles() []rundir.File {
 	}
 	if r.scaling != nil {
 		files = append(files, rundir.File{Name: scaling.FileName, Write: r.scaling.Write})
+	}
+	if r.regret != nil {
+		files = append(files, r.regretFile())
 	}
 	return files
 }

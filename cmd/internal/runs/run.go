@@ -116,6 +116,9 @@ func (r *run) study(ctx context.Context) error {
 	if err := r.studyScaling(ctx); err != nil {
 		return err
 	}
+	if err := r.studyRegret(ctx); err != nil {
+		return err
+	}
 	r.addScaling()
 	return r.addRows()
 }

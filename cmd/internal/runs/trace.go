@@ -46,7 +46,7 @@ flight completes. Times of the trace do not count, delays within a session do.
   replay concurrency agents.jsonl --max-in-flight 8
   replay concurrency --max-in-flight 16 --input-tokens 4000 \
     --output-tokens 200 --request-count 1000`,
-	}, "speedup", "arrival-interval-ms")
+	}, "speedup", "arrival-interval-ms", "regret", "regret-sample", "regret-horizon")
 }
 
 // newRunCommand makes cmd one that replays a workload in the given mode, with
