@@ -9,6 +9,7 @@ package scheduler
 import (
 	"fmt"
 
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -74,6 +75,11 @@ type Progresser interface {
 	// Progress yields every request that has gained a token and not its last,
 	// with the number of its tokens and the instant of the latest.
 	Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
+}
+
+// Paced is a core whose passes may take another time from some instant on: not one that is in progress.
+type Paced interface {
+	SetClock(c timing.Clock)
 }
 
 // Teller is a core that keeps to itself for a while what happens to its cache.

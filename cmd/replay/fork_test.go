@@ -17,16 +17,16 @@ func TestForkEqualsRuns(t *testing.T) {
 		"host memory": "--engine=sglang --kv-bytes-per-token=1000 --enable-hierarchical-cache --hicache-ratio=2", "ranks": "--gpu=h100 --model=llama-3.1-8b --dp=2 --router=kv", "sglang's ranks": "--gpu=h100 --model=llama-3.1-8b --engine=sglang --dp=2",
 		"pools": "--prefill-workers=2 --decode-workers=2", "closed loop": "--max-in-flight=6 --router=p2c",
 	}
-	changes := []string{"router=least-loaded", "router=kv,router-queue-threshold=0", "speedup=3", "workers=3"}
+	changes := []string{"router=least-loaded", "router=kv,router-queue-threshold=0", "speedup=3", `"worker-speed=0.5,2"`, "workers=3"}
 	for name, flags := range engines {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{trace, "--until=5m", "--seed=3"}, strings.Fields(flags)...)
 			own := changes
 			switch name {
 			case "pools":
-				own = own[:3]
+				own = append(own[:3:3], `"decode-worker-speed=0.5,2"`)
 			case "closed loop":
-				args, own = append(args, "--workers=2"), []string{own[0], own[1], own[3]}
+				args, own = append(args, "--workers=2"), []string{own[0], own[1], own[3], own[4]}
 			default:
 				args = append(args, "--workers=2")
 			}

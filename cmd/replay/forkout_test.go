@@ -29,7 +29,7 @@ func TestForkDirsEqualRuns(t *testing.T) {
 		"kv":          {"--workers=3 --router=kv --passes --slo=p99:ttft=200ms --requests-format=csv", []string{"workers=1", "router=p2c,workers=4", `"router-config={""router_temperature"": 1}"`}},
 		"one worker":  {"--workers=1 --router=kv --router-queue-threshold=0", []string{"workers=3", "router=p2c"}},
 		"later":       {"--workers=2 --change=at=1m,workers=3 --change=at=4m,router=p2c --passes", []string{"workers=1", "router=kv"}},
-		"reference":   {"--workers=2 --scheduler-profile=reference --router=kv --passes", []string{"workers=3"}},
+		"reference":   {"--workers=2 --scheduler-profile=reference --router=kv --passes", []string{"workers=3", `"worker-speed=1,0.3"`}},
 		"sglang":      {"--workers=2 --engine=sglang --router=kv --passes", []string{"speedup=2"}},
 		"pools":       {"--prefill-workers=2 --decode-workers=2 --passes", []string{"decode-workers=1", "router=p2c"}},
 		"closed loop": {"--max-in-flight=6 --workers=2", []string{"workers=4"}},

@@ -19,6 +19,7 @@ type Change struct {
 	Admission       *policy.Admission `json:",omitempty"` // who decides on requests before that
 	Faults          *Faults           `json:",omitempty"` // what goes wrong from then on
 	Speedup         float64           `json:",omitempty"` // of arrivals to come, and of delays that begin then
+	WorkerSpeeds    [][]float64       `json:",omitempty"` // as of a Topology, of passes that begin then
 }
 
 // Routing is how requests find workers: as the fields of a Topology.
@@ -47,6 +48,9 @@ func (t Topology) With(c *Change) *Topology {
 	}
 	if c.Faults != nil {
 		t.Faults = c.Faults
+	}
+	if c.WorkerSpeeds != nil {
+		t.WorkerSpeeds = c.WorkerSpeeds
 	}
 	return &t
 }
@@ -101,6 +105,10 @@ func (t *Topology) checkChange(c *Change) error {
 		return errors.New("another number of workers beside an autoscaler, want one or the other")
 	case c.Workers+c.Decode > 0 && (len(t.Entry().Mix) > 0 || len(t.WorkerSpeeds) > 0):
 		return errors.New("another number of workers that differ, want workers that are alike")
+	case c.WorkerSpeeds != nil && (c.Workers+c.Decode > 0 || t.Autoscales() || slices.ContainsFunc(t.Changes, func(x Change) bool { return x.Workers+x.Decode > 0 })):
+		return errors.New("other speeds of workers beside another number of them, want one or the other")
+	case c.Workers+c.Decode > 0 && slices.ContainsFunc(t.Changes, func(x Change) bool { return x.WorkerSpeeds != nil }):
+		return errors.New("another number of workers beside other speeds of them, want one or the other")
 	case c.Faults != nil && t.Faults != nil:
 		return errors.New("other faults than those from the start, want one or the other")
 	case c.Faults != nil && t.Autoscales():

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -70,13 +71,16 @@ func (t *Topology) describeSpeeds(i int) string {
 	return text + " times the speed of these pass times"
 }
 
+// ClockOf returns how long the passes of a worker take.
+func (s *Stage) ClockOf(id sim.WorkerID) timing.Clock { return s.at(id).Clock }
+
 // at returns s as a worker has it: of its kind, and with passes that take as long as its
 // speed wants.
 func (s *Stage) at(id sim.WorkerID) *Stage {
+	speed := s.speedOf(s.index, id)
 	if len(s.kinds) > 0 {
 		s = s.kinds[s.kindOf(id)]
 	}
-	speed := s.speedOf(s.index, id)
 	if speed == 1 {
 		return s
 	}

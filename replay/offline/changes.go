@@ -1,7 +1,10 @@
 package offline
 
 import (
+	"fmt"
+
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // hasPlans reports whether something is still to happen at a given time.
@@ -71,6 +74,11 @@ func (c *cluster) change(x *engines.Change) error {
 			return err
 		}
 	}
+	if x.WorkerSpeeds != nil {
+		if err := c.changeSpeeds(t); err != nil {
+			return err
+		}
+	}
 	if x.Workers+x.Decode == 0 {
 		return nil
 	}
@@ -81,6 +89,30 @@ func (c *cluster) change(x *engines.Change) error {
 		}
 	}
 	return c.scalePools(sizes[:len(c.pools)])
+}
+
+// changeSpeeds lets the passes of workers that begin from now on take as long as t says. Of runs in
+// progress the pass in progress ends as it was planned.
+func (c *cluster) changeSpeeds(t *engines.Topology) error {
+	for _, p := range c.pools {
+		p.Stage = p.WithTopology(t)
+		for _, w := range p.workers {
+			if w.core == nil {
+				continue // it is not there
+			}
+			core, ok := w.core.(scheduler.Paced)
+			if !ok {
+				return fmt.Errorf("an engine that is a %T cannot change its speed", w.core)
+			}
+			core.SetClock(p.ClockOf(w.id))
+			if w.busy {
+				if keep := w.countBegun(c.now, true); keep < w.pass.Count {
+					c.trimRun(w, keep)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // changeRouters lets the policies of t choose from now on. Whom those before held back comes before

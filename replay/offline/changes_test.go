@@ -2,6 +2,7 @@ package offline
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// readChanges reads what is changed: change=(AT:workers:N), decode, router or speedup in place of workers.
+// readChanges reads what is changed: change=(AT:workers:N), decode, router, speedup or speed in place of workers.
 func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
 	for _, arg := range d.CmdArgs {
 		if arg.Key != "change" {
@@ -25,6 +26,17 @@ func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
 			if parts[1] == "router" {
 				c.Routing = new(engines.Routing)
 				to = (*string)(&c.Routing.Router)
+			}
+			if parts[1] == "speed" { // of workers, as 0.5/1
+				var speeds []float64
+				for _, text := range strings.Split(parts[2], "/") {
+					speed, err := strconv.ParseFloat(text, 64)
+					if err != nil {
+						d.Fatalf(t, "change=%s: %v", v, err)
+					}
+					speeds = append(speeds, speed)
+				}
+				c.WorkerSpeeds, parts[2], to = [][]float64{speeds}, "0", new(int)
 			}
 			if _, err := fmt.Sscan(parts[0]+" "+parts[2], (*float64)(&c.At), to); err != nil {
 				d.Fatalf(t, "change=%s: %v", v, err)

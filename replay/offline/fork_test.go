@@ -92,14 +92,14 @@ func TestCopiesGoOnAlike(t *testing.T) {
 // changes draws a change that may be made to a cluster at an instant.
 func (d draw) change(x *trial, at sim.Time) engines.Change {
 	c := engines.Change{At: at}
-	for c.At == at && c.Workers+c.Decode == 0 && !c.Reroutes() && c.Faults == nil && c.Speedup == 0 {
+	for c.At == at && c.Workers+c.Decode == 0 && !c.Reroutes() && c.Faults == nil && c.Speedup == 0 && c.WorkerSpeeds == nil {
 		if d.oneIn(3) && len(x.cfg.WorkerSpeeds) == 0 && !x.cfg.Autoscales() {
 			c.Workers = 1 + d.IntN(5)
 			if x.cfg.Disaggregated() {
 				c.Decode = d.IntN(4)
 			}
 		}
-		switch d.IntN(6) {
+		switch d.IntN(7) {
 		case 0:
 			c.Routing = &engines.Routing{Router: pick(d, policy.All()...).Name}
 		case 1:
@@ -115,9 +115,26 @@ func (d draw) change(x *trial, at sim.Time) engines.Change {
 			}
 		case 4:
 			c.Speedup = pick(d, 0.5, 1, 2, 10)
+		case 5:
+			if c.Workers+c.Decode == 0 && !x.cfg.Autoscales() && len(x.cfg.Scale) == 0 {
+				c.WorkerSpeeds = d.speeds(&x.cfg.Topology)
+			}
 		}
 	}
 	return c
+}
+
+// speeds draws how fast workers are.
+func (d draw) speeds(t *engines.Topology) [][]float64 {
+	var all [][]float64
+	for i := range t.Pools {
+		speeds := make([]float64, t.Pools[i].Count)
+		for k := range speeds {
+			speeds[k] = pick(d, 1, 0.5, 2, 0.3)
+		}
+		all = append(all, speeds)
+	}
+	return all
 }
 
 // TestForksEqualWholeRuns forks random replays into several futures. Each is what a whole run is that

@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -262,6 +263,9 @@ func (c *scribeCore) Step(now, until sim.Time, p *scheduler.Pass) error {
 func (c *scribeCore) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	c.Core.(scheduler.Progresser).Progress(yield)
 }
+
+// SetClock lets the core that is watched take another time.
+func (c *scribeCore) SetClock(clock timing.Clock) { c.Core.(scheduler.Paced).SetClock(clock) }
 
 func (c *scribeCore) Release(id sim.RequestID) bool {
 	freed := c.Core.(scheduler.Keeper).Release(id)

@@ -289,3 +289,13 @@ func joinDetail(d, part *scheduler.Detail) {
 	d.Held += part.Held
 	d.Cached += part.Cached
 }
+
+// SetClock lets passes to come take the time that clock says.
+func (c *Core) SetClock(clock timing.Clock) {
+	c.Clock = clock
+	for i := range c.ranks {
+		if r, ok := c.ranks[i].Rank.(scheduler.Paced); ok {
+			r.SetClock(clock)
+		}
+	}
+}

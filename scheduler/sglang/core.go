@@ -330,3 +330,6 @@ func (c *Core) stallError() error {
 		"nothing can run: input_length %d, output_length %d, %d tokens of the pool's %d are free and %d evictable",
 		r.InputTokens, r.OutputTokens, c.free, c.pool, c.evictableTokens())}
 }
+
+// SetClock lets passes to come take the time that clock says.
+func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }

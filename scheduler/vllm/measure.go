@@ -132,3 +132,6 @@ func addPrefill(s *timing.Step, x *share, input int32) {
 		s.PromptBefore += int(x.before)
 	}
 }
+
+// SetClock lets passes to come take the time that clock says.
+func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock = clock }

@@ -27,7 +27,7 @@ func routingFlags() []string {
 
 // ChangeableFlags are those that may have another value from an instant on.
 func ChangeableFlags() []string {
-	return append([]string{"workers", "prefill-workers", "decode-workers", "admission", "faults", "speedup"}, routingFlags()...)
+	return append([]string{"workers", "prefill-workers", "decode-workers", "admission", "faults", "speedup", "worker-speed", "prefill-worker-speed", "decode-worker-speed"}, routingFlags()...)
 }
 
 // ExpectChanges prepares for changes that are told later (ChangeOf).
@@ -158,6 +158,9 @@ func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (
 	if has("speedup") {
 		c.Speedup = after.Speedup
 	}
+	if has("worker-speed", "prefill-worker-speed", "decode-worker-speed") {
+		c.WorkerSpeeds = after.WorkerSpeeds
+	}
 	return c, nil
 }
 
@@ -167,8 +170,6 @@ func (o *Options) checkChangeable(name string) error {
 	switch {
 	case slices.Contains(all, name):
 		return nil
-	case strings.HasSuffix(name, "worker-speed"):
-		return cli.Usagef("%s cannot change in the course of a replay, want a file of faults with what: slow", name)
 	case name == "scale":
 		return cli.Usagef("%s cannot change in the course of a replay, want workers", name)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // startRunning puts r into the line of running requests.
@@ -305,3 +306,6 @@ func (c *Core) moveTo(r *request, place int) {
 	}
 	r.place = place
 }
+
+// SetClock lets passes to come take the time that clock says.
+func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }

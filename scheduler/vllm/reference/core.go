@@ -18,6 +18,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
@@ -169,3 +170,6 @@ func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	c.decodeActive, c.decodeMS = active, ms
 	return ms, nil
 }
+
+// SetClock lets passes to come take the time that clock says.
+func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock, c.decodeActive = clock, -1 }
