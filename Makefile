@@ -175,7 +175,7 @@ profile: ## write a CPU profile of every benchmark row that matches ROW into PRO
 mutants: ## run mutation tests of schedulers, router, harness, formats and calibration (docs/mutants.md)
 	.ci/mutants
 
-lint: ## check format, vet and staticcheck
+lint: ## check format, vet, staticcheck and the workflows
 	.ci/run lint
 
 generate: ## make generated files again and complain when they were out of date

@@ -1,6 +1,9 @@
 package budget
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A budget lets pass what it says.
 func TestBudgets(t *testing.T) {
@@ -51,5 +54,33 @@ func TestReplaceEntry(t *testing.T) {
 	got := replaceEntry("a: 1\nbaseline:\n  values:\n    x: 1\n# after\nb: 2\n", "baseline: new\n")
 	if want := "a: 1\nbaseline: new\n# after\nb: 2\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The table for pull requests shows the verdict, each budget and what became of
+// requests; nothing in a text ends a cell.
+func TestWriteMarkdown(t *testing.T) {
+	o := &Outcome{
+		File: &File{Path: "a|b.yaml", Exact: true}, Changed: Changed,
+		Lines: []Line{
+			{Budget: Budget{Key: "p99_ttft_ms", Text: "+2%"}, HasBaseline: true, Baseline: 20, Value: 25, Exceeded: true},
+			{Budget: Budget{Key: "mean_itl_ms", Text: "max 9"}, Value: 8.5},
+		},
+	}
+	want := "### replay check a\\|b.yaml: 1 of 2 budgets exceeded\n\n" +
+		"| Metric | Budget | Baseline | Value | Change | |\n| --- | --- | ---: | ---: | ---: | --- |\n" +
+		"| `p99_ttft_ms` | +2% | 20 | 25 | +5 (+25.00%) | **exceeded** |\n" +
+		"| `mean_itl_ms` | max 9 |  | 8.5 |  | ok |\n" +
+		"\nBehaviour changed: " + changedMessage + ".\n\n"
+	var b strings.Builder
+	if err := o.WriteMarkdown(&b); err != nil || b.String() != want {
+		t.Errorf("%v, got\n%s\nwant\n%s", err, &b, want)
+	}
+	o.Lines[0].Exceeded = false
+	if got := o.verdict(); got != "all budgets hold, and requests went other ways" {
+		t.Error(got)
+	}
+	if o.File.Exact = false; o.verdict() != "all budgets hold" {
+		t.Error(o.verdict())
 	}
 }

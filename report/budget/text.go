@@ -69,12 +69,12 @@ func (l *Line) Message() string {
 const changedMessage = "requests went other ways than in the baseline; replay diff says which, replay check --update takes them over"
 
 // WriteGitHub writes a workflow command for each budget exceeded, which GitHub
-// shows beside the line of the file.
-func (o *Outcome) WriteGitHub(w io.Writer) error {
+// shows beside the line of the file. Path is where that is in the repository.
+func (o *Outcome) WriteGitHub(w io.Writer, path string) error {
 	var b bytes.Buffer
 	for i := range o.Lines {
 		if l := &o.Lines[i]; l.Exceeded {
-			fmt.Fprintf(&b, "::error file=%s,line=%d,title=%s::%s\n", escapeProperty(o.File.Path), l.Line, escapeProperty("budget of "+l.Key+" exceeded"), escapeData(l.Message()))
+			fmt.Fprintf(&b, "::error file=%s,line=%d,title=%s::%s\n", escapeProperty(path), l.Line, escapeProperty("budget of "+l.Key+" exceeded"), escapeData(l.Message()))
 		}
 	}
 	if o.Changed == Changed {
@@ -82,7 +82,7 @@ func (o *Outcome) WriteGitHub(w io.Writer) error {
 		if o.File.Exact {
 			level = "error"
 		}
-		fmt.Fprintf(&b, "::%s file=%s,title=behaviour changed::%s\n", level, escapeProperty(o.File.Path), escapeData(changedMessage))
+		fmt.Fprintf(&b, "::%s file=%s,title=behaviour changed::%s\n", level, escapeProperty(path), escapeData(changedMessage))
 	}
 	_, err := w.Write(b.Bytes())
 	return err

@@ -94,7 +94,7 @@ func TestBudgetsJudge(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text, github, junit strings.Builder
-	for _, err := range []error{o.WriteText(&text), o.WriteGitHub(&github), o.WriteJUnit(&junit)} {
+	for _, err := range []error{o.WriteText(&text), o.WriteGitHub(&github, o.File.Path), o.WriteJUnit(&junit)} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,15 +19,20 @@ import (
 
 // checking holds the flags of replay check.
 type checking struct {
-	update bool
-	junit  string
-	github bool
-	form   cli.Choice
+	update    bool
+	junit     string
+	markdown  string
+	github    bool
+	out, line string // where to keep the run that the file names, and its timeline
+	form      cli.Choice
 }
 
 func (c *checking) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.update, "update", false, "take over the values of the run as the baseline")
 	fs.StringVar(&c.junit, "junit", "", "also write the outcome to `FILE` as JUnit XML")
+	fs.StringVar(&c.markdown, "markdown", "", "also append the outcome to `FILE` as a table in Markdown")
+	fs.StringVar(&c.out, "out", "", "keep all there is of the file's run in a new `DIR`")
+	fs.StringVar(&c.line, "timeline", "", "write what every worker did in it to `FILE`, for Perfetto")
 	fs.BoolVar(&c.github, "github", false, "also print GitHub annotations; always where GITHUB_ACTIONS is true")
 	cli.BindForm(fs, &c.form)
 }
@@ -56,10 +61,16 @@ ways than in the baseline (behaviour: free in the file allows that), and 1 when
 a file is wrong or the run fails. docs/ci.md has more.`,
 		Example: `  replay check budgets.yaml --update
   replay check budgets.yaml
+  replay check budgets.yaml --out out/run --timeline timeline.json
   replay check budgets.yaml out/a --junit junit.xml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return cli.Usagef("%d arguments: want a file of budgets, and perhaps a run", len(args))
+			}
+			for _, name := range []string{"out", "timeline"} {
+				if len(args) > 1 && cmd.Flags().Changed(name) {
+					return cli.Usagef("--%s: only with the run that %s names, without %s", name, args[0], args[1])
+				}
 			}
 			c.github = c.github || os.Getenv("GITHUB_ACTIONS") == "true"
 			return c.checkRun(cmd.Context(), s, args)
@@ -106,13 +117,22 @@ func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, gi
 	if kind := file.Command[0]; kind != "trace" && kind != "concurrency" {
 		return nil, fmt.Errorf("%s: run begins with %q, want trace or concurrency", file.Path, kind)
 	}
-	dir, err := os.MkdirTemp("", "replay-check-")
-	if err != nil {
-		return nil, err
+	out := c.out
+	if _, err := os.Lstat(out); out != "" && err == nil {
+		return nil, fmt.Errorf("--out: %s exists, want a new path", out)
 	}
-	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "run")
+	if out == "" {
+		dir, err := os.MkdirTemp("", "replay-check-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		out = filepath.Join(dir, "run")
+	}
 	args := append(slices.Clone(file.Command), "--out", out)
+	if c.line != "" {
+		args = append(args, "--timeline", c.line)
+	}
 	quiet := cli.Streams{Program: s.Program, In: s.In, Out: io.Discard, Err: s.Err, Args: args}
 	if err := quiet.Execute(ctx, args); err != nil && !missedOnly(err) {
 		return nil, fmt.Errorf("%s: run: %w", file.Path, err)
@@ -133,9 +153,15 @@ func missedOnly(err error) bool {
 
 // printOutcome prints the outcome in all forms that are wanted, and ends the check.
 func (c *checking) printOutcome(s cli.Streams, outcome *budget.Outcome) error {
+	path := outcome.File.Path
 	if c.junit != "" {
 		if err := collector.WriteFile(c.junit, outcome.WriteJUnit); err != nil {
 			return fmt.Errorf("--junit: %w", err)
+		}
+	}
+	if c.markdown != "" {
+		if err := appendTo(c.markdown, outcome.WriteMarkdown); err != nil {
+			return fmt.Errorf("--markdown: %w", err)
 		}
 	}
 	write, notes := outcome.WriteText, s.Out
@@ -146,11 +172,10 @@ func (c *checking) printOutcome(s cli.Streams, outcome *budget.Outcome) error {
 		return err
 	}
 	if c.github {
-		if err := outcome.WriteGitHub(notes); err != nil {
+		if err := outcome.WriteGitHub(notes, pathInRepository(path)); err != nil {
 			return err
 		}
 	}
-	path := outcome.File.Path
 	if n := outcome.Exceeded(); n > 0 {
 		return cli.Coded(cli.ExitBudget, "%s: %d of %d budgets exceeded", path, n, len(outcome.Lines))
 	}
@@ -158,4 +183,27 @@ func (c *checking) printOutcome(s cli.Streams, outcome *budget.Outcome) error {
 		return cli.Coded(cli.ExitBehaviour, "%s: all budgets hold, and requests went other ways than in the baseline", path)
 	}
 	return nil
+}
+
+// appendTo lets write add to what is in the file at path.
+func appendTo(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// pathInRepository returns path as GitHub wants it of a workflow that works in a
+// folder of the repository: from its root.
+func pathInRepository(path string) string {
+	root := os.Getenv("GITHUB_WORKSPACE")
+	whole, err := filepath.Abs(path)
+	if root == "" || err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(root, whole); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return path
 }

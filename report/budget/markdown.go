@@ -1,0 +1,48 @@
+package budget
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteMarkdown writes a heading with the verdict and a table with a row for each
+// budget, as pages of pull requests show it.
+func (o *Outcome) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### replay check %s: %s\n\n", escapeCell(o.File.Path), o.verdict())
+	b.WriteString("| Metric | Budget | Baseline | Value | Change | |\n| --- | --- | ---: | ---: | ---: | --- |\n")
+	for i := range o.Lines {
+		l := &o.Lines[i]
+		verdict, baseline, change := "ok", "", ""
+		if l.Exceeded {
+			verdict = "**exceeded**"
+		}
+		if l.HasBaseline {
+			baseline, change = shortNumber(l.Baseline), l.changeText()
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", l.Key, escapeCell(l.Text), baseline, shortNumber(l.Value), change, verdict)
+	}
+	if o.Changed == Changed {
+		fmt.Fprintf(&b, "\nBehaviour changed: %s.\n", changedMessage)
+	}
+	b.WriteByte('\n')
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// verdict returns what came out, in a few words.
+func (o *Outcome) verdict() string {
+	switch n := o.Exceeded(); {
+	case n > 0:
+		return fmt.Sprintf("%d of %d budgets exceeded", n, len(o.Lines))
+	case !o.Behaves():
+		return "all budgets hold, and requests went other ways"
+	}
+	return "all budgets hold"
+}
+
+// escapeCell returns text as it stands in a cell of a table.
+func escapeCell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
+}
