@@ -37,34 +37,35 @@ type Admission interface {
 	Decide(q *sim.Request, c *Candidates) Decision
 }
 
-// lobby is where requests wait that an Admission holds back: in a line for each priority, the least first.
-// Of each line the first alone is decided on anew.
+// lobby is where requests wait that an Admission holds back: in a line for each priority, or for each class
+// where the policy orders what it holds by class. Of each line the first alone is decided on anew.
 type lobby struct {
-	lines []line
+	lines []line // ascending by kind
 	count int
 }
 
-// line is the requests of a priority that wait, in the order in which they came.
+// line is the requests of a kind that wait, in the order in which they came.
 type line struct {
-	priority int32
-	waiting  []*sim.Request
+	kind    int32 // a priority, or a class
+	waiting []*sim.Request
+	passed  bool // its first has been decided on, and waits
 }
 
-// lineOf returns the place of the line of a priority, and whether it is there.
-func (l *lobby) lineOf(priority int32) (int, bool) {
-	return slices.BinarySearchFunc(l.lines, priority, func(x line, p int32) int { return cmp.Compare(x.priority, p) })
+// lineOf returns the place of the line of a kind, and whether it is there.
+func (l *lobby) lineOf(kind int32) (int, bool) {
+	return slices.BinarySearchFunc(l.lines, kind, func(x line, k int32) int { return cmp.Compare(x.kind, k) })
 }
 
-// hasLine reports whether requests of a priority wait.
-func (l *lobby) hasLine(priority int32) bool {
-	i, ok := l.lineOf(priority)
+// hasLine reports whether requests of a kind wait.
+func (l *lobby) hasLine(kind int32) bool {
+	i, ok := l.lineOf(kind)
 	return ok && len(l.lines[i].waiting) > 0
 }
 
-func (l *lobby) push(q *sim.Request) {
-	i, ok := l.lineOf(q.Priority)
+func (l *lobby) push(kind int32, q *sim.Request) {
+	i, ok := l.lineOf(kind)
 	if !ok {
-		l.lines = slices.Insert(l.lines, i, line{priority: q.Priority})
+		l.lines = slices.Insert(l.lines, i, line{kind: kind})
 	}
 	l.lines[i].waiting = append(l.lines[i].waiting, q)
 	l.count++
@@ -93,7 +94,7 @@ func (l *lobby) remove(id sim.RequestID) {
 // turnedAway is the placement of a request that is shed.
 func turnedAway(q *sim.Request) Placement { return Placement{Request: q, Worker: None, Second: None} }
 
-// admit takes in a request by the Admission. One that comes while others of its priority are held
+// admit takes in a request by the Admission. One that comes while others of its line are held
 // waits behind them, unless it is shed.
 func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
@@ -105,8 +106,8 @@ func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 		return dst, err
 	case decision == Shed:
 		return append(dst, turnedAway(q)), nil
-	case decision == Wait && !d.isIdle() || d.lobby.hasLine(q.Priority):
-		d.lobby.push(q)
+	case decision == Wait && !d.isIdle() || d.lobby.hasLine(d.kindOf(q)):
+		d.lobby.push(d.kindOf(q), q)
 		d.record[q.ID] = isHeld
 		return dst, nil
 	}
@@ -133,21 +134,66 @@ func (d *Dispatcher) isIdle() bool {
 	return len(d.records) == len(d.vacant) && len(d.queue.heap) == 0
 }
 
+// byClass reports whether the policy orders what is held by what is known of classes.
+func (d *Dispatcher) byClass() bool {
+	h := d.needs.Hold
+	return h != nil && (h.Order == WFQ || h.Order == EDF)
+}
+
+// kindOf returns in which line of the lobby a request waits.
+func (d *Dispatcher) kindOf(q *sim.Request) int32 {
+	if d.byClass() {
+		return q.Class
+	}
+	return q.Priority
+}
+
+// keyOf returns the key of a request that is the first of its line; the line of the least goes first. With
+// WFQ it is the start tag that the request would have if it were let in now.
+func (d *Dispatcher) keyOf(q *sim.Request) float64 {
+	switch {
+	case !d.byClass():
+		return float64(q.Priority)
+	case d.needs.Hold.Order == EDF:
+		return dueOf(d.classes, q)
+	}
+	return d.fair.startOf(q.Class)
+}
+
+// nextLine returns the line whose first request is to be decided on next: of those that have not been passed
+// the one with the least key, and of equal ones the one whose first came first; -1: there is none.
+func (d *Dispatcher) nextLine() int {
+	best, key := -1, 0.0
+	for i := range d.lobby.lines {
+		l := &d.lobby.lines[i]
+		if l.passed || len(l.waiting) == 0 {
+			continue
+		}
+		first := l.waiting[0]
+		if k := d.keyOf(first); best < 0 || k < key || k == key && first.Arrived < d.lobby.lines[best].waiting[0].Arrived {
+			best, key = i, k
+		}
+	}
+	return best
+}
+
 // letIn decides anew on the requests that are first in their lines. Where nothing runs, the first of
 // them is let in whatever is decided: nothing would ever change.
 func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
-	var err error
-	for i := 0; i < len(d.lobby.lines) && err == nil; {
-		if len(d.lobby.lines[i].waiting) == 0 || len(d.workers.ids) == 0 {
-			i++
-			continue
-		}
-		var decision Decision
-		if decision, err = d.decide(now, d.lobby.lines[i].waiting[0]); err != nil {
+	for i := range d.lobby.lines {
+		d.lobby.lines[i].passed = false
+	}
+	for len(d.workers.ids) > 0 {
+		i := d.nextLine()
+		if i < 0 {
 			break
 		}
+		decision, err := d.decide(now, d.lobby.lines[i].waiting[0])
+		if err != nil {
+			return dst, err
+		}
 		if decision == Wait && !d.isIdle() {
-			i++
+			d.lobby.lines[i].passed = true
 			continue
 		}
 		q := d.lobby.pop(i)
@@ -156,9 +202,25 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 			dst = append(dst, turnedAway(q))
 			continue
 		}
-		dst, err = d.routeAdmitted(now, q, dst)
+		if dst, err = d.routeAdmitted(now, q, dst); err != nil {
+			return dst, err
+		}
 	}
-	return dst, err
+	return dst, nil
+}
+
+// waitingInLobby appends the requests of the lobby, line by line, those first whose first would be.
+func (d *Dispatcher) waitingInLobby(dst []sim.RequestID) []sim.RequestID {
+	for i := range d.lobby.lines {
+		d.lobby.lines[i].passed = false
+	}
+	for i := d.nextLine(); i >= 0; i = d.nextLine() {
+		d.lobby.lines[i].passed = true
+		for _, q := range d.lobby.lines[i].waiting {
+			dst = append(dst, q.ID)
+		}
+	}
+	return dst
 }
 
 // addAdmission adds what an Admission needs to what a policy does.

@@ -325,17 +325,12 @@ func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 func (d *Dispatcher) Queued() int { return len(d.queue.heap) + d.lobby.count }
 
 // Waiting appends the requests held back, in the order in which they would be
-// placed.
+// placed; those of the Admission line by line.
 func (d *Dispatcher) Waiting(dst []sim.RequestID) []sim.RequestID {
 	for _, h := range d.queue.heap.Sorted() {
 		dst = append(dst, h.Value.request.ID)
 	}
-	for _, l := range d.lobby.lines {
-		for _, q := range l.waiting {
-			dst = append(dst, q.ID)
-		}
-	}
-	return dst
+	return d.waitingInLobby(dst)
 }
 
 // roundInstant rounds an instant to whole nanoseconds.

@@ -42,12 +42,20 @@ type fairness struct {
 	finish  []float64 // by class: the finish tag of its latest request
 }
 
+// startOf returns the start tag of the next request of a class.
+func (f *fairness) startOf(class int32) float64 {
+	if int(class) >= len(f.finish) {
+		return f.virtual
+	}
+	return max(f.virtual, f.finish[class])
+}
+
 // tag returns the start tag of a request that costs so many tokens.
 func (f *fairness) tag(class int32, cost, weight float64) float64 {
 	for int(class) >= len(f.finish) {
 		f.finish = append(f.finish, 0)
 	}
-	start := max(f.virtual, f.finish[class])
+	start := f.startOf(class)
 	f.finish[class] = start + cost/weight
 	return start
 }
