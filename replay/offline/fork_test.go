@@ -9,6 +9,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
+// mixed draws what may go on in a cluster besides work: one thing, or many at once.
+func (d draw) mixed(x *trial) {
+	if d.oneIn(2) {
+		d.live(x)
+	} else {
+		d.everything(x)
+		x.cfg.Signals = d.signals(&x.cfg.Topology)
+	}
+	if d.oneIn(3) {
+		x.cfg.Client = d.client()
+	}
+	if x.cfg.Disaggregated() && d.oneIn(2) {
+		d.pd(&x.cfg.Topology)
+	}
+}
+
 // live draws what may go on in a cluster besides work.
 func (d draw) live(x *trial) {
 	switch d.IntN(5) {
@@ -44,10 +60,7 @@ func (f *Fork) end() outcome {
 // anything, and none has anything in common with another.
 func TestCopiesGoOnAlike(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
-		d.live(x)
-		if x.cfg.Disaggregated() && d.oneIn(2) {
-			d.pd(&x.cfg.Topology)
-		}
+		d.mixed(x)
 		want := x.run(func(r *run, _ *journal) (driver, error) {
 			c, err := newCluster(r)
 			if err != nil {
@@ -142,7 +155,7 @@ func (d draw) speeds(t *engines.Topology) [][]float64 {
 func TestForksEqualWholeRuns(t *testing.T) {
 	changed, same := 0, 0
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
-		d.live(x)
+		d.mixed(x)
 		at := sim.Time(d.IntN(60)) + pick(d, 0, 0.25, sim.Time(d.Float64()))
 		var futures []engines.Change
 		for range 1 + d.IntN(3) {
