@@ -151,18 +151,33 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// BenchmarkAsk is a line of eight workers to a program of the shell's kind, and its answer.
+// BenchmarkAsk is a line of eight workers to a program that answers at once, and its answer: by Ask, and by the pipes alone,
+// of which nothing that asks a program can be faster.
 func BenchmarkAsk(b *testing.B) {
-	p, err := Start(context.Background(), Options{Name: "program", Command: "cat", Timeout: time.Minute})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer p.Kill()
 	line := []byte("[[0,1,2,3,4,5,6,7],80,[3,0,0,1,2,3,4,5],[0.1,0.2,0.3,0.4,0.11,0.22,0.33,0.44],[0,0,0,0,1,1,1,1]]\n")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := p.Ask(line); err != nil {
-			b.Fatal(err)
-		}
+	buffer := make([]byte, 4096)
+	for name, ask := range map[string]func(*Peer) error{
+		"peer": func(p *Peer) error { _, err := p.Ask(line); return err },
+		"pipe": func(p *Peer) error {
+			if _, err := p.in.Write(line); err != nil {
+				return err
+			}
+			_, err := p.out.Read(buffer)
+			return err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			p, err := Start(context.Background(), Options{Name: "program", Command: "cat", Timeout: time.Minute})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer p.Kill()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := ask(p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -60,6 +60,7 @@ type process struct {
 	listed []sim.WorkerID // whose ids are in ids
 	ids    []byte
 	column []float64
+	memory []fraction // of each fact in turn, as many as there are workers
 
 	mayHold bool // the decision in hand
 	batch   batch
@@ -296,11 +297,12 @@ func (p *process) appendDecision(to []byte, q *sim.Request, c *router.Candidates
 		default:
 			f.load(&p.sight, p.column)
 			to = append(to, '[')
+			seen := p.memory[i*len(p.column):]
 			for k, x := range p.column {
 				if k > 0 {
 					to = append(to, ',')
 				}
-				to = appendNumber(to, x)
+				to = seen[k].append(to, x)
 			}
 			to = append(to, ']')
 		}
@@ -312,6 +314,7 @@ func (p *process) appendDecision(to []byte, q *sim.Request, c *router.Candidates
 func (p *process) listWorkers(all []sim.WorkerID) {
 	p.listed = append(p.listed[:0], all...)
 	p.column = slices.Grow(p.column[:0], len(all))[:len(all)]
+	p.memory = slices.Grow(p.memory[:0], len(all)*len(p.facts))[:len(all)*len(p.facts)]
 	p.ids = append(p.ids[:0], '[')
 	for i, w := range all {
 		if i > 0 {
@@ -320,38 +323,4 @@ func (p *process) listWorkers(all []sim.WorkerID) {
 		p.ids = strconv.AppendInt(p.ids, int64(w), 10)
 	}
 	p.ids = append(p.ids, ']')
-}
-
-// appendBool appends 1 for true and 0 for false.
-func appendBool(to []byte, x bool) []byte {
-	if x {
-		return append(to, '1')
-	}
-	return append(to, '0')
-}
-
-// appendNumber appends a number as JSON has it, null for what is none.
-func appendNumber(to []byte, x float64) []byte {
-	const exact = 1 << 53
-	switch {
-	case x == math.Trunc(x) && math.Abs(x) <= exact:
-		return strconv.AppendInt(to, int64(x), 10)
-	case math.IsNaN(x) || math.IsInf(x, 0):
-		return append(to, "null"...)
-	}
-	return strconv.AppendFloat(to, x, 'g', -1, 64)
-}
-
-// parseWorker reads the id of a worker.
-func parseWorker(text []byte) (w sim.WorkerID, ok bool) {
-	if len(text) == 0 || len(text) > 9 {
-		return 0, false
-	}
-	for _, b := range text {
-		if b < '0' || b > '9' {
-			return 0, false
-		}
-		w = 10*w + sim.WorkerID(b-'0')
-	}
-	return w, true
 }

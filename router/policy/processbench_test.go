@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,8 +43,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// BenchmarkProcess is a decision of a program: those of the examples, which look at three facts of eight workers, and one
-// that gets 16 at a time.
+// BenchmarkProcess is a decision of a program: those of the examples, which look at two facts of each of eight workers (in Python)
+// or three (in Go and Rust), and one that gets 16 at a time. At each decision one worker's are others than before.
 func BenchmarkProcess(b *testing.B) {
 	dir, bin := "../../examples/policy-process/", b.TempDir()
 	for name, program := range map[string]struct {
@@ -90,6 +91,9 @@ func benchProcess(b *testing.B, ask Asker) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := 0; i < b.N; i += n {
+		w := i % len(c.Workers) // where something has changed since the decision before
+		c.Overlap[w] = int32(i % 94)
+		c.Metrics[w] = router.Metrics{KV: float64(i%9973) / 9973, Waiting: int32(i % 5)}
 		if together != nil {
 			together.Clear()
 			for range n {
@@ -105,3 +109,22 @@ func benchProcess(b *testing.B, ask Asker) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 }
+
+// BenchmarkProcessLine is what of a decision is spent on this side of the pipe: the line, which nobody reads.
+func BenchmarkProcessLine(b *testing.B) { benchProcess(b, &always{worker: []byte("3")}) }
+
+// always answers at once: a greeting first, and then always the same worker.
+type always struct {
+	greeted bool
+	worker  []byte
+}
+
+func (a *always) Ask([]byte) ([]byte, error) {
+	if !a.greeted {
+		a.greeted = true
+		return []byte(`{"version":1,"facts":["request.blocks","cached_blocks","kv_usage","waiting"]}`), nil
+	}
+	return a.worker, nil
+}
+
+func (a *always) Refuse(_ []byte, want string) error { return errors.New(want) }

@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// fraction is how a number that is not whole was written last. From one decision to the next most stay as they are, and
+// to write one takes ten times as long as to copy what was written.
+type fraction struct {
+	x    float64
+	text [24]byte // the longest of a float64
+	n    int      // of text; 0: none
+}
+
+// append appends x as appendNumber does.
+func (f *fraction) append(to []byte, x float64) []byte {
+	switch {
+	case isWhole(x):
+		return strconv.AppendInt(to, int64(x), 10)
+	case f.n > 0 && f.x == x:
+		return append(to, f.text[:f.n]...)
+	}
+	begin := len(to)
+	to = appendNumber(to, x)
+	f.x, f.n = x, copy(f.text[:], to[begin:])
+	return to
+}
+
+// isWhole reports whether x is a whole number that a float64 holds exactly.
+func isWhole(x float64) bool {
+	const exact = 1 << 53
+	return x == math.Trunc(x) && math.Abs(x) <= exact
+}
+
+// appendBool appends 1 for true and 0 for false.
+func appendBool(to []byte, x bool) []byte {
+	if x {
+		return append(to, '1')
+	}
+	return append(to, '0')
+}
+
+// appendNumber appends a number as JSON has it, null for what is none.
+func appendNumber(to []byte, x float64) []byte {
+	switch {
+	case isWhole(x):
+		return strconv.AppendInt(to, int64(x), 10)
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return append(to, "null"...)
+	}
+	return strconv.AppendFloat(to, x, 'g', -1, 64)
+}
+
+// parseWorker reads the id of a worker.
+func parseWorker(text []byte) (w sim.WorkerID, ok bool) {
+	if len(text) == 0 || len(text) > 9 {
+		return 0, false
+	}
+	for _, b := range text {
+		if b < '0' || b > '9' {
+			return 0, false
+		}
+		w = 10*w + sim.WorkerID(b-'0')
+	}
+	return w, true
+}
