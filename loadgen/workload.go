@@ -42,6 +42,8 @@ type Workload struct {
 	Graph *Graph
 	// Synthetic says that no two prompts share anything; turns have no ids then.
 	Synthetic bool
+	// Renumbered says that hash ids count up as they come in this file, and mean nothing elsewhere.
+	Renumbered bool
 	// Untimed says that the format knows no arrivals, so that only closed loop
 	// can replay it.
 	Untimed bool
@@ -141,11 +143,27 @@ func Intern(w *Workload, t *prompt.Tree) *prompt.List {
 		}
 		return t.AddSynthetic(len(w.Turns), tokens)
 	}
-	prompts := t.AddAll(len(w.Turns), func(i int) ([]uint64, int) { return w.Turns[i].IDs, int(w.Turns[i].Input) })
+	return internAll(w, t, 0, nil)
+}
+
+// internAll adds all prompts of w, and count more, to t.
+func internAll(w *Workload, t *prompt.Tree, count int, more func(i int) (ids []uint64, tokens int)) *prompt.List {
+	prompts := t.AddAll(len(w.Turns)+count, func(i int) ([]uint64, int) {
+		if i >= len(w.Turns) {
+			return more(i - len(w.Turns))
+		}
+		return w.Turns[i].IDs, int(w.Turns[i].Input)
+	})
 	if len(w.Turns) > manyTurns {
 		runtime.GC()
 	}
 	return prompts
+}
+
+// InternMore adds all prompts of w, which is not synthetic, to t, and count more, which come behind them in the
+// list that it returns.
+func InternMore(w *Workload, t *prompt.Tree, count int, more func(i int) (ids []uint64, tokens int)) *prompt.List {
+	return internAll(w, t, count, more)
 }
 
 // SyntaxError reports what makes a trace unusable, with its place.

@@ -34,6 +34,8 @@ type Streams struct {
 	// requests before that. It is called once for each pool of a run, and
 	// again when a fault restarts the router.
 	Policy func(policy.Options) (router.Policy, error)
+	// SaveCaches keeps what workers have cached, on the logical clock; nil: nobody wants it.
+	SaveCaches *harness.SaveCaches
 	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
 	// AutoscaleDecode; what it sees and how workers start is as they say.
 	Scaler autoscale.Scaler
@@ -130,7 +132,7 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 		streams.Opened(workload)
 	}
 	c := harness.Config{
-		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy,
+		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy, Warm: s.Warm, Save: streams.SaveCaches,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 	}
 	if streams.Progress != nil {

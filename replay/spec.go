@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/caches"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
@@ -41,6 +42,9 @@ type Spec struct {
 	Speedup     float64 // divides the times of the workload in trace mode, finite and > 0; concurrency mode ignores it
 
 	Topology // the cluster
+
+	// Warm is what the caches of workers begin with, which are empty otherwise; nil: nothing.
+	Warm *caches.File
 
 	// Until is the instant after which no request arrives and no pass begins, so
 	// that requests may be left; 0: the replay runs to its end.
@@ -160,6 +164,7 @@ type Recorded struct {
 	AutoscaleDecode *Autoscale `json:",omitempty"`
 	PD              *PD        `json:",omitempty"`
 	PrefillLoad     engineargs.AIC
+	WarmCaches      string `json:",omitempty"` // the file of Warm
 
 	Compat bool
 	Seed   uint64
@@ -173,6 +178,9 @@ func (s *Spec) Recorded() *Recorded {
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
 		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Process: s.Process, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, Changes: s.Changes, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
+	}
+	if s.Warm != nil {
+		r.WarmCaches = s.Warm.Path
 	}
 	for i := range s.Pools {
 		switch p := &s.Pools[i]; p.Role {

@@ -221,6 +221,14 @@ func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return d.index.observe(w, p)
 }
 
+// LearnCache takes in what a worker had cached before anything happened, which is known at once.
+func (d *Dispatcher) LearnCache(w sim.WorkerID, p *scheduler.Pass) error {
+	if d.index == nil {
+		return nil
+	}
+	return d.index.observe(w, p)
+}
+
 // AddWorker makes w a candidate, with the load it has.
 func (d *Dispatcher) AddWorker(w sim.WorkerID) error {
 	if err := d.workers.add(w); err != nil {

@@ -53,7 +53,7 @@ func Each(from Reader, do func(r *Record) error) error {
 // Collect makes a workload of the rest of a stream.
 func Collect(s *Stream) (*loadgen.Workload, error) {
 	c := newCollector(s.Name, s.Block)
-	c.w.Untimed, c.lines = s.Untimed, s.lines
+	c.w.Untimed, c.w.Renumbered, c.lines = s.Untimed, !s.shape.raw, s.lines
 	renumber := NewDense(s.Block)
 	err := Each(s, func(r *Record) error {
 		if !s.shape.raw {

@@ -72,6 +72,14 @@ func (p *Pool) Expect(now sim.Time, all []*sim.Request) error {
 	return p.Router.(*router.Dispatcher).Expect(now, all)
 }
 
+// LearnCache lets the router know what a worker has cached from the start, however old its signals are.
+func (p *Pool) LearnCache(w sim.WorkerID, pass *scheduler.Pass) error {
+	if d, ok := p.Router.(*router.Dispatcher); ok {
+		return d.LearnCache(w, pass)
+	}
+	return p.Router.Observe(w, pass)
+}
+
 // RestartRouter replaces the router by a new one, which knows the workers at the start
 // and no request.
 func (p *Pool) RestartRouter() (err error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/caches"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
@@ -37,6 +38,10 @@ type Config struct {
 	KVEvents bool
 	// Policy, when not nil, makes the router policy of each pool, in place of the topology's.
 	Policy func(policy.Options) (router.Policy, error)
+	// Warm is what the caches of workers begin with; nil: they are empty.
+	Warm *caches.File
+	// Save keeps the caches of workers; nil: nobody wants them.
+	Save *SaveCaches
 }
 
 // Run is one replay, whoever moves its time.
@@ -53,6 +58,8 @@ type Run struct {
 	// LinkShare is the share of their bandwidth that transfers from prefill to decode have
 	// which begin now; 0: all of it.
 	LinkShare float64
+
+	warming *warming // nil: caches begin empty
 }
 
 // Open makes a run: the workload's prompts, the feed and an empty collector.
@@ -70,11 +77,15 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if traceBlock == 0 {
 		traceBlock = block
 	}
+	if err := c.checkCaches(traceBlock, block); err != nil {
+		return nil, err
+	}
 	use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{
 		Wrap: c.Compat, Joined: join && engines.Joined(&c.Topology, use),
 	})
 	use.Requests, use.Classes = len(c.Workload.Turns), classTerms(c.Workload)
-	feed, err := loadgen.NewFeed(c.Workload, loadgen.Intern(c.Workload, use.Tree), c.Admission)
+	r := &Run{Config: c, Use: use, Requests: make([]*sim.Request, 0, use.Requests)}
+	feed, err := loadgen.NewFeed(c.Workload, r.intern(use.Tree), c.Admission)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +93,8 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if c.PreemptedApart {
 		facts.CountPreemptedApart()
 	}
-	return &Run{
-		Config: c, Use: use, Feed: feed, Collector: facts, Requests: make([]*sim.Request, 0, use.Requests),
-	}, nil
+	r.Feed, r.Collector = feed, facts
+	return r, nil
 }
 
 // classTerms returns what routers may know of the classes of a workload; nil where it has none.
@@ -180,6 +190,10 @@ type Result struct {
 	Facts []string
 	// Scaling is what autoscalers did, by pool; those without one are left out.
 	Scaling []*Scaling
+	// Warm is what the caches of workers began with; nil where they were empty.
+	Warm *WarmStart
+	// Caches are those of the workers, where they were to be kept.
+	Caches *caches.File
 
 	// The rest is of replays in real time.
 

@@ -28,9 +28,13 @@ func (a *alone) runWorkers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := a.warmAlone(sim.WorkerID(w), core); err != nil {
+			return err
+		}
 		if err := a.runWorker(ctx, sim.WorkerID(w), core, queue); err != nil {
 			return err
 		}
+		a.saveAlone(sim.WorkerID(w), core)
 	}
 	return nil
 }

@@ -8,15 +8,19 @@ import (
 )
 
 // hasPlans reports whether something is still to happen at a given time.
-func (c *cluster) hasPlans() bool { return len(c.scaling)+len(c.changes) > 0 }
+func (c *cluster) hasPlans() bool { return len(c.scaling)+len(c.changes) > 0 || c.saveAt > 0 }
 
 // carryOutPlans carries out what is to happen at this instant, after everything else: sizes, then
-// changes.
+// changes; and caches are kept.
 func (c *cluster) carryOutPlans() error {
 	if err := c.scaleAsPlanned(); err != nil {
 		return err
 	}
-	return c.changeAsPlanned()
+	if err := c.changeAsPlanned(); err != nil {
+		return err
+	}
+	c.saveAsPlanned()
+	return nil
 }
 
 // scaleAsPlanned carries out what is planned for this instant, after everything else.

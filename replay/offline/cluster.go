@@ -27,6 +27,7 @@ type cluster struct {
 	window  window
 	scaling []engines.ScaleEvent // still to come
 	changes []engines.Change     // still to come
+	saveAt  sim.Time             // when caches are to be kept; 0: not before the end
 
 	agenda agenda // incidents to come, see incidents.go
 	lives  lives  // see leave.go
@@ -52,6 +53,12 @@ func newCluster(r *run) (*cluster, error) {
 		}
 		c.pools = append(c.pools, p)
 	}
+	if c.savesLater() {
+		c.saveAt = c.Save.At
+	}
+	if err = c.warmWorkers(); err != nil {
+		return nil, err
+	}
 	if err = c.planHandover(); err != nil {
 		return nil, err
 	}
@@ -73,6 +80,7 @@ func (c *cluster) runEvents(ctx context.Context) error {
 
 // endReplay ends a replay whose time has come, or in which nothing is to come.
 func (c *cluster) endReplay() error {
+	c.saveWorkers()
 	if c.cfg.Until > 0 && !c.isIdle() {
 		c.partial, c.ended = true, c.cfg.Until
 		c.recordBegun(c.cfg.Until)
@@ -142,6 +150,9 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 	}
 	if len(c.changes) > 0 && ok && c.changes[0].At < next {
 		next = c.changes[0].At
+	}
+	if c.saveAt > 0 && ok && c.saveAt < next {
+		next = c.saveAt
 	}
 	return next, ok
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/clone"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/caches"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
@@ -67,7 +68,7 @@ func NewFork(cfg Config) (*Fork, error) {
 func newCopier() *clone.Copier {
 	shared := []reflect.Type{
 		reflect.TypeFor[loadgen.Workload](), reflect.TypeFor[prompt.Tree](), reflect.TypeFor[prompt.List](), reflect.TypeFor[prompt.Prompt](),
-		reflect.TypeFor[engines.Topology](), reflect.TypeFor[engines.Pool](), reflect.TypeFor[engines.Stage](), reflect.TypeFor[engines.Faults](), reflect.TypeFor[timing.Model](),
+		reflect.TypeFor[engines.Topology](), reflect.TypeFor[engines.Pool](), reflect.TypeFor[engines.Stage](), reflect.TypeFor[engines.Faults](), reflect.TypeFor[caches.File](), reflect.TypeFor[caches.Prompts](), reflect.TypeFor[timing.Model](),
 		reflect.TypeFor[func(*sim.Request, []uint64) []uint64](), // the tokens of a prompt
 	}
 	return clone.New(append(shared, policy.Constants()...)...)

@@ -70,9 +70,11 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 			extra = append(extra, collector.Field{Key: "host_cache_written_tokens", Value: sent}, collector.Field{Key: "host_cache_loaded_tokens", Value: fetched})
 		}
 	}
-	return &harness.Result{
+	result := &harness.Result{
 		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial, Incidents: r.countCosts(), Scaling: r.scaled,
 	}
+	r.addCaches(result)
+	return result
 }
 
 // countCosts returns what went wrong, and what that cost.
@@ -96,6 +98,8 @@ type run struct {
 
 	ended   sim.Time // when the latest request has ended
 	traffic *traffic // nil: nothing is counted of what goes between the pools
+
+	saver *harness.Saver // of caches; nil: there is none yet
 
 	done  int // requests finished
 	ticks int // calls of interrupted
@@ -146,13 +150,13 @@ func (r *run) chooseDriver() (driver, error) {
 	}
 	needs := route.Needs()
 	switch {
-	case len(r.Scale)+len(r.Changes)+len(r.Possible) > 0 || r.hasIncidents() || entry.Admits():
+	case len(r.Scale)+len(r.Changes)+len(r.Possible) > 0 || r.hasIncidents() || entry.Admits() || r.savesLater():
 	case len(r.Stages) == 1 && one && needs.Hold == nil && !needs.Overlap && !needs.Metrics:
 		core, err := entry.Core(0)
 		if err != nil {
 			return nil, err
 		}
-		return (&single{run: r, core: core}).runPasses, nil
+		return (&single{run: r, core: core}).runPasses, r.warmAlone(0, core)
 	case len(r.Stages) == 1 && needs == router.Needs{} && r.Feed.Independent():
 		return (&alone{run: r}).runWorkers, nil
 	}

@@ -29,6 +29,7 @@ func (s *single) runPasses(ctx context.Context) error {
 		if s.core.Load() == 0 {
 			next, ok := s.Feed.Next(s.now, 0)
 			if !ok {
+				s.saveAlone(0, s.core)
 				return nil
 			}
 			s.now = next
@@ -43,6 +44,7 @@ func (s *single) runPasses(ctx context.Context) error {
 	}
 	s.partial = s.core.Load() > 0 || !s.Feed.Done()
 	s.recordProgress(s.core)
+	s.saveAlone(0, s.core)
 	return nil
 }
 

@@ -69,23 +69,31 @@ func (c *Core) holderAt(k int) *request {
 
 // checkLayer holds what can be found of a layer against its segments.
 func (p *segments) checkLayer(l *layer, of owner, start int32) {
+	if fault := p.layerFault(l, of, start); fault != "" {
+		panic(fault)
+	}
+}
+
+// layerFault returns where what can be found of a layer differs from its segments; "" where it does not.
+func (p *segments) layerFault(l *layer, of owner, start int32) string {
 	at, below := start, noSegment
 	for i := l.first; i != noSegment; i = p.store.at(i).above {
 		s := p.store.at(i)
 		if s.owner != of || s.lo != at || s.isCopy || s.below != below {
-			panic(fmt.Sprintf("segment %d of owner %d: blocks %d to %d after %d, want it to go on from %d: %+v", i, of, s.lo, s.hi, below, at, *s))
+			return fmt.Sprintf("segment %d of owner %d: blocks %d to %d after %d, want it to go on from %d: %+v", i, of, s.lo, s.hi, below, at, *s)
 		}
 		at, below = s.hi, i
 	}
 	if at != l.end || below != l.last {
-		panic(fmt.Sprintf("owner %d: found up to block %d, %d counted; the last segment is %d, want %d", of, at, l.end, l.last, below))
+		return fmt.Sprintf("owner %d: found up to block %d, %d counted; the last segment is %d, want %d", of, at, l.end, l.last, below)
 	}
 	below = noSegment
 	for i := l.copies; i != noSegment; i = p.store.at(i).above {
 		s := p.store.at(i)
 		if s.owner != of || !s.isCopy || s.below != below || s.hi > l.end || s.lo < start {
-			panic(fmt.Sprintf("copy %d of owner %d after %d, which is found up to %d: %+v", i, of, below, l.end, *s))
+			return fmt.Sprintf("copy %d of owner %d after %d, which is found up to %d: %+v", i, of, below, l.end, *s)
 		}
 		below = i
 	}
+	return ""
 }

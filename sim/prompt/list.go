@@ -18,6 +18,13 @@ type List struct {
 // Len returns the number of prompts.
 func (l *List) Len() int { return l.count }
 
+// First returns the first n prompts.
+func (l *List) First(n int) *List {
+	first := *l
+	first.count = n
+	return &first
+}
+
 // At returns prompt i.
 func (l *List) At(i int) Prompt {
 	switch {

@@ -57,7 +57,7 @@ func (o *Options) checkLive() error {
 	return o.Check(
 		cli.Needs(false, "with --mode cluster", append(processFlags(), o.Processes.RuntimeNames...)...),
 		cli.Needs(online, "with --mode online", liveFlags()...),
-		cli.Needs(!online, "with --mode offline", "scale", "autoscale", "faults", "until", "out", "digest", "kv-events-file"),
+		cli.Needs(!online, "with --mode offline", "scale", "autoscale", "faults", "until", "out", "digest", "kv-events-file", "warm-caches", "save-caches"),
 		cli.Wants(!online || o.Limits.oversize.Value != "reject", "oversize", "error with --mode online"),
 		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
 		cli.Needs(!o.Live.Disagg || two, "where prefill and decode have workers of their own", "online-disagg"),
@@ -111,7 +111,7 @@ func (o *Options) IsCluster() bool { return o.Cluster.mode.Value == "cluster" }
 func (o *Options) checkProcesses() error {
 	p, workers := &o.Processes, o.Cluster.PrefillWorkers+o.Cluster.DecodeWorkers
 	err := o.Check(
-		cli.Needs(false, "with --mode offline", "scale", "autoscale", "faults", "out", "digest", "compat", "kv-events-file"),
+		cli.Needs(false, "with --mode offline", "scale", "autoscale", "faults", "out", "digest", "compat", "kv-events-file", "warm-caches", "save-caches"),
 		cli.Needs(false, "with --mode online", "requests", "timeline", "online-barrier", "online-disagg"),
 		cli.Wants(p.Spawn >= 0, "spawn", "at least 0"),
 		cli.Wants(p.Migrations >= 0, "migration-limit", "at least 0"),

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -38,6 +39,7 @@ func (out *output) bindFlags(fs *pflag.FlagSet) {
 type Outputs struct {
 	Requests         string
 	KVEvents         string
+	Caches           SavedCaches
 	Dir              string
 	Form             cli.Choice
 	overwrite, force bool
@@ -55,6 +57,7 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
 	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .jsonl or .csv")
 	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write what is stored in and removed from KV caches to `FILE`, a line of JSON per event")
+	fs.Var(&out.Caches, "save-caches", "write what workers have cached at the end to `FILE`, or earlier to FILE,at=30m (docs/warm.md)")
 	fs.StringVar(&out.Dir, "out", "", "write all there is of the run to a new `DIR`")
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")
@@ -111,7 +114,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 	); err != nil {
 		return err
 	}
-	if err := o.checkRegret(spec); err != nil {
+	if err := cmp.Or(o.checkRegret(spec), o.checkSaved(spec)); err != nil {
 		return err
 	}
 	if out.Requests != "" {
@@ -161,7 +164,7 @@ func (o *Options) RecordOnly(dir string) {
 // OtherOutputs are the flags that ask for something beside a run directory, or say what it may replace.
 func OtherOutputs() []string {
 	return []string{
-		"output", "wide", "report-json", "report-format", "requests", "overwrite", "force", "slo-exit", "kv-events-file",
+		"output", "wide", "report-json", "report-format", "requests", "overwrite", "force", "slo-exit", "kv-events-file", "save-caches",
 		"timeline", "timeline-from", "timeline-to", "timeline-request", "regret", "regret-sample", "regret-horizon",
 	}
 }
@@ -174,7 +177,7 @@ func (o *Options) RecordIn(dir string) {
 		}
 	}
 	out := &o.Outputs
-	out.Requests, out.Dir = "", dir
+	out.Requests, out.Dir, out.Caches = "", dir, SavedCaches{}
 	out.overwrite, out.force, out.SloExit, out.Regret.Wanted = false, false, false, false
 	out.Names.Value, o.Output.Form.Value = "native", "table"
 }

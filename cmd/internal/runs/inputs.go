@@ -44,6 +44,11 @@ func hashInputs(spec *replay.Spec, stdin *io.Reader) (*inputs, error) {
 			}
 		}
 	}
+	if spec.Warm != nil {
+		if err := in.addFile("caches", spec.Warm.Path); err != nil {
+			return nil, err
+		}
+	}
 	in.reading.Go(func() {
 		for i := range in.files {
 			f := &in.files[i]

@@ -120,6 +120,9 @@ func (r *run) study(ctx context.Context) error {
 		return err
 	}
 	r.addScaling()
+	if err := r.addCaches(); err != nil {
+		return err
+	}
 	return r.addRows()
 }
 
@@ -173,7 +176,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	defer bar.Clear()
 	streams := replay.Streams{
 		Stdin: r.stdin, Warn: func(text string) { fmt.Fprintf(r.s.Err, "replay: warning: %s\n", text) },
-		KVEvents: r.o.Changed("kv-events-file"),
+		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(),
 		Opened: func(w *loadgen.Workload) {
 			r.workload = w
 			all.growAll(len(w.Turns))

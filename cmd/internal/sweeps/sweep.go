@@ -216,7 +216,7 @@ func fileOf(s plan.Setting) string {
 		return path
 	}
 	switch s.Name {
-	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file", "router-policy", "endpoint-picker", "admission", "scale", "faults", "autoscale":
+	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file", "router-policy", "endpoint-picker", "admission", "scale", "faults", "autoscale", "warm-caches":
 		return s.Value
 	case "router":
 		if options.IsPolicyFile(s.Value) {

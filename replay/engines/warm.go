@@ -1,0 +1,63 @@
+package engines
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
+	"github.com/replay-llm/replay/sim"
+)
+
+// CheckCacheFiles refuses clusters of which no file can say what is cached: what it could not say would make
+// another replay of what follows.
+func (t *Topology) CheckCacheFiles() error {
+	if t.Compat {
+		return fmt.Errorf("the reference's caches begin empty, want no --compat")
+	}
+	for i := range t.Pools {
+		for _, k := range t.Pools[i].Kinds() {
+			stage := Stage{Topology: t, Pool: k.pool()}
+			if why := stage.cacheFault(); why != "" {
+				name := t.Pools[i].nameOf("engines")
+				if k.Name != "" {
+					name = k.Name + " engines"
+				}
+				return fmt.Errorf("%s have %s", name, why)
+			}
+		}
+	}
+	return nil
+}
+
+// cacheFault returns why no file can say what the engines have cached; "" if one can.
+func (s *Stage) cacheFault() string {
+	a, host := &s.Engine, s.offloadConfig()
+	drafts := draftsOf(a, 0)
+	switch {
+	case a.Engine == engineargs.VLLM && a.Rules.Reference():
+		return "the reference's rules, want vLLM's own, as with --scheduler-profile or --gpu, or SGLang"
+	case !a.PrefixCaching:
+		return "no prefix cache, want one"
+	case a.DPSize > 1:
+		return "data-parallel ranks with a cache each, want one rank"
+	case a.Engine == engineargs.VLLM && host.Given(), a.Engine == engineargs.SGLang && s.hostMemory().Pages > 0:
+		return "host memory behind their KV cache, want none"
+	case a.Engine == engineargs.VLLM && a.Windows.Given(), a.Engine == engineargs.SGLang && a.SGLang.PoolWindow() > 0:
+		return "layers with sliding windows, which keep part of their KV cache, want none"
+	case a.Engine == engineargs.SGLang && a.SGLang.Eviction.Policy != radix.LRU:
+		return "radix_eviction_policy other than lru, want lru"
+	case a.Engine == engineargs.SGLang && drafts != nil && drafts.Algorithm == scheduler.ByHead:
+		return "drafts by heads that read hidden states, whose pages have other names, want another method or none"
+	}
+	return ""
+}
+
+// KeepsPrefixes reports whether the engines keep what a later prompt may begin with: SGLang's decode workers do
+// not.
+func (s *Stage) KeepsPrefixes() bool {
+	return s.Engine.Engine != engineargs.SGLang || s.Role != scheduler.Decode
+}
+
+// EngineOf returns the engine of a worker.
+func (s *Stage) EngineOf(id sim.WorkerID) *engineargs.Args { return &s.at(id).Engine }

@@ -1,0 +1,52 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Cache is what the prefix cache of a core holds, as if all requests on it left now.
+type Cache struct {
+	// Blocks are in the order in which they would be evicted by vLLM, and of least recent use
+	// by SGLang, where a leaf of the tree is evicted before what it hangs on.
+	Blocks []CachedBlocks
+
+	// Decodes is the number of decode passes since an SGLang engine told of its cache, and Attempts
+	// that of its attempts to admit requests since it renewed the ages of those waiting.
+	Decodes, Attempts int
+}
+
+// CachedBlocks are KV blocks that follow each other in a sequence: its blocks From to To-1, of
+// which the last is evicted first.
+type CachedBlocks struct {
+	// Node is the prompt node with the last of them, or of Shared; None where no prompt has any.
+	Node     prompt.NodeID
+	From, To int32
+	// Copy is above 0 for blocks of vLLM whose content others are found with: the copies of
+	// one content count up from 1, and are found in that order.
+	Copy int32
+	// Own, where it is above 0, is the number of a sequence whose blocks after the first Shared no
+	// other has. Blocks of vLLM that nobody can find have Node None, From 0 and no number.
+	Own, Shared int32
+	// Blank blocks hold nothing; they stand in line all the same.
+	Blank bool
+}
+
+// Warmer is a core whose prefix cache can be listed, and filled before its first request.
+type Warmer interface {
+	// Cache returns what the prefix cache holds.
+	Cache() Cache
+	// Warm fills the cache of a core that has done nothing yet: where it has fewer blocks, as if what is
+	// too much had been evicted. It replaces *p with a pass of no length with what has
+	// become cached. An error about one of the blocks is a *CacheError.
+	Warm(c *Cache, p *Pass) error
+}
+
+// CacheError reports blocks that no cache can hold.
+type CacheError struct {
+	Index  int // in Cache.Blocks
+	Reason string
+}
+
+func (e *CacheError) Error() string { return fmt.Sprintf("cached blocks %d: %s", e.Index, e.Reason) }

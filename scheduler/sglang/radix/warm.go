@@ -1,0 +1,71 @@
+package radix
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// ByAge returns the nodes of the tree but its root, those walked over longest ago first and the last of
+// a path before what it hangs on.
+func (t *Tree) ByAge() []int32 {
+	var all []int32
+	for i := range t.All() {
+		all = append(all, i)
+	}
+	slices.SortFunc(all, func(a, b int32) int {
+		x, y := t.At(a), t.At(b)
+		return cmp.Or(cmp.Compare(x.stamp, y.stamp), -cmp.Compare(x.To, y.To), cmp.Compare(a, b))
+	})
+	return all
+}
+
+// Stretch is pages [From, To) of a sequence.
+type Stretch struct {
+	Seq      Sequence
+	From, To int32
+}
+
+// Fill makes nodes of stretches in an empty tree under LRU, those walked over longest ago first. It returns
+// which of them no tree can hold.
+func (t *Tree) Fill(all []Stretch) (wrong int, err error) {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(all[a].From, all[b].From) })
+	for _, i := range order {
+		x := &all[i]
+		parent, end := t.find(&x.Seq, x.From)
+		switch {
+		case end < x.From:
+			return i, fmt.Errorf("block %d is cached and not the one before it", x.From)
+		case parent < 0:
+			return i, fmt.Errorf("block %d hangs in the middle of others, want these in two", x.From)
+		case t.child(parent, x.Seq.KeyOf(x.From, t.PerNode)) != Root:
+			return i, fmt.Errorf("block %d is cached twice", x.From)
+		}
+		n := t.createNode(parent, &x.Seq, x.From, x.To)
+		t.At(n).stamp = int64(i) + 1
+		t.addLeaf(n)
+	}
+	t.Clock += int64(len(all))
+	return 0, nil
+}
+
+// find returns the node that ends with the first pages pages of s, -1 where they end in the middle of one, and
+// how many of them are cached.
+func (t *Tree) find(s *Sequence, pages int32) (node, end int32) {
+	for node = Root; end < pages; {
+		child := t.child(node, s.KeyOf(end, t.PerNode))
+		if child == Root {
+			return node, end
+		}
+		n := t.At(child)
+		if end = commonPages(&n.Seq, s, end, min(n.To, pages), t.PerNode); end < n.To {
+			return -1, end
+		}
+		node = child
+	}
+	return node, end
+}

@@ -1,0 +1,87 @@
+package sglang
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Cache returns what the radix cache holds. What requests have not yet put there is not of it.
+func (c *Core) Cache() scheduler.Cache {
+	out := scheduler.Cache{Decodes: c.decodesUnlogged(), Attempts: c.attempts % refreshEvery}
+	owners := make(map[sim.RequestID]int32)
+	for _, i := range c.tree.ByAge() {
+		n := c.tree.At(i)
+		b := scheduler.CachedBlocks{Node: prompt.None, From: n.From, To: n.To}
+		shared := n.Seq.Full
+		if n.Seq.Seed > 0 {
+			shared = 0
+		}
+		if n.To > shared {
+			if owners[n.Seq.Owner] == 0 {
+				owners[n.Seq.Owner] = int32(len(owners)) + 1
+			}
+			b.Own, b.Shared = owners[n.Seq.Owner], shared
+		}
+		if last := min(shared, n.To); last > 0 {
+			b.Node = n.Seq.Nodes[(last-1)/c.tree.PerNode]
+		}
+		out.Blocks = append(out.Blocks, b)
+	}
+	return out
+}
+
+// Warm fills the cache of a core that has done nothing yet.
+func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
+	if !c.caching || c.Window > 0 || c.tiers != nil || c.pairs || c.Eviction.Policy != radix.LRU {
+		return errors.New("only the radix cache of an SGLang engine on the device alone, under lru, can be filled")
+	}
+	all := make([]radix.Stretch, len(from.Blocks))
+	for i := range from.Blocks {
+		b := &from.Blocks[i]
+		if b.Copy > 0 || b.Blank || b.Node == prompt.None && b.Own == 0 {
+			return &scheduler.CacheError{Index: i, Reason: "blocks without a place in a radix tree, want them of a prompt or of an own sequence"}
+		}
+		s := radix.Sequence{Nodes: c.Tree.PathTo(b.Node), Full: b.To}
+		if b.Own > 0 {
+			s.Full, s.Owner = b.Shared, sim.RequestID(math.MaxInt32-b.Own)
+		}
+		s.Prompt = s.Full * int32(c.PageTokens)
+		all[i] = radix.Stretch{Seq: s, From: b.From, To: b.To}
+	}
+	watch := c.tree.Watch
+	c.tree.Watch = nil
+	if i, err := c.tree.Fill(all); err != nil {
+		return &scheduler.CacheError{Index: i, Reason: err.Error()}
+	}
+	if excess := c.tree.Pages - c.Pages; excess > 0 {
+		c.tree.Evict(excess)
+	}
+	c.tree.Watch = watch
+	c.free -= c.tree.Pages * c.PageTokens
+	c.attempts, c.doneMixed = from.Attempts, -int64(from.Decodes)
+	pass.Reset(0)
+	if watch != nil {
+		c.tellStored(watch)
+	}
+	c.record.publish(pass)
+	return nil
+}
+
+// tellStored shows a watcher the whole tree, the first of a path first.
+func (c *Core) tellStored(watch radix.Watcher) {
+	var all []int32
+	for n := range c.tree.All() {
+		all = append(all, n)
+	}
+	slices.SortStableFunc(all, func(a, b int32) int { return cmp.Compare(c.tree.At(a).From, c.tree.At(b).From) })
+	for _, n := range all {
+		watch.Stored(c.tree, n)
+	}
+}
