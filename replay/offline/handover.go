@@ -129,6 +129,7 @@ func (c *cluster) bindDecode(w *worker, placed *router.Placement) (bound bool, e
 	if h.find(q.ID) == nil && h.choose != nil && h.choose.ChoosePool(c.now, placed, c.transit).Index == 1 {
 		q.Local = true
 		c.traffic.local++
+		c.Collector.PlacePrefill(q.ID, collector.Nowhere) // which it may have had before it began again
 		return false, nil
 	}
 	t := h.open(q.ID)

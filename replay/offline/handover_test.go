@@ -8,7 +8,10 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -18,6 +21,13 @@ import (
 // pd draws how prefill and decode workers share the work, as a cluster can have it.
 func (d draw) pd(t *engines.Topology) {
 	t.Compat = false
+	if d.oneIn(2) { // by rules that know all of it
+		for i := range t.Pools {
+			if e := &t.Pools[i].Engine; e.Engine == engineargs.VLLM && e.Rules.Reference() {
+				e.Rules, e.Blocks = pick(d, vllm.Rules019(), vllm.Rules033()), e.Blocks+1 // vLLM keeps one for itself
+			}
+		}
+	}
 	for t.PD = nil; t.PD == nil || t.CheckPD() != nil; {
 		p := &engines.PD{
 			DecodeChosen: pick(d, engines.AfterTransfer, engines.BeforeTransfer, engines.BeforePrefill, engines.BeforePrefill),
@@ -57,6 +67,8 @@ func TestPDScripts(t *testing.T) {
 			x.cfg.Client = d.client()
 		}
 		var left witness
+		ways := &ways{}
+		x.cfg.Observer = ways
 		a, b := x.run(left.drive(false)), x.run(left.drive(true))
 		if isStuck(a.err) {
 			return false
@@ -76,6 +88,9 @@ func TestPDScripts(t *testing.T) {
 		if text := left[0].pools[0].keptRest(); text != "" {
 			t.Fatalf("%s\n%s", text, about())
 		}
+		if text := ways.differFrom(left[1].Collector.Records()); text != "" {
+			t.Fatalf("%s\n%s", text, about())
+		}
 		if text := left[0].miscounted(); text != "" {
 			t.Fatalf("%s\n%s", text, about())
 		}
@@ -84,6 +99,35 @@ func TestPDScripts(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// ways is which requests have come through prefill since they began, or began again.
+type ways struct {
+	harness.NoObserver
+	prefilled []bool
+}
+
+func (w *ways) Arrived(q *sim.Request, _ sim.Time) {
+	w.prefilled = append(w.prefilled[:q.ID], false)
+}
+
+func (w *ways) Left(d *harness.Departure) { w.prefilled[d.Request] = false }
+
+func (w *ways) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
+	if stage == scheduler.Prefill {
+		w.prefilled[p.Request.ID] = true
+	}
+}
+
+// differFrom returns which request that was answered says otherwise, "" when none does.
+func (w *ways) differFrom(records []collector.Record) string {
+	for id := range records {
+		r := &records[id]
+		if r.Counted() && (r.PrefillWorker != collector.Nowhere) != w.prefilled[id] {
+			return fmt.Sprintf("request %d has prefill worker %d, and has come through prefill: %v", id, r.PrefillWorker, w.prefilled[id])
+		}
+	}
+	return ""
 }
 
 // keptRest returns which worker holds KV blocks when nothing is left, "" when none does. It frees none
@@ -138,6 +182,30 @@ func (h *handover) describeRest() string {
 		return fmt.Sprintf("%d lanes are open and %d transfers wait", len(h.links.lanes), len(h.links.waiting))
 	}
 	return ""
+}
+
+// A request that begins again on a decode worker has no prefill worker, whoever computed its prompt before: here both
+// workers die while it is answered, and the decode worker alone comes back.
+func TestPrefillWorkerOfTheLast(t *testing.T) {
+	const script = `
+replay prefill=1 decode=1 transfer=1 threshold=16 chosen=before-prefill fault=(8:dies:0:-1:0:0,8:dies:0:1:0:1) loss=retry
+0 in=48 out=20 ids=1,2,3
+----
+20 tokens of 20, prefill worker -1
+`
+	datadriven.RunTestFromString(t, script, func(t *testing.T, d *datadriven.TestData) string {
+		x := readTrial(t, d)
+		x.cfg.Observer = &ways{}
+		var left witness
+		if out := x.run(left.drive(false)); out.err != nil {
+			t.Fatal(out.err)
+		}
+		r := &left[0].Collector.Records()[0]
+		if text := x.cfg.Observer.(*ways).differFrom(left[0].Collector.Records()); text != "" {
+			t.Error(text)
+		}
+		return fmt.Sprintf("%d tokens of %d, prefill worker %d\n", r.Tokens, r.OutputTokens, r.PrefillWorker)
+	})
 }
 
 // Links that are wide enough change nothing, to the last bit and whatever the sharing.

@@ -143,3 +143,10 @@ func TestFile(t *testing.T) {
 		}
 	}
 }
+
+// Of a run that ended before its first event there is nothing to show.
+func TestFindNone(t *testing.T) {
+	if _, err := new(Study).Find(1); err == nil || !strings.Contains(err.Error(), "none had happened") {
+		t.Errorf("error %v, want that none had happened", err)
+	}
+}

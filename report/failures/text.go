@@ -75,6 +75,9 @@ func RoundTime(ms float64) string {
 
 // Find returns an event by its number.
 func (s *Study) Find(number int) (*Event, error) {
+	if len(s.Events) == 0 {
+		return nil, fmt.Errorf("no fault %d: none had happened when the replay ended", number)
+	}
 	if number < 1 || number > len(s.Events) {
 		return nil, fmt.Errorf("no fault %d, want 1 to %d", number, len(s.Events))
 	}

@@ -21,6 +21,9 @@ func Read(dir string) (*Study, error) {
 
 // Find returns an act by its number.
 func (s *Study) Find(number int) (*Act, error) {
+	if len(s.Acts) == 0 {
+		return nil, fmt.Errorf("no act %d of an autoscaler: there was none in this run", number)
+	}
 	if number < 1 || number > len(s.Acts) {
 		return nil, fmt.Errorf("no act %d of an autoscaler, want 1 to %d", number, len(s.Acts))
 	}

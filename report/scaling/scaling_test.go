@@ -118,3 +118,10 @@ func TestFile(t *testing.T) {
 		}
 	}
 }
+
+// Of a run in which nothing was scaled there is no act to show.
+func TestFindNone(t *testing.T) {
+	if _, err := new(Study).Find(1); err == nil || !strings.Contains(err.Error(), "there was none") {
+		t.Errorf("error %v, want that there was none", err)
+	}
+}
