@@ -41,6 +41,7 @@ func TestBrowser(t *testing.T) {
 		"held":    written(t, madeWith(t, 400, "p99:ttft=10s,itl=50ms"), slower(madeWith(t, 400, "p99:ttft=10s,itl=50ms"))),
 		"classed": written(t, madeClassed(t), madeClassed(t)),
 		"scaled":  written(t, scaledRun()),
+		"tasked":  written(t, taskedRun()),
 		"sheet":   sheetText(t, 200),
 		"sides":   sidesText(t),
 		"plan":    answerText(t),
@@ -52,6 +53,7 @@ func TestBrowser(t *testing.T) {
 		"held":    {"p99 TTFT ≤ 10 s", "✓ 100 % meet it", "TTFT by percentile, log scale", "median 137 ms, p99 227 ms", "half of them up to 137 ms", "mean 233/s, most", "mean TTFT", "✗ worse", "+50 ms to +50 ms"},
 		"classed": {"TTFT of each class by percentile", "chat p99 TTFT ≤ 200 ms", "met objectives", "batch, a &lt;/script&gt;"},
 		"scaled":  {"310 of 2,000 requests missed the goal: 200 while workers were starting", "decode 4 → 5", "1.5 s until ready", "ready: most 3"},
+		"tasked":  {"Slowest tasks", "19 of 20 tasks completed", "request 19 (:20): 2.04 s", "t&lt;/script&gt;"},
 		"sides":   {"Measured and simulated", "Each request", "Over time", "server 3"},
 		"plan":    {"misses at least one", "the answer"},
 	}

@@ -38,6 +38,7 @@ type run struct {
 	Slowest []slow            `json:"slowest"`
 	Time    *overTime         `json:"time"` // nil: not recorded
 	Scaling *scaled           `json:"scaling,omitempty"`
+	Tasks   *tasked           `json:"tasks,omitempty"`
 }
 
 // slow is one of the slowest requests.
@@ -60,8 +61,8 @@ type held struct {
 }
 
 const (
-	slowest = 12 // requests on the page
-	holders = 3  // of each of them
+	slowest = 12 // requests, and tasks, on the page
+	holders = 3  // of each of them, and hops
 )
 
 func partNames() []string {
@@ -82,6 +83,9 @@ func newRun(r *Run, curves []string) run {
 	}
 	if r.Scaling != nil {
 		out.Scaling = newScaled(r.Scaling, r.Report.DurationMS)
+	}
+	if r.Tasks != nil {
+		out.Tasks = newTasked(r.Tasks)
 	}
 	if r.Series != nil {
 		out.Time = newOverTime(r.Series)

@@ -6,8 +6,8 @@
 // of the page.
 //
 // Read page.go, then data.go (what is on the page), curves.go (distributions),
-// objectives.go, overtime.go, scaling.go; sheet.go is the page of a sweep or a plan, answer.go what a
-// plan has above its tables. assets/page.js with assets/charts.js and assets/scaling.js, assets/answer.js and
+// objectives.go, overtime.go, scaling.go, tasks.go; sheet.go is the page of a sweep or a plan, answer.go what a
+// plan has above its tables. assets/page.js with assets/charts.js and assets/scaling.js, assets/tasks.js, assets/answer.js and
 // assets/sheet.js draw them with
 // what assets/common.js has for all.
 package html
@@ -27,6 +27,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
+	"github.com/replay-llm/replay/report/tasks"
 )
 
 //go:embed assets
@@ -43,6 +44,7 @@ type Run struct {
 	Faults []float64    // ms, when something went wrong
 	// Scaling is what the autoscalers did; nil: there is none.
 	Scaling *scaling.Study
+	Tasks   *tasks.Study // nil: its requests are no tasks
 	Log     *ledger.Log  // nil: who computed prompts when is not known
 	Paired  *diff.Paired // against the first run; nil: not compared
 }
@@ -62,7 +64,7 @@ func Write(w io.Writer, p Page, runs []Run) error {
 	for i := range runs {
 		data.Runs = append(data.Runs, newRun(&runs[i], data.Drawn))
 	}
-	return writePage(w, p.Title, []string{"charts.js", "scaling.js", "page.js"}, data)
+	return writePage(w, p.Title, []string{"charts.js", "scaling.js", "tasks.js", "page.js"}, data)
 }
 
 // writePage writes a page of data with the scripts that draw it.

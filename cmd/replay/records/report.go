@@ -24,6 +24,7 @@ import (
 	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/summary"
+	"github.com/replay-llm/replay/report/tasks"
 )
 
 // reporting holds the flags of replay report.
@@ -185,6 +186,11 @@ func openDrawn(dir string) (*html.Run, error) {
 	}
 	if run.Scaling, err = scaling.Read(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, tasks.FileName)); err == nil {
+		if run.Tasks, err = tasks.Read(dir); err != nil {
+			return nil, err
+		}
 	}
 	return run, addFaults(run, dir)
 }

@@ -307,6 +307,7 @@
   time();
   drawScaling(runs, section, addChart, timeAxis, several);
   workers();
+  drawTasks(runs, section, several);
   slowest();
   follow(charts, draw);
   report(charts.filter((one) => one.plot).length, charts.length);
