@@ -45,6 +45,9 @@ type Admission struct {
 	// Speedup divides all times in trace mode, finite and > 0; concurrency mode
 	// ignores it.
 	Speedup float64
+	// Stop is an instant from which on no request arrives, 0 for none. Those that have arrived
+	// go on to their ends.
+	Stop sim.Time
 	// Disaggregated says that prefill and decode have workers of their own.
 	// Multi-turn and closed-loop workloads are then taken as they are: a missing
 	// timestamp is 0, and prompts may be empty.
@@ -63,7 +66,7 @@ func NewFeed(w *Workload, prompts *prompt.List, a Admission) (*Feed, error) {
 	if err := checkWorkload(w, a, times); err != nil {
 		return nil, err
 	}
-	return newFeed(requests{w: w, prompts: prompts}, times, a, w.Synthetic || a.Mode == Trace && !w.MultiTurn()), nil
+	return newFeed(requests{w: w, prompts: prompts}, times, a, w.Rounds == 0 && a.Stop == 0 && (w.Synthetic || a.Mode == Trace && !w.MultiTurn())), nil
 }
 
 func (a Admission) check(w *Workload) error {

@@ -19,6 +19,12 @@ type Feed struct {
 	closed   bool // concurrency mode
 	flat     bool // no request waits for another: first turns are all there are
 
+	stop     sim.Time // see Admission; 0: never
+	perRound int      // starts in each round of a workload that is recycled; 0: it is not
+	held     bool     // fresh is the first of a round that has not begun
+	begun    sim.Time // when the latest round began
+	seen     sim.Time // the latest instant that somebody has asked about
+
 	graph *graphFeed // nil where turns wait for nothing but the turn before
 
 	order    []int32   // sessions by start; nil when they are in order as they are
@@ -45,6 +51,9 @@ func newFeed(r requests, t times, a Admission, flat bool) *Feed {
 	}
 	if f.closed {
 		f.limit = a.MaxInFlight // all sessions start at 0
+	}
+	if f.stop = a.Stop; t.w.Rounds > 0 {
+		f.perRound = f.starts / t.w.Rounds
 	}
 	f.findFresh()
 	return f
@@ -78,6 +87,7 @@ func (f *Feed) findFresh() {
 	if f.graph != nil {
 		turn := f.graph.roots[f.started]
 		f.fresh = readyTurn{Key: f.times.startOfRoot(turn), Tie: f.graph.rank[turn], Value: turn}
+		f.holdFresh()
 		return
 	}
 	session := int32(f.started)
@@ -85,6 +95,38 @@ func (f *Feed) findFresh() {
 		session = f.order[f.started]
 	}
 	f.fresh = readyTurn{Key: f.times.startOf(session), Tie: session, Value: f.times.w.Sessions[session].First}
+	f.holdFresh()
+}
+
+// holdFresh keeps the first session of a round back, and lets those after it be ready from the
+// instant on at which their round began.
+func (f *Feed) holdFresh() {
+	if f.perRound == 0 || f.started < f.perRound {
+		return
+	}
+	f.fresh.Key = f.begun
+	if f.held = f.started%f.perRound == 0; f.held {
+		f.fresh.Key = sim.Time(math.Inf(1))
+	}
+}
+
+// beginRound lets the next round begin where there is room at now and nothing else to come. It
+// reports whether it does.
+func (f *Feed) beginRound(now sim.Time) bool {
+	if !f.held {
+		return false
+	}
+	f.held, f.begun, f.fresh.Key = false, now, now
+	return true
+}
+
+// earliest is the earliest instant, not before now, at which a request can come if there is room.
+func (f *Feed) earliest(now sim.Time) (at sim.Time, ok bool) {
+	r, _, ok := f.peekReady()
+	if at = max(now, r.Key); f.held {
+		at = now
+	}
+	return at, ok && (f.stop == 0 || at < f.stop)
 }
 
 func (f *Feed) allStarted() bool { return f.started == f.starts }
@@ -104,15 +146,22 @@ func (f *Feed) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 	if inFlight >= f.limit || f.flat && f.closed {
 		return 0, false // only a completion makes room
 	}
-	r, _, ok := f.peekReady()
-	return max(now, r.Key), ok
+	f.seen = max(f.seen, now)
+	return f.earliest(now)
 }
 
 // Take appends the requests that arrive at or before now, in order, and
 // numbers them.
 func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
+	f.seen = max(f.seen, now)
+	if f.stop > 0 && now >= f.stop {
+		return dst
+	}
 	for room := f.limit - inFlight; room > 0; room-- {
 		r, fresh, ok := f.peekReady()
+		if ok && r.Key > now && f.beginRound(now) {
+			r, fresh, ok = f.peekReady()
+		}
 		if !ok || r.Key > now {
 			return dst
 		}
@@ -180,7 +229,16 @@ func (f *Feed) Abandon(id sim.RequestID) error {
 
 // Done reports whether no request is left to come. Where completions bring new
 // requests, it is also needed that none that was taken is unfinished.
-func (f *Feed) Done() bool { return f.inFlight == 0 && len(f.ready) == 0 && f.allStarted() }
+func (f *Feed) Done() bool {
+	if f.stop > 0 && f.inFlight == 0 {
+		_, ok := f.earliest(f.seen)
+		return !ok
+	}
+	return f.inFlight == 0 && len(f.ready) == 0 && f.allStarted()
+}
+
+// RanOut reports whether all sessions have begun.
+func (f *Feed) RanOut() bool { return f.allStarted() }
 
 // Independent reports whether what comes, and when, does not depend on when
 // requests finish, so that workers may be let run ahead.

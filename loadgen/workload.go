@@ -40,6 +40,8 @@ type Workload struct {
 	// Graph says what turns wait for, where that is more than the turn before of their session,
 	// which has no delays then; nil: it is not.
 	Graph *Graph
+	// Rounds is how often the sessions are there, see Recycle; 0: once.
+	Rounds int
 	// Synthetic says that no two prompts share anything; turns have no ids then.
 	Synthetic bool
 	// Renumbered says that hash ids count up as they come in this file, and mean nothing elsewhere.

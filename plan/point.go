@@ -73,6 +73,8 @@ type Measure struct {
 	TotalTokensPerS   float64 // prompts and answers
 	PrefixReusedRatio float64 // share of the prompt tokens found in a cache
 
+	Window string // which part of the replay it is about, for people alone; "": all
+
 	Shed, Arrived int // requests that were turned away, and all; 0 without an admission
 }
 

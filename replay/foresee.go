@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -24,6 +25,7 @@ func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool
 		return loads, errors.New("a perfect autoscaler in closed loop, whose load depends on the workers, want requests that arrive at times of their own")
 	}
 	calm := *s
+	calm.Window = collector.Window{}
 	counts := make([]int, len(s.Pools))
 	for i := range s.Pools {
 		if counts[i] = s.Pools[i].Count; s.AutoscalerOf(i) != nil {

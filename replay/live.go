@@ -83,6 +83,8 @@ func (s *Spec) validateLive(live *Live) error {
 		return errors.New("faults in real time, want a replay on a logical clock")
 	case s.Client != nil:
 		return errors.New("clients that hang up and send again in real time, want a replay on a logical clock")
+	case s.Window.IsSet():
+		return errors.New("a window in real time, want a replay on a logical clock")
 	case s.Until > 0:
 		return fmt.Errorf("an end at %v ms of the logical clock in real time, want a deadline", float64(s.Until))
 	case s.Reject:

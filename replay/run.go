@@ -84,10 +84,18 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	if s.Process != nil {
 		streams.Policy = programs.policyOf(s.Process)
 	}
+	if s.Recycle {
+		if workload, err = s.recycle(ctx, workload, streams); err != nil {
+			return nil, err
+		}
+	}
 	cfg := s.beginPerfect(loads).offlineConfig(workload, streams)
 	cfg.Foreseen = loads
 	if cfg.Scalers, err = programs.scalersOf(s, streams.Scaler); err == nil {
 		result, err = offline.Run(ctx, cfg)
+	}
+	if err == nil {
+		err = result.Collector.CheckWindow()
 	}
 	if err = programs.end(err); err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -134,6 +142,10 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 	c := harness.Config{
 		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy, Warm: s.Warm, Save: streams.SaveCaches,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
+		Window:    s.Window,
+	}
+	if s.Recycle {
+		c.Admission.Stop = s.Window.To
 	}
 	if streams.Progress != nil {
 		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
@@ -153,6 +165,9 @@ func (s *Spec) ForkObserved(ctx context.Context, workload *loadgen.Workload, o h
 	}
 	if err := s.refuseScalers("a replay that is forked"); err != nil {
 		return nil, err
+	}
+	if s.Recycle {
+		return nil, errors.New("a fork of a replay whose workload is recycled, want one or the other")
 	}
 	cfg := s.offlineConfig(workload, Streams{Observer: o})
 	var err error

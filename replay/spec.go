@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/caches"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
@@ -49,6 +50,12 @@ type Spec struct {
 	// Until is the instant after which no request arrives and no pass begins, so
 	// that requests may be left; 0: the replay runs to its end.
 	Until sim.Time
+	// Window is the part of the replay that the report is about, on its clock; the zero value is all
+	// of it.
+	Window collector.Window
+	// Recycle goes on with the workload from its beginning when it runs out, in closed loop, up to the
+	// end of the Window.
+	Recycle bool
 	// Reject turns away requests that no idle engine could run. Otherwise one of
 	// them fails the replay, with an *engines.OversizeError.
 	Reject bool
@@ -108,7 +115,7 @@ func (t *Trace) format() (name string, sized bool) {
 // Validate refuses replays that cannot be run. What concerns the workload is
 // found when it is opened.
 func (s *Spec) Validate() error {
-	if err := s.checkMode(); err != nil {
+	if err := cmp.Or(s.checkMode(), s.checkRecycle()); err != nil {
 		return err
 	}
 	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale)+len(s.Later()) == 0 && !s.Autoscales() {
@@ -121,6 +128,10 @@ func (s *Spec) checkMode() error {
 	switch {
 	case !(s.Until >= 0) || math.IsInf(float64(s.Until), 0):
 		return fmt.Errorf("the end is at %v ms, want a finite instant >= 0", float64(s.Until))
+	case !(s.Window.From >= 0) || math.IsInf(float64(s.Window.From), 0) || !(s.Window.To == 0 || s.Window.To > s.Window.From) || math.IsInf(float64(s.Window.To), 0):
+		return fmt.Errorf("the window is %v, want finite instants >= 0, the second after the first", s.Window)
+	case s.Until > 0 && s.Window.From > s.Until:
+		return fmt.Errorf("the window is %v and the replay ends at %v ms, want a window that begins before", s.Window, float64(s.Until))
 	case s.Mode == loadgen.Concurrency && s.MaxInFlight < 1:
 		return fmt.Errorf("requests in flight are %d, want at least 1", s.MaxInFlight)
 	case s.Mode == loadgen.Trace && s.Trace != nil && !s.Trace.Detect && s.Trace.Format == formats.Agentic:
@@ -147,6 +158,8 @@ type Recorded struct {
 	WorkerSpeeds [][]float64
 	Until        sim.Time
 	Reject       bool
+	Window       *collector.Window `json:",omitempty"`
+	Recycle      bool              `json:",omitempty"`
 
 	Router       policy.Name
 	RouterConfig *router.Config
@@ -181,6 +194,9 @@ func (s *Spec) Recorded() *Recorded {
 	}
 	if s.Warm != nil {
 		r.WarmCaches = s.Warm.Path
+	}
+	if r.Recycle = s.Recycle; s.Window.IsSet() {
+		r.Window = &s.Window
 	}
 	for i := range s.Pools {
 		switch p := &s.Pools[i]; p.Role {

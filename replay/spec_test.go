@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router/policy"
@@ -62,6 +63,14 @@ func TestValidate(t *testing.T) {
 		{"AIC", func(s *Spec) { s.Pools = one(func(a *engineargs.Args) { a.AIC.Backend = "x" }) }, "no AIC estimator"},
 		{"C4", func(s *Spec) { s.Trace = &Trace{Format: formats.Agentic} }, "no timestamps"},
 		{"until", func(s *Spec) { s.Until = -1 }, "the end is at -1 ms"},
+		{"window", func(s *Spec) { s.Window.From = -1 }, "want finite instants"},
+		{"window", func(s *Spec) { s.Window = collector.Window{From: 5, To: 5} }, "from 5 to 5 ms, want finite instants >= 0, the second after the first"},
+		{"window", func(s *Spec) { s.Window.From, s.Until = 5, 4 }, "want a window that begins before"},
+		{"recycle", func(s *Spec) { s.Recycle = true }, "in open loop"},
+		{"recycle", func(s *Spec) { s.Recycle, s.Mode, s.MaxInFlight = true, loadgen.Concurrency, 1 }, "without end"},
+		{"recycle", func(s *Spec) {
+			s.Recycle, s.Mode, s.MaxInFlight, s.Window.To, s.Until = true, loadgen.Concurrency, 1, 5, 6
+		}, "ended early"},
 		{"pools", func(s *Spec) { s.Pools = nil }, "pools are [], want one aggregated"},
 		{"many", func(s *Spec) { s.Pools[0].Count = 1_000_001 }, "1 to 1000000"},
 	}

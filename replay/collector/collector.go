@@ -3,8 +3,8 @@
 //
 // Read collector.go (the facts), fates.go (of requests that lose
 // their worker or are turned away), gaps.go (inter-token latencies as weighted
-// values), spans.go with spanstats.go (those in whole nanoseconds), report.go (what is
-// derived), quantile.go with digits.go (how), json.go and text.go (how it is written),
+// values), spans.go with spanstats.go (those in whole nanoseconds), window.go (of a part of the
+// replay), report.go (what is derived), quantile.go with digits.go (how), json.go and text.go (how it is written),
 // file.go (where).
 package collector
 
@@ -51,6 +51,9 @@ type Collector struct {
 	hits   map[sim.RequestID]int32 // by request with such admissions: what it found before
 
 	fates fates
+
+	window Window
+	made   int // tokens that came in the window; 0 without one
 }
 
 // Record is what is known of one request. Instants are on the logical clock.
@@ -130,9 +133,11 @@ func (c *Collector) CountPreemptedApart() { c.apart = true }
 // countApart notes an admission after a preemption, before it goes into the request's record.
 func (c *Collector) countApart(a scheduler.Admission) {
 	r := &c.records[a.Request]
-	c.again++
-	c.looked += int(r.InputTokens)
-	c.found += a.Reused
+	if c.window.Holds(r.Arrival) {
+		c.again++
+		c.looked += int(r.InputTokens)
+		c.found += a.Reused
+	}
 	if c.hits == nil {
 		c.hits = make(map[sim.RequestID]int32)
 	}
@@ -185,7 +190,7 @@ func (c *Collector) admitFromHost(id sim.RequestID, tokens int32) {
 // Pass notes a pass, or a run of them, of a decode or only stage.
 func (c *Collector) Pass(p *scheduler.Pass) {
 	c.Admit(p.Start, p.Admitted)
-	if p.Verified > 0 {
+	if p.Verified > 0 && c.window.Holds(p.End) {
 		c.verified += p.Verified
 		c.drafts += p.Drafts
 		c.accepted += p.Accepted
@@ -202,7 +207,11 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 			c.noteMark(p.End, &p.Marks[i])
 		}
 	}
-	if len(p.Nanos) > 0 {
+	switch {
+	case c.window.IsSet():
+		c.noteWithin(p)
+		return
+	case len(p.Nanos) > 0:
 		c.noteNanos(p)
 		return
 	}
@@ -263,8 +272,10 @@ func (c *Collector) noteMark(at sim.Time, m *scheduler.Mark) {
 // noteClipped notes that a request has ended with fewer tokens than were asked for. From
 // then on it is one that asked for as many.
 func (c *Collector) noteClipped(r *Record) {
-	c.clipped++
-	c.clippedTokens += int(r.OutputTokens - r.Tokens)
+	if c.window.Holds(r.Arrival) {
+		c.clipped++
+		c.clippedTokens += int(r.OutputTokens - r.Tokens)
+	}
 	r.OutputTokens = r.Tokens
 }
 
@@ -307,6 +318,14 @@ func (c *Collector) Latencies(id sim.RequestID) (ttft, tpot sim.Time, ok bool) {
 
 // Len is the number of requests that have arrived.
 func (c *Collector) Len() int { return len(c.records) }
+
+// LastArrival is the instant of the latest arrival, 0 without one.
+func (c *Collector) LastArrival() sim.Time {
+	if len(c.records) == 0 {
+		return 0
+	}
+	return c.records[len(c.records)-1].Arrival
+}
 
 // Records are the records in order of arrival. They are the collector's own: not
 // to be changed, and valid until the next call of another method.

@@ -59,6 +59,7 @@ func (e *engine) step() {
 		e.runs += p.Count
 	}
 	p.End = p.Start + sim.Time(float64(p.Count)*float64(p.Gap))
+	p.Tokens = len(batch)
 	for _, id := range batch {
 		e.token(&p, id)
 	}

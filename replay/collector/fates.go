@@ -256,7 +256,9 @@ func (f *fates) carriedBy(id sim.RequestID) int32 {
 func (c *Collector) noteCarried(p *scheduler.Pass, m *scheduler.Mark, carried int32) {
 	r := &c.records[m.Request]
 	if m.First {
-		c.noteGap(p, p.End-r.Last)
+		if c.window.Holds(p.End) {
+			c.noteGap(p, p.End-r.Last)
+		}
 		if r.Last, r.Tokens = p.End, carried+1; carried == 1 {
 			r.Second = p.End
 		}

@@ -85,7 +85,7 @@ func (c *Collector) countTotals(r *Report) {
 	reused := 0
 	for i := range c.records {
 		rec := &c.records[i]
-		if !rec.Counted() {
+		if !c.isMeasured(rec) {
 			continue
 		}
 		r.Completed++
@@ -95,17 +95,15 @@ func (c *Collector) countTotals(r *Report) {
 		r.DurationMS = max(r.DurationMS, float64(rec.Last))
 	}
 	for id := range c.hits { // in any order: the sum is the same
-		if c.records[id].Counted() {
+		if c.isMeasured(&c.records[id]) {
 			own, _ := c.Readmitted(id)
 			reused -= own
 		}
 	}
 	r.ProcessedTokens = r.InputTokens + r.OutputTokens
-	seconds := max(r.DurationMS/1000.0, 1e-9)
-	r.RequestsPerS = float64(r.Completed) / seconds
-	r.InputTokensPerS = float64(r.InputTokens) / seconds
-	r.OutputTokensPerS = float64(r.OutputTokens) / seconds
-	r.TotalTokensPerS = float64(r.ProcessedTokens) / seconds
+	if r.divideBySeconds(r.Completed, r.InputTokens, r.OutputTokens); c.window.IsSet() {
+		c.measureWindow(r)
+	}
 	if r.InputTokens > 0 {
 		r.PrefixCacheReusedRatio = float64(reused) / float64(r.InputTokens)
 	}
@@ -122,6 +120,15 @@ func (c *Collector) countTotals(r *Report) {
 		r.Extra = append(r.Extra, Field{"clipped_requests", c.clipped}, Field{"clipped_tokens", c.clippedTokens})
 	}
 	r.divideByWall()
+}
+
+// divideBySeconds fills in the throughput of the report's duration.
+func (r *Report) divideBySeconds(requests, input, output int) {
+	seconds := max(r.DurationMS/1000.0, 1e-9)
+	r.RequestsPerS = float64(requests) / seconds
+	r.InputTokensPerS = float64(input) / seconds
+	r.OutputTokensPerS = float64(output) / seconds
+	r.TotalTokensPerS = float64(input+output) / seconds
 }
 
 // answeredTokens is the number of output tokens that count for a request.
@@ -153,7 +160,7 @@ const HostReused = "host_cache_reused_ratio"
 func (c *Collector) HostReusedRatio() float64 {
 	input, fetched := 0, 0
 	for i := range c.records {
-		if r := &c.records[i]; r.Counted() {
+		if r := &c.records[i]; c.isMeasured(r) {
 			input += int(r.InputTokens)
 			if i < len(c.fromHost) {
 				fetched += int(c.fromHost[i])
@@ -170,7 +177,7 @@ func (c *Collector) HostReusedRatio() float64 {
 // dst, in order of arrival.
 func (c *Collector) appendSamples(dst []float64, tokens int32, value func(*Record) float64) []float64 {
 	for i := range c.records {
-		if r := &c.records[i]; r.Counted() && r.Tokens >= tokens {
+		if r := &c.records[i]; c.isMeasured(r) && r.Tokens >= tokens {
 			dst = append(dst, value(r))
 		}
 	}

@@ -51,6 +51,7 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 		label = "Prefix Cache Reused Ratio"
 	}
 	fmt.Fprintf(&b, "%s: %s%s\n", label, twoDecimals(r.PrefixCacheReusedRatio), r.describeHost(t.Form))
+	b.WriteString(r.describeWindow())
 	if r.Readmissions > 0 {
 		fmt.Fprintf(&b, "Readmissions After Preemption: %d, which found %s of their prompts cached\n", r.Readmissions, twoDecimals(r.ReadmittedReusedRatio))
 	}

@@ -27,6 +27,8 @@ type Config struct {
 	engines.Topology
 	Workload  *loadgen.Workload
 	Admission loadgen.Admission
+	// Window is the part of the replay that the report is about; the zero value is all of it.
+	Window collector.Window
 
 	// Progress, when not nil, is called now and then with the number of requests
 	// that have finished.
@@ -90,6 +92,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 		return nil, err
 	}
 	facts := collector.New(use.Requests)
+	facts.Within(c.Window)
 	if c.PreemptedApart {
 		facts.CountPreemptedApart()
 	}
@@ -182,6 +185,8 @@ type Result struct {
 	Collector *collector.Collector
 	// Partial reports whether the replay was ended while requests were left.
 	Partial bool
+	// RanOut reports whether all sessions of the workload had begun by the end.
+	RanOut bool
 	// Rejected are the requests turned away because no engine could run them.
 	Rejected []Rejection
 	// Incidents are what went wrong, in order of time.

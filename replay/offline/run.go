@@ -71,7 +71,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 		}
 	}
 	result := &harness.Result{
-		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial, Incidents: r.countCosts(), Scaling: r.scaled,
+		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial, RanOut: r.Feed.RanOut(), Incidents: r.countCosts(), Scaling: r.scaled,
 	}
 	r.addCaches(result)
 	return result

@@ -38,7 +38,9 @@ func Summarize(names []string, rows []requests.Row, durationMS float64) *Summary
 	s := &Summary{}
 	of := map[string][]requests.Row{}
 	for i := range rows {
-		of[rows[i].Class] = append(of[rows[i].Class], rows[i])
+		if rows[i].Measured() {
+			of[rows[i].Class] = append(of[rows[i].Class], rows[i])
+		}
 	}
 	for _, name := range names {
 		if own := of[name]; len(own) > 0 {

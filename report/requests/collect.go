@@ -13,6 +13,7 @@ type Place struct {
 	Session string
 	Line    int    // of the trace file; 0 when there is none
 	Class   string // "" where there are none
+	Round   int    // of a workload that is recycled, from 1; 0 of others
 }
 
 // Collect makes the rows of all requests that arrived, in order of arrival.
@@ -22,11 +23,15 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 	records := c.Records()
 	rows := make([]Row, len(records))
 	unknown := newRow()
+	window := c.Window()
 	inParts(len(rows), func(from, to int) {
 		for i := from; i < to; i++ {
 			r, rec := &rows[i], &records[i]
 			*r = unknown
 			r.setFacts(sim.RequestID(i), rec)
+			if window.IsSet() {
+				r.InWindow = verdictOf(window.Holds(rec.Arrival))
+			}
 			if n, apart := c.Readmitted(sim.RequestID(i)); apart {
 				r.Readmitted = Count(n)
 			}
@@ -63,7 +68,9 @@ func (r *Row) setPlace(rec *collector.Record, where func(session, turn int32) Pl
 		return
 	}
 	p := where(rec.Session, rec.Turn)
-	r.Session, r.Class = p.Session, p.Class
+	if r.Session, r.Class = p.Session, p.Class; p.Round > 0 {
+		r.Round = Count(p.Round)
+	}
 	if p.Line > 0 {
 		r.Line = Count(p.Line)
 	}

@@ -63,6 +63,10 @@ func columnsOf(rows []Row) []Column {
 			return false
 		case c.Name == "class":
 			return first.Class == ""
+		case c.Name == "in_window":
+			return first.InWindow == Unjudged
+		case c.Name == "round":
+			return !first.Round.Known()
 		case c.Name == "attempts" || c.Name == "timeouts" || c.Name == "sent_ms":
 			return !first.Attempts.Known()
 		}

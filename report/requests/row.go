@@ -100,6 +100,11 @@ type Row struct {
 	// Only where there are classes.
 	Class string `col:"class,optional,repeats" means:"its class"`
 
+	// Only where the report is of a window.
+	InWindow Verdict `col:"in_window,optional" means:"whether it arrived in the window that the report is about"`
+	// Only where the workload is recycled.
+	Round Count `col:"round,optional,repeats" means:"the round of the workload that it is of, from 1"`
+
 	// Only of runs in which requests may end in other ways.
 	Outcome    string `col:"outcome,optional,repeats" means:"how it ended: completed, rejected, shed, lost or unfinished"`
 	Retries    Count  `col:"retries,optional,repeats" means:"times it began again from its prompt"`
@@ -130,6 +135,9 @@ func newRow() (r Row) {
 	}
 	return r
 }
+
+// Measured reports whether the report is about the request, because it arrived in its window.
+func (r *Row) Measured() bool { return r.InWindow != Missed }
 
 // Counted reports whether the request enters the statistics of the report: it was
 // admitted and gained a token.

@@ -1,6 +1,10 @@
 package requests
 
-import "github.com/replay-llm/replay/replay/collector"
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/replay/collector"
+)
 
 // Totals derives from rows, which are in order of arrival, entries of the report
 // that can be had from them to the last bit: its counts, and means, least and
@@ -8,9 +12,13 @@ import "github.com/replay-llm/replay/replay/collector"
 // report counts the answer tokens that were gained, and not those that were asked for.
 func Totals(rows []Row, early bool) []collector.Field {
 	var completed, input, output, reused int
-	duration := MS(0)
+	duration, arrived, whole := MS(0), 0, true
 	for i := range rows {
-		if r := &rows[i]; r.Counted() {
+		if rows[i].Measured() {
+			arrived++
+		}
+		whole = whole && rows[i].InWindow == Unjudged
+		if r := &rows[i]; r.Counted() && r.Measured() {
 			completed++
 			input += r.Input
 			if output += r.Output; early {
@@ -25,12 +33,14 @@ func Totals(rows []Row, early bool) []collector.Field {
 		ratio = float64(reused) / float64(input)
 	}
 	fields := []collector.Field{
-		{Key: "num_requests", Value: len(rows)},
+		{Key: "num_requests", Value: arrived},
 		{Key: "completed_requests", Value: completed},
 		{Key: "total_input_tokens", Value: input},
 		{Key: "total_output_tokens", Value: output},
-		{Key: "duration_ms", Value: float64(duration)},
 		{Key: "prefix_cache_reused_ratio", Value: ratio},
+	}
+	if whole { // of a window the rows do not say how long it is
+		fields = slices.Insert(fields, 4, collector.Field{Key: "duration_ms", Value: float64(duration)})
 	}
 	for _, m := range Metrics() {
 		fields = append(fields, spreadOf(m, rows)...)
@@ -60,11 +70,11 @@ func spreadOf(m Metric, rows []Row) []collector.Field {
 	return []collector.Field{{Key: "mean_" + m.Key, Value: d.Mean}, {Key: "min_" + m.Key, Value: d.Min}, {Key: "max_" + m.Key, Value: d.Max}}
 }
 
-// KnownTimes are the times of the rows that have one, in their order.
+// KnownTimes are the times of the measured rows that have one, in their order.
 func KnownTimes(rows []Row, at func(*Row) MS) []float64 {
 	var times []float64
 	for i := range rows {
-		if ms := at(&rows[i]); ms.Known() {
+		if ms := at(&rows[i]); ms.Known() && rows[i].Measured() {
 			times = append(times, float64(ms))
 		}
 	}

@@ -47,7 +47,7 @@ func (o *Objective) covers(r *requests.Row) bool { return o.Class == "" || o.Cla
 // isHeld reports whether a request is held to some of the objectives.
 func isHeld(single []Judged, r *requests.Row) bool {
 	for i := range single {
-		if single[i].covers(r) {
+		if r.Measured() && single[i].covers(r) {
 			return true
 		}
 	}
@@ -62,12 +62,10 @@ func countHeld(objectives []Objective, rows []requests.Row) int {
 			single = append(single, Judged{Objective: o})
 		}
 	}
-	if len(single) == 0 || slices.ContainsFunc(single, func(j Judged) bool { return j.Class == "" }) {
-		return len(rows)
-	}
+	all := len(single) == 0 || slices.ContainsFunc(single, func(j Judged) bool { return j.Class == "" })
 	n := 0
 	for i := range rows {
-		if isHeld(single, &rows[i]) {
+		if all && rows[i].Measured() || isHeld(single, &rows[i]) {
 			n++
 		}
 	}
@@ -78,7 +76,7 @@ func countHeld(objectives []Objective, rows []requests.Row) int {
 func statisticOf(o *Objective, rows []requests.Row) (ms float64, ok bool) {
 	var own []requests.Row
 	for i := range rows {
-		if o.covers(&rows[i]) {
+		if rows[i].Measured() && o.covers(&rows[i]) {
 			own = append(own, rows[i])
 		}
 	}
@@ -106,7 +104,7 @@ func (o *Outcome) judgeClasses(single []Judged, rows []requests.Row) {
 		}
 		c := ClassOutcome{Name: name}
 		for k := range rows {
-			if rows[k].Class == name {
+			if rows[k].Class == name && rows[k].Measured() {
 				c.Held++
 				if rows[k].SLO == requests.Met {
 					c.Met++

@@ -47,6 +47,16 @@ func (p *pather) recordOf(turn int32) *collector.Record {
 	return &p.records[p.of[turn]]
 }
 
+// hasBegun reports whether a request of a task has arrived.
+func (p *pather) hasBegun(task int32) bool {
+	for turn := p.w.Sessions[task].First; turn >= 0; turn = p.w.Turns[turn].Next {
+		if p.of[turn] >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // describeTask returns how a task fared.
 func (p *pather) describeTask(task int32) Task {
 	s := &p.w.Sessions[task]

@@ -7,6 +7,7 @@ package tasks
 import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/sim"
 )
 
 // Task is how a task fared. Times are in ms of the logical clock, whole numbers of ns.
@@ -19,6 +20,8 @@ type Task struct {
 	Parallel  float64 `json:"parallelism"` // requests in the cluster on average, while the task lasts
 	Parts     Parts   `json:"path_ms"`     // the sums of the hops
 	Path      []Hop   `json:"path"`        // from the first arrival to the last token
+	// Outside reports whether it began outside of the window that the report is about.
+	Outside bool `json:"outside_window,omitempty"`
 }
 
 // Finished reports whether all requests of the task are completed.
@@ -54,9 +57,14 @@ func Summarize(w *loadgen.Workload, a loadgen.Admission, c *collector.Collector)
 		return nil
 	}
 	p := newPather(w, a, c.Records())
-	s := &Study{Tasks: make([]Task, len(w.Sessions))}
+	s := &Study{Tasks: make([]Task, 0, len(w.Sessions))}
 	for i := range w.Sessions {
-		s.Tasks[i] = p.describeTask(int32(i))
+		if w.Rounds > 0 && !p.hasBegun(int32(i)) {
+			continue // the rounds end with the window
+		}
+		t := p.describeTask(int32(i))
+		t.Outside = !c.Window().Holds(sim.Time(t.Start))
+		s.Tasks = append(s.Tasks, t)
 	}
 	return s
 }
@@ -65,8 +73,12 @@ func Summarize(w *loadgen.Workload, a loadgen.Admission, c *collector.Collector)
 func (s *Study) Fields() []collector.Field {
 	var latencies []float64
 	var sum Parts
-	parallel := 0.0
+	parallel, all := 0.0, 0
 	for i := range s.Tasks {
+		if s.Tasks[i].Outside {
+			continue
+		}
+		all++
 		if t := &s.Tasks[i]; t.Finished() {
 			latencies = append(latencies, t.Latency)
 			sum.add(&t.Parts)
@@ -74,7 +86,7 @@ func (s *Study) Fields() []collector.Field {
 		}
 	}
 	n := float64(max(len(latencies), 1))
-	fields := []collector.Field{{Key: "tasks", Value: len(s.Tasks)}, {Key: "completed_tasks", Value: len(latencies)}}
+	fields := []collector.Field{{Key: "tasks", Value: all}, {Key: "completed_tasks", Value: len(latencies)}}
 	d := collector.Describe(latencies)
 	for _, f := range []struct {
 		key   string

@@ -18,7 +18,7 @@ func (s *Study) Lines() []string {
 	for _, f := range s.Fields() {
 		v[f.Key] = f.Value
 	}
-	n, all := v["completed_tasks"].(int), len(s.Tasks)
+	n, all := v["completed_tasks"].(int), v["tasks"].(int)
 	count := fmt.Sprint(n)
 	if n < all {
 		count = fmt.Sprintf("%d of %d completed", n, all)

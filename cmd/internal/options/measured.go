@@ -33,7 +33,7 @@ func (o *Options) MaxInFlight() int { return o.input.maxInFlight }
 // givenByRun are the flags of a replay that make no sense where its requests are those
 // of a measured run, which served them all.
 func givenByRun() []string {
-	names := []string{"mode", "scale", "autoscale", "faults", "admission", "until", "oversize", "compat", "seed", "warm-caches"}
+	names := []string{"mode", "scale", "autoscale", "faults", "admission", "until", windowFlag, recycleFlag, "oversize", "compat", "seed", "warm-caches"}
 	names = append(names, clientFlags()...)
 	in := &input{}
 	for _, bind := range []func(*pflag.FlagSet){in.bindFlags, in.bindOpen} {

@@ -44,7 +44,7 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 		return cmp.Or(o.fillInput(spec, file), o.fillClasses(spec))
 	}
 	for _, fill := range []func(*replay.Spec) error{
-		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillAutoscale, o.fillFaults, o.fillSpeeds, o.fillPD, o.fillRouter, o.fillAdmission, o.fillSignals, o.fillClient, o.fillEstimator, o.fillLimits, o.fillChanges, o.fillWarm,
+		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillAutoscale, o.fillFaults, o.fillSpeeds, o.fillPD, o.fillRouter, o.fillAdmission, o.fillSignals, o.fillClient, o.fillEstimator, o.fillLimits, o.fillWindow, o.fillChanges, o.fillWarm,
 	} {
 		if err := fill(&spec); err != nil {
 			return spec, err
@@ -73,11 +73,14 @@ func TraceFile(args []string) (string, error) {
 type limits struct {
 	Until    cli.Instant
 	oversize cli.Choice
+	window   window
+	recycle  bool
 }
 
 func (l *limits) bindFlags(fs *pflag.FlagSet) {
 	l.oversize = cli.Choice{Names: []string{"error", "reject"}, Value: "error"}
 	fs.Var(&l.Until, "until", "end the run at this `time` of its clock: ms, or with a unit, as 90s or 10m")
+	l.bindWindow(fs)
 	fs.Var(&l.oversize, "oversize", "`what` to do about requests that can never run: error ends the run\nbefore it begins, reject leaves them out")
 }
 

@@ -94,6 +94,9 @@ func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, 
 	if err != nil {
 		return err
 	}
+	if name := x.o.FirstChanged("window", "recycle"); name != "" {
+		return x.o.Only(name, "with commands that print a report; a fork counts requests that arrive after --at apart")
+	}
 	t := forkTable{At: f.at.At, at: f.at.String(), Futures: []future{{Name: asItWas}}}
 	all := []futureRun{{spec: x.o.Unchanged(x.spec), alone: x.o.Unchanged(x.spec).Router != x.spec.Router}}
 	for _, settings := range futures {

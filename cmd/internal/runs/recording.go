@@ -242,6 +242,7 @@ func PlacesIn(w *loadgen.Workload) func(session, turn int32) requests.Place {
 	return func(session, turn int32) requests.Place {
 		at := turns[first[session]+turn]
 		p := requests.Place{Session: w.SessionID(int(session)), Line: int(w.Turns[at].Line)}
+		p.Round = w.RoundOf(session)
 		if w.Classes != nil {
 			p.Class = w.Classes[w.ClassOf(at)]
 		}

@@ -57,6 +57,9 @@ func (r *run) writeJSON(w io.Writer) error {
 func (r *run) missingLines() []string {
 	var lines []string
 	total := len(r.workload.Turns)
+	if r.spec.Recycle {
+		total = r.result.Collector.Len()
+	}
 	if n := len(r.result.Rejected); n > 0 {
 		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))
 	}

@@ -64,7 +64,7 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
-	result, err := spec.RunOn(ctx, w, replay.Streams{})
+	result, err := spec.RunOn(ctx, w, replay.Streams{Opened: func(replayed *loadgen.Workload) { w = replayed }})
 	if err != nil {
 		return nil, runs.ExplainError(err)
 	}

@@ -361,6 +361,7 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 		spec.MaxInFlight = max(1, int(float64(spec.MaxInFlight)*p.Load+0.5))
 	} else {
 		spec.Speedup *= p.Load
+		spec.Window = spec.Window.Divide(p.Load) // of the same requests
 	}
 	if p.Sample > 0 {
 		spec = slowDown(spec, r.factors[p.Variant][p.Sample-1])
@@ -369,7 +370,7 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	if err := slo.CheckClasses(r.flags.slo.All, w.Classes); err != nil {
 		return plan.Measure{}, err
 	}
-	result, err := spec.RunOn(ctx, w, replay.Streams{})
+	result, err := spec.RunOn(ctx, w, replay.Streams{Opened: func(replayed *loadgen.Workload) { w = replayed }})
 	if errors.As(err, new(*engines.OversizeError)) {
 		return plan.Measure{}, &plan.CannotRunError{Err: runs.ExplainError(err)}
 	} else if err != nil {
@@ -382,6 +383,9 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 		return plan.Measure{}, &plan.CannotRunError{Err: fmt.Errorf("%d answers are shortened by %d tokens, which the pools cannot hold", n, result.Report.ClippedTokens)}
 	}
 	m := measureOf(result, w, r.flags)
+	if result.Collector.Window().IsSet() {
+		m.Window = result.Collector.CountWindow().String()
+	}
 	if spec.Admission != nil {
 		by, _ := result.Collector.Outcomes()
 		m.Shed, m.Arrived = by[collector.Shed], result.Collector.Len()

@@ -115,6 +115,9 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	}
 	fmt.Fprintf(b, "  %.2f requests/s, %.2f output tokens/s, prefix-cache hit rate %.1f%%%s\n",
 		a.At.RequestsPerS, a.At.OutputTokensPerS, 100*a.At.PrefixReusedRatio, p.formatCost(&a.At))
+	if a.At.Window != "" {
+		b.WriteString(terminal.WrapLine("  Window: "+a.At.Window, 4) + "\n")
+	}
 	if a.At.Arrived > 0 {
 		fmt.Fprintf(b, "  Shed: %d of %d requests, which have missed their objectives\n", a.At.Shed, a.At.Arrived)
 	}

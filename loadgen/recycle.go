@@ -1,0 +1,191 @@
+package loadgen
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Recycle returns a workload of several rounds of w, at least 2: its sessions once more for each
+// round after the first, for a closed loop that goes on with the workload from its beginning when
+// it runs out.
+//
+// Blocks that several sessions of w have stay what they are in all rounds. Those of one session
+// alone are others in each round, so that what it finds cached is what a new session would find.
+// Where w names no sessions, the prompts of a conversation are told by going on from each other:
+// blocks are shared there if prompts go different ways after them.
+func Recycle(w *Workload, rounds int) *Workload {
+	own := *w
+	own.Rounds = rounds
+	r := recycler{from: w, to: &own, shared: sharedBlocks(w)}
+	own.Sessions = append(make([]Session, 0, rounds*len(w.Sessions)), w.Sessions...)
+	own.Turns = append(make([]Turn, 0, rounds*len(w.Turns)), w.Turns...)
+	own.Priorities = repeatList(w.Priorities, rounds)
+	own.ClassesOf = repeatList(w.ClassesOf, rounds)
+	for round := 2; round <= rounds; round++ {
+		r.addRound(round)
+	}
+	if w.Graph != nil {
+		own.Graph = w.Graph.repeat(rounds)
+	}
+	return &own
+}
+
+// RoundOf returns the round that a session is of, from 1; 0 where a workload is not recycled.
+func (w *Workload) RoundOf(session int32) int {
+	if w.Rounds == 0 {
+		return 0
+	}
+	return 1 + int(session)/(len(w.Sessions)/w.Rounds)
+}
+
+// recycler adds rounds to a workload.
+type recycler struct {
+	from, to *Workload
+	shared   map[uint64]bool // of all blocks, those that are the same in all rounds
+	next     uint64          // the least number that may be free for another block
+}
+
+// sharedBlocks returns of all blocks of a workload whether they are the same in all rounds.
+func sharedBlocks(w *Workload) map[uint64]bool {
+	if w.MultiTurn() || w.Graph != nil || slices.ContainsFunc(w.Sessions, func(s Session) bool { return !s.Automatic }) {
+		return sharedBySessions(w)
+	}
+	return sharedByBranches(w)
+}
+
+// sharedBySessions returns of all blocks whether several sessions have them.
+func sharedBySessions(w *Workload) map[uint64]bool {
+	shared, owner := map[uint64]bool{}, map[uint64]int32{}
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		for _, id := range t.IDs {
+			if first, known := owner[id]; !known {
+				owner[id] = t.Session
+				shared[id] = false
+			} else if first != t.Session {
+				shared[id] = true
+			}
+		}
+	}
+	return shared
+}
+
+// branch is a block at the end of some prompts' common beginning.
+type branch struct {
+	id      uint64
+	from    int32 // the branch before, -1: none
+	follow  int32 // branches that follow
+	divides bool  // prompts go different ways after it
+}
+
+// sharedByBranches returns of all blocks whether prompts go different ways after them. The last
+// block of a prompt that it does not fill is nobody else's.
+func sharedByBranches(w *Workload) map[uint64]bool {
+	type edge struct {
+		from int32
+		id   uint64
+	}
+	var all []branch
+	places, shared := map[edge]int32{}, map[uint64]bool{}
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		at, full := int32(-1), int(t.Input)/w.TraceBlock
+		for k, id := range t.IDs {
+			shared[id] = false
+			if k >= full {
+				continue
+			}
+			next, known := places[edge{at, id}]
+			if !known {
+				next = int32(len(all))
+				places[edge{at, id}] = next
+				all = append(all, branch{id: id, from: at})
+				if at >= 0 {
+					all[at].follow++
+				}
+			}
+			at = next
+		}
+	}
+	for i := len(all) - 1; i >= 0; i-- { // what follows comes later
+		b := &all[i]
+		if b.divides = b.divides || b.follow > 1; b.divides {
+			shared[b.id] = true
+			if b.from >= 0 {
+				all[b.from].divides = true
+			}
+		}
+	}
+	return shared
+}
+
+// addRound adds the sessions once more.
+func (r *recycler) addRound(round int) {
+	sessions, turns := int32(len(r.to.Sessions)), int32(len(r.to.Turns))
+	renewed := map[uint64]uint64{}
+	for i := range r.from.Sessions {
+		s := r.from.Sessions[i]
+		s.ID, s.Automatic = r.from.SessionID(i)+"#"+strconv.Itoa(round), false
+		s.First += turns
+		r.to.Sessions = append(r.to.Sessions, s)
+	}
+	for i := range r.from.Turns {
+		t := r.from.Turns[i]
+		t.Session += sessions
+		if t.Next >= 0 {
+			t.Next += turns
+		}
+		ids := make([]uint64, len(t.IDs))
+		for k, id := range t.IDs {
+			ids[k] = r.renew(id, renewed)
+		}
+		t.IDs = ids
+		r.to.Turns = append(r.to.Turns, t)
+	}
+}
+
+// renew returns what stands for a block in a round.
+func (r *recycler) renew(id uint64, renewed map[uint64]uint64) uint64 {
+	if r.shared[id] {
+		return id
+	}
+	now, known := renewed[id]
+	if !known {
+		for {
+			if _, used := r.shared[r.next]; !used {
+				break
+			}
+			r.next++
+		}
+		now = r.next
+		renewed[id] = now
+		r.next++
+	}
+	return now
+}
+
+// repeatList returns a list so many times; nil of nil.
+func repeatList(list []int32, times int) []int32 {
+	var all []int32
+	for range times {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// repeat returns the graph of several rounds, none of which waits for another.
+func (g *Graph) repeat(rounds int) *Graph {
+	turns, waits := int32(len(g.Arrival)), int32(len(g.Waits))
+	all := &Graph{First: []int32{0}}
+	for round := range int32(rounds) {
+		for _, first := range g.First[1:] {
+			all.First = append(all.First, first+round*waits)
+		}
+		for _, w := range g.Waits {
+			w.For += round * turns
+			all.Waits = append(all.Waits, w)
+		}
+		all.Arrival = append(all.Arrival, g.Arrival...)
+	}
+	return all
+}

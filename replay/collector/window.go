@@ -1,0 +1,166 @@
+package collector
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+
+	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Window is the span of the replay's clock that a report is about: requests that arrive in it,
+// and tokens that come in it. The zero value is the whole replay.
+type Window struct {
+	From sim.Time
+	To   sim.Time // the first instant after it; 0: it ends with the replay
+}
+
+// IsSet reports whether w is less than the whole replay.
+func (w Window) IsSet() bool { return w != Window{} }
+
+// Holds reports whether an instant is in w.
+func (w Window) Holds(at sim.Time) bool { return at >= w.From && (w.To == 0 || at < w.To) }
+
+// Divide returns the window that holds the same part of a replay whose times are divided by a number.
+func (w Window) Divide(by float64) Window {
+	return Window{w.From / sim.Time(by), w.To / sim.Time(by)}
+}
+
+// Within makes the report one of a window. It is said before the first request arrives.
+func (c *Collector) Within(w Window) { c.window = w }
+
+// Window returns the window of the report.
+func (c *Collector) Window() Window { return c.window }
+
+// isMeasured reports whether the statistics of single requests have a request.
+func (c *Collector) isMeasured(r *Record) bool { return r.Counted() && c.window.Holds(r.Arrival) }
+
+// noteWithin notes the tokens of those passes of a run that end in the window, and the times
+// between them and the tokens before.
+func (c *Collector) noteWithin(p *scheduler.Pass) {
+	from := sort.Search(p.Count, func(i int) bool { return endOf(p, i) >= c.window.From })
+	to := p.Count
+	if c.window.To > 0 {
+		to = sort.Search(p.Count, func(i int) bool { return endOf(p, i) >= c.window.To })
+	}
+	if from >= to {
+		return
+	}
+	c.made += (to - from) * p.Tokens
+	switch {
+	case len(p.Nanos) > 0:
+		c.spans.add(p.Nanos[from:to], int64(p.Decoding))
+	case len(p.Ends) == 0:
+		c.gaps.add(p.Gap, int64(to-from)*int64(p.Decoding))
+	default:
+		for i := from; i < to; i++ {
+			c.gaps.add(p.GapOf(i), int64(p.Decoding))
+		}
+	}
+	for _, gap := range p.Gaps {
+		c.noteGap(p, gap)
+	}
+}
+
+// endOf returns when pass i of a run ends.
+func endOf(p *scheduler.Pass, i int) sim.Time {
+	if i == p.Count-1 {
+		return p.End
+	}
+	return p.Begins(i + 1)
+}
+
+// WindowCount is what happened in the window of a report.
+type WindowCount struct {
+	From, To      sim.Time // To is at most the instant of the last token
+	Before, After int      // requests that arrived before and after it
+	Requests      int      // that arrived in it
+	Finished      int      // requests whose last token came in it
+	Input         int      // prompt tokens of requests whose first token came in it
+	Output        int      // tokens that came in it
+}
+
+func (n WindowCount) String() string {
+	return fmt.Sprintf("%.0f to %.0f ms; %d of %d requests arrived in it, %d before and %d after",
+		float64(n.From), float64(n.To), n.Requests, n.Before+n.Requests+n.After, n.Before, n.After)
+}
+
+// CountWindow counts what happened in the window.
+func (c *Collector) CountWindow() WindowCount {
+	w := c.window
+	n := WindowCount{From: w.From, Output: c.made}
+	var end sim.Time
+	for i := range c.records {
+		r := &c.records[i]
+		switch {
+		case r.Arrival < w.From:
+			n.Before++
+		case !w.Holds(r.Arrival):
+			n.After++
+		default:
+			n.Requests++
+		}
+		if !r.Counted() {
+			continue
+		}
+		end = max(end, r.Last)
+		if w.Holds(r.First) {
+			n.Input += int(r.InputTokens)
+		}
+		if w.Holds(r.Last) && r.Tokens >= r.OutputTokens {
+			n.Finished++
+		}
+	}
+	if n.To = end; w.To > 0 {
+		n.To = min(end, w.To)
+	}
+	n.To = max(n.To, n.From)
+	return n
+}
+
+// CheckWindow refuses a window in which no request has arrived.
+func (c *Collector) CheckWindow() error {
+	if !c.window.IsSet() {
+		return nil
+	}
+	if n := c.CountWindow(); n.Requests == 0 {
+		return fmt.Errorf("no request arrives in the window %v: %d do before it and %d after, want another window", c.window, n.Before, n.After)
+	}
+	return nil
+}
+
+func (w Window) String() string {
+	if w.To == 0 {
+		return "from " + decimalOf(w.From) + " ms on"
+	}
+	return "from " + decimalOf(w.From) + " to " + decimalOf(w.To) + " ms"
+}
+
+func decimalOf(at sim.Time) string { return strconv.FormatFloat(float64(at), 'f', -1, 64) }
+
+// measureWindow fills in what a report of a window has else than one of a whole replay.
+func (c *Collector) measureWindow(r *Report) {
+	n := c.CountWindow()
+	r.Requests, r.DurationMS = n.Requests, float64(n.To-n.From)
+	r.divideBySeconds(n.Finished, n.Input, n.Output)
+	r.Extra = append(r.Extra,
+		Field{"window_from_ms", float64(n.From)}, Field{"window_to_ms", float64(n.To)},
+		Field{"window_requests_before", n.Before}, Field{"window_requests_after", n.After},
+		Field{"window_finished_requests", n.Finished}, Field{"window_input_tokens", n.Input}, Field{"window_output_tokens", n.Output},
+	)
+}
+
+// describeWindow returns which requests the report is about; "" where it is about all.
+func (r *Report) describeWindow() string {
+	values := r.Numbers()
+	if _, ok := values["window_to_ms"]; !ok {
+		return ""
+	}
+	n := WindowCount{
+		From: sim.Time(values["window_from_ms"]), To: sim.Time(values["window_to_ms"]), Requests: r.Requests,
+		Before: int(values["window_requests_before"]), After: int(values["window_requests_after"]),
+	}
+	return terminal.WrapLine("Window: "+n.String(), 4) + "\n"
+}

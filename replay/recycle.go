@@ -1,0 +1,66 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/offline"
+)
+
+// mostRecycled bounds the requests of all rounds of a workload.
+const mostRecycled = 1 << 22
+
+// checkRecycle refuses what does not go together with a workload that is recycled.
+func (s *Spec) checkRecycle() error {
+	switch {
+	case !s.Recycle:
+		return nil
+	case s.Mode != loadgen.Concurrency:
+		return errors.New("a workload is recycled in open loop, where requests arrive at times of their own, want closed loop")
+	case s.Window.To == 0:
+		return errors.New("a workload is recycled without end, want a window with an end")
+	case s.Until > 0:
+		return errors.New("a workload is recycled up to the window's end and the replay is ended early, want one or the other")
+	case s.Compat:
+		return errors.New("a workload is recycled with the results of the reference, which does not know that, want one or the other")
+	case s.Warm != nil:
+		return errors.New("a workload is recycled with caches that another replay left, whose blocks those of its rounds could be taken for, want one or the other")
+	case s.Process != nil:
+		return errors.New("a workload is recycled with a policy in a program, and replayed more than once to find how often, want a policy of this program")
+	}
+	return nil
+}
+
+// recycle returns as many rounds of a workload as last up to the end of the window: it replays, with more and more
+// of them, until some are left.
+func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams Streams) (*loadgen.Workload, error) {
+	if streams.Scaler != nil {
+		return nil, errors.New("a scaler of the caller's with a workload that is recycled, and replayed more than once to find how often, want one or the other")
+	}
+	if err := s.refuseScalers("a replay whose workload is recycled"); err != nil {
+		return nil, err
+	}
+	for rounds := 2; ; {
+		if n := rounds * len(workload.Turns); n > mostRecycled {
+			return nil, fmt.Errorf("the workload is recycled up to %.0f ms: %d rounds of %d requests, want at most %d requests in all, of a longer workload or a shorter window",
+				float64(s.Window.To), rounds, len(workload.Turns), mostRecycled)
+		}
+		w := loadgen.Recycle(workload, rounds)
+		result, err := offline.Run(ctx, s.offlineConfig(w, Streams{Policy: streams.Policy}))
+		if err != nil {
+			return nil, err
+		}
+		if !result.RanOut {
+			return w, nil
+		}
+		rounds = moreRounds(rounds, float64(result.Collector.LastArrival()/s.Window.To))
+	}
+}
+
+// moreRounds returns how many rounds to try after so many, which have lasted for a share of the time.
+func moreRounds(rounds int, share float64) int {
+	times := min(1.2/max(share, 0.05), 16)
+	return max(rounds+1, int(float64(rounds)*times)+1)
+}
