@@ -17,6 +17,8 @@ COUNT ?= 10
 ROW ?=
 PROFILES ?= bin/profiles
 PEERS ?= 1.2.1 1.6.1
+DIST ?= dist
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +34,12 @@ race: ## run the tests of what runs concurrently under the race detector
 
 fuzz: ## fuzz every target for FUZZTIME each
 	FUZZTIME=$(FUZZTIME) .ci/run fuzz
+
+release: ## make archives, checksums, lists of materials, the image and the formula of the commit in DIST
+	$(GO) run ./tools/release -out $(DIST) -platforms $(PLATFORMS)
+
+release-twice: ## make the release twice, in two folders, and compare every byte
+	$(GO) run ./tools/release -out $(DIST) -platforms $(PLATFORMS) -twice
 
 golden: ## replay all cases of ../shared/golden, and those of testdata/reference
 	$(GO) run ./tools/golden
@@ -189,6 +197,6 @@ ci: ## everything that continuous integration runs
 	.ci/run
 
 clean: ## remove what the targets above leave behind
-	rm -rf bin cover.out
+	rm -rf bin dist cover.out
 
-.PHONY: help mutants build test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
+.PHONY: help mutants build release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean

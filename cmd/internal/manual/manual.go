@@ -1,0 +1,158 @@
+// Package manual makes the manual pages of a program and its completions for
+// shells from its commands, for releases.
+package manual
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Start writes the files of a program into the folder that the command line names, and
+// ends the process.
+func Start(root *cobra.Command) {
+	out := flag.String("out", "", "the `folder` to write to")
+	date := flag.String("date", "", "the `day` that stands in the pages")
+	version := flag.String("version", "devel", "the `version` that stands there")
+	flag.Parse()
+	if *out == "" || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	files, err := MakeFiles(root, *date, *version)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(*out, filepath.FromSlash(name))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(path, files[name], 0o644)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// MakeFiles returns the pages and the completions of a program by name: man/NAME.1 for
+// each command, completions/PROGRAM.SHELL.
+func MakeFiles(root *cobra.Command, date, version string) (map[string][]byte, error) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	files := make(map[string][]byte)
+	addPages(files, root, fmt.Sprintf("%q %q", date, "replay "+version))
+	for shell, write := range map[string]func(*bytes.Buffer) error{
+		"bash": func(b *bytes.Buffer) error { return root.GenBashCompletionV2(b, true) },
+		"zsh":  func(b *bytes.Buffer) error { return root.GenZshCompletion(b) },
+		"fish": func(b *bytes.Buffer) error { return root.GenFishCompletion(b, true) },
+		"ps1":  func(b *bytes.Buffer) error { return root.GenPowerShellCompletionWithDesc(b) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			return nil, err
+		}
+		files["completions/"+root.Name()+"."+shell] = b.Bytes()
+	}
+	return files, nil
+}
+
+// isOther reports whether a command is carried out by another program, whose page says
+// what it takes, or is one that every program has.
+func isOther(cmd *cobra.Command) bool {
+	return cmd.DisableFlagParsing || cmd.Name() == "help" || cmd.Name() == "completion"
+}
+
+// addPages adds the page of cmd, and those of the commands below it.
+func addPages(files map[string][]byte, cmd *cobra.Command, edition string) {
+	cmd.InitDefaultHelpFlag()
+	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
+	p := &page{}
+	p.writeLine(".TH %q 1 %s", strings.ToUpper(name), edition)
+	p.writeLine(".SH NAME\n%s \\- %s", escapeText(name), escapeText(cmd.Short))
+	p.writeLine(".SH SYNOPSIS\n.B %s", escapeText(cmd.UseLine()))
+	if cmd.Long != "" {
+		p.writeLine(".SH DESCRIPTION")
+		p.writeText(cmd.Long)
+	}
+	p.writeCommands(cmd)
+	p.writeFlags(cmd)
+	if cmd.Example != "" {
+		p.writeLine(".SH EXAMPLES\n.nf\n%s\n.fi", escapeText(cmd.Example))
+	}
+	if cmd.HasParent() {
+		p.writeLine(".SH SEE ALSO\n.BR %s (1)", escapeText(strings.ReplaceAll(cmd.Parent().CommandPath(), " ", "-")))
+	}
+	files["man/"+name+".1"] = p.Bytes()
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && !isOther(c) {
+			addPages(files, c, edition)
+		}
+	}
+}
+
+// page is a manual page in the language of man(7).
+type page struct{ bytes.Buffer }
+
+func (p *page) writeLine(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+// writeText writes paragraphs. Indented lines stay as they are.
+func (p *page) writeText(text string) {
+	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
+		if strings.HasPrefix(paragraph, " ") {
+			p.writeLine(".PP\n.nf\n%s\n.fi", escapeText(paragraph))
+		} else {
+			p.writeLine(".PP\n%s", escapeText(paragraph))
+		}
+	}
+}
+
+// writeCommands lists the commands below cmd and where each is described.
+func (p *page) writeCommands(cmd *cobra.Command) {
+	title := ".SH COMMANDS\n"
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			where := ""
+			if c.DisableFlagParsing {
+				where = ", by replay\\-live(1)"
+			}
+			p.writeLine("%s.TP\n.B %s\n%s%s", title, escapeText(c.Name()), escapeText(c.Short), where)
+			title = ""
+		}
+	}
+}
+
+// writeFlags describes all flags that the whole help shows, in its order.
+func (p *page) writeFlags(cmd *cobra.Command) {
+	title := ".SH OPTIONS\n"
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Deprecated != "" {
+			return
+		}
+		one := pflag.NewFlagSet("", pflag.ContinueOnError)
+		one.AddFlag(f)
+		name, usage, _ := strings.Cut(strings.TrimSpace(one.FlagUsages()), "   ")
+		p.writeLine("%s.TP\n.B %s\n%s", title, escapeText(name), escapeText(strings.TrimSpace(usage)))
+		title = ""
+	})
+}
+
+// escapeText returns text as it stands in a page: nothing in it is an escape or a request.
+func escapeText(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			lines[i] = `\&` + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}

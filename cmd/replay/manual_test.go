@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/manual"
+	live "github.com/replay-llm/replay/cmd/replay-live/root"
+	"github.com/replay-llm/replay/cmd/replay/root"
+)
+
+// Every command has a manual page with all its flags that are shown, which groff, where
+// there is one, sets without a warning.
+func TestManual(t *testing.T) {
+	pages := make(map[string][]byte)
+	for _, program := range []*cobra.Command{root.New(cli.Streams{}, nil), live.New(cli.Streams{}, nil)} {
+		files, err := manual.MakeFiles(program, "2026-11-23", "v1.2.3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range files {
+			pages[name] = text
+		}
+		for _, shell := range []string{"bash", "zsh", "fish", "ps1"} {
+			if script := files["completions/"+program.Name()+"."+shell]; !bytes.Contains(script, []byte("__complete")) {
+				t.Errorf("%s for %s: %d bytes", shell, program.Name(), len(script))
+			}
+		}
+	}
+	for name, cmd := range listCommands() {
+		if cmd.Parent().Name() == "completion" || name == "completion" {
+			continue
+		}
+		file := "man/" + strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+		page := pages[file]
+		if !bytes.HasPrefix(page, []byte(`.TH "REPLAY-`)) {
+			t.Errorf("no %s", file)
+			continue
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if escaped := strings.ReplaceAll("--"+f.Name, "-", `\-`); !f.Hidden && !bytes.Contains(page, []byte(escaped)) {
+				t.Errorf("%s has no --%s", file, f.Name)
+			}
+		})
+	}
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Skip("no groff")
+	}
+	var all bytes.Buffer
+	for name, text := range pages {
+		if strings.HasPrefix(name, "man/") {
+			all.Write(text)
+		}
+	}
+	check := exec.Command(groff, "-K", "utf8", "-man", "-Tutf8", "-ww", "-z")
+	check.Stdin = &all
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// platform is a system and a processor by their names in Go.
+type platform struct{ system, processor string }
+
+func (p platform) String() string { return p.system + "/" + p.processor }
+
+// release is a commit and what is made of it.
+type release struct {
+	root      string // the repository
+	source    string // a checkout of the commit, and of nothing else
+	commit    string
+	version   string // its tag without the v, or devel and the begin of its name
+	time      time.Time
+	platforms []platform
+}
+
+// listPrograms returns the programs that are released.
+func listPrograms() []string { return []string{"replay", "replay-live"} }
+
+// newRelease returns the release of a commit of the repository at root.
+func newRelease(root, commit string, platforms []string) (*release, error) {
+	r := &release{root: root}
+	text, err := r.run(root, nil, "git", "show", "-s", "--format=%H %ct", commit)
+	if err != nil {
+		return nil, err
+	}
+	hash, seconds, _ := strings.Cut(strings.TrimSpace(text), " ")
+	at, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%s: time of the commit: %w", commit, err)
+	}
+	r.commit, r.time = hash, time.Unix(at, 0).UTC()
+	tags, err := r.run(root, nil, "git", "-c", "versionsort.suffix=-", "tag", "--points-at", hash, "--list", "v[0-9]*", "--sort=-version:refname")
+	if err != nil {
+		return nil, err
+	}
+	r.version = "devel-" + hash[:12]
+	if all := strings.Fields(tags); len(all) > 0 {
+		r.version = strings.TrimPrefix(all[0], "v")
+	}
+	for _, name := range platforms {
+		system, processor, ok := strings.Cut(name, "/")
+		if !ok || !slices.Contains([]string{"linux", "darwin", "windows"}, system) || !slices.Contains([]string{"amd64", "arm64"}, processor) {
+			return nil, fmt.Errorf("--platforms: %q: want linux, darwin or windows, and /amd64 or /arm64", name)
+		}
+		r.platforms = append(r.platforms, platform{system, processor})
+	}
+	return r, nil
+}
+
+// tagged reports whether the commit has a version, and files of it an address.
+func (r *release) tagged() bool { return !strings.HasPrefix(r.version, "devel-") }
+
+// name is what the names of all files of the release begin with.
+func (r *release) name() string { return "replay_" + r.version }
+
+func (r *release) archiveName(p platform) string {
+	name := r.name() + "_" + p.system + "_" + p.processor
+	if p.system == "windows" {
+		return name + ".zip"
+	}
+	return name + ".tar.gz"
+}
+
+// run returns what a command prints on standard output.
+func (r *release) run(dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
+	}
+	return out.String(), nil
+}
+
+// checkOut clones the commit, so that nothing that is not in it gets into the release,
+// and the Go command sees a clean checkout to take the version from.
+func (r *release) checkOut(dir string) error {
+	r.source = dir
+	root, err := filepath.Abs(r.root)
+	if err != nil {
+		return err
+	}
+	if _, err := r.run(".", nil, "git", "clone", "--quiet", "--no-checkout", root, dir); err != nil {
+		return err
+	}
+	_, err = r.run(dir, nil, "git", "-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", r.commit)
+	return err
+}
+
+// buildEnv is the environment of a build for a platform: nothing that changes a byte
+// comes from that of this process.
+func buildEnv(p platform) []string {
+	return []string{
+		"GOOS=" + p.system, "GOARCH=" + p.processor, "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off",
+	}
+}
+
+// build builds the programs for a platform.
+func (r *release) build(dir string, p platform) ([]file, error) {
+	var all []file
+	for _, name := range listPrograms() {
+		path := filepath.Join(dir, p.system+"-"+p.processor, name)
+		if p.system == "windows" {
+			path += ".exe"
+		}
+		if _, err := r.run(r.source, buildEnv(p), "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", path, "./cmd/"+name); err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkHeader(data, p); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if p == (platform{runtime.GOOS, runtime.GOARCH}) {
+			if err := r.checkVersion(path); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, file{name: filepath.Base(path), data: data, program: true})
+	}
+	return all, nil
+}
+
+// checkVersion runs a program of this platform, which must say that it is of the release.
+func (r *release) checkVersion(path string) error {
+	text, err := r.run(".", nil, path, "version", "--json")
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Version, Commit string
+		Modified        bool
+	}
+	if err := json.Unmarshal([]byte(text), &said); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	want := "devel"
+	if r.tagged() {
+		want = "v" + r.version
+	}
+	if said.Version != want || said.Commit != r.commit || said.Modified {
+		return fmt.Errorf("%s says that it is %+v, want %s of %s", path, said, want, r.commit)
+	}
+	return nil
+}
+
+// gatherShared returns the files that are the same on every platform: the license, those
+// of what is linked in, the changelog, manual pages and completions.
+func (r *release) gatherShared(dir string) ([]file, error) {
+	var all []file
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+		data, err := os.ReadFile(filepath.Join(r.source, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, file{name: name, data: data})
+	}
+	licenses, err := r.gatherLicenses()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, file{name: "LICENSES-OF-LIBRARIES.txt", data: licenses})
+	for _, name := range listPrograms() {
+		args := []string{"run", "./cmd/" + name + "/manual", "-out", dir, "-date", r.time.Format(time.DateOnly), "-version", r.version}
+		if _, err := r.run(r.source, []string{"GOFLAGS=-trimpath", "GOWORK=off"}, "go", args...); err != nil {
+			return nil, err
+		}
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		rel, relErr := filepath.Rel(dir, path)
+		all = append(all, file{name: filepath.ToSlash(rel), data: data})
+		return errors.Join(err, relErr)
+	})
+	return all, err
+}
+
+// gatherLicenses returns the texts of the licenses of all modules that any platform's
+// programs are linked with, as these ask for.
+func (r *release) gatherLicenses() ([]byte, error) {
+	modules := make(map[string]string) // folders, by name and version
+	for _, p := range r.platforms {
+		args := []string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}"}
+		for _, name := range listPrograms() {
+			args = append(args, "./cmd/"+name)
+		}
+		text, err := r.run(r.source, buildEnv(p), "go", args...)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(text) {
+			if name, dir, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+				modules[name] = dir
+			}
+		}
+	}
+	return joinLicenses(modules)
+}

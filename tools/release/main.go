@@ -1,0 +1,170 @@
+// Command release makes what people install of a commit: archives of both
+// programs for each platform, a container image, a formula for Homebrew, lists
+// of what is linked in, and the checksums of all of it. The same commit gives the
+// same bytes. docs/install.md describes what it makes.
+//
+// Read main.go, build.go, archive.go, image.go, bill.go, formula.go.
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	out := flag.String("out", "dist", "the `folder` to write to, which is replaced")
+	commit := flag.String("commit", "HEAD", "the `commit` to release")
+	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "a `list` of system/processor")
+	twice := flag.Bool("twice", false, "make it again in another folder, and fail where one byte differs")
+	flag.Parse()
+	r, err := newRelease(".", *commit, strings.Split(*platforms, ","))
+	if err == nil {
+		err = r.makeInto(*out)
+	}
+	if err == nil && *twice {
+		err = r.checkAgain(*out)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// makeInto makes all files of a release in the folder out, which it replaces.
+func (r *release) makeInto(out string) error {
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := r.checkOut(filepath.Join(work, "source")); err != nil {
+		return err
+	}
+	shared, err := r.gatherShared(filepath.Join(work, "shared"))
+	if err != nil {
+		return err
+	}
+	var images []imagePlatform
+	var sums []checksum
+	for _, p := range r.platforms {
+		programs, err := r.build(filepath.Join(work, "bin"), p)
+		if err != nil {
+			return err
+		}
+		made, err := r.packPlatform(p, programs, shared)
+		if err != nil {
+			return err
+		}
+		for _, f := range made {
+			if sums, err = r.store(out, f, sums); err != nil {
+				return err
+			}
+		}
+		if p.system == "linux" {
+			images = append(images, imagePlatform{p, programs})
+		}
+	}
+	rest, err := r.makeRest(images, sums)
+	if err != nil {
+		return err
+	}
+	for _, f := range rest {
+		if sums, err = r.store(out, f, sums); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), formatSums(sums), 0o644)
+}
+
+// makeRest returns the files that are of several platforms.
+func (r *release) makeRest(images []imagePlatform, sums []checksum) ([]file, error) {
+	var rest []file
+	if len(images) > 0 {
+		image, err := r.makeImage(images)
+		if err != nil {
+			return nil, err
+		}
+		rest = append(rest, file{name: r.name() + "_image.tar", data: image})
+	}
+	if r.tagged() {
+		formula, err := r.makeFormula(sums)
+		if err != nil {
+			return nil, err
+		}
+		rest = append(rest, file{name: "replay.rb", data: formula})
+	}
+	return rest, nil
+}
+
+// packPlatform returns the archive of a platform and the bill of what is in it.
+func (r *release) packPlatform(p platform, programs, shared []file) ([]file, error) {
+	all := append(append([]file{}, programs...), shared...)
+	pack, name := packTar, r.archiveName(p)
+	if p.system == "windows" {
+		pack = packZip
+	}
+	archive, err := pack(strings.TrimSuffix(strings.TrimSuffix(name, ".zip"), ".tar.gz"), all, r.time)
+	if err != nil {
+		return nil, err
+	}
+	bill, err := r.makeBill(p, programs)
+	if err != nil {
+		return nil, err
+	}
+	return []file{{name: name, data: archive}, {name: r.name() + "_" + p.system + "_" + p.processor + ".cdx.json", data: bill}}, nil
+}
+
+// checksum is the sum of a file of the release.
+type checksum struct{ name, sum string }
+
+// store writes a file and adds its checksum to sums.
+func (r *release) store(out string, f file, sums []checksum) ([]checksum, error) {
+	fmt.Printf("%s  %.1f MB\n", f.name, float64(len(f.data))/1e6)
+	sums = append(sums, checksum{f.name, fmt.Sprintf("%x", sha256.Sum256(f.data))})
+	return sums, os.WriteFile(filepath.Join(out, f.name), f.data, 0o644)
+}
+
+// formatSums returns checksums as sha256sum --check reads them.
+func formatSums(sums []checksum) []byte {
+	var b bytes.Buffer
+	for _, s := range sums {
+		fmt.Fprintf(&b, "%s  %s\n", s.sum, s.name)
+	}
+	return b.Bytes()
+}
+
+// checkAgain makes the release again elsewhere and compares the checksums.
+func (r *release) checkAgain(out string) error {
+	again, err := os.MkdirTemp("", "release-again-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(again)
+	if err := r.makeInto(again); err != nil {
+		return err
+	}
+	first, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
+	if err != nil {
+		return err
+	}
+	second, err := os.ReadFile(filepath.Join(again, "SHA256SUMS"))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(first, second) {
+		return fmt.Errorf("two releases of %s differ: first\n%sthen\n%s", r.commit, first, second)
+	}
+	fmt.Println("made twice: the same bytes")
+	return nil
+}
