@@ -65,6 +65,15 @@ func newRelease(root, commit string, platforms []string) (*release, error) {
 	return r, nil
 }
 
+// noteChanges prints how many changes of the checkout are left out.
+func (r *release) noteChanges() error {
+	text, err := r.run(r.root, nil, "git", "status", "--porcelain")
+	if text != "" {
+		fmt.Fprintf(os.Stderr, "release: of %s; %d changes that are not committed are left out\n", r.commit, strings.Count(text, "\n"))
+	}
+	return err
+}
+
 // tagged reports whether the commit has a version, and files of it an address.
 func (r *release) tagged() bool { return !strings.HasPrefix(r.version, "devel-") }
 

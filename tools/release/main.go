@@ -9,20 +9,25 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
 func main() {
-	out := flag.String("out", "dist", "the `folder` to write to, which is replaced")
+	out := flag.String("out", "dist", "the `folder` to write to; the release that is there is replaced")
 	commit := flag.String("commit", "HEAD", "the `commit` to release")
 	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "a `list` of system/processor")
 	twice := flag.Bool("twice", false, "make it again in another folder, and fail where one byte differs")
 	flag.Parse()
 	r, err := newRelease(".", *commit, strings.Split(*platforms, ","))
+	if err == nil {
+		err = r.noteChanges()
+	}
 	if err == nil {
 		err = r.makeInto(*out)
 	}
@@ -35,14 +40,38 @@ func main() {
 	}
 }
 
-// makeInto makes all files of a release in the folder out, which it replaces.
+// sumsFile is the file that every release ends with.
+const sumsFile = "SHA256SUMS"
+
+// makeInto makes all files of a release in the folder out. It replaces the release
+// that is there when all is made, and nothing else.
 func (r *release) makeInto(out string) error {
+	entries, err := os.ReadDir(out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(out, sumsFile)); err != nil && len(entries) > 0 {
+		return fmt.Errorf("-out: %s holds something else than a release, want a new folder, or one with a %s", out, sumsFile)
+	}
+	staging, err := os.MkdirTemp(filepath.Dir(filepath.Clean(out)), ".release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(staging)
+	if err := r.makeAll(staging); err != nil {
+		return err
+	}
+	if err := os.Chmod(staging, 0o755); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return err
-	}
+	return os.Rename(staging, out)
+}
+
+// makeAll makes all files of a release in a folder.
+func (r *release) makeAll(out string) error {
 	work, err := os.MkdirTemp("", "release-")
 	if err != nil {
 		return err
@@ -84,7 +113,7 @@ func (r *release) makeInto(out string) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), formatSums(sums), 0o644)
+	return os.WriteFile(filepath.Join(out, sumsFile), formatSums(sums), 0o644)
 }
 
 // makeRest returns the files that are of several platforms.
@@ -151,14 +180,14 @@ func (r *release) checkAgain(out string) error {
 		return err
 	}
 	defer os.RemoveAll(again)
-	if err := r.makeInto(again); err != nil {
+	if err := r.makeAll(again); err != nil {
 		return err
 	}
-	first, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
+	first, err := os.ReadFile(filepath.Join(out, sumsFile))
 	if err != nil {
 		return err
 	}
-	second, err := os.ReadFile(filepath.Join(again, "SHA256SUMS"))
+	second, err := os.ReadFile(filepath.Join(again, sumsFile))
 	if err != nil {
 		return err
 	}

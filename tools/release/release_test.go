@@ -132,6 +132,9 @@ func TestRelease(t *testing.T) {
 	if err := r.checkAgain(out); err != nil {
 		t.Error(err)
 	}
+	if err := r.makeInto(out); err != nil {
+		t.Errorf("over a release: %v", err)
+	}
 	var names []string
 	for line := range strings.Lines(readText(t, out, "SHA256SUMS")) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
@@ -319,6 +322,13 @@ func TestCheckHeader(t *testing.T) {
 // What is asked for is said when it cannot be.
 func TestRefusals(t *testing.T) {
 	if _, err := newRelease("../..", "HEAD", []string{"plan9/amd64"}); err == nil || !strings.Contains(err.Error(), `"plan9/amd64": want linux`) {
+		t.Error(err)
+	}
+	taken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(taken, "thesis.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := new(release).makeInto(taken); err == nil || !strings.Contains(err.Error(), "holds something else than a release") || readText(t, taken, "thesis.txt") != "" {
 		t.Error(err)
 	}
 	if _, err := joinLicenses(map[string]string{"example.com/m v1": t.TempDir()}); err == nil || !strings.Contains(err.Error(), "example.com/m v1: no license") {
