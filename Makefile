@@ -18,7 +18,7 @@ ROW ?=
 PROFILES ?= bin/profiles
 PEERS ?= 1.2.1 1.6.1
 DIST ?= dist
-PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
+PLATFORMS ?=
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,10 +36,10 @@ fuzz: ## fuzz every target for FUZZTIME each
 	FUZZTIME=$(FUZZTIME) .ci/run fuzz
 
 release: ## make archives, checksums, lists of materials, the image and the formula of the commit in DIST
-	$(GO) run ./tools/release -out $(DIST) -platforms $(PLATFORMS)
+	$(GO) run ./tools/release -out $(DIST) -platforms '$(PLATFORMS)'
 
 release-twice: ## make the release twice, in two folders, and compare every byte
-	$(GO) run ./tools/release -out $(DIST) -platforms $(PLATFORMS) -twice
+	$(GO) run ./tools/release -out $(DIST) -platforms '$(PLATFORMS)' -twice
 
 golden: ## replay all cases of ../shared/golden, and those of testdata/reference
 	$(GO) run ./tools/golden

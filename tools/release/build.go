@@ -31,10 +31,20 @@ type release struct {
 	platforms []platform
 }
 
+// listPlatforms returns the platforms that are released.
+func listPlatforms() []platform {
+	var all []platform
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		all = append(all, platform{system, "amd64"}, platform{system, "arm64"})
+	}
+	return all
+}
+
 // listPrograms returns the programs that are released.
 func listPrograms() []string { return []string{"replay", "replay-live"} }
 
-// newRelease returns the release of a commit of the repository at root.
+// newRelease returns the release of a commit of the repository at root, for platforms, or
+// for all where none are named.
 func newRelease(root, commit string, platforms []string) (*release, error) {
 	r := &release{root: root}
 	text, err := r.run(root, nil, "git", "show", "-s", "--format=%H %ct", commit)
@@ -55,9 +65,12 @@ func newRelease(root, commit string, platforms []string) (*release, error) {
 	if all := strings.Fields(tags); len(all) > 0 {
 		r.version = strings.TrimPrefix(all[0], "v")
 	}
+	if len(platforms) == 0 {
+		r.platforms = listPlatforms()
+	}
 	for _, name := range platforms {
 		system, processor, ok := strings.Cut(name, "/")
-		if !ok || !slices.Contains([]string{"linux", "darwin", "windows"}, system) || !slices.Contains([]string{"amd64", "arm64"}, processor) {
+		if !ok || !slices.Contains(listPlatforms(), platform{system, processor}) {
 			return nil, fmt.Errorf("--platforms: %q: want linux, darwin or windows, and /amd64 or /arm64", name)
 		}
 		r.platforms = append(r.platforms, platform{system, processor})
@@ -208,11 +221,12 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 	return all, err
 }
 
-// gatherLicenses returns the texts of the licenses of all modules that any platform's
-// programs are linked with, as these ask for.
+// gatherLicenses returns the texts of the licenses of all modules that the programs of
+// any platform are linked with, as these ask for. An archive is the same whichever
+// others are made.
 func (r *release) gatherLicenses() ([]byte, error) {
 	modules := make(map[string]string) // folders, by name and version
-	for _, p := range r.platforms {
+	for _, p := range listPlatforms() {
 		args := []string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}"}
 		for _, name := range listPrograms() {
 			args = append(args, "./cmd/"+name)

@@ -21,10 +21,10 @@ import (
 func main() {
 	out := flag.String("out", "dist", "the `folder` to write to; the release that is there is replaced")
 	commit := flag.String("commit", "HEAD", "the `commit` to release")
-	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "a `list` of system/processor")
+	platforms := flag.String("platforms", "", "a `list` of system/processor (default all)")
 	twice := flag.Bool("twice", false, "make it again in another folder, and fail where one byte differs")
 	flag.Parse()
-	r, err := newRelease(".", *commit, strings.Split(*platforms, ","))
+	r, err := newRelease(".", *commit, strings.FieldsFunc(*platforms, func(c rune) bool { return c == ',' }))
 	if err == nil {
 		err = r.noteChanges()
 	}
