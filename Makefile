@@ -105,8 +105,8 @@ real-vllm: ## drive, record, calibrate to and validate vLLM's own server on the 
 ledger: ## check that the parts of every request of every golden case sum to its latency
 	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger
 
-browser: ## draw the pages of replay report --html in a real browser
-	$(GO) test -count=1 -run 'Browser' ./report/html -browser -v
+browser: ## draw the pages of replay report --html and of replay ui in a real browser
+	$(GO) test -count=1 -run 'Browser' ./report/html ./cmd/replay/ui -browser -v
 
 picture: ## draw docs/plan.png, the page of the plan in README, in chromium
 	$(GO) run ./cmd/replay plan testdata/traces/chat-hour.jsonl --speedup 16 --slo p99:ttft=1s,p99:itl=50ms --gpu h100 --model llama-3.1-8b --front=false --out bin/plan.html > /dev/null

@@ -110,3 +110,14 @@ func fillFrame(w io.Writer, frame string, inside map[string]string) error {
 		frame = after
 	}
 }
+
+// DrawnOf returns what the page has of a run, to be written as JSON.
+func DrawnOf(r *Run) any {
+	return newRun(r, curveNames([]Run{*r}))
+}
+
+// WriteExplorer writes the page on which settings are turned, which asks what it was
+// served by for runs; data are what it begins with.
+func WriteExplorer(w io.Writer, data any) error {
+	return writePage(w, "replay explorer", []string{"charts.js", "explore.js"}, data)
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/cmd/replay/policies"
 	"github.com/replay-llm/replay/cmd/replay/records"
 	"github.com/replay-llm/replay/cmd/replay/traces"
+	"github.com/replay-llm/replay/cmd/replay/ui"
 )
 
 // New makes the program that simulates, or what of it args can want.
@@ -48,6 +49,7 @@ func listCommands() []cli.Subcommand {
 		cli.ForJob("Replay and compare",
 			cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, nil) }),
 			cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, nil) }),
+			cli.NewSubcommand("ui", ui.NewUICommand),
 			cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, queueCommands(s)...) }),
 			cli.NewSubcommand("fork", runs.NewForkCommand),
 			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand),

@@ -1,0 +1,242 @@
+package explore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/runs"
+)
+
+const (
+	chat  = "../../../testdata/traces/chat-hour.jsonl"
+	short = "../../../testdata/traces/short.jsonl"
+)
+
+func newSession(t testing.TB, paths ...string) *Session {
+	t.Helper()
+	s := New()
+	for _, path := range paths {
+		if err := s.AddFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// printDigest carries out a command line of an answer and returns the digest it prints.
+func printDigest(t *testing.T, args []string) string {
+	t.Helper()
+	program := cli.Program(func(s cli.Streams, _ []string) *cobra.Command {
+		root := cli.NewProgram(&cobra.Command{Use: "replay"})
+		root.AddCommand(runs.NewTraceCommand(s, nil), runs.NewConcurrencyCommand(s, nil))
+		return root
+	})
+	var out, problems bytes.Buffer
+	if code := program.Run(append(args, "--digest"), strings.NewReader(""), &out, &problems); code != 0 {
+		t.Fatalf("%v: code %d: %s", args, code, &problems)
+	}
+	m := regexp.MustCompile(`(?m)^Digest: (\S+)$`).FindSubmatch(out.Bytes())
+	if m == nil {
+		t.Fatalf("%v: no digest in %s", args, &out)
+	}
+	return string(m[1])
+}
+
+// drawSettings draws settings that go together.
+func drawSettings(rng *rand.Rand) Settings {
+	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
+	s := Settings{"trace": chat}
+	if rng.IntN(3) == 0 {
+		s["prefill-workers"], s["decode-workers"] = pick("1", "2"), pick("1", "2", "3")
+	} else {
+		s["workers"], s["router"] = pick("2", "3", "5", "8"), pick("round_robin", "kv", "random", "least-loaded", "p2c", "session")
+	}
+	if rng.IntN(4) == 0 {
+		s["max-in-flight"] = pick("4", "32")
+	} else {
+		s["speedup"] = pick("0.5", "1", "4", "16", "2.5")
+	}
+	if rng.IntN(2) == 0 {
+		s["gpu"], s["model"] = pick("h100", "l40s"), "llama-3.1-8b"
+		for _, k := range Knobs() {
+			for _, c := range k.Choices {
+				if k.Flag == "gpu" && strings.EqualFold(c, s["gpu"]) || k.Flag == "model" && strings.EqualFold(c, s["model"]) {
+					s[k.Flag] = c
+				}
+			}
+		}
+	} else {
+		s["num-gpu-blocks"] = pick("2048", "16384")
+	}
+	if rng.IntN(3) == 0 {
+		s["engine"], s["num-gpu-blocks"] = "sglang", "262144"
+	} else if rng.IntN(2) == 0 {
+		s["max-num-seqs"] = pick("16", "64")
+	}
+	if rng.IntN(2) == 0 {
+		s["slo"] = pick("p99:ttft=1s", "ttft=500ms,itl=30ms")
+	}
+	return s
+}
+
+// What is on the screen is a command line and a file of flags: both give the digest of
+// the answer, for 30 random settings.
+func TestDigestsEqualTheCommands(t *testing.T) {
+	s := newSession(t, chat)
+	rng := rand.New(rand.NewPCG(1, 2))
+	seen := map[string]bool{}
+	for i := range 30 {
+		settings := drawSettings(rng)
+		a, err := s.Run(context.Background(), settings)
+		if err != nil {
+			t.Fatalf("%v: %v", settings, err)
+		}
+		seen[a.Digest] = true
+		args := strings.Fields(a.Command)[1:]
+		if i%2 == 1 {
+			file := filepath.Join(t.TempDir(), "flags.yaml")
+			if err := os.WriteFile(file, []byte(a.YAML), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args[:2], "--config", file)
+		}
+		if want := printDigest(t, args); a.Digest != want {
+			t.Errorf("%s: digest %s, the command's is %s", a.Command, a.Digest, want)
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("%d different runs, want most of 30", len(seen))
+	}
+}
+
+// A trace in memory gives the digest of the same trace in a file.
+func TestTextEqualsFile(t *testing.T) {
+	text, err := os.ReadFile(chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(t, chat)
+	if err := s.AddText(context.Background(), "dropped.jsonl", text); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.Run(context.Background(), Settings{"trace": chat, "workers": "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Run(context.Background(), Settings{"trace": "dropped.jsonl", "workers": "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Digest != b.Digest {
+		t.Errorf("in memory %s, in a file %s", b.Digest, a.Digest)
+	}
+}
+
+// What cannot be run says why, and which knob is wrong.
+func TestRefusals(t *testing.T) {
+	s := newSession(t, short)
+	for _, c := range []struct {
+		settings   Settings
+		want, flag string
+	}{
+		{Settings{"workers": "0"}, "--workers=0: want at least 1", "workers"},
+		{Settings{"workers": "many"}, "workers=many: want", "workers"},
+		{Settings{"worker": "2"}, "did you mean workers?", ""},
+		{Settings{"engine-args": "@/etc/passwd"}, "nothing that can be turned here", ""},
+		{Settings{"policy-process": "touch /tmp/x"}, "nothing that can be turned here", ""},
+		{Settings{"model": "/etc/passwd"}, "model=/etc/passwd: want one of", "model"},
+		{Settings{"router": "evil.yaml"}, "router=evil.yaml: want one of", "router"},
+		{Settings{"trace": "/etc/passwd"}, "trace=/etc/passwd: want one of the 1 traces", ""},
+		{Settings{"trace": short + "/../short.jsonl"}, "want one of the 1 traces", ""},
+		{Settings{"slo-attainment": "0.9"}, "--slo-attainment: only with --slo", "slo-attainment"},
+		{Settings{"slo": strings.Repeat("x", 2000)}, "2000 bytes", "slo"},
+		{Settings{"workers": "2", "decode-workers": "2"}, "workers", "workers"},
+	} {
+		if c.settings["trace"] == "" {
+			c.settings["trace"] = short
+		}
+		_, err := s.Run(context.Background(), c.settings)
+		if err == nil {
+			t.Errorf("%v: no error", c.settings)
+			continue
+		}
+		r := Refuse(err)
+		if !strings.Contains(r.Error, c.want) || c.flag != "" && r.Flag == "" {
+			t.Errorf("%v: %+v, want %q about %q", c.settings, r, c.want, c.flag)
+		}
+	}
+}
+
+// A view that asks again ends what it asked for before; another view's run goes on.
+func TestNewestWins(t *testing.T) {
+	s := New()
+	first, _ := s.Newest(context.Background(), "a")
+	other, _ := s.Newest(context.Background(), "b")
+	second, _ := s.Newest(context.Background(), "a")
+	if first.Err() == nil || other.Err() != nil || second.Err() != nil {
+		t.Fatalf("%v, %v, %v: want the first to have ended alone", first.Err(), other.Err(), second.Err())
+	}
+	s.Cancel("a")
+	if second.Err() == nil || other.Err() != nil {
+		t.Errorf("%v, %v: want the second to have ended", second.Err(), other.Err())
+	}
+	full := newSession(t, chat)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := full.Run(ctx, Settings{"trace": chat}); err == nil {
+		t.Error("a run whose view has gone gives an answer")
+	}
+}
+
+// One request, one worker and two runs can be looked at closely.
+func TestCloseup(t *testing.T) {
+	s, ctx := newSession(t, chat), context.Background()
+	settings := Settings{"trace": chat, "workers": "2"}
+	text, err := s.Request(ctx, settings, "10")
+	if err != nil || !strings.HasPrefix(text, "request 10, ") || !strings.Contains(text, "decode") {
+		t.Errorf("%q, %v: want the ledger of request 10", text, err)
+	}
+	if _, err := s.Request(ctx, settings, "999999"); err == nil {
+		t.Error("a request that is not there has a ledger")
+	}
+	all, err := s.Passes(ctx, settings, Worker{ID: 1, FromMS: 60_000})
+	if err != nil || len(all) == 0 || len(all) > mostPasses || all[0].Worker != 1 || all[0].End <= 60_000 {
+		t.Errorf("%d passes, %v", len(all), err)
+	}
+	if _, err := s.Passes(ctx, settings, Worker{ID: 2}); err == nil {
+		t.Error("a worker that is not there has passes")
+	}
+	most, moved, err := s.Compare(ctx, settings, Settings{"trace": chat, "workers": "4"})
+	if err != nil || moved == 0 || len(most) != mostMoved || most[0].E2E*most[0].E2E < most[1].E2E*most[1].E2E {
+		t.Errorf("%d moved, %d listed, %v", moved, len(most), err)
+	}
+	if _, moved, err = s.Compare(ctx, settings, settings); err != nil || moved != 0 {
+		t.Errorf("%d moved between a run and itself, %v", moved, err)
+	}
+}
+
+// The curves can be drawn at the speed at which a knob moves: ten replays a second.
+func TestRunsPerSecond(t *testing.T) {
+	s := newSession(t, chat)
+	begun, n := time.Now(), 0
+	for ; n < 20; n++ {
+		if _, err := s.Run(context.Background(), Settings{"trace": chat, "workers": fmt.Sprint(1 + n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%.0f replays a second", float64(n)/time.Since(begun).Seconds())
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("20 replays took %v", took)
+	}
+}

@@ -1,0 +1,154 @@
+// Package ui is the command that shows replays in the browser: it serves one page
+// on the loopback address alone, which asks a session of explore for runs.
+//
+// Read command.go, then server.go (who is answered, and what).
+package ui
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/report/html"
+)
+
+// serving holds the flags of replay ui.
+type serving struct {
+	port   int
+	noOpen bool
+}
+
+func (f *serving) bindFlags(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.IntVar(&f.port, "port", 0, "serve at this `port`; 0: one that is free")
+	fs.BoolVar(&f.noOpen, "no-open", false, "print the address and open no browser")
+}
+
+// NewUICommand shows replays in the browser.
+func NewUICommand(s cli.Streams) *cobra.Command {
+	f := &serving{}
+	cmd := &cobra.Command{
+		Use:   "ui [TRACE|DIR...]",
+		Short: "Turn the settings of a replay in the browser",
+		Long: `Serve a page on this machine alone, on which the settings of a replay are
+turned and the result is drawn anew with every turn. Traces are those named, the
+files of the directories named, and those dropped on the page, which are kept in
+memory. It ends with Ctrl-C. docs/explore.md says what is on the page.`,
+		Example: `  replay ui requests.jsonl
+  replay ui traces/ --port 8080 --no-open`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.port < 0 || f.port > 65535 {
+				return cli.Usagef("--port=%d: want 0 to 65535", f.port)
+			}
+			session := explore.New()
+			if err := addAll(session, args); err != nil {
+				return err
+			}
+			return f.serve(cmd.Context(), s.Out, session)
+		},
+	}
+	return cli.BindOwn(cmd, f.bindFlags)
+}
+
+// addAll adds traces, and the files of directories that look like some.
+func addAll(session *explore.Session, paths []string) error {
+	for _, path := range paths {
+		stat, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return err
+		case !stat.IsDir() && !stat.Mode().IsRegular():
+			return fmt.Errorf("%s: want a file or a directory", path)
+		case !stat.IsDir():
+			if err := session.AddFile(path); err != nil {
+				return err
+			}
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return err
+		}
+		before := len(session.Traces())
+		for _, e := range entries {
+			if name := e.Name(); e.Type().IsRegular() && looksLikeTrace(name) {
+				if err := session.AddFile(filepath.Join(path, name)); err != nil {
+					return err
+				}
+			}
+		}
+		if len(session.Traces()) == before {
+			return fmt.Errorf("%s: no file in it is named like a trace, want one that ends in .jsonl, .json or .csv, also packed", path)
+		}
+	}
+	return nil
+}
+
+func looksLikeTrace(name string) bool {
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
+	switch filepath.Ext(name) {
+	case ".jsonl", ".json", ".csv":
+		return true
+	}
+	return false
+}
+
+// writePage writes the page, which begins with what the session has.
+func writePage(w io.Writer, session *explore.Session) error {
+	return html.WriteExplorer(w, map[string]any{"traces": session.Traces(), "knobs": explore.Knobs(), "most": mostUpload})
+}
+
+// serve serves the page until ctx ends.
+func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Session) error {
+	var page bytes.Buffer
+	if err := writePage(&page, session); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)))
+	if err != nil {
+		return fmt.Errorf("--port=%d: %w", f.port, err)
+	}
+	site := newSite(session, listener.Addr().String(), page.Bytes())
+	server := &http.Server{
+		Handler: site, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 5 * time.Minute, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	fmt.Fprintf(out, "Serving %s until Ctrl-C\n", site.address())
+	if !f.noOpen {
+		openBrowser(ctx, site.address())
+	}
+	if err := server.Serve(listener); err != http.ErrServerClosed {
+		return err
+	}
+	return nil
+}
+
+// openBrowser opens an address in the browser of the person, if there is one.
+func openBrowser(ctx context.Context, address string) {
+	cmd := exec.CommandContext(ctx, "xdg-open", address)
+	switch runtime.GOOS {
+	case "darwin":
+		cmd = exec.CommandContext(ctx, "open", address)
+	case "windows":
+		cmd = exec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", address)
+	}
+	if cmd.Start() == nil {
+		go cmd.Wait()
+	}
+}

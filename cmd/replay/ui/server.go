@@ -1,0 +1,175 @@
+package ui
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/replay-llm/replay/cmd/internal/explore"
+)
+
+const (
+	mostBody   = 1 << 20   // bytes of a question
+	mostUpload = 256 << 20 // bytes of a trace that is kept in memory
+)
+
+// site answers one browser. Nothing is served but the page and what it asks for.
+type site struct {
+	session *explore.Session
+	host    string // HOST:PORT that the browser must name
+	token   string // the first part of every path
+	page    []byte
+	policy  string // of the content of the page
+	left    int64  // bytes of traces that still fit in memory
+	asked   chan struct{}
+}
+
+// newSite returns the site at host of a page, whose scripts alone may run.
+func newSite(session *explore.Session, host string, page []byte) *site {
+	var hashes []string
+	for _, m := range regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllSubmatch(page, -1) {
+		sum := sha256.Sum256(m[1])
+		hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	}
+	return &site{
+		session: session, host: host, token: rand.Text(), page: page, left: 2 * mostUpload, asked: make(chan struct{}, 1),
+		policy: "default-src 'none'; script-src " + strings.Join(hashes, " ") +
+			"; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	}
+}
+
+// address is where the page is.
+func (s *site) address() string { return "http://" + s.host + "/" + s.token + "/" }
+
+// ServeHTTP answers a request, if it comes from the page or opens it.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", s.policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	token, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	origin, from := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	switch {
+	case r.Host != s.host:
+		http.Error(w, "another host", http.StatusMisdirectedRequest)
+	case origin != "" && origin != "http://"+s.host:
+		http.Error(w, "another origin", http.StatusForbidden)
+	case name != "" && from != "" && from != "same-origin":
+		http.Error(w, "another site", http.StatusForbidden)
+	case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
+		http.Error(w, "want the address that replay ui printed", http.StatusForbidden)
+	case name == "" && r.Method == http.MethodGet:
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		w.Write(s.page)
+	case !strings.HasPrefix(name, "api/"):
+		http.NotFound(w, r)
+	case r.Method != http.MethodPost:
+		http.Error(w, "want POST", http.StatusMethodNotAllowed)
+	default:
+		s.answer(w, r, strings.TrimPrefix(name, "api/"))
+	}
+}
+
+// question is what the page asks.
+type question struct {
+	View     string           `json:"view"`
+	Settings explore.Settings `json:"settings"`
+	Other    explore.Settings `json:"other"`
+	Request  string           `json:"request"`
+	Worker   explore.Worker   `json:"worker"`
+}
+
+// answer answers a question of the page as JSON.
+func (s *site) answer(w http.ResponseWriter, r *http.Request, name string) {
+	var found any
+	var err error
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); name == "upload" && kind == "application/octet-stream" {
+		found, err = s.upload(w, r)
+	} else if kind != "application/json" {
+		http.Error(w, "want JSON", http.StatusUnsupportedMediaType)
+		return
+	} else {
+		var q question
+		in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
+		in.DisallowUnknownFields()
+		if err = in.Decode(&q); err == nil {
+			found, err = s.ask(r.Context(), name, &q)
+		}
+	}
+	status := http.StatusOK
+	switch large := new(http.MaxBytesError); {
+	case errors.As(err, &large):
+		status, found = http.StatusRequestEntityTooLarge, explore.Refusal{Error: fmt.Sprintf("more than %d MiB, which is all that is taken", large.Limit>>20)}
+	case errors.Is(err, context.Canceled):
+		status, found = http.StatusConflict, explore.Refusal{Error: "a newer run was asked for"}
+	case errors.Is(err, errors.ErrUnsupported):
+		status, found = http.StatusNotFound, explore.Refusal{Error: err.Error()}
+	case err != nil:
+		status, found = http.StatusUnprocessableEntity, explore.Refuse(err)
+	}
+	text, err := json.Marshal(found)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(text)
+}
+
+// ask answers a question.
+func (s *site) ask(ctx context.Context, name string, q *question) (any, error) {
+	switch name {
+	case "traces":
+		return s.session.Traces(), nil
+	case "cancel":
+		s.session.Cancel(q.View)
+		return struct{}{}, nil
+	case "run":
+		ctx, done := s.session.Newest(ctx, q.View)
+		defer done()
+		return s.session.Run(ctx, q.Settings)
+	case "request":
+		text, err := s.session.Request(ctx, q.Settings, q.Request)
+		return map[string]string{"text": text}, err
+	case "worker":
+		return s.session.Passes(ctx, q.Settings, q.Worker)
+	case "moved":
+		most, moved, err := s.session.Compare(ctx, q.Other, q.Settings)
+		return map[string]any{"most": most, "moved": moved}, err
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// upload keeps the body of a request as a trace in memory, one at a time.
+func (s *site) upload(w http.ResponseWriter, r *http.Request) (any, error) {
+	select {
+	case s.asked <- struct{}{}:
+		defer func() { <-s.asked }()
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, min(mostUpload, s.left)))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.session.AddText(r.Context(), r.URL.Query().Get("name"), text); err != nil {
+		return nil, err
+	}
+	s.left -= int64(len(text))
+	return s.session.Traces(), nil
+}

@@ -1,0 +1,173 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/cmd/internal/explore"
+)
+
+const short = "../../../testdata/traces/short.jsonl"
+
+func newTestSite(t testing.TB, path string) *site {
+	t.Helper()
+	session := explore.New()
+	if err := addAll(session, []string{path}); err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := writePage(&page, session); err != nil {
+		t.Fatal(err)
+	}
+	return newSite(session, "127.0.0.1:4711", page.Bytes())
+}
+
+// ask sends a request to the site, as the page does it, but for what change does.
+func ask(s *site, method, path, body string, change func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://"+s.host+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// Only the page gets an answer: no other host, origin or site, nobody without the
+// token, and nothing but the page and its questions.
+func TestOnlyThePageIsAnswered(t *testing.T) {
+	s := newTestSite(t, short)
+	run := `{"view": "a", "settings": {"trace": "` + short + `"}}`
+	header := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	at := "/" + s.token + "/"
+	for _, c := range []struct {
+		name, method, path, body string
+		change                   func(*http.Request)
+		want                     int
+	}{
+		{"the page", "GET", at, "", nil, 200},
+		{"a run", "POST", at + "api/run", run, nil, 200},
+		{"a run of the page's origin", "POST", at + "api/run", run, header("Origin", "http://127.0.0.1:4711"), 200},
+		{"no token", "GET", "/", "", nil, 403},
+		{"another token", "GET", "/AAAA/", "", nil, 403},
+		{"no token, a run", "POST", "/api/run", run, nil, 403},
+		{"another host", "GET", at, "", host("evil.example:4711"), 421},
+		{"another port", "GET", at, "", host("127.0.0.1:80"), 421},
+		{"another origin", "POST", at + "api/run", run, header("Origin", "http://evil.example"), 403},
+		{"no origin to speak of", "POST", at + "api/run", run, header("Origin", "null"), 403},
+		{"another site", "POST", at + "api/run", run, header("Sec-Fetch-Site", "cross-site"), 403},
+		{"a form", "POST", at + "api/run", run, header("Content-Type", "text/plain"), 415},
+		{"a link", "GET", at + "api/run", "", nil, 405},
+		{"another question", "POST", at + "api/files", run, nil, 404},
+		{"a file", "GET", at + "../../../etc/passwd", "", nil, 404},
+		{"a file, packed", "GET", at + "%2e%2e/%2e%2e/etc/passwd", "", nil, 404},
+		{"another trace", "POST", at + "api/run", `{"settings": {"trace": "/etc/passwd"}}`, nil, 422},
+		{"a file of flags", "POST", at + "api/run", `{"settings": {"trace": "` + short + `", "config": "/etc/passwd"}}`, nil, 422},
+		{"a field too many", "POST", at + "api/run", `{"file": "x"}`, nil, 422},
+		{"a long body", "POST", at + "api/run", `{"view": "` + strings.Repeat("x", 2<<20) + `"}`, nil, 413},
+	} {
+		if w := ask(s, c.method, c.path, c.body, c.change); w.Code != c.want {
+			t.Errorf("%s: %d %.200s, want %d", c.name, w.Code, w.Body, c.want)
+		}
+	}
+	w := ask(s, "GET", at, "", nil)
+	policy := w.Header().Get("Content-Security-Policy")
+	if !strings.Contains(policy, "default-src 'none'") || strings.Count(policy, "'sha256-") != 3 || strings.Contains(policy, "http") {
+		t.Errorf("the page may load more than itself: %s", policy)
+	}
+}
+
+// An upload becomes a trace, once and within its size; what is no trace does not.
+func TestUpload(t *testing.T) {
+	s := newTestSite(t, short)
+	send := func(name, body string) *httptest.ResponseRecorder {
+		return ask(s, "POST", "/"+s.token+"/api/upload?name="+name, body, func(r *http.Request) { r.Header.Set("Content-Type", "application/octet-stream") })
+	}
+	row := `{"timestamp": 0, "input_length": 100, "output_length": 10, "hash_ids": [1]}` + "\n"
+	for _, c := range []struct {
+		name, body string
+		code       int
+		want       string
+	}{
+		{"a.jsonl", row, 200, "a.jsonl"},
+		{"a.jsonl", row, 422, "is there already"},
+		{"b.jsonl", "\x00\x01\x02", 422, ""},
+		{"", row, 422, "want the name of a trace"},
+		{"..%2f..%2fetc", row, 200, "../../etc"}, // a name, never a path
+	} {
+		if w := send(c.name, c.body); w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: %d %s, want %d %s", c.name, w.Code, w.Body, c.code, c.want)
+		}
+	}
+	s.left = 10
+	if w := send("c.jsonl", row); w.Code != 413 {
+		t.Errorf("%d %s, want no more than fits", w.Code, w.Body)
+	}
+	w := ask(s, "POST", "/"+s.token+"/api/run", `{"settings": {"trace": "a.jsonl"}}`, nil)
+	var a explore.Answer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || !strings.HasPrefix(a.Digest, "v1:") {
+		t.Errorf("%d %.300s", w.Code, w.Body)
+	}
+}
+
+// The command serves at the address that it prints, and ends within a second.
+func TestServe(t *testing.T) {
+	session := explore.New()
+	ctx, cancel := context.WithCancel(context.Background())
+	in, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- (&serving{noOpen: true}).serve(ctx, out, session) }()
+	line := make([]byte, 200)
+	n, err := in.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.Fields(string(line[:n]))[1]
+	reply, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply.Body.Close()
+	if reply.StatusCode != 200 || !strings.HasPrefix(address, "http://127.0.0.1:") {
+		t.Errorf("%s: %s", address, reply.Status)
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Second):
+		t.Error("it still serves after a second")
+	}
+}
+
+// No body ends the program, and every answer is JSON or a refusal.
+func FuzzQuestions(f *testing.F) {
+	s := newTestSite(f, short)
+	f.Add("run", `{"settings": {"trace": "`+short+`", "workers": "2"}}`)
+	f.Add("worker", `{"settings": {"trace": "`+short+`"}, "worker": {"stage": 9, "worker": -1}}`)
+	f.Add("request", `{"settings": {"trace": "`+short+`"}, "request": ":-1"}`)
+	f.Add("moved", `{"settings": null, "other": {}}`)
+	f.Add("cancel", `[`)
+	f.Fuzz(func(t *testing.T, name, body string) {
+		if strings.ContainsAny(name, "/?#% ") || strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
+			t.Skip()
+		}
+		w := ask(s, "POST", "/"+s.token+"/api/"+name, body, nil)
+		if w.Code == 200 && !json.Valid(w.Body.Bytes()) || w.Code >= 500 {
+			t.Errorf("%d %.300s", w.Code, w.Body)
+		}
+	})
+}
