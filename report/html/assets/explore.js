@@ -232,7 +232,7 @@
       el("tr", el("td", "GPUs, cost per hour"), ...runs.map((r) => el("td", r.a.gpus ? `${r.a.gpus}${r.a.cost_per_hour ? ", $" + number(r.a.cost_per_hour, 2) : ""}` : "")), ...(several ? [el("td", "")] : [])),
       el("tr", el("td", "cost of a million answer tokens"), ...runs.map((r) => el("td", r.a.cost_per_million_tokens ? "$" + number(r.a.cost_per_million_tokens, 2) : "")), ...(several ? [el("td", "")] : []))));
     const copy = (text, what) => { const b = el("button", { type: "button" }, `Copy ${what}`); b.addEventListener("click", () => navigator.clipboard.writeText(text)); return b; };
-    const held = (a.run.held || []).map((h) => el("div", el(h.met ? "b.met" : "b.missed", h.met ? "✓ met" : "✗ missed"), ` ${h.title}: `, h.each ? `${percent(h.value)} meet it` : ms(h.value)));
+    const held = (a.run.held || []).map((h) => el("div", el(h.met ? "b.met" : "b.missed", h.met ? "✓ met" : "✗ missed"), ` ${h.title} ≤ ${ms(h.limit)}: `, h.each ? `${percent(h.value)} meet it` : ms(h.value)));
     const card = el("div.card", el("p.load", el("b." + (a.run.load[0] || "plain"), a.run.load[0] || "closed loop"), a.run.load[1]), ...held, el("div.scroll", table));
     const said = el("div.card", el("h3", "The same as a command, and as a file for --config"), el("pre.said", a.command), el("pre.said.more", a.yaml), el("div.row", copy(a.command, "command"), copy(a.yaml, "file"), copy(location.href, "link")),
       el("div.small", a.digest), ...(a.warnings || []).map((w) => el("p.warned", w)), el("details", el("summary", "What this assumes"), facts(a.run.assumes || [])));
