@@ -186,6 +186,9 @@ mutants: ## run mutation tests of schedulers, router, harness, formats and calib
 lint: ## check format, vet, staticcheck and the workflows
 	.ci/run lint
 
+api: ## hold the stable Go API to testdata/api (docs/go-api.md)
+	.ci/run api
+
 generate: ## make generated files again and complain when they were out of date
 	.ci/run generated
 
@@ -199,4 +202,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
+.PHONY: help mutants build release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint api generate cover ci clean

@@ -1,12 +1,3 @@
-// Package replay holds what one replay depends on, and runs it.
-//
-// A Spec is everything a run depends on: Run opens its workload, builds the
-// cluster and moves the clock until every request is answered; Steps opens a run
-// that goes on as far as its caller says; RunLive takes the real clock. Read
-// spec.go, which has the names of settings in run directories, too, then open.go,
-// run.go and live.go. Package engines has the topology of a cluster,
-// engineargs the arguments of an engine, harness, offline and online the clocks,
-// collector the report.
 package replay
 
 import (

@@ -1,0 +1,162 @@
+// Command api holds the stable part of the Go API to testdata/api, with apidiff:
+//
+//	go run ./tools/api            # fails when a program that uses it would no longer build
+//	go run ./tools/api -update    # takes the API as it is now as the one to hold to
+//
+// docs/go-api.md says what is stable. Read packages.go first.
+package main
+
+import (
+	"compress/gzip"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// apidiff is the program that compares, at a version that does not change by itself.
+const apidiff = "golang.org/x/exp/cmd/apidiff@v0.0.0-20261014143641-f0251eb4aa3e"
+
+// module is the path of the module.
+const module = "github.com/replay-llm/replay"
+
+func main() {
+	update := flag.Bool("update", false, "take the API as it is now")
+	flag.Parse()
+	a := api{root: ".", module: module, packages: listPackages(), out: os.Stdout}
+	run := a.check
+	if *update {
+		run = a.update
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// api is the stable part of a module's API.
+type api struct {
+	root     string // folder of the module; baselines are in testdata/api there
+	module   string
+	packages []stable
+	out      io.Writer
+}
+
+// incompatible is what check ends with when the API is not as promised.
+const incompatible = `the stable Go API has changed so that programs that use it may no longer build.
+Undo that, or, if it is meant, run "go run ./tools/api -update", commit testdata/api with it and say so in CHANGELOG.md`
+
+// check compares each package with its baseline and prints what is incompatible.
+func (a *api) check() error {
+	broken := false
+	for _, p := range a.packages {
+		changes, err := a.compare(&p)
+		if err != nil {
+			return err
+		}
+		for _, c := range changes {
+			broken = true
+			fmt.Fprintf(a.out, "%s: %s\n", p.path, c)
+		}
+	}
+	if broken {
+		return errors.New(incompatible)
+	}
+	return nil
+}
+
+// compare returns the incompatible changes of what is stable in p.
+func (a *api) compare(p *stable) ([]string, error) {
+	dir, err := os.MkdirTemp("", "api")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	old := filepath.Join(dir, "old")
+	if err := unpackFile(a.baseline(p), old); err != nil {
+		return nil, fmt.Errorf("%w: want a baseline, which \"go run ./tools/api -update\" makes", err)
+	}
+	text, err := a.apidiff("-incompatible", old, a.module+"/"+p.path)
+	if err != nil {
+		return nil, err
+	}
+	return p.keep(text), nil
+}
+
+// update writes the baseline of each package.
+func (a *api) update() error {
+	dir, err := os.MkdirTemp("", "api")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for _, p := range a.packages {
+		now := filepath.Join(dir, "now")
+		if _, err := a.apidiff("-w", now, a.module+"/"+p.path); err != nil {
+			return err
+		}
+		if err := packFile(now, a.baseline(&p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// baseline returns the name of the file with the export data of p.
+func (a *api) baseline(p *stable) string {
+	return filepath.Join(a.root, "testdata", "api", strings.ReplaceAll(p.path, "/", "-")+".gz")
+}
+
+// apidiff runs apidiff in the module and returns what it prints.
+func (a *api) apidiff(args ...string) (string, error) {
+	cmd := exec.Command("go", append([]string{"run", apidiff}, args...)...)
+	cmd.Dir = a.root
+	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off") // no names of folders of this machine
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("apidiff %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out), nil
+}
+
+// packFile writes from, packed, to a file.
+func packFile(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	w, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	_, err = w.Write(data)
+	return errors.Join(err, w.Close(), f.Close())
+}
+
+// unpackFile writes what is packed in from to a file.
+func unpackFile(from, to string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	return os.WriteFile(to, data, 0o644)
+}

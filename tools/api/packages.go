@@ -1,0 +1,55 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// stable is a package of which programs of others may use something.
+type stable struct {
+	path  string   // below the module
+	names []string // of what is stable in it; none: everything it exports
+}
+
+// listPackages returns what is stable. docs/go-api.md has a row of each.
+func listPackages() []stable {
+	return []stable{
+		{path: "replay"},
+		{path: "replay/autoscale", names: []string{"Config", "Kind", "Given", "Default", "Scaler", "Signals", "Target", "Metric", "Ladder", "Law"}},
+		{path: "replay/collector", names: []string{"Report", "ReadJSON", "Distribution", "Record", "Window"}},
+		{path: "replay/engineargs", names: []string{"Args", "Default"}},
+		{path: "replay/engines", names: []string{"Topology", "Pool", "Kind", "ScaleEvent", "Change", "Routing", "Given", "Faults", "PD", "KeepSize", "OnePool", "TwoPools", "Mix", "OversizeError"}},
+		{path: "replay/harness", names: []string{"Result", "Observer", "NoObserver", "SaveCaches"}},
+		{path: "loadgen", names: []string{"Synthetic", "Workload", "Mode", "Trace", "Concurrency", "Class"}},
+		{path: "router", names: []string{"Policy", "Needs", "Candidates", "Choice", "None", "Admission", "Placement"}},
+		{path: "router/policy", names: []string{"Options", "Name"}},
+		{path: "scheduler", names: []string{"Core", "Pass", "Admission", "Mark", "Role"}},
+		{path: "sim"},
+	}
+}
+
+// keep returns the changes in what apidiff printed that are of something stable.
+func (p *stable) keep(text string) []string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		change, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		if !ok {
+			continue
+		}
+		if len(p.names) == 0 || slices.Contains(p.names, nameOf(change)) {
+			kept = append(kept, change)
+		}
+	}
+	return kept
+}
+
+// nameOf returns the name in the scope of its package of what a change is about:
+// Report in "(*Report).Write: removed" and in "Report.TTFT: changed from ...".
+func nameOf(change string) string {
+	change = strings.TrimLeft(change, "(*")
+	end := strings.IndexFunc(change, func(r rune) bool { return strings.ContainsRune(".:)[ ,", r) })
+	if end < 0 {
+		return change
+	}
+	return change[:end]
+}
