@@ -1,0 +1,70 @@
+package scheduler_test
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/sim"
+)
+
+// oneByOne is an engine that serves one request at a time: 1 ms for ten tokens of a prompt, 10 ms for every
+// token after the first.
+type oneByOne struct {
+	queue  []*sim.Request
+	gained int      // tokens of the first in the queue
+	last   sim.Time // when it gained the latest
+}
+
+// Submit queues r.
+func (c *oneByOne) Submit(r *sim.Request) { c.queue = append(c.queue, r) }
+
+// Load returns the number of requests that are not finished.
+func (c *oneByOne) Load() int { return len(c.queue) }
+
+// Step takes one pass, whatever until is.
+func (c *oneByOne) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	p.Reset(now)
+	r := c.queue[0]
+	p.Count, p.Gap = 1, 10
+	if c.gained == 0 {
+		p.Gap = sim.Time(r.InputTokens) / 10
+		p.PrefillTokens = r.InputTokens
+		p.Admitted = append(p.Admitted, scheduler.Admission{Request: r.ID})
+	}
+	p.End = now + p.Gap
+	c.gained++
+	p.AddToken(r.ID, c.gained, r.OutputTokens, c.last, false)
+	if c.last = p.End; c.gained == r.OutputTokens {
+		c.queue, c.gained = c.queue[1:], 0
+	}
+	return nil
+}
+
+// Cut has nothing to give back: runs have one pass.
+func (c *oneByOne) Cut(*scheduler.Pass, int) {}
+
+// An engine is a Core: what one pass does. It keeps no clock; whoever steps it does.
+func ExampleCore() {
+	arrivals := []schedulertest.Arrival{
+		{At: 0, Request: &sim.Request{ID: 0, InputTokens: 500, OutputTokens: 3}},
+		{At: 20, Request: &sim.Request{ID: 1, InputTokens: 100, OutputTokens: 2}},
+	}
+	err := schedulertest.Replay(&oneByOne{}, arrivals, schedulertest.OneByOne, func(s schedulertest.Step) error {
+		fmt.Printf("%3.0f to %3.0f ms:", float64(s.Start), float64(s.End))
+		for _, m := range s.Marks {
+			fmt.Printf(" request %d, token %d, first %t, last %t", m.Request, m.Tokens, m.First, m.Last)
+		}
+		fmt.Println()
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	//   0 to  50 ms: request 0, token 1, first true, last false
+	//  50 to  60 ms:
+	//  60 to  70 ms: request 0, token 3, first false, last true
+	//  70 to  80 ms: request 1, token 1, first true, last false
+	//  80 to  90 ms: request 1, token 2, first false, last true
+}
