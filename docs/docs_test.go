@@ -82,7 +82,7 @@ func same(t *testing.T, page string, listed, there []string) {
 
 func TestReportKeys(t *testing.T) {
 	text := read(t, "report.md")
-	listed := column(part(t, text, "## Single values", "## Distributions"), 0)
+	listed := column(part(t, text, "## Single values", "## A measuring window"), 0)
 	distributions := part(t, text, "## Distributions", "")
 	quantities, statistics, ok := strings.Cut(distributions, "| Statistic |")
 	if !ok {

@@ -52,8 +52,9 @@ type Collector struct {
 
 	fates fates
 
-	window Window
-	made   int // tokens that came in the window; 0 without one
+	window   Window
+	windowed bool // it is less than the whole replay
+	made     int  // tokens that came in the window; 0 without one
 }
 
 // Record is what is known of one request. Instants are on the logical clock.
@@ -208,7 +209,7 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 		}
 	}
 	switch {
-	case c.window.IsSet():
+	case c.windowed:
 		c.noteWithin(p)
 		return
 	case len(p.Nanos) > 0:

@@ -173,11 +173,11 @@ func (c *Collector) HostReusedRatio() float64 {
 	return float64(fetched) / float64(input)
 }
 
-// appendSamples appends one value per counted request with at least tokens tokens to
+// appendSamples appends one value per counted request with at least tokens >= 1 tokens to
 // dst, in order of arrival.
 func (c *Collector) appendSamples(dst []float64, tokens int32, value func(*Record) float64) []float64 {
 	for i := range c.records {
-		if r := &c.records[i]; c.isMeasured(r) && r.Tokens >= tokens {
+		if r := &c.records[i]; r.Admitted() && r.Tokens >= tokens && (!c.windowed || c.window.Holds(r.Arrival)) {
 			dst = append(dst, value(r))
 		}
 	}

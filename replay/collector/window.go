@@ -29,13 +29,15 @@ func (w Window) Divide(by float64) Window {
 }
 
 // Within makes the report one of a window. It is said before the first request arrives.
-func (c *Collector) Within(w Window) { c.window = w }
+func (c *Collector) Within(w Window) { c.window, c.windowed = w, w.IsSet() }
 
 // Window returns the window of the report.
 func (c *Collector) Window() Window { return c.window }
 
 // isMeasured reports whether the statistics of single requests have a request.
-func (c *Collector) isMeasured(r *Record) bool { return r.Counted() && c.window.Holds(r.Arrival) }
+func (c *Collector) isMeasured(r *Record) bool {
+	return r.Counted() && (!c.windowed || c.window.Holds(r.Arrival))
+}
 
 // noteWithin notes the tokens of those passes of a run that end in the window, and the times
 // between them and the tokens before.
