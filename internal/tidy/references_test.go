@@ -217,12 +217,8 @@ func begins(names map[string]bool, prefix string) bool {
 // packages that they name with one of their own names behind.
 func TestFoldersExist(t *testing.T) {
 	top := make(map[string]bool)
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		top[e.Name()] = e.IsDir()
+	for _, name := range listTop(t) {
+		top[name] = true
 	}
 	quoted := regexp.MustCompile("`([a-z0-9_.]+(?:/[A-Za-z0-9_.-]+)+)`")
 	for _, p := range listProse(t) {

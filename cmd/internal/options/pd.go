@@ -122,6 +122,9 @@ func (o *Options) fillTransfers(p *replay.PD) error {
 		}
 	}
 	if f.sharing.Value != "none" {
+		if p.NIC == 0 && p.Core == 0 {
+			return o.Only("kv-transfer-sharing", "with --nic-bandwidth or --core-bandwidth, a bandwidth to share")
+		}
 		p.Sharing = engines.Sharing(f.sharing.Value)
 	} else if !o.Changed("kv-transfer-sharing") && (p.NIC > 0 || p.Core > 0) {
 		p.Sharing = engines.ShareFairly
