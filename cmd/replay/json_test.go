@@ -33,6 +33,7 @@ func withoutJSON() map[string]string {
 		"frontend":         "serves, and prints a line of JSON",
 		"record":           "serves, and prints what it has written",
 		"kv-tail":          "prints events for as long as they come, with --json as lines of it",
+		"ui":               "serves a page, and prints its address",
 		"conformance":      "is a test, and prints which checks failed",
 	}
 }
