@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 // in the root of the repository as it were, and compares what it prints with
 // what the text shows. Files that commands name are those of testdata/files.
 func TestDocs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the commands of all pages, which take minutes under the race detector; what they run has tests of its own")
+	}
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
