@@ -126,8 +126,12 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 			reused += x.Reused / w.blocks.BlockTokens
 		}
 	}
+	before := cores[0].(scheduler.Warmer).Cache()
 	for len(kept) > 0 {
 		kept = release(t, kept, cores[:])
+	}
+	if after := cores[0].(scheduler.Warmer).Cache(); !reflect.DeepEqual(named(&before), named(&after)) {
+		return 0, 0, fmt.Errorf("the cache as if all had left is\n%+v, and once they have it is\n%+v", named(&before), named(&after))
 	}
 	for i, c := range cores {
 		if got, want := c.(scheduler.Roomer).Room(), build(t, [...]vllm.Config{w.segments, w.blocks}[i]).(scheduler.Roomer).Room(); got != want {
@@ -135,6 +139,21 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 		}
 	}
 	return preempted, reused, nil
+}
+
+// named returns the blocks of a cache that hold something, those together that nobody can find.
+func named(c *scheduler.Cache) (all []scheduler.CachedBlocks) {
+	for _, b := range c.Blocks {
+		n := len(all) - 1
+		switch {
+		case b.Blank:
+		case b.Node == prompt.None && n >= 0 && all[n].Node == prompt.None:
+			all[n].To += b.To
+		default:
+			all = append(all, b)
+		}
+	}
+	return all
 }
 
 // release lets all cores give back the blocks of the first request that they keep those of. One that had

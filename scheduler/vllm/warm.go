@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Cache returns what the prefix cache holds, as if the running requests left now, in order of
-// admission.
+// Cache returns what the prefix cache holds, as if requests left now: first those whose blocks are kept
+// until they have been sent, then those that run, in order of admission.
 func (c *Core) Cache() scheduler.Cache {
 	p, ok := c.pool.(*segments)
 	if !ok {
@@ -22,13 +22,13 @@ func (c *Core) Cache() scheduler.Cache {
 		l.add(i)
 	}
 	left := make([]int32, len(p.store.all)) // holders that have left
-	for _, s := range c.running {
-		r := &c.requests[s]
-		for k := len(r.holdings) - 1; k >= 0; k-- {
-			pieces := p.store.appendPieces(nil, r.holdings[k])
-			for _, i := range slices.Backward(pieces) {
-				if left[i]++; left[i] == p.store.at(i).holders {
-					l.add(i)
+	for _, leaving := range [...][]slot{c.kept, c.running} {
+		for _, s := range leaving {
+			for _, h := range slices.Backward(c.requests[s].holdings) {
+				for _, i := range slices.Backward(p.store.appendPieces(nil, h)) {
+					if left[i]++; left[i] == p.store.at(i).holders {
+						l.add(i)
+					}
 				}
 			}
 		}
