@@ -105,14 +105,23 @@ func (g *Goal) String() string {
 	if len(g.Objectives) == 0 {
 		return "mean TTFT and TPOT at most 25 % above those of the same requests " + g.Beside + ", and no request lost"
 	}
-	text := ""
-	for i, o := range g.Objectives {
-		if i > 0 {
-			text += ", "
-		}
-		text += o.String()
+	return g.listObjectives() + ", in each window, and no request lost"
+}
+
+// OfEach returns what a request is held to by itself, see Comparison.Requests.
+func (g *Goal) OfEach() string {
+	if len(g.Objectives) == 0 {
+		return "TTFT and TPOT at most 25 % (and 1 ms) above its own " + g.Beside
 	}
-	return text + ", in each window, and no request lost"
+	return "its own times within the limits of " + g.listObjectives()
+}
+
+func (g *Goal) listObjectives() string {
+	all := make([]string, len(g.Objectives))
+	for i, o := range g.Objectives {
+		all[i] = o.String()
+	}
+	return strings.Join(all, ", ")
 }
 
 // windowOf returns how long windows are: a 120th of a replay, or a little more, as a

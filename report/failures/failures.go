@@ -43,8 +43,9 @@ type Event struct {
 	WorstExtra float64 `json:"worst_extra_ms"` // of e2e
 	Worst      int     `json:"worst_request"`  // whose that is; -1: nobody's
 
-	Missed   bool `json:"missed"`    // the goal was missed in some window since
-	MetAgain bool `json:"met_again"` // and met before the next event, or the end
+	Later    int  `json:"later_requests"` // that arrived after it, before the next event
+	Missed   bool `json:"missed"`         // the goal was missed in some window since
+	MetAgain bool `json:"met_again"`      // and met before the next event, or the end
 	// AfterMS is the time from the event to the first of three windows in a row that met the
 	// goal, or to where the search ends.
 	AfterMS float64 `json:"after_ms"`
@@ -65,6 +66,11 @@ func Judge(with, calm *harness.Result, goal Goal) *Study {
 			}
 		}
 		e := newEvent(i, &x)
+		for k := range c.pairs {
+			if at := float64(c.pairs[k].with.Arrival); at > e.AtMS && at < end {
+				e.Later++
+			}
+		}
 		s.findRecovery(&e, end, last)
 		e.compare(c.pairs)
 		s.Events = append(s.Events, e)

@@ -73,6 +73,20 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// Where nobody comes after an event, nobody met or missed the goal.
+func TestNobodyCameAfter(t *testing.T) {
+	with := play(spell{500, 20})
+	with.Incidents = []harness.Incident{{At: 4990, What: "worker 1 dies"}}
+	s := Judge(with, play(spell{500, 20}), Goal{})
+	if e := &s.Events[0]; e.Later != 0 || e.recovery() != "nobody came after it" {
+		t.Errorf("%d came after it, and %s", e.Later, e.recovery())
+	}
+	with.Incidents[0].At = 4980
+	if e := Judge(with, play(spell{500, 20}), Goal{}).Events[0]; e.Later != 1 || e.recovery() != "who came after it met the goal" {
+		t.Errorf("%d came after it, and %s", e.Later, e.recovery())
+	}
+}
+
 // Objectives of a class are about its requests alone, and each class has to meet its own.
 func TestGoalOfClass(t *testing.T) {
 	calm, with := play(spell{1200, 20}), play(spell{500, 20}, spell{100, 40}, spell{600, 20})

@@ -53,6 +53,8 @@ func (e *Event) toll() string {
 // recovery returns for how long the goal was missed, in words.
 func (e *Event) recovery() string {
 	switch {
+	case !e.Missed && e.Later == 0:
+		return "nobody came after it"
 	case !e.Missed:
 		return "who came after it met the goal"
 	case !e.MetAgain:

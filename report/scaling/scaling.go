@@ -18,7 +18,8 @@ import (
 // Study is what the acts of the autoscalers of a replay cost.
 type Study struct {
 	Goal     string `json:"goal"`
-	Beside   string `json:"beside"` // the replay that it is compared with
+	OfEach   string `json:"goal_of_each"` // what a request meets or misses by itself
+	Beside   string `json:"beside"`       // the replay that it is compared with
 	Requests int    `json:"requests"`
 	Missed   int    `json:"missed"` // of them: those that missed the goal
 	// Of those: who came while workers were starting, after workers had been let go, and at
@@ -97,7 +98,7 @@ func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 	}
 	goal.Beside = s.Beside
 	c := failures.Compare(with, calm, goal)
-	s.Goal, s.WindowMS, s.Windows = goal.String(), c.WindowMS, c.Windows
+	s.Goal, s.OfEach, s.WindowMS, s.Windows = goal.String(), goal.OfEach(), c.WindowMS, c.Windows
 	s.addRequests(c.Requests())
 	return s
 }

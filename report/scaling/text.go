@@ -13,8 +13,8 @@ func (s *Study) Line() string {
 	if s.Goal == "" {
 		return ""
 	}
-	return fmt.Sprintf("Missed the goal: %d of %d requests: %d while workers were starting, %d after workers were let go, %d at other times",
-		s.Missed, s.Requests, s.MissedGrowing, s.MissedShrinking, s.MissedElse)
+	return fmt.Sprintf("Missed the goal: %d of %d requests: %d while workers were starting, %d after workers were let go, %d at other times; goal of each: %s",
+		s.Missed, s.Requests, s.MissedGrowing, s.MissedShrinking, s.MissedElse, s.OfEach)
 }
 
 // WriteText writes what an act cost.
@@ -42,9 +42,13 @@ func (s *Study) WriteText(w io.Writer, a *Act) error {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
+	each := ""
+	if s.OfEach != "" { // of files that have it
+		each = " (" + s.OfEach + ")"
+	}
 	fmt.Fprintf(&b, "\nGoal: %s.\n", s.Goal)
-	fmt.Fprintf(&b, "Requests that arrived from %[2]s to %[3]s and in no later act's time: %[1]d, of which %[4]d missed it. Beside the same replay %[5]s:\n\n",
-		a.Requests, failures.RoundTime(a.AtMS), failures.RoundTime(a.UntilMS), a.Missed, s.Beside)
+	fmt.Fprintf(&b, "Requests that arrived from %[2]s to %[3]s and in no later act's time: %[1]d, of which %[4]d missed theirs%[6]s. Beside the same replay %[5]s:\n\n",
+		a.Requests, failures.RoundTime(a.AtMS), failures.RoundTime(a.UntilMS), a.Missed, s.Beside, each)
 	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", a.ExtraTTFT, "E2E, mean", a.ExtraE2E)
 	if a.Worst >= 0 {
 		fmt.Fprintf(&b, "  %-24s %12.2f ms, request %d\n", "E2E, at worst", a.WorstExtra, a.Worst)
