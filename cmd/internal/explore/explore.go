@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
@@ -32,7 +33,7 @@ type Settings map[string]string
 type Session struct {
 	mutex  sync.Mutex
 	traces []*trace
-	open   []*opened                     // the one used last is the last
+	open   runs.Recent[reading]
 	views  map[string]context.CancelFunc // the run that each view waits for
 }
 
@@ -44,16 +45,12 @@ type trace struct {
 	hash func() (rundir.Input, error)
 }
 
-// opened is a workload that is read once.
-type opened struct {
-	key  string
-	load func() (*loadgen.Workload, error)
-}
+// reading reads a workload, once.
+type reading func() (*loadgen.Workload, error)
 
 const (
 	// MostTraces is how many traces a session takes.
 	MostTraces = 64
-	mostOpen   = 4
 	mostViews  = 64
 )
 
@@ -131,22 +128,10 @@ func (t *trace) streams() replay.Streams { return replay.Streams{Stdin: bytes.Ne
 
 // workload returns the workload of spec, which is read by the first who asks and kept.
 func (s *Session) workload(t *trace, spec *replay.Spec) (*loadgen.Workload, error) {
-	key, own := fmt.Sprintf("%q %s", t.name, plan.WorkloadKey(spec)), *spec
-	s.mutex.Lock()
-	i := slices.IndexFunc(s.open, func(w *opened) bool { return w.key == key })
-	if i < 0 {
-		s.open = append(s.open, &opened{key, sync.OnceValues(func() (*loadgen.Workload, error) {
-			return own.Open(context.Background(), t.streams())
-		})})
-		i = len(s.open) - 1
-	}
-	w := s.open[i]
-	s.open = append(slices.Delete(s.open, i, i+1), w)
-	if len(s.open) > mostOpen {
-		s.open = slices.Delete(s.open, 0, 1)
-	}
-	s.mutex.Unlock()
-	return w.load()
+	own := *spec
+	return s.open.Get(fmt.Sprintf("%q %s", t.name, plan.WorkloadKey(spec)), func() reading {
+		return sync.OnceValues(func() (*loadgen.Workload, error) { return own.Open(context.Background(), t.streams()) })
+	})()
 }
 
 // Newest returns a context for a run that a view waits for. It ends when the view

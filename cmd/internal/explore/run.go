@@ -17,7 +17,6 @@ import (
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
-	"github.com/replay-llm/replay/report/saturation"
 	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/slo"
 )
@@ -136,15 +135,7 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 // conclude adds to the report what follows from it.
 func (r *one) conclude() error {
 	report, out := r.result.Report, &r.o.Outputs
-	if r.spec.Mode == loadgen.Trace {
-		s := saturation.Judge(r.result.Collector.LetIn())
-		report.Extra = append(report.Extra, s.Fields()...)
-	}
-	var assumed []collector.Field
-	for _, a := range r.spec.Assumptions() {
-		assumed = append(assumed, collector.Field{Key: a.Key, Value: a.Text})
-	}
-	report.Extra = append(report.Extra, collector.Field{Key: "assumptions", Value: assumed})
+	runs.Conclude(&r.spec, r.result)
 	if len(out.Slo.All) == 0 {
 		return nil
 	}
@@ -166,9 +157,7 @@ func (a *Answer) addCost(r *one) error {
 		return nil
 	}
 	a.GPUs, a.PerHour = gpus.Count, gpus.Price
-	if rate := r.result.Report.OutputTokensPerS; rate > 0 {
-		a.PerMillion = gpus.Price / 3600 * 1e6 / rate
-	}
+	a.PerMillion = plan.CostPerMillion(1, gpus.Price, r.result.Report.OutputTokensPerS)
 	return nil
 }
 
@@ -199,10 +188,9 @@ func overTimeOf(rows []requests.Row) OverTime {
 		if len(list) == 0 {
 			continue
 		}
-		slices.Sort(list)
-		rank := func(q float64) float64 { return list[min(int(q*float64(len(list))), len(list)-1)] }
+		d := collector.Describe(list)
 		out.Seconds = append(out.Seconds, (float64(i)+0.5)*width/1000)
-		out.Median, out.P99 = append(out.Median, rank(0.5)), append(out.P99, rank(0.99))
+		out.Median, out.P99 = append(out.Median, d.Median), append(out.P99, d.P99)
 	}
 	return out
 }

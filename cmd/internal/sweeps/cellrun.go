@@ -28,14 +28,12 @@ import (
 
 // CellRunner replays cells. Those that replay the same workload share it.
 type CellRunner struct {
-	mutex   sync.Mutex
-	open    []*openWorkload // the one used last is the last
-	samples []*openWorkload // resamples of them, as well
+	open    runs.Recent[*openWorkload]
+	samples runs.Recent[*openWorkload] // resamples of them
 }
 
 // openWorkload is a workload that is opened once.
 type openWorkload struct {
-	key  string
 	load func() (*loadgen.Workload, error)
 	// resampler draws from it; nil of a resample.
 	resampler func() (*plan.Resampler, error)
@@ -43,9 +41,6 @@ type openWorkload struct {
 
 // resamplingSeed is that of all cells, so that they get the same resamples.
 const resamplingSeed = 42
-
-// mostOpen is how many workloads are kept.
-const mostOpen = 4
 
 // Run replays a cell and returns its report.
 func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage, error) {
@@ -155,11 +150,11 @@ func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload,
 // opened by the first who asks.
 func (r *CellRunner) openSample(spec replay.Spec, sample int) (*loadgen.Workload, error) {
 	key := plan.WorkloadKey(&spec)
-	w := r.keepOpen(&r.open, key, func() *openWorkload {
+	w := r.open.Get(key, func() *openWorkload {
 		load := sync.OnceValues(func() (*loadgen.Workload, error) {
 			return spec.Open(context.Background(), replay.Streams{Stdin: strings.NewReader("")})
 		})
-		return &openWorkload{key, load, sync.OnceValues(func() (*plan.Resampler, error) {
+		return &openWorkload{load, sync.OnceValues(func() (*plan.Resampler, error) {
 			w, err := load()
 			if err != nil {
 				return nil, err
@@ -171,8 +166,8 @@ func (r *CellRunner) openSample(spec replay.Spec, sample int) (*loadgen.Workload
 		return w.load()
 	}
 	key += " resample " + strconv.Itoa(sample)
-	return r.keepOpen(&r.samples, key, func() *openWorkload {
-		return &openWorkload{key: key, load: sync.OnceValues(func() (*loadgen.Workload, error) {
+	return r.samples.Get(key, func() *openWorkload {
+		return &openWorkload{load: sync.OnceValues(func() (*loadgen.Workload, error) {
 			resampler, err := w.resampler()
 			if err != nil {
 				return nil, err
@@ -180,21 +175,4 @@ func (r *CellRunner) openSample(spec replay.Spec, sample int) (*loadgen.Workload
 			return resampler.Sample(sample), nil
 		})}
 	}).load()
-}
-
-// keepOpen returns the workload with a key from a list, or puts a new one there.
-func (r *CellRunner) keepOpen(list *[]*openWorkload, key string, open func() *openWorkload) *openWorkload {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	i := slices.IndexFunc(*list, func(w *openWorkload) bool { return w.key == key })
-	if i < 0 {
-		*list = append(*list, open())
-		i = len(*list) - 1
-	}
-	w := (*list)[i]
-	*list = append(slices.Delete(*list, i, i+1), w)
-	if len(*list) > mostOpen {
-		*list = (*list)[1:]
-	}
-	return w
 }

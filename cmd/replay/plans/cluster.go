@@ -80,8 +80,7 @@ func sizedAs(settings []plan.Setting, pool string, least int) []plan.Setting {
 
 // writeDiffering writes in what the workers of an answer differ, where they do.
 func (p *planSheet) writeDiffering(b *strings.Builder, a *plan.Answer) {
-	cluster := p.runner.choices[a.Variant].clusterOf(a.Shape)
-	for _, one := range cluster.Assumptions() {
+	for _, one := range p.assumptionsOf(a) {
 		if strings.HasSuffix(one.Key, "worker_speed") {
 			fmt.Fprintf(b, "  %s: %s\n", strings.ReplaceAll(one.Key, "_", " "), one.Text)
 		}

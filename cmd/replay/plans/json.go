@@ -24,6 +24,7 @@ type PlanDocument struct {
 type answerDocument struct {
 	Settings          string             `json:"settings"`
 	CannotRun         string             `json:"cannot_run,omitempty"` // why; nothing else is known then
+	Assumes           map[string]string  `json:"assumptions,omitempty"`
 	Found             bool               `json:"found"`
 	At                *measureDocument   `json:"at_load_1"` // null where it cannot run
 	Smaller           []measureDocument  `json:"one_worker_less"`
@@ -105,6 +106,10 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 	if a.Refused != nil {
 		d.CannotRun = a.Refused.Error()
 		return d
+	}
+	d.Assumes = map[string]string{}
+	for _, one := range p.assumptionsOf(a) {
+		d.Assumes[one.Key] = one.Text
 	}
 	d.At = p.measureDocument(&a.At)
 	if bars := a.Bars; bars != nil {

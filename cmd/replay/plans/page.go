@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/sheet"
 	"github.com/replay-llm/replay/scheduler/hardware"
@@ -270,12 +271,17 @@ func describeHardware(path string) (gpu, model string) {
 	return "none in particular", "none in particular"
 }
 
+// assumptionsOf returns what replays of the cluster of an answer rest on.
+func (p *planSheet) assumptionsOf(a *plan.Answer) []engines.Assumption {
+	cluster := p.runner.choices[a.Variant].clusterOf(a.Shape)
+	return cluster.Assumptions()
+}
+
 // listAssumptions are what the answer rests on.
 func (p *planSheet) listAssumptions(a *plan.Answer) [][2]string {
 	spec := &p.runner.choices[a.Variant].spec
-	cluster := p.runner.choices[a.Variant].clusterOf(a.Shape)
 	var rows [][2]string
-	for _, one := range cluster.Assumptions() {
+	for _, one := range p.assumptionsOf(a) {
 		rows = append(rows, [2]string{strings.ReplaceAll(one.Key, "_", " "), one.Text})
 	}
 	if p.flags.resamples > 0 {

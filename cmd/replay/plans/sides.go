@@ -62,8 +62,8 @@ const overWindows = 60
 func (v *validated) makeSidesPage(c *calibrate.Compared) *html.SheetPage {
 	page := &html.SheetPage{Title: "Measured and simulated: " + v.Run}
 	facts := html.Facts{Title: "What was replayed", Rows: [][2]string{{"requests", strconv.Itoa(v.Requests)}}}
-	for _, key := range v.order {
-		facts.Rows = append(facts.Rows, [2]string{strings.ReplaceAll(key, "_", " "), v.Assumes[key]})
+	for _, a := range v.assumed {
+		facts.Rows = append(facts.Rows, [2]string{strings.ReplaceAll(a.Key, "_", " "), a.Text})
 	}
 	for _, n := range v.Notes {
 		facts.Rows = append(facts.Rows, [2]string{"assumed", n})

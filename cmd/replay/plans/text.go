@@ -9,9 +9,11 @@ import (
 	"text/tabwriter"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay/engines"
 )
 
 // planSheet is a plan as it is printed.
@@ -42,8 +44,29 @@ func (p *planSheet) formatText() string {
 		b.WriteString(p.wrapText(answer.String()))
 	}
 	p.writeFront(&b)
+	p.writeUnfounded(&b)
 	fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
 	return b.String()
+}
+
+// writeUnfounded writes in what pass times and KV cache are of no GPU, where they are.
+func (p *planSheet) writeUnfounded(b *strings.Builder) {
+	a := p.shownAnswer()
+	builtIn := false
+	for _, pool := range p.runner.choices[a.Variant].spec.Pools {
+		for _, k := range pool.Kinds() {
+			builtIn = builtIn || k.Engine.ProfilePath == ""
+		}
+	}
+	if !builtIn {
+		return
+	}
+	all := slices.DeleteFunc(p.assumptionsOf(a), func(one engines.Assumption) bool {
+		return !strings.HasSuffix(one.Key, "pass_times") && !strings.HasSuffix(one.Key, "kv_cache")
+	})
+	for _, line := range runs.AssumptionLines(all) {
+		fmt.Fprintln(b, line)
+	}
 }
 
 // wrapText fits text into the columns of a terminal, unless it may be wide.

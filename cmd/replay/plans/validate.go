@@ -14,9 +14,11 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/html"
 )
@@ -86,7 +88,7 @@ type validated struct {
 	Checks    []calibrate.Judged `json:"checks"`
 	Assumes   map[string]string  `json:"assumptions"`
 	Sides     []calibrate.Side   `json:"side_by_side"`
-	order     []string           // of the keys of Assumes
+	assumed   []engines.Assumption
 }
 
 func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options, dir string) error {
@@ -174,7 +176,7 @@ func newValidated(m *calibrate.Measured, spec *replay.Spec, filled []string) *va
 		Measured: m.Settings.Blocks * m.Settings.BlockTokens, Simulated: pool.Blocks * pool.BlockTokens,
 	}
 	for _, a := range spec.Assumptions() {
-		v.order, v.Assumes[a.Key] = append(v.order, a.Key), a.Text
+		v.assumed, v.Assumes[a.Key] = append(v.assumed, a), a.Text
 	}
 	return v
 }
@@ -225,10 +227,8 @@ func (v *validated) write(w io.Writer, form string) error {
 		line("measured, simulated: means. request: median size of the error of single requests.")
 	}
 	v.writeSides(line)
-	for i, key := range v.order {
-		head := [2]string{"Assumes:", "        "}[min(i, 1)]
-		text := fmt.Sprintf("%s %s: %s", head, strings.ReplaceAll(key, "_", " "), v.Assumes[key])
-		t.WriteString(terminal.WrapLine(text, len(head)+3) + "\n")
+	for _, text := range runs.AssumptionLines(v.assumed) {
+		t.WriteString(text + "\n")
 	}
 	_, err := io.WriteString(w, t.String())
 	return err
