@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // what the text shows. Files that commands name are those of testdata/files.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the commands of all pages, which take minutes under the race detector; what they run has tests of its own")
+		t.Skip("skipped: the commands of all pages take minutes under the race detector; go test ./cmd/replay, without -short, runs them")
 	}
 	here, err := os.Getwd()
 	if err != nil {

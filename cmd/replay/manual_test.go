@@ -51,7 +51,7 @@ func TestManual(t *testing.T) {
 	}
 	groff, err := exec.LookPath("groff")
 	if err != nil {
-		t.Skip("no groff")
+		t.Skip("skipped: there is no groff, which finds mistakes in man pages")
 	}
 	var all bytes.Buffer
 	for name, text := range pages {

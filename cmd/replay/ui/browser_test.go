@@ -70,7 +70,7 @@ const turn = async (flag, value) => {
 // is restored from its link, says what is wrong, and asks no other host for anything.
 func TestBrowser(t *testing.T) {
 	if !*browser {
-		t.Skip("skipped: only with -browser")
+		t.Skip("skipped: only with -browser (make browser)")
 	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
