@@ -119,5 +119,5 @@ func DrawnOf(r *Run) any {
 // WriteExplorer writes the page on which settings are turned, which asks what it was
 // served by for runs; data are what it begins with.
 func WriteExplorer(w io.Writer, data any) error {
-	return writePage(w, "replay explorer", []string{"charts.js", "explore.js"}, data)
+	return writePage(w, "replay explorer", []string{"charts.js", "server.js", "explore.js"}, data)
 }

@@ -4,7 +4,7 @@
 //
 // It needs neither network nor other programs. Read explore.go (what is given and kept),
 // knobs.go (what may be turned), run.go (one run), closeup.go (one request, one
-// worker, two runs), then said.go (settings as text).
+// worker, two runs), said.go (settings as text), then ask.go (what pages ask).
 package explore
 
 import (

@@ -84,15 +84,6 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// question is what the page asks.
-type question struct {
-	View     string           `json:"view"`
-	Settings explore.Settings `json:"settings"`
-	Other    explore.Settings `json:"other"`
-	Request  string           `json:"request"`
-	Worker   explore.Worker   `json:"worker"`
-}
-
 // answer answers a question of the page as JSON.
 func (s *site) answer(w http.ResponseWriter, r *http.Request, name string) {
 	var found any
@@ -103,11 +94,11 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, name string) {
 		http.Error(w, "want JSON", http.StatusUnsupportedMediaType)
 		return
 	} else {
-		var q question
+		var q explore.Question
 		in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
 		in.DisallowUnknownFields()
 		if err = in.Decode(&q); err == nil {
-			found, err = s.ask(r.Context(), name, &q)
+			found, err = s.session.Ask(r.Context(), name, &q)
 		}
 	}
 	status := http.StatusOK
@@ -129,30 +120,6 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, name string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(text)
-}
-
-// ask answers a question.
-func (s *site) ask(ctx context.Context, name string, q *question) (any, error) {
-	switch name {
-	case "traces":
-		return s.session.Traces(), nil
-	case "cancel":
-		s.session.Cancel(q.View)
-		return struct{}{}, nil
-	case "run":
-		ctx, done := s.session.Newest(ctx, q.View)
-		defer done()
-		return s.session.Run(ctx, q.Settings)
-	case "request":
-		text, err := s.session.Request(ctx, q.Settings, q.Request)
-		return map[string]string{"text": text}, err
-	case "worker":
-		return s.session.Passes(ctx, q.Settings, q.Worker)
-	case "moved":
-		most, moved, err := s.session.Compare(ctx, q.Other, q.Settings)
-		return map[string]any{"most": most, "moved": moved}, err
-	}
-	return nil, errors.ErrUnsupported
 }
 
 // upload keeps the body of a request as a trace in memory, one at a time.

@@ -27,14 +27,7 @@
   };
   const keep = () => history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
 
-  const ask = async (what, body, signal) => {
-    const reply = await fetch("api/" + what, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
-    const text = await reply.text();
-    let found;
-    try { found = JSON.parse(text); } catch { throw { error: text }; }
-    if (!reply.ok) throw found;
-    return found;
-  };
+  const ask = backend.ask;
 
   // The knobs.
   const box = el("div.explorer"), panel = el("form.knobs.card", { ariaLabel: "Settings" }), side = el("div.stack");
@@ -112,10 +105,7 @@
     problem.textContent = "";
     try {
       if (file.size > data.most) throw { error: `${file.name}: ${number(file.size / 1048576, 0)} MiB, want at most ${data.most / 1048576}` };
-      const reply = await fetch("api/upload?name=" + encodeURIComponent(file.name), { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file });
-      const found = await reply.json();
-      if (!reply.ok) throw found;
-      traces = found;
+      traces = await backend.upload(file);
       build();
       set("trace", file.name);
     } catch (e) { problem.textContent = e.error || String(e); }

@@ -1,0 +1,41 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Question is what a page asks of a session.
+type Question struct {
+	View     string   `json:"view"`
+	Settings Settings `json:"settings"`
+	Other    Settings `json:"other"`
+	Request  string   `json:"request"`
+	Worker   Worker   `json:"worker"`
+}
+
+// Ask answers a question of the kind that name says, with what is to be written as
+// JSON. One of no kind is errors.ErrUnsupported.
+func (s *Session) Ask(ctx context.Context, name string, q *Question) (any, error) {
+	switch name {
+	case "traces":
+		return s.Traces(), nil
+	case "cancel":
+		s.Cancel(q.View)
+		return struct{}{}, nil
+	case "run":
+		ctx, done := s.Newest(ctx, q.View)
+		defer done()
+		return s.Run(ctx, q.Settings)
+	case "request":
+		text, err := s.Request(ctx, q.Settings, q.Request)
+		return map[string]string{"text": text}, err
+	case "worker":
+		return s.Passes(ctx, q.Settings, q.Worker)
+	case "moved":
+		most, moved, err := s.Compare(ctx, q.Other, q.Settings)
+		return map[string]any{"most": most, "moved": moved}, err
+	}
+	return nil, fmt.Errorf("%q: no question: %w", name, errors.ErrUnsupported)
+}
