@@ -80,16 +80,21 @@ func (c *cluster) cutRun(w *worker, keep int) {
 	}
 	c.trimRun(w, keep)
 	if w.pass.End == c.now {
-		c.events.removeAt(w.at)
+		if c.hasEvent(w) {
+			c.events.removeAt(w.at)
+		}
 		c.Passed(w.pool.Role, w.id, &w.pass)
 		w.pool.markIdle(w)
 	}
 }
 
 // trimRun ends the run in progress on w after keep passes and moves its end among
-// the events.
+// the events, if it is there.
 func (c *cluster) trimRun(w *worker, keep int) {
 	w.core.Cut(&w.pass, keep)
+	if !c.hasEvent(w) {
+		return
+	}
 	e := &c.events[w.at]
 	e.at, e.order = w.pass.End, w.endOrder()
 	c.events.restoreAt(w.at)
@@ -98,10 +103,15 @@ func (c *cluster) trimRun(w *worker, keep int) {
 // endWait ends now what w waits for, whose end is among the events unless c is driven lazily.
 func (c *cluster) endWait(w *worker) {
 	w.pass.EndWait(c.now)
-	if w.at < len(c.events) && c.events[w.at].worker == w {
+	if c.hasEvent(w) {
 		c.events[w.at].at = w.pass.End
 		c.events.restoreAt(w.at)
 	}
+}
+
+// hasEvent reports whether the end of w's pass is among the events: not where c is driven lazily.
+func (c *cluster) hasEvent(w *worker) bool {
+	return w.at < len(c.events) && c.events[w.at].worker == w
 }
 
 // passOrder is the place of the end of the pass that w starts now.

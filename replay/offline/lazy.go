@@ -11,7 +11,8 @@ import (
 // driveLazily is the event loop without events, for one pool in open loop: a
 // router looks at its workers when a request arrives, and between two arrivals
 // no worker can tell what another does. So each is brought to the next arrival
-// on its own. While the router holds requests back that is not so, since any
+// on its own. Its runs of passes go on beyond that: a request that comes to it ends
+// the run, and nothing else looks at what a run does. While the router holds requests back that is not so, since any
 // first or last token may let one go: then the events take over.
 func (c *cluster) driveLazily(ctx context.Context) error {
 	if _, err := c.driveLazilyTo(ctx, c.endInstant()); err != nil {
@@ -35,7 +36,7 @@ func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, e
 				continue
 			}
 			w := p.workers[id]
-			if err := c.bringWorker(ctx, w, next); err != nil {
+			if err := c.bringWorker(ctx, w, next, end); err != nil {
 				return false, err
 			}
 			p.due[id] = w.nextDue()
@@ -69,8 +70,9 @@ func (w *worker) nextDue() sim.Time {
 	return w.since
 }
 
-// bringWorker lets w do what it does before limit, and end what ends then.
-func (c *cluster) bringWorker(ctx context.Context, w *worker, limit sim.Time) error {
+// bringWorker lets w do what it does before limit, and end what ends then. Runs of passes
+// that begin before limit go on until end.
+func (c *cluster) bringWorker(ctx context.Context, w *worker, limit, end sim.Time) error {
 	for {
 		if w.busy {
 			if w.pass.End > limit {
@@ -89,7 +91,7 @@ func (c *cluster) bringWorker(ctx context.Context, w *worker, limit sim.Time) er
 			return err
 		}
 		c.now = w.since
-		if err := c.stepWorker(w, limit); err != nil {
+		if err := c.stepWorker(w, end); err != nil {
 			return err
 		}
 		w.busy, w.began = true, order{made: c.now, rank: rankPass + w.rank()}
