@@ -67,3 +67,34 @@ func BenchmarkPass(b *testing.B) {
 		c.Pass(p)
 	}
 }
+
+// What a request costs that is folded, besides that of its passes.
+func BenchmarkFold(b *testing.B) {
+	for name, how := range map[string]Quantiles{"sketched": Sketched, "exact": Exact} {
+		b.Run(name, func(b *testing.B) {
+			c, err := NewFolding(Folding{Quantiles: how, Dir: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			var id sim.RequestID
+			p := scheduler.Pass{Count: 1}
+			rng := rand.New(rand.NewPCG(1, 1))
+			b.ReportAllocs()
+			for b.Loop() {
+				at := sim.Time(id)
+				c.Arrive(&sim.Request{ID: id, InputTokens: 1000, OutputTokens: 100}, at)
+				if id++; id < 1000 {
+					continue
+				}
+				of := id - 1000 // a thousand are in flight
+				c.Admit(at, []scheduler.Admission{{Request: of}})
+				r := c.Record(of)
+				r.First, r.Second, r.Tokens = at+sim.Time(rng.ExpFloat64()*30), at+50, 2
+				p.End, p.Marks = at+sim.Time(560+rng.ExpFloat64()*400), append(p.Marks[:0], scheduler.Mark{Request: of, Tokens: 100, Last: true})
+				c.Pass(&p)
+			}
+			c.Report(0)
+		})
+	}
+}

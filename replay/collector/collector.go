@@ -6,6 +6,10 @@
 // values), spans.go with spanstats.go (those in whole nanoseconds), window.go (of a part of the
 // replay), report.go (what is derived), quantile.go with digits.go (how), json.go and text.go (how it is written),
 // file.go (where).
+//
+// Of replays whose requests are too many to keep, read folding.go (what is left of a request that is over), series.go
+// (of what there is one value of per request), spanfold.go and gapfold.go (of what is between tokens), stretches.go (of how
+// long requests waited), then sketch.go and spool.go (the two ways to quantiles).
 package collector
 
 import (
@@ -27,10 +31,11 @@ const never sim.Time = -1
 // Collector holds one Record per request and the inter-token latencies of all
 // of them together. It keeps no list of token times.
 type Collector struct {
-	records []Record // by RequestID, which is the order of arrivals
+	records []Record // by RequestID, which is the order of arrivals, from first on
+	first   int      // request that has a record; those before have been folded
 	gaps    gaps
 	spans   spans // of passes whose lengths are known in whole ns
-	// fromHost is, by RequestID, the number of reused prompt tokens that were
+	// fromHost is, as records are, the number of reused prompt tokens that were
 	// fetched from host memory, the most of any admission; it ends with the last
 	// request that has some.
 	fromHost []int32
@@ -55,6 +60,8 @@ type Collector struct {
 	window   Window
 	windowed bool // it is less than the whole replay
 	made     int  // tokens that came in the window; 0 without one
+
+	fold *folding // nil: the records of all requests are kept
 }
 
 // Record is what is known of one request. Instants are on the logical clock.
@@ -108,8 +115,12 @@ func New(requests int) *Collector {
 
 // Arrive opens the record of r. Requests arrive in the order of their ids.
 func (c *Collector) Arrive(r *sim.Request, at sim.Time) {
-	if int(r.ID) != len(c.records) {
-		panic(fmt.Sprintf("collector: request %d arrives, want %d", r.ID, len(c.records)))
+	if int(r.ID) != c.Len() {
+		panic(fmt.Sprintf("collector: request %d arrives, want %d", r.ID, c.Len()))
+	}
+	if c.fold != nil {
+		c.foldEnded()
+		c.fold.ended = append(c.fold.ended, false)
 	}
 	c.records = append(c.records, Record{
 		Arrival: at, Admit: never,
@@ -120,11 +131,11 @@ func (c *Collector) Arrive(r *sim.Request, at sim.Time) {
 }
 
 // Place notes the worker of the decode or only stage.
-func (c *Collector) Place(id sim.RequestID, w sim.WorkerID) { c.records[id].Worker = w }
+func (c *Collector) Place(id sim.RequestID, w sim.WorkerID) { c.Record(id).Worker = w }
 
 // PlacePrefill notes the worker of the prefill stage.
 func (c *Collector) PlacePrefill(id sim.RequestID, w sim.WorkerID) {
-	c.records[id].PrefillWorker = w
+	c.Record(id).PrefillWorker = w
 }
 
 // CountPreemptedApart makes admissions after a preemption count apart: what such a request
@@ -133,7 +144,7 @@ func (c *Collector) CountPreemptedApart() { c.apart = true }
 
 // countApart notes an admission after a preemption, before it goes into the request's record.
 func (c *Collector) countApart(a scheduler.Admission) {
-	r := &c.records[a.Request]
+	r := c.Record(a.Request)
 	if c.window.Holds(r.Arrival) {
 		c.again++
 		c.looked += int(r.InputTokens)
@@ -152,7 +163,7 @@ func (c *Collector) countApart(a scheduler.Admission) {
 // count apart.
 func (c *Collector) Readmitted(id sim.RequestID) (tokens int, apart bool) {
 	if before, ok := c.hits[id]; ok {
-		tokens = int(c.records[id].Reused - before)
+		tokens = int(c.Record(id).Reused - before)
 	}
 	return tokens, c.apart
 }
@@ -162,7 +173,7 @@ func (c *Collector) Readmitted(id sim.RequestID) (tokens int, apart bool) {
 // whose tokens do not count, are noted by this alone.
 func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 	for _, a := range admitted {
-		r := &c.records[a.Request]
+		r := c.Record(a.Request)
 		if !r.Admitted() {
 			r.Admit = at
 		}
@@ -182,10 +193,11 @@ func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 // admitFromHost notes the prompt tokens that an admission fetched from host
 // memory.
 func (c *Collector) admitFromHost(id sim.RequestID, tokens int32) {
-	if missing := int(id) + 1 - len(c.fromHost); missing > 0 {
+	at := int(id) - c.first
+	if missing := at + 1 - len(c.fromHost); missing > 0 {
 		c.fromHost = append(c.fromHost, make([]int32, missing)...)
 	}
-	c.fromHost[id] = max(c.fromHost[id], tokens)
+	c.fromHost[at] = max(c.fromHost[at], tokens)
 }
 
 // Pass notes a pass, or a run of them, of a decode or only stage.
@@ -238,7 +250,7 @@ func (c *Collector) noteNanos(p *scheduler.Pass) {
 
 func (c *Collector) noteSecond(at sim.Time, ids []sim.RequestID) {
 	for _, id := range ids {
-		r := &c.records[id]
+		r := c.Record(id)
 		if carried := c.fates.carriedBy(id); carried > 0 {
 			r.Last, r.Tokens = at, carried+2
 			continue
@@ -251,7 +263,7 @@ func (c *Collector) noteSecond(at sim.Time, ids []sim.RequestID) {
 }
 
 func (c *Collector) noteMark(at sim.Time, m *scheduler.Mark) {
-	r := &c.records[m.Request]
+	r := c.Record(m.Request)
 	if m.First {
 		if invariant.Enabled && r.Tokens != 0 {
 			panic(fmt.Sprintf("collector: first token of request %d, which has %d", m.Request, r.Tokens))
@@ -267,6 +279,7 @@ func (c *Collector) noteMark(at sim.Time, m *scheduler.Mark) {
 		if r.Tokens < r.OutputTokens {
 			c.noteClipped(r)
 		}
+		c.endRecord(m.Request)
 	}
 }
 
@@ -284,7 +297,7 @@ func (c *Collector) noteClipped(r *Record) {
 // tokens, the latest of them at last. Between a request's second and last token
 // no pass says so; a report of a run that is not over needs it.
 func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
-	r := &c.records[id]
+	r := c.Record(id)
 	tokens += int(c.fates.carriedBy(id))
 	if invariant.Enabled && (tokens < int(r.Tokens) || tokens > 0 && r.Tokens == 0) {
 		panic(fmt.Sprintf("collector: progress of request %d to %d tokens, which has %d", id, tokens, r.Tokens))
@@ -301,16 +314,19 @@ func (c *Collector) EndedEarly() { c.early = true }
 // Exclude keeps a request that was cancelled or failed out of the statistics of
 // single requests, as if it had not been admitted. Times between its tokens
 // stay among those of all requests.
-func (c *Collector) Exclude(id sim.RequestID) { c.records[id].Admit = never }
+func (c *Collector) Exclude(id sim.RequestID) { c.Record(id).Admit = never }
 
 // Latencies is the time to the first token of a request and its mean time per
 // token after that, 0 while there are fewer than two. It reports false while
 // the request has no token.
 func (c *Collector) Latencies(id sim.RequestID) (ttft, tpot sim.Time, ok bool) {
-	if int(id) >= len(c.records) || c.records[id].Tokens == 0 {
+	if int(id) >= c.Len() {
 		return 0, 0, false
 	}
-	r := &c.records[id]
+	r := c.Record(id)
+	if r.Tokens == 0 {
+		return 0, 0, false
+	}
 	if r.Tokens >= 2 {
 		tpot = r.TPOT()
 	}
@@ -318,23 +334,34 @@ func (c *Collector) Latencies(id sim.RequestID) (ttft, tpot sim.Time, ok bool) {
 }
 
 // Len is the number of requests that have arrived.
-func (c *Collector) Len() int { return len(c.records) }
+func (c *Collector) Len() int { return c.first + len(c.records) }
 
 // LastArrival is the instant of the latest arrival, 0 without one.
 func (c *Collector) LastArrival() sim.Time {
-	if len(c.records) == 0 {
-		return 0
+	if len(c.records) > 0 {
+		return c.records[len(c.records)-1].Arrival
 	}
-	return c.records[len(c.records)-1].Arrival
+	if c.fold != nil {
+		return c.fold.last
+	}
+	return 0
 }
 
+// Record returns the record of a request that has not been folded.
+func (c *Collector) Record(id sim.RequestID) *Record { return &c.records[int(id)-c.first] }
+
 // Records are the records in order of arrival. They are the collector's own: not
-// to be changed, and valid until the next call of another method.
-func (c *Collector) Records() []Record { return c.records }
+// to be changed, and valid until the next call of another method. There are none where
+// records are folded.
+func (c *Collector) Records() []Record {
+	c.refuseFolding()
+	return c.records
+}
 
 // Requests yields the records in order of arrival. They are the collector's
 // own: not to be changed, and valid until the next call of another method.
 func (c *Collector) Requests() iter.Seq2[sim.RequestID, *Record] {
+	c.refuseFolding()
 	return func(yield func(sim.RequestID, *Record) bool) {
 		for i := range c.records {
 			if !yield(sim.RequestID(i), &c.records[i]) {

@@ -80,7 +80,7 @@ func (c *Collector) OutcomeOf(id sim.RequestID) Outcome {
 	if f := c.fates.of[id]; f != nil && f.Outcome != Unfinished {
 		return f.Outcome
 	}
-	if r := &c.records[id]; r.Counted() && r.Tokens >= r.OutputTokens {
+	if r := c.Record(id); r.Counted() && r.Tokens >= r.OutputTokens {
 		return Completed
 	}
 	return Unfinished
@@ -94,6 +94,7 @@ func (c *Collector) KeepsOutcomes() bool { return c.fates.kept }
 
 // LetIn returns the records of the requests that were not shed, which never wait for the cluster.
 func (c *Collector) LetIn() []Record {
+	c.refuseFolding()
 	if len(c.fates.of) == 0 {
 		return c.records
 	}
@@ -172,7 +173,7 @@ func (c *Collector) Attempts() (sent, timedOut int) { return c.fates.sent, c.fat
 
 // dropTokens throws away the tokens of a request.
 func (c *Collector) dropTokens(id sim.RequestID, f *Fate, gained, event int) {
-	r := &c.records[id]
+	r := c.Record(id)
 	dropped := gained + int(f.carried)
 	f.LostTokens += dropped
 	f.carried, f.event, f.again = 0, event, r.Admitted()
@@ -187,7 +188,7 @@ func (c *Collector) Migrate(id sim.RequestID, gained int, last sim.Time, event i
 	f.Migrations++
 	c.fates.moved++
 	c.fates.eventCost(event).Migrated++
-	r := &c.records[id]
+	r := c.Record(id)
 	f.carried += int32(gained)
 	f.event, f.again = event, r.Admitted()
 	if r.Tokens = f.carried; gained > 0 {
@@ -207,20 +208,29 @@ func (c *Collector) GiveUp(id sim.RequestID, how Outcome, gained, event int) {
 		c.fates.eventCost(event).Lost++
 	}
 	c.dropTokens(id, f, gained, event)
+	c.endRecord(id)
 }
 
 // Outcomes counts the requests that ended in each way, and what was thrown away and computed again.
 func (c *Collector) Outcomes() (by [Lost + 1]int, sum Fate) {
-	for id := range c.records {
-		by[c.OutcomeOf(sim.RequestID(id))]++
+	if c.fold != nil {
+		by, sum = c.fold.outcomes, c.fold.fates
+	}
+	for i := range c.records {
+		by[c.OutcomeOf(sim.RequestID(c.first+i))]++
 	}
 	for _, f := range c.fates.of { // in any order: sums of whole numbers
-		sum.Retries += f.Retries
-		sum.Migrations += f.Migrations
-		sum.LostTokens += f.LostTokens
-		sum.Recomputed += f.Recomputed
+		sum.add(f)
 	}
 	return by, sum
+}
+
+// add adds what was thrown away and computed again.
+func (f *Fate) add(more *Fate) {
+	f.Retries += more.Retries
+	f.Migrations += more.Migrations
+	f.LostTokens += more.LostTokens
+	f.Recomputed += more.Recomputed
 }
 
 // admitAgain notes what a request that was thrown out computes once more. It returns the
@@ -230,7 +240,7 @@ func (c *Collector) admitAgain(a scheduler.Admission) (reused int) {
 	if f == nil {
 		return a.Reused
 	}
-	input := int(c.records[a.Request].InputTokens)
+	input := int(c.Record(a.Request).InputTokens)
 	if f.again {
 		f.again = false
 		again := max(0, input+int(f.carried)-a.Reused)
@@ -254,7 +264,7 @@ func (f *fates) carriedBy(id sim.RequestID) int32 {
 // noteCarried notes a first or last token of a request that brought some along: the first
 // one here follows the one before after a while.
 func (c *Collector) noteCarried(p *scheduler.Pass, m *scheduler.Mark, carried int32) {
-	r := &c.records[m.Request]
+	r := c.Record(m.Request)
 	if m.First {
 		if c.window.Holds(p.End) {
 			c.noteGap(p, p.End-r.Last)
@@ -268,6 +278,7 @@ func (c *Collector) noteCarried(p *scheduler.Pass, m *scheduler.Mark, carried in
 		if r.Tokens < r.OutputTokens {
 			c.noteClipped(r)
 		}
+		c.endRecord(m.Request)
 	}
 }
 

@@ -21,6 +21,7 @@ type gaps struct {
 	sorted int      // so many from the first are sorted and differ
 	spare  weighted // memory
 	limit  int      // length at which to compact next; 0: compactAt
+	fold   *gapFold // where gaps go that are too many; nil: all are kept
 }
 
 // weighted is a list of values as their bits, each with the number of times it
@@ -62,6 +63,10 @@ func (g *gaps) add(gap sim.Time, n int64) {
 	}
 	if len(g.bits) >= max(g.limit, compactAt) {
 		g.compact()
+		if g.fold != nil && len(g.bits) > mostGaps {
+			g.fold.addGaps(g.weighted)
+			g.bits, g.counts, g.sorted = g.bits[:0], g.counts[:0], 0
+		}
 		g.limit = 2 * len(g.bits)
 	}
 	if len(g.bits) == cap(g.bits) {
@@ -83,7 +88,7 @@ func (c *Collector) joinGaps() (whole bool) {
 			c.gaps.add(sim.Time(nanosToMS(n)), int64(k.weight))
 		}
 	})
-	c.spans = spans{}
+	c.spans.empty()
 	return false
 }
 

@@ -50,13 +50,17 @@ func describeSamples(samples, buf []float64) Distribution {
 // of the report are, and ok reports whether there is such a distribution.
 func (c *Collector) Percentile(of string, p float64) (value float64, ok bool) {
 	var samples []float64
-	switch of {
-	case "itl_ms":
-		if c.joinGaps() {
-			return c.spans.percentile(p), true
+	if of == "itl_ms" {
+		return c.gapPercentile(p), true
+	}
+	if c.fold != nil {
+		at, ok := map[string]int{"ttft_ms": ttft, "ttst_ms": ttst, "tpot_ms": tpot, "e2e_latency_ms": e2e}[of]
+		if !ok {
+			return 0, false
 		}
-		c.gaps.compact()
-		return c.gaps.percentile(p), true
+		return c.fold.metrics[at].percentile(p), true
+	}
+	switch of {
 	case "ttft_ms":
 		samples = c.appendSamples(nil, 1, func(r *Record) float64 { return float64(r.TTFT()) })
 	case "ttst_ms":

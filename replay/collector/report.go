@@ -51,14 +51,11 @@ type Report struct {
 
 // Report derives the report of a simulation that took wall of real time.
 func (c *Collector) Report(wall time.Duration) *Report {
+	c.FoldAll()
 	r := &Report{WallMS: float64(wall) / 1e6}
 	pooled := make(chan struct{})
 	go func() { // half of the work, and nothing of the other half
-		if c.joinGaps() {
-			r.ITL, r.UserThroughput = c.spans.describe()
-		} else {
-			r.ITL, r.UserThroughput = c.gaps.latencies(), c.gaps.rates()
-		}
+		r.ITL, r.UserThroughput = c.describeGaps()
 		close(pooled)
 	}()
 	c.countTotals(r)
@@ -69,6 +66,12 @@ func (c *Collector) Report(wall time.Duration) *Report {
 
 // perRequest fills in the distributions of what there is one of per request.
 func (c *Collector) perRequest(r *Report) {
+	if c.fold != nil {
+		for i, to := range []*Distribution{ttft: &r.TTFT, ttst: &r.TTST, tpot: &r.TPOT, e2e: &r.E2E} {
+			*to = c.fold.metrics[i].describe()
+		}
+		return
+	}
 	values, buf := make([]float64, 0, r.Completed), make([]float64, r.Completed)
 	of := func(tokens int32, value func(*Record) float64) Distribution {
 		return describeSamples(c.appendSamples(values, tokens, value), buf)
@@ -79,33 +82,39 @@ func (c *Collector) perRequest(r *Report) {
 	r.E2E = of(1, func(r *Record) float64 { return float64(r.E2E()) })
 }
 
+// totals adds up what there is one of per request.
+type totals struct {
+	completed, input, reused, fetched int
+	asked, gained                     int // answer tokens
+	end                               float64
+}
+
+// add adds a request to the totals, if the report is about it.
+func (t *totals) add(c *Collector, r *Record) {
+	if !c.isMeasured(r) {
+		return
+	}
+	t.completed++
+	t.input += int(r.InputTokens)
+	t.asked += int(r.OutputTokens)
+	t.gained += int(min(r.Tokens, r.OutputTokens))
+	t.reused += int(r.Reused)
+	t.end = max(t.end, float64(r.Last))
+}
+
 // countTotals fills in the totals and what is divided out of them.
 func (c *Collector) countTotals(r *Report) {
-	r.Requests = len(c.records)
-	reused := 0
-	for i := range c.records {
-		rec := &c.records[i]
-		if !c.isMeasured(rec) {
-			continue
-		}
-		r.Completed++
-		r.InputTokens += int(rec.InputTokens)
-		r.OutputTokens += c.answeredTokens(rec)
-		reused += int(rec.Reused)
-		r.DurationMS = max(r.DurationMS, float64(rec.Last))
-	}
-	for id := range c.hits { // in any order: the sum is the same
-		if c.isMeasured(&c.records[id]) {
-			own, _ := c.Readmitted(id)
-			reused -= own
-		}
+	t := c.addTotals()
+	r.Requests, r.Completed, r.InputTokens, r.OutputTokens, r.DurationMS = c.Len(), t.completed, t.input, t.asked, t.end
+	if c.early {
+		r.OutputTokens = t.gained
 	}
 	r.ProcessedTokens = r.InputTokens + r.OutputTokens
 	if r.divideBySeconds(r.Completed, r.InputTokens, r.OutputTokens); c.window.IsSet() {
 		c.measureWindow(r)
 	}
 	if r.InputTokens > 0 {
-		r.PrefixCacheReusedRatio = float64(reused) / float64(r.InputTokens)
+		r.PrefixCacheReusedRatio = float64(t.reused) / float64(r.InputTokens)
 	}
 	if r.Readmissions = c.again; c.looked > 0 {
 		r.ReadmittedReusedRatio = float64(c.found) / float64(c.looked)
@@ -122,6 +131,23 @@ func (c *Collector) countTotals(r *Report) {
 	r.divideByWall()
 }
 
+// addTotals adds up all requests.
+func (c *Collector) addTotals() (t totals) {
+	if c.fold != nil {
+		t = c.fold.totals
+	}
+	for i := range c.records {
+		t.add(c, &c.records[i])
+	}
+	for id := range c.hits { // in any order: the sum is the same
+		if c.isMeasured(c.Record(id)) {
+			own, _ := c.Readmitted(id)
+			t.reused -= own
+		}
+	}
+	return t
+}
+
 // divideBySeconds fills in the throughput of the report's duration.
 func (r *Report) divideBySeconds(requests, input, output int) {
 	seconds := max(r.DurationMS/1000.0, 1e-9)
@@ -129,14 +155,6 @@ func (r *Report) divideBySeconds(requests, input, output int) {
 	r.InputTokensPerS = float64(input) / seconds
 	r.OutputTokensPerS = float64(output) / seconds
 	r.TotalTokensPerS = float64(input+output) / seconds
-}
-
-// answeredTokens is the number of output tokens that count for a request.
-func (c *Collector) answeredTokens(r *Record) int {
-	if c.early {
-		return int(min(r.Tokens, r.OutputTokens))
-	}
-	return int(r.OutputTokens)
 }
 
 // SetWall states the real time of the simulation, and what is divided by it.
@@ -158,13 +176,11 @@ const HostReused = "host_cache_reused_ratio"
 // HostReusedRatio is the share of the input tokens that was fetched from host
 // memory.
 func (c *Collector) HostReusedRatio() float64 {
-	input, fetched := 0, 0
-	for i := range c.records {
-		if r := &c.records[i]; c.isMeasured(r) {
-			input += int(r.InputTokens)
-			if i < len(c.fromHost) {
-				fetched += int(c.fromHost[i])
-			}
+	t := c.addTotals()
+	input, fetched := t.input, t.fetched
+	for i, n := range c.fromHost {
+		if c.isMeasured(&c.records[i]) {
+			fetched += int(n)
 		}
 	}
 	if input == 0 {

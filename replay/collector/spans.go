@@ -7,7 +7,8 @@ import "math"
 // mostly grow by the same step, give or take one.
 type spans struct {
 	chunks []spanChunk
-	n      int64 // latencies
+	n      int64     // latencies
+	fold   *spanFold // where full chunks go; nil: all are kept
 }
 
 // spanChunk is spans one after the other.
@@ -40,7 +41,11 @@ func (s *spans) add(nanos []int64, weight int64) {
 	s.n += weight * int64(len(nanos))
 	for len(nanos) > 0 {
 		last := len(s.chunks) - 1
-		if last < 0 || s.chunks[last].isFull() {
+		switch {
+		case last >= 0 && !s.chunks[last].isFull():
+		case last >= 0 && s.fold != nil:
+			s.fold.addChunk(&s.chunks[last])
+		default:
 			s.chunks = append(s.chunks, spanChunk{make([]span, 0, spansPerChunk), make([]byte, 0, offsPerChunk)})
 			last++
 		}
@@ -77,8 +82,25 @@ func (c *spanChunk) addSpan(nanos []int64, weight int64) (n int) {
 func (k *span) first() int64 { return int64(k.head & (1<<lengthBits - 1)) }
 func (k *span) count() int   { return int(k.head >> lengthBits) }
 
-// each shows all spans, with their offs.
+// empty forgets all spans.
+func (s *spans) empty() {
+	s.chunks, s.n = nil, 0
+	if s.fold != nil {
+		s.fold.total = nil
+		s.fold.spool.empty()
+	}
+}
+
+// each shows all spans, with their offs. Those that are sketched are not there any more.
 func (s *spans) each(visit func(k *span, offs []byte)) {
+	if s.fold != nil && s.fold.spool != nil {
+		s.fold.spool.eachSpan(visit)
+	}
+	s.eachKept(visit)
+}
+
+// eachKept shows the spans of chunks.
+func (s *spans) eachKept(visit func(k *span, offs []byte)) {
 	for i := range s.chunks {
 		c := &s.chunks[i]
 		offs := c.offs

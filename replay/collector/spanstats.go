@@ -90,11 +90,16 @@ func firstOf(bucket int) int64 {
 
 // total adds up all latencies.
 func (s *spans) total() *spanTotal {
-	t := &spanTotal{least: math.MaxInt64, leastAbove: math.MaxInt64}
+	t := newSpanTotal()
+	if s.fold != nil && s.fold.total != nil {
+		*t = *s.fold.total
+	}
 	var buf [mostInSpan]int64
-	s.each(func(k *span, offs []byte) { t.addSpan(k.nanos(offs, &buf), int64(k.weight)) })
+	s.eachKept(func(k *span, offs []byte) { t.addSpan(k.nanos(offs, &buf), int64(k.weight)) })
 	return t
 }
+
+func newSpanTotal() *spanTotal { return &spanTotal{least: math.MaxInt64, leastAbove: math.MaxInt64} }
 
 // addSpan adds latencies, each of which weight requests had. Those that are far apart, and
 // 0 among others, are added one by one.
@@ -223,6 +228,9 @@ func (w *wide) integer() *big.Int {
 // a rank it counts the latencies in parts, and in parts of those parts that do, until these
 // hold one value.
 func (s *spans) pick(ranks []int64, t *spanTotal) []int64 {
+	if s.fold != nil && s.fold.spool == nil {
+		return t.pickSketched(ranks)
+	}
 	out := make([]int64, len(ranks))
 	order := make([]int, len(ranks))
 	for i := range order {
@@ -271,13 +279,18 @@ type cell struct {
 	counts    []int64 // of each part of 1<<shift values
 }
 
-// countCells counts the latencies in the parts of cells, which ascend.
-func (s *spans) countCells(cells []cell) {
+// openCells divides cells into parts.
+func openCells(cells []cell) {
 	for i := range cells {
 		c := &cells[i]
 		c.shift = uint(max(0, bits.Len64(uint64(c.size-1))-cellParts))
 		c.counts = make([]int64, (c.size-1)>>c.shift+1)
 	}
+}
+
+// countCells counts the latencies in the parts of cells, which ascend.
+func (s *spans) countCells(cells []cell) {
+	openCells(cells)
 	var buf [mostInSpan]int64
 	end := cells[len(cells)-1].low + cells[len(cells)-1].size
 	s.each(func(k *span, offs []byte) {

@@ -91,35 +91,47 @@ func (n WindowCount) String() string {
 
 // CountWindow counts what happened in the window.
 func (c *Collector) CountWindow() WindowCount {
-	w := c.window
-	n := WindowCount{From: w.From, Output: c.made}
-	var end sim.Time
-	for i := range c.records {
-		r := &c.records[i]
-		switch {
-		case r.Arrival < w.From:
-			n.Before++
-		case !w.Holds(r.Arrival):
-			n.After++
-		default:
-			n.Requests++
-		}
-		if !r.Counted() {
-			continue
-		}
-		end = max(end, r.Last)
-		if w.Holds(r.First) {
-			n.Input += int(r.InputTokens)
-		}
-		if w.Holds(r.Last) && r.Tokens >= r.OutputTokens {
-			n.Finished++
-		}
+	t := windowTotals{}
+	if c.fold != nil {
+		t = c.fold.window
 	}
-	if n.To = end; w.To > 0 {
-		n.To = min(end, w.To)
+	for i := range c.records {
+		t.add(c.window, &c.records[i])
+	}
+	n := t.WindowCount
+	n.From, n.Output = c.window.From, c.made
+	if n.To = t.end; c.window.To > 0 {
+		n.To = min(t.end, c.window.To)
 	}
 	n.To = max(n.To, n.From)
 	return n
+}
+
+// windowTotals adds up what happened in a window.
+type windowTotals struct {
+	WindowCount
+	end sim.Time // instant of the last token
+}
+
+func (n *windowTotals) add(w Window, r *Record) {
+	switch {
+	case r.Arrival < w.From:
+		n.Before++
+	case !w.Holds(r.Arrival):
+		n.After++
+	default:
+		n.Requests++
+	}
+	if !r.Counted() {
+		return
+	}
+	n.end = max(n.end, r.Last)
+	if w.Holds(r.First) {
+		n.Input += int(r.InputTokens)
+	}
+	if w.Holds(r.Last) && r.Tokens >= r.OutputTokens {
+		n.Finished++
+	}
 }
 
 // CheckWindow refuses a window in which no request has arrived.

@@ -91,7 +91,7 @@ type patience struct {
 func (x patience) happen(c *cluster) error {
 	c.agenda.barren = 0
 	a := &c.clients.of[x.id]
-	if c.Requests[x.id] == nil || a.number != x.attempt || c.Collector.Records()[x.id].Tokens > 0 {
+	if c.Requests[x.id] == nil || a.number != x.attempt || c.Collector.Record(x.id).Tokens > 0 {
 		return nil
 	}
 	c.Collector.TimeOut(x.id)

@@ -146,7 +146,7 @@ func (c *cluster) bindDecode(w *worker, placed *router.Placement) (bound bool, e
 // sendToDecode lets the KV cache of a request, whose prompt is computed, go to its decode worker.
 func (c *cluster) sendToDecode(id sim.RequestID, delay sim.Time) error {
 	t := c.handover.open(id)
-	t.source = c.pools[0].workers[c.Collector.Records()[id].PrefillWorker]
+	t.source = c.pools[0].workers[c.Collector.Record(id).PrefillWorker]
 	t.source.ties++
 	t.delay = delay
 	if t.worker != nil {

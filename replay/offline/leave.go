@@ -141,14 +141,14 @@ func (c *cluster) showLeft(x *leaver, how collector.Outcome, keeps bool) {
 // fitsWith reports whether a request fits on the engines with the tokens that it has as
 // a part of its prompt.
 func (c *cluster) fitsWith(id sim.RequestID, gained int) bool {
-	r := &c.Collector.Records()[id]
+	r := c.Collector.Record(id)
 	n := c.Collector.TokensOf(id, gained)
 	return n == 0 || engines.Fits(c.Stages, int(r.InputTokens)+n, int(r.OutputTokens)-n) == nil
 }
 
 // remake makes a request anew, with tokens of its answer as a part of its prompt.
 func (c *cluster) remake(id sim.RequestID, tokens int) {
-	r := &c.Collector.Records()[id]
+	r := c.Collector.Record(id)
 	if old := c.Requests[id]; old.InputTokens != int(r.InputTokens)+tokens {
 		q := *old
 		q.InputTokens, q.OutputTokens = int(r.InputTokens)+tokens, int(r.OutputTokens)-tokens

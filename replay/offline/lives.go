@@ -287,7 +287,7 @@ func (c *cluster) takeTransfers(w *worker, leavers []leaver) []leaver {
 	}
 	for i := 0; i < len(c.events); {
 		e := c.events[i]
-		if e.kind != handoffDone || c.Collector.Records()[e.request].PrefillWorker != w.id {
+		if e.kind != handoffDone || c.Collector.Record(e.request).PrefillWorker != w.id {
 			i++
 			continue
 		}

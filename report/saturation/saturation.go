@@ -46,22 +46,32 @@ type Saturation struct {
 	Latency  float64 // from arrival to the last token
 }
 
+// Of judges a run in open loop, whether its requests are kept or folded.
+func Of(c *collector.Collector) Saturation {
+	if _, folded := c.Folds(); !folded {
+		return Judge(c.LetIn())
+	}
+	all := c.Stretches(windows)
+	if all.Requests < fewest {
+		return Saturation{Verdict: Unsettled}
+	}
+	return judgeStretches(&all)
+}
+
 // Judge judges a run in open loop. Requests that were never admitted count as waiting
 // to the end.
 func Judge(records []collector.Record) Saturation {
-	s := Saturation{Verdict: Unsettled}
 	n := len(records)
 	if n < fewest {
-		return s
+		return Saturation{Verdict: Unsettled}
 	}
 	order := byArrival(records)
 	end := sim.Time(0)
 	for i := range records {
 		end = max(end, records[i].Last, records[i].Arrival)
 	}
-	means := make([]float64, windows)
-	service, latency, served := 0.0, 0.0, 0
-	for w := range means {
+	all := collector.Stretches{Waits: make([]float64, windows)}
+	for w := range all.Waits {
 		from, to := n*w/windows, n*(w+1)/windows
 		for i := from; i < to; i++ {
 			r := &records[i]
@@ -72,11 +82,11 @@ func Judge(records []collector.Record) Saturation {
 			if r.Admitted() {
 				wait = (r.Admit - r.Arrival).Max0()
 			}
-			means[w] += float64(wait) / float64(to-from)
+			all.Waits[w] += float64(wait) / float64(to-from)
 			if r.Counted() {
-				service += float64(r.Last - r.Admit)
-				latency += float64(r.E2E())
-				served++
+				all.Service += float64(r.Last - r.Admit)
+				all.Latency += float64(r.E2E())
+				all.Served++
 			}
 		}
 	}
@@ -84,10 +94,16 @@ func Judge(records []collector.Record) Saturation {
 	if order != nil {
 		first, last = &records[order[0]], &records[order[n-1]]
 	}
-	s.WaitFirst, s.WaitLast, s.WaitMost = means[0], means[windows-1], slices.Max(means)
-	s.Trend, s.Arrivals = measureTrend(means), float64(last.Arrival-first.Arrival)
-	s.Latency = latency / float64(max(served, 1))
-	s.Verdict = s.judge(service / float64(max(served, 1)))
+	all.First, all.Last = first.Arrival, last.Arrival
+	return judgeStretches(&all)
+}
+
+// judgeStretches judges a run by how long requests waited.
+func judgeStretches(all *collector.Stretches) Saturation {
+	s := Saturation{WaitFirst: all.Waits[0], WaitLast: all.Waits[windows-1], WaitMost: slices.Max(all.Waits)}
+	s.Trend, s.Arrivals = measureTrend(all.Waits), float64(all.Last-all.First)
+	s.Latency = all.Latency / float64(max(all.Served, 1))
+	s.Verdict = s.judge(all.Service / float64(max(all.Served, 1)))
 	return s
 }
 

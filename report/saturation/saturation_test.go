@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -94,5 +95,52 @@ func TestTrend(t *testing.T) {
 	}
 	if z := measureTrend([]float64{2, 1}); z > 0 {
 		t.Errorf("falling: %v", z)
+	}
+}
+
+// noteRecords gives a collector the records, of which some are shed and some lost before they were admitted.
+func noteRecords(c *collector.Collector, records []collector.Record) {
+	for i, r := range records {
+		id := sim.RequestID(i)
+		c.Arrive(&sim.Request{ID: id, InputTokens: 5, OutputTokens: 10}, r.Arrival)
+		switch {
+		case i%50 == 7:
+			c.GiveUp(id, collector.Shed, 0, 0)
+			continue
+		case i%50 == 8:
+			c.GiveUp(id, collector.Lost, 0, 0)
+			continue
+		}
+		c.Admit(r.Admit, []scheduler.Admission{{Request: id}})
+		c.Pass(&scheduler.Pass{Count: 1, End: r.First, Marks: []scheduler.Mark{{Request: id, Tokens: 1, First: true}}})
+		c.Pass(&scheduler.Pass{Count: 1, End: r.Last, Marks: []scheduler.Mark{{Request: id, Tokens: 10, Last: true}}})
+	}
+}
+
+// Requests that are folded give the same verdict: by exact quantiles, or of few requests, to the last bit,
+// otherwise within a thousandth.
+func TestOfFolded(t *testing.T) {
+	for _, n := range []int{0, 59, 61, 5000, 100_001} {
+		for _, how := range []collector.Quantiles{collector.Exact, collector.Sketched} {
+			plain := collector.New(n)
+			folded, err := collector.NewFolding(collector.Folding{Quantiles: how, Dir: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			records := serve(n, 10, 105, uint64(n))
+			noteRecords(plain, records)
+			noteRecords(folded, records)
+			folded.FoldAll()
+			want, got := Of(plain), Of(folded)
+			if near := math.Abs(got.WaitFirst-want.WaitFirst) <= want.WaitFirst/1000 && math.Abs(got.WaitLast-want.WaitLast) <= want.WaitLast/1000 && math.Abs(got.WaitMost-want.WaitMost) <= want.WaitMost/1000; near && n > 1<<15 && how == collector.Sketched {
+				got.WaitFirst, got.WaitLast, got.WaitMost = want.WaitFirst, want.WaitLast, want.WaitMost
+			}
+			if got != want {
+				t.Errorf("%d requests: got %+v, want %+v", n, got, want)
+			}
+			if err := folded.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 func Conclude(spec *replay.Spec, result *harness.Result) (load *saturation.Saturation, assumed []engines.Assumption) {
 	report := result.Report
 	if spec.Mode == loadgen.Trace {
-		s := saturation.Judge(result.Collector.LetIn())
+		s := saturation.Of(result.Collector)
 		load, report.Extra = &s, append(report.Extra, s.Fields()...)
 	}
 	assumed = spec.Assumptions()

@@ -94,12 +94,7 @@ func (r *run) clientLine(total int) string {
 func countUnfinished(r *harness.Result, total int) int {
 	by, _ := r.Collector.Outcomes()
 	left := total - len(r.Rejected) - by[collector.Shed] - by[collector.Lost]
-	for _, q := range r.Collector.Requests() {
-		if q.OutputTokens > 0 && q.Tokens >= q.OutputTokens {
-			left--
-		}
-	}
-	return left
+	return left - r.Collector.CountFull()
 }
 
 // mostListed is how many rejected requests are listed.

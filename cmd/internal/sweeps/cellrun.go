@@ -133,7 +133,7 @@ func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload,
 		result.Report.Extra = append(result.Report.Extra, s.Fields()...)
 	}
 	if spec.Mode == loadgen.Trace && !spec.Compat {
-		s := saturation.Judge(result.Collector.LetIn())
+		s := saturation.Of(result.Collector)
 		result.Report.Extra = append(result.Report.Extra, s.Fields()[0])
 	}
 	var long, short bytes.Buffer

@@ -82,7 +82,7 @@ func holdStable(m *plan.Measure, result *harness.Result, spec *replay.Spec, load
 	if spec.Mode == loadgen.Concurrency {
 		return
 	}
-	s := saturation.Judge(result.Collector.LetIn())
+	s := saturation.Of(result.Collector)
 	m.Saturation = string(s.Verdict)
 	short := s.Verdict == saturation.Unsettled && load > 1
 	if s.Verdict != saturation.Overloaded && !short {

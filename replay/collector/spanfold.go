@@ -1,0 +1,85 @@
+package collector
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// spanFold is what is left of spans whose chunks are gone.
+type spanFold struct {
+	total *spanTotal // nil: none has gone
+	spool *spool     // the spans in their order; nil: they are sketched
+}
+
+// addChunk adds a chunk, which is empty then.
+func (f *spanFold) addChunk(c *spanChunk) {
+	if f.total == nil {
+		f.total = newSpanTotal()
+	}
+	var buf [mostInSpan]int64
+	offs := c.offs
+	for i := range c.all {
+		k := &c.all[i]
+		n := max(0, k.count()-2)
+		f.total.addSpan(k.nanos(offs[:n], &buf), int64(k.weight))
+		if f.spool != nil {
+			f.spool.addSpan(k, offs[:n])
+		}
+		offs = offs[n:]
+	}
+	c.all, c.offs = c.all[:0], c.offs[:0]
+}
+
+// addSpan appends a span as two words, and its offs as as many as they take.
+func (s *spool) addSpan(k *span, offs []byte) {
+	s.add(k.head)
+	s.add(uint64(uint32(k.step))<<32 | uint64(k.weight))
+	for part := range slices.Chunk(offs, 8) {
+		var word [8]byte
+		copy(word[:], part)
+		s.add(binary.LittleEndian.Uint64(word[:]))
+	}
+}
+
+// eachSpan shows all spans, with their offs.
+func (s *spool) eachSpan(visit func(k *span, offs []byte)) {
+	var k span
+	offs, at, left := make([]byte, 0, mostInSpan+8), 0, 0 // left: offs of k that are still to come
+	s.each(func(words []int64) {
+		for _, w := range words {
+			switch at {
+			case 0:
+				k.head, at = uint64(w), 1
+				continue
+			case 1:
+				k.step, k.weight = int32(w>>32), uint32(w)
+				offs, left, at = offs[:0], max(0, k.count()-2), 2
+			default:
+				offs = binary.LittleEndian.AppendUint64(offs, uint64(w))
+				left -= 8
+			}
+			if left <= 0 {
+				visit(&k, offs[:max(0, k.count()-2)])
+				at = 0
+			}
+		}
+	})
+}
+
+// pickSketched returns the middles of the buckets in which the latencies at ranks are.
+func (t *spanTotal) pickSketched(ranks []int64) []int64 {
+	out := make([]int64, len(ranks))
+	for i, r := range ranks {
+		b, below := 0, int64(0)
+		for ; below+t.coarse[b] <= r; b++ {
+			below += t.coarse[b]
+		}
+		out[i] = t.middleOf(b)
+	}
+	return out
+}
+
+// middleOf returns the middle of a bucket, within the bounds of all latencies.
+func (t *spanTotal) middleOf(bucket int) int64 {
+	return min(max((firstOf(bucket)+firstOf(bucket+1)-1)/2, t.least), t.most)
+}
