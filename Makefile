@@ -105,8 +105,9 @@ real-vllm: ## drive, record, calibrate to and validate vLLM's own server on the 
 ledger: ## check that the parts of every request of every golden case sum to its latency
 	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger
 
-browser: ## draw the pages of replay report --html and of replay ui in a real browser
+browser: ## draw the pages of replay report --html, of replay ui and of the site in a real browser
 	$(GO) test -count=1 -run 'Browser' ./report/html ./cmd/replay/ui -browser -v
+	test ! -e bin/site || $(GO) test -count=1 -run 'Browser' ./tools/site -browser $(abspath bin/site) -v
 
 picture: ## draw docs/plan.png, the page of the plan in README, in chromium
 	$(GO) run ./cmd/replay plan testdata/traces/chat-hour.jsonl --speedup 16 --slo p99:ttft=1s,p99:itl=50ms --gpu h100 --model llama-3.1-8b --front=false --out bin/plan.html > /dev/null
@@ -177,6 +178,9 @@ docs: ## run every command of README and docs, the walk and the workflow among t
 	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay ./cmd/internal/cli
 	$(GO) test -count=1 -v ./docs
 
+docs-site: ## make the site of docs in bin/site, and check its links (Python 3.11)
+	$(GO) run ./tools/site
+
 profile: ## write a CPU profile of every benchmark row that matches ROW into PROFILES
 	$(GO) test ./tools/bench -run '^$$' -bench Replay -benchtime 5s -rows '$(ROW)' -profiles '$(abspath $(PROFILES))'
 
@@ -202,4 +206,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint api generate cover ci clean
+.PHONY: help mutants build release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -219,3 +219,20 @@ func TestDifferences(t *testing.T) {
 		}
 	}
 }
+
+// docs/index.md, which is the navigation of the site, lists every page once.
+func TestIndex(t *testing.T) {
+	listed := make(map[string]int)
+	for _, m := range regexp.MustCompile(`(?m)^ *- \[[^\]]+\]\(([^)#]+)\)`).FindAllStringSubmatch(read(t, "index.md"), -1) {
+		listed[m[1]]++
+	}
+	err := filepath.WalkDir(".", func(name string, d os.DirEntry, err error) error {
+		if err == nil && filepath.Ext(name) == ".md" && name != "index.md" && listed[filepath.ToSlash(name)] != 1 {
+			t.Errorf("index.md lists %s %d times, want once", name, listed[filepath.ToSlash(name)])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestDocs runs every command of README.md and docs/*.md that starts replay,
+// TestDocs runs every command of README.md and the pages of docs that starts replay,
 // in the root of the repository as it were, and compares what it prints with
 // what the text shows. Files that commands name are those of testdata/files.
 func TestDocs(t *testing.T) {
@@ -47,6 +47,11 @@ func TestDocs(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no documentation: %v", err)
 	}
+	below, err := filepath.Glob(filepath.Join(top, "docs", "*", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, below...)
 	if readme := filepath.Join(top, "README.md"); exists(readme) {
 		pages = append(pages, readme)
 	}
@@ -55,11 +60,12 @@ func TestDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.Base(page), func(t *testing.T) {
+		name := strings.TrimPrefix(filepath.ToSlash(strings.TrimPrefix(page, top+string(filepath.Separator))), "docs/")
+		t.Run(name, func(t *testing.T) {
 			dir := enterRepository(t, here, top)
 			for _, block := range script.Blocks(string(text)) {
 				for _, c := range block.Cases {
-					runDoc(t, dir, filepath.Base(page), c)
+					runDoc(t, dir, name, c)
 				}
 			}
 		})

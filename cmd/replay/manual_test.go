@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,5 +64,47 @@ func TestManual(t *testing.T) {
 	check.Stdin = &all
 	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Every command has a page in Markdown with all its flags that are shown, each once, and
+// what a page links to is there.
+func TestReference(t *testing.T) {
+	pages := make(map[string][]byte)
+	for _, program := range []*cobra.Command{root.New(cli.Streams{}, nil), live.New(cli.Streams{}, nil)} {
+		for name, text := range manual.MakeReference(program) {
+			pages[name] = text
+		}
+	}
+	link := regexp.MustCompile(`\]\(([^)]+)\)`)
+	for name, text := range pages {
+		for _, m := range link.FindAllSubmatch(text, -1) {
+			if pages[string(m[1])] == nil {
+				t.Errorf("%s links to %s, which there is not", name, m[1])
+			}
+		}
+	}
+	flags := 0
+	for name, cmd := range listCommands() {
+		if cmd.Parent().Name() == "completion" || name == "completion" {
+			continue
+		}
+		page := pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".md"]
+		if !bytes.HasPrefix(page, []byte("# "+cmd.CommandPath()+"\n")) {
+			t.Errorf("no page of %s", cmd.CommandPath())
+			continue
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Deprecated != "" {
+				return
+			}
+			flags++
+			if n := len(regexp.MustCompile("(?m)^`(-., )?--"+f.Name+"[ `\\[]").FindAll(page, -1)); n != 1 {
+				t.Errorf("%s has --%s %d times", cmd.CommandPath(), f.Name, n)
+			}
+		})
+	}
+	if flags < 500 {
+		t.Errorf("%d flags", flags)
 	}
 }

@@ -1,5 +1,5 @@
 // Package manual makes the manual pages of a program and its completions for
-// shells from its commands, for releases.
+// shells from its commands, for releases, and pages in Markdown, for the site.
 package manual
 
 import (
@@ -22,12 +22,16 @@ func Start(root *cobra.Command) {
 	out := flag.String("out", "", "the `folder` to write to")
 	date := flag.String("date", "", "the `day` that stands in the pages")
 	version := flag.String("version", "devel", "the `version` that stands there")
+	markdown := flag.Bool("markdown", false, "write pages in Markdown instead, for the site")
 	flag.Parse()
 	if *out == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	files, err := MakeFiles(root, *date, *version)
+	files, err := MakeReference(root), error(nil)
+	if !*markdown {
+		files, err = MakeFiles(root, *date, *version)
+	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(*out, filepath.FromSlash(name))
 		if err == nil {

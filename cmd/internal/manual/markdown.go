@@ -1,0 +1,156 @@
+package manual
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// MakeReference returns a page in Markdown for each command of a program, by the name of
+// its file, with links from each to the commands below it.
+func MakeReference(root *cobra.Command) map[string][]byte {
+	files := make(map[string][]byte)
+	addReference(files, root)
+	return files
+}
+
+// addReference adds the page of cmd, and those of the commands below it.
+func addReference(files map[string][]byte, cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag()
+	p := &page{}
+	p.writeLine("# %s\n\n%s\n", cmd.CommandPath(), escapeMarkdown(cmd.Short))
+	p.writeLine("    %s\n", strings.ReplaceAll(cmd.UseLine(), "\n", "\n    "))
+	p.writeParagraphs(cmd.Long)
+	if cmd.Example != "" {
+		p.writeLine("## Examples\n\n%s\n", indentText(cmd.Example))
+	}
+	p.writeLinks(cmd)
+	p.writeSections(cmd)
+	files[pageName(cmd)+".md"] = p.Bytes()
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && !isOther(c) {
+			addReference(files, c)
+		}
+	}
+}
+
+// pageName returns the name of the page of a command, which is of replay-live where that
+// carries it out.
+func pageName(cmd *cobra.Command) string {
+	path := strings.Split(cmd.CommandPath(), " ")
+	if cmd.DisableFlagParsing && cmd.HasParent() {
+		path[0] += "-live"
+	}
+	return strings.Join(path, "-")
+}
+
+// writeParagraphs writes a text, what is indented as an example.
+func (p *page) writeParagraphs(text string) {
+	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
+		switch {
+		case paragraph == "":
+		case strings.HasPrefix(paragraph, " "):
+			p.writeLine("%s\n", indentText(paragraph))
+		default:
+			p.writeLine("%s\n", escapeMarkdown(paragraph))
+		}
+	}
+}
+
+// writeLinks lists the commands below cmd under their jobs, with links.
+func (p *page) writeLinks(cmd *cobra.Command) {
+	title := ""
+	for _, c := range cmd.Commands() {
+		if !c.IsAvailableCommand() || c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		job := "Commands"
+		if c.GroupID != "" {
+			job = strings.TrimSuffix(c.GroupID, ":")
+		}
+		if job != title {
+			p.writeLine("\n## %s\n", escapeMarkdown(job))
+			title = job
+		}
+		p.writeLine("- [%s](%s.md): %s", c.Name(), pageName(c), escapeMarkdown(c.Short))
+	}
+	p.writeLine("")
+}
+
+// writeSections writes all flags that the whole help shows, under the titles that it has.
+func (p *page) writeSections(cmd *cobra.Command) {
+	sections, titles := readSections(cmd)
+	for _, title := range titles {
+		p.writeLine("## %s\n", escapeMarkdown(title))
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Deprecated != "" || sections[f.Name] != title {
+				return
+			}
+			one := pflag.NewFlagSet("", pflag.ContinueOnError)
+			one.AddFlag(f)
+			name, usage, _ := strings.Cut(strings.TrimSpace(one.FlagUsages()), "   ")
+			p.writeLine("`%s`\n: %s\n", name, escapeMarkdown(strings.TrimSpace(usage)))
+		})
+	}
+}
+
+// readSections returns the title under which the whole help has each flag, and the titles
+// in its order.
+func readSections(cmd *cobra.Command) (sections map[string]string, titles []string) {
+	if whole := cmd.Flags().Lookup("help-all"); whole != nil {
+		_ = whole.Value.Set("true") // it cannot fail on a truth
+	}
+	sections = make(map[string]string)
+	flag := regexp.MustCompile(`^ +(?:-\w, )?--([a-z0-9-]+)`)
+	title := ""
+	for line := range strings.SplitSeq(cmd.UsageString(), "\n") {
+		if name, ok := strings.CutSuffix(line, ":"); ok && !strings.HasPrefix(line, " ") {
+			title = name
+			continue
+		}
+		m := flag.FindStringSubmatch(line)
+		if m == nil || sections[m[1]] != "" {
+			continue
+		}
+		sections[m[1]] = title
+		if len(titles) == 0 || titles[len(titles)-1] != title {
+			titles = append(titles, title)
+		}
+	}
+	const rest = "Help" // which the whole help does not show of itself
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Deprecated != "" || sections[f.Name] != "" {
+			return
+		}
+		sections[f.Name] = rest
+		if len(titles) == 0 || titles[len(titles)-1] != rest {
+			titles = append(titles, rest)
+		}
+	})
+	return sections, titles
+}
+
+// indentText returns text as Markdown takes it for an example.
+func indentText(text string) string {
+	lines := strings.Split(strings.Trim(text, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight("    "+strings.TrimPrefix(line, "  "), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// escapeMarkdown returns text of which nothing means anything to Markdown.
+func escapeMarkdown(text string) string {
+	lines := strings.Split(regexp.MustCompile("[\\\\`*_\\[\\]<>#|~$]").ReplaceAllString(text, `\$0`), "\n")
+	for i, line := range lines {
+		line = strings.TrimLeft(line, " ")
+		if regexp.MustCompile(`^([-+:=]|[0-9]+[.)])`).MatchString(line) {
+			line = fmt.Sprintf(`\%s`, line)
+		}
+		lines[i] = line
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var browser = flag.String("browser", "", "look at the site in a `folder` in a real browser")
+
+// driver opens pages one after the other in a frame, and tells the server what came of each.
+const driver = `<body><iframe id="f" width="%d" height="1200"></iframe><img src="/held"><script>
+(async () => {
+  for (const page of %s) {
+    await new Promise((ok) => { f.onload = ok; f.src = "/site/" + page; });
+    const w = f.contentWindow, wrong = [];
+    const foreign = w.performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(location.origin + "/site/"));
+    if (foreign.length) wrong.push("loads " + foreign.map((e) => e.name));
+    const root = w.document.documentElement;
+    if (root.scrollWidth > root.clientWidth) wrong.push("is " + root.scrollWidth + " wide, in " + root.clientWidth);
+    const broken = [...w.document.images].filter((i) => i.complete && !i.naturalWidth);
+    if (broken.length) wrong.push("does not show " + broken.map((i) => i.src));
+    if (page.startsWith("search.html?")) {
+      for (let i = 0; i < 200 && !w.document.querySelector("#search-results li"); i++) await new Promise((ok) => setTimeout(ok, 20));
+      if (!w.document.querySelector("#search-results li")) wrong.push("finds nothing");
+    }
+    await fetch("/seen", { method: "POST", body: JSON.stringify({ page, wrong }) });
+  }
+})().finally(() => fetch("/done", { method: "POST" }));
+</script>`
+
+// In a real browser, on a wide screen and on a phone, no page loads anything from elsewhere,
+// complains, or is wider than the screen, all pictures are shown, and the search finds.
+func TestBrowser(t *testing.T) {
+	if *browser == "" {
+		t.Skip("skipped: only with -browser and the folder of a site (make docs-site browser)")
+	}
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("skipped: there is no chromium (Debian's package chromium has it)")
+	}
+	found, err := checkSite(*browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []string{"search.html?q=preemption"}
+	for name := range found.anchors {
+		if !strings.HasPrefix(name, "gallery/") { // they have tests of their own, in report/html
+			pages = append(pages, name)
+		}
+	}
+	slices.Sort(pages)
+	for _, width := range []int{1400, 390} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) { openPages(t, chromium, pages, width) })
+	}
+	t.Run("file", func(t *testing.T) { searchFile(t, chromium) })
+}
+
+// openPages opens pages in frames of a width.
+func openPages(t *testing.T, chromium string, pages []string, width int) {
+	list, err := json.Marshal(pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, seen := make(chan struct{}), 0
+	files := http.StripPrefix("/site/", http.FileServer(http.Dir(*browser)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/site/"):
+			files.ServeHTTP(w, r)
+		case r.URL.Path == "/driver":
+			fmt.Fprintf(w, driver, width, list)
+		case r.URL.Path == "/seen":
+			var report struct {
+				Page  string
+				Wrong []string
+			}
+			if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
+				t.Error(err)
+			}
+			for _, wrong := range report.Wrong {
+				t.Errorf("%s %s", report.Page, wrong)
+			}
+			seen++ // the driver tells of one page at a time
+		case r.URL.Path == "/done":
+			close(done)
+		case r.URL.Path == "/held": // the driver is not loaded before it has come to its end
+			<-done
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	said := dump(t, chromium, server.URL+"/driver").said
+	if strings.Contains(said, "CONSOLE") {
+		t.Errorf("pages complain: %.4000s", said)
+	}
+	if seen != len(pages) {
+		t.Errorf("%d pages of %d", seen, len(pages))
+	}
+}
+
+// searchFile searches in the site as it lies on the disk.
+func searchFile(t *testing.T, chromium string) {
+	folder, err := filepath.Abs(*browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := dump(t, chromium, "file://"+filepath.ToSlash(folder)+"/search.html?q=preemption", "--virtual-time-budget=10000")
+	if strings.Contains(page.said, "CONSOLE") {
+		t.Errorf("the page complains: %.2000s", page.said)
+	}
+	if hits := len(regexp.MustCompile(`<li class="kind-`).FindAllString(page.text, -1)); hits < 10 {
+		t.Errorf("%d hits", hits)
+	}
+}
+
+// drawn is what a browser made of a page, and what it said meanwhile.
+type drawn struct{ text, said string }
+
+// dump opens an address in the browser.
+func dump(t *testing.T, chromium, address string, flags ...string) drawn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, chromium, append(flags, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--window-size=1500,1300", "--enable-logging=stderr", "--dump-dom", address)...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	dom, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %.2000s", err, said.String())
+	}
+	return drawn{string(dom), said.String()}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// entry is a page in the navigation.
+type entry struct {
+	title, page string   // page is its path where it is laid out
+	below       []*entry // pages that the navigation has below it
+}
+
+// chapter is a part of the navigation.
+type chapter struct {
+	title   string
+	entries []*entry
+}
+
+// madePages returns the pages that are made when the site is built, by the chapter whose
+// list they join.
+func madePages() map[string][]string {
+	return map[string][]string{
+		"Reference": {
+			"- [Commands of replay](reference/commands/replay.md): every flag of every command\n",
+			"- [Commands of replay-live](reference/commands/replay-live.md): the same of the program that serves\n",
+			"- [Keys of the report](reference/report-keys.md): each key of the JSON report, with an example\n",
+		},
+	}
+}
+
+// addNavigation makes the navigation of the lists of docs/index.md: a chapter for each heading,
+// a page for each item, and pages below it for items that are indented.
+func (s *site) addNavigation() error {
+	return s.change("index.md", func(text string) (string, error) {
+		text = addMadePages(text)
+		chapters, err := readChapters(text)
+		if err != nil {
+			return "", err
+		}
+		for _, c := range chapters {
+			text += writeToctree(c.title, ".", c.entries)
+			for _, e := range c.entries {
+				if err := s.addBelow(e); err != nil {
+					return "", err
+				}
+			}
+		}
+		return text, nil
+	})
+}
+
+// addBelow gives a page the pages that the navigation has below it.
+func (s *site) addBelow(e *entry) error {
+	if len(e.below) == 0 {
+		return nil
+	}
+	return s.change(e.page, func(text string) (string, error) {
+		return text + writeToctree("", path.Dir(e.page), e.below), nil
+	})
+}
+
+// addMadePages adds the pages that are made to the lists of their chapters.
+func addMadePages(text string) string {
+	for title, items := range madePages() {
+		head, rest, ok := strings.Cut(text, "\n## "+title+"\n\n")
+		if ok {
+			text = head + "\n## " + title + "\n\n" + strings.Join(items, "") + rest
+		}
+	}
+	return text
+}
+
+// readChapters reads the lists of docs/index.md.
+func readChapters(text string) ([]chapter, error) {
+	item := regexp.MustCompile(`^( *)- \[([^\]]+)\]\(([^)#]+)\)`)
+	var all []chapter
+	for i, line := range strings.Split(text, "\n") {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			all = append(all, chapter{title: title})
+			continue
+		}
+		m := item.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		if len(all) == 0 {
+			return nil, fmt.Errorf("line %d: a page before the first heading", i+1)
+		}
+		last := &all[len(all)-1]
+		e := &entry{title: m[2], page: path.Clean(m[3])}
+		if m[1] == "" {
+			last.entries = append(last.entries, e)
+			continue
+		}
+		if len(last.entries) == 0 {
+			return nil, fmt.Errorf("line %d: a page below none", i+1)
+		}
+		above := last.entries[len(last.entries)-1]
+		above.below = append(above.below, e)
+	}
+	return all, nil
+}
+
+// writeToctree returns the directive that puts pages into the navigation, of a page in
+// the folder dir.
+func writeToctree(caption, dir string, entries []*entry) string {
+	var b strings.Builder
+	b.WriteString("\n```{toctree}\n:hidden:\n")
+	if caption != "" {
+		fmt.Fprintf(&b, ":caption: %s\n", caption)
+	}
+	b.WriteString("\n")
+	for _, e := range entries {
+		page := e.page
+		if dir != "." {
+			page = "/" + page
+		}
+		fmt.Fprintf(&b, "%s <%s>\n", e.title, page)
+	}
+	b.WriteString("```\n")
+	return b.String()
+}

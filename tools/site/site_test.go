@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// makeFiles makes a folder with files of these texts.
+func makeFiles(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Links lead to pages where they are laid out, to the repository where there is no page,
+// and stay as they are in examples.
+func TestRewriteLinks(t *testing.T) {
+	s := &site{root: makeFiles(t, map[string]string{
+		"docs/a.md": "", "docs/rules/README.md": "", "docs/rules/b.md": "", "docs/p.svg": "", "ARCHITECTURE.md": "", "CHANGELOG.md": "", "CONTRIBUTING.md": "",
+		"examples/policy/main.go": "", "README.md": "",
+	})}
+	if err := s.findPages(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, text, want string }{
+		{"docs/a.md", "[b](rules/b.md#x) and [c](#y)", "[b](rules/b.md#x) and [c](#y)"},
+		{"docs/rules/b.md", "[a](../a.md)", "[a](../a.md)"},
+		{"docs/rules/b.md", "![p](../p.svg)", "![p](../p.svg)"},
+		{"docs/a.md", "[rules](rules)", "[rules](rules/README.md)"},
+		{"docs/a.md", "[arch](../ARCHITECTURE.md#rooms)", "[arch](project/ARCHITECTURE.md#rooms)"},
+		{"ARCHITECTURE.md", "[a](docs/a.md)", "[a](../a.md)"},
+		{"docs/a.md", "[m](../examples/policy/main.go)", "[m](https://github.com/replay-llm/replay/blob/main/examples/policy/main.go)"},
+		{"docs/a.md", "[e](../examples)", "[e](https://github.com/replay-llm/replay/tree/main/examples)"},
+		{"docs/a.md", "[w](https://example.com/a(b))", "[w](https://example.com/a(b))"},
+		{"docs/a.md", "```\n[x](gone.md)\n```\n[b](rules/b.md)", "```\n[x](gone.md)\n```\n[b](rules/b.md)"},
+	} {
+		got, err := s.rewriteLinks(c.from, c.text)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %q: %q, %v, want %q", c.from, c.text, got, err, c.want)
+		}
+	}
+	if _, err := s.rewriteLinks("docs/a.md", "x\n[b](gone.md)"); err == nil || err.Error() != "docs/a.md:2: gone.md: docs/gone.md is not there" {
+		t.Errorf("%v", err)
+	}
+}
+
+// The lists of docs/index.md are the navigation.
+func TestNavigation(t *testing.T) {
+	const index = "# Home\n\n## Start\n\n- [One](one.md): first\n- [Two](two/README.md)\n  - [Three](two/three.md)\n\n## Reference\n\n- [Old](old.md)\n"
+	chapters, err := readChapters(addMadePages(index))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range chapters {
+		got = append(got, writeToctree(c.title, ".", c.entries))
+	}
+	want := []string{
+		"\n```{toctree}\n:hidden:\n:caption: Start\n\nOne <one.md>\nTwo <two/README.md>\n```\n",
+		"\n```{toctree}\n:hidden:\n:caption: Reference\n\nCommands of replay <reference/commands/replay.md>\nCommands of replay-live <reference/commands/replay-live.md>\n" +
+			"Keys of the report <reference/report-keys.md>\nOld <old.md>\n```\n",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if below := writeToctree("", "two", chapters[0].entries[1].below); below != "\n```{toctree}\n:hidden:\n\nThree </two/three.md>\n```\n" {
+		t.Errorf("below: %q", below)
+	}
+	for _, text := range []string{"- [One](one.md)\n## Start\n", "## Start\n  - [One](one.md)\n"} {
+		if _, err := readChapters(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+// Whatever is wrong with a link is found, and what is right is not complained about.
+func TestCheck(t *testing.T) {
+	for _, c := range []struct{ page, want string }{
+		{`<p id="x"><a href="b.html#y">b</a> <a href="#x">x</a> <a href="">self</a> <a href="https://example.com/">out</a><img src="p.svg" alt="p"></p>`, ""},
+		{`<link rel="stylesheet" href="s.css"><script src="data:text/javascript,1"></script><svg><use href="#s"></use></svg>`, ""},
+		{`<a href="gone.html">g</a>`, `a.html: <a> gone.html: gone.html is not there`},
+		{`<a href="b.html#z">b</a>`, `a.html: <a> b.html#z: b.html has no anchor #z`},
+		{`<a href="#z">z</a>`, `a.html: <a> #z: a.html has no anchor #z`},
+		{`<a href="/b.html">b</a>`, `a.html: <a> /b.html: want a path from the page, which holds wherever the site is put`},
+		{`<a href="javascript:x()">b</a>`, `a.html: <a> javascript:x(): want https, or a page of the site`},
+		{`<img src="p.svg">`, `a.html: the picture p.svg has no text (alt)`},
+		{`<img alt="p" src="https://example.com/p.svg">`, `a.html: <img> https://example.com/p.svg: comes from another host`},
+		{`<script src="//example.com/x.js"></script>`, `a.html: <script> //example.com/x.js: comes from another host`},
+		{`<link rel="preconnect" href="https://fonts.example.com">`, `a.html: <link> https://fonts.example.com: comes from another host`},
+		{`<iframe src="gone.html"></iframe>`, `a.html: <iframe> gone.html: gone.html is not there`},
+	} {
+		dir := makeFiles(t, map[string]string{"a.html": c.page, "b.html": `<h1 id="y">b</h1>`, "p.svg": "<svg/>", "s.css": `b { background: url("p.svg") }`})
+		got, err := checkSite(dir)
+		if err != nil || strings.Join(got.wrong, "\n") != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.page, got.wrong, err, c.want)
+		}
+	}
+	dir := makeFiles(t, map[string]string{"a.html": "", "s.css": `@import "https://example.com/x.css"; b { background: url(gone.png) }`})
+	got, err := checkSite(dir)
+	want := []string{`s.css: <url> gone.png: gone.png is not there`, `s.css: <url> https://example.com/x.css: comes from another host`}
+	if err != nil || !slices.Equal(got.wrong, want) {
+		t.Errorf("%q, %v, want %q", got.wrong, err, want)
+	}
+	if err := reportCheck(t.TempDir()); err == nil {
+		t.Error("a site without pages is taken")
+	}
+}
+
+// docs/report.md defines every key of the report; a key without a definition, or of which
+// the run has nothing, is an error.
+func TestKeys(t *testing.T) {
+	report, err := os.ReadFile(filepath.Join("..", "..", "docs", "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	values := make(map[string]json.RawMessage)
+	for _, f := range new(collector.Report).Fields() {
+		keys = append(keys, f.Key)
+		values[f.Key] = json.RawMessage("1234.56789")
+	}
+	page, err := writeKeys(keys, string(report), values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		"| `completed_requests` | requests | that count | 1234.568 |\n",
+		"| `p99_ttft_ms` | ms | TTFT: arrival to first token: 99th percentile | 1234.568 |\n",
+	} {
+		if !strings.Contains(page, row) {
+			t.Errorf("no row %q in\n%s", row, page)
+		}
+	}
+	if rows := strings.Count(page, "\n"); rows != len(keys)+2 || len(keys) < 60 {
+		t.Errorf("%d lines for %d keys", rows, len(keys))
+	}
+	if _, err := writeKeys([]string{"p99_nothing"}, string(report), values); err == nil {
+		t.Error("a key without a definition is taken")
+	}
+	if _, err := writeKeys(keys, string(report), nil); err == nil {
+		t.Error("a key without a value is taken")
+	}
+}
+
+// A folder that is no site is not replaced.
+func TestFolderIsKept(t *testing.T) {
+	if err := checkFolder(makeFiles(t, map[string]string{"thesis.txt": ""})); err == nil {
+		t.Error("a folder with other files is taken")
+	}
+	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "new"), makeFiles(t, map[string]string{"searchindex.js": "", "index.html": ""})} {
+		if err := checkFolder(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The gallery shows what its commands leave: every section has a page.
+func TestGallery(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "gallery.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	sections := strings.Split(string(text), "\n## ")[1:]
+	for _, section := range sections {
+		title, _, _ := strings.Cut(section, "\n")
+		left := listLeft(section)
+		if len(left) == 0 {
+			t.Errorf("%s leaves no page", title)
+		}
+		for _, name := range left {
+			if seen[filepath.Base(name)] {
+				t.Errorf("%s: another section leaves %s, too", title, name)
+			}
+			seen[filepath.Base(name)] = true
+		}
+	}
+	if len(sections) < 8 {
+		t.Errorf("%d sections", len(sections))
+	}
+}
