@@ -26,6 +26,9 @@ help: ## list the targets
 build: ## build bin/replay and bin/replay-live
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/replay ./cmd/replay-live
 
+wasm: ## make bin/explorer.html, the page of replay ui with the simulator in it
+	$(GO) run ./cmd/explorer -out bin/explorer.html
+
 test: ## run the tests, with the invariants checked
 	$(GO) test -tags invariants ./...
 
@@ -108,6 +111,7 @@ ledger: ## check that the parts of every request of every golden case sum to its
 browser: ## draw the pages of replay report --html, of replay ui and of the site in a real browser
 	$(GO) test -count=1 -run 'Browser' ./report/html ./cmd/replay/ui -browser -v
 	test ! -e bin/site || $(GO) test -count=1 -run 'Browser' ./tools/site -browser $(abspath bin/site) -v
+	$(GO) test -count=1 -run TestPage ./cmd/explorer -browser -v
 
 picture: ## draw docs/plan.png, the page of the plan in README, in chromium
 	$(GO) run ./cmd/replay plan testdata/traces/chat-hour.jsonl --speedup 16 --slo p99:ttft=1s,p99:itl=50ms --gpu h100 --model llama-3.1-8b --front=false --out bin/plan.html > /dev/null
@@ -206,4 +210,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs docs-site profile lint api generate cover ci clean

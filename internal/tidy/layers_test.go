@@ -13,7 +13,7 @@ import (
 // below its own only; of the rooms that hold it, the deepest one counts.
 func layers() [][]string {
 	return [][]string{
-		{"internal/clone", "internal/decimal", "internal/heap", "internal/invariant", "internal/nearest", "internal/peer", "internal/probe", "internal/script", "internal/terminal", "sim/blockhash"},
+		{"internal/clone", "internal/decimal", "internal/heap", "internal/invariant", "internal/licenses", "internal/nearest", "internal/peer", "internal/probe", "internal/script", "internal/terminal", "sim/blockhash"},
 		{"sim/prompt"},
 		{"sim"},
 		{"internal/formula", "scheduler/hardware"},
@@ -33,7 +33,7 @@ func layers() [][]string {
 		{"live/conformance", "live/route"},
 		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
 		{"cmd/internal"},
-		{"cmd/replay", "cmd/replay-live", "tools", "docs", "examples"},
+		{"cmd/explorer", "cmd/replay", "cmd/replay-live", "tools", "docs", "examples"},
 	}
 }
 
@@ -47,6 +47,7 @@ func strangers() map[string][]string {
 		"calibrate":    append(simulations, "loadgen", "router"),
 		"cmd/internal": {"live"},
 		"cmd/replay":   {"live"},
+		"cmd/explorer": {"live"},
 		"tools":        {"live"},
 		"examples":     {"live"},
 	}

@@ -7,9 +7,11 @@
 //
 // Read page.go, then data.go (what is on the page), curves.go (distributions),
 // objectives.go, overtime.go, scaling.go, tasks.go; sheet.go is the page of a sweep or a plan, answer.go what a
-// plan has above its tables. assets/page.js with assets/charts.js and assets/scaling.js, assets/tasks.js, assets/answer.js and
+// plan has above its tables, standalone.go the explorer's page with the simulator in it. assets/page.js with assets/charts.js and
+// assets/scaling.js, assets/tasks.js, assets/answer.js and
 // assets/sheet.js draw them with
-// what assets/common.js has for all.
+// what assets/common.js has for all; assets/explore.js is the explorer, which asks assets/server.js or
+// assets/local.js (and its assets/worker.js).
 package html
 
 import (
@@ -64,11 +66,19 @@ func Write(w io.Writer, p Page, runs []Run) error {
 	for i := range runs {
 		data.Runs = append(data.Runs, newRun(&runs[i], data.Drawn))
 	}
-	return writePage(w, p.Title, []string{"charts.js", "scaling.js", "tasks.js", "page.js"}, data)
+	return writePage(w, &framed{title: p.Title, scripts: []string{"charts.js", "scaling.js", "tasks.js", "page.js"}}, data)
 }
 
-// writePage writes a page of data with the scripts that draw it.
-func writePage(w io.Writer, title string, scripts []string, data any) error {
+// framed is what stands in the frame of a page.
+type framed struct {
+	title   string
+	scripts []string // that draw its data
+	parts   string   // what the scripts find beside the data
+	alone   bool     // it is a file that forbids itself to load anything
+}
+
+// writePage writes a page of data.
+func writePage(w io.Writer, f *framed, data any) error {
 	text, err := json.Marshal(data) // escapes <, > and &, so that nothing ends the script
 	if err != nil {
 		return err
@@ -77,9 +87,9 @@ func writePage(w io.Writer, title string, scripts []string, data any) error {
 	if err != nil {
 		return err
 	}
-	inside := map[string]string{"TITLE": htmltext.EscapeString(title), "DATA": string(text)}
+	inside := map[string]string{"TITLE": htmltext.EscapeString(f.title), "DATA": string(text), "PARTS": f.parts, "HEAD": ""}
 	for mark, names := range map[string][]string{
-		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": scripts,
+		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": f.scripts,
 	} {
 		for _, name := range names {
 			text, err := assets.ReadFile("assets/" + name)
@@ -88,6 +98,9 @@ func writePage(w io.Writer, title string, scripts []string, data any) error {
 			}
 			inside[mark] += string(text)
 		}
+	}
+	if f.alone {
+		inside["HEAD"] = policyAlone(inside["UPLOT"], inside["COMMON"], inside["JS"])
 	}
 	return fillFrame(w, string(frame), inside)
 }
@@ -119,5 +132,5 @@ func DrawnOf(r *Run) any {
 // WriteExplorer writes the page on which settings are turned, which asks what it was
 // served by for runs; data are what it begins with.
 func WriteExplorer(w io.Writer, data any) error {
-	return writePage(w, "replay explorer", []string{"charts.js", "server.js", "explore.js"}, data)
+	return writePage(w, &framed{title: "replay explorer", scripts: []string{"charts.js", "server.js", "explore.js"}}, data)
 }

@@ -48,7 +48,7 @@ func WriteSheet(w io.Writer, p *SheetPage) error {
 		t.fillGaps()
 		data.Tables = append(data.Tables, t)
 	}
-	return writePage(w, p.Title, []string{"answer.js", "sheet.js"}, data)
+	return writePage(w, &framed{title: p.Title, scripts: []string{"answer.js", "sheet.js"}}, data)
 }
 
 // fillGaps makes lists out of nothing, and leaves the choice to the first columns of

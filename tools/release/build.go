@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/replay-llm/replay/internal/licenses"
 )
 
 // platform is a system and a processor by their names in Go.
@@ -198,11 +200,11 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 		}
 		all = append(all, file{name: name, data: data})
 	}
-	licenses, err := r.gatherLicenses()
+	legal, err := r.gatherLicenses()
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, file{name: "LICENSES-OF-LIBRARIES.txt", data: licenses})
+	all = append(all, file{name: "LICENSES-OF-LIBRARIES.txt", data: legal})
 	for _, name := range listPrograms() {
 		args := []string{"run", "./cmd/" + name + "/manual", "-out", dir, "-date", r.time.Format(time.DateOnly), "-version", r.version}
 		if _, err := r.run(r.source, []string{"GOFLAGS=-trimpath", "GOWORK=off"}, "go", args...); err != nil {
@@ -241,5 +243,5 @@ func (r *release) gatherLicenses() ([]byte, error) {
 			}
 		}
 	}
-	return joinLicenses(modules)
+	return licenses.Join(modules)
 }

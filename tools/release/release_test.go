@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/internal/licenses"
 )
 
 // A program small enough to be released in a test, which says of itself what the
@@ -331,14 +333,14 @@ func TestRefusals(t *testing.T) {
 	if err := new(release).makeInto(taken); err == nil || !strings.Contains(err.Error(), "holds something else than a release") || readText(t, taken, "thesis.txt") != "" {
 		t.Error(err)
 	}
-	if _, err := joinLicenses(map[string]string{"example.com/m v1": t.TempDir()}); err == nil || !strings.Contains(err.Error(), "example.com/m v1: no license") {
+	if _, err := licenses.Join(map[string]string{"example.com/m v1": t.TempDir()}); err == nil || !strings.Contains(err.Error(), "example.com/m v1: no license") {
 		t.Error(err)
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "LICENSE.md"), []byte("free\r\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := joinLicenses(map[string]string{"example.com/m v1": dir}); err != nil || string(text) != "==== example.com/m v1: LICENSE.md\n\nfree\n\n" {
+	if text, err := licenses.Join(map[string]string{"example.com/m v1": dir}); err != nil || string(text) != "==== example.com/m v1: LICENSE.md\n\nfree\n\n" {
 		t.Errorf("%v: %q", err, text)
 	}
 }

@@ -6,6 +6,26 @@ import (
 	"fmt"
 )
 
+// MostText is the size of the largest trace that is kept in memory, in bytes.
+const MostText = 256 << 20
+
+// Begin is what a page begins with.
+type Begin struct {
+	Traces []string `json:"traces"`
+	Knobs  []Knob   `json:"knobs"`
+	Most   int64    `json:"most"` // bytes of a trace
+	// Layout is that of the page, where it may be made into another (html.ReplaceData).
+	Layout int       `json:"layout,omitempty"`
+	Files  []File    `json:"files,omitempty"` // traces that are in the page
+	Run    *Recorded `json:"run,omitempty"`   // nil: the page is of no run
+}
+
+// File is a file that is in a page.
+type File struct {
+	Name   string `json:"name"`
+	Packed []byte `json:"base64"` // by gzip
+}
+
 // Question is what a page asks of a session.
 type Question struct {
 	View     string   `json:"view"`

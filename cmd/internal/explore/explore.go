@@ -4,7 +4,7 @@
 //
 // It needs neither network nor other programs. Read explore.go (what is given and kept),
 // knobs.go (what may be turned), run.go (one run), closeup.go (one request, one
-// worker, two runs), said.go (settings as text), then ask.go (what pages ask).
+// worker, two runs), said.go (settings as text), ask.go (what pages ask), then recorded.go (a run that a page is made of).
 package explore
 
 import (
@@ -31,10 +31,15 @@ type Settings map[string]string
 // Session holds traces and what was read of them. Its methods may be called by
 // several goroutines at once.
 type Session struct {
-	mutex  sync.Mutex
-	traces []*trace
-	open   runs.Recent[reading]
-	views  map[string]context.CancelFunc // the run that each view waits for
+	// Progress is called now and then while a run goes on, as that of replay.Streams; nil: never.
+	// It is set before anything is asked.
+	Progress func(done, all int)
+
+	mutex   sync.Mutex
+	traces  []*trace
+	carried []string // settings that are taken beside the knobs
+	open    runs.Recent[reading]
+	views   map[string]context.CancelFunc // the run that each view waits for
 }
 
 // trace is one that was given.
@@ -57,9 +62,16 @@ const (
 // New returns a session without traces.
 func New() *Session { return &Session{views: map[string]context.CancelFunc{}} }
 
+// Carry lets settings through that are no knobs: those of a run that is looked at, which
+// nobody turns. It comes before anything is asked.
+func (s *Session) Carry(names ...string) { s.carried = append(s.carried, names...) }
+
 // AddFile adds the trace at path, which is its name from now on.
-func (s *Session) AddFile(path string) error {
-	return s.add(&trace{name: path, path: path, hash: sync.OnceValues(func() (rundir.Input, error) { return rundir.HashFile("trace", path) })})
+func (s *Session) AddFile(path string) error { return s.add(newTrace(path, path)) }
+
+// newTrace returns the trace of a name that is in a file.
+func newTrace(name, path string) *trace {
+	return &trace{name: name, path: path, hash: sync.OnceValues(func() (rundir.Input, error) { return rundir.HashFile("trace", path) })}
 }
 
 // AddText adds a trace that is in memory, once it can be read.
@@ -70,7 +82,16 @@ func (s *Session) AddText(ctx context.Context, name string, text []byte) error {
 	if strings.TrimSpace(name) == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
 		return cli.Usagef("%q: want the name of a trace", name)
 	}
-	spec := replay.Spec{Trace: &replay.Trace{Path: "-", Detect: true}}
+	return s.addReadable(ctx, t)
+}
+
+// AddReadable adds the trace at path, which is its name from now on, once it can be read.
+func (s *Session) AddReadable(ctx context.Context, path string) error {
+	return s.addReadable(ctx, newTrace(path, path))
+}
+
+func (s *Session) addReadable(ctx context.Context, t *trace) error {
+	spec := replay.Spec{Trace: &replay.Trace{Path: t.file(), Detect: true}}
 	if _, err := spec.Open(ctx, t.streams()); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/explore/exploretest"
 	"github.com/replay-llm/replay/cmd/internal/runs"
 )
 
@@ -53,43 +54,6 @@ func printDigest(t *testing.T, args []string) string {
 	return string(m[1])
 }
 
-// drawSettings draws settings that go together.
-func drawSettings(rng *rand.Rand) Settings {
-	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
-	s := Settings{"trace": chat}
-	if rng.IntN(3) == 0 {
-		s["prefill-workers"], s["decode-workers"] = pick("1", "2"), pick("1", "2", "3")
-	} else {
-		s["workers"], s["router"] = pick("2", "3", "5", "8"), pick("round_robin", "kv", "random", "least-loaded", "p2c", "session")
-	}
-	if rng.IntN(4) == 0 {
-		s["max-in-flight"] = pick("4", "32")
-	} else {
-		s["speedup"] = pick("0.5", "1", "4", "16", "2.5")
-	}
-	if rng.IntN(2) == 0 {
-		s["gpu"], s["model"] = pick("h100", "l40s"), "llama-3.1-8b"
-		for _, k := range Knobs() {
-			for _, c := range k.Choices {
-				if k.Flag == "gpu" && strings.EqualFold(c, s["gpu"]) || k.Flag == "model" && strings.EqualFold(c, s["model"]) {
-					s[k.Flag] = c
-				}
-			}
-		}
-	} else {
-		s["num-gpu-blocks"] = pick("2048", "16384")
-	}
-	if rng.IntN(3) == 0 {
-		s["engine"], s["num-gpu-blocks"] = "sglang", "262144"
-	} else if rng.IntN(2) == 0 {
-		s["max-num-seqs"] = pick("16", "64")
-	}
-	if rng.IntN(2) == 0 {
-		s["slo"] = pick("p99:ttft=1s", "ttft=500ms,itl=30ms")
-	}
-	return s
-}
-
 // What is on the screen is a command line and a file of flags: both give the digest of
 // the answer, for 30 random settings.
 func TestDigestsEqualTheCommands(t *testing.T) {
@@ -97,7 +61,7 @@ func TestDigestsEqualTheCommands(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]bool{}
 	for i := range 30 {
-		settings := drawSettings(rng)
+		settings := Settings(exploretest.Draw(rng, chat))
 		a, err := s.Run(context.Background(), settings)
 		if err != nil {
 			t.Fatalf("%v: %v", settings, err)

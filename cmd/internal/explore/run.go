@@ -56,6 +56,7 @@ func Refuse(err error) Refusal {
 // one is a run of settings.
 type one struct {
 	trace    *trace
+	progress func(done, all int)
 	o        *options.Options
 	spec     replay.Spec
 	workload *loadgen.Workload
@@ -67,8 +68,10 @@ type one struct {
 func (s *Session) prepare(settings Settings) (*one, error) {
 	var all []plan.Setting
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if err := checkKnob(name, settings[name]); err != nil {
-			return nil, err
+		if !slices.Contains(s.carried, name) {
+			if err := checkKnob(name, settings[name]); err != nil {
+				return nil, err
+			}
 		}
 		all = append(all, plan.Setting{Name: name, Value: settings[name]})
 	}
@@ -85,7 +88,7 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &one{trace: t, o: o}
+	r := &one{trace: t, progress: s.Progress, o: o}
 	if r.spec, err = o.Spec(file, mode); err != nil {
 		return nil, err
 	}
@@ -101,7 +104,7 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 
 // replay runs what was prepared, shown to an observer.
 func (r *one) replay(ctx context.Context, watch harness.Observer) (err error) {
-	if r.result, err = r.spec.RunOn(ctx, r.workload, replay.Streams{Observer: watch}); err != nil {
+	if r.result, err = r.spec.RunOn(ctx, r.workload, replay.Streams{Observer: watch, Progress: r.progress}); err != nil {
 		return runs.ExplainError(err)
 	}
 	return nil

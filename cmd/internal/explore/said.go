@@ -35,6 +35,10 @@ func commandOf(settings Settings) string {
 	}
 	parts := []string{"replay", verb, quoteWord(settings[options.TraceSetting])}
 	for _, name := range inOrder(settings) {
+		if value := settings[name]; value == "true" || value == "false" { // the next word would be an argument
+			parts = append(parts, "--"+name+"="+value)
+			continue
+		}
 		parts = append(parts, "--"+name, quoteWord(settings[name]))
 	}
 	return strings.Join(parts, " ")

@@ -33,6 +33,7 @@ type reporting struct {
 	names cli.Choice
 	wide  bool
 	html  string
+	live  livePage
 }
 
 func (r *reporting) bindFlags(fs *pflag.FlagSet) {
@@ -43,6 +44,9 @@ func (r *reporting) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.wide, "wide", false, "tables with all columns, wider than 80 characters")
 	fs.Var(&r.names, "report-format", "`names` of the values in JSON: native, aiperf, vllm or sglang")
 	fs.StringVar(&r.html, "html", "", "draw the runs on a page of their own, `FILE`, and print nothing")
+	fs.BoolVar(&r.live.wanted, "live", false, "make that page one that replays the run, with its trace inside")
+	fs.StringVar(&r.live.explorer, "live-page", "", "make it of this `explorer.html`, of a release or of make wasm (default: that beside the program)")
+	fs.StringVar(&r.live.trace, "live-trace", "", "take the trace of the run from this `FILE`")
 }
 
 // NewReportCommand shows the reports of runs again.
@@ -56,7 +60,8 @@ again. A RUN is such a directory, or a report file.`,
 		Example: `  replay report out/a
   replay report out/a out/b --output markdown
   replay report out/a --output json --report-format vllm
-  replay report out/a out/b --html runs.html`,
+  replay report out/a out/b --html runs.html
+  replay report out/a --html run.html --live`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("no run: want a directory made with --out, or a report file")
@@ -66,6 +71,12 @@ again. A RUN is such a directory, or a report file.`,
 			}
 			if r.wide && r.form.Value != "table" {
 				return cli.Usagef("--wide: only with --output table")
+			}
+			if err := r.live.check(r.html, args); err != nil {
+				return err
+			}
+			if r.live.wanted {
+				return r.live.write(cmd.Context(), r.html, args[0])
 			}
 			if r.html != "" {
 				return writePage(r.html, args)

@@ -110,7 +110,7 @@ func looksLikeTrace(name string) bool {
 
 // writePage writes the page, which begins with what the session has.
 func writePage(w io.Writer, session *explore.Session) error {
-	return html.WriteExplorer(w, map[string]any{"traces": session.Traces(), "knobs": explore.Knobs(), "most": mostUpload})
+	return html.WriteExplorer(w, explore.Begin{Traces: session.Traces(), Knobs: explore.Knobs(), Most: explore.MostText})
 }
 
 // serve serves the page until ctx ends.

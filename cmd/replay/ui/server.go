@@ -18,10 +18,8 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/explore"
 )
 
-const (
-	mostBody   = 1 << 20   // bytes of a question
-	mostUpload = 256 << 20 // bytes of a trace that is kept in memory
-)
+// mostBody is the size of the longest question, in bytes.
+const mostBody = 1 << 20
 
 // site answers one browser. Nothing is served but the page and what it asks for.
 type site struct {
@@ -42,7 +40,7 @@ func newSite(session *explore.Session, host string, page []byte) *site {
 		hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
 	return &site{
-		session: session, host: host, token: rand.Text(), page: page, left: 2 * mostUpload, asked: make(chan struct{}, 1),
+		session: session, host: host, token: rand.Text(), page: page, left: 2 * explore.MostText, asked: make(chan struct{}, 1),
 		policy: "default-src 'none'; script-src " + strings.Join(hashes, " ") +
 			"; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	}
@@ -130,7 +128,7 @@ func (s *site) upload(w http.ResponseWriter, r *http.Request) (any, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, min(mostUpload, s.left)))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, min(explore.MostText, s.left)))
 	if err != nil {
 		return nil, err
 	}

@@ -16,13 +16,16 @@
     :focus-visible { outline: 2px solid var(--c0); outline-offset: 1px; }`;
   document.head.append(pageText);
 
-  let traces = data.traces, state = { settings: {}, pins: [] };
+  // first is what is on the screen of a page that nobody has turned anything on: the run
+  // that it was made of, if it was, pinned so that others lie over it.
+  const first = () => data.run ? { settings: { ...data.run.settings }, pins: [{ ...data.run.settings }] } : { settings: {}, pins: [] };
+  let traces = data.traces, state = first();
   const read = () => {
     try {
       const was = JSON.parse(decodeURIComponent(location.hash.slice(1)));
       const plain = (o) => Object.fromEntries(Object.entries(o || {}).filter(([, v]) => typeof v === "string"));
       state = { settings: plain(was.settings), pins: (was.pins || []).slice(0, 5).map((p) => plain(p)) };
-    } catch { state = { settings: {}, pins: [] }; }
+    } catch { state = first(); }
     if (!state.settings.trace && traces.length) state.settings.trace = traces[0];
   };
   const keep = () => history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
@@ -85,7 +88,7 @@
       panel.append(set);
     }
     const button = (text, act) => { const b = el("button", { type: "button" }, text); b.addEventListener("click", act); return b; };
-    panel.append(el("div.row", button("Pin this run", pin), button("Unpin all", () => { state.pins = []; keep(); refresh(); }), button("Reset", () => { state.settings = { trace: state.settings.trace }; keep(); show(); refresh(); })));
+    panel.append(el("div.row", button("Pin this run", pin), button("Unpin all", () => { state.pins = []; keep(); refresh(); }), button("Reset", () => { state.settings = data.run ? first().settings : { trace: state.settings.trace }; keep(); show(); refresh(); })));
   };
   const show = () => {
     for (const [flag, { e, out, k }] of inputs) {
@@ -138,6 +141,7 @@
         problem.textContent = "";
         for (const { e } of inputs.values()) { e.classList.remove("wrong"); e.removeAttribute("aria-invalid"); }
         drawAll(settings, pins);
+        if (backend.answered) backend.answered(settings, current);
         const took = performance.now() - since;
         says.textContent = `replayed and drawn in ${number(took, 0)} ms`;
         document.body.dataset.redraws = String(++redraws);

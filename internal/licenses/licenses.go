@@ -1,4 +1,5 @@
-package main
+// Package licenses joins the licenses of the modules that a program is linked with.
+package licenses
 
 import (
 	"bytes"
@@ -10,8 +11,8 @@ import (
 	"slices"
 )
 
-// joinLicenses returns the licenses and notices in the folders of modules, by name.
-func joinLicenses(modules map[string]string) ([]byte, error) {
+// Join returns the licenses and notices in the folders of modules, by name.
+func Join(modules map[string]string) ([]byte, error) {
 	legal := regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 	var b bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(modules)) {

@@ -1,0 +1,54 @@
+// Command explorer makes the page on which the settings of a replay are turned without
+// a server: one file of HTML with the simulator in it, compiled to WebAssembly
+// (wasm/main.go). The same source and Go release give the same bytes.
+//
+// Read main.go, then build.go. docs/explore.md describes the page.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/report/html"
+)
+
+// mostPage is how large the page may be, in bytes.
+const mostPage = 10_000_000
+
+func main() {
+	out := flag.String("out", "bin/explorer.html", "the `file` to write")
+	source := flag.String("source", ".", "the `folder` of the source, at its root")
+	flag.Parse()
+	if err := writeTo(*out, *source); err != nil {
+		fmt.Fprintln(os.Stderr, "explorer:", err)
+		os.Exit(1)
+	}
+}
+
+// writeTo makes the page of the source and writes it to a file.
+func writeTo(out, source string) error {
+	b, err := newBuild(source)
+	if err != nil {
+		return err
+	}
+	page, err := b.makePage()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(out, page, 0o644); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %.1f MB\n", out, float64(len(page))/1e6)
+	return nil
+}
+
+// newBegin returns what the page begins with.
+func newBegin() explore.Begin {
+	return explore.Begin{Traces: []string{}, Knobs: explore.Knobs(), Most: explore.MostText, Layout: html.StandaloneLayout}
+}
