@@ -124,7 +124,12 @@ func (t *times) startOf(i int32) sim.Time {
 	if t.closed || !s.HasArrival {
 		return 0
 	}
-	at := (s.Arrival - t.origin) / t.first
+	return t.scale(s.Arrival)
+}
+
+// scale is an instant of the trace in the simulation.
+func (t *times) scale(arrival sim.Time) sim.Time {
+	at := (arrival - t.origin) / t.first
 	if len(t.bends) > 0 {
 		at = t.bendTime(at)
 	}
@@ -190,5 +195,6 @@ func (q *requests) reclaimRequest(r *sim.Request) {
 	if invariant.Enabled {
 		*r = sim.Request{ID: -1, InputTokens: -1, OutputTokens: -1, Session: -1, Turn: -1, Line: -1}
 	}
+	r.Prompt = prompt.Prompt{}
 	q.reclaimed = append(q.reclaimed, r)
 }

@@ -27,6 +27,8 @@ type Feed struct {
 
 	graph *graphFeed // nil where turns wait for nothing but the turn before
 
+	streamed *streamed // nil where all requests are known
+
 	order    []int32   // sessions by start; nil when they are in order as they are
 	starts   int       // sessions, or turns of a graph that wait for nobody
 	started  int       // those of them whose first turn was taken
@@ -55,7 +57,9 @@ func newFeed(r requests, t times, a Admission, flat bool) *Feed {
 	if f.stop = a.Stop; t.w.Rounds > 0 {
 		f.perRound = f.starts / t.w.Rounds
 	}
-	f.findFresh()
+	if t.w.Source == nil {
+		f.findFresh()
+	}
 	return f
 }
 
@@ -81,6 +85,10 @@ func (t *times) sortSessions() []int32 {
 
 // findFresh finds the first turn of the next session.
 func (f *Feed) findFresh() {
+	if f.streamed != nil {
+		f.findStreamed()
+		return
+	}
 	if f.allStarted() {
 		return
 	}
@@ -164,6 +172,12 @@ func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 		}
 		if !ok || r.Key > now {
 			return dst
+		}
+		if f.streamed != nil {
+			dst = append(dst, f.takeNext())
+			f.started++
+			f.findFresh()
+			continue
 		}
 		if fresh {
 			f.started++

@@ -28,6 +28,9 @@ type Workload struct {
 	TraceBlock int       // tokens per hash id; 0 when Synthetic
 	Sessions   []Session // in order of first appearance
 	Turns      []Turn    // in file order; the turns of a session need not be adjacent
+	// Source gives the requests in place of Sessions and Turns, where they are not kept: such a workload is replayed
+	// once, and is to be closed. Nil: they are kept.
+	Source Source
 	// Priorities are those of the turns, the least the most urgent; nil where the trace
 	// gives none.
 	Priorities []int32

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -42,10 +43,17 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	if err != nil {
 		return nil, err
 	}
-	defer stream.Close()
 	if err := s.checkFormat(stream); err != nil {
-		return nil, err
+		return nil, errors.Join(err, stream.Close())
 	}
+	if s.Stream != nil {
+		w, err := s.openStream(stream)
+		if err != nil {
+			return nil, errors.Join(err, stream.Close())
+		}
+		return w, nil
+	}
+	defer stream.Close()
 	return stream.Workload()
 }
 

@@ -50,6 +50,7 @@ func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error
 	if err != nil {
 		return nil, err
 	}
+	defer workload.Close()
 	return s.RunOn(ctx, workload, streams)
 }
 

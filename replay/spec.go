@@ -47,6 +47,8 @@ type Spec struct {
 	// Recycle goes on with the workload from its beginning when it runs out, in closed loop, up to the
 	// end of the Window.
 	Recycle bool
+	// Stream replays a trace without keeping it, in trace mode; nil: it is kept.
+	Stream *Stream
 	// Reject turns away requests that no idle engine could run. Otherwise one of
 	// them fails the replay, with an *engines.OversizeError.
 	Reject bool
@@ -106,7 +108,7 @@ func (t *Trace) format() (name string, sized bool) {
 // Validate refuses replays that cannot be run. What concerns the workload is
 // found when it is opened.
 func (s *Spec) Validate() error {
-	if err := cmp.Or(s.checkMode(), s.checkRecycle()); err != nil {
+	if err := cmp.Or(s.checkMode(), s.checkRecycle(), s.checkStream()); err != nil {
 		return err
 	}
 	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale)+len(s.Later()) == 0 && !s.Autoscales() {

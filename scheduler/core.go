@@ -11,6 +11,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Core is one engine's scheduler.
@@ -61,6 +62,12 @@ type Keeper interface {
 	// Release gives back the blocks that are kept of a request, last to first; prefixes stay cached. It
 	// is called between passes, and reports false when there are none.
 	Release(id sim.RequestID) bool
+}
+
+// Rememberer is a core that can say of which prompt nodes it has KV blocks, requests on it aside.
+type Rememberer interface {
+	// Nodes calls need with every node of which something is cached, in no order that means anything.
+	Nodes(need func(prompt.NodeID))
 }
 
 // Snapshotter is a core that can show a planner what its latest pass did. It

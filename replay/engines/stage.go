@@ -408,7 +408,7 @@ func (s *Stage) checkMixed() func(input, output int) *scheduler.OversizeError {
 // OversizeError reports requests that can never run on the engines of a replay.
 type OversizeError struct {
 	Count  int    // such requests
-	Of     int    // all requests
+	Of     int    // all requests; 0 where these are not known beforehand
 	First  string // the first one's place in the trace
 	Err    error  // why it cannot run
 	Blocks int    // num_gpu_blocks that would admit them all; 0 when none would
@@ -416,8 +416,15 @@ type OversizeError struct {
 
 func (e *OversizeError) Error() string {
 	text := fmt.Sprintf("%s: %v; %d of %d requests can never run", e.First, e.Err, e.Count, e.Of)
+	if e.Of == 0 {
+		text = fmt.Sprintf("%s: %v; the request can never run", e.First, e.Err)
+	}
+	them := "them all"
+	if e.Of == 0 {
+		them = "it"
+	}
 	if e.Blocks > 0 {
-		text += fmt.Sprintf(", num_gpu_blocks %d would admit them all", e.Blocks)
+		text += fmt.Sprintf(", num_gpu_blocks %d would admit %s", e.Blocks, them)
 	}
 	return text
 }
@@ -454,6 +461,16 @@ func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	}
 	found.Of = len(w.Turns)
 	return &found
+}
+
+// Hopeless returns why no idle engine can run a request, nil when all can.
+func Hopeless(stages []*Stage, input, output int) *scheduler.OversizeError {
+	for _, s := range stages {
+		if err := s.sizeCheck()(input, output); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Fits returns why a request can run nowhere, nil when it can run.

@@ -46,6 +46,9 @@ type Config struct {
 	Save *SaveCaches
 }
 
+// Streamed reports whether the requests of the workload are not kept.
+func (c *Config) Streamed() bool { return c.Workload.Source != nil }
+
 // Run is one replay, whoever moves its time.
 type Run struct {
 	*Config
@@ -82,13 +85,9 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if err := c.checkCaches(traceBlock, block); err != nil {
 		return nil, err
 	}
-	use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{
-		Wrap: c.Compat, Joined: join && engines.Joined(&c.Topology, use),
-	})
 	use.Requests, use.Classes = len(c.Workload.Turns), classTerms(c.Workload)
 	r := &Run{Config: c, Use: use, Requests: make([]*sim.Request, 0, use.Requests)}
-	feed, err := loadgen.NewFeed(c.Workload, r.intern(use.Tree), c.Admission)
-	if err != nil {
+	if err := r.openFeed(traceBlock, block, join && engines.Joined(&c.Topology, use)); err != nil {
 		return nil, err
 	}
 	facts := collector.New(use.Requests)
@@ -96,8 +95,50 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if c.PreemptedApart {
 		facts.CountPreemptedApart()
 	}
-	r.Feed, r.Collector = feed, facts
+	r.Collector = facts
 	return r, nil
+}
+
+// openFeed makes the tree of prompts, joined if it may be, and the feed.
+func (r *Run) openFeed(traceBlock, block int, joined bool) (err error) {
+	if r.Streamed() {
+		if !joined || r.Observer != nil {
+			return r.refuseStream("settings under which a single KV block matters, or somebody who looks on")
+		}
+		if traceBlock%block != 0 {
+			return r.refuseStream(fmt.Sprintf("KV blocks of %d tokens, which do not divide a hash id's %d", block, traceBlock))
+		}
+		r.Use.Tree = prompt.NewForgetful(traceBlock, block, prompt.Options{Wrap: r.Compat})
+		r.Feed, err = loadgen.NewStreamedFeed(r.Workload, r.Use.Tree, r.Admission)
+		return err
+	}
+	r.Use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{Wrap: r.Compat, Joined: joined})
+	r.Feed, err = loadgen.NewFeed(r.Workload, r.intern(r.Use.Tree), r.Admission)
+	return err
+}
+
+// refuseStream returns the error of a replay that needs what is not kept.
+func (r *Run) refuseStream(what string) error {
+	return fmt.Errorf("%s is not kept, which does not go with %s", r.Workload.Name, what)
+}
+
+// CheckKeeps refuses a core of which nobody can tell which prompts it needs, where these are not kept.
+func (r *Run) CheckKeeps(core scheduler.Core) error {
+	if _, ok := core.(scheduler.Rememberer); !ok && r.Streamed() {
+		return r.refuseStream("an engine that cannot say which prompts its cache holds: want one of vLLM without data-parallel ranks")
+	}
+	return nil
+}
+
+// CheckSize refuses a request that has come and that no idle engine can run, where requests are not known beforehand.
+func (r *Run) CheckSize(q *sim.Request) error {
+	if !r.Streamed() {
+		return nil
+	}
+	if err := engines.Hopeless(r.Stages, q.InputTokens, q.OutputTokens); err != nil {
+		return &engines.OversizeError{Count: 1, First: r.Place(q), Err: err, Blocks: err.Blocks}
+	}
+	return nil
 }
 
 // classTerms returns what routers may know of the classes of a workload; nil where it has none.
@@ -154,7 +195,12 @@ func (r *Run) Passed(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 }
 
 // Place returns where in the trace a request stands.
-func (r *Run) Place(q *sim.Request) string { return r.Workload.Place(q.Session, q.Turn) }
+func (r *Run) Place(q *sim.Request) string {
+	if r.Streamed() {
+		return fmt.Sprintf("%s:%d", r.Workload.Name, q.Line)
+	}
+	return r.Workload.Place(q.Session, q.Turn)
+}
 
 // Failed puts place and time to the error of a core.
 func (r *Run) Failed(w sim.WorkerID, now sim.Time, err error) error {

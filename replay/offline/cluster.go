@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // cluster is the event loop over any number of workers, in one pool or in two
@@ -47,7 +48,7 @@ func newCluster(r *run) (*cluster, error) {
 	for i, h := range pools {
 		p := &pool{Pool: h, metered: h.Metered(), batches: h.Batches(), first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill, serving: h.Count}
 		for range p.Count {
-			if err := p.addWorker(); err != nil {
+			if err := p.addWorker(c.CheckKeeps); err != nil {
 				return nil, err
 			}
 		}
@@ -298,6 +299,9 @@ func (c *cluster) endPass(w *worker) error {
 
 // takeArrivals takes in the requests that arrive now.
 func (c *cluster) takeArrivals() (changed bool, err error) {
+	if c.Feed.WantsSweep() {
+		c.Feed.ForgetPrompts(c.markPrompts)
+	}
 	for again := true; again; {
 		again = false
 		c.arrivals = c.Feed.Take(c.now, c.countForFeed(), c.arrivals[:0])
@@ -327,6 +331,22 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 		}
 	}
 	return changed, nil
+}
+
+// markPrompts calls need with all prompt nodes that caches have, or have had before the end of a pass in progress, which
+// routers learn of then.
+func (c *cluster) markPrompts(need func(prompt.NodeID)) {
+	for _, p := range c.pools {
+		for _, w := range p.workers {
+			if w.core == nil {
+				continue
+			}
+			w.core.(scheduler.Rememberer).Nodes(need)
+			for i := range w.pass.KV {
+				need(w.pass.KV[i].Node)
+			}
+		}
+	}
 }
 
 // startPasses starts a pass on every worker that can, lowest first.

@@ -30,7 +30,11 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := drive(ctx); err != nil {
+	err = drive(ctx)
+	if broken := r.Feed.Err(); broken != nil {
+		return nil, broken
+	}
+	if err != nil {
 		return nil, err
 	}
 	return r.makeResult(started), nil
@@ -128,7 +132,7 @@ func prepareRun(cfg *Config) (*run, error) {
 	if r.Stages[0].Admits() {
 		r.Collector.KeepOutcomes()
 	}
-	if cfg.Reject {
+	if cfg.Reject || cfg.Streamed() {
 		return r, nil
 	}
 	return r, engines.CheckSizes(cfg.Workload, r.Stages)
@@ -156,8 +160,11 @@ func (r *run) chooseDriver() (driver, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := r.CheckKeeps(core); err != nil {
+			return nil, err
+		}
 		return (&single{run: r, core: core}).runPasses, r.warmAlone(0, core)
-	case len(r.Stages) == 1 && needs == router.Needs{} && r.Feed.Independent():
+	case len(r.Stages) == 1 && needs == router.Needs{} && r.Feed.Independent() && !r.Streamed():
 		return (&alone{run: r}).runWorkers, nil
 	}
 	c, err := newCluster(r)
@@ -176,7 +183,7 @@ func (r *run) noteArrival(a loadgen.Arrival) (ok bool, err error) {
 	q := a.Request
 	r.Arrive(q, a.At)
 	if !r.cfg.Reject {
-		return true, nil
+		return true, r.CheckSize(q)
 	}
 	reason := engines.Fits(r.Stages, q.InputTokens, q.OutputTokens)
 	if reason == nil {

@@ -67,6 +67,9 @@ func (s *single) submitArrivals() error {
 			s.core.Submit(a.Request)
 		}
 	}
+	if s.Feed.WantsSweep() {
+		s.Feed.ForgetPrompts(s.core.(scheduler.Rememberer).Nodes)
+	}
 	return nil
 }
 

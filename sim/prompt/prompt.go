@@ -6,7 +6,7 @@
 // prefix tree per block size, and a path costs a word per trace block instead
 // of a word per token.
 //
-// Read prompt.go, then list.go, tree.go, join.go and hash.go.
+// Read prompt.go, then list.go, tree.go, join.go, forget.go and hash.go.
 package prompt
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // NodeID names a node of a Tree: a piece of prompt together with everything
-// before it. Ids are dense, count up from 0, and a child's is larger than its
-// parent's.
+// before it. Ids are dense, count up from 0, and, but in a tree that forgets, a child's is larger
+// than its parent's.
 type NodeID int32
 
 // None is no node: the parent of a first node.

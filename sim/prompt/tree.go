@@ -35,6 +35,8 @@ type Tree struct {
 	paths    []NodeID  // memory of prompts' paths
 	straddle *straddle // nil when a node is a trace block
 	hashes   hashes
+
+	forgetful *forgetful // nil: nodes stay
 }
 
 // extent is the engine blocks of a node, as they count along its path.
@@ -167,6 +169,9 @@ func (t *Tree) Add(ids []uint64, tokens int) Prompt {
 		return p
 	}
 	n := (tokens + t.traceTokens - 1) / t.traceTokens
+	if t.forgetful != nil {
+		return t.addForgetful(ids[:n], p)
+	}
 	at, from := None, len(t.paths)
 	for _, id := range ids[:n] {
 		if t.wrap {

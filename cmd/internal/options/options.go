@@ -21,6 +21,7 @@ type Options struct {
 	Seed      uint64
 	Config    config
 	input     input
+	streaming streaming
 	Cluster   cluster
 	client    client
 	Engine    engine
@@ -66,7 +67,7 @@ func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 // replayGroups are the flags that say what a replay is.
 func (o *Options) replayGroups() []cli.Group {
 	return []cli.Group{
-		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
+		cli.NewGroup("Workload", o.bindWorkload, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
 		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),
 		cli.NewGroup("Cluster", o.Cluster.bindFlags, "workers", "prefill-workers", "decode-workers", "router"),
 		cli.NewGroup("Hardware and engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", func(fs *pflag.FlagSet) {
@@ -77,6 +78,11 @@ func (o *Options) replayGroups() []cli.Group {
 		cli.NewGroup("Clients", o.client.bindFlags).Rare(),
 		cli.NewGroup("Run", o.bindRun).Rare(),
 	}
+}
+
+func (o *Options) bindWorkload(fs *pflag.FlagSet) {
+	o.input.bindFlags(fs)
+	o.streaming.bindFlags(fs)
 }
 
 func (o *Options) bindRun(fs *pflag.FlagSet) {

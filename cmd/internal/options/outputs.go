@@ -114,7 +114,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 	); err != nil {
 		return err
 	}
-	if err := cmp.Or(o.checkRegret(spec), o.checkSaved(spec)); err != nil {
+	if err := cmp.Or(o.checkStreamed(spec), o.checkRegret(spec), o.checkSaved(spec)); err != nil {
 		return err
 	}
 	if out.Requests != "" {

@@ -44,7 +44,7 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 		return cmp.Or(o.fillInput(spec, file), o.fillClasses(spec))
 	}
 	for _, fill := range []func(*replay.Spec) error{
-		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillAutoscale, o.fillFaults, o.fillSpeeds, o.fillPD, o.fillRouter, o.fillAdmission, o.fillSignals, o.fillClient, o.fillEstimator, o.fillLimits, o.fillWindow, o.fillChanges, o.fillWarm,
+		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillAutoscale, o.fillFaults, o.fillSpeeds, o.fillPD, o.fillRouter, o.fillAdmission, o.fillSignals, o.fillClient, o.fillEstimator, o.fillLimits, o.fillWindow, o.fillChanges, o.fillWarm, o.fillStream,
 	} {
 		if err := fill(&spec); err != nil {
 			return spec, err

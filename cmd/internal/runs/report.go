@@ -57,7 +57,7 @@ func (r *run) writeJSON(w io.Writer) error {
 func (r *run) missingLines() []string {
 	var lines []string
 	total := len(r.workload.Turns)
-	if r.spec.Recycle {
+	if r.spec.Recycle || r.spec.Stream != nil {
 		total = r.result.Collector.Len()
 	}
 	if n := len(r.result.Rejected); n > 0 {

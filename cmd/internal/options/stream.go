@@ -1,0 +1,48 @@
+package options
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+)
+
+// streaming holds the flags of a trace that is not kept in memory.
+type streaming struct {
+	on     bool
+	window cli.Instant
+}
+
+func (s *streaming) bindFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&s.on, "stream", false, "replay a trace without keeping it in memory (docs/streaming.md)")
+	fs.Var(&s.window, "stream-window", "with --stream: how far a row of the trace may come before one above it, a `time`\nas 500ms or 10s")
+}
+
+// fillStream enters into spec that its trace is not kept.
+func (o *Options) fillStream(spec *replay.Spec) error {
+	s := &o.streaming
+	if err := o.Check(
+		cli.Needs(s.on, "with --stream", "stream-window"),
+		cli.Needs(!s.on || spec.Mode == loadgen.Trace, "with replay trace", "stream"),
+		cli.Needs(!s.on || !o.IsLive() && !o.IsCluster(), "on the logical clock", "stream"),
+		cli.Needs(!s.on || spec.Trace != nil && spec.Trace.Path != "", "with a trace file", "stream"),
+	); err != nil || !s.on {
+		return err
+	}
+	spec.Stream = &replay.Stream{Window: s.window.At}
+	return nil
+}
+
+// checkStreamed refuses outputs for which requests have to be kept.
+func (o *Options) checkStreamed(spec *replay.Spec) error {
+	if spec.Stream == nil {
+		return nil
+	}
+	for _, name := range []string{"out", "requests", "timeline", "kv-events-file", "save-caches", "digest", "slo"} {
+		if o.Changed(name) {
+			return o.Only(name, "without --stream, which keeps no requests")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package formats
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/replay-llm/replay/internal/heap"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Ordered gives the requests of a stream in the order of their arrivals, and keeps no more of them than
+// the file is in disorder: a loadgen.Source.
+type Ordered struct {
+	s      *Stream
+	window float64 // ms by which a row may come before an earlier one in time
+	record Record
+	seen   float64 // the latest arrival read
+	read   int32   // rows read
+	ended  bool
+	fresh  uint64 // ids made up for blocks that nobody shares
+
+	first   stamp // the earliest arrival, once there is one
+	started bool
+	waiting heap.Heap[float64, int32, *waitingRow]
+	unused  []*waitingRow
+}
+
+// waitingRow is a row before which others may come in time.
+type waitingRow struct {
+	loadgen.Incoming
+	when    stamp // its arrival, where stamped
+	stamped bool
+}
+
+// Ordered returns the requests of s, of which nothing has been read, in the order of their arrivals. A row may
+// come up to window ms before one that stands above it in the file.
+func (s *Stream) Ordered(window float64) (*Ordered, error) {
+	switch {
+	case s.Untimed:
+		return nil, fmt.Errorf("%s: the format has no timestamps, want one that has with a trace that is not kept", s.Name)
+	case !(window >= 0) || math.IsInf(window, 0):
+		return nil, fmt.Errorf("rows may come %v ms before earlier ones, want a finite number >= 0", window)
+	}
+	return &Ordered{s: s, window: window, seen: math.Inf(-1)}, nil
+}
+
+// Next fills in with the next request; io.EOF comes after the last.
+func (o *Ordered) Next(in *loadgen.Incoming) error {
+	for !o.ended && (len(o.waiting) == 0 || o.waiting[0].Key > o.seen-o.window) {
+		switch err := o.readRow(); {
+		case err == io.EOF && o.read == 0:
+			return &loadgen.SyntaxError{Name: o.s.Name, Msg: "no requests in the file, want at least one"}
+		case err == io.EOF:
+			o.ended = true
+		case err != nil:
+			return err
+		}
+	}
+	if len(o.waiting) == 0 {
+		return io.EOF
+	}
+	x := o.waiting.Pop().Value
+	if x.stamped && !o.started {
+		o.first, o.started = x.when, true
+	}
+	if x.stamped {
+		x.At = sim.Time(x.when.since(o.first))
+	}
+	*in, x.IDs = x.Incoming, in.IDs
+	o.unused = append(o.unused, x)
+	return nil
+}
+
+// readRow puts the next row among those waiting.
+func (o *Ordered) readRow() error {
+	r := &o.record
+	if err := o.s.Next(r); err != nil {
+		return err
+	}
+	if err := o.check(r); err != nil {
+		return err
+	}
+	o.seen = max(o.seen, r.At)
+	if err := o.nameBlocks(r); err != nil {
+		return err
+	}
+	x := new(waitingRow)
+	if n := len(o.unused); n > 0 {
+		x, o.unused = o.unused[n-1], o.unused[:n-1]
+	}
+	x.Incoming = loadgen.Incoming{
+		At: sim.Time(r.At), IDs: append(x.IDs[:0], r.IDs...), Input: int32(r.Input), Output: int32(r.Output),
+		Line: int32(r.Line), Priority: r.Priority, Session: o.read,
+	}
+	x.when, x.stamped = r.when, r.stamp
+	o.waiting.Push(r.At, o.read, x)
+	o.read++
+	return nil
+}
+
+// check refuses a row that cannot be replayed without keeping others.
+func (o *Ordered) check(r *Record) error {
+	switch {
+	case o.read == math.MaxInt32:
+		return o.s.rowError(r, "more than %d requests, want no more", math.MaxInt32)
+	case r.Session != nil || r.Name != "":
+		return o.s.rowError(r, "is of a session, whose turns wait for answers; want a trace without sessions, or the replay without --stream")
+	case r.Class != nil:
+		return o.s.rowError(r, "has a class, want none with a trace that is not kept")
+	case r.HasDelay && r.Delay != 0:
+		return o.s.rowError(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
+	case !r.HasAt:
+		return o.s.rowError(r, "session %q has no timestamp, which trace mode needs", fmt.Sprint(loadgen.RequestPrefix, r.Line))
+	case math.IsNaN(r.At) || math.IsInf(r.At, 0):
+		return o.s.rowError(r, "arrival is %v, want a finite number", r.At)
+	case r.At < o.seen-o.window:
+		return o.s.rowError(r, "arrives at %v ms, %v ms before a row above it, want at most %v (--stream-window)", r.At, o.seen-r.At, o.window)
+	}
+	return nil
+}
+
+// nameBlocks gives names to the blocks of a prompt that nobody shares and that have none.
+func (o *Ordered) nameBlocks(r *Record) error {
+	if o.s.shape.raw {
+		return nil
+	}
+	if r.Private {
+		r.IDs = r.IDs[:0]
+	}
+	for _, id := range r.IDs {
+		if id > math.MaxInt64 {
+			return o.s.rowError(r, "hash id is %d, want at most %d with a trace that is not kept", id, math.MaxInt64)
+		}
+	}
+	for missing := (r.Input+o.s.Block-1)/o.s.Block - len(r.IDs); missing > 0 && (r.Private || r.Full); missing-- {
+		r.IDs = append(r.IDs, ^o.fresh)
+		o.fresh++
+	}
+	return nil
+}
+
+// Close closes the file.
+func (o *Ordered) Close() error { return o.s.Close() }

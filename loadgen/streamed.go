@@ -1,0 +1,168 @@
+package loadgen
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Source gives the requests of a workload that is not kept, in the order of their arrivals.
+type Source interface {
+	// Next fills in with the next request, whose arrival is not before that of the one before; io.EOF comes
+	// after the last.
+	Next(in *Incoming) error
+	// Close gives up what the source reads from.
+	Close() error
+}
+
+// Incoming is a request of a Source: a session of one turn.
+type Incoming struct {
+	At       sim.Time // arrival, as the trace has it
+	IDs      []uint64
+	Input    int32 // prompt tokens
+	Output   int32 // answer tokens asked for
+	Line     int32 // in the file, from 1
+	Priority int32
+	Session  int32 // in order of the file
+}
+
+// Close closes the Source, if w has one.
+func (w *Workload) Close() error {
+	if w.Source == nil {
+		return nil
+	}
+	return w.Source.Close()
+}
+
+// streamed reads the requests of a feed one by one.
+type streamed struct {
+	source  Source
+	tree    *prompt.Tree
+	next    Incoming
+	at      sim.Time // its arrival in the simulation
+	more    bool     // there is one
+	started bool
+	read    int // requests, with one that was not there
+	err     error
+	all     []*sim.Request // every request there has been memory for
+}
+
+// NewStreamedFeed returns the feed for a workload that has a Source, in trace mode. Prompts are added to tree, which
+// forgets, when their requests arrive. Feed.Err is to be asked at the end.
+func NewStreamedFeed(w *Workload, tree *prompt.Tree, a Admission) (*Feed, error) {
+	if a.Mode != Trace {
+		return nil, fmt.Errorf("%s: the trace is not kept, want replay trace", w.Name)
+	}
+	if err := a.check(w); err != nil {
+		return nil, err
+	}
+	f := newFeed(requests{w: w}, times{w: w, speedup: sim.Time(a.Speedup), first: sim.Time(a.Speedup)}, a, a.Stop == 0)
+	f.streamed = &streamed{source: w.Source, tree: tree}
+	f.findFresh()
+	return f, f.streamed.err
+}
+
+// readNext reads the next request.
+func (s *streamed) readNext(t *times) {
+	if s.more = false; s.err != nil {
+		return
+	}
+	if s.err = s.source.Next(&s.next); s.err == io.EOF {
+		s.err = nil
+		return
+	}
+	if s.err != nil {
+		return
+	}
+	if !s.started {
+		t.origin, s.started = s.next.At, true
+	}
+	s.more = true
+	s.findInstant(t)
+}
+
+// findInstant finds when the next request arrives.
+func (s *streamed) findInstant(t *times) {
+	in := &s.next
+	s.at = t.scale(in.At)
+	place := func(format string, args ...any) error {
+		return &SyntaxError{Name: t.w.Name, Line: int(in.Line), Msg: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case !isFinite(s.at):
+		s.err = place("timestamp %v becomes %v after shift and speed-up, want a finite instant", float64(in.At), float64(s.at))
+	case in.Input <= 0 && len(in.IDs) == 0:
+		s.err = place("input_length is 0 because hash_ids is empty, want > 0")
+	case in.Input <= 0:
+		s.err = place("input_length is %d, want > 0", in.Input)
+	}
+	s.more = s.err == nil
+}
+
+// findStreamed finds the next request of a feed that reads them one by one.
+func (f *Feed) findStreamed() {
+	s := f.streamed
+	if s.read == f.started { // the one that was read has been taken
+		s.readNext(&f.times)
+		s.read++
+	} else if s.more {
+		s.findInstant(&f.times) // the speed-up has changed
+	}
+	f.starts = f.started
+	if s.more {
+		f.starts++
+		f.fresh = readyTurn{Key: s.at, Tie: s.next.Session}
+	}
+}
+
+// takeNext makes the next request, whose prompt joins the tree.
+func (f *Feed) takeNext() Arrival {
+	s, q := f.streamed, &f.requests
+	r := q.allocStreamed(s)
+	in := &s.next
+	*r = sim.Request{
+		ID: q.next, InputTokens: int(in.Input), OutputTokens: int(in.Output), Prompt: s.tree.Add(in.IDs, int(in.Input)),
+		Session: in.Session, Line: in.Line, Priority: in.Priority, Arrived: s.at,
+	}
+	q.next++
+	return Arrival{r, s.at}
+}
+
+// allocStreamed returns memory for one request.
+func (q *requests) allocStreamed(s *streamed) *sim.Request {
+	if last := len(q.reclaimed) - 1; last >= 0 {
+		r := q.reclaimed[last]
+		q.reclaimed = q.reclaimed[:last]
+		return r
+	}
+	r := new(sim.Request)
+	s.all = append(s.all, r)
+	return r
+}
+
+// Err returns the error that ended the requests of a feed that reads them one by one; nil for others.
+func (f *Feed) Err() error {
+	if f.streamed == nil {
+		return nil
+	}
+	return f.streamed.err
+}
+
+// WantsSweep reports whether it is worth it to call ForgetPrompts: never of a feed that knows all requests.
+func (f *Feed) WantsSweep() bool { return f.streamed != nil && f.streamed.tree.WantsSweep() }
+
+// ForgetPrompts lets the tree of a feed that reads requests one by one forget all but what unfinished requests
+// need, and what mark calls need with.
+func (f *Feed) ForgetPrompts(mark func(need func(prompt.NodeID))) {
+	s := f.streamed
+	s.tree.Sweep(func(need func(prompt.NodeID)) {
+		for _, r := range s.all {
+			for _, n := range r.Prompt.Nodes {
+				need(n)
+			}
+		}
+		mark(need)
+	})
+}

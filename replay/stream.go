@@ -1,0 +1,62 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Stream says how a trace is replayed that is not kept: requests are read when they arrive and forgotten when they are
+// over, so that memory depends on how many there are at once.
+type Stream struct {
+	// Window is how many ms a row of the trace may come before one that stands above it, finite and >= 0.
+	Window sim.Time
+}
+
+// checkStream refuses what needs requests that are not kept.
+func (s *Spec) checkStream() error {
+	if s.Stream == nil {
+		return nil
+	}
+	if w := s.Stream.Window; !(w >= 0) || math.IsInf(float64(w), 0) {
+		return fmt.Errorf("rows may come %v ms before earlier ones, want a finite number >= 0", float64(w))
+	}
+	foreknown := func(a *Autoscale) bool { return a != nil && a.Kind == autoscale.Foreknown }
+	for _, c := range []struct {
+		bad  bool
+		what string
+	}{
+		{s.Mode != loadgen.Trace, "a closed loop"},
+		{s.Trace == nil || s.Trace.Path == "", "a workload that is made"},
+		{s.Classes != nil, "rules of classes"},
+		{s.Warm != nil, "caches to begin with"},
+		{s.Picker != nil || s.Text != nil || s.Process != nil, "a router policy in a file or a program"},
+		{s.Admission != nil, "an admission"},
+		{len(s.Signals.List()) > 0, "signals that are old"},
+		{s.Faults != nil, "faults"},
+		{s.Client != nil, "clients that hang up or try again"},
+		{len(s.Changes)+len(s.Possible) > 0, "changes"},
+		{foreknown(s.Autoscale) || foreknown(s.AutoscaleDecode), "a perfect autoscaler"},
+	} {
+		if c.bad {
+			return errors.New("a trace that is not kept does not go with " + c.what)
+		}
+	}
+	return nil
+}
+
+// openStream opens a trace that is not kept.
+func (s *Spec) openStream(stream *formats.Stream) (*loadgen.Workload, error) {
+	source, err := stream.Ordered(float64(s.Stream.Window))
+	if err != nil {
+		return nil, err
+	}
+	return &loadgen.Workload{
+		Name: stream.Name, TraceBlock: stream.Block, Source: source, SessionPrefix: loadgen.RequestPrefix, Renumbered: !stream.Raw(),
+	}, nil
+}

@@ -1,0 +1,120 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// writeRandomTrace writes requests that share prompts, of which some come up to disorder ms before one above them.
+func writeRandomTrace(t *testing.T, rng *rand.Rand, requests, contents int, disorder float64) string {
+	t.Helper()
+	type row struct {
+		at   float64
+		text string
+	}
+	rows := make([]row, requests)
+	at := float64(rng.IntN(1000))
+	for i := range rows {
+		if rng.IntN(4) > 0 {
+			at += rng.ExpFloat64() * 20
+		}
+		blocks := 1 + rng.IntN(6)
+		ids := make([]string, blocks)
+		for k := range ids {
+			ids[k] = fmt.Sprint(rng.IntN(2 + contents*k)) // the same id stands at several places
+		}
+		priority := ""
+		if rng.IntN(3) == 0 {
+			priority = fmt.Sprintf(`"priority":%d,`, rng.IntN(3))
+		}
+		rows[i] = row{at, fmt.Sprintf(`{"timestamp":%v,%s"input_length":%d,"output_length":%d,"hash_ids":[%s]}`,
+			at, priority, 64*blocks-rng.IntN(64), 1+rng.IntN(60), strings.Join(ids, ","))}
+	}
+	if disorder > 0 { // a row stands where it would if it came somewhat later
+		keys := make(map[string]float64, requests)
+		for i := range rows {
+			rows[i].text += strings.Repeat(" ", i%7)
+			keys[rows[i].text] = rows[i].at + rng.Float64()*disorder
+		}
+		slices.SortStableFunc(rows, func(a, b row) int {
+			switch x, y := keys[a.text], keys[b.text]; {
+			case x < y:
+				return -1
+			case x > y:
+				return 1
+			}
+			return 0
+		})
+	}
+	var text bytes.Buffer
+	for _, r := range rows {
+		fmt.Fprintln(&text, r.text)
+	}
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, text.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A replay that keeps nothing of its trace ends as one that has read it all.
+func TestStreamedEqualsKept(t *testing.T) {
+	for seed := range uint64(80) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		requests, contents := 50+rng.IntN(400), 40
+		if seed%20 == 0 { // nodes are forgotten, and their ids used again
+			requests, contents = 30000, 1<<40
+		}
+		disorder := float64(rng.IntN(2) * rng.IntN(200))
+		spec := replay.Spec{
+			Trace: &replay.Trace{Path: writeRandomTrace(t, rng, requests, contents, disorder), BlockTokens: 64},
+			Mode:  loadgen.Trace, Speedup: []float64{1, 1, 3.5}[rng.IntN(3)],
+		}
+		engine := engineargs.Default()
+		engine.BlockTokens, engine.Blocks = []int{16, 64}[rng.IntN(2)], 100+rng.IntN(400)
+		if rng.IntN(2) == 0 {
+			engine.Rules = vllm.Rules033()
+		}
+		spec.Pools = replay.OnePool(engine, 1+rng.IntN(6))
+		spec.Router = []policy.Name{policy.RoundRobin, policy.KV, "least-loaded"}[rng.IntN(3)]
+		if spec.Router == policy.KV && spec.Pools[0].Count == 1 {
+			spec.Router = policy.RoundRobin
+		}
+		if rng.IntN(4) == 0 {
+			prefill, decode := engine, engine
+			prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
+			spec.Pools = replay.TwoPools(replay.Pool{Engine: prefill, Count: 2}, replay.Pool{Engine: decode, Count: 1 + rng.IntN(3)})
+		}
+		kept, err := spec.Run(context.Background(), replay.Streams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Stream = &replay.Stream{Window: 200}
+		streamed, err := spec.Run(context.Background(), replay.Streams{})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, r := range []*collector.Report{kept.Report, streamed.Report} {
+			r.WallMS, r.ProcessedTokensPerS, r.ProcessedOutputPerS = 0, 0, 0
+		}
+		if !reflect.DeepEqual(kept.Report, streamed.Report) {
+			t.Fatalf("seed %d: %+v, want %+v", seed, streamed.Report, kept.Report)
+		}
+	}
+}
