@@ -3,8 +3,6 @@ package prompt
 import (
 	"fmt"
 	"math"
-
-	"github.com/replay-llm/replay/internal/invariant"
 )
 
 // forgetful is the nodes of a tree whose prompts are not known beforehand: nodes that nobody
@@ -37,19 +35,14 @@ func NewForgetful(traceTokens, blockTokens int, o Options) *Tree {
 	}
 }
 
-// leastSweep returns the number of new nodes that are worth a sweep.
-func leastSweep() int {
-	if invariant.Enabled {
-		return 1 << 6
-	}
-	return 1 << 16
-}
+// leastSweep is the number of new nodes that are worth a sweep.
+const leastSweep = 1 << 12
 
 // WantsSweep reports whether more nodes were made since the last sweep than it left, and enough to be worth one.
 // It depends on the prompts alone.
 func (t *Tree) WantsSweep() bool {
 	f := t.forgetful
-	return f != nil && f.made >= max(leastSweep(), f.left)
+	return f != nil && f.made >= max(leastSweep, f.left)
 }
 
 // Sweep forgets all nodes but those that need is called with, and those above them.
