@@ -57,7 +57,7 @@ func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (onlin
 // validateLive refuses what cannot be replayed in real time. A KV router may
 // have a single worker here.
 func (s *Spec) validateLive(live *Live) error {
-	if err := cmp.Or(s.checkMode(), s.Topology.Validate()); err != nil {
+	if err := cmp.Or(s.checkMode(), s.refuseStream("a replay in real time"), s.Topology.Validate()); err != nil {
 		return err
 	}
 	switch {

@@ -111,7 +111,7 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 // says: a planner looks at the cluster in between and changes the size of its
 // pools. A KV router may have a single worker.
 func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, error) {
-	if err := cmp.Or(s.checkMode(), s.Topology.Validate()); err != nil {
+	if err := cmp.Or(s.checkMode(), s.refuseStream("a replay in steps"), s.Topology.Validate()); err != nil {
 		return nil, err
 	}
 	if s.Process != nil {
@@ -164,7 +164,7 @@ func (s *Spec) ForkObserved(ctx context.Context, workload *loadgen.Workload, o h
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if err := s.refuseScalers("a replay that is forked"); err != nil {
+	if err := cmp.Or(s.refuseStream("a replay that is forked"), s.refuseScalers("a replay that is forked")); err != nil {
 		return nil, err
 	}
 	if s.Recycle {

@@ -50,6 +50,14 @@ func (s *Spec) checkStream() error {
 	return nil
 }
 
+// refuseStream refuses a trace that is not kept where something is replayed that cannot do with one.
+func (s *Spec) refuseStream(what string) error {
+	if s.Stream == nil {
+		return nil
+	}
+	return errors.New("a trace that is not kept does not go with " + what)
+}
+
 // openStream opens a trace that is not kept.
 func (s *Spec) openStream(stream *formats.Stream) (*loadgen.Workload, error) {
 	source, err := stream.Ordered(float64(s.Stream.Window))

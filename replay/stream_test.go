@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
 )
 
 // writeRandomTrace writes requests that share prompts, of which some come up to disorder ms before one above them.
@@ -100,6 +101,17 @@ func TestStreamedEqualsKept(t *testing.T) {
 			prefill, decode := engine, engine
 			prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
 			spec.Pools = replay.TwoPools(replay.Pool{Engine: prefill, Count: 2}, replay.Pool{Engine: decode, Count: 1 + rng.IntN(3)})
+		}
+		if rng.IntN(4) == 0 {
+			spec.Until = sim.Time(500 + rng.IntN(3000))
+		}
+		if rng.IntN(4) == 0 {
+			spec.Window = collector.Window{From: 100, To: sim.Time(400 + rng.IntN(3000))}
+		}
+		if spec.Reject = rng.IntN(3) == 0; spec.Reject {
+			for i := range spec.Pools {
+				spec.Pools[i].Engine.Blocks = 3 + 256/spec.Pools[i].Engine.BlockTokens // fewer than the longest need
+			}
 		}
 		kept, err := spec.Run(context.Background(), replay.Streams{})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/loadgen"
@@ -116,10 +117,13 @@ func (o *Ordered) check(r *Record) error {
 	case math.IsNaN(r.At) || math.IsInf(r.At, 0):
 		return o.s.rowError(r, "arrival is %v, want a finite number", r.At)
 	case r.At < o.seen-o.window:
-		return o.s.rowError(r, "arrives at %v ms, %v ms before a row above it, want at most %v (--stream-window)", r.At, o.seen-r.At, o.window)
+		return o.s.rowError(r, "arrives at %s ms, %s ms before a row above it, want at most %s (--stream-window)", formatMS(r.At), formatMS(o.seen-r.At), formatMS(o.window))
 	}
 	return nil
 }
+
+// formatMS writes ms without an exponent.
+func formatMS(ms float64) string { return strconv.FormatFloat(ms, 'f', -1, 64) }
 
 // nameBlocks gives names to the blocks of a prompt that nobody shares and that have none.
 func (o *Ordered) nameBlocks(r *Record) error {

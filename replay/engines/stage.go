@@ -129,6 +129,18 @@ func Joined(t *Topology, use Use) bool {
 	return !use.Events
 }
 
+// Ranked reports whether some workers are of several data-parallel ranks.
+func (t *Topology) Ranked() bool {
+	for i := range t.Pools {
+		for _, k := range t.Pools[i].Kinds() {
+			if k.Engine.DPSize > 1 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // routerCapture returns what a KV router needs to see of the engine's cache. Residency of
 // prompt nodes is enough where engines name blocks as the router does and never
 // cache one without its parent; where all layers have windows, they do. Ranks in lockstep have a cache each, which events alone tell
@@ -435,10 +447,7 @@ func (e *OversizeError) Unwrap() error { return e.Err }
 func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	var found OversizeError
 	hopeless := false
-	var sizes []func(input, output int) *scheduler.OversizeError
-	for _, s := range stages {
-		sizes = append(sizes, s.sizeCheck())
-	}
+	sizes := SizeChecks(stages)
 	for i := range w.Turns {
 		var err *scheduler.OversizeError
 		for k := 0; k < len(sizes) && err == nil; k++ {
@@ -463,14 +472,12 @@ func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	return &found
 }
 
-// Hopeless returns why no idle engine can run a request, nil when all can.
-func Hopeless(stages []*Stage, input, output int) *scheduler.OversizeError {
+// SizeChecks returns, by pool, what says why no idle engine of it can run a request, nil when one can.
+func SizeChecks(stages []*Stage) (all []func(input, output int) *scheduler.OversizeError) {
 	for _, s := range stages {
-		if err := s.sizeCheck()(input, output); err != nil {
-			return err
-		}
+		all = append(all, s.sizeCheck())
 	}
-	return nil
+	return all
 }
 
 // Fits returns why a request can run nowhere, nil when it can run.

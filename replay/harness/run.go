@@ -65,6 +65,8 @@ type Run struct {
 	LinkShare float64
 
 	warming *warming // nil: caches begin empty
+	// sizes are the checks of requests that are not known beforehand, by pool; nil where they are.
+	sizes []func(input, output int) *scheduler.OversizeError
 }
 
 // Open makes a run: the workload's prompts, the feed and an empty collector.
@@ -102,8 +104,8 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 // openFeed makes the tree of prompts, joined if it may be, and the feed.
 func (r *Run) openFeed(traceBlock, block int, joined bool) (err error) {
 	if r.Streamed() {
-		if !joined || r.Observer != nil {
-			return r.refuseStream("settings under which a single KV block matters, or somebody who looks on")
+		if !joined || r.Ranked() {
+			return r.refuseStream("SGLang, data-parallel ranks, host memory behind the KV cache, sliding windows or events of KV blocks")
 		}
 		if traceBlock%block != 0 {
 			return r.refuseStream(fmt.Sprintf("KV blocks of %d tokens, which do not divide a hash id's %d", block, traceBlock))
@@ -122,21 +124,12 @@ func (r *Run) refuseStream(what string) error {
 	return fmt.Errorf("%s is not kept, which does not go with %s", r.Workload.Name, what)
 }
 
-// CheckKeeps refuses a core of which nobody can tell which prompts it needs, where these are not kept.
-func (r *Run) CheckKeeps(core scheduler.Core) error {
-	if _, ok := core.(scheduler.Rememberer); !ok && r.Streamed() {
-		return r.refuseStream("an engine that cannot say which prompts its cache holds: want one of vLLM without data-parallel ranks")
-	}
-	return nil
-}
-
 // CheckSize refuses a request that has come and that no idle engine can run, where requests are not known beforehand.
 func (r *Run) CheckSize(q *sim.Request) error {
-	if !r.Streamed() {
-		return nil
-	}
-	if err := engines.Hopeless(r.Stages, q.InputTokens, q.OutputTokens); err != nil {
-		return &engines.OversizeError{Count: 1, First: r.Place(q), Err: err, Blocks: err.Blocks}
+	for _, check := range r.sizes {
+		if err := check(q.InputTokens, q.OutputTokens); err != nil {
+			return &engines.OversizeError{Count: 1, First: r.Place(q), Err: err, Blocks: err.Blocks}
+		}
 	}
 	return nil
 }
@@ -159,6 +152,9 @@ func classTerms(w *loadgen.Workload) []router.ClassTerms {
 // MakeStages prepares the engines of the pools.
 func (r *Run) MakeStages() (err error) {
 	r.Stages, err = engines.NewStages(&r.Topology, r.Use)
+	if err == nil && r.Streamed() {
+		r.sizes = engines.SizeChecks(r.Stages)
+	}
 	return err
 }
 

@@ -48,7 +48,7 @@ func newCluster(r *run) (*cluster, error) {
 	for i, h := range pools {
 		p := &pool{Pool: h, metered: h.Metered(), batches: h.Batches(), first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill, serving: h.Count}
 		for range p.Count {
-			if err := p.addWorker(c.CheckKeeps); err != nil {
+			if err := p.addWorker(); err != nil {
 				return nil, err
 			}
 		}

@@ -36,17 +36,14 @@ type pool struct {
 // and their ranks among all workers have room for no more.
 const maxIDs = 1 << 31
 
-// addWorker makes a worker, whose core passes a check.
-func (p *pool) addWorker(check func(scheduler.Core) error) error {
+// addWorker makes a worker.
+func (p *pool) addWorker() error {
 	if len(p.workers) >= maxIDs {
 		return fmt.Errorf("worker %d of a pool, want ids below %d", len(p.workers), maxIDs)
 	}
 	id := sim.WorkerID(len(p.workers))
 	core, err := p.Core(id)
 	if err != nil {
-		return err
-	}
-	if err := check(core); err != nil {
 		return err
 	}
 	p.workers = append(p.workers, &worker{id: id, pool: p, core: core})

@@ -160,9 +160,6 @@ func (r *run) chooseDriver() (driver, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := r.CheckKeeps(core); err != nil {
-			return nil, err
-		}
 		return (&single{run: r, core: core}).runPasses, r.warmAlone(0, core)
 	case len(r.Stages) == 1 && needs == router.Needs{} && r.Feed.Independent() && !r.Streamed():
 		return (&alone{run: r}).runWorkers, nil

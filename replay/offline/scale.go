@@ -65,7 +65,7 @@ func (w *worker) isWanted() bool {
 
 // launchWorker makes a worker, which is active when its startup time has passed.
 func (c *cluster) launchWorker(p *pool) error {
-	if err := p.addWorker(c.CheckKeeps); err != nil {
+	if err := p.addWorker(); err != nil {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]

@@ -42,6 +42,7 @@ func (o *Options) Bind(cmd *cobra.Command) {
 	last := len(all) - 1
 	o.takeNames(cmd)
 	o.Flags.Bind(cmd, append(all[:last:last],
+		cli.NewGroup("Traces that are not kept", o.streaming.bindFlags).Rare(),
 		cli.NewGroup("Objectives", o.Outputs.bindObjectives),
 		cli.NewGroup("Output (report, requests and records of the run)", func(fs *pflag.FlagSet) {
 			o.Output.bindFlags(fs)
@@ -67,7 +68,7 @@ func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 // replayGroups are the flags that say what a replay is.
 func (o *Options) replayGroups() []cli.Group {
 	return []cli.Group{
-		cli.NewGroup("Workload", o.bindWorkload, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
+		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
 		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),
 		cli.NewGroup("Cluster", o.Cluster.bindFlags, "workers", "prefill-workers", "decode-workers", "router"),
 		cli.NewGroup("Hardware and engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", func(fs *pflag.FlagSet) {
@@ -78,11 +79,6 @@ func (o *Options) replayGroups() []cli.Group {
 		cli.NewGroup("Clients", o.client.bindFlags).Rare(),
 		cli.NewGroup("Run", o.bindRun).Rare(),
 	}
-}
-
-func (o *Options) bindWorkload(fs *pflag.FlagSet) {
-	o.input.bindFlags(fs)
-	o.streaming.bindFlags(fs)
 }
 
 func (o *Options) bindRun(fs *pflag.FlagSet) {

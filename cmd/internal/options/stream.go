@@ -39,7 +39,7 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 	if spec.Stream == nil {
 		return nil
 	}
-	for _, name := range []string{"out", "requests", "timeline", "kv-events-file", "save-caches", "digest", "slo"} {
+	for _, name := range []string{"out", "requests", "timeline", "kv-events-file", "save-caches", "digest", "slo", "regret"} {
 		if o.Changed(name) {
 			return o.Only(name, "without --stream, which keeps no requests")
 		}
