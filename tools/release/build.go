@@ -223,6 +223,25 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 	return all, err
 }
 
+// explorerFile is the page of which replay report --live makes others: the same on every platform, and in no
+// archive, which it would double.
+const explorerFile = "explorer.html"
+
+// makeExplorer returns the explorer's page that needs no server.
+func (r *release) makeExplorer() (file, error) {
+	dir, err := os.MkdirTemp("", "release-page-")
+	if err != nil {
+		return file{}, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, explorerFile)
+	if _, err := r.run(r.source, []string{"GOFLAGS=-trimpath", "GOWORK=off"}, "go", "run", "./cmd/explorer", "-out", path); err != nil {
+		return file{}, err
+	}
+	data, err := os.ReadFile(path)
+	return file{name: explorerFile, data: data}, err
+}
+
 // gatherLicenses returns the texts of the licenses of all modules that the programs of
 // any platform are linked with, as these ask for. An archive is the same whichever
 // others are made.

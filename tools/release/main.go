@@ -126,6 +126,11 @@ func (r *release) makeRest(images []imagePlatform, sums []checksum) ([]file, err
 		}
 		rest = append(rest, file{name: r.name() + "_image.tar", data: image})
 	}
+	page, err := r.makeExplorer()
+	if err != nil {
+		return nil, err
+	}
+	rest = append(rest, page)
 	if r.tagged() {
 		formula, err := r.makeFormula(sums)
 		if err != nil {

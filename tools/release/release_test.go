@@ -49,6 +49,20 @@ func main() {
 }
 `
 
+const smallExplorer = `package main
+
+import (
+	"flag"
+	"os"
+)
+
+func main() {
+	out := flag.String("out", "", "")
+	flag.Parse()
+	os.WriteFile(*out, []byte("<!doctype html>\n"), 0o644)
+}
+`
+
 const smallManual = `package main
 
 import (
@@ -74,6 +88,7 @@ func makeRepository(t *testing.T) (dir string, git func(args ...string)) {
 	t.Helper()
 	dir = t.TempDir()
 	files := map[string]string{"go.mod": "module example.com/small\n\ngo 1.24\n", "LICENSE": "free\n", "README.md": "small\n", "CHANGELOG.md": "none\n"}
+	files["cmd/explorer/main.go"] = smallExplorer
 	for _, name := range listPrograms() {
 		files["cmd/"+name+"/main.go"] = smallProgram
 		files["cmd/"+name+"/manual/main.go"] = strings.ReplaceAll(smallManual, "NAME", name)
@@ -146,7 +161,7 @@ func TestRelease(t *testing.T) {
 		names = append(names, name)
 	}
 	base := "replay_1.2.3_linux_" + runtime.GOARCH
-	if want := []string{base + ".tar.gz", base + ".cdx.json", "replay_1.2.3_image.tar", "replay.rb"}; !slices.Equal(names, want) {
+	if want := []string{base + ".tar.gz", base + ".cdx.json", "replay_1.2.3_image.tar", "explorer.html", "replay.rb"}; !slices.Equal(names, want) {
 		t.Errorf("made %v, want %v", names, want)
 	}
 	packed := readTar(t, []byte(readText(t, out, base+".tar.gz")), true)
