@@ -26,14 +26,19 @@ type faultFile struct {
 	all  replay.Faults
 }
 
+// IsFaultList reports whether the value of --faults is what a file would say, and no file.
+func IsFaultList(value string) bool { return strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{") }
+
 // fillFaults enters into spec what goes wrong.
 func (o *Options) fillFaults(spec *replay.Spec) error {
 	path := o.Cluster.faults
 	if path == "" {
 		return nil
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
+	text, err := []byte(path), error(nil)
+	if IsFaultList(path) {
+		path = "--faults"
+	} else if text, err = os.ReadFile(path); err != nil {
 		return fmt.Errorf("--faults: %w", err)
 	}
 	f := faultFile{path: path, two: spec.Disaggregated()}

@@ -215,6 +215,9 @@ func fileOf(s plan.Setting) string {
 	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
 		return path
 	}
+	if s.Name == "faults" && options.IsFaultList(s.Value) {
+		return ""
+	}
 	switch s.Name {
 	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file", "router-policy", "endpoint-picker", "admission", "scale", "faults", "autoscale", "warm-caches":
 		return s.Value
