@@ -23,19 +23,11 @@ func (s *Session) Request(ctx context.Context, settings Settings, name string) (
 	if err != nil {
 		return "", err
 	}
-	if len(r.spec.Entry().Mix) > 0 {
-		return "", cli.Usagef("workers=%s: ledgers of a mix only with replay explain", settings["workers"])
-	}
-	var engines []*ledger.Engine
-	for i := range r.spec.Pools {
-		e, err := ledger.NewEngine(&r.spec.Pools[i].Engine)
-		if err != nil {
-			return "", err
-		}
-		engines = append(engines, e)
-	}
 	work := new(ledger.Log)
-	book := ledger.NewBook(work, engines...)
+	book, err := runs.NewBook(&r.spec, work)
+	if err != nil {
+		return "", err
+	}
 	book.Grow(len(r.workload.Turns))
 	if err := r.replay(ctx, book); err != nil {
 		return "", err
@@ -82,7 +74,7 @@ func (s *Session) Passes(ctx context.Context, settings Settings, want Worker) ([
 	if err != nil {
 		return nil, err
 	}
-	if want.Stage < 0 || want.Stage >= len(r.spec.Pools) || want.ID < 0 || want.ID >= r.spec.Pools[want.Stage].Count {
+	if want.Stage < 0 || want.Stage >= len(r.spec.Pools) || want.ID < 0 || want.ID >= r.spec.Pools[want.Stage].Count && r.spec.AutoscalerOf(want.Stage) == nil {
 		return nil, cli.Usagef("workers: worker %d of stage %d is asked for, want one that the cluster has", want.ID, want.Stage)
 	}
 	w := &oneWorker{stage: want.Stage, id: sim.WorkerID(want.ID), from: sim.Time(want.FromMS)}

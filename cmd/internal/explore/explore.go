@@ -38,6 +38,7 @@ type Session struct {
 	mutex   sync.Mutex
 	traces  []*trace
 	carried []string // settings that are taken beside the knobs
+	offered []offer
 	open    runs.Recent[reading]
 	views   map[string]context.CancelFunc // the run that each view waits for
 }
@@ -47,7 +48,7 @@ type trace struct {
 	name string
 	path string // "" of one in memory
 	text []byte
-	hash func() (rundir.Input, error)
+	hash func() ([]rundir.Input, error)
 }
 
 // reading reads a workload, once.
@@ -71,13 +72,14 @@ func (s *Session) AddFile(path string) error { return s.add(newTrace(path, path)
 
 // newTrace returns the trace of a name that is in a file.
 func newTrace(name, path string) *trace {
-	return &trace{name: name, path: path, hash: sync.OnceValues(func() (rundir.Input, error) { return rundir.HashFile("trace", path) })}
+	return &trace{name: name, path: path, hash: sync.OnceValues(func() ([]rundir.Input, error) { return runs.HashTrace(&replay.Trace{Path: path}) })}
 }
 
 // AddText adds a trace that is in memory, once it can be read.
 func (s *Session) AddText(ctx context.Context, name string, text []byte) error {
-	t := &trace{name: name, text: text, hash: sync.OnceValues(func() (rundir.Input, error) {
-		return rundir.HashInput("trace", "-", bytes.NewReader(text))
+	t := &trace{name: name, text: text, hash: sync.OnceValues(func() ([]rundir.Input, error) {
+		in, err := rundir.HashInput("trace", "-", bytes.NewReader(text))
+		return []rundir.Input{in}, err
 	})}
 	if strings.TrimSpace(name) == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
 		return cli.Usagef("%q: want the name of a trace", name)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -54,20 +55,59 @@ func printDigest(t *testing.T, args []string) string {
 	return string(m[1])
 }
 
+// offerAll lets a session name files, and returns them.
+func offerAll(t *testing.T, s *Session, flag string, paths ...string) []string {
+	t.Helper()
+	for _, path := range paths {
+		if err := s.Offer(flag, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths
+}
+
+// shellWords returns the words of a command as a shell takes them.
+func shellWords(t *testing.T, command string) []string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", `printf '%s\n' `+command).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
 // What is on the screen is a command line and a file of flags: both give the digest of
 // the answer, for 30 random settings.
 func TestDigestsEqualTheCommands(t *testing.T) {
 	s := newSession(t, chat)
+	policies := offerAll(t, s, "router-policy", "../../../testdata/policies/cache-first.yaml", "../../../testdata/policies/llm-d-322.yaml")
+	scalers := offerAll(t, s, "autoscale", "../../../testdata/scaling/hpa.yaml", "../../../testdata/scaling/keda.yaml")
+	faults := offerAll(t, s, "faults", "../../../testdata/faults/one-dies.yaml", "../../../testdata/faults/gone-and-update.yaml")
 	rng := rand.New(rand.NewPCG(1, 2))
-	seen := map[string]bool{}
+	seen, used := map[string]bool{}, map[string]int{}
 	for i := range 30 {
 		settings := Settings(exploretest.Draw(rng, chat))
+		if settings["workers"] != "" && rng.IntN(2) == 0 {
+			delete(settings, "router")
+			settings["router-policy"] = policies[rng.IntN(2)]
+		}
+		if settings["workers"] != "" && rng.IntN(3) == 0 {
+			delete(settings, "max-in-flight")
+			delete(settings, "workers")
+			delete(settings, "faults")
+			settings["autoscale"] = scalers[rng.IntN(2)]
+		} else if settings["workers"] > "4" && rng.IntN(2) == 0 {
+			settings["faults"] = faults[rng.IntN(2)]
+		}
+		for name := range settings {
+			used[name]++
+		}
 		a, err := s.Run(context.Background(), settings)
 		if err != nil {
 			t.Fatalf("%v: %v", settings, err)
 		}
 		seen[a.Digest] = true
-		args := strings.Fields(a.Command)[1:]
+		args := shellWords(t, a.Command)[1:]
 		if i%2 == 1 {
 			file := filepath.Join(t.TempDir(), "flags.yaml")
 			if err := os.WriteFile(file, []byte(a.YAML), 0o600); err != nil {
@@ -79,8 +119,13 @@ func TestDigestsEqualTheCommands(t *testing.T) {
 			t.Errorf("%s: digest %s, the command's is %s", a.Command, a.Digest, want)
 		}
 	}
-	if len(seen) < 20 {
+	if len(seen) < 22 {
 		t.Errorf("%d different runs, want most of 30", len(seen))
+	}
+	for _, name := range []string{"faults", "autoscale", "router-policy", "prefill-workers", "max-in-flight", "slo", "gpu"} {
+		if used[name] < 2 {
+			t.Errorf("%s: drawn %d times, want 2", name, used[name])
+		}
 	}
 }
 
@@ -123,6 +168,10 @@ func TestRefusals(t *testing.T) {
 		{Settings{"router": "evil.yaml"}, "router=evil.yaml: want one of", "router"},
 		{Settings{"trace": "/etc/passwd"}, "trace=/etc/passwd: want one of the 1 traces", ""},
 		{Settings{"trace": short + "/../short.jsonl"}, "want one of the 1 traces", ""},
+		{Settings{"faults": "/etc/passwd"}, "faults=/etc/passwd: want a list, as [{at: 60s, worker: 0, what: dies}], or a file", "faults"},
+		{Settings{"faults": "[{at: 60s, worker: 1, what: dies}]"}, "--faults: fault 1: worker 1, want 0", "faults"},
+		{Settings{"router-policy": "/etc/passwd"}, "nothing that can be turned here", ""},
+		{Settings{"autoscale": "/etc/passwd"}, "nothing that can be turned here", ""},
 		{Settings{"slo-attainment": "0.9"}, "--slo-attainment: only with --slo", "slo-attainment"},
 		{Settings{"slo": strings.Repeat("x", 2000)}, "2000 bytes", "slo"},
 		{Settings{"workers": "2", "decode-workers": "2"}, "workers", "workers"},

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// Knob is a flag that may be turned. None names a file or a program.
+// Knob is a flag that may be turned. None names a program, and files only those that were offered.
 type Knob struct {
 	Flag    string   `json:"flag"`
 	Group   string   `json:"group"`
@@ -20,6 +20,9 @@ type Knob struct {
 	// Steps are where a slider stops; none: what is typed.
 	Steps  []string `json:"steps,omitempty"`
 	Preset string   `json:"preset"` // what holds where it is not set, in words
+	// File says that the choices are files that were offered (Session.Offer). Faults may
+	// also be said in place of one.
+	File bool `json:"file,omitempty"`
 }
 
 // Knobs returns all that may be turned.
@@ -40,10 +43,13 @@ func Knobs() []Knob {
 		{Flag: "max-in-flight", Group: "Load", Label: "Requests kept in flight, instead", Preset: "requests arrive at their times"},
 		{Flag: "until", Group: "Load", Label: "End at", Preset: "the end of the trace"},
 		{Flag: "workers", Group: "Cluster", Label: "Workers", Steps: few, Preset: "1"},
-		{Flag: "prefill-workers", Group: "Cluster", Label: "Prefill workers", Steps: few, Preset: "1"},
-		{Flag: "decode-workers", Group: "Cluster", Label: "Decode workers", Steps: few, Preset: "1"},
+		{Flag: "prefill-workers", Group: "Cluster", Label: "Prefill workers", Steps: few, Preset: "no pool"},
+		{Flag: "decode-workers", Group: "Cluster", Label: "Decode workers", Steps: few, Preset: "no pool"},
 		{Flag: "pd-threshold", Group: "Cluster", Label: "Prompts up to so many tokens stay on decode workers", Preset: "none"},
 		{Flag: "router", Group: "Cluster", Label: "Router", Choices: routers, Preset: "round_robin"},
+		{Flag: "router-policy", Group: "Cluster", Label: "Router policy of a file, in place of a router", File: true, Preset: "none"},
+		{Flag: "autoscale", Group: "Cluster", Label: "Autoscaler", File: true, Preset: "none"},
+		{Flag: "faults", Group: "Faults", Label: "What goes wrong", File: true, Preset: "nothing"},
 		{Flag: "gpu", Group: "Hardware", Label: "GPU", Choices: gpus, Preset: "built-in pass times"},
 		{Flag: "model", Group: "Hardware", Label: "Model", Choices: models, Preset: "none"},
 		{Flag: "tp", Group: "Hardware", Label: "Tensor parallelism", Choices: splitWords("1 2 4 8 16"), Preset: "1"},
@@ -69,12 +75,11 @@ func isKnob(name string) bool {
 // longest is how long a value may be.
 const longest = 1000
 
-// checkKnob refuses settings that are no knobs, and values that a knob does not have.
-func checkKnob(name, value string) error {
+// checkKnob refuses settings that are none of the knobs, and values that a knob does not have.
+func checkKnob(all []Knob, name, value string) error {
 	if name == options.TraceSetting {
 		return nil
 	}
-	all := Knobs()
 	i := slices.IndexFunc(all, func(k Knob) bool { return k.Flag == name })
 	if i < 0 {
 		names := make([]string, len(all))
@@ -86,8 +91,12 @@ func checkKnob(name, value string) error {
 	if len(value) > longest {
 		return cli.Usagef("%s: %d bytes, want at most %d", name, len(value), longest)
 	}
-	if choices := all[i].Choices; choices != nil && !slices.Contains(choices, value) {
-		return cli.Usagef("%s=%s: want one of %s%s", name, value, strings.Join(choices, ", "), nearest.Ask(value, choices))
+	k := &all[i]
+	switch {
+	case k.Flag == "faults" && options.IsFaultList(value), k.Choices == nil && !k.File, slices.Contains(k.Choices, value):
+		return nil
+	case k.Flag == "faults":
+		return cli.Usagef("faults=%s: want a list, as [{at: 60s, worker: 0, what: dies}], or a file that replay ui was given%s", value, nearest.Ask(value, k.Choices))
 	}
-	return nil
+	return cli.Usagef("%s=%s: want one of %s%s", name, value, strings.Join(k.Choices, ", "), nearest.Ask(value, k.Choices))
 }

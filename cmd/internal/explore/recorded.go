@@ -31,7 +31,7 @@ func NewRecorded(name string, run *rundir.Run) (*Recorded, error) {
 	r := &Recorded{Name: name, Digest: run.Digest.Run, Settings: Settings{}, Carried: []string{}}
 	for _, s := range all {
 		r.Settings[s.Name] = s.Value
-		if checkKnob(s.Name, s.Value) != nil {
+		if checkKnob(Knobs(), s.Name, s.Value) != nil {
 			r.Carried = append(r.Carried, s.Name)
 		}
 	}
@@ -76,13 +76,6 @@ func (r *Recorded) Check(ctx context.Context) error {
 	s.Carry(r.Carried...)
 	if err := s.AddFile(r.Settings[options.TraceSetting]); err != nil {
 		return err
-	}
-	one, err := s.prepare(r.Settings)
-	if err != nil {
-		return err
-	}
-	if usesProgram(&one.spec) {
-		return cli.Usagef("it asks a program of its own (--policy-process, or scaler: process), which no page can start")
 	}
 	a, err := s.Run(ctx, r.Settings)
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 	var all []plan.Setting
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if !slices.Contains(s.carried, name) {
-			if err := checkKnob(name, settings[name]); err != nil {
+			if err := checkKnob(s.Knobs(), name, settings[name]); err != nil {
 				return nil, err
 			}
 		}
@@ -91,6 +91,9 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 	r := &one{trace: t, progress: s.Progress, o: o}
 	if r.spec, err = o.Spec(file, mode); err != nil {
 		return nil, err
+	}
+	if usesProgram(&r.spec) {
+		return nil, cli.Usagef("it asks a program of its own (--policy-process, or scaler: process), which no page can start")
 	}
 	if err := o.Check(
 		cli.Needs(len(o.Outputs.Slo.All) > 0, "with --slo", "slo-attainment"),
@@ -122,11 +125,11 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 		return nil, err
 	}
 	r.rows = requests.Collect(r.result.Collector, runs.PlacesIn(r.workload), nil, nil)
-	input, err := r.trace.hash()
+	inputs, err := r.trace.hash()
 	if err != nil {
 		return nil, err
 	}
-	digest := rundir.NewDigest([]rundir.Input{input}, rundir.SettingsOf(r.spec.Recorded()), r.rows)
+	digest := rundir.NewDigest(inputs, rundir.SettingsOf(r.spec.Recorded()), r.rows)
 	if err := r.conclude(); err != nil {
 		return nil, err
 	}

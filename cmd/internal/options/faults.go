@@ -27,7 +27,9 @@ type faultFile struct {
 }
 
 // IsFaultList reports whether the value of --faults is what a file would say, and no file.
-func IsFaultList(value string) bool { return strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{") }
+func IsFaultList(value string) bool {
+	return strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{")
+}
 
 // fillFaults enters into spec what goes wrong.
 func (o *Options) fillFaults(spec *replay.Spec) error {

@@ -49,15 +49,28 @@ func hashInputs(spec *replay.Spec, stdin *io.Reader) (*inputs, error) {
 			return nil, err
 		}
 	}
-	in.reading.Go(func() {
-		for i := range in.files {
-			f := &in.files[i]
-			if *f, in.err = rundir.HashFile(f.Role, f.Path); in.err != nil {
-				return
-			}
-		}
-	})
+	in.reading.Go(in.hashFiles)
 	return in, nil
+}
+
+// HashTrace hashes the files of a trace, in the order of the digest.
+func HashTrace(t *replay.Trace) ([]rundir.Input, error) {
+	in := &inputs{}
+	if err := in.addTrace(t); err != nil {
+		return nil, err
+	}
+	in.hashFiles()
+	return in.files, in.err
+}
+
+// hashFiles hashes all files, up to the first that cannot be read.
+func (in *inputs) hashFiles() {
+	for i := range in.files {
+		f := &in.files[i]
+		if *f, in.err = rundir.HashFile(f.Role, f.Path); in.err != nil {
+			return
+		}
+	}
 }
 
 // addTrace adds a trace, the files of one that is a directory, or those that

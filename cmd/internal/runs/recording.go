@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan/regret"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/classes"
@@ -78,30 +79,36 @@ func (r *run) openWatching() error {
 	return r.openBook()
 }
 
-// openBook prepares the ledgers of requests, on the engines of their workers.
-func (r *run) openBook() error {
+// openBook prepares the ledgers of requests.
+func (r *run) openBook() (err error) {
+	r.book, err = NewBook(&r.spec, r.work)
+	return err
+}
+
+// NewBook returns the ledgers of a run's requests, on the engines of their workers.
+func NewBook(spec *replay.Spec, work *ledger.Log) (*ledger.Book, error) {
 	var engines, mixed []*ledger.Engine
-	for i := range r.spec.Pools {
-		e, err := ledger.NewEngine(&r.spec.Pools[i].Engine)
+	for i := range spec.Pools {
+		e, err := ledger.NewEngine(&spec.Pools[i].Engine)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		engines = append(engines, e)
 	}
-	mix := r.spec.Entry().Mix
-	if later, ok := r.spec.LaterKind(); ok {
+	mix := spec.Entry().Mix
+	if later, ok := spec.LaterKind(); ok {
 		mix = append(slices.Clone(mix), later)
 	}
 	for _, k := range mix {
 		e, err := ledger.NewEngine(&k.Engine)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		mixed = append(mixed, slices.Repeat([]*ledger.Engine{e}, k.Count)...)
 	}
-	r.book = ledger.NewBook(r.work, engines...)
-	r.book.SetEngines(mixed)
-	return nil
+	book := ledger.NewBook(work, engines...)
+	book.SetEngines(mixed)
+	return book, nil
 }
 
 // watching are those that rows and directory come from.

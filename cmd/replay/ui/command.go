@@ -24,6 +24,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/report/html"
 )
 
@@ -31,11 +32,16 @@ import (
 type serving struct {
 	port   int
 	noOpen bool
+	files  map[string]*[]string // that knobs may name, by flag
 }
 
 func (f *serving) bindFlags(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.IntVar(&f.port, "port", 0, "serve at this `port`; 0: one that is free")
+	f.files = map[string]*[]string{}
+	for _, name := range explore.OfferFlags() {
+		f.files[name] = fs.StringArray(name, nil, "offer this `file` for --"+name+"; may be given again")
+	}
 	fs.BoolVar(&f.noOpen, "no-open", false, "print the address and open no browser")
 }
 
@@ -50,14 +56,22 @@ turned and the result is drawn anew with every turn. Traces are those named, the
 files of the directories named, and those dropped on the page, which are kept in
 memory. It ends with Ctrl-C. docs/explore.md says what is on the page.`,
 		Example: `  replay ui requests.jsonl
-  replay ui traces/ --port 8080 --no-open`,
+  replay ui traces/ --port 8080 --no-open
+  replay ui requests.jsonl --router-policy mine.yaml --faults zone.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.port < 0 || f.port > 65535 {
 				return cli.Usagef("--port=%d: want 0 to 65535", f.port)
 			}
 			session := explore.New()
-			if err := addAll(session, args); err != nil {
+			if err := addAll(cmd.Context(), session, args); err != nil {
 				return err
+			}
+			for _, name := range explore.OfferFlags() {
+				for _, path := range *f.files[name] {
+					if err := session.Offer(name, path); err != nil {
+						return err
+					}
+				}
 			}
 			return f.serve(cmd.Context(), s.Out, session)
 		},
@@ -65,8 +79,9 @@ memory. It ends with Ctrl-C. docs/explore.md says what is on the page.`,
 	return cli.BindOwn(cmd, f.bindFlags)
 }
 
-// addAll adds traces, and the files of directories that look like some.
-func addAll(session *explore.Session, paths []string) error {
+// addAll adds traces, directories that are one trace, and of others the files that look
+// like traces.
+func addAll(ctx context.Context, session *explore.Session, paths []string) error {
 	for _, path := range paths {
 		stat, err := os.Stat(path)
 		switch {
@@ -74,27 +89,45 @@ func addAll(session *explore.Session, paths []string) error {
 			return err
 		case !stat.IsDir() && !stat.Mode().IsRegular():
 			return fmt.Errorf("%s: want a file or a directory", path)
-		case !stat.IsDir():
-			if err := session.AddFile(path); err != nil {
-				return err
-			}
-			continue
+		case !stat.IsDir() || isTrace(ctx, path):
+			err = session.AddFile(path)
+		default:
+			err = addFiles(session, path)
 		}
-		entries, err := os.ReadDir(path)
 		if err != nil {
 			return err
 		}
-		before := len(session.Traces())
-		for _, e := range entries {
-			if name := e.Name(); e.Type().IsRegular() && looksLikeTrace(name) {
-				if err := session.AddFile(filepath.Join(path, name)); err != nil {
-					return err
-				}
+	}
+	return nil
+}
+
+// isTrace reports whether a directory is one trace, of ServeGen's clients or of conversations.
+func isTrace(ctx context.Context, dir string) bool {
+	s, err := formats.OpenPath(dir, nil, formats.Options{Stop: ctx.Err})
+	if err != nil {
+		return false
+	}
+	defer s.Close()
+	return s.Next(new(formats.Record)) == nil
+}
+
+// addFiles adds the files of a directory that look like traces.
+func addFiles(session *explore.Session, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, e := range entries {
+		if name := e.Name(); e.Type().IsRegular() && looksLikeTrace(name) {
+			if err := session.AddFile(filepath.Join(dir, name)); err != nil {
+				return err
 			}
+			found = true
 		}
-		if len(session.Traces()) == before {
-			return fmt.Errorf("%s: no file in it is named like a trace, want one that ends in .jsonl, .json or .csv, also packed", path)
-		}
+	}
+	if !found {
+		return fmt.Errorf("%s: no file in it is named like a trace, want one that ends in .jsonl, .json or .csv, also packed", dir)
 	}
 	return nil
 }
@@ -110,7 +143,7 @@ func looksLikeTrace(name string) bool {
 
 // writePage writes the page, which begins with what the session has.
 func writePage(w io.Writer, session *explore.Session) error {
-	return html.WriteExplorer(w, explore.Begin{Traces: session.Traces(), Knobs: explore.Knobs(), Most: explore.MostText})
+	return html.WriteExplorer(w, explore.Begin{Traces: session.Traces(), Knobs: session.Knobs(), Most: explore.MostText})
 }
 
 // serve serves the page until ctx ends.

@@ -7,6 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +22,7 @@ const short = "../../../testdata/traces/short.jsonl"
 func newTestSite(t testing.TB, path string) *site {
 	t.Helper()
 	session := explore.New()
-	if err := addAll(session, []string{path}); err != nil {
+	if err := addAll(context.Background(), session, []string{path}); err != nil {
 		t.Fatal(err)
 	}
 	var page bytes.Buffer
@@ -170,4 +173,36 @@ func FuzzQuestions(f *testing.F) {
 			t.Errorf("%d %.300s", w.Code, w.Body)
 		}
 	})
+}
+
+// A directory that is one trace is offered as one, and of another the files that look like traces.
+func TestDirectories(t *testing.T) {
+	formats := "../../../testdata/traces/formats"
+	conversations := filepath.Join(t.TempDir(), "weka")
+	text, err := os.ReadFile(filepath.Join(formats, "weka.json"))
+	if err == nil {
+		err = os.Mkdir(conversations, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(conversations, "one.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := explore.New()
+	if err := addAll(context.Background(), session, []string{formats + "/servegen", conversations, "../../../testdata/traces"}); err != nil {
+		t.Fatal(err)
+	}
+	all := session.Traces()
+	if len(all) < 5 || all[0] != formats+"/servegen" || all[1] != conversations || !slices.Contains(all, "../../../testdata/traces/short.jsonl") {
+		t.Errorf("%q: want two directories, then the files of the third", all)
+	}
+	for _, trace := range all[:2] {
+		if _, err := session.Run(context.Background(), explore.Settings{"trace": trace, "max-in-flight": "4"}); err != nil {
+			t.Errorf("%s: %v", trace, err)
+		}
+	}
+	if err := addAll(context.Background(), session, []string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no file in it is named like a trace") {
+		t.Errorf("an empty directory: %v", err)
+	}
 }

@@ -2,6 +2,7 @@
 package exploretest
 
 import (
+	"fmt"
 	"math/rand/v2"
 )
 
@@ -13,6 +14,13 @@ func Draw(rng *rand.Rand, trace string) map[string]string {
 		s["prefill-workers"], s["decode-workers"] = pick("1", "2"), pick("1", "2", "3")
 	} else {
 		s["workers"], s["router"] = pick("2", "3", "5", "8"), pick("round_robin", "kv", "random", "least-loaded", "p2c", "session")
+	}
+	if pool := ""; rng.IntN(3) == 0 {
+		if s["prefill-workers"] != "" {
+			pool = pick("pool: prefill, ", "pool: decode, ")
+		}
+		s["faults"] = fmt.Sprintf(pick("[{at: 60s, %sworker: 0, what: dies, back: 30s}]", "[{at: 1m, %sworker: 0, what: slow, factor: 2.5}]",
+			"{on_loss: retry, faults: [{at: 90s, %sworker: 0, what: dies}, {at: 2m, what: router}]}"), pool)
 	}
 	if rng.IntN(4) == 0 {
 		s["max-in-flight"] = pick("4", "32")
