@@ -10,7 +10,8 @@
 // plan has above its tables, standalone.go the explorer's page with the simulator in it. assets/page.js with assets/charts.js and
 // assets/scaling.js, assets/tasks.js, assets/answer.js and
 // assets/sheet.js draw them with
-// what assets/common.js has for all; assets/explore.js is the explorer, which asks assets/server.js or
+// what assets/common.js has for all; assets/explore.js is the explorer, with its fields in assets/knobs.js and
+// what it draws in assets/screen.js, which asks assets/server.js or
 // assets/local.js (and its assets/worker.js).
 package html
 
@@ -75,6 +76,7 @@ type framed struct {
 	scripts []string // that draw its data
 	parts   string   // what the scripts find beside the data
 	alone   bool     // it is a file that forbids itself to load anything
+	head    string   // what stands in its head beside that of all pages
 }
 
 // writePage writes a page of data.
@@ -87,7 +89,7 @@ func writePage(w io.Writer, f *framed, data any) error {
 	if err != nil {
 		return err
 	}
-	inside := map[string]string{"TITLE": htmltext.EscapeString(f.title), "DATA": string(text), "PARTS": f.parts, "HEAD": ""}
+	inside := map[string]string{"TITLE": htmltext.EscapeString(f.title), "DATA": string(text), "PARTS": f.parts, "HEAD": f.head}
 	for mark, names := range map[string][]string{
 		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": f.scripts,
 	} {
@@ -129,8 +131,11 @@ func DrawnOf(r *Run) any {
 	return newRun(r, curveNames([]Run{*r}))
 }
 
+// noIcon keeps browsers from asking a server for the icon of its pages.
+const noIcon = `<link rel="icon" href="data:,">` + "\n"
+
 // WriteExplorer writes the page on which settings are turned, which asks what it was
 // served by for runs; data are what it begins with.
 func WriteExplorer(w io.Writer, data any) error {
-	return writePage(w, &framed{title: "replay explorer", scripts: []string{"charts.js", "server.js", "explore.js"}}, data)
+	return writePage(w, &framed{title: "replay explorer", scripts: []string{"charts.js", "server.js", "knobs.js", "screen.js", "explore.js"}, head: noIcon}, data)
 }

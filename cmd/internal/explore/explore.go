@@ -3,7 +3,7 @@
 // command line and the file of flags that give the same run.
 //
 // It needs neither network nor other programs. Read explore.go (what is given and kept),
-// knobs.go (what may be turned), run.go (one run), closeup.go (one request, one
+// knobs.go and offers.go (what may be turned), run.go (one run), closeup.go (one request, one
 // worker, two runs), said.go (settings as text), ask.go (what pages ask), then recorded.go (a run that a page is made of).
 package explore
 

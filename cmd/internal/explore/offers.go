@@ -13,7 +13,7 @@ import (
 type offer struct{ flag, path string }
 
 // OfferFlags are the flags whose files a session takes.
-func OfferFlags() []string { return []string{"router-policy", "faults", "autoscale"} }
+func OfferFlags() []string { return []string{"router-policy", "faults", "autoscale", "classes"} }
 
 // Offer lets the knob of a flag name the file at path, which is read anew for each run. It
 // comes before anything is asked.

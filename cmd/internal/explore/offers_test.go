@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,5 +82,22 @@ func TestDirectoriesAndMixes(t *testing.T) {
 	mix := Settings{"trace": chat, "workers": "h100:2,l40s:2", "model": "llama-3.1-8b"}
 	if text, err := s.Request(ctx, mix, "10"); err != nil || !strings.Contains(text, "decode") {
 		t.Errorf("%q, %v: want the ledger of request 10", text, err)
+	}
+}
+
+// Classes of a file are in the answer, and the run is that of the command.
+func TestClassesOfAFile(t *testing.T) {
+	const file = "../../../testdata/classes/by-length.yaml"
+	s := newSession(t, chat)
+	offerAll(t, s, "classes", file)
+	a, err := s.Run(context.Background(), Settings{"trace": chat, "workers": "4", "classes": file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := json.Marshal(a.Run); err != nil || !strings.Contains(string(text), `"name":"documents"`) {
+		t.Errorf("%v: no class in %.300s", err, text)
+	}
+	if want := printDigest(t, shellWords(t, a.Command)[1:]); a.Digest != want {
+		t.Errorf("digest %s, the command's is %s", a.Digest, want)
 	}
 }

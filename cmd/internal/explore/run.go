@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
@@ -113,6 +114,9 @@ func (r *one) replay(ctx context.Context, watch harness.Observer) (err error) {
 	return nil
 }
 
+// mostMarks is how many faults are marked in curves.
+const mostMarks = 20
+
 // Run replays settings.
 func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 	r, err := s.prepare(settings)
@@ -134,6 +138,9 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 		return nil, err
 	}
 	drawn := html.Run{Name: r.trace.name, Trace: r.trace.name, Report: r.result.Report, Rows: r.rows, Series: over.File()}
+	for _, x := range r.result.Incidents[:min(len(r.result.Incidents), mostMarks)] {
+		drawn.Faults = append(drawn.Faults, float64(x.At))
+	}
 	a := &Answer{Run: html.DrawnOf(&drawn), TTFT: overTimeOf(r.rows), Digest: digest.Run, Command: commandOf(settings), YAML: yamlOf(settings), Warnings: r.spec.Warnings()}
 	return a, a.addCost(r)
 }
@@ -142,14 +149,17 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 func (r *one) conclude() error {
 	report, out := r.result.Report, &r.o.Outputs
 	runs.Conclude(&r.spec, r.result)
-	if len(out.Slo.All) == 0 {
-		return nil
+	if len(out.Slo.All) > 0 {
+		if err := slo.CheckClasses(out.Slo.All, r.workload.Classes); err != nil {
+			return err
+		}
+		outcome := slo.Judge(out.Slo.All, out.Attainment, r.rows, r.result)
+		report.Extra = append(report.Extra, outcome.Fields()...)
 	}
-	if err := slo.CheckClasses(out.Slo.All, r.workload.Classes); err != nil {
-		return err
+	if len(r.workload.Classes) > 0 {
+		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
+		report.Extra = append(report.Extra, s.Fields()...)
 	}
-	outcome := slo.Judge(out.Slo.All, out.Attainment, r.rows, r.result)
-	report.Extra = append(report.Extra, outcome.Fields()...)
 	return nil
 }
 

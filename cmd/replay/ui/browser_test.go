@@ -2,37 +2,43 @@ package ui
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"os/exec"
-	"regexp"
-	"strconv"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
 
-var browser = flag.Bool("browser", false, "turn the knobs of the page in a real browser")
+var (
+	browser = flag.Bool("browser", false, "turn the knobs of the page in real browsers")
+	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which looks at the page for those who do not see it")
+)
 
-// driver moves the page in a frame as a person does, and says in its body what came of it.
-const driver = `<body><iframe id="f" width="%d" height="3000"></iframe><img src="held"><script>
+// driver moves the page in a frame as a person does, and sends what came of it.
+const driver = `<!DOCTYPE html><link rel="icon" href="data:,"><body><iframe id="f" width="%d" height="3000"></iframe><script>
+const f = document.getElementById("f");
 const wait = (f) => new Promise((ok, no) => { const t0 = Date.now(); const look = () => { let v; try { v = f(); } catch {} if (v) ok(v); else if (Date.now() - t0 > 15000) no(new Error("waited for " + f)); else setTimeout(look, 5); }; look(); });
-const said = (k, v) => document.body.setAttribute("data-" + k, v);
-const body = () => f.contentDocument.body, text = () => body().innerText;
+const said = {};
+const body = () => f.contentDocument.body, text = () => body().innerText, hash = () => decodeURIComponent(f.contentWindow.location.hash);
 const problems = [];
-const open = async (hash) => {
+const open = async (where) => {
   f.src = "about:blank";
   await wait(() => f.contentWindow.location.href === "about:blank");
-  f.src = "./" + hash;
-  await wait(() => body().dataset.redraws === "1");
+  f.src = "./" + where;
+  await wait(() => body().dataset.redraws >= "1" && body().dataset.drawn);
   f.contentWindow.addEventListener("error", (e) => problems.push(e.message));
+  f.contentWindow.console.error = f.contentWindow.console.warn = (...all) => problems.push(all.join(" "));
   f.contentDocument.addEventListener("securitypolicyviolation", (e) => problems.push(e.violatedDirective));
 };
 const knob = (flag) => f.contentDocument.querySelector("[name=" + flag + "]");
+const press = (text) => [...f.contentDocument.querySelectorAll("button")].find((b) => b.textContent === text).click();
 const turn = async (flag, value) => {
   const before = Number(body().dataset.redraws);
   knob(flag).value = value;
@@ -42,108 +48,170 @@ const turn = async (flag, value) => {
 };
 (async () => {
   await open("");
-  said("loaded", text().includes("replay trace"));
+  said.loaded = text().includes("replay trace");
+  said.unset = text().includes("no pool");
   const took = [];
   for (let i = 2; i < 12; i++) took.push(await turn("workers", i));
-  said("took", took.sort((a, b) => a - b)[5]);
-  said("turned", text().includes("--workers 10"));
-  [...f.contentDocument.querySelectorAll("button")].find((b) => b.textContent === "Pin this run").click();
+  said.took = took.sort((a, b) => a - b)[5];
+  said.turned = text().includes("--workers 11");
+  await wait(() => body().dataset.drawn);
+  const begun = Number(body().dataset.redraws), t0 = performance.now();
+  for (let i = 0; performance.now() - t0 < 2000; i++) { knob("workers").value = 6 + i %% 6; knob("workers").dispatchEvent(new Event("input")); await new Promise((r) => setTimeout(r, 16)); }
+  said.rate = Math.round((Number(body().dataset.redraws) - begun) / 0.2) / 10;
+  const last = knob("workers").getAttribute("aria-valuetext");
+  await wait(() => f.contentDocument.querySelector("pre.said").textContent.endsWith("--workers " + last));
+  said.newest = true;
+  press("Pin this run");
   await wait(() => text().includes("pinned 1"));
   await turn("router", "least-loaded");
-  said("pinned", text().includes("now against pinned 1"));
+  said.pinned = text().includes("now against pinned 1");
+  await turn("faults", "+");
+  f.contentDocument.querySelector("[data-fault=at]").value = "1800";
+  f.contentDocument.querySelector("[data-fault=at]").dispatchEvent(new Event("input"));
+  await wait(() => text().includes("--faults '[{at: 1800s, worker: 0, what: dies, back: 30s}]'"));
+  knob("zoom-request").value = "10";
+  f.contentDocument.querySelector("[aria-label='Show the request']").click();
+  await wait(() => text().includes("request 10, ") && hash().includes('"request":"10"') && hash().includes("1800s"));
+  await wait(() => body().dataset.drawn);
+  said.charts = body().dataset.drawn;
+  said.overlaid = [...f.contentDocument.querySelectorAll(".chart[role=img]")].every((c) => /pinned 1: from .*now: from/.test(c.ariaLabel || c.getAttribute("aria-label")));
+  said.marked = f.contentDocument.querySelector(".chart[role=img]").getAttribute("aria-label").includes("fault 1");
   const digest = text().match(/v1:[0-9a-f]+/)[0], link = f.contentWindow.location.hash;
   await open(link);
-  said("restored", text().match(/v1:[0-9a-f]+/)[0] === digest && knob("router").value === "least-loaded" && text().includes("pinned 1"));
+  await wait(() => text().includes("request 10, "));
+  said.restored = text().match(/v1:[0-9a-f]+/)[0] === digest && knob("router").value === "least-loaded" && knob("faults").value === "+"
+    && f.contentDocument.querySelector("[data-fault=at]").value === "1800" && text().includes("pinned 1");
   knob("slo").value = "nonsense";
   knob("slo").dispatchEvent(new Event("change"));
   await wait(() => knob("slo").getAttribute("aria-invalid") === "true");
-  said("refused", body().dataset.refused);
-  said("charts", body().dataset.drawn);
-  said("over", body().dataset.over);
-  said("foreign", f.contentWindow.performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(location.origin)).length);
-  said("unnamed", [...f.contentDocument.querySelectorAll("input, select")].filter((e) => !e.labels.length && !e.ariaLabel).length);
-  said("problems", problems.join("; ") || "none");
-})().catch((e) => said("problems", e.message)).finally(() => fetch("done", { method: "POST" }));
+  said.refused = body().dataset.refused;
+  said.over = body().dataset.over;
+  said.foreign = f.contentWindow.performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(location.origin) && !e.name.startsWith("data:")).length;
+  said.unnamed = [...f.contentDocument.querySelectorAll("input, select")].filter((e) => !e.labels.length && !e.ariaLabel).length;
+  said.axe = "none";
+  const axe = await fetch("axe");
+  if (axe.ok) {
+    await open("?axe" + link);
+    [...f.contentDocument.querySelectorAll("summary")].forEach((s) => s.click());
+    f.contentWindow.eval(await axe.text());
+    const found = await f.contentWindow.axe.run();
+    said.axe = found.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 100)).slice(0, 3)).join("; ") || "none";
+  }
+  said.problems = problems.join("; ") || "none";
+})().catch((e) => said.problems = e.message + "; " + problems.join("; ")).finally(() => fetch("done", { method: "POST", body: JSON.stringify(said) }));
 </script>`
 
-// In a real browser the page loads, redraws while a knob moves, keeps a run beside another,
+// In real browsers the page loads, redraws while a knob moves, keeps a run beside another,
 // is restored from its link, says what is wrong, and asks no other host for anything.
 func TestBrowser(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser (make browser)")
 	}
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("skipped: there is no chromium (Debian's package chromium has it)")
+	for _, name := range []string{"chromium", "firefox-esr"} {
+		for _, width := range []int{1400, 390} {
+			t.Run(fmt.Sprint(name, "/", width), func(t *testing.T) {
+				path, err := exec.LookPath(name)
+				if err != nil {
+					t.Skipf("skipped: there is no %s (Debian's package %s has it)", name, name)
+				}
+				drivePage(t, path, width)
+			})
+		}
 	}
-	for _, width := range []int{1400, 390} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) { drivePage(t, path, width) })
+}
+
+// browserArgs are the arguments with which a browser opens an address, with nothing of a
+// person's own.
+func browserArgs(t *testing.T, path, address string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	if strings.Contains(path, "firefox") {
+		const prefs = `user_pref("browser.shell.checkDefaultBrowser", false); user_pref("datareporting.policy.dataSubmissionEnabled", false);`
+		if err := os.WriteFile(filepath.Join(dir, "user.js"), []byte(prefs), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"--headless", "--no-remote", "--window-size=1500,3200", "--profile", dir, address}
 	}
+	return []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--user-data-dir=" + dir, "--window-size=1500,3200", "--enable-logging=stderr", "--remote-debugging-port=0", address}
 }
 
 func drivePage(t *testing.T, path string, width int) {
 	s := newTestSite(t, "../../../testdata/traces/chat-hour.jsonl")
-	done := make(chan struct{})
-	var once sync.Once
+	done := make(chan map[string]any, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/" + s.token + "/driver":
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			fmt.Fprintf(w, driver, width)
 		case "/" + s.token + "/done":
-			once.Do(func() { close(done) })
-		case "/" + s.token + "/held": // the driver is not loaded before it has come to its end
-			<-done
+			said := map[string]any{}
+			if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
+				said["problems"] = err.Error()
+			}
+			done <- said
+		case "/" + s.token + "/axe":
+			http.ServeFile(w, r, *axeFile)
 		default:
-			s.ServeHTTP(framed{w, new(bool)}, r)
+			s.ServeHTTP(framed{w, new(bool), r.URL.RawQuery == "axe"}, r)
 		}
 	}))
 	defer server.Close()
-	defer once.Do(func() { close(done) })
 	at, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.host = at.Host
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--window-size=1500,3200", "--enable-logging=stderr",
-		"--dump-dom", s.address()+"driver")
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	cmd := exec.CommandContext(ctx, path, browserArgs(t, path, s.address()+"driver")...)
 	var problems strings.Builder
 	cmd.Stderr = &problems
-	dom, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %.2000s", err, problems.String())
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said map[string]any
+	select {
+	case said = <-done:
+	case <-ctx.Done():
+	}
+	cancel()
+	cmd.Wait()
+	if said == nil {
+		t.Fatalf("nothing was said: %.2000s", problems.String())
 	}
 	if strings.Contains(problems.String(), "CONSOLE") {
 		t.Errorf("the page complains: %s", problems.String())
 	}
-	said := map[string]string{}
-	for _, m := range regexp.MustCompile(` data-([a-z]+)="([^"]*)"`).FindAllSubmatch(dom, -1) {
-		if said[string(m[1])] == "" {
-			said[string(m[1])] = string(m[2])
-		}
-	}
+	checkSaid(t, said)
+}
+
+// checkSaid holds what the driver found to what is wanted.
+func checkSaid(t *testing.T, said map[string]any) {
+	t.Helper()
 	for key, want := range map[string]string{
-		"loaded": "true", "turned": "true", "pinned": "true", "restored": "true", "charts": "11 of 11", "over": "0", "foreign": "0", "unnamed": "0", "problems": "none",
+		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true",
+		"charts": "10 of 10", "over": "0", "foreign": "0", "unnamed": "0", "axe": "none", "problems": "none",
 	} {
-		if said[key] != want {
-			t.Errorf("%s: %q, want %q", key, said[key], want)
+		if got := fmt.Sprint(said[key]); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
 		}
 	}
-	if !strings.Contains(said["refused"], "slo=nonsense") {
+	if !strings.Contains(fmt.Sprint(said["refused"]), "slo=nonsense") {
 		t.Errorf("refused: %q", said["refused"])
 	}
-	if took, err := strconv.Atoi(said["took"]); err != nil || took > 1000 {
-		t.Errorf("redrawn in %q ms, want at most 1000 on a busy machine", said["took"])
+	if took, ok := said["took"].(float64); !ok || took > 1000 {
+		t.Errorf("redrawn in %v ms, want at most 1000 on a busy machine", said["took"])
 	}
-	t.Logf("redrawn in %s ms at the median", said["took"])
+	t.Logf("redrawn in %v ms at the median, and %v times a second while the knob moves", said["took"], said["rate"])
 }
 
 // framed lets the page stand in the frame of its driver.
 type framed struct {
 	http.ResponseWriter
 	begun *bool
+	eval  bool // what looks at the page may be brought in
 }
 
 func (w framed) WriteHeader(code int) {
@@ -153,6 +221,9 @@ func (w framed) WriteHeader(code int) {
 	*w.begun = true
 	w.Header().Del("X-Frame-Options")
 	policy := w.Header().Get("Content-Security-Policy")
+	if w.eval {
+		policy = strings.Replace(policy, "script-src ", "script-src 'unsafe-eval' ", 1)
+	}
 	w.Header().Set("Content-Security-Policy", strings.Replace(policy, "frame-ancestors 'none'", "frame-ancestors 'self'", 1))
 	w.ResponseWriter.WriteHeader(code)
 }

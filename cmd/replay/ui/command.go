@@ -66,17 +66,25 @@ memory. It ends with Ctrl-C. docs/explore.md says what is on the page.`,
 			if err := addAll(cmd.Context(), session, args); err != nil {
 				return err
 			}
-			for _, name := range explore.OfferFlags() {
-				for _, path := range *f.files[name] {
-					if err := session.Offer(name, path); err != nil {
-						return err
-					}
-				}
+			if err := f.offerFiles(session); err != nil {
+				return err
 			}
 			return f.serve(cmd.Context(), s.Out, session)
 		},
 	}
 	return cli.BindOwn(cmd, f.bindFlags)
+}
+
+// offerFiles lets the knobs of a session name the files that were given.
+func (f *serving) offerFiles(session *explore.Session) error {
+	for _, name := range explore.OfferFlags() {
+		for _, path := range *f.files[name] {
+			if err := session.Offer(name, path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // addAll adds traces, directories that are one trace, and of others the files that look

@@ -78,11 +78,21 @@ const makeCharts = () => {
     }))],
   });
 
+  // describe says in words what is drawn, for those who do not see it.
+  const describe = (c, p) => [[c.title, p.name].filter((t) => t).join(", "), ...p.lines.map((l) => {
+    const all = l.y.filter((v) => v !== null && v !== undefined);
+    if (!all.length) return `${l.name}: nothing`;
+    const least = all.reduce((a, b) => Math.min(a, b)), most = all.reduce((a, b) => Math.max(a, b));
+    return `${l.name ? l.name + ": " : ""}from ${c.value(all[0])} to ${c.value(all[all.length - 1])}, least ${c.value(least)}, most ${c.value(most)}`;
+  }), ...(p.limits || c.limits || []).map((l) => l.text)].join("; ");
+
   const draw = (one) => {
     const { box, c, p } = one;
     if (!p.x.length || !box.clientWidth) return;
     if (one.plot) one.plot.destroy();
     one.width = box.clientWidth;
+    box.setAttribute("role", "img");
+    box.setAttribute("aria-label", describe(c, p));
     one.plot = new uPlot(options(c, p, one, box.clientWidth), [p.x, ...p.lines.map((l) => l.y.map((v) => v === null || v === undefined ? null : one.scale.to(v)))], box);
   };
 

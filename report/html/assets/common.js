@@ -9,7 +9,10 @@ const el = (what, ...inside) => {
   const e = document.createElement(tag);
   if (classes.length) e.className = classes.join(" ");
   for (const x of inside) {
-    if (x && typeof x === "object" && !(x instanceof Node)) Object.assign(e, x);
+    if (x && typeof x === "object" && !(x instanceof Node)) for (const [k, v] of Object.entries(x)) {
+      if (/^(role$|aria)/.test(k)) e.setAttribute(k.replace(/^aria/, "aria-").toLowerCase(), v);
+      else e[k] = v;
+    }
     else if (x !== undefined && x !== null) e.append(x);
   }
   return e;
@@ -17,13 +20,24 @@ const el = (what, ...inside) => {
 // facts lists names and what they stand for. A flag stays on one line.
 const words = (text) => text.split(/( )/).map((w) => w.startsWith("--") ? el("span.flag", w) : w);
 const facts = (rows) => el("dl.facts", ...rows.flatMap(([k, v]) => [el("dt", k), el("dd", ...words(v))]));
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const colors = new Map(); // those of the scheme, which is asked for them once
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => colors.clear());
+const color = (name) => {
+  if (!colors.has(name)) colors.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return colors.get(name);
+};
 const swatch = (name) => { const i = el("i"); i.style.background = `var(${name})`; return i; };
 // shade is one of n colours from dark to light, for more than have a colour of their own.
 const shade = (i, n) => { const at = i / Math.max(1, n - 1); return `hsl(${Math.round(265 - 205 * at)} 65% ${Math.round(Number(color("--from")) + Number(color("--span")) * at)}%)`; };
 const nth = (i) => `--c${[0, 1, 2, 3, 5, 6, 7][i % 7]}`; // 4 is that of limits
-const few = (v) => v.toLocaleString("en-US", { maximumSignificantDigits: Math.abs(v) >= 100 ? Math.ceil(Math.log10(Math.abs(v) + 1)) : 3 });
-const number = (v, digits) => v.toLocaleString("en-US", { maximumFractionDigits: digits ?? (Math.abs(v) >= 1000 ? 0 : Math.abs(v) >= 10 ? 1 : 3) });
+const formats = new Map(); // making one takes longer than using it
+const written = (v, kind, digits) => {
+  const name = kind + digits;
+  if (!formats.has(name)) formats.set(name, new Intl.NumberFormat("en-US", { [kind]: digits }));
+  return formats.get(name).format(v);
+};
+const few = (v) => written(v, "maximumSignificantDigits", Math.abs(v) >= 100 ? Math.ceil(Math.log10(Math.abs(v) + 1)) : 3);
+const number = (v, digits) => written(v, "maximumFractionDigits", digits ?? (Math.abs(v) >= 1000 ? 0 : Math.abs(v) >= 10 ? 1 : 3));
 const short = (v) => v === null || v === undefined ? "" : Math.abs(v) >= 1e6 ? number(v / 1e6, 2) + "M" : Math.abs(v) >= 1e4 ? number(v / 1e3, 1) + "k" : number(v, Math.abs(v) >= 100 ? 0 : 3);
 const ms = (v) => v === null || v === undefined ? "" : v >= 3.6e6 ? number(v / 3.6e6, 2) + " h" : v >= 1e5 ? number(v / 6e4, 2) + " min" : v >= 1000 ? number(v / 1000, 2) + " s" : number(v, v >= 100 ? 0 : v >= 1 ? 2 : 3) + " ms";
 const percent = (v) => v === null || v === undefined ? "" : number(100 * v, 1) + " %";
