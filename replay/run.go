@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router"
@@ -36,6 +37,9 @@ type Streams struct {
 	Policy func(policy.Options) (router.Policy, error)
 	// SaveCaches keeps what workers have cached, on the logical clock; nil: nobody wants it.
 	SaveCaches *harness.SaveCaches
+	// Fold has requests folded that are over, so that memory holds those in flight alone; nil: all are kept. The
+	// collector of the result is to be closed. On the logical clock; it has no records, for those that want them.
+	Fold *collector.Folding
 	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
 	// AutoscaleDecode; what it sees and how workers start is as they say.
 	Scaler autoscale.Scaler
@@ -141,7 +145,7 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 		streams.Opened(workload)
 	}
 	c := harness.Config{
-		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy, Warm: s.Warm, Save: streams.SaveCaches,
+		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 		Window:    s.Window,
 	}

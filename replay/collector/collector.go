@@ -120,7 +120,7 @@ func (c *Collector) Arrive(r *sim.Request, at sim.Time) {
 	}
 	if c.fold != nil {
 		c.foldEnded()
-		c.fold.ended = append(c.fold.ended, false)
+		c.fold.remarks = append(c.fold.remarks, remark{line: r.Line, class: r.Class})
 	}
 	c.records = append(c.records, Record{
 		Arrival: at, Admit: never,

@@ -32,16 +32,32 @@ type Sink interface {
 type Folded struct {
 	ID sim.RequestID
 	Record
-	Fate       Fate
-	Outcome    Outcome
-	Readmitted int // see Collector.Readmitted
+	Line, Class int32 // of the request
+	Fate        Fate
+	Outcome     Outcome
+	Readmitted  int // see Collector.Readmitted
+	Kinds
+}
+
+// Kinds is what there is to know of the requests of a replay.
+type Kinds struct {
+	Windowed bool // the report is of a window
+	Apart    bool // admissions after a preemption count apart
+	Outcomes bool // requests may end in other ways than with their last token
+	Sent     bool // clients have sent them
+}
+
+// remark is what is known of a request that is in no record.
+type remark struct {
+	line, class int32
+	ended       bool // nothing more will be noted of it
 }
 
 // folding is what is left of requests whose records are gone. A request is folded once it and all
 // that arrived before it are over, so that sums run in order of arrival.
 type folding struct {
 	Folding
-	ended     []bool // of each record, whether nothing more will be noted of it
+	remarks   []remark // of each record
 	totals    totals
 	window    windowTotals
 	outcomes  [Lost + 1]int
@@ -126,14 +142,14 @@ func (c *Collector) refuseFolding() {
 // endRecord notes that nothing more will be noted of a request.
 func (c *Collector) endRecord(id sim.RequestID) {
 	if c.fold != nil {
-		c.fold.ended[int(id)-c.first] = true
+		c.fold.remarks[int(id)-c.first].ended = true
 	}
 }
 
 // foldEnded folds the requests that are over, up to the first that is not.
 func (c *Collector) foldEnded() {
 	n := 0
-	for n < len(c.fold.ended) && c.fold.ended[n] {
+	for n < len(c.fold.remarks) && c.fold.remarks[n].ended {
 		n++
 	}
 	c.foldFirst(n)
@@ -149,20 +165,20 @@ func (c *Collector) FoldAll() {
 // foldFirst folds the first n requests that have a record.
 func (c *Collector) foldFirst(n int) {
 	for i := range n {
-		c.foldRequest(sim.RequestID(c.first+i), &c.records[i])
+		c.foldRequest(i)
 	}
 	c.first += n
-	c.records, c.fold.ended = c.records[n:], c.fold.ended[n:]
+	c.records, c.fold.remarks = c.records[n:], c.fold.remarks[n:]
 	c.fromHost = c.fromHost[min(n, len(c.fromHost)):]
 }
 
-// foldRequest adds a request to what is left of those before.
-func (c *Collector) foldRequest(id sim.RequestID, r *Record) {
-	f := c.fold
+// foldRequest adds the i-th request that has a record to what is left of those before.
+func (c *Collector) foldRequest(i int) {
+	f, r, id := c.fold, &c.records[i], sim.RequestID(c.first+i)
 	how, measured := c.OutcomeOf(id), c.isMeasured(r)
 	f.totals.add(c, r)
-	if at := int(id) - c.first; measured && at < len(c.fromHost) {
-		f.totals.fetched += int(c.fromHost[at])
+	if measured && i < len(c.fromHost) {
+		f.totals.fetched += int(c.fromHost[i])
 	}
 	own, _ := c.Readmitted(id)
 	if measured {
@@ -178,7 +194,11 @@ func (c *Collector) foldRequest(id sim.RequestID, r *Record) {
 		f.addMetrics(r)
 	}
 	if f.Sink != nil && f.err == nil {
-		f.given = Folded{ID: id, Record: *r, Fate: c.Fate(id), Outcome: how, Readmitted: own}
+		about := &f.remarks[i]
+		f.given = Folded{
+			ID: id, Record: *r, Line: about.line, Class: about.class, Fate: c.Fate(id), Outcome: how, Readmitted: own,
+			Kinds: Kinds{c.windowed, c.apart, c.fates.kept, c.fates.sent > 0},
+		}
 		f.err = f.Sink.Folded(&f.given)
 	}
 	if fate := c.fates.of[id]; fate != nil {

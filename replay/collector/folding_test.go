@@ -41,7 +41,7 @@ func (s *script) tell(what func(*collector.Collector)) {
 }
 
 func (s *script) arrive() {
-	r := &sim.Request{ID: s.next, InputTokens: 1 + s.rng.IntN(2000), OutputTokens: 1 + s.rng.IntN(30)}
+	r := &sim.Request{ID: s.next, InputTokens: 1 + s.rng.IntN(2000), OutputTokens: 1 + s.rng.IntN(30), Line: int32(s.next + 3), Class: int32(s.next % 3)}
 	s.tell(func(c *collector.Collector) { c.Arrive(r, s.now); c.Place(r.ID, sim.WorkerID(r.ID%7)) })
 	s.next++
 	switch {
@@ -244,7 +244,11 @@ func checkSink(t *testing.T, plain *collector.Collector, records []collector.Rec
 	for i := range got {
 		id := sim.RequestID(i)
 		own, _ := plain.Readmitted(id)
-		want := collector.Folded{ID: id, Record: records[i], Fate: plain.Fate(id), Outcome: plain.OutcomeOf(id), Readmitted: own}
+		_, apart := plain.Readmitted(id)
+		want := collector.Folded{
+			ID: id, Record: records[i], Line: int32(i + 3), Class: int32(i % 3), Fate: plain.Fate(id), Outcome: plain.OutcomeOf(id), Readmitted: own,
+			Kinds: collector.Kinds{Windowed: plain.Window().IsSet(), Apart: apart, Outcomes: plain.KeepsOutcomes()},
+		}
 		if got[i] != want {
 			t.Fatalf("request %d was folded as\n%+v, want\n%+v", i, got[i], want)
 		}

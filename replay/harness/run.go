@@ -44,6 +44,8 @@ type Config struct {
 	Warm *caches.File
 	// Save keeps the caches of workers; nil: nobody wants them.
 	Save *SaveCaches
+	// Fold has the collector fold requests that are over; nil: it keeps them all.
+	Fold *collector.Folding
 }
 
 // Streamed reports whether the requests of the workload are not kept.
@@ -92,7 +94,10 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if err := r.openFeed(traceBlock, block, join && engines.Joined(&c.Topology, use)); err != nil {
 		return nil, err
 	}
-	facts := collector.New(use.Requests)
+	facts, err := c.newCollector(use.Requests)
+	if err != nil {
+		return nil, err
+	}
 	facts.Within(c.Window)
 	if c.PreemptedApart {
 		facts.CountPreemptedApart()
@@ -132,6 +137,14 @@ func (r *Run) CheckSize(q *sim.Request) error {
 		}
 	}
 	return nil
+}
+
+// newCollector returns a collector of so many requests, if they are kept.
+func (c *Config) newCollector(requests int) (*collector.Collector, error) {
+	if c.Fold != nil {
+		return collector.NewFolding(*c.Fold)
+	}
+	return collector.New(requests), nil
 }
 
 // classTerms returns what routers may know of the classes of a workload; nil where it has none.

@@ -32,12 +32,18 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	}
 	err = drive(ctx)
 	if broken := r.Feed.Err(); broken != nil {
-		return nil, broken
+		err = broken
+	}
+	var result *harness.Result
+	if err == nil {
+		result = r.makeResult(started)
+		err = r.Collector.Err()
 	}
 	if err != nil {
+		r.Collector.Close() // what it leaves is of no use
 		return nil, err
 	}
-	return r.makeResult(started), nil
+	return result, nil
 }
 
 // makeResult derives the report of what has been collected.
@@ -230,7 +236,10 @@ func (r *run) checkInterrupt(ctx context.Context) error {
 	if r.Progress != nil {
 		r.Progress(r.done)
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.Collector.Err()
 }
 
 // askDetail prepares a pass for an observer, who wants to see its details.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"github.com/replay-llm/replay/internal/sliding"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -18,7 +19,7 @@ type Book struct {
 	engines  []*Engine                   // of the stages: one, or prefill and decode
 	mixed    []*Engine                   // of the workers of the first stage, where they differ, the last for all further ones
 	prefill  harness.PerWorker[sim.Time] // done so far, in ms
-	accounts []account
+	accounts sliding.List[account]
 	work     *Log
 }
 
@@ -58,28 +59,31 @@ func (b *Book) SetEngines(engines []*Engine) { b.mixed = engines }
 
 // Grow makes room for so many requests.
 func (b *Book) Grow(requests int) {
-	b.accounts = append(make([]account, 0, len(b.accounts)+requests), b.accounts...)
+	b.accounts.Grow(requests)
 }
+
+// Drop forgets the requests before one: nobody asks for them any more.
+func (b *Book) Drop(before sim.RequestID) { b.accounts.Drop(int(before)) }
 
 // Entry is the ledger of a request. It reports false when the request has not
 // finished.
 func (b *Book) Entry(id sim.RequestID) (Entry, bool) {
-	if int(id) >= len(b.accounts) {
+	if int(id) >= b.accounts.Len() {
 		return Entry{}, false
 	}
-	a := &b.accounts[id]
+	a := b.accounts.At(int(id))
 	return a.entry, a.phase == settled
 }
 
 // Arrived opens the account of q.
 func (b *Book) Arrived(q *sim.Request, at sim.Time) {
-	b.accounts = append(b.accounts, account{since: at, input: int32(q.InputTokens)})
+	b.accounts.Append(account{since: at, input: int32(q.InputTokens)})
 }
 
 // Routed counts the time up to a placement. Round robin places at once: what
 // seems to pass before it is a wait for the engine.
 func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
-	a := &b.accounts[p.Request.ID]
+	a := b.accounts.At(int(p.Request.ID))
 	if a.phase == lost {
 		return // that is a wait for its place
 	}
@@ -92,7 +96,7 @@ func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 
 // Handoff counts the way of a KV cache from prefill to decode.
 func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
-	a := &b.accounts[id]
+	a := b.accounts.At(int(id))
 	if from > a.since {
 		a.addPart(Router, from-a.since) // it waited for a decode worker
 	}
@@ -103,7 +107,7 @@ func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
 // Left takes a request off its worker. The time until it has a place again is that of a
 // preemption; and so is all of its time before, if it begins again.
 func (b *Book) Left(d *harness.Departure) {
-	a := &b.accounts[d.Request]
+	a := b.accounts.At(int(d.Request))
 	switch {
 	case a.phase == seated:
 		a.leavePlace(d.At, *b.prefill.At(d.Stage, d.Worker))
@@ -129,11 +133,11 @@ func (b *Book) Left(d *harness.Departure) {
 func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	prefill := b.prefill.At(stage, w)
 	for i := range p.Admitted {
-		b.accounts[p.Admitted[i].Request].takePlace(p.Start, *prefill)
+		b.accounts.At(int(p.Admitted[i].Request)).takePlace(p.Start, *prefill)
 	}
 	if d := p.Detail; d != nil {
 		for _, id := range d.Lost {
-			b.accounts[id].losePlace(p.Start, *prefill)
+			b.accounts.At(int(id)).losePlace(p.Start, *prefill)
 		}
 		if ms := min(d.PrefillEnd, p.FirstEnd()) - p.Start; ms > 0 {
 			b.chargePrefill(stage, w, p, ms)
@@ -150,7 +154,7 @@ func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 // chargePrefill counts the prefill part of a pass for those whose tokens it computed.
 func (b *Book) chargePrefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass, ms sim.Time) {
 	for i := range p.Detail.Work {
-		a := &b.accounts[p.Detail.Work[i].Request]
+		a := b.accounts.At(int(p.Detail.Work[i].Request))
 		if a.phase != seated {
 			continue // it has lost its place in this very pass
 		}
@@ -168,7 +172,7 @@ func (b *Book) chargePrefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.
 
 // closeAccount closes the account of a stage, and of the request when it is the last.
 func (b *Book) closeAccount(stage scheduler.Role, w sim.WorkerID, m *scheduler.Mark, at, prefill sim.Time) {
-	a := &b.accounts[m.Request]
+	a := b.accounts.At(int(m.Request))
 	a.leavePlace(at, prefill)
 	engine := b.engines[stage.Stage()]
 	if len(b.mixed) > 0 {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -20,6 +21,7 @@ const (
 	transfer
 	departure
 	step
+	end
 )
 
 // batch is calls in their order, with copies of what they were given.
@@ -30,6 +32,7 @@ type batch struct {
 	handoffs   []handoff
 	departures []harness.Departure
 	passes     []pass
+	ends       []collector.Folded
 
 	// What belongs to the passes, one after the other.
 	admitted []scheduler.Admission
@@ -74,7 +77,7 @@ func newBatch() *batch {
 // reset empties the batch and keeps its memory.
 func (b *batch) reset() {
 	*b = batch{
-		order: b.order[:0], arrivals: b.arrivals[:0], placements: b.placements[:0], handoffs: b.handoffs[:0], departures: b.departures[:0], passes: b.passes[:0],
+		order: b.order[:0], arrivals: b.arrivals[:0], placements: b.placements[:0], handoffs: b.handoffs[:0], departures: b.departures[:0], passes: b.passes[:0], ends: b.ends[:0],
 		admitted: b.admitted[:0], marks: b.marks[:0], times: b.times[:0], ids: b.ids[:0], work: b.work[:0],
 		events: b.events[:0], stored: b.stored[:0], removed: b.removed[:0],
 	}
@@ -112,8 +115,8 @@ func (b *batch) keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass
 	}
 }
 
-// showAll makes the calls.
-func (b *batch) showAll(to harness.Observer) {
+// showAll makes the calls. Requests that are folded go to sink, until one is an error.
+func (b *batch) showAll(to harness.Observer, sink collector.Sink) (err error) {
 	left := *b
 	for _, k := range b.order {
 		switch k {
@@ -132,8 +135,13 @@ func (b *batch) showAll(to harness.Observer) {
 		case step:
 			p := takeFirst(&left.passes)
 			to.Pass(p.stage, p.worker, &p.Pass)
+		case end:
+			if f := takeFirst(&left.ends); err == nil {
+				err = sink.Folded(f)
+			}
 		}
 	}
+	return err
 }
 
 // takeFirst takes the first of what is left of s.

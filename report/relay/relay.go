@@ -7,6 +7,9 @@
 package relay
 
 import (
+	"sync/atomic"
+
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -20,6 +23,8 @@ import (
 // KV.
 type Relay struct {
 	to     harness.Observer
+	sink   collector.Sink // for requests that are folded; nil: none are
+	failed atomic.Pointer[error]
 	fill   *batch
 	full   chan *batch
 	spare  chan *batch
@@ -49,6 +54,32 @@ func New(to harness.Observer) *Relay {
 		r.showBatches()
 	}()
 	return r
+}
+
+// NewFolding is New for a replay whose requests are folded: they go to sink, on the goroutine of the observer and
+// in order with what it is shown.
+func NewFolding(to harness.Observer, sink collector.Sink) *Relay {
+	r := New(to)
+	r.sink = sink // before the first batch
+	return r
+}
+
+// Folded keeps a request that is folded. It returns the error of the sink, a little later.
+func (r *Relay) Folded(f *collector.Folded) error {
+	if err := r.Err(); err != nil {
+		return err
+	}
+	r.fill.ends = append(r.fill.ends, *f)
+	r.passOn(end)
+	return nil
+}
+
+// Err returns the error of the sink, of all requests once the relay is closed.
+func (r *Relay) Err() error {
+	if err := r.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Close waits until the observer has seen everything. If it has panicked, Close
@@ -84,8 +115,19 @@ func (r *Relay) showGuarded(b *batch) {
 			r.broken = broken
 		}
 	}()
-	b.showAll(r.to)
+	sink := r.sink
+	if r.failed.Load() != nil {
+		sink = nothing{}
+	}
+	if err := b.showAll(r.to, sink); err != nil {
+		r.failed.Store(&err)
+	}
 }
+
+// nothing is a sink that takes what nobody wants.
+type nothing struct{}
+
+func (nothing) Folded(*collector.Folded) error { return nil }
 
 // passOn notes a call of a kind, and hands the batch over when it is full.
 func (r *Relay) passOn(k kind) {

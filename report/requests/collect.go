@@ -36,7 +36,8 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 				r.Readmitted = Count(n)
 			}
 			if c.KeepsOutcomes() {
-				r.setFate(c)
+				sent, _ := c.Attempts()
+				r.setFate(c.Fate(sim.RequestID(i)), c.OutcomeOf(sim.RequestID(i)), sent > 0)
 			}
 			r.setPlace(rec, where)
 			if seen != nil {
@@ -50,13 +51,11 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 	return rows
 }
 
-// setFate notes how the request ended, and what happened to it before.
-func (r *Row) setFate(c *collector.Collector) {
-	id := sim.RequestID(r.ID)
-	f := c.Fate(id)
-	r.Outcome = c.OutcomeOf(id).String()
+// setFate notes how the request ended, and what happened to it before; where clients send requests, how often.
+func (r *Row) setFate(f collector.Fate, how collector.Outcome, sent bool) {
+	r.Outcome = how.String()
 	r.Retries, r.Migrations, r.LostTokens = Count(f.Retries), Count(f.Migrations), Count(f.LostTokens)
-	if sent, _ := c.Attempts(); sent > 0 {
+	if sent {
 		r.Attempts, r.Timeouts, r.Sent = Count(1+f.Resent), Count(f.TimedOut), max(r.Arrival, MS(f.Sent))
 	}
 }

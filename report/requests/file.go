@@ -27,15 +27,70 @@ func FormatOf(path string) (Format, error) {
 	return "", fmt.Errorf("%s: its name ends in %q, want .parquet, .jsonl or .csv", path, end)
 }
 
-// Write writes rows in the given format.
-func Write(w io.Writer, f Format, rows []Row) error {
+// form writes rows in a format.
+type form interface {
+	addRows(rows []Row) error
+	close() error
+}
+
+func newForm(w io.Writer, f Format, columns []Column) form {
 	switch f {
 	case JSONL:
-		return writeJSONL(w, rows)
+		return newJSONL(w, columns)
 	case CSV:
-		return writeCSV(w, rows)
+		return newCSV(w, columns)
 	}
-	return writeParquet(w, rows)
+	return newParquet(w, columns)
+}
+
+// Write writes rows in the given format.
+func Write(w io.Writer, f Format, rows []Row) error {
+	to := newForm(w, f, columnsOf(rows))
+	if err := to.addRows(rows); err != nil {
+		return err
+	}
+	return to.close()
+}
+
+// Writer writes rows as they come. The file is the one that Write makes of all of them.
+type Writer struct {
+	out    io.Writer
+	format Format
+	to     form // nil: the columns are not known yet
+	rows   []Row
+}
+
+// rowsAtOnce is how many rows a Writer keeps, a multiple of batch.
+const rowsAtOnce = 4 * batch
+
+// NewWriter returns a Writer in the given format.
+func NewWriter(w io.Writer, f Format) *Writer {
+	return &Writer{out: w, format: f, rows: make([]Row, 0, rowsAtOnce)}
+}
+
+// Add writes a row, now or later.
+func (w *Writer) Add(r *Row) error {
+	if w.rows = append(w.rows, *r); len(w.rows) < rowsAtOnce {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *Writer) flush() error {
+	if w.to == nil {
+		w.to = newForm(w.out, w.format, columnsOf(w.rows))
+	}
+	err := w.to.addRows(w.rows)
+	w.rows = w.rows[:0]
+	return err
+}
+
+// Close writes what is left.
+func (w *Writer) Close() error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.to.close()
 }
 
 // ReadFile reads a per-request file in the format its name stands for. Columns

@@ -3,6 +3,7 @@ package requests
 import (
 	"sort"
 
+	"github.com/replay-llm/replay/internal/sliding"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -17,7 +18,7 @@ import (
 // the first token to the last, which is looked up when the request ends, or one
 // of those that passes carry.
 type decoding struct {
-	seen   []sight
+	seen   *sliding.List[sight]
 	inside int    // requests that have their first token here and not their last
 	passes int    // so far
 	blind  bool   // the times of a pass could not be assigned to requests
@@ -43,7 +44,7 @@ type interval struct {
 // longestKnown is the longest time between two tokens of a request that has ended.
 func (i *interval) longestKnown() (sim.Time, bool) { return i.longest, i.ended }
 
-func (d *decoding) intervalOf(id sim.RequestID) *interval { return &d.seen[id].tokens }
+func (d *decoding) intervalOf(id sim.RequestID) *interval { return &d.seen.At(int(id)).tokens }
 
 // addPass takes in a pass or a run of them.
 func (d *decoding) addPass(p *scheduler.Pass) {

@@ -139,7 +139,7 @@ func TestLongestGaps(t *testing.T) {
 				e.step(partly)
 			}
 			for _, q := range e.all {
-				longest, ok := e.rec.seen[q.id].tokens.longestKnown()
+				longest, ok := e.rec.sightOf(q.id).tokens.longestKnown()
 				switch {
 				case q.tokens == 1 && ok:
 					t.Fatalf("seed %d: request %d has one token and a gap of %v", seed, q.id, longest)
@@ -168,7 +168,7 @@ func TestBlind(t *testing.T) {
 	} {
 		p.Count, p.Gap = 1, p.End-p.Start
 		rec.Pass(scheduler.Aggregated, 0, &p)
-		if _, ok := rec.seen[0].tokens.longestKnown(); ok {
+		if _, ok := rec.sightOf(0).tokens.longestKnown(); ok {
 			t.Errorf("known after pass %d", i)
 		}
 	}

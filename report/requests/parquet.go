@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/replay-llm/replay/report/parquet"
 )
@@ -32,23 +31,42 @@ func parquetColumns(columns []Column) []parquet.Column {
 	return all
 }
 
-// writeParquet writes rows in groups.
-func writeParquet(w io.Writer, rows []Row) error {
-	columns := columnsOf(rows)
-	out := parquet.NewWriter(w, parquetColumns(columns), parquet.Options{Name: "requests", PageBytes: pageBytes})
-	for group := range slices.Chunk(rows, groupRows) {
-		err := parquet.FillGroup(out, group, batch, func(to *parquet.Chunk, column int, rows []Row) {
-			columns[column].addValues(to, rows)
+// parquetForm writes rows in groups.
+type parquetForm struct {
+	out     *parquet.Writer
+	columns []Column
+	rows    int // in the group that is being filled
+}
+
+func newParquet(w io.Writer, columns []Column) *parquetForm {
+	return &parquetForm{
+		out:     parquet.NewWriter(w, parquetColumns(columns), parquet.Options{Name: "requests", PageBytes: pageBytes}),
+		columns: columns,
+	}
+}
+
+// addRows adds rows: whole batches, but for those at the end.
+func (f *parquetForm) addRows(rows []Row) error {
+	for len(rows) > 0 {
+		n := min(len(rows), groupRows-f.rows)
+		err := parquet.FillGroup(f.out, rows[:n], batch, func(to *parquet.Chunk, column int, rows []Row) {
+			f.columns[column].addValues(to, rows)
 		})
 		if err != nil {
 			return err
 		}
-		if err := out.EndGroup(); err != nil {
+		if f.rows, rows = f.rows+n, rows[n:]; f.rows < groupRows {
+			continue
+		}
+		if err := f.out.EndGroup(); err != nil {
 			return err
 		}
+		f.rows = 0
 	}
-	return out.Close()
+	return nil
 }
+
+func (f *parquetForm) close() error { return f.out.Close() }
 
 // addValues adds what the column has of rows.
 func (c *Column) addValues(to *parquet.Chunk, rows []Row) {
@@ -68,7 +86,7 @@ func (c *Column) addValues(to *parquet.Chunk, rows []Row) {
 	}
 }
 
-// readParquet reads what writeParquet writes.
+// readParquet reads what parquetForm writes.
 func readParquet(in *os.File) ([]Row, error) {
 	file, err := parquet.Open(in)
 	if err != nil {

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"github.com/replay-llm/replay/internal/sliding"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -13,7 +14,7 @@ import (
 //
 // It is an observer of a replay (harness.Observer).
 type Recorder struct {
-	seen  []sight // by request
+	seen  sliding.List[sight] // by request
 	gaps  harness.PerWorker[decoding]
 	blind bool // some engine does not say whom it preempts
 }
@@ -37,12 +38,17 @@ type sight struct {
 
 // Grow makes room for so many requests.
 func (rec *Recorder) Grow(requests int) {
-	rec.seen = append(make([]sight, 0, len(rec.seen)+requests), rec.seen...)
+	rec.seen.Grow(requests)
 }
+
+// Drop forgets the requests before one: nobody asks for them any more.
+func (rec *Recorder) Drop(before sim.RequestID) { rec.seen.Drop(int(before)) }
+
+func (rec *Recorder) sightOf(id sim.RequestID) *sight { return rec.seen.At(int(id)) }
 
 // Arrived notes a request.
 func (rec *Recorder) Arrived(q *sim.Request, _ sim.Time) {
-	rec.seen = append(rec.seen, sight{
+	rec.seen.Append(sight{
 		line: int32(q.Line), prefillEnd: Unknown(), decodeStart: Unknown(), decodeAdmit: Unknown(),
 	})
 }
@@ -52,7 +58,7 @@ func (rec *Recorder) Routed(stage scheduler.Role, at sim.Time, p *router.Placeme
 	if stage == scheduler.Decode && !p.Request.Local {
 		return
 	}
-	s := &rec.seen[p.Request.ID]
+	s := rec.sightOf(p.Request.ID)
 	s.routed, s.placed = at, true
 	s.scored = p.Blocks > 0 || p.Cost != 0 || p.Second != router.None
 	s.cost, s.nextCost, s.overlap, s.blocks, s.next = p.Cost, p.SecondCost, p.Overlap, p.Blocks, p.Second
@@ -60,14 +66,14 @@ func (rec *Recorder) Routed(stage scheduler.Role, at sim.Time, p *router.Placeme
 
 // Handoff notes the way of a KV cache.
 func (rec *Recorder) Handoff(id sim.RequestID, from, to sim.Time) {
-	s := &rec.seen[id]
+	s := rec.sightOf(id)
 	s.prefillEnd, s.decodeStart = MS(from), MS(to)
 }
 
 // Left forgets what was seen of a request that begins again, and notes for how long one
 // that goes on is without a token.
 func (rec *Recorder) Left(d *harness.Departure) {
-	s := &rec.seen[d.Request]
+	s := rec.sightOf(d.Request)
 	if s.tokens.inside {
 		rec.gaps.At(d.Stage, d.Worker).dropRequest(&s.tokens)
 	}
@@ -88,7 +94,7 @@ func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pas
 		lost = p.Detail.Lost
 	}
 	for _, id := range lost {
-		rec.seen[id].preempted++
+		rec.sightOf(id).preempted++
 	}
 	rec.blind = rec.blind || len(lost) != p.Preempted
 	if stage == scheduler.Prefill {
@@ -96,22 +102,22 @@ func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pas
 	}
 	if stage == scheduler.Decode {
 		for _, a := range p.Admitted {
-			if s := &rec.seen[a.Request]; !s.decodeAdmit.Known() {
+			if s := rec.sightOf(a.Request); !s.decodeAdmit.Known() {
 				s.decodeAdmit = MS(p.Start)
 			}
 		}
 	}
 	d := rec.gaps.At(stage, w)
-	d.seen = rec.seen
+	d.seen = &rec.seen
 	d.addPass(p)
 }
 
 // fillRow adds to r what was seen.
 func (rec *Recorder) fillRow(r *Row) {
-	if r.ID >= len(rec.seen) {
+	if r.ID >= rec.seen.Len() {
 		return
 	}
-	s := &rec.seen[r.ID]
+	s := rec.seen.At(r.ID)
 	if s.line > 0 {
 		r.Line = Count(s.line)
 	}

@@ -4,7 +4,7 @@
 // and read back to the same bits.
 //
 // Read row.go and columns.go (what a row holds), collect.go (where it comes
-// from), recorder.go (what only an observer of the run sees), then file.go with
+// from), stream.go (from requests that are not kept), recorder.go (what only an observer of the run sees), then file.go with
 // text.go and parquet.go; parts.go has them all made on all
 // cores.
 package requests

@@ -14,15 +14,14 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// writeJSONL writes an object per line with all columns in order; null stands
+// newJSONL returns what writes an object per line with all columns in order; null stands
 // for what is unknown.
-func writeJSONL(w io.Writer, rows []Row) error {
-	columns := columnsOf(rows)
+func newJSONL(w io.Writer, columns []Column) *textForm {
 	keys := make([]string, len(columns))
 	for i := range columns {
 		keys[i] = `,"` + columns[i].Name + `":`
 	}
-	return writeText(w, rows, func(buf []byte, r *Row) []byte {
+	return &textForm{out: w, format: func(buf []byte, r *Row) []byte {
 		begin := len(buf)
 		for j := range columns {
 			buf = append(buf, keys[j]...)
@@ -33,7 +32,30 @@ func writeJSONL(w io.Writer, rows []Row) error {
 		}
 		buf[begin] = '{'
 		return append(buf, "}\n"...)
-	})
+	}}
+}
+
+// textForm writes a text for each row, after a text for all of them.
+type textForm struct {
+	out    io.Writer
+	head   string
+	format func(dst []byte, r *Row) []byte
+}
+
+func (f *textForm) addRows(rows []Row) error {
+	if err := f.close(); err != nil {
+		return err
+	}
+	return writeText(f.out, rows, f.format)
+}
+
+func (f *textForm) close() error {
+	if f.head == "" {
+		return nil
+	}
+	_, err := io.WriteString(f.out, f.head)
+	f.head = ""
+	return err
 }
 
 // readBuffer is how many bytes are read at once.
@@ -68,7 +90,7 @@ func appendJSONString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// readJSONL reads what writeJSONL writes.
+// readJSONL reads what newJSONL writes.
 func readJSONL(in io.Reader) ([]Row, error) {
 	columns, unknown := Columns(), newRow()
 	var rows []Row
@@ -133,24 +155,20 @@ func (c *Column) parseText(r *Row, text string) error {
 	return nil
 }
 
-// writeCSV writes a line of names and a line per row; what is unknown is empty.
+// newCSV returns what writes a line of names and a line per row; what is unknown is empty.
 // It formats by itself, since numbers need no quoting and there are many.
-func writeCSV(w io.Writer, rows []Row) error {
-	columns := columnsOf(rows)
+func newCSV(w io.Writer, columns []Column) *textForm {
 	names := make([]string, len(columns))
 	for i := range columns {
 		names[i] = columns[i].Name
 	}
-	if _, err := io.WriteString(w, strings.Join(names, ",")+"\n"); err != nil {
-		return err
-	}
-	return writeText(w, rows, func(buf []byte, r *Row) []byte {
+	return &textForm{out: w, head: strings.Join(names, ",") + "\n", format: func(buf []byte, r *Row) []byte {
 		for j := range columns {
 			buf = append(columns[j].appendText(buf, r, appendCSVString), ',')
 		}
 		buf[len(buf)-1] = '\n'
 		return buf
-	})
+	}}
 }
 
 func appendCSVString(dst []byte, s string) []byte {
@@ -162,7 +180,7 @@ func appendCSVString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// readCSV reads what writeCSV writes.
+// readCSV reads what newCSV writes.
 func readCSV(in io.Reader) ([]Row, error) {
 	records := csv.NewReader(bufio.NewReaderSize(in, readBuffer))
 	records.ReuseRecord = true

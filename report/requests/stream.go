@@ -1,0 +1,77 @@
+package requests
+
+import (
+	"strconv"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Stream makes the rows of requests as they are folded, in order of arrival, and shows each to all who want it. The rows
+// are those that Collect makes of requests that are kept.
+//
+// It is a collector.Sink, on the goroutine of what it reads.
+type Stream struct {
+	Window collector.Window
+	// Name, when not nil, names a session; Classes are the names of classes, if there are any.
+	Name    func(session int32) string
+	Classes []string
+	// Seen and Book, when not nil, add what these observers saw; they forget it then.
+	Seen *Recorder
+	Book *ledger.Book
+	Show []func(r *Row) error // each may change it for those behind
+
+	unknown Row
+	made    bool // unknown is
+	row     Row
+}
+
+// Folded makes the row of a request.
+func (s *Stream) Folded(f *collector.Folded) error {
+	if !s.made {
+		s.unknown, s.made = newRow(), true
+	}
+	r := &s.row
+	*r = s.unknown
+	s.fillRow(r, f)
+	if s.Seen != nil {
+		s.Seen.fillRow(r)
+		s.Seen.Drop(f.ID + 1)
+	}
+	if s.Book != nil {
+		r.setLedger(s.Book)
+		s.Book.Drop(f.ID + 1)
+	}
+	for _, show := range s.Show {
+		if err := show(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillRow takes over what is known of a request that is folded.
+func (s *Stream) fillRow(r *Row, f *collector.Folded) {
+	r.setFacts(sim.RequestID(f.ID), &f.Record)
+	if f.Windowed {
+		r.InWindow = verdictOf(s.Window.Holds(f.Arrival))
+	}
+	if f.Apart {
+		r.Readmitted = Count(f.Readmitted)
+	}
+	if f.Outcomes {
+		r.setFate(f.Fate, f.Outcome, f.Sent)
+	}
+	if s.Name != nil {
+		r.Session = s.Name(f.Session)
+	} else {
+		r.Session = strconv.Itoa(int(f.Session))
+	}
+	if f.Line > 0 {
+		r.Line = Count(f.Line)
+	}
+	if len(s.Classes) > 0 {
+		r.Class = s.Classes[f.Class]
+	}
+}
