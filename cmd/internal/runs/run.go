@@ -176,7 +176,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	defer bar.Clear()
 	streams := replay.Streams{
 		Stdin: r.stdin, Warn: func(text string) { fmt.Fprintf(r.s.Err, "replay: warning: %s\n", text) },
-		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(),
+		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(), Fold: r.o.Folding(),
 		Opened: func(w *loadgen.Workload) {
 			r.workload = w
 			all.growAll(len(w.Turns))
