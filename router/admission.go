@@ -108,7 +108,7 @@ func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 		return append(dst, turnedAway(q)), nil
 	case decision == Wait && !d.isIdle() || d.lobby.hasLine(d.kindOf(q)):
 		d.lobby.push(d.kindOf(q), q)
-		d.record[q.ID] = isHeld
+		d.record.Set(int(q.ID), isHeld)
 		return dst, nil
 	}
 	return d.routeAdmitted(now, q, dst)
@@ -197,7 +197,7 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 			continue
 		}
 		q := d.lobby.pop(i)
-		d.record[q.ID] = 0
+		d.record.Set(int(q.ID), 0)
 		if decision == Shed {
 			dst = append(dst, turnedAway(q))
 			continue

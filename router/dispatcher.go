@@ -1,6 +1,7 @@
 package router
 
 import (
+	"github.com/replay-llm/replay/internal/sliding"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
@@ -42,8 +43,8 @@ type Dispatcher struct {
 	tokens    []int64     // by worker: prompt tokens to compute, as they are
 
 	records []record
-	vacant  []int32 // records to use again
-	record  []int32 // by request: 1 + its record; 0 unknown, isHeld while queued
+	vacant  []int32              // records to use again
+	record  sliding.Table[int32] // by request: 1 + its record; 0 unknown, isHeld while queued
 
 	overlap, active scores // of the request in hand, by worker
 }
@@ -92,9 +93,6 @@ type Options struct {
 	// tokens of their blocks, > 0. Policies that need no blocks need neither.
 	Hashes      Hashes
 	BlockTokens int
-	// Requests is how many requests may come, to make room for them at once; 0
-	// where it is unknown.
-	Requests int
 	// Names returns the names of workers, which differ; nil: their ids.
 	Names func(sim.WorkerID) uint64
 	// Admission decides on requests before Policy; nil: all are routed.
@@ -131,7 +129,6 @@ func New(o Options) *Dispatcher {
 		d.blockTokens = int64(o.Tree.BlockTokens())
 	}
 	if !d.blind {
-		d.record = make([]int32, o.Requests)
 		d.makeIndex(o)
 		d.makeLate()
 	}

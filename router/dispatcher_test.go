@@ -34,8 +34,8 @@ func TestFarthestInstant(t *testing.T) {
 
 // A dispatcher of a policy that needs nothing keeps nothing, and takes any call.
 func TestBlind(t *testing.T) {
-	d := New(Options{Policy: &weigher{}, Workers: 2, Requests: 1000})
-	if c := d.Loads(); c.Running != nil || c.Tokens != nil || c.Blocks != nil || d.record != nil {
+	d := New(Options{Policy: &weigher{}, Workers: 2})
+	if c := d.Loads(); c.Running != nil || c.Tokens != nil || c.Blocks != nil {
 		t.Errorf("%+v is kept", c)
 	}
 	for _, call := range []func() error{

@@ -103,19 +103,14 @@ func (d *Dispatcher) holdRequest(now sim.Time, q *sim.Request) error {
 		return err
 	}
 	d.queue.push(q, key, &d.overlap)
-	d.record[q.ID] = isHeld
+	d.record.Set(int(q.ID), isHeld)
 	d.overlap.clear()
 	return nil
 }
 
-// checkNew makes room for a request that must be new.
+// checkNew refuses a request that is here already.
 func (d *Dispatcher) checkNew(id sim.RequestID) error {
-	if int(id) >= len(d.record) {
-		wide := make([]int32, max(int(id)+1, 2*len(d.record)))
-		copy(wide, d.record)
-		d.record = wide
-	}
-	switch at := d.record[id]; at {
+	switch at := d.record.Get(int(id)); at {
 	case 0:
 		return nil
 	case isHeld:
@@ -187,7 +182,7 @@ func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
 		i = int32(len(d.records))
 		d.records = append(d.records, record{})
 	}
-	d.record[q.ID] = i + 1
+	d.record.Set(int(q.ID), i+1)
 	d.records[i] = record{request: q, worker: w}
 	if d.kept.Tokens {
 		prompt := int64(q.InputTokens)
@@ -223,7 +218,7 @@ func (d *Dispatcher) removeLoad(i int32) {
 	} else {
 		d.showLeft(w, q)
 	}
-	d.record[q.ID] = 0
+	d.record.Set(int(q.ID), 0)
 	d.records[i] = record{}
 	d.vacant = append(d.vacant, i)
 }
@@ -268,19 +263,17 @@ func (d *Dispatcher) Finished(now sim.Time, id sim.RequestID, dst []Placement) (
 
 // findRecord returns the record of a request that is placed.
 func (d *Dispatcher) findRecord(id sim.RequestID) (int32, bool) {
-	if int(id) >= len(d.record) || d.record[id] <= 0 {
-		return 0, false
-	}
-	return d.record[id] - 1, true
+	at := d.record.Get(int(id))
+	return at - 1, at > 0
 }
 
 // Withdraw takes back a request that is held; it reports false where it is not.
 func (d *Dispatcher) Withdraw(id sim.RequestID) bool {
-	if int(id) >= len(d.record) || d.record[id] != isHeld {
+	if d.record.Get(int(id)) != isHeld {
 		return false
 	}
 	d.queue.remove(id)
 	d.lobby.remove(id)
-	d.record[id] = 0
+	d.record.Set(int(id), 0)
 	return true
 }

@@ -221,5 +221,10 @@ func (a *arena) grow() {
 // list is what was added since begin. Nothing appended to it can reach others.
 func (a *arena) list() []uint64 { return a.ids[a.start:len(a.ids):len(a.ids)] }
 
-// reset starts over in the memory of a list.
-func (a *arena) reset(memory []uint64) { a.ids, a.start = memory[:0], 0 }
+// reset starts over in the memory of a list. Behind the last of its own lists is room that is nobody's.
+func (a *arena) reset(memory []uint64) {
+	if last := a.ids[a.start:]; len(last) > 0 && cap(memory) > 0 && &memory[:1][0] == &last[0] {
+		memory = last
+	}
+	a.ids, a.start = memory[:0], 0
+}

@@ -356,7 +356,7 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	}
 	return router.New(router.Options{
 		Policy: p, Admission: admission, Later: later, Workers: s.Count, Tree: s.Tree,
-		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
+		Exact: s.Capture == scheduler.CaptureEvents,
 		Lossy: s.Client != nil, Patient: s.MayFail() || s.Autoscales() || s.Client != nil, Classes: s.Classes, Signals: s.ageSignals(), Keep: s.keptLoads(),
 	}), nil
 }

@@ -11,6 +11,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/replay-llm/replay/internal/sliding"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/caches"
 	"github.com/replay-llm/replay/replay/collector"
@@ -57,8 +58,8 @@ type Run struct {
 	Use       engines.Use
 	Feed      *loadgen.Feed
 	Collector *collector.Collector
-	Stages    []*engines.Stage // the entry first
-	Requests  []*sim.Request   // by id, that have arrived
+	Stages    []*engines.Stage            // the entry first
+	Requests  sliding.Table[*sim.Request] // by id, that have arrived and are not over
 	// FirstOfOne lets routers hear of a first token that is the last one too, as
 	// those of the reference do in real time.
 	FirstOfOne bool
@@ -90,7 +91,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 		return nil, err
 	}
 	use.Requests, use.Classes = len(c.Workload.Turns), classTerms(c.Workload)
-	r := &Run{Config: c, Use: use, Requests: make([]*sim.Request, 0, use.Requests)}
+	r := &Run{Config: c, Use: use}
 	if err := r.openFeed(traceBlock, block, join && engines.Joined(&c.Topology, use)); err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func (r *Run) MakeStages() (err error) {
 
 // Arrive opens the books on a request.
 func (r *Run) Arrive(q *sim.Request, at sim.Time) {
-	r.Requests = append(r.Requests, q)
+	r.Requests.Set(int(q.ID), q)
 	r.Collector.Arrive(q, at)
 	if r.Observer != nil {
 		r.Observer.Arrived(q, at)
@@ -215,7 +216,7 @@ func (r *Run) Place(q *sim.Request) string {
 func (r *Run) Failed(w sim.WorkerID, now sim.Time, err error) error {
 	var stall *scheduler.StallError
 	if errors.As(err, &stall) {
-		return &StalledError{At: now, Worker: w, Request: r.Place(r.Requests[stall.Request]), Err: stall}
+		return &StalledError{At: now, Worker: w, Request: r.Place(r.Requests.Get(int(stall.Request))), Err: stall}
 	}
 	return fmt.Errorf("worker %d at %v ms: %w", w, float64(now), err)
 }

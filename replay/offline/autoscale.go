@@ -162,7 +162,7 @@ func (c *cluster) replaceDead() error {
 
 // scrapeWorkers reads what the workers of a pool that get requests say of themselves.
 func (c *cluster) scrapeWorkers(p *pool) autoscale.Scrape {
-	s := autoscale.Scrape{At: c.now, Arrived: len(c.Requests), Input: p.prompts, Held: p.Router.Queued() + len(p.parked)}
+	s := autoscale.Scrape{At: c.now, Arrived: c.Collector.Len(), Input: p.prompts, Held: p.Router.Queued() + len(p.parked)}
 	if p.auto.single {
 		s.Output = p.auto.output
 	}

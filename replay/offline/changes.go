@@ -128,7 +128,7 @@ func (c *cluster) changeRouters(t *engines.Topology) error {
 			return err
 		}
 		for _, id := range held {
-			if err := c.enterPool(p, c.Requests[id]); err != nil {
+			if err := c.enterPool(p, c.Requests.Get(int(id))); err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,7 @@ func (c *cluster) sendRequest(id sim.RequestID) error {
 	if l.rules.Timeout > 0 {
 		c.schedule(c.now+l.rules.Timeout, patience{id, l.of[id].number})
 	}
-	return c.enterFirst(c.Requests[id])
+	return c.enterFirst(c.Requests.Get(int(id)))
 }
 
 // hasHungUp reports whether nobody waits for a request any more that is still under way.
@@ -76,9 +76,9 @@ func (x resend) happen(c *cluster) error {
 	c.clients.away--
 	c.inFlight--
 	c.remake(id, 0)
-	q := *c.Requests[id]
+	q := *c.Requests.Get(int(id))
 	q.Arrived = c.now
-	c.Requests[id] = &q
+	c.Requests.Set(int(id), &q)
 	return c.sendRequest(id)
 }
 
@@ -91,7 +91,7 @@ type patience struct {
 func (x patience) happen(c *cluster) error {
 	c.agenda.barren = 0
 	a := &c.clients.of[x.id]
-	if c.Requests[x.id] == nil || a.number != x.attempt || c.Collector.Record(x.id).Tokens > 0 {
+	if c.Requests.Get(int(x.id)) == nil || a.number != x.attempt || c.Collector.Record(x.id).Tokens > 0 {
 		return nil
 	}
 	c.Collector.TimeOut(x.id)

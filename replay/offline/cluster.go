@@ -327,7 +327,7 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 			if err := c.enterCluster(a.Request); err != nil {
 				return true, err
 			}
-			again = again || c.Requests[id] == nil
+			again = again || c.Requests.Get(int(id)) == nil
 		}
 	}
 	return changed, nil

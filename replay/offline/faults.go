@@ -192,7 +192,7 @@ func (c *cluster) restartRouters(pool int) error {
 			}
 		}
 		for _, id := range held {
-			if err := c.enterPool(p, c.Requests[id]); err != nil {
+			if err := c.enterPool(p, c.Requests.Get(int(id))); err != nil {
 				return err
 			}
 		}

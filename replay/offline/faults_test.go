@@ -145,7 +145,7 @@ type giveUp struct{ every sim.RequestID }
 
 func (x giveUp) happen(c *cluster) error {
 	event := c.noteIncident("some are called off", nil)
-	for id := range sim.RequestID(len(c.Requests)) {
+	for id := range sim.RequestID(c.Collector.Len()) {
 		if id%x.every != 0 || c.lives.workerOf(id) == nil {
 			continue
 		}

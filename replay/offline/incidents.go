@@ -61,10 +61,7 @@ func (c *cluster) fireIncident(i int) error {
 // describeOpen names the first request that has not ended.
 func (c *cluster) describeOpen() string {
 	open, first := 0, ""
-	for _, q := range c.Requests {
-		if q == nil {
-			continue
-		}
+	for _, q := range c.Requests.All() {
 		if open++; open == 1 {
 			first = c.Place(q)
 		}

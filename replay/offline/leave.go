@@ -98,7 +98,7 @@ func (c *cluster) throwOut(all []leaver, event int) error {
 		if after := c.lives.rules.After; after > 0 {
 			c.transit++
 			c.schedule(c.now+after, comeback(id))
-		} else if err := c.enterFirst(c.Requests[id]); err != nil {
+		} else if err := c.enterFirst(c.Requests.Get(int(id))); err != nil {
 			return err
 		}
 	}
@@ -149,10 +149,10 @@ func (c *cluster) fitsWith(id sim.RequestID, gained int) bool {
 // remake makes a request anew, with tokens of its answer as a part of its prompt.
 func (c *cluster) remake(id sim.RequestID, tokens int) {
 	r := c.Collector.Record(id)
-	if old := c.Requests[id]; old.InputTokens != int(r.InputTokens)+tokens {
+	if old := c.Requests.Get(int(id)); old.InputTokens != int(r.InputTokens)+tokens {
 		q := *old
 		q.InputTokens, q.OutputTokens = int(r.InputTokens)+tokens, int(r.OutputTokens)-tokens
-		c.Requests[id] = &q
+		c.Requests.Set(int(id), &q)
 	}
 }
 
@@ -164,7 +164,7 @@ func (x comeback) happen(c *cluster) error {
 	if id := sim.RequestID(x); c.hasHungUp(id) {
 		return c.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
 	}
-	return c.enterFirst(c.Requests[x])
+	return c.enterFirst(c.Requests.Get(int(x)))
 }
 
 // enterCluster brings a request that has arrived before the first router.
@@ -195,7 +195,7 @@ func (c *cluster) openPool(p *pool) error {
 		id := p.parked[0]
 		p.parked = p.parked[1:]
 		c.inFlight--
-		if err := p.Enter(c.now, c.Requests[id]); err != nil {
+		if err := p.Enter(c.now, c.Requests.Get(int(id))); err != nil {
 			return err
 		}
 	}

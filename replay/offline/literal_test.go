@@ -368,7 +368,7 @@ func (l *literal) prefillCompleted(p *literalPool, m scheduler.Mark) error {
 	if err := l.dispatch(p, placed, err); err != nil {
 		return err
 	}
-	request := l.Requests[m.Request]
+	request := l.Requests.Get(int(m.Request))
 	if m.Handoff > 0 {
 		l.push(literalEvent{at: l.now + m.Handoff, kind: handoffDone, request: request})
 		return nil

@@ -133,7 +133,7 @@ type literalTraffic struct {
 
 // request is on_request.
 func (n *literalTraffic) request(l *literal, id sim.RequestID) {
-	q := l.Requests[id]
+	q := l.Requests.Get(int(id))
 	n.isl, n.osl = append(n.isl, float64(q.InputTokens)), append(n.osl, float64(q.OutputTokens))
 	ttft, itl, _ := l.Collector.Latencies(id)
 	if ttft > 0 {

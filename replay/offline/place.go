@@ -71,14 +71,14 @@ func (c *cluster) enterDecode(id sim.RequestID) error {
 		return c.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
 	}
 	p.entered++
-	p.prompts += c.Requests[id].InputTokens
-	return c.enterPool(p, c.Requests[id])
+	p.prompts += c.Requests.Get(int(id)).InputTokens
+	return c.enterPool(p, c.Requests.Get(int(id)))
 }
 
 // Complete ends a request.
 func (c *cluster) Complete(id sim.RequestID, at sim.Time) error {
 	ttft, itl, known := c.Collector.Latencies(id)
-	c.window.addFinished(c.Requests[id], ttft, itl, known)
+	c.window.addFinished(c.Requests.Get(int(id)), ttft, itl, known)
 	return c.finishRequest(id, at)
 }
 

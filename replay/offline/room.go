@@ -73,7 +73,7 @@ func (c *cluster) stalledLine() error {
 	all := c.pools[1].workers
 	w := all[slices.IndexFunc(all, func(w *worker) bool { return len(w.asking) > 0 })]
 	return fmt.Errorf("stalled at %v ms: %d KV caches wait for room on decode worker %d and nothing is to come, the first is that of %s",
-		float64(c.now), len(w.asking), w.id, c.Place(c.Requests[w.asking[0].id]))
+		float64(c.now), len(w.asking), w.id, c.Place(c.Requests.Get(int(w.asking[0].id))))
 }
 
 // checkNothingLeft checks that nothing is left when nothing is to come.
@@ -84,7 +84,7 @@ func (c *cluster) checkNothingLeft() error {
 	for _, p := range c.pools {
 		if waiting := p.Router.Waiting(nil); len(waiting) > 0 {
 			return fmt.Errorf("stalled at %v ms: the router holds %d requests and nothing is to come, the first is %s",
-				float64(c.now), len(waiting), c.Place(c.Requests[waiting[0]]))
+				float64(c.now), len(waiting), c.Place(c.Requests.Get(int(waiting[0]))))
 		}
 	}
 	if c.handover.asking > 0 {

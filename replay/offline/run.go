@@ -220,8 +220,8 @@ func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 	if err := r.Feed.Finish(id, now); err != nil {
 		return err
 	}
-	r.Feed.Reclaim(r.Requests[id])
-	r.Requests[id] = nil
+	r.Feed.Reclaim(r.Requests.Get(int(id)))
+	r.Requests.Set(int(id), nil)
 	return nil
 }
 

@@ -24,7 +24,7 @@ func (c *cluster) takeTogether(p *pool) (again bool, err error) {
 		if err := c.enterCluster(q); err != nil {
 			return false, err
 		}
-		again = again || c.Requests[id] == nil
+		again = again || c.Requests.Get(int(id)) == nil
 	}
 	return again, p.Expect(c.now, nil)
 }

@@ -3,23 +3,20 @@ package prompt
 import (
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // forgetful is the nodes of a tree whose prompts are not known beforehand: nodes that nobody
 // needs any more are forgotten, and their ids used again.
 type forgetful struct {
-	children map[childKey]NodeID
-	ids      []uint64 // by node
-	vacant   []NodeID
-	needed   []bool // by node, while a sweep runs
-	made     int    // nodes since the last sweep
-	left     int    // nodes that the last sweep left
-	room     []NodeID
-}
-
-type childKey struct {
-	parent NodeID
-	id     uint64
+	ids    []uint64 // by node
+	slots  []NodeID // hash table of the nodes by parent and id, None where free, at least twice as many as nodes
+	shift  uint8    // leaves of 64 bits as many as number the slots
+	vacant []NodeID
+	needed []bool // by node, while a sweep runs
+	made   int    // nodes since the last sweep
+	left   int    // nodes that the last sweep left
+	room   []NodeID
 }
 
 // NewForgetful returns an empty tree as NewTree does, which forgets nodes in a Sweep. Engine blocks must divide
@@ -29,10 +26,65 @@ func NewForgetful(traceTokens, blockTokens int, o Options) *Tree {
 	if traceTokens <= 0 || blockTokens <= 0 || traceTokens%blockTokens != 0 {
 		panic(fmt.Sprintf("prompt tree that forgets: blocks of %d and %d tokens, want the second to divide the first", traceTokens, blockTokens))
 	}
-	return &Tree{
-		traceTokens: traceTokens, blockTokens: blockTokens, perNode: traceTokens / blockTokens, wrap: o.Wrap,
-		forgetful: &forgetful{children: make(map[childKey]NodeID)},
+	t := &Tree{
+		traceTokens: traceTokens, blockTokens: blockTokens, perNode: traceTokens / blockTokens, wrap: o.Wrap, forgetful: new(forgetful),
 	}
+	t.enterNodes(leastSlots)
+	return t
+}
+
+// leastSlots is the number of slots of an empty tree that forgets, a power of two.
+const leastSlots = 1 << 10
+
+// enterNodes enters the nodes that are not vacant into so many free slots, a power of two.
+func (t *Tree) enterNodes(slots int) {
+	f := t.forgetful
+	isVacant := make([]bool, len(t.parent))
+	for _, n := range f.vacant {
+		isVacant[n] = true
+	}
+	f.slots, f.shift = make([]NodeID, slots), uint8(65-bits.Len(uint(slots)))
+	for i := range f.slots {
+		f.slots[i] = None
+	}
+	for n := range isVacant {
+		if !isVacant[n] {
+			f.slots[t.findSlot(t.parent[n], f.ids[n])] = NodeID(n)
+		}
+	}
+}
+
+// home returns the slot where the search for a node begins.
+func (f *forgetful) home(parent NodeID, id uint64) int {
+	h := (id ^ uint64(parent)<<32) * 0x9e3779b97f4a7c15
+	h ^= h >> 29
+	return int(h * 0xbf58476d1ce4e5b9 >> (f.shift & 63))
+}
+
+// findSlot returns the slot of the node for a hash id after parent, or the free one where it would be.
+func (t *Tree) findSlot(parent NodeID, id uint64) int {
+	f := t.forgetful
+	mask := len(f.slots) - 1
+	i := f.home(parent, id)
+	for n := f.slots[i]; n != None && (t.parent[n] != parent || f.ids[n] != id); n = f.slots[i] {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// freeSlot takes a node out of its slot, and closes the gap where it was.
+func (t *Tree) freeSlot(n NodeID) {
+	f := t.forgetful
+	slots, mask := f.slots, len(f.slots)-1
+	gap := t.findSlot(t.parent[n], f.ids[n])
+	for i := (gap + 1) & mask; slots[i] != None; i = (i + 1) & mask {
+		x := slots[i]
+		if (i-f.home(t.parent[x], f.ids[x]))&mask >= (i-gap)&mask {
+			slots[gap] = x
+			gap = i
+		}
+	}
+	slots[gap] = None
 }
 
 // leastSweep is the number of new nodes that are worth a sweep.
@@ -61,7 +113,7 @@ func (t *Tree) Sweep(mark func(need func(NodeID))) {
 		if f.needed[n] {
 			continue
 		}
-		delete(f.children, childKey{t.parent[n], f.ids[n]})
+		t.freeSlot(NodeID(n))
 		f.vacant = append(f.vacant, NodeID(n))
 	}
 	f.made, f.left = 0, len(t.parent)-len(f.vacant)
@@ -88,9 +140,14 @@ func (t *Tree) addForgetful(ids []uint64, p Prompt) Prompt {
 
 // internNode returns the node for a hash id after parent, made when there is none.
 func (t *Tree) internNode(parent NodeID, id uint64) NodeID {
-	f, key := t.forgetful, childKey{parent, id}
-	if n, ok := f.children[key]; ok {
+	f := t.forgetful
+	slot := t.findSlot(parent, id)
+	if n := f.slots[slot]; n != None {
 		return n
+	}
+	if 2*(len(t.parent)-len(f.vacant)) >= len(f.slots) {
+		t.enterNodes(2 * len(f.slots))
+		slot = t.findSlot(parent, id)
 	}
 	f.made++
 	start := int32(0)
@@ -101,16 +158,15 @@ func (t *Tree) internNode(parent NodeID, id uint64) NodeID {
 		panic(fmt.Sprintf("prompt tree: a prompt of more than %d blocks of %d tokens", start, t.blockTokens))
 	}
 	span := extent{start, start + int32(t.perNode)}
+	var n NodeID
 	if k := len(f.vacant); k > 0 {
-		n := f.vacant[k-1]
-		f.vacant = f.vacant[:k-1]
+		n, f.vacant = f.vacant[k-1], f.vacant[:k-1]
 		t.parent[n], t.extents[n], f.ids[n] = parent, span, id
-		f.children[key] = n
-		return n
+	} else {
+		checkNodes(len(t.parent))
+		n = NodeID(len(t.parent))
+		t.parent, t.extents, f.ids = append(t.parent, parent), append(t.extents, span), append(f.ids, id)
 	}
-	checkNodes(len(t.parent))
-	n := NodeID(len(t.parent))
-	t.parent, t.extents, f.ids = append(t.parent, parent), append(t.extents, span), append(f.ids, id)
-	f.children[key] = n
+	f.slots[slot] = n
 	return n
 }
