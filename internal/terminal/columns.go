@@ -55,13 +55,16 @@ func (c *Column) Name() string { return strings.TrimSpace(c.Head[0] + " " + c.He
 
 // FitColumns returns the columns that fit into Width, in their order, and the names of
 // those that had to be left out for it.
-func FitColumns(all []Column) (kept []Column, left []string) {
+func FitColumns(all []Column) (kept []Column, left []string) { return FitColumnsInto(all, Width) }
+
+// FitColumnsInto is FitColumns for a terminal of another width.
+func FitColumnsInto(all []Column, width int) (kept []Column, left []string) {
 	kept = slices.Clone(all)
 	total := 0
 	for i := range kept {
 		total += gap + kept[i].width()
 	}
-	for total > Width {
+	for total > width {
 		worst := 0
 		for i := range kept {
 			if kept[i].Rank > kept[worst].Rank {

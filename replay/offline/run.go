@@ -36,6 +36,9 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	}
 	var result *harness.Result
 	if err == nil {
+		if r.Progress != nil {
+			r.Progress(r.done)
+		}
 		result = r.makeResult(started)
 		err = r.Collector.Err()
 	}

@@ -3,18 +3,15 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 )
 
 // Progress draws on one line of a terminal how much is done. Several goroutines
 // may tell it. A nil one draws nothing.
 type Progress struct {
-	out  *os.File
+	out  *Terminal
 	what string
 
 	mutex   sync.Mutex
@@ -28,11 +25,11 @@ const redraw = 100 * time.Millisecond
 
 // NewProgress returns a line about what is counted; nil when w is no terminal.
 func NewProgress(w io.Writer, what string) *Progress {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	t := TerminalOf(w)
+	if t == nil {
 		return nil
 	}
-	return &Progress{out: f, what: what, started: time.Now()}
+	return &Progress{out: t, what: what, started: time.Now()}
 }
 
 // Show draws that so many of total are done.
@@ -52,10 +49,7 @@ func (p *Progress) Show(done, total int) {
 		left := time.Duration(float64(time.Since(p.started)) * (1 - share) / share)
 		text += fmt.Sprintf(" %v left", left.Round(time.Second))
 	}
-	width, _, err := term.GetSize(int(p.out.Fd()))
-	if err != nil {
-		width = 80
-	}
+	width, _ := p.out.Size()
 	bar := max(0, width-len(p.what)-len(text)-4)
 	full := int(share * float64(bar))
 	// A terminal that cannot be drawn on is no reason to end.

@@ -24,6 +24,7 @@ type output struct {
 	Path    string
 	Form    cli.Choice
 	wide    bool
+	Watch   Watching
 	Drawing drawing
 }
 
@@ -32,6 +33,7 @@ func (out *output) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&out.Path, "report-json", "", "also write the report to `FILE`; in a directory, to a file named after the time")
 	fs.Var(&out.Form, "output", "`form` of the output: table or json")
 	fs.BoolVar(&out.wide, "wide", false, "a table with all columns, wider than 80 characters")
+	out.Watch.bindFlag(fs)
 	out.Drawing.bindFlags(fs)
 }
 
@@ -109,6 +111,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 		cli.Needs(len(out.Slo.All) > 0, "with --slo", "slo-attainment", "slo-exit"),
 		cli.Needs(o.Changed("report-json") || o.Output.Form.Value == "json", "with --report-json or --output json", "report-format"),
 		cli.Needs(o.Output.Form.Value == "table", "with --output table", "wide"),
+		cli.Needs(!o.IsLive() && !o.IsCluster(), "on the logical clock", "watch"),
 		cli.Wants(!o.Changed("kv-events-file") || out.KVEvents != "", "kv-events-file", "the name of a file"),
 		cli.Wants(out.Attainment >= 0 && out.Attainment <= 1, "slo-attainment", "0 to 1"),
 	); err != nil {
@@ -164,7 +167,7 @@ func (o *Options) RecordOnly(dir string) {
 // OtherOutputs are the flags that ask for something beside a run directory, or say what it may replace.
 func OtherOutputs() []string {
 	return []string{
-		"output", "wide", "report-json", "report-format", "requests", "overwrite", "force", "slo-exit", "kv-events-file", "save-caches",
+		"output", "wide", "watch", "report-json", "report-format", "requests", "overwrite", "force", "slo-exit", "kv-events-file", "save-caches",
 		"timeline", "timeline-from", "timeline-to", "timeline-request", "regret", "regret-sample", "regret-horizon",
 	}
 }

@@ -14,6 +14,9 @@ import (
 
 // SpecOf is Spec for a command line with these arguments.
 func (o *Options) SpecOf(args []string, mode loadgen.Mode) (replay.Spec, error) {
+	if err := o.Output.Watch.checkFiles(args); err != nil {
+		return replay.Spec{}, err
+	}
 	file, err := TraceFile(args)
 	if err != nil {
 		return replay.Spec{}, err

@@ -196,7 +196,7 @@ func (r *run) writeRecording(ctx context.Context) error {
 // listFiles completes what run.json says of the run, and returns the files of its directory.
 func (r *run) listFiles() []rundir.File {
 	form, dir, spec := requests.Format(r.o.Outputs.Form.Value), &r.run, &r.spec
-	dir.Command = r.s.Args
+	dir.Command = r.o.Output.Watch.StripFrom(r.s.Args)
 	dir.Version, dir.Seed, dir.Compat, dir.Partial = cli.Version(), spec.Seed, spec.Compat, r.result.Partial
 	dir.Requests = "requests." + string(form)
 	files := []rundir.File{

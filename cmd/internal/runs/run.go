@@ -172,8 +172,6 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	if r.trust.knows() {
 		all = append(all, &r.trust)
 	}
-	bar := cli.NewProgress(r.s.Err, "requests")
-	defer bar.Clear()
 	streams := replay.Streams{
 		Stdin: r.stdin, Warn: func(text string) { fmt.Fprintf(r.s.Err, "replay: warning: %s\n", text) },
 		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(), Fold: r.o.Folding(),
@@ -181,9 +179,6 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 			r.workload = w
 			all.growAll(len(w.Turns))
 		},
-	}
-	if bar != nil {
-		streams.Progress = bar.Show
 	}
 	switch {
 	case len(all) == 1 && r.trust.knows(): // takes less time than to keep passes for it
@@ -194,6 +189,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 		defer later.Close()
 		streams.Observer = later
 	}
+	defer func(end func(bool)) { end(err == nil) }(r.showProgress(&streams))
 	if r.result, err = r.drive(ctx, streams); err == nil && r.spec.Process != nil {
 		known := *r.spec.Process
 		known.Facts = r.result.Facts

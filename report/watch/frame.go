@@ -1,0 +1,273 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Size is that of a terminal, in columns and lines.
+type Size struct{ Columns, Lines int }
+
+// colors of a row.
+const (
+	plain  = ""
+	faint  = "\x1b[2m"
+	yellow = "\x1b[33m"
+	reset  = "\x1b[0m"
+)
+
+// Frame returns how the replay stands as lines that fit a terminal: no more of them than it has, none as wide as it is.
+// ran is the real time since the replay began, from which follows what is left of it; colors says whether there may
+// be any.
+func (v *View) Frame(size Size, ran time.Duration, colors bool) []string {
+	width := max(1, size.Columns-1) // a line as wide as the terminal goes on to the next in some
+	lines := append([]string{v.bar(width, ran)}, wrapParts(v.parts(), width)...)
+	if room := size.Lines - 1 - len(lines); room >= 3 { // heads, and a worker
+		lines = append(lines, v.table(width, room, colors)...)
+	}
+	lines = lines[:min(len(lines), max(1, size.Lines-1))]
+	for i, line := range lines {
+		if !strings.HasSuffix(line, reset) {
+			lines[i] = cutLine(line, width)
+		}
+	}
+	return lines
+}
+
+// Line returns how the replay stands in one line.
+func (v *View) Line() string {
+	return fmt.Sprintf("at %s: %s, %s", formatTime(v.instant()), v.countDone(), strings.Join(v.parts(), ", "))
+}
+
+// EndLine returns how the replay stood when it ended, in one line.
+func (v *View) EndLine() string {
+	text := fmt.Sprintf("ended at %s%02d: %s", formatTime(v.clock), int64(v.clock)%100, v.countDone()) // to the ms
+	if v.inFlight > 0 {
+		text += fmt.Sprintf(", %d left in flight", v.inFlight)
+	}
+	return text
+}
+
+// countDone returns how many requests are done, in words.
+func (v *View) countDone() string {
+	if v.total == 0 {
+		return fmt.Sprintf("%d requests done", v.done)
+	}
+	return fmt.Sprintf("%d/%d requests done (%d%%)", v.done, v.total, v.percent())
+}
+
+// percent is how much is done, and 100 only for all.
+func (v *View) percent() int { return int(100 * int64(min(v.done, v.total)) / int64(max(v.total, 1))) }
+
+// bar returns the line that says what time it is, and how much is done.
+func (v *View) bar(width int, ran time.Duration) string {
+	left := formatTime(v.instant()) + " "
+	if v.total == 0 {
+		return left + " " + v.countDone()
+	}
+	share := float64(min(v.done, v.total)) / float64(v.total)
+	right := fmt.Sprintf(" %3d%% %d/%d", v.percent(), v.done, v.total)
+	if v.done > 0 && v.done < v.total && width >= terminal.Width/2+len(" 59m59s left") {
+		rest := time.Duration(float64(ran) * (1 - share) / share)
+		right += fmt.Sprintf(" %v left", rest.Round(time.Second))
+	}
+	room := width - len(left) - len(right) - 2
+	if room < 1 {
+		return left + strings.TrimLeft(right, " ")
+	}
+	full := int(share * float64(room))
+	return left + "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "]" + right
+}
+
+// parts returns what there is to be said of the cluster, or of the worker that is replayed where each is
+// on its own.
+func (v *View) parts() []string {
+	if v.current == nil {
+		return []string{fmt.Sprintf("in flight %d", v.inFlight), "no pass yet"}
+	}
+	t := v.sum()
+	var all []string
+	if v.apart {
+		list := v.list()
+		begun := 0
+		for _, w := range list {
+			begun += min(w.passes, 1)
+		}
+		all = append(all, fmt.Sprintf("one worker after another: %s (%d of %d)", v.nameOf(v.current), begun, len(list)))
+	} else {
+		all = append(all, fmt.Sprintf("in flight %d", v.inFlight))
+	}
+	all = append(all, fmt.Sprintf("running %d", t.running), fmt.Sprintf("waiting %d", t.waiting))
+	if rest := v.inFlight - t.running - t.waiting; rest > 0 && !v.apart {
+		all = append(all, fmt.Sprintf("elsewhere %d", rest)) // before a router, between pools, or new to a worker
+	}
+	all = append(all, formatRate(t.requests)+" req/s", formatRate(t.outputs)+" tok/s")
+	if t.blocks > 0 {
+		all = append(all, "KV "+formatShare(t.held, t.blocks))
+	}
+	return all
+}
+
+func (v *View) nameOf(w *worker) string {
+	if w.stage == scheduler.Aggregated {
+		return strconv.Itoa(int(w.id))
+	}
+	return fmt.Sprintf("%v %d", w.stage, w.id)
+}
+
+// table returns a row for each worker, of the busiest alone where there is no room for all, and says how many
+// more there are.
+func (v *View) table(width, room int, colors bool) []string {
+	shown, rest := v.list(), []*worker(nil)
+	if rows := room - 2; len(shown) > rows {
+		shown, rest = v.pickRows(shown, max(1, rows-1))
+	}
+	kept, _ := terminal.FitColumnsInto(v.columns(shown), width)
+	lines := strings.Split(strings.TrimSuffix(terminal.FormatColumns(kept), "\n"), "\n")
+	heads := len(lines) - len(shown)
+	for i, w := range shown {
+		if color := colorOf(w); colors && color != plain {
+			lines[heads+i] = color + cutLine(lines[heads+i], width) + reset
+		}
+	}
+	if len(rest) > 0 {
+		var t totals
+		for _, w := range rest {
+			t.add(v, w)
+		}
+		lines = append(lines, fmt.Sprintf("  and %d more: running %d, waiting %d", len(rest), t.running, t.waiting))
+	}
+	return lines
+}
+
+// pickRows returns so many of the workers, the busiest of each stage in turn, and the others; both in their order.
+func (v *View) pickRows(all []*worker, rows int) (shown, rest []*worker) {
+	var stages [2][]*worker
+	for _, w := range all {
+		stages[w.stage.Stage()] = append(stages[w.stage.Stage()], w)
+	}
+	picked := map[*worker]bool{}
+	for i := range stages {
+		slices.SortStableFunc(stages[i], func(a, b *worker) int { return v.rank(b) - v.rank(a) })
+	}
+	for at := 0; len(picked) < min(rows, len(all)); at++ {
+		for _, byLoad := range stages {
+			if at < len(byLoad) && len(picked) < rows {
+				picked[byLoad[at]] = true
+			}
+		}
+	}
+	for _, w := range all {
+		if picked[w] {
+			shown = append(shown, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	return shown, rest
+}
+
+// rank is by how much a worker is to be shown rather than others.
+func (v *View) rank(w *worker) int {
+	if v.apart && w == v.current {
+		return 1 << 30
+	}
+	return w.running + w.waiting
+}
+
+// colorOf returns the color of a worker's row: those that have requests waiting stand out, and those that have none
+// at all stand back.
+func colorOf(w *worker) string {
+	switch {
+	case w.waiting > 0:
+		return yellow
+	case w.running == 0:
+		return faint
+	}
+	return plain
+}
+
+// columns returns what is known of workers.
+func (v *View) columns(all []*worker) []terminal.Column {
+	t := make([]terminal.Column, 8)
+	for i, c := range []terminal.Column{
+		{Head: [2]string{"", "worker"}}, {Head: [2]string{"last", "pass"}, Rank: 4},
+		{Head: [2]string{"", "running"}}, {Head: [2]string{"", "waiting"}, Rank: 1},
+		{Head: [2]string{"", "req/s"}, Rank: 5}, {Head: [2]string{"prompt", "tok/s"}, Rank: 6},
+		{Head: [2]string{"output", "tok/s"}, Rank: 3}, {Head: [2]string{"", "KV"}, Rank: 2},
+	} {
+		t[i] = c
+	}
+	for _, w := range all {
+		row := []string{v.nameOf(w), "-", "-", "-", "-", "-", "-", "-"}
+		if w.passes > 0 {
+			now := v.until(w)
+			row = []string{
+				v.nameOf(w), formatTime(w.at), strconv.Itoa(w.running), strconv.Itoa(w.waiting), formatRate(w.requests.perSecond(w, now)),
+				formatRate(w.prompts.perSecond(w, now)), formatRate(w.outputs.perSecond(w, now)), formatShare(w.held, w.blocks),
+			}
+		}
+		if w.stage == scheduler.Prefill {
+			row[6] = "-" // nobody's answer
+		}
+		if v.apart && w != v.current {
+			row[4], row[5], row[6] = "-", "-", "-" // it is over
+		}
+		for i := range t {
+			t[i].Cells = append(t[i].Cells, row[i])
+		}
+	}
+	t[0].AlignLeft()
+	return t
+}
+
+// wrapParts puts parts beside each other, as many as fit into a line.
+func wrapParts(parts []string, width int) []string {
+	lines := []string{parts[0]}
+	for _, part := range parts[1:] {
+		if last := &lines[len(lines)-1]; utf8.RuneCountInString(*last)+2+len(part) <= width {
+			*last += "  " + part
+		} else {
+			lines = append(lines, part)
+		}
+	}
+	return lines
+}
+
+// cutLine returns a line, cut where it is too wide.
+func cutLine(line string, width int) string {
+	if utf8.RuneCountInString(line) <= width {
+		return line
+	}
+	return string([]rune(line)[:width])
+}
+
+// formatTime returns an instant as hours, minutes and seconds.
+func formatTime(at sim.Time) string {
+	tenths := int64(at / 100)
+	return fmt.Sprintf("%d:%02d:%02d.%d", tenths/36000, tenths/600%60, tenths/10%60, tenths%10)
+}
+
+// formatRate returns a number with one digit behind the point, where it is small.
+func formatRate(v float64) string {
+	if v < 99.95 {
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+// formatShare returns a part of a whole in percent.
+func formatShare(part, whole int) string {
+	if whole == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 0, 64) + "%"
+}

@@ -1,0 +1,34 @@
+package watch
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// memory is how fast a rate forgets: what was this long ago counts 1/e of what is now.
+const memory sim.Time = 10_000
+
+// rate is how much of something there was lately, on the logical clock: a mean whose weights fall with age.
+type rate struct {
+	sum float64 // of what was counted, each with its weight
+}
+
+// addOver counts n over a time that follows on an idle one, evenly.
+func (r *rate) addOver(idle, length sim.Time, n int) {
+	r.sum *= math.Exp(-float64((idle + length) / memory))
+	share := 1.0
+	if x := float64(length / memory); x > 0 {
+		share = -math.Expm1(-x) / x
+	}
+	r.sum += float64(float64(n) * share)
+}
+
+// perSecond returns the mean of a worker's rate at an instant, since its first pass or as far as it remembers.
+func (r *rate) perSecond(w *worker, now sim.Time) float64 {
+	span := -math.Expm1(-float64((now-w.from)/memory)) * float64(memory) / 1000
+	if !(span > 0) {
+		return 0
+	}
+	return r.sum * math.Exp(-float64((now-w.at).Max0()/memory)) / span
+}
