@@ -81,6 +81,29 @@ func TestJSONForPipes(t *testing.T) {
 	}
 }
 
+// The document of a plan is the same in a file, beside the table, and in that of one that finds nothing.
+func TestPlanDocumentInAFile(t *testing.T) {
+	here, _ := os.Getwd()
+	dir := enterFiles(t, here)
+	for slo, want := range map[string]int{"p99:ttft=1s": 0, "p99:ttft=1us": cli.ExitObjective} {
+		args := []string{"plan", "requests.jsonl", "--trace-block-size=64", "--slo", slo, "--resamples=0", "--max-workers=2"}
+		var table, document, errs bytes.Buffer
+		if code := run(append(args, "--report-json", "p.json"), nil, &table, &errs); code != want || !strings.Contains(table.String(), "Replays: ") {
+			t.Fatalf("%s: exit %d, want %d: %s%s", slo, code, want, &table, &errs)
+		}
+		if code := run(append(args, "--output=json"), nil, &document, &errs); code != want {
+			t.Fatalf("%s: exit %d, want %d: %s", slo, code, want, &errs)
+		}
+		if file, err := os.ReadFile(filepath.Join(dir, "p.json")); err != nil || !bytes.Equal(file, document.Bytes()) {
+			t.Errorf("%s: %v: file:\n%s\nstandard output:\n%s", slo, err, file, &document)
+		}
+		errs.Reset()
+		if code := run(append(args, "--report-json", "requests.jsonl/p.json"), nil, &table, &errs); code != cli.ExitRefused || !strings.Contains(errs.String(), "--report-json: ") {
+			t.Errorf("%s: exit %d: %s", slo, code, &errs)
+		}
+	}
+}
+
 // A report that cannot be written is an error, and so is a full standard output.
 func TestFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

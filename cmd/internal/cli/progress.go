@@ -3,16 +3,18 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Progress draws on one line of a terminal how much is done. Several goroutines
-// may tell it. A nil one draws nothing.
+// Progress draws on one line of a terminal how much is done, or says it in lines to a
+// program. Several goroutines may tell it. A nil one draws nothing.
 type Progress struct {
-	out  *Terminal
-	what string
+	out   *Terminal
+	lines io.Writer // where lines go in place of a drawing; nil for none
+	what  string
 
 	mutex   sync.Mutex
 	started time.Time
@@ -23,9 +25,17 @@ type Progress struct {
 // redraw is how long a line stays at least.
 const redraw = 100 * time.Millisecond
 
-// NewProgress returns a line about what is counted; nil when w is no terminal.
+// progressVariable is the variable of the environment that asks for lines where w is no
+// terminal: "progress: 12 of 60 cells". The package for Python reads them.
+const progressVariable = "REPLAY_PROGRESS"
+
+// NewProgress returns a line about what is counted; nil when w is no terminal and nobody
+// has asked for lines.
 func NewProgress(w io.Writer, what string) *Progress {
 	t := TerminalOf(w)
+	if t == nil && os.Getenv(progressVariable) == "lines" {
+		return &Progress{lines: w, what: what}
+	}
 	if t == nil {
 		return nil
 	}
@@ -43,6 +53,11 @@ func (p *Progress) Show(done, total int) {
 		return
 	}
 	p.most, p.drawn = done, time.Now()
+	if p.lines != nil {
+		// Who no longer reads is no reason to end.
+		_, _ = fmt.Fprintf(p.lines, "progress: %d of %d %s\n", done, total, p.what)
+		return
+	}
 	share := min(1, float64(done)/float64(total))
 	text := fmt.Sprintf(" %3.0f%% (%d/%d)", 100*share, done, total)
 	if done > 0 && done < total {
@@ -58,7 +73,7 @@ func (p *Progress) Show(done, total int) {
 
 // Clear takes the line off the screen.
 func (p *Progress) Clear() {
-	if p != nil && !p.drawn.IsZero() {
+	if p != nil && p.lines == nil && !p.drawn.IsZero() {
 		_, _ = io.WriteString(p.out, "\r\x1b[K")
 	}
 }

@@ -46,6 +46,7 @@ type planFlags struct {
 	form       cli.Choice
 	wide       bool
 	journal    string
+	document   string // file for what --output json prints
 	survive    survival
 	zones      int
 	files      sweeps.TableFiles
@@ -72,6 +73,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	cli.BindOldJSON(fs, &f.form)
 	fs.BoolVar(&f.wide, "wide", false, "lines and tables wider than 80 characters, with all columns")
 	f.files.Bind(fs)
+	fs.StringVar(&f.document, "report-json", "", "also write what --output json prints to `FILE`")
 	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
 }
 
@@ -150,10 +152,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	if err := f.files.Write(sheet.fileForms()); err != nil {
 		return err
 	}
-	if f.form.Value == "json" {
-		return sheet.writeJSON(s.Out)
-	}
-	return sheet.writeText(s.Out)
+	return sheet.write(s.Out)
 }
 
 func (f *planFlags) checkFlags(o *options.Options) error {

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 )
 
@@ -24,13 +26,22 @@ type planSheet struct {
 	command []string // without the program
 }
 
-// writeText prints a plan for people.
-func (p *planSheet) writeText(w io.Writer) error {
-	if _, err := io.WriteString(w, p.formatText()); err != nil {
-		return err
+// write prints a plan in the form that is wanted, and writes its document to the file that is wanted.
+func (p *planSheet) write(w io.Writer) error {
+	if path := p.flags.document; path != "" {
+		if err := collector.WriteFile(path, p.writeJSON); err != nil {
+			return fmt.Errorf("--report-json: %w", err)
+		}
 	}
-	return p.endFound()
+	if p.flags.form.Value == "json" {
+		return cmp.Or(p.writeJSON(w), p.endFound())
+	}
+	_, err := io.WriteString(w, p.formatText())
+	return cmp.Or(err, p.endFound())
 }
+
+// writeJSON writes a plan for programs.
+func (p *planSheet) writeJSON(w io.Writer) error { return cli.WriteJSON(w, p.planDocument()) }
 
 // formatText is a plan for people.
 func (p *planSheet) formatText() string {
@@ -319,12 +330,4 @@ func (p *planSheet) formatCost(m *plan.Measure) string {
 		return ""
 	}
 	return fmt.Sprintf("; %.4f per million output tokens, %.4f per million tokens", p.cost(m, m.OutputTokensPerS), p.cost(m, m.TotalTokensPerS))
-}
-
-// writeJSON prints a plan for programs.
-func (p *planSheet) writeJSON(w io.Writer) error {
-	if err := cli.WriteJSON(w, p.planDocument()); err != nil {
-		return err
-	}
-	return p.endFound()
 }
