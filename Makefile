@@ -41,6 +41,9 @@ fuzz: ## fuzz every target for FUZZTIME each
 release: ## make archives, checksums, lists of materials, the image and the formula of the commit in DIST
 	$(GO) run ./tools/release -out $(DIST) -platforms '$(PLATFORMS)'
 
+wheel: ## make wheels of the commit in bin/wheels, for pip: PLATFORMS=linux/amd64 for one alone
+	$(GO) run ./tools/release -wheels -out bin/wheels -platforms '$(PLATFORMS)'
+
 release-twice: ## make the release twice, in two folders, and compare every byte
 	$(GO) run ./tools/release -out $(DIST) -platforms '$(PLATFORMS)' -twice
 
@@ -211,4 +214,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -106,5 +107,24 @@ func TestReference(t *testing.T) {
 	}
 	if flags < 500 {
 		t.Errorf("%d flags", flags)
+	}
+}
+
+// The types of arguments in Python are those of the flags: go generate ./cmd/replay/manual.
+func TestPythonNamesTheFlags(t *testing.T) {
+	want, err := manual.MakePython(root.New(cli.Streams{}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../python/src/replay/_flags.py")
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v; out of date, want what go generate ./cmd/replay/manual writes", err)
+	}
+	for _, line := range []string{
+		"    workers: Union[int, str]\n", "    engine: Literal[\"vllm\", \"sglang\"]\n", "    try_: Value\n", "    front: bool\n", "    jobs: int\n    \"\"\"cells at once, a number; the table does not depend on it\"\"\"\n",
+	} {
+		if !bytes.Contains(want, []byte(line)) {
+			t.Errorf("no %q", line)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"io"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -66,13 +68,14 @@ func writeTar(w io.Writer, prefix string, files []file, at time.Time) error {
 	return t.Close()
 }
 
-// packZip returns files below a folder as a zip archive.
+// packZip returns files below a folder, "" for none, as a zip archive.
 func packZip(folder string, files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
 	for _, f := range sortFiles(files) {
-		h := &zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: at.UTC()}
+		h := &zip.FileHeader{Name: path.Join(folder, f.name), Method: zip.Deflate, Modified: at.UTC()}
+		h.SetMode(fs.FileMode(f.mode()))
 		w, err := z.CreateHeader(h)
 		if err != nil {
 			return nil, err

@@ -31,6 +31,8 @@ type release struct {
 	version   string // its tag without the v, or devel and the begin of its name
 	time      time.Time
 	platforms []platform
+
+	onlyWheels bool
 }
 
 // listPlatforms returns the platforms that are released.
@@ -138,10 +140,10 @@ func buildEnv(p platform) []string {
 	}
 }
 
-// build builds the programs for a platform.
-func (r *release) build(dir string, p platform) ([]file, error) {
+// build builds programs for a platform.
+func (r *release) build(dir string, p platform, programs ...string) ([]file, error) {
 	var all []file
-	for _, name := range listPrograms() {
+	for _, name := range programs {
 		path := filepath.Join(dir, p.system+"-"+p.processor, name)
 		if p.system == "windows" {
 			path += ".exe"
@@ -189,6 +191,9 @@ func (r *release) checkVersion(path string) error {
 	return nil
 }
 
+// legalFile has the licenses of what is linked in.
+const legalFile = "LICENSES-OF-LIBRARIES.txt"
+
 // gatherShared returns the files that are the same on every platform: the license, those
 // of what is linked in, the changelog, manual pages and completions.
 func (r *release) gatherShared(dir string) ([]file, error) {
@@ -204,7 +209,7 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, file{name: "LICENSES-OF-LIBRARIES.txt", data: legal})
+	all = append(all, file{name: legalFile, data: legal})
 	for _, name := range listPrograms() {
 		args := []string{"run", "./cmd/" + name + "/manual", "-out", dir, "-date", r.time.Format(time.DateOnly), "-version", r.version}
 		if _, err := r.run(r.source, []string{"GOFLAGS=-trimpath", "GOWORK=off"}, "go", args...); err != nil {

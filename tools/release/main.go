@@ -1,9 +1,9 @@
 // Command release makes what people install of a commit: archives of both
 // programs for each platform, a container image, a formula for Homebrew, lists
-// of what is linked in, and the checksums of all of it. The same commit gives the
-// same bytes. docs/install.md describes what it makes.
+// of what is linked in, wheels for Python, and the checksums of all of it. The same
+// commit gives the same bytes. docs/install.md describes what it makes.
 //
-// Read main.go, build.go, archive.go, image.go, bill.go, formula.go.
+// Read main.go, build.go, archive.go, image.go, bill.go, formula.go, wheel.go.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,9 +24,11 @@ func main() {
 	commit := flag.String("commit", "HEAD", "the `commit` to release")
 	platforms := flag.String("platforms", "", "a `list` of system/processor (default all)")
 	twice := flag.Bool("twice", false, "make it again in another folder, and fail where one byte differs")
+	wheels := flag.Bool("wheels", false, "make the wheels for Python alone")
 	flag.Parse()
 	r, err := newRelease(".", *commit, strings.FieldsFunc(*platforms, func(c rune) bool { return c == ',' }))
 	if err == nil {
+		r.onlyWheels = *wheels
 		err = r.noteChanges()
 	}
 	if err == nil {
@@ -80,6 +83,9 @@ func (r *release) makeAll(out string) error {
 	if err := r.checkOut(filepath.Join(work, "source")); err != nil {
 		return err
 	}
+	if r.onlyWheels {
+		return r.makeWheels(out, work)
+	}
 	shared, err := r.gatherShared(filepath.Join(work, "shared"))
 	if err != nil {
 		return err
@@ -87,7 +93,7 @@ func (r *release) makeAll(out string) error {
 	var images []imagePlatform
 	var sums []checksum
 	for _, p := range r.platforms {
-		programs, err := r.build(filepath.Join(work, "bin"), p)
+		programs, err := r.build(filepath.Join(work, "bin"), p, listPrograms()...)
 		if err != nil {
 			return err
 		}
@@ -156,7 +162,9 @@ func (r *release) packPlatform(p platform, programs, shared []file) ([]file, err
 	if err != nil {
 		return nil, err
 	}
-	return []file{{name: name, data: archive}, {name: r.name() + "_" + p.system + "_" + p.processor + ".cdx.json", data: bill}}, nil
+	legal := shared[slices.IndexFunc(shared, func(f file) bool { return f.name == legalFile })]
+	wheel, err := r.makeWheel(p, programs[0], legal.data)
+	return []file{{name: name, data: archive}, {name: r.name() + "_" + p.system + "_" + p.processor + ".cdx.json", data: bill}, wheel}, err
 }
 
 // checksum is the sum of a file of the release.

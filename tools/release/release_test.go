@@ -89,6 +89,7 @@ func makeRepository(t *testing.T) (dir string, git func(args ...string)) {
 	dir = t.TempDir()
 	files := map[string]string{"go.mod": "module example.com/small\n\ngo 1.24\n", "LICENSE": "free\n", "README.md": "small\n", "CHANGELOG.md": "none\n"}
 	files["cmd/explorer/main.go"] = smallExplorer
+	files["python/README.md"], files["python/src/replay/__init__.py"], files["python/src/replay/py.typed"] = "# small\n", "x = 1\n", ""
 	for _, name := range listPrograms() {
 		files["cmd/"+name+"/main.go"] = smallProgram
 		files["cmd/"+name+"/manual/main.go"] = strings.ReplaceAll(smallManual, "NAME", name)
@@ -161,7 +162,9 @@ func TestRelease(t *testing.T) {
 		names = append(names, name)
 	}
 	base := "replay_1.2.3_linux_" + runtime.GOARCH
-	if want := []string{base + ".tar.gz", base + ".cdx.json", "replay_1.2.3_image.tar", "explorer.html", "replay.rb"}; !slices.Equal(names, want) {
+	wheel := "replay_llm-1.2.3-py3-none-manylinux2014_MACHINE.manylinux_2_17_MACHINE.musllinux_1_1_MACHINE.whl"
+	wheel = strings.ReplaceAll(wheel, "MACHINE", map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH])
+	if want := []string{base + ".tar.gz", base + ".cdx.json", wheel, "replay_1.2.3_image.tar", "explorer.html", "replay.rb"}; !slices.Equal(names, want) {
 		t.Errorf("made %v, want %v", names, want)
 	}
 	packed := readTar(t, []byte(readText(t, out, base+".tar.gz")), true)
@@ -177,6 +180,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, formula)
 		}
 	}
+	checkWheel(t, []byte(readText(t, out, wheel)), packed[base+"/replay"])
 	checkImage(t, []byte(readText(t, out, "replay_1.2.3_image.tar")), packed[base+"/replay"])
 	checkBill(t, []byte(readText(t, out, base+".cdx.json")))
 }

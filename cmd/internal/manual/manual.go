@@ -1,5 +1,6 @@
 // Package manual makes the manual pages of a program and its completions for
-// shells from its commands, for releases, and pages in Markdown, for the site.
+// shells from its commands, for releases, pages in Markdown, for the site, and the
+// types of flags, for Python.
 package manual
 
 import (
@@ -23,7 +24,15 @@ func Start(root *cobra.Command) {
 	date := flag.String("date", "", "the `day` that stands in the pages")
 	version := flag.String("version", "devel", "the `version` that stands there")
 	markdown := flag.Bool("markdown", false, "write pages in Markdown instead, for the site")
+	python := flag.String("python", "", "write the types of flags to this `file` instead, for Python")
 	flag.Parse()
+	if *python != "" && flag.NArg() == 0 {
+		text, err := MakePython(root)
+		if err == nil {
+			err = os.WriteFile(*python, text, 0o644)
+		}
+		exitWith(err)
+	}
 	if *out == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
@@ -41,10 +50,16 @@ func Start(root *cobra.Command) {
 			err = os.WriteFile(path, files[name], 0o644)
 		}
 	}
+	exitWith(err)
+}
+
+// exitWith ends the process, with an error if there is one.
+func exitWith(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 // MakeFiles returns the pages and the completions of a program by name: man/NAME.1 for

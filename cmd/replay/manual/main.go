@@ -1,6 +1,8 @@
 // Command manual writes the manual pages of replay and its completions for
-// shells, for releases.
+// shells, for releases, and the types of its flags, for Python.
 package main
+
+//go:generate go run . -python ../../../python/src/replay/_flags.py
 
 import (
 	"github.com/replay-llm/replay/cmd/internal/cli"

@@ -1,0 +1,17 @@
+"""Simulate clusters of LLM inference engines: replays, sweeps and plans as tables.
+
+    import replay
+
+    run = replay.run("requests.jsonl", workers=8, router="kv", gpu="h100", model="llama-3.1-8b")
+    run.report["p99_ttft_ms"]
+    run.pandas()                      # a row per request
+
+The program of the same name does all of it and comes with this package: keyword arguments
+are its flags, errors are its sentences, tables are its Parquet files.
+"""
+
+from ._program import ReplayError, ReplayWarning, program
+from ._results import Plan, Run, Sweep
+from ._run import plan, run, sweep
+
+__all__ = ["Plan", "ReplayError", "ReplayWarning", "Run", "Sweep", "plan", "program", "run", "sweep"]

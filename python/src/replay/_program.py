@@ -1,0 +1,177 @@
+"""The program as a child: what it prints, its progress, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Union
+
+# Progress says how much is to be drawn: True or False, None where somebody looks, or a function
+# of what is counted, how many are done, and of how many.
+Progress = Union[bool, None, Callable[[str, int, int], object]]
+
+INTERRUPTED = 130
+# Exit codes of docs/exit-codes.md with which everything that was asked for has been written.
+WRITTEN = (0, 4, 6)
+PATIENCE = 0.5  # seconds before a line is drawn
+
+
+class ReplayError(Exception):
+    """What the program refused or could not do, in its words.
+
+    exit_code is that of the program; docs/exit-codes.md has what each means.
+    """
+
+    __module__ = "replay"
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message, exit_code)
+        self.message = message
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ReplayWarning(UserWarning):
+    """What the program warns of."""
+
+    __module__ = "replay"
+
+
+def program() -> str:
+    """Return the path of the program, for commands that are no function here."""
+    path = Path(__file__).with_name("bin") / ("replay.exe" if os.name == "nt" else "replay")
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: not there, want a wheel of this platform, as make wheel makes it")
+    return str(path)
+
+
+def call(arguments: list[str], progress: Progress) -> tuple[int, str]:
+    """Run the program and return its exit code and what it printed.
+
+    What it warns of becomes a ReplayWarning, an error a ReplayError. An interrupt ends it too.
+    """
+    env = {**os.environ, "REPLAY_PROGRESS": "lines"}
+    # An interrupt reaches the child from here alone: two of them end it before it has tidied up.
+    flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    child = subprocess.Popen([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=env, creationflags=flags, start_new_session=os.name != "nt",
+                             encoding="utf-8", errors="replace")
+    listener = _Listener(child)
+    try:
+        listener.wait(_Bar(progress))
+    except BaseException:
+        _end(child)
+        raise
+    if child.returncode == INTERRUPTED:
+        raise KeyboardInterrupt
+    message = _tell(listener.errors, child.returncode)
+    if child.returncode not in WRITTEN:
+        raise ReplayError(message, child.returncode)
+    return child.returncode, listener.printed
+
+
+def _tell(lines: list[str], exit_code: int) -> str:
+    """Warn of what the program warns of, and return what else it said."""
+    prefix, rest = "replay: warning: ", []
+    for line in lines:
+        if line.startswith(prefix):
+            warnings.warn(line[len(prefix):].rstrip(), ReplayWarning, stacklevel=5)
+        else:
+            rest.append(line)
+    message = re.sub(r"\Areplay: ", "", "".join(rest)).strip()
+    if message and exit_code in WRITTEN:
+        warnings.warn(message, ReplayWarning, stacklevel=5)
+    if exit_code < 0:
+        return message or f"the program was ended by signal {-exit_code}"
+    return message or f"the program ended with exit code {exit_code}"
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """Interrupt the program, which then removes what it has begun to write; or kill it."""
+    try:
+        with contextlib.suppress(OSError):
+            child.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(0.9)
+    finally:
+        child.kill()
+        child.wait()
+
+
+class _Listener:
+    """What a child prints, gathered while it runs."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        assert child.stdout is not None and child.stderr is not None
+        self.child = child
+        self.printed = ""
+        self.errors: list[str] = []
+        self.progress: tuple[str, int, int] | None = None  # the newest
+        self.threads = [threading.Thread(target=self._read, args=(child.stdout,), daemon=True),
+                        threading.Thread(target=self._listen, args=(child.stderr,), daemon=True)]
+        for thread in self.threads:
+            thread.start()
+
+    def _read(self, out: IO[str]) -> None:
+        with out:
+            self.printed = out.read()
+
+    def _listen(self, err: IO[str]) -> None:
+        with err:
+            for line in err:
+                counted = re.match(r"progress: (\d+) of (\d+) (.+)", line)
+                if counted:
+                    self.progress = (counted[3], int(counted[1]), int(counted[2]))
+                else:
+                    self.errors.append(line)
+
+    def wait(self, bar: _Bar) -> None:
+        """Wait for the end of the child; in steps, or an interrupt would wait too."""
+        try:
+            for thread in self.threads:
+                while thread.is_alive():
+                    thread.join(0.1)
+                    bar.show(self.progress)
+            while self.child.poll() is None:
+                time.sleep(0.001)
+        finally:
+            bar.clear()
+
+
+class _Bar:
+    """A line on standard error about what is done; it works on terminals and in notebooks."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.shown: tuple[str, int, int] | None = None
+        self.width = 0
+        self.begin = time.monotonic() + PATIENCE
+        self.call = progress if callable(progress) else None
+        self.draws = progress is True or progress is None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+
+    def show(self, at: tuple[str, int, int] | None) -> None:
+        if at is None or at == self.shown:
+            return
+        self.shown = at
+        what, done, total = at
+        if self.call is not None:
+            self.call(what, done, total)
+        elif self.draws and time.monotonic() >= self.begin:
+            full = 30 * min(done, total) // total
+            text = f"{what} [{'=' * full}{' ' * (30 - full)}] {done}/{total}"
+            print("\r" + text.ljust(self.width), end="", file=sys.stderr, flush=True)
+            self.width = len(text)
+
+    def clear(self) -> None:
+        if self.width:
+            print("\r" + " " * self.width + "\r", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,145 @@
+"""The commands as functions."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _flags
+from ._arguments import Files, is_list, name_of
+from ._program import Progress, ReplayError, call
+from ._results import Plan, Result, Run, Sweep
+
+if TYPE_CHECKING:
+    from typing import TypeVar, Union
+
+    from typing_extensions import Unpack
+
+    Kind = TypeVar("Kind", bound=Result)
+    Out = Union[str, os.PathLike[str], None]
+    # Trace is a path, a frame of pandas, Polars or Arrow, or a list of rows.
+    Trace = Any
+
+
+def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **flags: Unpack[_flags.RunFlags]) -> Run:
+    """Replay a workload: replay trace, or replay concurrency where max_in_flight is given.
+
+    trace is a file in any format of docs/traces.md, or a frame or a list of mappings, which are
+    written to a file with a JSON object per row. Without it, flags make one up.
+
+    Every flag of the command is a keyword argument, with underscores for dashes: num_gpu_blocks=4096.
+    `replay trace --help-all` describes them. A mapping, or a list of them, is what the file of a flag
+    would say: deployment={"gpu": "h100"}, faults=[{"at": "10m", "worker": 3, "what": "dies"}];
+    config={...} holds any flags.
+
+    out names the directory to leave; without it, the files are gone with the result. progress is
+    True, False, None for where somebody looks, or a function of what is counted, done and total.
+
+    A replay whose requests did not all complete, or that misses an objective with slo_exit, warns and
+    says so in exit_code. All else that is wrong is a ReplayError, with the program's words.
+    """
+    config = flags.get("config")
+    closed = any(name_of(key) == "max-in-flight" for names in (flags, config) if isinstance(names, Mapping) for key in names)
+
+    def command(files: Files, folder: Path) -> list[str]:
+        arguments = ["concurrency" if closed else "trace", *files.flags(flags), f"--out={out or folder}"]
+        return arguments if trace is None else [*arguments, "--", files.trace(trace)]
+
+    return _make(Run, command, progress, out)
+
+
+def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any = None, out: Any = None,
+          progress: Progress = None, **flags: Unpack[_flags.SweepFlags]) -> Sweep:
+    """Replay every cell of a grid: replay sweep.
+
+        replay.sweep(trace="requests.jsonl", grid={"router": ["round_robin", "kv"], "workers": [2, 4, 8]})
+
+    grid has the values of flags, of which the last runs fastest, set the flags of all cells. spec is a
+    file with trace, set and grid, or a mapping of them. trace is what run takes, or a list of files and frames.
+    out also writes the table to a file, or to several: .csv, .json, .parquet or a page, .html. Every
+    other flag of the command is a keyword argument; `replay sweep --help-all` describes them.
+    """
+    sections: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {}
+    for key, value in (("set", set), ("grid", grid)):
+        if isinstance(value, Mapping):
+            sections[key] = {**sections.get(key, {}), **value}
+    if sections and spec is not None and not isinstance(spec, Mapping):
+        raise TypeError(f"{next(iter(sections))}: beside a file, want text, as 'workers=1,2'")
+    trace = sections.pop("trace", None) if trace is None else trace
+
+    def command(files: Files, folder: Path) -> list[str]:
+        arguments = ["sweep", *files.flags(flags), *files.flag("out", out), f"--out={folder / 'cells.parquet'}"]
+        for key, value in (("set", set), ("grid", grid)):
+            if not isinstance(value, Mapping):
+                arguments += files.flag(key, value)
+        if trace is not None:
+            several = is_list(trace) and not all(isinstance(row, Mapping) for row in trace)
+            arguments += [f"--trace={files.trace(one)}" for one in (trace if several else [trace])]
+        if sections:
+            arguments += ["--", files.grid(sections)]
+        elif spec is not None and not isinstance(spec, Mapping):
+            arguments += ["--", str(spec)]
+        return arguments
+
+    return _make(Sweep, command, progress, None)
+
+
+def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **flags: Unpack[_flags.PlanFlags]) -> Plan:
+    """Find the smallest cluster that meets objectives, and the highest load it sustains: replay plan.
+
+        replay.plan("requests.jsonl", slo="p99:ttft=2s,p99:itl=50ms", gpu="h100", model="llama-3.1-8b")
+
+    trace and flags are what run takes; try is try_, since Python has that word: try_=["tp=2,4"]. out also
+    writes the table to a file, or to several: .csv, .json, .parquet or a page, .html. `replay plan --help-all`
+    describes the flags. A plan that finds no cluster warns, and found is False.
+    """
+
+    def command(files: Files, folder: Path) -> list[str]:
+        arguments = ["plan", *files.flags(flags), *files.flag("out", out), f"--out={folder / 'replays.parquet'}"]
+        arguments.append(f"--report-json={folder / 'plan.json'}")
+        return arguments if trace is None else [*arguments, "--", files.trace(trace)]
+
+    return _make(Plan, command, progress, None)
+
+
+def _make(kind: type[Kind], command: Callable[[Files, Path], list[str]], progress: Progress, out: Out) -> Kind:
+    """Carry out a command, and return what it has left. On an error nothing is left."""
+    temporary = Path(tempfile.mkdtemp(prefix="replay-"))
+    folder, inputs = temporary / "run", temporary / "inputs"
+    try:
+        if kind is not Run:
+            folder.mkdir()
+        inputs.mkdir()
+        exit_code, text = call(command(Files(inputs), folder), progress)
+        shutil.rmtree(inputs)
+    except ReplayError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        # Of what was given as a mapping, the place in it is of use, not where it was written to.
+        raise ReplayError(error.message.replace(f"{inputs}{os.sep}", ""), error.exit_code) from None
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    if out is not None:
+        shutil.rmtree(temporary)
+        return kind(Path(out), text, exit_code, None)
+    # The last line names a folder that nobody has asked for.
+    return kind(folder, text.partition("Saved run to: ")[0], exit_code, temporary)
+
+
+def _offer(function: Callable[..., Result], flags: type) -> None:
+    """Let notebooks offer the names of flags."""
+    own = inspect.signature(function)
+    parameters = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in flags.__annotations__]
+    parameters += [p for p in own.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
+    function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+
+
+_offer(run, _flags.RunFlags)
+_offer(sweep, _flags.SweepFlags)
+_offer(plan, _flags.PlanFlags)

@@ -1,0 +1,314 @@
+"""The package does what the command does: its tables, its errors, its end.
+
+    python -m unittest discover python/tests
+
+It runs against the package that is installed, from any folder.
+"""
+
+from __future__ import annotations
+
+import doctest
+import gc
+import inspect
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import warnings
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import pandas
+import polars
+import pyarrow.parquet
+
+import replay
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAT = ROOT / "testdata" / "traces" / "chat-hour.jsonl"
+OBJECTIVES = "p99:ttft=1s,p99:itl=50ms"
+CLOCKED = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s")
+
+
+class Case(unittest.TestCase):
+    """A test in a folder of its own, in which temporary files are made too."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
+        self.addCleanup(setattr, tempfile, "tempdir", tempfile.tempdir)
+        tempfile.tempdir = str(self.temporary)
+
+    def command(self, *arguments: object) -> str:
+        """Run the program by itself, and return what it prints."""
+        return subprocess.run([replay.program(), *map(str, arguments)], check=True, capture_output=True, text=True, encoding="utf-8").stdout
+
+    def assertNothingLeft(self) -> None:
+        self.assertEqual([], sorted(self.temporary.iterdir()))
+
+
+class Results(Case):
+    def test_run_is_the_command(self) -> None:
+        run = replay.run(CHAT, workers=4, router="kv", gpu="h100", model="llama-3.1-8b", slo=["ttft=500ms", "itl=50ms"], passes=True)
+        there = self.folder / "there"
+        text = self.command("trace", CHAT, "--workers", 4, "--router", "kv", "--gpu", "h100", "--model", "llama-3.1-8b",
+                            "--slo", "ttft=500ms,itl=50ms", "--passes", "--out", there)
+        said = json.loads((there / "run.json").read_text())
+        self.assertEqual(said["digest"], run.digest)
+        report = json.loads((there / "report.json").read_text())
+        self.assertEqual(list(report), list(run.report))
+        for key in report:
+            if key not in CLOCKED:
+                self.assertEqual(report[key], run.report[key], key)
+        self.assertEqual(["passes", "requests", "work"], run.tables)
+        for table in run.tables:
+            self.assertEqual((there / f"{table}.parquet").read_bytes(), run.file(table).read_bytes(), table)
+        self.assertEqual(json.loads((there / "workers.json").read_text()), run.workers)
+        self.assertEqual(text.split("Saved run to")[0].splitlines()[:8], str(run).splitlines()[:8])
+        self.assertNotIn("Saved run to", run.text)
+        self.assertEqual(0, run.exit_code)
+        self.assertEqual(f"<replay.Run {run.digest[:15]} in {run.path}>", repr(run))
+
+    def test_tables_in_three_forms(self) -> None:
+        run = replay.run(CHAT, workers=2)
+        rows = run.report["num_requests"]
+        self.assertEqual(rows, run.requests.num_rows)
+        self.assertEqual(rows, len(run.pandas()))
+        self.assertEqual(rows, run.polars().height)
+        self.assertEqual(run.requests.column("ttft_ms").to_pylist(), run.polars()["ttft_ms"].to_list())
+        self.assertEqual(run.requests.column_names, list(run.pandas().columns))
+        with self.assertRaisesRegex(FileNotFoundError, "passes.parquet: no such table, there are requests, work"):
+            run.arrow("passes")
+
+    def test_sweep_is_the_command(self) -> None:
+        page = self.folder / "page.html"
+        done = replay.sweep(trace=CHAT, set={"speedup": 16}, grid={"router": ["round_robin", "kv"], "workers": [2, "4"]}, out=page)
+        there = self.folder / "there.parquet"
+        text = self.command("sweep", "--trace", CHAT, "--set", "speedup=16", "--grid", "router=round_robin,kv", "--grid", "workers=2,4", "--out", there)
+        self.assertTrue(pyarrow.parquet.read_table(there).equals(done.cells))
+        self.assertEqual(text, done.text)
+        self.assertEqual(4, done.cells.num_rows)
+        self.assertIn("<html", page.read_text()[:200])
+        # The same by a mapping, by a file and by texts.
+        spec = {"trace": str(CHAT), "set": {"speedup": 16}, "grid": {"router": ["round_robin", "kv"], "workers": [2, 4]}}
+        self.assertTrue(done.cells.equals(replay.sweep(spec).cells))
+        file = self.folder / "grid.yaml"
+        file.write_text(json.dumps(spec))
+        self.assertTrue(done.cells.equals(replay.sweep(file).cells))
+        self.assertTrue(done.cells.equals(replay.sweep(trace=CHAT, set="speedup=16", grid=["router=round_robin,kv", "workers=2,4"]).cells))
+        with self.assertRaisesRegex(TypeError, "grid: beside a file, want text"):
+            replay.sweep(file, grid={"workers": [1]})
+
+    def test_sweep_of_values_with_commas_and_of_several_traces(self) -> None:
+        rows = [{"timestamp": 0, "input_length": 10, "output_length": 5, "hash_ids": [1]}] * 3
+        done = replay.sweep(trace=[CHAT, pandas.DataFrame(rows)], grid={"max_num_seqs": [8, 16]}, set={"engine-args": {"block_size": 16, "num_gpu_blocks": 4096}})
+        self.assertEqual([3705, 3705, 3, 3], sorted(done.pandas()["completed_requests"].astype(int), reverse=True))
+        self.assertIn("max-num-seqs", done.cells.column_names)
+
+    def test_plan_is_the_command(self) -> None:
+        table, page = self.folder / "table.csv", self.folder / "page.html"
+        flags = {"speedup": 16, "gpu": "h100", "model": "llama-3.1-8b", "front": False, "resamples": 4}
+        plan = replay.plan(CHAT, slo=OBJECTIVES, out=[table, page], **flags)
+        there = self.folder / "there.parquet"
+        text = self.command("plan", CHAT, "--slo", OBJECTIVES, "--speedup", 16, "--gpu", "h100", "--model", "llama-3.1-8b",
+                            "--front=false", "--resamples", 4, "--out", there)
+        self.assertEqual(there.read_bytes(), plan.file().read_bytes())
+        self.assertEqual(text, plan.text)
+        answer = json.loads(self.command("plan", CHAT, "--slo", OBJECTIVES, "--speedup", 16, "--gpu", "h100", "--model", "llama-3.1-8b",
+                                         "--front=false", "--resamples", 4, "--output", "json"))
+        self.assertEqual(answer, plan.report)
+        self.assertTrue(plan.found)
+        self.assertEqual(plan.replays.num_rows, len(table.read_text().splitlines()) - 1)
+        self.assertTrue(page.exists())
+        two = replay.plan(CHAT, slo=OBJECTIVES, try_=["max-num-seqs=64,128", "router=kv"], **flags)
+        self.assertEqual(2, len(two.report["variants"]))
+
+    def test_a_closed_loop_is_replay_concurrency(self) -> None:
+        there = self.folder / "there"
+        self.command("concurrency", CHAT, "--max-in-flight", 32, "--workers", 2, "--out", there)
+        digest = json.loads((there / "run.json").read_text())["digest"]
+        self.assertEqual(digest, replay.run(CHAT, max_in_flight=32, workers=2).digest)
+        self.assertEqual(digest, replay.run(CHAT, config={"max-in-flight": 32, "workers": 2}).digest)
+
+    def test_config_by_either_name_and_a_keyword_wins(self) -> None:
+        want = replay.run(CHAT, workers=4, max_num_seqs=64).digest
+        self.assertEqual(want, replay.run(CHAT, config={"workers": 4, "max-num-seqs": 64}).digest)
+        self.assertEqual(want, replay.run(CHAT, config={"workers": 2, "max-num-seqs": 8}, workers=4, max_num_seqs=64).digest)
+        file = self.folder / "flags.yaml"
+        file.write_text("workers: 4\nmax-num-seqs: 64\n")
+        self.assertEqual(want, replay.run(CHAT, config=file).digest)
+        self.assertNotEqual(want, replay.run(CHAT, workers=4).digest)
+        self.assertEqual(want, replay.run(CHAT, workers=4, max_num_seqs=64, seed=None).digest)
+
+    def test_mappings_are_files_or_json(self) -> None:
+        faults = [{"at": "10m", "worker": 1, "what": "dies", "back": "60s"}]
+        arguments = {"block_size": 16, "num_gpu_blocks": 4096}
+        file = self.folder / "faults.yaml"
+        file.write_text(json.dumps(faults))
+        there = self.folder / "there"
+        self.command("trace", CHAT, "--workers", 2, "--faults", file, "--engine-args", json.dumps(arguments), "--out", there)
+        run = replay.run(CHAT, workers=2, faults=faults, engine_args=arguments)
+        self.assertEqual(json.loads((there / "run.json").read_text())["lifecycles"], run.info["lifecycles"])
+        self.assertNotEqual(replay.run(CHAT, workers=2, engine_args=arguments).info["lifecycles"], run.info["lifecycles"])
+        by_name = replay.run(CHAT, deployment={"gpu": "h100", "model": "llama-3.1-8b"}).info["lifecycles"]
+        self.assertEqual(replay.run(CHAT, gpu="h100", model="llama-3.1-8b").info["lifecycles"], by_name)
+
+    def test_frames_are_traces(self) -> None:
+        rows = [json.loads(line) for line in CHAT.read_text().splitlines()]
+        want = replay.run(CHAT, workers=2).digest
+        for trace in (rows, pandas.DataFrame(rows), polars.DataFrame(rows), pyarrow.Table.from_pylist(rows)):
+            self.assertEqual(want, replay.run(trace, workers=2).digest, type(trace))
+        with self.assertRaises(replay.ReplayError) as caught:
+            replay.run([rows[0], {"timestamp": -5}])
+        self.assertEqual("trace.jsonl:2: hash_ids is missing", str(caught.exception))
+
+    def test_out_is_kept_and_nothing_else(self) -> None:
+        out = self.folder / "out"
+        run = replay.run(CHAT, out=out)
+        self.assertEqual(out, run.path)
+        self.assertNothingLeft()
+        with self.assertRaisesRegex(replay.ReplayError, "out: exists, want a new path"):
+            replay.run(CHAT, out=out)
+        replay.run(CHAT, out=out, overwrite=True)
+        run = replay.run(CHAT)
+        self.assertEqual(1, len(list(self.temporary.iterdir())))
+        self.assertEqual(["run"], [p.name for p in run.path.parent.iterdir()])
+        del run
+        gc.collect()
+        self.assertNothingLeft()
+
+
+class Errors(Case):
+    def refused(self, code: int, *arguments: object, call=replay.run, **flags: object) -> str:
+        with self.assertRaises(replay.ReplayError) as caught:
+            call(*arguments, **flags)
+        self.assertEqual(code, caught.exception.exit_code)
+        self.assertEqual(caught.exception.message, str(caught.exception))
+        self.assertNothingLeft()
+        return str(caught.exception)
+
+    def test_the_words_are_those_of_the_program(self) -> None:
+        self.assertEqual("--workrs: no such flag, did you mean --workers?", self.refused(2, CHAT, workrs=2))
+        self.assertEqual("--workers=x: want an integer, or a mix as h100:4,l40s:8", self.refused(2, CHAT, workers="x"))
+        self.assertEqual("--workers=2,4: want an integer, or a mix as h100:4,l40s:8", self.refused(2, CHAT, workers=[2, 4]))
+        self.assertEqual("open nowhere.jsonl: no such file or directory", self.refused(1, "nowhere.jsonl"))
+        self.assertEqual("--slo: missing, want what the cluster is to meet, as --slo p99:ttft=2s,p99:itl=50ms", self.refused(2, CHAT, call=replay.plan))
+        self.assertEqual("grid.yaml:3: wrkers: no such flag of a replay, did you mean workers?",
+                         self.refused(2, trace=CHAT, grid={"wrkers": [1]}, call=replay.sweep))
+        self.assertIn("no such flag", self.refused(2, call=replay.sweep, jobz=1))
+
+    def test_a_value_is_never_a_flag(self) -> None:
+        self.assertIn("--trace-format=--help", self.refused(2, CHAT, trace_format="--help"))
+        self.assertIn("--help", self.refused(1, "--help"))  # the name of a trace
+
+    def test_what_came_out_badly_warns(self) -> None:
+        with self.assertWarnsRegex(replay.ReplayWarning, "no cluster considered meets the objectives") as caught:
+            plan = replay.plan(CHAT, slo="p99:ttft=1us", gpu="h100", model="llama-3.1-8b", max_workers=2, front=False, resamples=0)
+        self.assertEqual(__file__, caught.filename)
+        self.assertFalse(plan.found)
+        self.assertEqual(6, plan.exit_code)
+        with self.assertWarns(replay.ReplayWarning):
+            run = replay.run(CHAT, slo="p99:ttft=1us", slo_exit=True)
+        self.assertEqual(6, run.exit_code)
+        self.assertFalse(run.report["slo_met"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            replay.run(CHAT, gpu="h100", model="llama-3.1-8b")
+
+
+class Interrupts(Case):
+    LONG = {"slo": OBJECTIVES, "gpu": "h100", "model": "llama-3.1-8b", "resamples": 2000}
+
+    def test_an_interrupt_ends_the_program_within_a_second(self) -> None:
+        sent: list[float] = []
+
+        def interrupt(what: str, done: int, total: int) -> None:
+            if not sent:
+                sent.append(time.monotonic())
+                threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
+
+        table = self.folder / "table.csv"
+        with self.assertRaises(KeyboardInterrupt):
+            replay.plan(CHAT, out=table, progress=interrupt, **self.LONG)
+        self.assertLess(time.monotonic() - sent[0], 1)
+        self.assertNothingLeft()
+        self.assertEqual([self.temporary], list(self.folder.iterdir()))
+        if sys.platform == "linux":
+            children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
+            self.assertEqual("", children)
+
+    def test_ctrl_c_on_a_terminal_reaches_the_whole_group(self) -> None:
+        script = ("import sys, replay\n"
+                  "def started(*at):\n    print('started', flush=True)\n"
+                  f"replay.plan({str(CHAT)!r}, progress=started, out={str(self.folder / 'table.csv')!r}, **{self.LONG!r})\n")
+        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 start_new_session=True, env={**os.environ, "TMPDIR": str(self.temporary)})
+        self.assertEqual("started\n", child.stdout.readline())
+        os.killpg(child.pid, signal.SIGINT)
+        started = time.monotonic()
+        _, errors = child.communicate(timeout=20)
+        self.assertLess(time.monotonic() - started, 1.5)  # with the end of Python itself
+        self.assertIn("KeyboardInterrupt", errors)
+        self.assertEqual(-signal.SIGINT, child.returncode)
+        self.assertNothingLeft()
+        self.assertEqual([self.temporary], list(self.folder.iterdir()))
+
+
+class Progress(Case):
+    def test_a_function_is_told(self) -> None:
+        told: list[tuple[str, int, int]] = []
+        replay.sweep(trace=CHAT, grid={"workers": [1, 2, 3, 4]}, progress=lambda *at: told.append(at))
+        self.assertTrue(told)
+        self.assertEqual({("cells", 4)}, {(what, total) for what, _, total in told})
+        self.assertEqual(sorted(done for _, done, _ in told), [done for _, done, _ in told])
+        self.assertLessEqual(told[-1][1], 4)
+
+    def test_a_line_is_drawn_and_cleared_where_it_is_wanted(self) -> None:
+        for progress, drawn in ((True, True), (False, False), (None, False)):
+            with redirect_stderr(io.StringIO()) as err:
+                replay.plan(CHAT, slo=OBJECTIVES, gpu="h100", model="llama-3.1-8b", speedup=16, resamples=2, front=False, progress=progress)
+            self.assertEqual(drawn, "replays [" in err.getvalue(), progress)
+            self.assertNotIn("\n", err.getvalue())
+            last = err.getvalue().split("\r")[-2:]
+            self.assertEqual("", "".join(last).strip())
+
+
+class Shape(Case):
+    def test_the_command_is_installed(self) -> None:
+        want = self.command("version", "--json")
+        got = subprocess.run([sys.executable, "-m", "replay", "version", "--json"], capture_output=True, text=True, check=True)
+        self.assertEqual(want, got.stdout)
+        script = Path(sys.executable).with_name("replay.exe" if os.name == "nt" else "replay")
+        got = subprocess.run([script, "trace", "--workrs=2"], capture_output=True, text=True)
+        self.assertEqual((2, "replay: --workrs: no such flag, did you mean --workers?\n"), (got.returncode, got.stderr))
+
+    def test_flags_are_offered(self) -> None:
+        for function, flag in ((replay.run, "max_in_flight"), (replay.sweep, "jobs"), (replay.plan, "try_")):
+            self.assertIn(flag, inspect.signature(function).parameters)
+            self.assertIn("--help-all", function.__doc__ or "")
+
+    def test_the_page_of_the_documentation(self) -> None:
+        page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+        text = re.sub("^```.*$", "", page, flags=re.MULTILINE)  # which would end what is printed
+        test = doctest.DocTestParser().get_doctest(text, {}, "python.md", "docs/python.md", 0)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        said: list[str] = []
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(ROOT)
+        result = runner.run(test, out=said.append)
+        self.assertGreater(result.attempted, 10)
+        self.assertEqual(0, result.failed, "".join(said))
+
+
+if __name__ == "__main__":
+    unittest.main()
