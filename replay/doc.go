@@ -3,7 +3,7 @@
 // A Spec is everything a run depends on: Run opens its workload, builds the
 // cluster and moves the clock until every request is answered; Steps opens a run
 // that goes on as far as its caller says; RunLive takes the real clock. Streams
-// are what a run gets from its caller besides: a router policy, an observer or a scaler of the
+// are what a run gets from its caller besides: an engine, a router policy, an observer or a scaler of the
 // caller's own.
 //
 // # Stability
@@ -17,8 +17,6 @@
 // Structures and harness.Observer grow, so name the fields in literals, do not compare
 // structures, and embed harness.NoObserver. Numbers that a replay gives are not part of the promise:
 // they move when a rule is corrected, and CHANGELOG.md says so.
-//
-// An engine of the caller's own has no place in Streams; docs/go-api.md says why.
 //
 // # Reading order
 //

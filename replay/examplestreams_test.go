@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/custom"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -61,6 +62,33 @@ func ExampleStreams_policy() {
 	}
 	fmt.Printf("p99 TTFT %.0f ms\n", result.Report.TTFT.P99)
 	// Output: p99 TTFT 51 ms
+}
+
+// oneAtATime is an engine that serves one request after the other.
+type oneAtATime struct{}
+
+// Plan is asked for each pass. A request that waits is admitted with its first tokens, and one that has no tokens left to
+// compute gains one of its answer.
+func (oneAtATime) Plan(p *custom.Plan) {
+	r := append(p.Running, p.Waiting...)[0]
+	p.Compute(r.ID, r.Left()-p.Cached(r.ID))
+}
+
+// An engine of the caller's decides what passes compute, here of one request only. KV blocks, prefix cache, the time of passes
+// and the report are as with engines that come with the program. examples/engine has two that one would want.
+func ExampleStreams_engine() {
+	spec := exampleSpec()
+	for _, streams := range []replay.Streams{{}, {Engine: func(custom.Options) (custom.Engine, error) { return oneAtATime{}, nil }}} {
+		result, err := spec.Run(context.Background(), streams)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("mean TTFT %.0f ms, mean ITL %.1f ms\n", result.Report.TTFT.Mean, result.Report.ITL.Mean)
+	}
+	// Output:
+	// mean TTFT 49 ms, mean ITL 9.8 ms
+	// mean TTFT 1171 ms, mean ITL 5.8 ms
 }
 
 // placements counts requests by worker.

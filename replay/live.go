@@ -47,6 +47,9 @@ func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget 
 
 // openLive opens the workload and returns how to replay it.
 func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (online.Config, error) {
+	if streams.Engine != nil {
+		return online.Config{}, errors.New("an engine of the caller's in real time, want a replay on a logical clock")
+	}
 	workload, err := s.Open(ctx, streams)
 	if err != nil {
 		return online.Config{}, err

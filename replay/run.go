@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/custom"
 )
 
 // Streams are what a run reads, and who learns of it besides its caller.
@@ -35,6 +36,9 @@ type Streams struct {
 	// requests before that. It is called once for each pool of a run, and
 	// again when a fault restarts the router.
 	Policy func(policy.Options) (router.Policy, error)
+	// Engine, when not nil, makes the engine of each worker, in place of the one that its arguments name: it decides what
+	// passes compute. It is called when a worker comes, also a later one. On the logical clock, with one pool.
+	Engine func(custom.Options) (custom.Engine, error)
 	// SaveCaches keeps what workers have cached, on the logical clock; nil: nobody wants it.
 	SaveCaches *harness.SaveCaches
 	// Fold has requests folded that are over, so that memory holds those in flight alone; nil: all are kept. The
@@ -78,7 +82,7 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 			return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
 		}
 	}
-	if err := s.checkProcess(&streams); err != nil {
+	if err := cmp.Or(s.checkProcess(&streams), s.checkEngine(&streams)); err != nil {
 		return nil, err
 	}
 	loads, err := s.foresee(ctx, workload, streams.Scaler == nil)
@@ -118,6 +122,9 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 	if err := cmp.Or(s.checkMode(), s.refuseStream("a replay in steps"), s.Topology.Validate()); err != nil {
 		return nil, err
 	}
+	if streams.Engine != nil {
+		return nil, errors.New("an engine of the caller's in a replay in steps, want one that runs to its end")
+	}
 	if s.Process != nil {
 		return nil, errors.New("a policy process in a replay in steps, want a policy of this program")
 	}
@@ -145,7 +152,7 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 		streams.Opened(workload)
 	}
 	c := harness.Config{
-		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold,
+		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy, Engine: streams.Engine, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 		Window:    s.Window,
 	}

@@ -20,7 +20,7 @@ func layers() [][]string {
 		{"scheduler/timing"},
 		{"scheduler"},
 		{"scheduler/blocks", "scheduler/lockstep"},
-		{"scheduler/schedulertest", "scheduler/sglang", "scheduler/vllm"},
+		{"scheduler/custom", "scheduler/schedulertest", "scheduler/sglang", "scheduler/vllm"},
 		{"router", "loadgen", "replay/autoscale", "replay/caches", "replay/collector", "replay/deployment", "replay/engineargs"},
 		{"replay/engines"},
 		{"replay/harness"},

@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/custom"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -41,6 +42,8 @@ type Config struct {
 	KVEvents bool
 	// Policy, when not nil, makes the router policy of each pool, in place of the topology's.
 	Policy func(policy.Options) (router.Policy, error)
+	// Engine, when not nil, makes the engine of each worker, in place of that of its arguments.
+	Engine func(custom.Options) (custom.Engine, error)
 	// Warm is what the caches of workers begin with; nil: they are empty.
 	Warm *caches.File
 	// Save keeps the caches of workers; nil: nobody wants them.
@@ -81,7 +84,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	}
 	c.Admission.Disaggregated = c.Disaggregated()
 	use.Events = use.Events || c.KVEvents
-	use.Policy = c.Policy
+	use.Policy, use.Custom = c.Policy, c.Engine
 	block := c.Entry().Engine.BlockTokens
 	traceBlock := c.Workload.TraceBlock
 	if traceBlock == 0 {
@@ -217,6 +220,12 @@ func (r *Run) Failed(w sim.WorkerID, now sim.Time, err error) error {
 	var stall *scheduler.StallError
 	if errors.As(err, &stall) {
 		return &StalledError{At: now, Worker: w, Request: r.Place(r.Requests.Get(int(stall.Request))), Err: stall}
+	}
+	var plan *custom.PlanError
+	if errors.As(err, &plan) && plan.Request >= 0 {
+		if q := r.Requests.Get(int(plan.Request)); q != nil {
+			return fmt.Errorf("worker %d at %v ms: %s: %w", w, float64(now), r.Place(q), err)
+		}
 	}
 	return fmt.Errorf("worker %d at %v ms: %w", w, float64(now), err)
 }

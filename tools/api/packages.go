@@ -24,6 +24,7 @@ func listPackages() []stable {
 		{path: "router", names: []string{"Policy", "Needs", "Candidates", "Choice", "None", "Admission", "Placement"}},
 		{path: "router/policy", names: []string{"Options", "Name"}},
 		{path: "scheduler", names: []string{"Core", "Pass", "Admission", "Mark", "Role"}},
+		{path: "scheduler/custom", names: []string{"Engine", "Options", "Plan", "Request", "FirstCome", "PlanError"}},
 		{path: "sim"},
 	}
 }

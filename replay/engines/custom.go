@@ -1,0 +1,73 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/custom"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// CheckCustom refuses clusters on whose workers no engine of the caller's can run.
+func (t *Topology) CheckCustom() error {
+	switch {
+	case t.Compat:
+		return errors.New("an engine of the caller's beside the reference's rules, want one or the other")
+	case t.Disaggregated():
+		return errors.New("an engine of the caller's in prefill and decode pools, want one pool")
+	}
+	for _, k := range t.Entry().Kinds() {
+		if why := customFault(&k.Engine); why != "" {
+			if k.Name != "" {
+				why = k.Name + ": " + why
+			}
+			return fmt.Errorf("an engine of the caller's with engine arguments that it has no use for: %s", why)
+		}
+	}
+	return nil
+}
+
+// customFault returns what the arguments of an engine ask for that is not done around an engine of the caller's;
+// "" where there is nothing.
+func customFault(a *engineargs.Args) string {
+	switch {
+	case a.Engine != engineargs.VLLM:
+		return fmt.Sprintf("engine_type %q, want %q, whose KV blocks it has", a.Engine, engineargs.VLLM)
+	case a.DPSize > 1:
+		return fmt.Sprintf("dp_size %d, want 1", a.DPSize)
+	case a.Speculative != nil:
+		return "drafts, want none"
+	case a.Windows.Given():
+		return "layers with sliding windows, want none"
+	case a.G2.Blocks > 0:
+		return "host memory behind the KV blocks, want none"
+	case a.Warmup != vllm.Warmup{}:
+		return "a first pass that takes longer, want none"
+	}
+	return ""
+}
+
+// customOptions returns what the engine of a worker is made of.
+func (s *Stage) customOptions(id sim.WorkerID) custom.Options {
+	c := s.vllmConfig()
+	return custom.Options{
+		Worker: id, Blocks: c.Blocks, BlockTokens: c.BlockTokens, MaxSeqs: c.MaxSeqs, MaxBatchedTokens: c.MaxBatchedTokens,
+		ChunkedPrefill: c.ChunkedPrefill, PrefixCaching: c.PrefixCaching, Seed: s.Seed,
+	}
+}
+
+// customCore returns a worker with an engine of the caller's.
+func (s *Stage) customCore(id sim.WorkerID) (scheduler.Core, error) {
+	o := s.customOptions(id)
+	engine, err := s.Custom(o)
+	if err == nil && engine == nil {
+		err = errors.New("there is none, want one")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the engine of worker %d: %w", id, err)
+	}
+	return custom.New(custom.Config{Options: o, Clock: s.Clock, Tree: s.Tree, Told: s.Capture == scheduler.CaptureResidency}, engine), nil
+}

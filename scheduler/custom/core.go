@@ -1,0 +1,242 @@
+package custom
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Config is what a Core is made with.
+type Config struct {
+	Options
+	Clock timing.Clock // how long passes take
+	Tree  *prompt.Tree // of the requests' prompts, for BlockTokens
+	Told  bool         // the router is told what is cached
+}
+
+// Core keeps the books around an Engine, one pass at a time. It is a scheduler.Core.
+type Core struct {
+	cfg     Config
+	engine  Engine
+	pool    pool
+	byID    map[sim.RequestID]*request
+	running []*request // in order of admission
+	waiting scheduler.Line[*request]
+	plan    Plan
+	arrived int32 // requests submitted so far
+	passes  int64 // run so far
+	plans   int64 // begun so far
+	further bool  // the pass under way got a request further than ever before
+	barren  int   // passes in a row without a token or a request further on
+	out     *scheduler.Pass
+}
+
+// request is a request with what is known of it, whatever is written to the Request that an engine sees.
+type request struct {
+	Request
+	id                             sim.RequestID
+	input, output, given, computed int
+
+	number   int32 // of the submission: it names blocks that only this request can find
+	path     []prompt.NodeID
+	shared   int       // full blocks of the prompt that others may have, too
+	held     []blockID // in order; the first named of them can be found
+	named    int
+	runs     bool
+	planned  int64 // the latest plan with tokens for it
+	lost     int64 // the latest plan in which it lost its place
+	times    int   // that it has
+	furthest int   // tokens computed at most, over all its times
+
+	pass   int64    // of the latest token; -1 before the first
+	lastAt sim.Time // its time
+}
+
+// known returns the tokens of r whose value is known.
+func (r *request) known() int { return r.input + r.given }
+
+// show lets the engine see how far r is.
+func (r *request) show() {
+	r.Generated, r.Computed, r.Blocks, r.Preempted = r.given, r.computed, len(r.held), r.times
+}
+
+// New returns an idle worker with an engine.
+func New(cfg Config, engine Engine) *Core {
+	c := &Core{cfg: cfg, engine: engine, byID: make(map[sim.RequestID]*request)}
+	c.pool = newPool(c)
+	return c
+}
+
+// Fits returns why an idle worker cannot run a request of the given lengths to its end; nil when it can.
+func (o *Options) Fits(input, output int) *scheduler.OversizeError {
+	if output < 1 {
+		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, want output_length > 0"}
+	}
+	if need := (input + output - 1 + o.BlockTokens - 1) / o.BlockTokens; need > o.Blocks {
+		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need, Reason: fmt.Sprintf(
+			"it needs %d KV blocks of %d tokens, want at most num_gpu_blocks %d", need, o.BlockTokens, o.Blocks)}
+	}
+	return nil
+}
+
+// Load returns the number of requests submitted and not finished.
+func (c *Core) Load() int { return len(c.byID) }
+
+// Submit queues q behind all others.
+func (c *Core) Submit(q *sim.Request) {
+	r := &request{
+		Request: Request{
+			ID: q.ID, Class: q.Class, Priority: q.Priority, Session: q.Session, Turn: q.Turn,
+			Arrived: q.Arrived, Input: q.InputTokens, Output: q.OutputTokens,
+		},
+		id: q.ID, input: q.InputTokens, output: q.OutputTokens, number: c.arrived, pass: -1,
+	}
+	if c.cfg.PrefixCaching && !q.Prompt.Unique() {
+		r.path, r.shared = c.cfg.Tree.Full(&q.Prompt), int(q.Prompt.Blocks)
+	}
+	c.arrived++
+	c.byID[q.ID] = r
+	c.waiting.PushBack(r)
+}
+
+// Step asks the engine for the pass that starts at now, and runs it.
+func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	p.Reset(now)
+	c.out, c.further = p, false
+	c.plans++
+	c.plan.open(c, now)
+	c.engine.Plan(&c.plan)
+	switch x := &c.plan; {
+	case x.err != nil:
+		return x.err
+	case len(x.shares) > 0 && x.wait > 0:
+		return &PlanError{Request: -1, Reason: "to wait in a pass that computes tokens, want one or the other"}
+	case x.wait > 0:
+		p.End, p.Waits = x.wait, true
+	case len(x.shares) == 0:
+		return c.stallError("the engine has planned nothing, and waits for nothing")
+	default:
+		if err := c.setEnd(p); err != nil {
+			return err
+		}
+	}
+	p.Gap = p.End - p.Start
+	c.deliverTokens(p)
+	c.passes++
+	c.describePass(p)
+	return c.checkProgress(p)
+}
+
+// Cut has nothing to give back: a Core takes one pass at a time.
+func (c *Core) Cut(*scheduler.Pass, int) {}
+
+// giveTokens enters a share into the pass that is planned. A request that waits is admitted, with its first
+// hits blocks, which are cached.
+func (c *Core) giveTokens(r *request, x share, hits int) {
+	if !r.runs {
+		c.waiting.Remove(r)
+		c.running = append(c.running, r)
+		r.runs = true
+		c.pool.holdHits(r, hits)
+		c.out.Admitted = append(c.out.Admitted, scheduler.Admission{Request: r.id, Again: r.times > 0, Reused: min(x.before, r.input)})
+	}
+	r.planned, r.computed = c.plans, x.before+x.tokens
+	c.pool.cover(r)
+	if !x.samples && r.computed > r.furthest {
+		r.furthest, c.further = r.computed, true
+	}
+	c.plan.shares = append(c.plan.shares, x)
+	r.show()
+}
+
+// preempt takes its place from r.
+func (c *Core) preempt(r *request) {
+	c.running = slices.DeleteFunc(c.running, func(x *request) bool { return x == r })
+	c.pool.release(r)
+	r.runs, r.computed, r.lost = false, 0, c.plans
+	r.times++
+	c.waiting.PushFront(r)
+	c.out.Preempted++
+	if d := c.out.Detail; d != nil {
+		d.Lost = append(d.Lost, r.id)
+	}
+	r.show()
+}
+
+// barrenLimit is the number of passes in a row without a token and without a request further on that counts
+// as a stall.
+const barrenLimit = 100_000
+
+// checkProgress complains about an engine that gets nobody on.
+func (c *Core) checkProgress(p *scheduler.Pass) error {
+	if p.Tokens > 0 || c.further {
+		c.barren = 0
+		return nil
+	}
+	if c.barren++; c.barren < barrenLimit || c.Load() == 0 {
+		return nil
+	}
+	return c.stallError(fmt.Sprintf("%d passes in a row without a token, or a request that is further than before", c.barren))
+}
+
+// mostNamed is how many requests an error names.
+const mostNamed = 8
+
+// stallError names the requests that nothing happens to.
+func (c *Core) stallError(what string) error {
+	all := append(slices.Clone(c.running), c.waiting.All()...)
+	var names []string
+	for _, r := range all[:min(len(all), mostNamed)] {
+		names = append(names, fmt.Sprint(r.id))
+	}
+	if more := len(all) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return &scheduler.StallError{Request: all[0].id, Reason: fmt.Sprintf("%s: %d running and %d waiting (requests %s), %d of %d KV blocks free",
+		what, len(c.running), c.waiting.Len(), strings.Join(names, ", "), c.pool.free, c.cfg.Blocks)}
+}
+
+// Cancel takes a request out, wherever it stands.
+func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
+	p.Reset(now)
+	r := c.byID[id]
+	if r == nil {
+		return false
+	}
+	c.out = p
+	if r.runs {
+		c.running = slices.DeleteFunc(c.running, func(x *request) bool { return x == r })
+	} else {
+		c.waiting.Remove(r)
+	}
+	c.plan.shares = c.plan.shares[:0]
+	c.finish(r)
+	c.describePass(p)
+	return true
+}
+
+// finish lets go of a request, which has no place any more.
+func (c *Core) finish(r *request) {
+	c.pool.release(r)
+	delete(c.byID, r.id)
+	r.runs = false
+}
+
+// Progress yields the requests that have gained a token and not their last.
+func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+	for _, all := range [][]*request{c.running, c.waiting.All()} {
+		for _, r := range all {
+			if r.given > 0 {
+				yield(r.id, r.given, r.lastAt)
+			}
+		}
+	}
+}
+
+// SetClock lets passes to come take the time that clock says.
+func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock = clock }

@@ -1,0 +1,116 @@
+package custom
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// setEnd fills p with the end of the pass that is planned, and with how much of it prompts account for.
+func (c *Core) setEnd(p *scheduler.Pass) error {
+	step := c.measurePass()
+	ms, err := c.cfg.Clock.Step(&step)
+	if err != nil {
+		return err
+	}
+	p.End = p.Start + sim.Time(ms)
+	if n, ok := timing.InNanos(ms); ok {
+		p.Nanos = append(p.Nanos, n)
+	}
+	if p.Detail == nil {
+		return nil
+	}
+	p.Detail.PrefillEnd = p.Start
+	if step.Mixed() { // prompts account for what the pass takes more than its decodes alone would
+		alone := timing.Step{
+			Tokens: step.Decodes, Requests: step.Decodes, Context: step.Context,
+			Decodes: step.Decodes, DecodeLength: step.DecodeLength, Active: step.Active, Capacity: step.Capacity,
+		}
+		without := 0.0
+		if step.Decodes > 0 {
+			without, err = c.cfg.Clock.Step(&alone)
+		}
+		p.Detail.PrefillEnd = max(p.Start, p.End-sim.Time(without))
+	}
+	return err
+}
+
+// measurePass adds up the work of the pass that is planned, as vLLM's own rules do: a prompt's first token is
+// part of the pass that reaches it, and everything is computed together.
+func (c *Core) measurePass() timing.Step {
+	block := c.cfg.BlockTokens
+	s := timing.Step{Active: (c.cfg.Blocks - c.pool.free) * block, Capacity: c.cfg.Blocks * block}
+	for i := range c.plan.shares {
+		x := &c.plan.shares[i]
+		s.Requests++
+		s.Tokens += x.tokens
+		reached := x.before + x.tokens
+		if x.isDecode() {
+			s.Decodes++
+			s.DecodeLength += reached
+			s.Context += int64(reached)
+			continue
+		}
+		if input := x.r.input; x.before < input {
+			s.Prompts++
+			s.PromptReached += min(reached, input)
+			s.PromptBefore += x.before
+		}
+		s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
+	}
+	return s
+}
+
+// isDecode reports whether one token of an answer is computed.
+func (x *share) isDecode() bool { return x.tokens == 1 && x.before >= x.r.input }
+
+// deliverTokens ends the pass: requests gain their tokens, and those that have all of theirs leave.
+func (c *Core) deliverTokens(p *scheduler.Pass) {
+	ended := false
+	for i := range c.plan.shares {
+		x := &c.plan.shares[i]
+		r := x.r
+		if x.before < r.input || p.Detail != nil && !x.isDecode() {
+			c.addWork(p, x)
+		}
+		if !x.samples {
+			continue
+		}
+		r.given++
+		m := p.AddToken(r.id, r.given, r.output, r.lastAt, r.pass != c.passes-1)
+		r.pass, r.lastAt = c.passes, p.End
+		r.show()
+		if m != nil && m.Last {
+			c.finish(r)
+			ended = true
+		}
+	}
+	if ended {
+		c.running = slices.DeleteFunc(c.running, func(r *request) bool { return !r.runs })
+	}
+}
+
+// addWork notes what the pass computes of a request's prompt, and computes once more of its answer.
+func (c *Core) addWork(p *scheduler.Pass, x *share) {
+	before, input := min(x.before, x.r.input), x.r.input
+	prompt := min(x.before+x.tokens, input) - before
+	p.PrefillTokens += prompt
+	if p.Detail == nil {
+		return
+	}
+	again := x.tokens - prompt
+	if x.samples && x.r.given > 0 { // the last token of its answer was never computed before
+		again--
+	}
+	p.Detail.Work = append(p.Detail.Work, scheduler.Work{Request: x.r.id, Prefix: before, Prompt: prompt, Recomputed: max(0, again)})
+}
+
+// describePass fills in how full the worker is.
+func (c *Core) describePass(p *scheduler.Pass) {
+	if d := p.Detail; d != nil {
+		d.Running, d.Waiting = len(c.running), c.waiting.Len()
+		d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.cfg.Blocks-c.pool.free, c.pool.cached
+	}
+}

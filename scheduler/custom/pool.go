@@ -1,0 +1,224 @@
+package custom
+
+import (
+	"sort"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// blockID is a KV block's place in the pool.
+type blockID int32
+
+const noBlock blockID = -1
+
+// block is one KV block.
+type block struct {
+	older, newer blockID // in the queue of named blocks that nobody holds
+	later        blockID // the next of equal content, by when they were named
+	holders      int32
+	named        bool // it can be found by name, or a copy of it
+	name         blocks.Name
+}
+
+// pool is the KV blocks of a worker, as vLLM has them: a request holds a list of them, and full ones can be
+// found by what they hold. Of those that nobody holds, blank ones are taken first, then the one that was let
+// go of first.
+//
+// Who holds a block holds all before it, and lets go of them after it. So the blocks of a prompt that can be
+// found are its first ones.
+type pool struct {
+	core        *Core
+	all         []block
+	free        int       // held by nobody
+	cached      int       // of these, the ones that can be found
+	fresh       int       // never used
+	blank       []blockID // used and without a name, held by nobody
+	first, last blockID   // of the queue
+	found       map[blocks.Name]blockID
+}
+
+func newPool(c *Core) pool {
+	return pool{core: c, free: c.cfg.Blocks, fresh: c.cfg.Blocks, first: noBlock, last: noBlock, found: make(map[blocks.Name]blockID)}
+}
+
+// nameOf returns the name of block i of r.
+func (p *pool) nameOf(r *request, i int) blocks.Name {
+	return blocks.NameOf(p.core.cfg.Tree, r.path, r.shared, sim.RequestID(r.number), i)
+}
+
+// countHits returns how many of the first blocks of r can be found: never the one with its last token.
+func (p *pool) countHits(r *request) int {
+	most := (r.known() - 1) / p.core.cfg.BlockTokens
+	if !p.core.cfg.PrefixCaching || r.times == 0 && r.shared == 0 {
+		return 0
+	}
+	return sort.Search(most, func(i int) bool {
+		_, ok := p.found[p.nameOf(r, i)]
+		return !ok
+	})
+}
+
+// countNeed returns how many free blocks it takes for r to have so many tokens computed, with its first hits
+// blocks, which are cached, if it waits.
+func (p *pool) countNeed(r *request, tokens, hits int) int {
+	size := p.core.cfg.BlockTokens
+	need := (tokens+size-1)/size - len(r.held) - hits
+	for i := hits - 1; i >= 0; i-- {
+		if p.all[p.found[p.nameOf(r, i)]].holders > 0 {
+			break // and all before it
+		}
+		need++
+	}
+	return max(need, 0)
+}
+
+// holdHits makes r a holder of its first blocks, which are cached.
+func (p *pool) holdHits(r *request, hits int) {
+	for i := range hits {
+		b := p.found[p.nameOf(r, i)]
+		k := &p.all[b]
+		if k.holders == 0 {
+			p.unlink(b)
+			p.free--
+			p.cached--
+		}
+		k.holders++
+		r.held = append(r.held, b)
+	}
+	r.named = hits
+}
+
+// cover gives r the blocks for the tokens that are computed, and makes the full ones such that can be found.
+func (p *pool) cover(r *request) {
+	size := p.core.cfg.BlockTokens
+	for len(r.held) < (r.computed+size-1)/size {
+		r.held = append(r.held, p.takeBlock())
+	}
+	if !p.core.cfg.PrefixCaching {
+		return
+	}
+	for ; r.named < r.computed/size; r.named++ {
+		p.setName(r.held[r.named], p.nameOf(r, r.named))
+	}
+}
+
+// takeBlock returns a block that nobody holds, for one holder. There must be one.
+func (p *pool) takeBlock() blockID {
+	p.free--
+	if p.fresh > 0 {
+		p.fresh--
+		p.all = append(p.all, block{older: noBlock, newer: noBlock, later: noBlock, holders: 1})
+		return blockID(len(p.all) - 1)
+	}
+	if n := len(p.blank); n > 0 {
+		b := p.blank[n-1]
+		p.blank = p.blank[:n-1]
+		p.all[b].holders = 1
+		return b
+	}
+	b := p.first
+	p.unlink(b)
+	p.cached--
+	p.evict(b)
+	p.all[b].holders = 1
+	return b
+}
+
+// setName makes b one that can be found. Of several of equal content the first is.
+func (p *pool) setName(b blockID, name blocks.Name) {
+	p.all[b].name, p.all[b].named, p.all[b].later = name, true, noBlock
+	at, ok := p.found[name]
+	if !ok {
+		p.found[name] = b
+		p.tellRouter(name, 1)
+		return
+	}
+	for p.all[at].later != noBlock {
+		at = p.all[at].later
+	}
+	p.all[at].later = b
+}
+
+// evict takes its name from b. The next of equal content is found in its place.
+func (p *pool) evict(b blockID) {
+	k := &p.all[b]
+	k.named = false
+	switch at := p.found[k.name]; {
+	case at != b:
+		for p.all[at].later != b {
+			at = p.all[at].later
+		}
+		p.all[at].later = k.later
+	case k.later != noBlock:
+		p.found[k.name] = k.later
+	default:
+		delete(p.found, k.name)
+		p.tellRouter(k.name, 0)
+	}
+}
+
+// tellRouter lets the router know that the block of that name is cached, or is not any more; by is how many blocks
+// of its node are, beside those before it.
+func (p *pool) tellRouter(name blocks.Name, by int32) {
+	if node, i, ok := name.Node(); ok && p.core.cfg.Told {
+		p.core.out.KV = append(p.core.out.KV, scheduler.KVChange{Node: node, Blocks: i + by})
+	}
+}
+
+// release gives back all blocks of r, last to first.
+func (p *pool) release(r *request) {
+	for i := len(r.held) - 1; i >= 0; i-- {
+		p.letGo(r.held[i])
+	}
+	r.held, r.named = r.held[:0], 0
+}
+
+// letGo takes a holder from b; without any it is free.
+func (p *pool) letGo(b blockID) {
+	k := &p.all[b]
+	if k.holders--; k.holders > 0 {
+		return
+	}
+	p.free++
+	if !k.named {
+		p.blank = append(p.blank, b)
+		return
+	}
+	p.cached++
+	k.older, k.newer = p.last, noBlock
+	if p.last == noBlock {
+		p.first = b
+	} else {
+		p.all[p.last].newer = b
+	}
+	p.last = b
+}
+
+// unlink takes b out of the queue.
+func (p *pool) unlink(b blockID) {
+	k := &p.all[b]
+	if k.older == noBlock {
+		p.first = k.newer
+	} else {
+		p.all[k.older].newer = k.newer
+	}
+	if k.newer == noBlock {
+		p.last = k.older
+	} else {
+		p.all[k.newer].older = k.older
+	}
+}
+
+// Nodes calls need with every prompt node of which something is cached.
+func (c *Core) Nodes(need func(prompt.NodeID)) {
+	for i := range c.pool.all {
+		if k := &c.pool.all[i]; k.named {
+			if n, _, ok := k.name.Node(); ok {
+				need(n)
+			}
+		}
+	}
+}
