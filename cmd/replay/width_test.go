@@ -38,6 +38,7 @@ func TestOutputFitsTerminals(t *testing.T) {
 		"fit --model llama-3.1-70b",
 		"gpus",
 		"models",
+		"policies",
 		"validate measured --deployment h100.yaml",
 		"calibrate measured --holdout 0.5",
 		"traces inspect requests.jsonl --trace-block-size 64",

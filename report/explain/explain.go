@@ -164,7 +164,7 @@ func (r *Run) ShortLedger(id int) string {
 			parts = append(parts, fmt.Sprintf("%v %.3f", p, ms))
 		}
 	}
-	return terminal.WrapText(r.whereText(&r.Rows[id])+": "+strings.Join(parts, ", "), 4)
+	return r.whereText(&r.Rows[id]) + ": " + strings.Join(parts, ", ")
 }
 
 func writePart(out *bufio.Writer, name string, ms, total float64) {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/replay-llm/replay/internal/terminal"
 )
 
 // Lines returns what the first events cost, in a line each, and how many are left.
@@ -102,10 +104,9 @@ func (s *Study) WriteText(w io.Writer, e *Event) error {
 	} {
 		fmt.Fprintf(&b, "  %-24s %12d\n", row.what, row.value)
 	}
-	fmt.Fprintf(&b, "\nGoal: %s.\n", s.Goal)
 	text := e.recovery()
-	fmt.Fprintf(&b, "%s%s.\n\n", strings.ToUpper(text[:1]), text[1:])
-	fmt.Fprintf(&b, "%d requests were open or arrived from %s to %s. Beside the same replay without faults:\n\n", e.Requests, RoundTime(e.AtMS), RoundTime(e.UntilMS))
+	b.WriteString("\n" + terminal.WrapText(fmt.Sprintf("Goal: %s.\n%s%s.\n\n", s.Goal, strings.ToUpper(text[:1]), text[1:]), 2))
+	b.WriteString(terminal.WrapText(fmt.Sprintf("%d requests were open or arrived from %s to %s. Beside the same replay without faults:\n\n", e.Requests, RoundTime(e.AtMS), RoundTime(e.UntilMS)), 2))
 	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", e.ExtraTTFT, "E2E, mean", e.ExtraE2E)
 	if e.Worst >= 0 {
 		fmt.Fprintf(&b, "  %-24s %12.2f ms, request %d\n", "E2E, at worst", e.WorstExtra, e.Worst)
@@ -119,8 +120,8 @@ func (s *Study) WriteText(w io.Writer, e *Event) error {
 func WriteWindows(b *strings.Builder, windows []Window, windowMS float64, span [2]float64, beside string) {
 	at := min(int(span[0]/windowMS), len(windows)-1)
 	to := min(int(span[1]/windowMS)+2, len(windows), at+2*shown)
-	fmt.Fprintf(b, "\nRequests that arrived in each %s; means in ms, %s behind the slash:\n\n", RoundTime(windowMS), beside)
-	fmt.Fprintf(b, "  %10s %9s %6s %22s %20s\n", "from", "requests", "lost", "TTFT", "TPOT")
+	b.WriteString("\n" + terminal.WrapText(fmt.Sprintf("Requests that arrived in each %s; means in ms, %s behind the slash:\n\n", RoundTime(windowMS), beside), 2))
+	fmt.Fprintf(b, "  %9s %9s %6s %22s %20s\n", "from", "requests", "lost", "TTFT", "TPOT")
 	for k := max(at-1, 0); k < to; k++ {
 		w := &windows[k]
 		if w.Requests == 0 {
@@ -130,6 +131,6 @@ func WriteWindows(b *strings.Builder, windows []Window, windowMS float64, span [
 		if !w.Met {
 			mark = "  missed"
 		}
-		fmt.Fprintf(b, "  %10s %9d %6d %10.2f / %9.2f %9.2f / %8.2f%s\n", RoundTime(w.FromMS), w.Requests, w.Lost, w.TTFT, w.CalmTTFT, w.TPOT, w.CalmTPOT, mark)
+		fmt.Fprintf(b, "  %9s %9d %6d %10.2f / %9.2f %9.2f / %8.2f%s\n", RoundTime(w.FromMS), w.Requests, w.Lost, w.TTFT, w.CalmTTFT, w.TPOT, w.CalmTPOT, mark)
 	}
 }

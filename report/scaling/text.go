@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/report/failures"
 )
 
@@ -46,9 +47,10 @@ func (s *Study) WriteText(w io.Writer, a *Act) error {
 	if s.OfEach != "" { // of files that have it
 		each = " (" + s.OfEach + ")"
 	}
-	fmt.Fprintf(&b, "\nGoal: %s.\n", s.Goal)
-	fmt.Fprintf(&b, "Requests that arrived from %[2]s to %[3]s and in no later act's time: %[1]d, of which %[4]d missed theirs%[6]s. Beside the same replay %[5]s:\n\n",
+	b.WriteString("\n" + terminal.WrapText("Goal: "+s.Goal+".\n", 2))
+	text := fmt.Sprintf("Requests that arrived from %[2]s to %[3]s and in no later act's time: %[1]d, of which %[4]d missed theirs%[6]s. Beside the same replay %[5]s:\n\n",
 		a.Requests, failures.RoundTime(a.AtMS), failures.RoundTime(a.UntilMS), a.Missed, s.Beside, each)
+	b.WriteString(terminal.WrapText(text, 2))
 	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", a.ExtraTTFT, "E2E, mean", a.ExtraE2E)
 	if a.Worst >= 0 {
 		fmt.Fprintf(&b, "  %-24s %12.2f ms, request %d\n", "E2E, at worst", a.WorstExtra, a.Worst)

@@ -79,7 +79,7 @@ func (t *Task) WriteText(w io.Writer, about func(request int) string) error {
 		row(name, &h.Parts)
 		if about != nil {
 			if text := about(h.Request); text != "" && !h.Begun {
-				fmt.Fprintf(&b, "  %s\n", strings.TrimRight(text, "\n"))
+				b.WriteString(terminal.WrapLine("  "+text, 4) + "\n")
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func LiveCommands() []liveCommand {
 // ServerCommands returns those of them that talk to real servers.
 func ServerCommands() []liveCommand {
 	return []liveCommand{
-		{"record", "Pass requests on to a real server, and write a measured run of them"},
+		{"record", "Pass requests to a real server, and write a measured run of them"},
 		{"drive", "Play a trace against a real server, and write a measured run"},
 	}
 }

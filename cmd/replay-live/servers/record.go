@@ -44,7 +44,7 @@ func NewRecordCommand(s cli.Streams) *cobra.Command {
 	f := &recordFlags{}
 	cmd := &cobra.Command{
 		Use:   "record --listen ADDRESS --upstream URL --out DIR",
-		Short: "Pass requests on to a real server, and write a measured run of them",
+		Short: "Pass requests to a real server, and write a measured run of them",
 		Long: `Stand between clients and a server that speaks as OpenAI's does: pass every byte
 through as it is, and write of each request for completions or chat when it
 came, its tokens, when its first and its last token came, and the blocks of its

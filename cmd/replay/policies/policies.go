@@ -4,7 +4,6 @@ package policies
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/router/policy"
 )
 
@@ -70,16 +70,22 @@ func makeCatalogue() *catalogue {
 
 // writeCatalogue prints the catalogue as two tables.
 func writeCatalogue(s cli.Streams) error {
-	w, c := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0), makeCatalogue()
-	fmt.Fprintln(w, "POLICY\tA REQUEST GOES TO")
-	for _, e := range c.Policies {
-		fmt.Fprintf(w, "%s\t%s\n", e.Name, e.Help)
+	c := makeCatalogue()
+	_, err := fmt.Fprintf(s.Out, "%s\n%s", formatEntries("POLICY", "A REQUEST GOES TO", c.Policies), formatEntries("NAME", "WHAT EXPRESSIONS READ", c.Names))
+	return err
+}
+
+// formatEntries returns names with what they mean beside them.
+func formatEntries(name, help string, all []entry) string {
+	width := len(name)
+	for _, e := range all {
+		width = max(width, len(e.Name))
 	}
-	fmt.Fprintln(w, "\nNAME\tWHAT EXPRESSIONS READ")
-	for _, e := range c.Names {
-		fmt.Fprintf(w, "%s\t%s\n", e.Name, e.Help)
+	var b strings.Builder
+	for _, e := range append([]entry{{name, help}}, all...) {
+		b.WriteString(terminal.WrapLine(fmt.Sprintf("%-*s  %s", width, e.Name, e.Help), width+2) + "\n")
 	}
-	return w.Flush()
+	return b.String()
 }
 
 // printPolicy prints the file of a policy.
