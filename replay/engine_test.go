@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/custom"
@@ -70,16 +72,23 @@ func drawEngineSpec(seed uint64) replay.Spec {
 	case 1:
 		s.Mode, s.MaxInFlight = loadgen.Concurrency, 1+rng.IntN(60)
 	}
-	drawTrouble(rng, &s)
 	if least := s.Router.Info().MinWorkers; s.Pools[0].Count < least {
 		s.Pools[0].Count = least
 	}
+	drawTrouble(rng, &s)
 	return s
 }
 
-// drawTrouble lets workers come, go, die, hang and slow down in some replays, and clients hang up.
+// drawTrouble lets workers come, go, die, hang, slow down or be of two kinds in some replays, and clients hang up.
 func drawTrouble(rng *rand.Rand, s *replay.Spec) {
-	switch rng.IntN(5) {
+	switch rng.IntN(6) {
+	case 3:
+		kinds := []replay.Kind{{Name: "a", Engine: s.Pools[0].Engine, Count: 1 + rng.IntN(3)}, {Name: "b", Engine: s.Pools[0].Engine, Count: 2}}
+		kinds[0].Engine.Blocks *= 2
+		kinds[1].Engine.MaxSeqs, kinds[1].Engine.Speedup = 3, 2
+		s.Pools = []replay.Pool{replay.Mix(kinds)}
+	case 4:
+		s.WorkerSpeeds = [][]float64{slices.Repeat([]float64{0.5}, s.Pools[0].Count)}
 	case 0:
 		s.Pools[0].Engine.StartupSeconds = 0.1
 		s.Scale = []replay.ScaleEvent{{At: 300, Workers: 1 + rng.IntN(5), Decode: replay.KeepSize}, {At: 900, Workers: 2 + rng.IntN(4), Decode: replay.KeepSize}}
@@ -121,11 +130,16 @@ func TestOwnEngineEqualsBuiltIn(t *testing.T) {
 	preempted, reused := 0, 0
 	for seed := range uint64(150) {
 		spec := drawEngineSpec(seed)
-		want := runEngine(t, &spec, replay.Streams{})
+		var streams replay.Streams
+		if seed%7 == 0 {
+			streams.Policy = func(policy.Options) (router.Policy, error) { return mostCached(), nil }
+		}
+		want := runEngine(t, &spec, streams)
 		lost := 0
-		got := runEngine(t, &spec, replay.Streams{Engine: func(o custom.Options) (custom.Engine, error) {
+		streams.Engine = func(o custom.Options) (custom.Engine, error) {
 			return &counted{custom.FirstCome{Options: o}, &lost}, nil
-		}})
+		}
+		got := runEngine(t, &spec, streams)
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d: router %s: %s", seed, spec.Router, firstDifference(got, want))
 		}
@@ -190,5 +204,39 @@ func TestOwnEngineIsObservedAlike(t *testing.T) {
 	}
 	if compared < 5000 {
 		t.Errorf("%d passes compared, want more", compared)
+	}
+}
+
+// scribbler writes over all that it is shown while it is not asked.
+type scribbler struct {
+	custom.FirstCome
+	old map[*custom.Request]custom.Request
+}
+
+func (e *scribbler) Plan(p *custom.Plan) {
+	for r, was := range e.old {
+		r.ID, r.Input, r.Output, r.Arrived = was.ID, was.Input, was.Output, was.Arrived
+	}
+	clear(e.old)
+	e.FirstCome.Plan(p)
+	for _, r := range append(p.Running, p.Waiting...) {
+		e.old[r] = *r
+		r.ID, r.Input, r.Output, r.Arrived = -1, -1, -1, -1
+	}
+	clear(p.Running)
+	clear(p.Waiting)
+}
+
+// Nothing of a replay is read from what an engine may write to.
+func TestOwnEngineCannotTouchTheBooks(t *testing.T) {
+	for seed := range uint64(20) {
+		spec := drawEngineSpec(seed)
+		want := runEngine(t, &spec, replay.Streams{Engine: newFirstCome})
+		got := runEngine(t, &spec, replay.Streams{Engine: func(o custom.Options) (custom.Engine, error) {
+			return &scribbler{custom.FirstCome{Options: o}, make(map[*custom.Request]custom.Request)}, nil
+		}})
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: %s", seed, firstDifference(got, want))
+		}
 	}
 }

@@ -28,11 +28,12 @@ type Core struct {
 	running []*request // in order of admission
 	waiting scheduler.Line[*request]
 	plan    Plan
-	arrived int32 // requests submitted so far
-	passes  int64 // run so far
-	plans   int64 // begun so far
-	further bool  // the pass under way got a request further than ever before
-	barren  int   // passes in a row without a token or a request further on
+	step    timing.Step // of the latest pass
+	arrived int32       // requests submitted so far
+	passes  int64       // run so far
+	plans   int64       // begun so far
+	further bool        // the pass under way got a request further than ever before
+	barren  int         // passes in a row without a token or a request further on
 	out     *scheduler.Pass
 }
 
@@ -129,6 +130,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	c.deliverTokens(p)
 	c.passes++
 	c.describePass(p)
+	c.checkBlocks()
 	return c.checkProgress(p)
 }
 
@@ -216,6 +218,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	}
 	c.plan.shares = c.plan.shares[:0]
 	c.finish(r)
+	c.checkBlocks()
 	c.describePass(p)
 	return true
 }

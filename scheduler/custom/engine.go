@@ -37,7 +37,8 @@ type Options struct {
 	Seed             uint64 // for what is drawn
 }
 
-// Request is a request on a worker. It is for reading: what is written to it changes nothing of a replay.
+// Request is a request on a worker. It is for reading: the replay keeps books of its own, so that what is written to it
+// misleads the engine alone.
 type Request struct {
 	ID       sim.RequestID // its place in the order of arrivals at the cluster
 	Class    int32         // its place among the classes of the workload; 0 where there are none

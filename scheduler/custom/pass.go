@@ -10,8 +10,9 @@ import (
 
 // setEnd fills p with the end of the pass that is planned, and with how much of it prompts account for.
 func (c *Core) setEnd(p *scheduler.Pass) error {
-	step := c.measurePass()
-	ms, err := c.cfg.Clock.Step(&step)
+	c.step = c.measurePass()
+	step := &c.step
+	ms, err := c.cfg.Clock.Step(step)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package custom
 
 import (
+	"fmt"
 	"sort"
 
+	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/sim"
@@ -209,6 +211,31 @@ func (p *pool) unlink(b blockID) {
 		p.last = k.older
 	} else {
 		p.all[k.newer].older = k.older
+	}
+}
+
+// checkBlocks panics where blocks are lost or held by nobody who knows of it.
+func (c *Core) checkBlocks() {
+	if !invariant.Enabled {
+		return
+	}
+	holders := make(map[blockID]int32)
+	for _, r := range c.running {
+		for _, b := range r.held {
+			holders[b]++
+		}
+	}
+	cached := 0
+	for i := range c.pool.all {
+		switch k := &c.pool.all[i]; {
+		case k.holders != holders[blockID(i)]:
+			panic(fmt.Sprintf("block %d has %d holders, and %d requests hold it", i, k.holders, holders[blockID(i)]))
+		case k.holders == 0 && k.named:
+			cached++
+		}
+	}
+	if free := c.cfg.Blocks - len(holders); c.pool.free != free || c.pool.cached != cached {
+		panic(fmt.Sprintf("block pool: %d free and %d cached, counted %d and %d", c.pool.free, c.pool.cached, free, cached))
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/custom"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // whims plans at random, but nothing that cannot be done: in any order, chunks of any size, victims for no reason,
@@ -70,4 +72,31 @@ func TestCoreHoldsTheContract(t *testing.T) {
 // Whatever an engine plans, tokens are conserved and the pool is whole.
 func TestAnyPlanIsCarriedOut(t *testing.T) {
 	schedulertest.RunCancel(t, false, newWhims)
+}
+
+// A pass makes no garbage once everything has its size.
+func TestPassesDoNotAllocate(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("checks allocate")
+	}
+	tree := prompt.NewTree(16, 16, prompt.Options{})
+	core := newFirstCome(schedulertest.Setup{Tree: tree, BlockTokens: 16, Blocks: 4000, MaxSeqs: 16, MaxBatchedTokens: 512})
+	for id := range 40 {
+		r := &sim.Request{ID: sim.RequestID(id), InputTokens: 64, OutputTokens: 1500}
+		r.Prompt = tree.Add([]uint64{1, 2, 3, uint64(id)}, 64)
+		core.Submit(r)
+	}
+	now, p := sim.Time(0), new(scheduler.Pass)
+	step := func() {
+		if err := core.Step(now, now, p); err != nil {
+			t.Fatal(err)
+		}
+		now = p.End
+	}
+	for range 400 {
+		step()
+	}
+	if n := testing.AllocsPerRun(200, step); n > 0.5 { // the names of blocks have a table that grows now and then
+		t.Errorf("%v allocations a pass, want none", n)
+	}
 }
