@@ -107,7 +107,7 @@ func TestFile(t *testing.T) {
 	if err := got.WriteText(&told, a); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Act 2 of 4 at 2s: workers from 2 to 3\nWhy: waiting is 9\nThe workers were ready after 1.5s.\n", "150, of which 70 missed theirs (TTFT and TPOT at most 25 % (and 1 ms) above its own with 3 workers all along)", "40.00 ms, request 200", "missed\n"} {
+	for _, want := range []string{"Act 2 of 4 at 2s: workers from 2 to 3\nWhy: waiting is 9\nThe workers were ready after 1.5s.\n", "150, of which\n  70 missed theirs (TTFT and TPOT at most 25 % (and 1 ms) above its own with 3\n  workers all along)", "40.00 ms, request 200", "missed\n"} {
 		if !strings.Contains(told.String(), want) {
 			t.Errorf("%s\nwant %s", told.String(), want)
 		}
