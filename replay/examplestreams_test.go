@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
@@ -64,31 +65,40 @@ func ExampleStreams_policy() {
 	// Output: p99 TTFT 51 ms
 }
 
-// oneAtATime is an engine that serves one request after the other.
-type oneAtATime struct{}
+// shortest is an engine that admits the shortest prompts first.
+type shortest struct{}
 
 // Plan is asked for each pass. A request that waits is admitted with its first tokens, and one that has no tokens left to
 // compute gains one of its answer.
-func (oneAtATime) Plan(p *custom.Plan) {
-	r := append(p.Running, p.Waiting...)[0]
-	p.Compute(r.ID, r.Left()-p.Cached(r.ID))
+func (shortest) Plan(p *custom.Plan) {
+	for _, r := range p.Running {
+		if p.Fits(r.ID, r.Left()) {
+			p.Compute(r.ID, r.Left())
+		} else {
+			p.Preempt(r.ID) // there is no KV block for its next token
+		}
+	}
+	slices.SortStableFunc(p.Waiting, func(a, b *custom.Request) int { return a.Left() - b.Left() })
+	for _, r := range p.Waiting {
+		if left := r.Left() - p.Cached(r.ID); p.Fits(r.ID, left) {
+			p.Compute(r.ID, left)
+		}
+	}
 }
 
-// An engine of the caller's decides what passes compute, here of one request only. KV blocks, prefix cache, the time of passes
-// and the report are as with engines that come with the program. examples/engine has two that one would want.
+// An engine of the caller's decides what passes compute. KV blocks, prefix cache, the time of passes and the report are as with
+// engines that come with the program. examples/engine has two more.
 func ExampleStreams_engine() {
 	spec := exampleSpec()
-	for _, streams := range []replay.Streams{{}, {Engine: func(custom.Options) (custom.Engine, error) { return oneAtATime{}, nil }}} {
-		result, err := spec.Run(context.Background(), streams)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Printf("mean TTFT %.0f ms, mean ITL %.1f ms\n", result.Report.TTFT.Mean, result.Report.ITL.Mean)
+	spec.Pools[0].Engine.Blocks = 100
+	streams := replay.Streams{Engine: func(custom.Options) (custom.Engine, error) { return shortest{}, nil }}
+	result, err := spec.Run(context.Background(), streams)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	// Output:
-	// mean TTFT 49 ms, mean ITL 9.8 ms
-	// mean TTFT 1171 ms, mean ITL 5.8 ms
+	fmt.Printf("mean TTFT %.0f ms, mean ITL %.1f ms\n", result.Report.TTFT.Mean, result.Report.ITL.Mean)
+	// Output: mean TTFT 1685 ms, mean ITL 37.3 ms
 }
 
 // placements counts requests by worker.

@@ -37,7 +37,7 @@ type Streams struct {
 	// again when a fault restarts the router.
 	Policy func(policy.Options) (router.Policy, error)
 	// Engine, when not nil, makes the engine of each worker, in place of the one that its arguments name: it decides what
-	// passes compute. It is called when a worker comes, also a later one. On the logical clock, with one pool.
+	// passes compute. It is called when a worker comes, later ones and those that come back among them. On the logical clock, with one pool.
 	Engine func(custom.Options) (custom.Engine, error)
 	// SaveCaches keeps what workers have cached, on the logical clock; nil: nobody wants it.
 	SaveCaches *harness.SaveCaches

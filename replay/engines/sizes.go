@@ -6,6 +6,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/custom"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	sglangreference "github.com/replay-llm/replay/scheduler/sglang/reference"
 )
@@ -20,8 +21,8 @@ func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 		return s.checkMixed()
 	}
 	if s.Custom != nil {
-		o := s.customOptions(0)
-		return o.Fits
+		c := custom.Config{Options: s.customOptions(0)}
+		return c.Fits
 	}
 	if s.Engine.Engine == engineargs.SGLang {
 		c, fits := s.sglangConfig(0), sglang.Fits

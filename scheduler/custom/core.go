@@ -74,13 +74,13 @@ func New(cfg Config, engine Engine) *Core {
 }
 
 // Fits returns why an idle worker cannot run a request of the given lengths to its end; nil when it can.
-func (o *Options) Fits(input, output int) *scheduler.OversizeError {
+func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	if output < 1 {
 		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, want output_length > 0"}
 	}
-	if need := (input + output - 1 + o.BlockTokens - 1) / o.BlockTokens; need > o.Blocks {
+	if need := (input + output - 1 + c.BlockTokens - 1) / c.BlockTokens; need > c.Blocks {
 		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need, Reason: fmt.Sprintf(
-			"it needs %d KV blocks of %d tokens, want at most num_gpu_blocks %d", need, o.BlockTokens, o.Blocks)}
+			"it needs %d KV blocks of %d tokens, want at most num_gpu_blocks %d", need, c.BlockTokens, c.Blocks)}
 	}
 	return nil
 }
@@ -112,6 +112,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	c.plans++
 	c.plan.open(c, now)
 	c.engine.Plan(&c.plan)
+	c.plan.over = true
 	switch x := &c.plan; {
 	case x.err != nil:
 		return x.err

@@ -25,6 +25,7 @@ type Plan struct {
 	shares []share
 	wait   sim.Time // 0: nothing is waited for
 	err    error    // what could not be done first
+	over   bool     // Plan has returned: nothing can be done any more
 }
 
 // share is what a pass computes for one request.
@@ -120,6 +121,9 @@ func (p *Plan) Preempt(id sim.RequestID) {
 // WaitUntil has the worker do nothing until a later instant, or until a request comes to it: the engine is
 // asked again then. A pass that waits computes nothing.
 func (p *Plan) WaitUntil(at sim.Time) {
+	if p.over {
+		return
+	}
 	if !(at > p.Now) || math.IsInf(float64(at), 0) {
 		p.fail(-1, fmt.Sprintf("to wait until %v ms at %v ms, want a later, finite instant", float64(at), float64(p.Now)))
 		return
@@ -129,7 +133,7 @@ func (p *Plan) WaitUntil(at sim.Time) {
 
 // find returns a request that is here and may be planned, nil where that cannot be.
 func (p *Plan) find(id sim.RequestID) *request {
-	if p.err != nil {
+	if p.err != nil || p.over {
 		return nil
 	}
 	r := p.core.byID[id]
@@ -151,7 +155,7 @@ func (p *Plan) fail(id sim.RequestID, reason string) {
 
 // open prepares p for a pass.
 func (p *Plan) open(c *Core, now sim.Time) {
-	p.core, p.Now, p.wait, p.err = c, now, 0, nil
+	p.core, p.Now, p.wait, p.err, p.over = c, now, 0, nil, false
 	p.shares, p.Running, p.Waiting = p.shares[:0], p.Running[:0], p.Waiting[:0]
 	line := c.waiting.All()
 	p.Running, p.Waiting = slices.Grow(p.Running, len(c.running)), slices.Grow(p.Waiting, len(line))
