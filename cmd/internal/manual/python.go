@@ -10,7 +10,7 @@ import (
 )
 
 // pythonCommand is a function of the package for Python: the commands that it calls, and flags
-// of theirs that are parameters of its own.
+// of theirs that are parameters of its own, or for people at a terminal.
 type pythonCommand struct {
 	class    string
 	commands []string
@@ -19,7 +19,7 @@ type pythonCommand struct {
 
 func listPythonCommands() []pythonCommand {
 	return []pythonCommand{
-		{"RunFlags", []string{"trace", "concurrency"}, []string{"out"}},
+		{"RunFlags", []string{"trace", "concurrency"}, []string{"out", "watch"}},
 		{"SweepFlags", []string{"sweep"}, []string{"out", "trace", "set", "grid"}},
 		{"PlanFlags", []string{"plan"}, []string{"out"}},
 	}

@@ -722,8 +722,6 @@ class RunFlags(TypedDict, total=False):
     """end the run at this time of its clock: ms, or with a unit, as 90s or 10m"""
     warm_caches: Value
     """file of what workers have cached at the start, which --save-caches wrote (docs/warm.md)"""
-    watch: Value
-    """show the replay on standard error while it runs, anew after an interval, as 2s"""
     wide: bool
     """a table with all columns, wider than 80 characters"""
     window: Value
