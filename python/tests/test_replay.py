@@ -163,6 +163,26 @@ class Results(Case):
         by_name = replay.run(CHAT, deployment={"gpu": "h100", "model": "llama-3.1-8b"}).info["lifecycles"]
         self.assertEqual(replay.run(CHAT, gpu="h100", model="llama-3.1-8b").info["lifecycles"], by_name)
 
+        cards = [{"gpu": gpu, "model": "llama-3.1-8b"} for gpu in ("h100", "l40s")]
+        cells = replay.sweep(trace=CHAT, set={"faults": faults, "workers": 2.0}, grid={"deployment": cards, "engine_args": [arguments]}).pandas()
+        for i, card in enumerate(cards):
+            run = replay.run(CHAT, workers=2, faults=faults, deployment=card, engine_args=arguments)
+            self.assertEqual(run.report["p99_ttft_ms"], cells["p99_ttft_ms"][i])
+        self.assertNotEqual(cells["p99_ttft_ms"][0], cells["p99_ttft_ms"][1])
+
+    def test_where_the_program_leaves_no_directory(self) -> None:
+        run = replay.run(CHAT, stream=True, workers=2)
+        self.assertEqual(replay.run(CHAT, workers=2).report["mean_ttft_ms"], run.report["mean_ttft_ms"])
+        self.assertEqual([], run.tables)
+        self.assertEqual(f"<replay.Run in {run.path}>", repr(run))
+        run = replay.run(input_tokens=10, output_tokens=5, request_count=5, mode="online")
+        self.assertEqual(5, run.requests.num_rows)
+        self.assertEqual(5, run.report["completed_requests"])
+        self.assertNotIn("Saved", run.text)
+        with self.assertRaises(replay.ReplayError) as caught:
+            replay.run(help=True)
+        self.assertIn("Usage:", str(caught.exception))
+
     def test_frames_are_traces(self) -> None:
         rows = [json.loads(line) for line in CHAT.read_text().splitlines()]
         want = replay.run(CHAT, workers=2).digest

@@ -21,7 +21,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return float.__repr__(value)
+        # Whole numbers come out of frames as 8.0, which is none of workers.
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else float.__repr__(value)
     if isinstance(value, (os.PathLike, str)):
         return os.fspath(value)
     return str(value)
@@ -67,42 +68,43 @@ class Files:
         name = name_of(key)
         if value is None:
             return []
+        if is_list(value) and name in _flags.REPEATED:
+            return [f"--{name}={self.value(name, v)}" for v in value]
+        return [f"--{name}={self.value(name, value)}"]
+
+    def value(self, name: str, value: Any) -> str:
+        """Return the value of a flag as text: a mapping, or a list of them, as JSON or as a file that says it."""
         if isinstance(value, Mapping) or is_list(value) and any(isinstance(v, Mapping) for v in value):
-            value = json.dumps(value, default=text_of) if name in _flags.JSON else self.write(name, value)
-        if is_list(value):
-            if name in _flags.REPEATED:
-                return [f"--{name}={text_of(v)}" for v in value]
-            value = ",".join(map(text_of, value))
-        return [f"--{name}={text_of(value)}"]
+            return json.dumps(value, default=text_of) if name in _flags.JSON else self.write(name, value)
+        return ",".join(map(text_of, value)) if is_list(value) else text_of(value)
 
     def flags(self, flags: Mapping[str, Any]) -> list[str]:
-        """Return keyword arguments as the program takes them; config may be a mapping of others."""
-        config = flags.get("config")
-        if isinstance(config, Mapping):
-            given = {name_of(key) for key in flags}
-            rest = {key: value for key, value in config.items() if name_of(key) not in given}
-            flags = {**rest, **{key: value for key, value in flags.items() if key != "config"}}
+        """Return keyword arguments as the program takes them."""
         return [argument for key, value in flags.items() for argument in self.flag(key, value)]
 
     def grid(self, sections: Mapping[str, Any]) -> str:
         """Write what a sweep varies to a file of a grid, and return its path."""
-        return self.write("grid", {key: _renamed(value) for key, value in sections.items()})
+        return self.write("grid", {key: self._section(value, several=key == "grid") for key, value in sections.items()})
+
+    def _section(self, section: Any, *, several: bool) -> Any:
+        """Return a section of a grid with the names of flags, and several values of each or one."""
+        if not isinstance(section, Mapping):
+            return section
+        cells: dict[str, Any] = {}
+        for key, value in section.items():
+            name = name_of(key)
+            cells[name] = [self.value(name, v) for v in value] if several and is_list(value) else self.value(name, value)
+        return cells
 
 
-def _renamed(section: Any) -> Any:
-    """Return a section of a grid with the names of flags."""
-    if not isinstance(section, Mapping):
-        return section
-    return {name_of(key): _cells(value) for key, value in section.items()}
-
-
-def _cells(value: Any) -> Any:
-    """Return a value, or several, as a file of a grid has them."""
-    if is_list(value):
-        return [_cells(v) for v in value]
-    if isinstance(value, Mapping):
-        return json.dumps(value, default=text_of)
-    return text_of(value)
+def merged(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return flags by name with those of config among them, if that is a mapping and they are not given."""
+    own = {name_of(key): value for key, value in flags.items()}
+    config = own.get("config")
+    if not isinstance(config, Mapping):
+        return own
+    del own["config"]
+    return {**{name_of(key): value for key, value in config.items()}, **own}
 
 
 def _batches(rows: Any) -> Any:

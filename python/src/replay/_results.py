@@ -109,7 +109,7 @@ class Run(Result):
         return self.arrow()
 
     def _describe(self) -> str:
-        return " " + self.digest[:15]
+        return " " + self.digest[:15] if (self.path / "run.json").exists() else ""
 
 
 class Sweep(Result):

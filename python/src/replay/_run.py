@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _flags
-from ._arguments import Files, is_list, name_of
+from ._arguments import Files, is_list, merged
 from ._program import Progress, ReplayError, call
 from ._results import Plan, Result, Run, Sweep
 
@@ -37,17 +38,27 @@ def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **fl
     would say: deployment={"gpu": "h100"}, faults=[{"at": "10m", "worker": 3, "what": "dies"}];
     config={...} holds any flags.
 
-    out names the directory to leave; without it, the files are gone with the result. progress is
-    True, False, None for where somebody looks, or a function of what is counted, done and total.
+    out names the directory to leave; without it, the files are gone with the result. With stream, or with a mode
+    but offline, the program leaves no directory: there is the report, and in real time the requests. progress
+    is True, False, None for where somebody looks, or a function of what is counted, done and total.
 
     A replay whose requests did not all complete, or that misses an objective with slo_exit, warns and
     says so in exit_code. All else that is wrong is a ReplayError, with the program's words.
     """
-    config = flags.get("config")
-    closed = any(name_of(key) == "max-in-flight" for names in (flags, config) if isinstance(names, Mapping) for key in names)
+    given, out = merged(flags), out or None
+    clock = "none" if given.get("stream") else given.get("mode") or "offline"
 
     def command(files: Files, folder: Path) -> list[str]:
-        arguments = ["concurrency" if closed else "trace", *files.flags(flags), f"--out={out or folder}"]
+        arguments = ["trace" if given.get("max-in-flight") is None else "concurrency", *files.flags(given)]
+        if out is not None:
+            arguments.append(f"--out={os.fspath(out)}")
+        elif clock == "offline":
+            arguments.append(f"--out={folder}")
+        else:
+            folder.mkdir()
+            arguments += files.flag("report-json", given.get("report-json") or folder / "report.json")
+            if clock == "online":
+                arguments += files.flag("requests", given.get("requests") or folder / "requests.parquet")
         return arguments if trace is None else [*arguments, "--", files.trace(trace)]
 
     return _make(Run, command, progress, out)
@@ -116,6 +127,8 @@ def _make(kind: type[Kind], command: Callable[[Files, Path], list[str]], progres
             folder.mkdir()
         inputs.mkdir()
         exit_code, text = call(command(Files(inputs), folder), progress)
+        if not (folder if out is None else Path(out)).is_dir():
+            raise ReplayError(text.strip() or "the program has left nothing", exit_code)  # help, for one
         shutil.rmtree(inputs)
     except ReplayError as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -127,8 +140,8 @@ def _make(kind: type[Kind], command: Callable[[Files, Path], list[str]], progres
     if out is not None:
         shutil.rmtree(temporary)
         return kind(Path(out), text, exit_code, None)
-    # The last line names a folder that nobody has asked for.
-    return kind(folder, text.partition("Saved run to: ")[0], exit_code, temporary)
+    # The last lines name files that nobody has asked for.
+    return kind(folder, re.sub(r"(?ms)^Saved (run|report|requests) to: .*", "", text), exit_code, temporary)
 
 
 def _offer(function: Callable[..., Result], flags: type) -> None:
