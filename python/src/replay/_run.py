@@ -140,8 +140,8 @@ def _make(kind: type[Kind], command: Callable[[Files, Path], list[str]], progres
     if out is not None:
         shutil.rmtree(temporary)
         return kind(Path(out), text, exit_code, None)
-    # The last lines name files that nobody has asked for.
-    return kind(folder, re.sub(r"(?ms)^Saved (run|report|requests) to: .*", "", text), exit_code, temporary)
+    # These lines name files that nobody has asked for.
+    return kind(folder, re.sub(r"(?m)^Saved (run|full report|requests) to: .*\n", "", text), exit_code, temporary)
 
 
 def _offer(function: Callable[..., Result], flags: type) -> None:
