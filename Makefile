@@ -18,6 +18,9 @@ ROW ?=
 PROFILES ?= bin/profiles
 PEERS ?= 1.2.1 1.6.1
 DIST ?= dist
+# Requests that make bench-scale replays, and those of which it compares reports.
+SCALE ?= 44e6
+EQUAL ?= 10e6
 PLATFORMS ?=
 
 help: ## list the targets
@@ -179,6 +182,10 @@ bench-peer: ## measure speed and memory against the reference; takes ten minutes
 bench-outputs: ## measure what the files that a run leaves cost
 	$(GO) run ./tools/benchpeer outputs
 
+bench-scale: ## replay 44 million requests on 256 workers, 10 million on 1,000, and compare 10 million that are kept and not (8 GiB)
+	$(GO) run ./tools/benchscale -requests $(SCALE)
+	$(GO) run ./tools/benchscale -equal $(EQUAL)
+
 bench-sweep: ## measure sweeps of 200 cells on one core and on two, and what a cell costs; wants an idle machine
 	$(GO) run ./tools/benchpeer sweep
 
@@ -214,4 +221,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -49,6 +49,10 @@ type Report struct {
 	Extra []Field
 }
 
+// QuantileError is the key of how far quantiles of requests are from the values at their ranks, at most, as a share of these; it
+// is not there where they are those values.
+const QuantileError = "quantile_error"
+
 // Report derives the report of a simulation that took wall of real time.
 func (c *Collector) Report(wall time.Duration) *Report {
 	c.FoldAll()
@@ -61,6 +65,9 @@ func (c *Collector) Report(wall time.Duration) *Report {
 	c.countTotals(r)
 	c.perRequest(r)
 	<-pooled
+	if c.fold != nil && c.fold.Quantiles == Sketched {
+		r.Extra = append(r.Extra, Field{QuantileError, SketchError})
+	}
 	return r
 }
 

@@ -14,8 +14,8 @@ import (
 // It is a collector.Sink, on the goroutine of what it reads.
 type Stream struct {
 	Window collector.Window
-	// Name, when not nil, names a session; Classes are the names of classes, if there are any.
-	Name    func(session int32) string
+	// Name, when not nil, names the session of a request; Classes are the names of classes, if there are any.
+	Name    func(f *collector.Folded) string
 	Classes []string
 	// Seen and Book, when not nil, add what these observers saw; they forget it then.
 	Seen *Recorder
@@ -64,7 +64,7 @@ func (s *Stream) fillRow(r *Row, f *collector.Folded) {
 		r.setFate(f.Fate, f.Outcome, f.Sent)
 	}
 	if s.Name != nil {
-		r.Session = s.Name(f.Session)
+		r.Session = s.Name(f)
 	} else {
 		r.Session = strconv.Itoa(int(f.Session))
 	}

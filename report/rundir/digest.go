@@ -54,9 +54,9 @@ type Digest struct {
 	Run           string `json:"digest"`        // both, and the format
 }
 
-// NewDigest is the digest of a run.
-func NewDigest(inputs []Input, settings Settings, rows []requests.Row) Digest {
-	d := Digest{Configuration: hashConfiguration(inputs, settings), Lifecycles: Lifecycles(rows)}
+// NewDigest is the digest of a run whose requests have the given hash, see Lifecycles.
+func NewDigest(inputs []Input, settings Settings, lifecycles string) Digest {
+	d := Digest{Configuration: hashConfiguration(inputs, settings), Lifecycles: lifecycles}
 	h := sha256.New()
 	fmt.Fprintf(h, "replay digest %s\nconfiguration %s\nlifecycles %s\n", DigestFormat, d.Configuration, d.Lifecycles)
 	d.Run = DigestFormat + ":" + sumFile(h)
@@ -96,26 +96,47 @@ func isPath(key, value string) bool {
 // of its instants, where it ran and its tokens. What is derived from these, and
 // what only some runs record, is left out.
 func Lifecycles(rows []requests.Row) string {
-	h := sha256.New()
-	out := bufio.NewWriterSize(h, 1<<16)
-	var buf []byte
+	h := NewLifecycleHash()
 	for i := range rows {
-		r := &rows[i]
-		buf = buf[:0]
-		for _, n := range [...]int{
-			r.ID, r.Turn, int(r.Worker), int(r.PrefillWorker), r.Input, r.Output, r.Tokens, r.Reused,
-		} {
-			buf = binary.LittleEndian.AppendUint64(buf, uint64(int64(n)))
-		}
-		for _, at := range [...]requests.MS{r.Arrival, r.Admit, r.First, r.Second, r.Last} {
-			bits := uint64(math.MaxUint64)
-			if at.Known() {
-				bits = math.Float64bits(float64(at))
-			}
-			buf = binary.LittleEndian.AppendUint64(buf, bits)
-		}
-		out.Write(buf) // a hash takes everything
+		h.Add(&rows[i])
 	}
-	out.Flush()
-	return sumFile(h)
+	return h.Sum()
+}
+
+// LifecycleHash is Lifecycles of rows that come one by one.
+type LifecycleHash struct {
+	hash hash.Hash
+	out  *bufio.Writer
+	buf  []byte
+}
+
+// NewLifecycleHash returns the hash of no rows.
+func NewLifecycleHash() *LifecycleHash {
+	h := sha256.New()
+	return &LifecycleHash{hash: h, out: bufio.NewWriterSize(h, 1<<16)}
+}
+
+// Add adds a row.
+func (h *LifecycleHash) Add(r *requests.Row) {
+	buf := h.buf[:0]
+	for _, n := range [...]int{
+		r.ID, r.Turn, int(r.Worker), int(r.PrefillWorker), r.Input, r.Output, r.Tokens, r.Reused,
+	} {
+		buf = binary.LittleEndian.AppendUint64(buf, uint64(int64(n)))
+	}
+	for _, at := range [...]requests.MS{r.Arrival, r.Admit, r.First, r.Second, r.Last} {
+		bits := uint64(math.MaxUint64)
+		if at.Known() {
+			bits = math.Float64bits(float64(at))
+		}
+		buf = binary.LittleEndian.AppendUint64(buf, bits)
+	}
+	h.out.Write(buf) // a hash takes everything
+	h.buf = buf
+}
+
+// Sum returns the hash of the rows that were added.
+func (h *LifecycleHash) Sum() string {
+	h.out.Flush()
+	return sumFile(h.hash)
 }

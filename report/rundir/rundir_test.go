@@ -49,7 +49,7 @@ func write(t *testing.T, path string, over Replace) error {
 	r := &Run{Version: "test", Requests: "requests.parquet", Inputs: []Input{trace}}
 	s := spec()
 	r.Config = SettingsOf(s.Recorded())
-	r.Digest = NewDigest(r.Inputs, r.Config, rows)
+	r.Digest = NewDigest(r.Inputs, r.Config, Lifecycles(rows))
 	return r.Write(context.Background(), path, over, []File{
 		{ReportFile, result.Report.WriteJSON},
 		{r.Requests, func(w io.Writer) error { return requests.Write(w, requests.Parquet, rows) }},
@@ -175,18 +175,18 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is %s, want %s", key, values[key], want)
 		}
 	}
-	before := NewDigest(nil, SettingsOf(s.Recorded()), nil)
+	before := NewDigest(nil, SettingsOf(s.Recorded()), "")
 	s.Trace.Path = "b.jsonl"
-	if after := NewDigest(nil, SettingsOf(s.Recorded()), nil); after != before {
+	if after := NewDigest(nil, SettingsOf(s.Recorded()), ""); after != before {
 		t.Errorf("another path: digest %v, want %v", after, before)
 	}
 	s.Topology = s.Resize(3)
-	if after := NewDigest(nil, SettingsOf(s.Recorded()), nil); after == before {
+	if after := NewDigest(nil, SettingsOf(s.Recorded()), ""); after == before {
 		t.Error("another number of workers has the same digest")
 	}
 	with := SettingsOf(s.Recorded())
 	with["zzz.new"] = []byte("false")
-	if NewDigest(nil, with, nil) != NewDigest(nil, SettingsOf(s.Recorded()), nil) {
+	if NewDigest(nil, with, "") != NewDigest(nil, SettingsOf(s.Recorded()), "") {
 		t.Error("a setting that nobody made changes the digest")
 	}
 }
@@ -208,7 +208,7 @@ func TestConfigurationOfFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return NewDigest([]Input{in}, Settings{"seed": []byte("1"), key: []byte(value)}, nil).Configuration
+		return NewDigest([]Input{in}, Settings{"seed": []byte("1"), key: []byte(value)}, "").Configuration
 	}
 	for _, key := range []string{"trace.path", "aggregated.profile_path", "trace.made.classes.0.lengths_from"} {
 		if digest("x", key, `"a"`) != digest("x", key, `"b"`) {

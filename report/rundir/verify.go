@@ -41,7 +41,7 @@ func Verify(dir string) ([]Finding, error) {
 		return nil, err
 	}
 	all = append(all, verifyReport(report, rows, r.Partial)...)
-	d := NewDigest(r.Inputs, r.Config, rows)
+	d := NewDigest(r.Inputs, r.Config, Lifecycles(rows))
 	return append(all,
 		compareFile("configuration", d.Configuration, r.Configuration),
 		compareFile("lifecycles", d.Lifecycles, r.Lifecycles),

@@ -44,34 +44,6 @@ func AreOfClasses(objectives []Objective) bool {
 // covers reports whether an objective is about a request.
 func (o *Objective) covers(r *requests.Row) bool { return o.Class == "" || o.Class == r.Class }
 
-// isHeld reports whether a request is held to some of the objectives.
-func isHeld(single []Judged, r *requests.Row) bool {
-	for i := range single {
-		if r.Measured() && single[i].covers(r) {
-			return true
-		}
-	}
-	return false
-}
-
-// countHeld returns how many requests are held to some of the objectives of single requests.
-func countHeld(objectives []Objective, rows []requests.Row) int {
-	var single []Judged
-	for _, o := range objectives {
-		if o.Statistic == "" {
-			single = append(single, Judged{Objective: o})
-		}
-	}
-	all := len(single) == 0 || slices.ContainsFunc(single, func(j Judged) bool { return j.Class == "" })
-	n := 0
-	for i := range rows {
-		if all && rows[i].Measured() || isHeld(single, &rows[i]) {
-			n++
-		}
-	}
-	return n
-}
-
 // statisticOf returns a statistic of the requests of a class, if there is one.
 func statisticOf(o *Objective, rows []requests.Row) (ms float64, ok bool) {
 	var own []requests.Row
@@ -124,4 +96,9 @@ func (o *Outcome) classMissed() *ClassOutcome {
 		}
 	}
 	return nil
+}
+
+// AreOfQuantiles reports whether some objective is a quantile of all requests.
+func AreOfQuantiles(objectives []Objective) bool {
+	return slices.ContainsFunc(objectives, func(o Objective) bool { return !slices.Contains([]string{"", "mean", "min", "max"}, o.Statistic) })
 }

@@ -40,29 +40,11 @@ const unfinished = "unfinished"
 // limit on it; one that was not answered in full meets nothing. The share of
 // requests that must meet their objectives is target.
 func Judge(objectives []Objective, target float64, rows []requests.Row, result *harness.Result) *Outcome {
-	o := &Outcome{Arrived: countHeld(objectives, rows), Target: target, Overall: true}
-	var single []Judged
-	for _, objective := range objectives {
-		j := Judged{Objective: objective}
-		if objective.Statistic == "" {
-			single = append(single, j)
-			continue
-		}
-		known := true
-		if j.Class != "" {
-			j.ValueMS, known = statisticOf(&objective, rows)
-		} else {
-			j.ValueMS, _ = FindStatistic(result, j.Statistic, j.Metric)
-		}
-		j.Met = known && j.ValueMS <= objective.LimitMS
-		o.Overall = o.Overall && j.Met
-		o.Objectives = append(o.Objectives, j)
+	t := NewTally(objectives, target)
+	for i := range rows {
+		t.Add(&rows[i])
 	}
-	if len(single) > 0 {
-		o.judgeRows(single, rows, result.Report.DurationMS)
-		o.Objectives = append(single, o.Objectives...)
-	}
-	return o
+	return t.Outcome(result, rows)
 }
 
 // FindStatistic returns a statistic of a metric over all requests in ms, if there is one.
@@ -78,49 +60,108 @@ func FindStatistic(result *harness.Result, statistic, metric string) (ms float64
 	return ms, ok
 }
 
-func (o *Outcome) judgeRows(single []Judged, rows []requests.Row, durationMS float64) {
-	o.Single = true
-	at := make([]func(*requests.Row) requests.MS, len(single))
-	for i := range single {
-		at[i] = single[i].metricOf().At
+// Tally holds requests to objectives one by one.
+type Tally struct {
+	objectives []Objective
+	target     float64
+
+	single  []Judged // those of single requests
+	at      []func(*requests.Row) requests.MS
+	all     bool // every request is held to something
+	missed  []string
+	arrived int   // requests that are held to something
+	held    []int // by objective of single requests: requests that it covers
+	met     []int // of these
+	metAll  int
+	tokens  int // of requests that met all
+}
+
+// NewTally returns a tally of no requests.
+func NewTally(objectives []Objective, target float64) *Tally {
+	t := &Tally{objectives: objectives, target: target}
+	for _, o := range objectives {
+		if o.Statistic == "" {
+			t.single = append(t.single, Judged{Objective: o})
+			t.at = append(t.at, o.metricOf().At)
+			t.all = t.all || o.Class == ""
+		}
 	}
-	met := make([]int, len(single))
-	tokens := 0
-	var missed []string
-	for i := range rows {
-		r := &rows[i]
-		missed = missed[:0]
-		if !isHeld(single, r) {
+	t.all = t.all || len(t.single) == 0
+	t.held, t.met = make([]int, len(t.single)), make([]int, len(t.single))
+	return t
+}
+
+// Add holds a request to the objectives, and writes into its row whether it met them.
+func (t *Tally) Add(r *requests.Row) {
+	if !r.Measured() {
+		return
+	}
+	t.missed = t.missed[:0]
+	any := false
+	for k := range t.single {
+		j := &t.single[k]
+		if !j.covers(r) {
 			continue
 		}
+		any = true
+		t.held[k]++
 		if !r.Finished() {
-			missed = append(missed, unfinished)
+			continue
+		}
+		if v := t.at[k](r); v.Known() && float64(v) > j.LimitMS {
+			t.missed = append(t.missed, j.Metric)
 		} else {
-			for k := range single {
-				if !single[k].covers(r) {
-					continue
-				}
-				if v := at[k](r); v.Known() && float64(v) > single[k].LimitMS {
-					missed = append(missed, single[k].Metric)
-				} else {
-					met[k]++
-				}
-			}
-		}
-		r.SLO, r.SLOMissed = requests.Missed, strings.Join(missed, "+")
-		if len(missed) == 0 {
-			r.SLO = requests.Met
-			o.Met++
-			tokens += r.Tokens
+			t.met[k]++
 		}
 	}
-	seconds := max(durationMS/1000.0, 1e-9)
+	if any || t.all {
+		t.arrived++
+	}
+	if !any {
+		return
+	}
+	if !r.Finished() {
+		t.missed = append(t.missed, unfinished)
+	}
+	r.SLO, r.SLOMissed = requests.Missed, strings.Join(t.missed, "+")
+	if len(t.missed) == 0 {
+		r.SLO = requests.Met
+		t.metAll++
+		t.tokens += r.Tokens
+	}
+}
+
+// Outcome returns what became of the objectives. Those of a class need the rows of all requests.
+func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
+	o := &Outcome{Arrived: t.arrived, Target: t.target, Overall: true}
+	for k := range t.single {
+		j := t.single[k]
+		j.Attainment = shareOf(t.met[k], t.held[k])
+		o.Objectives = append(o.Objectives, j)
+	}
+	for _, objective := range t.objectives {
+		if objective.Statistic == "" {
+			continue
+		}
+		j, known := Judged{Objective: objective}, true
+		if j.Class != "" {
+			j.ValueMS, known = statisticOf(&objective, rows)
+		} else {
+			j.ValueMS, _ = FindStatistic(result, j.Statistic, j.Metric)
+		}
+		j.Met = known && j.ValueMS <= objective.LimitMS
+		o.Overall = o.Overall && j.Met
+		o.Objectives = append(o.Objectives, j)
+	}
+	if len(t.single) == 0 {
+		return o
+	}
+	o.Single, o.Met = true, t.metAll
+	seconds := max(result.Report.DurationMS/1000.0, 1e-9)
 	o.Attainment = shareOf(o.Met, o.Arrived)
-	o.GoodputRPS, o.GoodputTokS = float64(o.Met)/seconds, float64(tokens)/seconds
-	for k := range single {
-		single[k].Attainment = shareOf(met[k], countHeld([]Objective{single[k].Objective}, rows))
-	}
-	o.judgeClasses(single, rows)
+	o.GoodputRPS, o.GoodputTokS = float64(o.Met)/seconds, float64(t.tokens)/seconds
+	o.judgeClasses(t.single, rows)
+	return o
 }
 
 // shareOf is a part of a whole; all of nothing is all.

@@ -133,7 +133,7 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest := rundir.NewDigest(inputs, rundir.SettingsOf(r.spec.Recorded()), r.rows)
+	digest := rundir.NewDigest(inputs, rundir.SettingsOf(r.spec.Recorded()), rundir.Lifecycles(r.rows))
 	if err := r.conclude(); err != nil {
 		return nil, err
 	}

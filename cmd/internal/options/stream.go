@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/slo"
 )
 
 // streaming holds the flags of a trace that is not kept in memory.
@@ -20,7 +21,7 @@ func (s *streaming) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.on, "stream", false, "replay a trace without keeping it in memory (docs/streaming.md)")
 	fs.Var(&s.window, "stream-window", "with --stream: how far a row of the trace may come before one above it, a `time`\nas 500ms or 10s")
 	s.quantiles = cli.Choice{Names: []string{"sketch", "exact"}, Value: "sketch"}
-	fs.Var(&s.quantiles, "quantiles", "with --stream: sketch finds quantiles within 0.2 %, exact finds them by a\nsecond pass over temporary files")
+	fs.Var(&s.quantiles, "quantiles", "with --stream: sketch finds quantiles within 0.2 %, exact finds them by a\nsecond pass over temporary files, as objectives on quantiles need")
 }
 
 // fillStream enters into spec that its trace is not kept.
@@ -43,9 +44,16 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 	if spec.Stream == nil {
 		return nil
 	}
-	for _, name := range []string{"out", "requests", "timeline", "kv-events-file", "save-caches", "digest", "slo", "regret"} {
+	for _, name := range []string{"out", "timeline", "kv-events-file", "save-caches", "regret"} {
 		if o.Changed(name) {
 			return o.Only(name, "without --stream, which keeps no requests")
+		}
+	}
+	if slo.AreOfQuantiles(o.Outputs.Slo.All) {
+		if !o.Changed("quantiles") {
+			o.streaming.quantiles.Value = "exact"
+		} else if o.streaming.quantiles.Value != "exact" {
+			return o.Only("quantiles", "with exact quantiles beside an objective that is one: a sketch may misjudge it")
 		}
 	}
 	return nil

@@ -37,6 +37,7 @@ type recording struct {
 	passes *passes.Log // nil unless asked for
 
 	rows    []requests.Row
+	passing passing         // in their place, where requests are not kept
 	outcome *slo.Outcome    // nil without objectives
 	faults  *failures.Study // nil where nothing is to go wrong
 	scaling *scaling.Study  // nil without an autoscaler
@@ -60,7 +61,11 @@ func (r *run) openRecording() (err error) {
 			r.inputs.reading.Wait() // a run in real time wants the cores for itself
 		}
 	}
-	return r.openWatching()
+	if err := r.openWatching(); err != nil {
+		return err
+	}
+	r.openPassing()
+	return nil
 }
 
 // openWatching prepares those that look on.
@@ -135,6 +140,9 @@ func (r *run) addRows() error {
 		report.Extra = append(report.Extra, r.tasks.Fields()...)
 		r.lines = append(r.lines, r.tasks.Lines()...)
 	}
+	if r.spec.Stream != nil {
+		return r.addPassed()
+	}
 	classed := r.workload != nil && r.workload.Classes != nil
 	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 && !classed {
 		return nil
@@ -144,9 +152,7 @@ func (r *run) addRows() error {
 		if err := slo.CheckClasses(objectives, r.workload.Classes); err != nil {
 			return err
 		}
-		r.outcome = slo.Judge(objectives, out.Attainment, r.rows, r.result)
-		report.Extra = append(report.Extra, r.outcome.Fields()...)
-		r.lines = append(r.lines, r.outcome.Lines()...)
+		r.addOutcome(slo.Judge(objectives, out.Attainment, r.rows, r.result))
 	}
 	if classed {
 		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
@@ -156,13 +162,25 @@ func (r *run) addRows() error {
 	if r.inputs == nil {
 		return nil
 	}
+	return r.addDigest(rundir.Lifecycles(r.rows))
+}
+
+// addOutcome adds to the report what became of the objectives.
+func (r *run) addOutcome(o *slo.Outcome) {
+	r.outcome, r.result.Report.Extra = o, append(r.result.Report.Extra, o.Fields()...)
+	r.lines = append(r.lines, o.Lines()...)
+}
+
+// addDigest makes the digest of requests that have the given hash, and adds it to the report if it is wanted.
+func (r *run) addDigest(lifecycles string) error {
+	out, report := &r.o.Outputs, r.result.Report
 	inputs, err := r.inputs.hashedFiles()
 	if err != nil {
 		return err
 	}
 	r.run.Inputs = inputs
 	r.run.Config = rundir.SettingsOf(r.spec.Recorded())
-	r.run.Digest = rundir.NewDigest(inputs, r.run.Config, r.rows)
+	r.run.Digest = rundir.NewDigest(inputs, r.run.Config, lifecycles)
 	if out.Digest {
 		report.Extra = append(report.Extra, collector.Field{Key: "digest", Value: r.run.Digest.Run})
 		r.lines = append(r.lines, "Digest: "+r.run.Digest.Run)
@@ -173,7 +191,7 @@ func (r *run) addRows() error {
 // writeRecording writes the files.
 func (r *run) writeRecording(ctx context.Context) error {
 	out := &r.o.Outputs
-	if path := out.Requests; path != "" {
+	if path := out.Requests; path != "" && r.passing.rows == nil {
 		f, err := requests.FormatOf(path)
 		if err == nil {
 			err = collector.WriteFile(path, func(w io.Writer) error { return requests.Write(rundir.UntilDone(ctx, w), f, r.rows) })

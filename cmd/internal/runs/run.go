@@ -137,6 +137,11 @@ type logging interface {
 func (r *run) replay(ctx context.Context) error {
 	timed := func(out io.Writer) logging { return timeline.New(out, r.cut) }
 	events := func(out io.Writer) logging { return kvevents.New(out) }
+	return r.writePassing(ctx, func() error { return r.replayAll(ctx, timed, events) })
+}
+
+// replayAll replays with the logs that are wanted.
+func (r *run) replayAll(ctx context.Context, timed, events func(io.Writer) logging) error {
 	return r.replayLogged("timeline", r.o.Output.Drawing.Path, timed, func(more ...harness.Observer) error {
 		return r.replayLogged("kv-events-file", r.o.Outputs.KVEvents, events, func(last ...harness.Observer) error {
 			return r.replayWatched(ctx, append(more, last...)...)
@@ -181,6 +186,13 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 		},
 	}
 	switch {
+	case r.passing.rows != nil:
+		later := r.watchFolded(&streams, all)
+		defer func() {
+			if later.Close(); err == nil {
+				err = later.Err()
+			}
+		}()
 	case len(all) == 1 && r.trust.knows(): // takes less time than to keep passes for it
 		streams.Observer = &r.trust
 	case len(all) > 0:

@@ -1,0 +1,104 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/relay"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/slo"
+)
+
+// passing is what a run whose requests are not kept makes of their rows, which come one by one and are gone.
+type passing struct {
+	rows  *requests.Stream      // nil: nobody wants rows
+	tally *slo.Tally            // nil without objectives
+	hash  *rundir.LifecycleHash // nil without a digest
+}
+
+// openPassing prepares for the rows of requests that are not kept, if somebody wants them.
+func (r *run) openPassing() {
+	out := &r.o.Outputs
+	if r.spec.Stream == nil || out.Requests == "" && !out.Digest && len(out.Slo.All) == 0 {
+		return
+	}
+	p := &r.passing
+	p.rows = &requests.Stream{
+		Window: r.spec.Window, Seen: r.seen, Book: r.book,
+		Name: func(f *collector.Folded) string { return loadgen.RequestPrefix + strconv.Itoa(int(f.Line)) },
+	}
+	if len(out.Slo.All) > 0 {
+		p.tally = slo.NewTally(out.Slo.All, out.Attainment)
+		p.show(p.tally.Add)
+	}
+	if out.Digest {
+		p.hash = rundir.NewLifecycleHash()
+		p.show(p.hash.Add)
+	}
+}
+
+// show has every row shown to somebody.
+func (p *passing) show(to func(*requests.Row)) {
+	p.rows.Show = append(p.rows.Show, func(r *requests.Row) error { to(r); return nil })
+}
+
+// watchFolded has an observer watch a replay on a goroutine of its own, and take the requests that are folded.
+func (r *run) watchFolded(streams *replay.Streams, all observers) *relay.Relay {
+	later := relay.NewFolding(all, r.passing.rows)
+	streams.Observer, streams.Fold.Sink = later, later
+	return later
+}
+
+// writePassing has the rows of requests that are not kept written while they are replayed.
+func (r *run) writePassing(ctx context.Context, replay func() error) error {
+	path := r.o.Outputs.Requests
+	if r.passing.rows == nil || path == "" {
+		return replay()
+	}
+	f, err := requests.FormatOf(path)
+	var ended error
+	if err == nil {
+		err = collector.WriteFile(path, func(w io.Writer) error {
+			to := requests.NewWriter(rundir.UntilDone(ctx, w), f)
+			r.passing.rows.Show = append(r.passing.rows.Show, to.Add)
+			if ended = replay(); ended != nil {
+				return ended
+			}
+			return to.Close()
+		})
+	}
+	if err != nil && ended == nil {
+		err = fmt.Errorf("--requests: %w", err)
+	}
+	return err
+}
+
+// addPassed adds to the report what the rows came to that are gone.
+func (r *run) addPassed() error {
+	p, out := &r.passing, &r.o.Outputs
+	if p.tally != nil {
+		if err := slo.CheckClasses(out.Slo.All, nil); err != nil {
+			return err
+		}
+		r.addOutcome(p.tally.Outcome(r.result, nil))
+	}
+	if p.hash != nil {
+		if err := r.addDigest(p.hash.Sum()); err != nil {
+			return err
+		}
+	}
+	if how, _ := r.result.Collector.Folds(); how == collector.Sketched {
+		r.lines = append(r.lines, terminal.WrapLine(fmt.Sprintf("Quantiles: within %.2g %% (sketched; --quantiles exact finds them)", 100*collector.SketchError), 11))
+	}
+	if out.Requests != "" {
+		r.lines = append(r.lines, "Saved requests to: "+out.Requests)
+	}
+	return r.result.Collector.Close()
+}
