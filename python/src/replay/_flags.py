@@ -565,7 +565,7 @@ class RunFlags(TypedDict, total=False):
     priority_scheduling_preemption_threshold: int
     """sglang: preempt a running request if priorities differ by more than N (default 10)"""
     quantiles: Literal["sketch", "exact"]
-    """with --stream: sketch finds quantiles within 0.2 %, exact finds them by a second pass over temporary files (default sketch)"""
+    """with --stream: sketch finds quantiles within 0.2 %, exact finds them by a second pass over temporary files, as objectives on quantiles need (default sketch)"""
     quantization: Literal["auto", "bfloat16", "fp8", "int8", "int4", "fp4"]
     """type of the weights, by name; auto: as the checkpoint has them (default auto)"""
     radix_eviction_policy: Literal["lru", "lfu", "slru", "priority", "tlru"]
