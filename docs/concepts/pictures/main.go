@@ -1,0 +1,84 @@
+// Command pictures draws the pictures of docs/concepts from replays of the small traces beside them, so that they show
+// what the program does:
+//
+//	go generate ./docs/...
+//
+// Read main.go (which replays), record.go (what is kept of one), passes.go, pools.go and routing.go (a picture each), svg.go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+//go:generate go run . ..
+
+func main() {
+	if err := writePictures(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "pictures:", err)
+		os.Exit(1)
+	}
+}
+
+// writePictures writes the pictures into the folder of the traces.
+func writePictures(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want the folder of the traces")
+	}
+	all, err := drawAll(args[0])
+	if err != nil {
+		return err
+	}
+	for name, text := range all {
+		if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawAll returns the pictures by their names.
+func drawAll(dir string) (map[string]string, error) {
+	engine, err := engineargs.Parse([]byte(`{"scheduler_profile": "vllm-0.33", "max_num_batched_tokens": 512}`), engineargs.Options{})
+	if err != nil {
+		return nil, err
+	}
+	one, err := replayTrace(filepath.Join(dir, "passes.jsonl"), replay.OnePool(engine, 1), policy.RoundRobin)
+	if err != nil {
+		return nil, err
+	}
+	prefill, decode := engine, engine
+	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
+	prefill.KVBytesPerToken, prefill.TransferGBPerSecond = 131072, 12
+	two, err := replayTrace(filepath.Join(dir, "pools.jsonl"), replay.TwoPools(replay.Pool{Engine: prefill, Count: 1}, replay.Pool{Engine: decode, Count: 1}), policy.RoundRobin)
+	if err != nil {
+		return nil, err
+	}
+	engine.MaxBatchedTokens = 8192
+	routes := make([]*recording, 2)
+	for i, router := range []policy.Name{policy.RoundRobin, policy.KV} {
+		if routes[i], err = replayTrace(filepath.Join(dir, "routing.jsonl"), replay.OnePool(engine, 3), router); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]string{"passes.svg": drawPasses(one), "pools.svg": drawPools(two), "routing.svg": drawRouting(routes)}, nil
+}
+
+// replayTrace replays a trace of blocks of 64 tokens.
+func replayTrace(path string, pools []replay.Pool, router policy.Name) (*recording, error) {
+	spec := replay.Spec{Trace: &replay.Trace{Path: path, BlockTokens: 64}, Mode: loadgen.Trace, Speedup: 1}
+	spec.Pools, spec.Router = pools, router
+	r := new(recording)
+	if _, err := spec.Run(context.Background(), replay.Streams{Observer: r}); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
