@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"math"
 
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
@@ -108,25 +109,41 @@ func (p *kv) costOn(j job, x state) float64 {
 // findCheapest returns the candidate of least cost, the first among equals. Of many
 // workers most are idle or alike, so that few costs are worked out.
 func (p *kv) findCheapest(j job, c *router.Candidates) router.Choice {
-	x := stateOf(c.Workers[0], c)
-	cost := p.costOn(j, x)
-	best := router.Choice{Worker: c.Workers[0], Cost: cost, Second: router.None}
-	tokens := c.Tokens
-	n := len(tokens) // of all four: one check of w's bounds is enough
-	blocks, overlap, active := c.Blocks[:n], c.Overlap[:n], c.Active[:n]
-	for _, w := range c.Workers[1:] {
-		if tokens[w] != x.tokens || blocks[w] != x.blocks || overlap[w] != x.overlap || active[w] != x.active {
-			x = state{tokens: tokens[w], blocks: blocks[w], overlap: overlap[w], active: active[w]}
-			cost = p.costOn(j, x)
-		} else if best.Second != router.None && best.SecondCost <= cost {
-			continue // as the one before, which changed nothing
+	held := stateOf(c.Workers[0], c) // on best.Worker
+	best := router.Choice{Worker: c.Workers[0], Cost: p.costOn(j, held), Second: router.None}
+	beyond := state{tokens: math.MaxInt64} // where the job costs best.SecondCost or more
+	for rest := c.Workers[1:]; ; rest = rest[1:] {
+		rest = skipBeyond(rest, c, &beyond)
+		if len(rest) == 0 {
+			return best
 		}
-		switch {
+		w := rest[0]
+		x := stateOf(w, c)
+		dear := x
+		switch cost := p.costOn(j, x); {
 		case cost < best.Cost:
 			best = router.Choice{Worker: w, Cost: cost, Second: best.Worker, SecondCost: best.Cost}
+			dear, held = held, x
 		case best.Second == router.None || cost < best.SecondCost:
 			best.Second, best.SecondCost = w, cost
 		}
+		if int64(dear.overlap)*p.blockTokens <= j.tokens { // else more overlap may cost more
+			beyond = dear
+		}
 	}
-	return best
+}
+
+// skipBeyond returns the workers from the first on where a job may cost less than in state b. With
+// no fewer tokens and blocks, of which no more are the job's, it costs no less.
+func skipBeyond(workers []sim.WorkerID, c *router.Candidates, b *state) []sim.WorkerID {
+	tokens := c.Tokens
+	n := len(tokens) // of all four: one check of w's bounds is enough
+	blocks, overlap, active := c.Blocks[:n], c.Overlap[:n], c.Active[:n]
+	x := *b
+	for i, w := range workers {
+		if tokens[w] < x.tokens || blocks[w] < x.blocks || overlap[w] > x.overlap || active[w] > x.active {
+			return workers[i:]
+		}
+	}
+	return nil
 }
