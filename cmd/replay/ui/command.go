@@ -165,10 +165,7 @@ func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Ses
 		return fmt.Errorf("--port=%d: %w", f.port, err)
 	}
 	site := newSite(session, listener.Addr().String(), page.Bytes())
-	server := &http.Server{
-		Handler: site, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 5 * time.Minute, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
+	server := newServer(ctx, site)
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	fmt.Fprintf(out, "Serving %s until Ctrl-C\n", site.address())
 	if !f.noOpen {
@@ -178,6 +175,14 @@ func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Ses
 		return err
 	}
 	return nil
+}
+
+// newServer returns the server of a site, which gives slow clients up.
+func newServer(ctx context.Context, s *site) *http.Server {
+	return &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 5 * time.Minute, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
 }
 
 // openBrowser opens an address in the browser of the person, if there is one.

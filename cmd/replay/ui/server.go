@@ -104,11 +104,11 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, name string) {
 	case errors.As(err, &large):
 		status, found = http.StatusRequestEntityTooLarge, explore.Refusal{Error: fmt.Sprintf("more than %d MiB, which is all that is taken", large.Limit>>20)}
 	case errors.Is(err, context.Canceled):
-		status, found = http.StatusConflict, explore.Refusal{Error: "a newer run was asked for"}
+		found = explore.Refusal{Error: "a newer run was asked for"}
 	case errors.Is(err, errors.ErrUnsupported):
 		status, found = http.StatusNotFound, explore.Refusal{Error: err.Error()}
-	case err != nil:
-		status, found = http.StatusUnprocessableEntity, explore.Refuse(err)
+	case err != nil: // an answer, too: of other codes browsers complain on their consoles
+		found = explore.Refuse(err)
 	}
 	text, err := json.Marshal(found)
 	if err != nil {

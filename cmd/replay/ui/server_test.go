@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -44,6 +46,18 @@ func ask(s *site, method, path, body string, change func(*http.Request)) *httpte
 	return w
 }
 
+// refused stands for an answer that says what is wrong with the question.
+const refused = -1
+
+// codeOf returns the code of an answer, or refused.
+func codeOf(w *httptest.ResponseRecorder) int {
+	var r explore.Refusal
+	if err := json.Unmarshal(w.Body.Bytes(), &r); err == nil && w.Code == http.StatusOK && r.Error != "" {
+		return refused
+	}
+	return w.Code
+}
+
 // Only the page gets an answer: no other host, origin or site, nobody without the
 // token, and nothing but the page and its questions.
 func TestOnlyThePageIsAnswered(t *testing.T) {
@@ -75,12 +89,12 @@ func TestOnlyThePageIsAnswered(t *testing.T) {
 		{"another question", "POST", at + "api/files", run, nil, 404},
 		{"a file", "GET", at + "../../../etc/passwd", "", nil, 404},
 		{"a file, packed", "GET", at + "%2e%2e/%2e%2e/etc/passwd", "", nil, 404},
-		{"another trace", "POST", at + "api/run", `{"settings": {"trace": "/etc/passwd"}}`, nil, 422},
-		{"a file of flags", "POST", at + "api/run", `{"settings": {"trace": "` + short + `", "config": "/etc/passwd"}}`, nil, 422},
-		{"a field too many", "POST", at + "api/run", `{"file": "x"}`, nil, 422},
+		{"another trace", "POST", at + "api/run", `{"settings": {"trace": "/etc/passwd"}}`, nil, refused},
+		{"a file of flags", "POST", at + "api/run", `{"settings": {"trace": "` + short + `", "config": "/etc/passwd"}}`, nil, refused},
+		{"a field too many", "POST", at + "api/run", `{"file": "x"}`, nil, refused},
 		{"a long body", "POST", at + "api/run", `{"view": "` + strings.Repeat("x", 2<<20) + `"}`, nil, 413},
 	} {
-		if w := ask(s, c.method, c.path, c.body, c.change); w.Code != c.want {
+		if w := ask(s, c.method, c.path, c.body, c.change); codeOf(w) != c.want {
 			t.Errorf("%s: %d %.200s, want %d", c.name, w.Code, w.Body, c.want)
 		}
 	}
@@ -104,12 +118,12 @@ func TestUpload(t *testing.T) {
 		want       string
 	}{
 		{"a.jsonl", row, 200, "a.jsonl"},
-		{"a.jsonl", row, 422, "is there already"},
-		{"b.jsonl", "\x00\x01\x02", 422, ""},
-		{"", row, 422, "want the name of a trace"},
+		{"a.jsonl", row, refused, "is there already"},
+		{"b.jsonl", "\x00\x01\x02", refused, ""},
+		{"", row, refused, "want the name of a trace"},
 		{"..%2f..%2fetc", row, 200, "../../etc"}, // a name, never a path
 	} {
-		if w := send(c.name, c.body); w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
+		if w := send(c.name, c.body); codeOf(w) != c.code || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: %d %s, want %d %s", c.name, w.Code, w.Body, c.code, c.want)
 		}
 	}
@@ -121,6 +135,53 @@ func TestUpload(t *testing.T) {
 	var a explore.Answer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || !strings.HasPrefix(a.Digest, "v1:") {
 		t.Errorf("%d %.300s", w.Code, w.Body)
+	}
+}
+
+// Clients that send a byte now and then hold up nobody else, and are cut off.
+func TestSlowClients(t *testing.T) {
+	s := newTestSite(t, short)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.host = listener.Addr().String()
+	server := newServer(context.Background(), s)
+	if server.ReadHeaderTimeout > 30*time.Second || server.ReadTimeout > 10*time.Minute {
+		t.Errorf("heads may take %v, and whole requests %v", server.ReadHeaderTimeout, server.ReadTimeout)
+	}
+	server.ReadHeaderTimeout, server.ReadTimeout = 300*time.Millisecond, 300*time.Millisecond
+	go server.Serve(listener)
+	defer server.Close()
+	var slow []net.Conn
+	for i := range 100 {
+		c, err := net.Dial("tcp", s.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		head := "POST /"
+		if i%2 == 1 { // a body that does not come
+			head += s.token + "/api/run HTTP/1.1\r\nHost: " + s.host + "\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+		}
+		if _, err := io.WriteString(c, head); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, c)
+	}
+	reply, err := http.Get("http://" + s.host + "/" + s.token + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if text, err := io.ReadAll(reply.Body); err != nil || reply.StatusCode != http.StatusOK || len(text) < 1000 {
+		t.Errorf("%s with %d bytes, %v", reply.Status, len(text), err)
+	}
+	for i, c := range slow {
+		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("client %d is still served", i)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ type label struct{ class, text, title string }
 func (p *picture) box(y, height float64, s span, l label) {
 	from, to := p.x(s.from), p.x(s.to)
 	fmt.Fprintf(&p.body, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"><title>%s</title></rect>`+"\n", l.class, from+0.4, y, max(to-from-0.8, 1), height, l.title)
-	if float64(len(l.text))*6 < to-from {
+	if l.text != "" && float64(len(l.text))*6 < to-from {
 		p.text((from+to)/2, y+height/2+4, "in", l.text)
 	}
 }

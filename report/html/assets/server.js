@@ -7,7 +7,7 @@ const backend = (() => {
     const text = await reply.text();
     let found;
     try { found = JSON.parse(text); } catch { throw { error: text }; }
-    if (!reply.ok) throw found;
+    if (!reply.ok || found.error) throw found; // a refusal is an answer
     return found;
   };
   return {
