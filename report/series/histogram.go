@@ -21,15 +21,34 @@ func (h *Histogram) Add(v float64, n int) {
 	if n == 0 {
 		return
 	}
-	i := 0
-	if v > 0 {
-		i = max(0, int(math.Floor((math.Log2(v)-lowest)*perOctave)))
-	}
+	i := binOf(v)
 	for len(h.Counts) <= i {
 		h.Counts = append(h.Counts, 0)
 	}
 	h.Counts[i] += n
 	h.Total += n
+}
+
+// binTable tells, for each 256th of the way from a power of two to the next, which of the bins between them holds all of it, from '0' on;
+// '~' where two bins share it.
+const binTable = "00000~11111~22222~33333~44444~55555~66666~777777~888888~99999~::" +
+	"::::~;;;;;;~<<<<<<<~======~>>>>>>>~???????~@@@@@@~AAAAAAAA~BBBBB" +
+	"BB~CCCCCCC~DDDDDDDD~EEEEEEEE~FFFFFFFF~GGGGGGGG~HHHHHHHH~IIIIIIII" +
+	"I~JJJJJJJJJ~KKKKKKKKK~LLLLLLLLL~MMMMMMMMMM~NNNNNNNNNN~OOOOOOOOO~"
+
+// binOf returns the bin of a value. It takes the logarithm of those alone that may be at the edge of a bin.
+func binOf(v float64) int {
+	bits := math.Float64bits(v)
+	octave := int(bits>>52) - 1023 - lowest // of a value that is finite and > 0
+	if octave >= 0 && octave < 1024 {
+		if part := binTable[bits>>44&0xff]; part != '~' {
+			return octave*perOctave + int(part-'0')
+		}
+	}
+	if v > 0 {
+		return max(0, int(math.Floor((math.Log2(v)-lowest)*perOctave)))
+	}
+	return 0
 }
 
 // binMiddle is the value that stands for bin i.

@@ -9,14 +9,13 @@ import (
 
 // fakeTerminal is a terminal that knows what a Screen writes, and refuses everything else.
 type fakeTerminal struct {
-	t             *testing.T
-	columns       int
-	cells         [][]string // a line each; a cell is a letter and its color
-	row, column   int
-	color         string
-	frames        int // that have been drawn
-	scrolled      int // lines that have gone
-	frame, height int // the line on which the latest frame begins, counted with those that have gone, and its lines
+	t           *testing.T
+	columns     int
+	cells       [][]string // a line each; a cell is a letter and its color
+	row, column int
+	color       string
+	frames      int // that have been drawn
+	scrolled    int // lines that have gone
 }
 
 func newTerminal(t *testing.T, columns, lines int) *fakeTerminal {

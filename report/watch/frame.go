@@ -197,14 +197,11 @@ func colorOf(w *worker) string {
 
 // columns returns what is known of workers.
 func (v *View) columns(all []*worker) []terminal.Column {
-	t := make([]terminal.Column, 8)
-	for i, c := range []terminal.Column{
+	t := []terminal.Column{
 		{Head: [2]string{"", "worker"}}, {Head: [2]string{"last", "pass"}, Rank: 4},
 		{Head: [2]string{"", "running"}}, {Head: [2]string{"", "waiting"}, Rank: 1},
 		{Head: [2]string{"", "req/s"}, Rank: 5}, {Head: [2]string{"prompt", "tok/s"}, Rank: 6},
 		{Head: [2]string{"output", "tok/s"}, Rank: 3}, {Head: [2]string{"", "KV"}, Rank: 2},
-	} {
-		t[i] = c
 	}
 	for _, w := range all {
 		row := []string{v.nameOf(w), "-", "-", "-", "-", "-", "-", "-"}

@@ -47,29 +47,46 @@ func writePictures(args []string) error {
 
 // drawAll returns the pictures by their names.
 func drawAll(dir string) (map[string]string, error) {
+	r, err := replayAll(dir)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"passes.svg": drawPasses(r.passes), "pools.svg": drawPools(r.pools), "routing.svg": drawRouting(r.routing)}, nil
+}
+
+// recordings are the replays that are drawn.
+type recordings struct {
+	passes, pools *recording
+	routing       []*recording // round robin, the KV router
+}
+
+// replayAll replays the traces.
+func replayAll(dir string) (*recordings, error) {
+	r := new(recordings)
 	engine, err := engineargs.Parse([]byte(`{"scheduler_profile": "vllm-0.33", "max_num_batched_tokens": 512}`), engineargs.Options{})
 	if err != nil {
 		return nil, err
 	}
-	one, err := replayTrace(filepath.Join(dir, "passes.jsonl"), replay.OnePool(engine, 1), policy.RoundRobin)
+	r.passes, err = replayTrace(filepath.Join(dir, "passes.jsonl"), replay.OnePool(engine, 1), policy.RoundRobin)
 	if err != nil {
 		return nil, err
 	}
 	prefill, decode := engine, engine
 	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
 	prefill.KVBytesPerToken, prefill.TransferGBPerSecond = 131072, 12
-	two, err := replayTrace(filepath.Join(dir, "pools.jsonl"), replay.TwoPools(replay.Pool{Engine: prefill, Count: 1}, replay.Pool{Engine: decode, Count: 1}), policy.RoundRobin)
+	r.pools, err = replayTrace(filepath.Join(dir, "pools.jsonl"), replay.TwoPools(replay.Pool{Engine: prefill, Count: 1}, replay.Pool{Engine: decode, Count: 1}), policy.RoundRobin)
 	if err != nil {
 		return nil, err
 	}
 	engine.MaxBatchedTokens = 8192
-	routes := make([]*recording, 2)
-	for i, router := range []policy.Name{policy.RoundRobin, policy.KV} {
-		if routes[i], err = replayTrace(filepath.Join(dir, "routing.jsonl"), replay.OnePool(engine, 3), router); err != nil {
+	for _, router := range []policy.Name{policy.RoundRobin, policy.KV} {
+		one, err := replayTrace(filepath.Join(dir, "routing.jsonl"), replay.OnePool(engine, 3), router)
+		if err != nil {
 			return nil, err
 		}
+		r.routing = append(r.routing, one)
 	}
-	return map[string]string{"passes.svg": drawPasses(one), "pools.svg": drawPools(two), "routing.svg": drawRouting(routes)}, nil
+	return r, nil
 }
 
 // replayTrace replays a trace of blocks of 64 tokens.

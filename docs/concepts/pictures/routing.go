@@ -12,11 +12,7 @@ func drawRouting(all []*recording) string {
 	p.text(left, 18, "head", "Three conversations of three turns, three workers")
 	y := 62.0
 	for i, r := range all {
-		computed := 0
-		for _, q := range r.requests {
-			computed += q.computed
-		}
-		p.text(left, y, "head", fmt.Sprintf("%s: %d prompt tokens computed", [...]string{"round robin", "KV router"}[i], computed))
+		p.text(left, y, "head", fmt.Sprintf("%s: %d prompt tokens computed", [...]string{"round robin", "KV router"}[i], computedOf(r)))
 		y += 8
 		for w := range 3 {
 			p.text(left-8, y+16, "name", fmt.Sprintf("worker %d", w))
@@ -41,3 +37,11 @@ func drawRouting(all []*recording) string {
 
 // conversationOf returns which conversation of the trace a request is of, by its place in it.
 func conversationOf(q *request) int { return []int{0, 1, 2, 1, 2, 0, 2, 0, 1}[q.id] }
+
+// computedOf returns the prompt tokens that a replay computed.
+func computedOf(r *recording) (tokens int) {
+	for _, q := range r.requests {
+		tokens += q.computed
+	}
+	return tokens
+}
