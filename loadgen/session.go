@@ -174,9 +174,11 @@ func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 			return dst
 		}
 		if f.streamed != nil {
-			dst = append(dst, f.takeNext())
-			f.started++
-			f.findFresh()
+			a, err := f.takeStreamed(r, fresh)
+			if err != nil {
+				return dst
+			}
+			dst = append(dst, a)
 			continue
 		}
 		if fresh {
@@ -210,6 +212,9 @@ func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
 		}
 		return nil // nobody waits for it
 	}
+	if f.streamed != nil {
+		return f.endStreamed(id, now, true)
+	}
 	if id < 0 || int(id) >= len(f.turnOf) || f.turnOf[id] < 0 {
 		return fmt.Errorf("request %d finished at %v ms, but it is not in flight", id, float64(now))
 	}
@@ -232,6 +237,9 @@ func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
 func (f *Feed) Abandon(id sim.RequestID) error {
 	if f.flat {
 		return f.Finish(id, 0)
+	}
+	if f.streamed != nil {
+		return f.endStreamed(id, 0, false)
 	}
 	if id < 0 || int(id) >= len(f.turnOf) || f.turnOf[id] < 0 {
 		return fmt.Errorf("request %d was abandoned, but it is not in flight", id)

@@ -4,28 +4,39 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/replay-llm/replay/internal/sliding"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Source gives the requests of a workload that is not kept, in the order of their arrivals.
 type Source interface {
-	// Next fills in with the next request, whose arrival is not before that of the one before; io.EOF comes
+	// Next fills in with the first turn of the next session, whose arrival is not before that of the one before; io.EOF comes
 	// after the last.
 	Next(in *Incoming) error
+	// MultiTurn reports whether some session has two turns or more.
+	MultiTurn() bool
+	// Later fills in with a later turn, by the Next of the turn before it.
+	Later(next int64, in *Incoming) error
+	// SessionID returns what a session is called, of which one turn is in a line of the file.
+	SessionID(session, line int32) (string, error)
 	// Close gives up what the source reads from.
 	Close() error
 }
 
-// Incoming is a request of a Source: a session of one turn.
+// Incoming is a request of a Source.
 type Incoming struct {
-	At       sim.Time // arrival, as the trace has it
+	At       sim.Time // arrival of a first turn, as the trace has it
 	IDs      []uint64
 	Input    int32 // prompt tokens
 	Output   int32 // answer tokens asked for
 	Line     int32 // in the file, from 1
 	Priority int32
 	Session  int32 // in order of the file
+	Turn     int32 // place in the session
+
+	Next      int64    // what Later knows the next turn of the session by; 0: there is none
+	NextDelay sim.Time // after the completion of this turn
 }
 
 // Close closes the Source, if w has one.
@@ -47,6 +58,21 @@ type streamed struct {
 	read    int // requests, with one that was not there
 	err     error
 	all     []*sim.Request // every request there has been memory for
+
+	// Of sessions: the turns that unfinished requests wait with, and those that are ready or will be at an instant that is known,
+	// which Feed.ready names by their places among these.
+	open    sliding.Table[openTurn]
+	waiting []int64 // what Source.Later knows them by
+	vacant  []int32 // places
+	later   Incoming
+}
+
+// openTurn is a request that is in flight.
+type openTurn struct {
+	known   bool
+	session int32
+	next    int64 // the turn after it; 0: none
+	delay   sim.Time
 }
 
 // NewStreamedFeed returns the feed for a workload that has a Source, in trace mode. Prompts are added to tree, which
@@ -58,7 +84,7 @@ func NewStreamedFeed(w *Workload, tree *prompt.Tree, a Admission) (*Feed, error)
 	if err := a.check(w); err != nil {
 		return nil, err
 	}
-	f := newFeed(requests{w: w}, times{w: w, speedup: sim.Time(a.Speedup), first: sim.Time(a.Speedup)}, a, a.Stop == 0)
+	f := newFeed(requests{w: w}, times{w: w, speedup: sim.Time(a.Speedup), first: sim.Time(a.Speedup)}, a, a.Stop == 0 && !w.MultiTurn())
 	f.streamed = &streamed{source: w.Source, tree: tree}
 	f.findFresh()
 	return f, f.streamed.err
@@ -87,18 +113,24 @@ func (s *streamed) readNext(t *times) {
 func (s *streamed) findInstant(t *times) {
 	in := &s.next
 	s.at = t.scale(in.At)
+	s.err = in.check(t.w, s.at)
+	s.more = s.err == nil
+}
+
+// check refuses a request without a prompt, or with an arrival that is no instant.
+func (in *Incoming) check(w *Workload, at sim.Time) error {
 	place := func(format string, args ...any) error {
-		return &SyntaxError{Name: t.w.Name, Line: int(in.Line), Msg: fmt.Sprintf(format, args...)}
+		return &SyntaxError{Name: w.Name, Line: int(in.Line), Msg: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case !isFinite(s.at):
-		s.err = place("timestamp %v becomes %v after shift and speed-up, want a finite instant", float64(in.At), float64(s.at))
+	case !isFinite(at):
+		return place("timestamp %v becomes %v after shift and speed-up, want a finite instant", float64(in.At), float64(at))
 	case in.Input <= 0 && len(in.IDs) == 0:
-		s.err = place("input_length is 0 because hash_ids is empty, want > 0")
+		return place("input_length is 0 because hash_ids is empty, want > 0")
 	case in.Input <= 0:
-		s.err = place("input_length is %d, want > 0", in.Input)
+		return place("input_length is %d, want > 0", in.Input)
 	}
-	s.more = s.err == nil
+	return nil
 }
 
 // findStreamed finds the next request of a feed that reads them one by one.
@@ -117,17 +149,67 @@ func (f *Feed) findStreamed() {
 	}
 }
 
-// takeNext makes the next request, whose prompt joins the tree.
-func (f *Feed) takeNext() Arrival {
+// takeStreamed makes the request that is ready at an instant: the next first turn, or a later one.
+func (f *Feed) takeStreamed(r readyTurn, fresh bool) (Arrival, error) {
+	s := f.streamed
+	in, at := &s.next, s.at
+	if !fresh {
+		f.ready.Pop()
+		in, at = &s.later, r.Key
+		place := s.waiting[r.Value]
+		s.vacant = append(s.vacant, r.Value)
+		if s.err = s.source.Later(place, in); s.err == nil {
+			s.err = in.check(f.times.w, at)
+		}
+		if s.err != nil {
+			return Arrival{}, s.err
+		}
+	}
+	q := f.makeStreamed(in, at)
+	if !f.flat {
+		s.open.Set(int(q.ID), openTurn{true, in.Session, in.Next, in.NextDelay})
+		f.inFlight++
+	}
+	if fresh {
+		f.started++
+		f.findFresh()
+	}
+	return Arrival{q, at}, nil
+}
+
+// makeStreamed makes a request, whose prompt joins the tree.
+func (f *Feed) makeStreamed(in *Incoming, at sim.Time) *sim.Request {
 	s, q := f.streamed, &f.requests
 	r := q.allocStreamed(s)
-	in := &s.next
 	*r = sim.Request{
 		ID: q.next, InputTokens: int(in.Input), OutputTokens: int(in.Output), Prompt: s.tree.Add(in.IDs, int(in.Input)),
-		Session: in.Session, Line: in.Line, Priority: in.Priority, Arrived: s.at,
+		Session: in.Session, Turn: in.Turn, Line: in.Line, Priority: in.Priority, Arrived: at,
 	}
 	q.next++
-	return Arrival{r, s.at}
+	return r
+}
+
+// endStreamed notes that a request is in flight no more. Where it completed, the next turn of its session becomes ready.
+func (f *Feed) endStreamed(id sim.RequestID, now sim.Time, completed bool) error {
+	s := f.streamed
+	x := s.open.Get(int(id))
+	if !x.known {
+		return fmt.Errorf("request %d ended at %v ms, but it is not in flight", id, float64(now))
+	}
+	s.open.Set(int(id), openTurn{})
+	f.inFlight--
+	if !completed || x.next == 0 {
+		return nil
+	}
+	place := int32(len(s.waiting))
+	if k := len(s.vacant); k > 0 {
+		place, s.vacant = s.vacant[k-1], s.vacant[:k-1]
+		s.waiting[place] = x.next
+	} else {
+		s.waiting = append(s.waiting, x.next)
+	}
+	f.ready.Push(now+f.times.delayOf(x.delay), x.session, place)
+	return nil
 }
 
 // allocStreamed returns memory for one request.

@@ -93,7 +93,12 @@ func (w *Workload) PriorityOf(turn int32) int32 {
 }
 
 // MultiTurn reports whether some session has two turns or more.
-func (w *Workload) MultiTurn() bool { return len(w.Turns) > len(w.Sessions) }
+func (w *Workload) MultiTurn() bool {
+	if w.Source != nil {
+		return w.Source.MultiTurn()
+	}
+	return len(w.Turns) > len(w.Sessions)
+}
 
 // SessionID is the name of session i, made up as request_<line> where the trace
 // gives none.

@@ -60,7 +60,7 @@ func (s *Spec) refuseStream(what string) error {
 
 // openStream opens a trace that is not kept.
 func (s *Spec) openStream(stream *formats.Stream) (*loadgen.Workload, error) {
-	source, err := stream.Ordered(float64(s.Stream.Window))
+	source, err := stream.Source(float64(s.Stream.Window))
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,45 @@ func writeRandomTrace(t *testing.T, rng *rand.Rand, requests, contents int, diso
 	return path
 }
 
+// writeRandomSessions writes sessions whose turns stand among those of others, each prompt with what was said before.
+func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
+	t.Helper()
+	type session struct {
+		ids   []string
+		turns int
+		at    float64
+	}
+	var text bytes.Buffer
+	var all []*session
+	at := float64(rng.IntN(1000))
+	for i := range turns {
+		at += rng.ExpFloat64() * 15
+		k := rng.IntN(len(all) + 1)
+		if k == len(all) || rng.IntN(3) == 0 {
+			k = len(all)
+			all = append(all, &session{at: at})
+		}
+		x := all[k]
+		for range 1 + rng.IntN(3) {
+			x.ids = append(x.ids, fmt.Sprint(rng.IntN(30+i)))
+		}
+		when := fmt.Sprintf(`"timestamp":%v`, at+float64(rng.IntN(2)*rng.IntN(40)))
+		if x.turns > 0 && rng.IntN(2) == 0 {
+			when = fmt.Sprintf(`"delay":%v`, float64(rng.IntN(300)))
+		} else if x.turns > 0 {
+			when = fmt.Sprintf(`"timestamp":%v`, at+100)
+		}
+		x.turns++
+		fmt.Fprintf(&text, `{"session_id":"s%d",%s,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n",
+			k, when, 64*len(x.ids)-rng.IntN(64), 1+rng.IntN(40), strings.Join(x.ids, ","))
+	}
+	path := filepath.Join(t.TempDir(), "sessions.jsonl")
+	if err := os.WriteFile(path, text.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // A replay that keeps nothing of its trace ends as one that has read it all.
 func TestStreamedEqualsKept(t *testing.T) {
 	for seed := range uint64(80) {
@@ -86,6 +125,9 @@ func TestStreamedEqualsKept(t *testing.T) {
 		spec := replay.Spec{
 			Trace: &replay.Trace{Path: writeRandomTrace(t, rng, requests, contents, disorder), BlockTokens: 64},
 			Mode:  loadgen.Trace, Speedup: []float64{1, 1, 3.5}[rng.IntN(3)],
+		}
+		if seed%4 == 1 {
+			spec.Trace.Path = writeRandomSessions(t, rng, requests)
 		}
 		engine := engineargs.Default()
 		engine.BlockTokens, engine.Blocks = []int{16, 64}[rng.IntN(2)], 100+rng.IntN(400)

@@ -11,9 +11,10 @@ import (
 // Rows that go to their file as requests finish are those of a trace that is kept, byte for byte, in every format, with
 // where the time of requests went and who met the objectives; so are the report, with exact quantiles, and the digest.
 func TestStreamedFilesAreKept(t *testing.T) {
-	trace := filepath.Join("..", "..", "testdata", "traces", "chat-hour.jsonl")
 	dir := t.TempDir()
-	for _, format := range []string{"parquet", "csv", "jsonl"} {
+	for _, of := range [][2]string{{"chat-hour", "parquet"}, {"chat-hour", "csv"}, {"chat-hour", "jsonl"}, {"sessions", "csv"}} {
+		format := of[1]
+		trace := filepath.Join("..", "..", "testdata", "traces", of[0]+".jsonl")
 		var files, reports [2]string
 		for i, more := range [][]string{nil, {"--stream", "--quantiles", "exact"}} {
 			path := filepath.Join(dir, "rows."+format)

@@ -17,10 +17,11 @@ type Ordered struct {
 	s      *Stream
 	window float64 // ms by which a row may come before an earlier one in time
 	record Record
+	peeked bool    // record is the first, of which nothing was made yet
 	seen   float64 // the latest arrival read
 	read   int32   // rows read
 	ended  bool
-	fresh  uint64 // ids made up for blocks that nobody shares
+	ids    privateIDs
 
 	first   stamp // the earliest arrival, once there is one
 	started bool
@@ -35,24 +36,32 @@ type waitingRow struct {
 	stamped bool
 }
 
-// Ordered returns the requests of s, of which nothing has been read, in the order of their arrivals. A row may
+// Source returns the requests of s, of which nothing has been read, in the order of their arrivals. Where the first is of a session, all are read into
+// a temporary file, since a turn may stand anywhere behind the one before it; else none is kept, and a row may
 // come up to window ms before one that stands above it in the file.
-func (s *Stream) Ordered(window float64) (*Ordered, error) {
+func (s *Stream) Source(window float64) (loadgen.Source, error) {
 	switch {
 	case s.Untimed:
 		return nil, fmt.Errorf("%s: the format has no timestamps, want one that has with a trace that is not kept", s.Name)
 	case !(window >= 0) || math.IsInf(window, 0):
 		return nil, fmt.Errorf("rows may come %v ms before earlier ones, want a finite number >= 0", window)
 	}
-	return &Ordered{s: s, window: window, seen: math.Inf(-1)}, nil
+	o := &Ordered{s: s, window: window, seen: math.Inf(-1), ids: privateIDs{s: s}}
+	err := s.Next(&o.record)
+	switch {
+	case err == io.EOF:
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
+	case err == nil && o.record.Session != nil:
+		return s.spill(&o.record)
+	}
+	o.peeked = err == nil
+	return o, err
 }
 
 // Next fills in with the next request; io.EOF comes after the last.
 func (o *Ordered) Next(in *loadgen.Incoming) error {
 	for !o.ended && (len(o.waiting) == 0 || o.waiting[0].Key > o.seen-o.window) {
 		switch err := o.readRow(); {
-		case err == io.EOF && o.read == 0:
-			return &loadgen.SyntaxError{Name: o.s.Name, Msg: "no requests in the file, want at least one"}
 		case err == io.EOF:
 			o.ended = true
 		case err != nil:
@@ -77,14 +86,17 @@ func (o *Ordered) Next(in *loadgen.Incoming) error {
 // readRow puts the next row among those waiting.
 func (o *Ordered) readRow() error {
 	r := &o.record
-	if err := o.s.Next(r); err != nil {
-		return err
+	if !o.peeked {
+		if err := o.s.Next(r); err != nil {
+			return err
+		}
 	}
+	o.peeked = false
 	if err := o.check(r); err != nil {
 		return err
 	}
 	o.seen = max(o.seen, r.At)
-	if err := o.nameBlocks(r); err != nil {
+	if err := o.ids.nameBlocks(r); err != nil {
 		return err
 	}
 	x := new(waitingRow)
@@ -106,10 +118,8 @@ func (o *Ordered) check(r *Record) error {
 	switch {
 	case o.read == math.MaxInt32:
 		return o.s.rowError(r, "more than %d requests, want no more", math.MaxInt32)
-	case r.Session != nil || r.Name != "":
-		return o.s.rowError(r, "is of a session, whose turns wait for answers; want a trace without sessions, or the replay without --stream")
-	case r.Class != nil:
-		return o.s.rowError(r, "has a class, want none with a trace that is not kept")
+	case r.Session != nil:
+		return o.s.rowError(r, "is of a session, and the first row is not; want sessions from the first row on, or the replay without --stream")
 	case r.HasDelay && r.Delay != 0:
 		return o.s.rowError(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
 	case !r.HasAt:
@@ -119,14 +129,31 @@ func (o *Ordered) check(r *Record) error {
 	case r.At < o.seen-o.window:
 		return o.s.rowError(r, "arrives at %s ms, %s ms before a row above it, want at most %s (--stream-window)", formatMS(r.At), formatMS(o.seen-r.At), formatMS(o.window))
 	}
+	return o.s.checkAlone(r)
+}
+
+// checkAlone refuses a row of a trace that is not kept which waits for several others, or has a class.
+func (s *Stream) checkAlone(r *Record) error {
+	switch {
+	case r.Name != "":
+		return s.rowError(r, "waits for others than the turn before it, want a trace without graphs, or the replay without --stream")
+	case r.Class != nil:
+		return s.rowError(r, "has a class, want none with a trace that is not kept")
+	}
 	return nil
 }
 
 // formatMS writes ms without an exponent.
 func formatMS(ms float64) string { return strconv.FormatFloat(ms, 'f', -1, 64) }
 
+// privateIDs makes up ids.
+type privateIDs struct {
+	s     *Stream
+	fresh uint64 // that were made up
+}
+
 // nameBlocks gives names to the blocks of a prompt that nobody shares and that have none.
-func (o *Ordered) nameBlocks(r *Record) error {
+func (o *privateIDs) nameBlocks(r *Record) error {
 	if o.s.shape.raw {
 		return nil
 	}
@@ -143,6 +170,17 @@ func (o *Ordered) nameBlocks(r *Record) error {
 		o.fresh++
 	}
 	return nil
+}
+
+// MultiTurn reports false: requests of sessions are refused.
+func (o *Ordered) MultiTurn() bool { return false }
+
+// Later is of no use: no request waits for another.
+func (o *Ordered) Later(int64, *loadgen.Incoming) error { return io.EOF }
+
+// SessionID returns what the session of a request in a line is called.
+func (o *Ordered) SessionID(_, line int32) (string, error) {
+	return loadgen.RequestPrefix + strconv.Itoa(int(line)), nil
 }
 
 // Close closes the file.

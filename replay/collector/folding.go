@@ -37,6 +37,7 @@ type Folded struct {
 	Outcome     Outcome
 	Readmitted  int // see Collector.Readmitted
 	Kinds
+	SessionID string // what the session is called, where a sink has found out; the collector does not know
 }
 
 // Kinds is what there is to know of the requests of a replay.

@@ -14,8 +14,7 @@ import (
 // It is a collector.Sink, on the goroutine of what it reads.
 type Stream struct {
 	Window collector.Window
-	// Name, when not nil, names the session of a request; Classes are the names of classes, if there are any.
-	Name    func(f *collector.Folded) string
+	// Classes are the names of classes, if there are any.
 	Classes []string
 	// Seen and Book, when not nil, add what these observers saw; they forget it then.
 	Seen *Recorder
@@ -63,9 +62,7 @@ func (s *Stream) fillRow(r *Row, f *collector.Folded) {
 	if f.Outcomes {
 		r.setFate(f.Fate, f.Outcome, f.Sent)
 	}
-	if s.Name != nil {
-		r.Session = s.Name(f)
-	} else {
+	if r.Session = f.SessionID; r.Session == "" {
 		r.Session = strconv.Itoa(int(f.Session))
 	}
 	if f.Line > 0 {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/replay-llm/replay/internal/terminal"
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/relay"
@@ -32,7 +30,6 @@ func (r *run) openPassing() {
 	p := &r.passing
 	p.rows = &requests.Stream{
 		Window: r.spec.Window, Seen: r.seen, Book: r.book,
-		Name: func(f *collector.Folded) string { return loadgen.RequestPrefix + strconv.Itoa(int(f.Line)) },
 	}
 	if len(out.Slo.All) > 0 {
 		p.tally = slo.NewTally(out.Slo.All, out.Attainment)
@@ -53,7 +50,24 @@ func (p *passing) show(to func(*requests.Row)) {
 func (r *run) watchFolded(streams *replay.Streams, all observers) *relay.Relay {
 	later := relay.NewFolding(all, r.passing.rows)
 	streams.Observer, streams.Fold.Sink = later, later
+	if r.o.Outputs.Requests != "" {
+		streams.Fold.Sink = &naming{r, later}
+	}
 	return later
+}
+
+// naming finds out what sessions are called, while the workload is open, and passes requests on.
+type naming struct {
+	run *run
+	to  collector.Sink
+}
+
+// Folded passes a request on with the name of its session.
+func (n *naming) Folded(f *collector.Folded) (err error) {
+	if f.SessionID, err = n.run.workload.Source.SessionID(f.Session, f.Line); err != nil {
+		return err
+	}
+	return n.to.Folded(f)
 }
 
 // writePassing has the rows of requests that are not kept written while they are replayed.

@@ -1,0 +1,265 @@
+package formats
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim"
+)
+
+// spilled gives the turns of sessions that are not kept: they are in a temporary file, which is read when they are wanted. It is
+// a loadgen.Source.
+//
+// Of each session it keeps where its first turn stands and when that comes. In the file a turn knows where the next
+// of its session stands, and how long after it that comes.
+type spilled struct {
+	s      *Stream
+	ids    privateIDs
+	file   *os.File
+	name   string // that is still to be removed; "": none
+	buf    []byte // written, and not in the file
+	length int64  // of the file, without buf
+
+	firsts  []firstTurn // by arrival
+	offsets []int64     // of first turns, by session
+	given   int         // of firsts
+	linked  bool        // some turn has a next one
+	raw     []byte      // memory of reads
+}
+
+// firstTurn is the first turn of a session.
+type firstTurn struct {
+	at      float64
+	when    stamp // the arrival, where stamped
+	stamped bool
+	session int32
+}
+
+// A turn in the file is a header, the name of its session (of first turns), and its ids.
+const (
+	atNext      = 8 * iota // 1 + the offset of the next turn, 0 without one
+	atNextDelay            // ms after this turn
+	atLine                 // with the prompt's tokens
+	atOutput               // with the priority
+	atSession              // with the place in it
+	atLengths              // of the name, in bytes, and of the ids
+	headerBytes
+)
+
+// spillBytes is how much is written at once.
+const spillBytes = 1 << 20
+
+// spill reads s to its end, of which the first record has been read, into a temporary file.
+func (s *Stream) spill(r *Record) (*spilled, error) {
+	file, err := os.CreateTemp("", ".replay-turns-*.tmp")
+	if err != nil {
+		return nil, fmt.Errorf("a temporary file for turns of sessions: %w", err)
+	}
+	x := &spilled{s: s, file: file, name: file.Name(), ids: privateIDs{s: s}, buf: make([]byte, 0, spillBytes)}
+	if os.Remove(x.name) == nil { // an open file goes on without its name, but for some systems
+		x.name = ""
+	}
+	if err := x.readAll(r); err != nil {
+		return nil, cmp.Or(x.closeFile(), err)
+	}
+	return x, nil
+}
+
+// readAll writes all turns to the file.
+func (x *spilled) readAll(r *Record) error {
+	order := NewOrder(x.s.Name)
+	var last []int64  // by session: the offset of its latest turn
+	var turns []int32 // by session
+	for line := 0; ; line++ {
+		if line == math.MaxInt32 {
+			return x.s.rowError(r, "more than %d requests, want no more", math.MaxInt32)
+		}
+		if err := x.s.checkAlone(r); err != nil {
+			return err
+		}
+		place, err := order.Place(r)
+		if err != nil {
+			return err
+		}
+		if err := x.ids.nameBlocks(r); err != nil {
+			return err
+		}
+		offset := x.length + int64(len(x.buf))
+		if place.First {
+			if !r.HasAt {
+				return x.s.rowError(r, "session %q has no timestamp, which trace mode needs", x.sessionName(r.Session, r.Line))
+			}
+			x.firsts = append(x.firsts, firstTurn{at: r.At, when: r.when, stamped: r.stamp, session: int32(place.Session)})
+			x.offsets, last, turns = append(x.offsets, offset), append(last, offset), append(turns, 0)
+		} else {
+			if err := x.link(last[place.Session], offset, place.Delay); err != nil {
+				return err
+			}
+			last[place.Session] = offset
+			turns[place.Session]++
+		}
+		if err := x.write(r, place, turns[place.Session]); err != nil {
+			return err
+		}
+		if err := x.s.Next(r); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(x.firsts, func(a, b firstTurn) int {
+		by := cmp.Compare(a.at, b.at)
+		if a.stamped && b.stamped {
+			by = a.when.compare(b.when)
+		}
+		return cmp.Or(by, cmp.Compare(a.session, b.session))
+	})
+	return x.flush()
+}
+
+// sessionName returns what a session is called that has a first turn in a line.
+func (x *spilled) sessionName(name []byte, line int) string {
+	if name == nil {
+		return loadgen.RequestPrefix + strconv.Itoa(line)
+	}
+	return string(name)
+}
+
+// write appends a turn.
+func (x *spilled) write(r *Record, p Place, turn int32) error {
+	if len(x.buf) >= spillBytes {
+		if err := x.flush(); err != nil {
+			return err
+		}
+	}
+	var name []byte
+	if p.First {
+		name = r.Session
+	}
+	b := binary.LittleEndian
+	x.buf = b.AppendUint64(b.AppendUint64(x.buf, 0), 0)
+	for _, n := range [...]int{r.Line, r.Input, r.Output, int(r.Priority), p.Session, int(turn), len(name), len(r.IDs)} {
+		x.buf = b.AppendUint32(x.buf, uint32(int32(n)))
+	}
+	x.buf = append(x.buf, name...)
+	for _, id := range r.IDs {
+		x.buf = b.AppendUint64(x.buf, id)
+	}
+	return nil
+}
+
+// link notes at a turn where the next one of its session stands.
+func (x *spilled) link(turn, next int64, delay float64) error {
+	x.linked = true
+	var text [16]byte
+	binary.LittleEndian.PutUint64(text[atNext:], uint64(next+1))
+	binary.LittleEndian.PutUint64(text[atNextDelay:], math.Float64bits(delay))
+	if at := turn - x.length; at >= 0 {
+		copy(x.buf[at:], text[:])
+		return nil
+	}
+	_, err := x.file.WriteAt(text[:], turn)
+	return x.nameError(err)
+}
+
+// flush writes what has been added.
+func (x *spilled) flush() error {
+	n, err := x.file.WriteAt(x.buf, x.length)
+	x.length += int64(n)
+	x.buf = x.buf[:0]
+	return x.nameError(err)
+}
+
+// nameError returns an error with whose it is.
+func (x *spilled) nameError(err error) error {
+	if err != nil {
+		err = fmt.Errorf("the temporary file of turns, after %d bytes: %w", x.length, err)
+	}
+	return err
+}
+
+// Next fills in with the first turn of the next session.
+func (x *spilled) Next(in *loadgen.Incoming) error {
+	if x.given == len(x.firsts) {
+		return io.EOF
+	}
+	first := &x.firsts[x.given]
+	x.given++
+	if err := x.Later(x.offsets[first.session]+1, in); err != nil {
+		return err
+	}
+	if in.At = sim.Time(first.at); first.stamped {
+		in.At = sim.Time(first.when.since(x.firsts[0].when))
+	}
+	return nil
+}
+
+// MultiTurn reports whether some session has two turns or more.
+func (x *spilled) MultiTurn() bool { return x.linked }
+
+// Later fills in with the turn at a place that an earlier turn has named.
+func (x *spilled) Later(next int64, in *loadgen.Incoming) error {
+	head, err := x.read(next-1, headerBytes)
+	if err != nil {
+		return err
+	}
+	b := binary.LittleEndian
+	word := func(at int) int32 { return int32(b.Uint32(head[at:])) }
+	*in = loadgen.Incoming{
+		IDs: in.IDs[:0], Line: word(atLine), Input: word(atLine + 4), Output: word(atOutput), Priority: word(atOutput + 4), Session: word(atSession), Turn: word(atSession + 4),
+		Next: int64(b.Uint64(head[atNext:])), NextDelay: sim.Time(math.Float64frombits(b.Uint64(head[atNextDelay:]))),
+	}
+	name, ids := word(atLengths), int(word(atLengths+4))
+	text, err := x.read(next-1+headerBytes+int64(name), 8*ids)
+	for i := range ids {
+		if err == nil {
+			in.IDs = append(in.IDs, b.Uint64(text[8*i:]))
+		}
+	}
+	return err
+}
+
+// read returns bytes of the file, which are x's own until the next call.
+func (x *spilled) read(at int64, bytes int) ([]byte, error) {
+	if bytes > cap(x.raw) {
+		x.raw = make([]byte, 2*bytes)
+	}
+	text := x.raw[:bytes]
+	if _, err := x.file.ReadAt(text, at); err != nil {
+		return nil, x.nameError(err)
+	}
+	return text, nil
+}
+
+// SessionID returns what a session is called.
+func (x *spilled) SessionID(session, _ int32) (string, error) {
+	at := x.offsets[session]
+	head, err := x.read(at, headerBytes)
+	if err != nil {
+		return "", err
+	}
+	line, bytes := int(binary.LittleEndian.Uint32(head[atLine:])), int(binary.LittleEndian.Uint32(head[atLengths:]))
+	if bytes == 0 {
+		return x.sessionName(nil, line), nil
+	}
+	name, err := x.read(at+headerBytes, bytes)
+	return string(name), err
+}
+
+// Close gives up the files.
+func (x *spilled) Close() error { return cmp.Or(x.closeFile(), x.s.Close()) }
+
+func (x *spilled) closeFile() error {
+	err := x.file.Close()
+	if x.name != "" {
+		err = cmp.Or(err, os.Remove(x.name))
+	}
+	return err
+}
