@@ -131,17 +131,23 @@ func TestWatchInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sent time.Time
+	sent := make(chan time.Time, 1)
 	go func() {
 		<-p.drawn
-		sent = time.Now()
+		sent <- time.Now()
 		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
 			t.Error(err)
 		}
 	}()
 	args := append(watched(), "--watch=50ms", "--request-count", "2000000")
 	code := run(args, nil, io.Discard, p.File)
-	took := time.Since(sent)
+	var took time.Duration
+	select {
+	case at := <-sent:
+		took = time.Since(at)
+	default:
+		t.Error("the replay ended before anything was drawn")
+	}
 	after, err := unix.IoctlGetTermios(int(p.Fd()), unix.TCGETS)
 	if err != nil || *before != *after {
 		t.Errorf("%v; the terminal is set to %+v, want %+v", err, after, before)
