@@ -30,7 +30,7 @@ func layers() [][]string {
 		{"live/cancel", "live/fault", "live/measure", "live/tcp", "live/queue", "live/telemetry"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},
 		{"live/engine"},
-		{"live/conformance", "live/route"},
+		{"live/conformance", "live/openai", "live/route"},
 		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
 		{"cmd/internal"},
 		{"cmd/explorer", "cmd/replay", "cmd/replay-live", "tools", "docs", "examples"},

@@ -2,18 +2,16 @@ package frontend
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"github.com/goccy/go-json"
 	"iter"
 	"net/http"
-	"strings"
+	"strconv"
 	"time"
 
+	"github.com/goccy/go-json"
+
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/drt"
-	"github.com/replay-llm/replay/live/engine"
-	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/openai"
 	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
 )
@@ -22,8 +20,8 @@ import (
 // has left; then it is killed.
 const parting = 5 * time.Second
 
-// answerHandler returns the handler of a flavour.
-func (s *Server) answerHandler(f *flavour) http.HandlerFunc {
+// answerHandler returns the handler of a kind of requests.
+func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, release, err := s.readBody(w, r)
 		if err != nil {
@@ -31,42 +29,39 @@ func (s *Server) answerHandler(f *flavour) http.HandlerFunc {
 			return
 		}
 		defer release()
-		q, err := f.parse(body)
+		rq, err := openai.Parse(kind, body)
 		if err != nil {
 			s.writeError(w, err)
 			return
 		}
-		m, ok := s.config.Models.Find(q.model)
+		m, ok := s.config.Models.Find(rq.Model)
 		if !ok {
-			s.writeError(w, &refusal{http.StatusNotFound, "model_not_found", fmt.Sprintf("model is %.100q, which nobody serves", q.model)})
+			s.writeError(w, &openai.Error{Status: http.StatusNotFound, Type: "model_not_found", Message: fmt.Sprintf("model is %.100q, which nobody serves", rq.Model)})
 			return
 		}
-		if m.ContextLength > 0 && q.promptTokens() > m.ContextLength {
-			s.writeError(w, invalidError("prompt has %d tokens, want at most %d, the context length of %s", q.promptTokens(), m.ContextLength, m.Name))
+		if err := rq.CheckContext(m.ContextLength); err != nil {
+			s.writeError(w, err)
 			return
 		}
-		s.answerRequest(w, r, &reply{server: s, flavour: f, question: q, model: m, w: w})
+		s.answerRequest(w, r, &reply{server: s, request: rq, model: m, w: w})
 	}
 }
 
 // reply is one answer in the making.
 type reply struct {
-	server   *Server
-	flavour  *flavour
-	question *question
-	model    route.Served
-	w        http.ResponseWriter
+	server  *Server
+	request *openai.Request
+	model   route.Served
+	w       http.ResponseWriter
 
-	rc      cancel.Context
-	began   time.Time
-	created int64 // the same, as clients are told
-	buf     []byte
-	speaker speaker
-	tokens  int
-	usage   *engine.Usage
-	status  int
-	whole   bool // the client has all of it
-	failed  error
+	rc     cancel.Context
+	began  time.Time
+	answer *openai.Answer
+	buf    []byte
+	tokens int
+	status int
+	whole  bool // the client has all of it
+	failed error
 }
 
 // answerRequest asks the model and writes what comes. A client that leaves stops the
@@ -80,9 +75,8 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	defer s.beginRequest(a.rc)()
 	w.Header().Set("X-Request-Id", a.rc.ID())
 	a.began, a.status = time.Now(), http.StatusOK
-	a.created = s.config.Now().Unix()
-	name, kind, m := a.flavour.name, telemetry.Unary, s.config.Metrics
-	if a.question.stream {
+	name, kind, m := string(a.request.Kind), telemetry.Unary, s.config.Metrics
+	if a.request.Stream {
 		kind = telemetry.Stream
 	}
 	m.Started(a.model.Name)
@@ -103,7 +97,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 		a.status = statusLeft
 		m.Cancelled(a.model.Name, name, kind)
 	}
-	m.Tokens(a.model.Name, a.question.promptTokens(), a.tokens)
+	m.Tokens(a.model.Name, a.request.PromptTokens(), a.tokens)
 }
 
 // statusLeft is the status that metrics have of a request whose client left.
@@ -125,17 +119,12 @@ func headersOf(r *http.Request) map[string]string {
 
 // askModel gets the answer and writes it.
 func (a *reply) askModel(ctx context.Context, headers map[string]string) {
-	rq := a.question.engineRequest()
-	at := float64(a.began.UnixNano()) / 1e6
-	rq.RequestTimestampMS = &at
-	chunks, err := a.model.Target.Generate(route.WithSession(ctx, headers[sessionHeader]), a.rc, rq, headers)
-	switch {
-	case err != nil:
-		a.refuseRequest(err)
-	case a.question.stream:
-		a.writeStream(chunks)
-	default:
-		a.writeUnary(chunks)
+	a.answer = openai.NewAnswer(a.request, a.rc.ID(), a.model.Name, a.began, a.server.config.Now())
+	pieces := a.answer.Generate(route.WithSession(ctx, headers[sessionHeader]), a.rc, a.model.Target, headers)
+	if a.request.Stream {
+		a.writeStream(pieces)
+	} else {
+		a.writeUnary(pieces)
 	}
 }
 
@@ -147,128 +136,43 @@ func (a *reply) refuseRequest(err error) {
 	if a.rc.IsStopped() {
 		return
 	}
-	a.status = statusOf(err)
-	a.failed = a.server.writeError(a.w, err)
+	e := openai.ErrorOf(err)
+	a.status = e.Status
+	a.failed = a.server.writeError(a.w, e)
 	a.whole = a.failed == nil
 }
 
-// noteChunk notes a chunk and returns its text, and the error that it is.
-func (a *reply) noteChunk(c *engine.Chunk, err error) (text string, _ error) {
-	if err != nil {
-		return "", err
-	}
-	if a.tokens == 0 && len(c.TokenIDs) > 0 {
+// notePiece counts the tokens of a piece.
+func (a *reply) notePiece(p *openai.Piece) {
+	if a.tokens == 0 && p.Tokens > 0 {
 		a.server.config.Metrics.First(a.model.Name, time.Since(a.began))
 	}
-	a.tokens += len(c.TokenIDs)
-	if c.CompletionUsage != nil {
-		a.usage = c.CompletionUsage
-	}
-	if c.Text != nil {
-		text = *c.Text
-	} else {
-		text = a.speaker.addTokens(c.TokenIDs)
-	}
-	if c.FinishReason == "" {
-		return text, nil
-	}
-	if err := c.Err(); err != nil {
-		return "", err
-	}
-	if a.usage == nil {
-		a.usage = engine.NewUsage(uint32(a.question.promptTokens()), uint32(a.tokens))
-	}
-	return text + a.speaker.flushRest(), nil
+	a.tokens += p.Tokens
 }
 
-// errIncomplete is the error of an answer that just ends.
-var errIncomplete = fault.New(fault.BackendStreamIncomplete, "the answer ended without a last chunk")
-
 // writeUnary writes the whole answer once it is there.
-func (a *reply) writeUnary(chunks iter.Seq2[*engine.Chunk, error]) {
-	var all strings.Builder
-	if a.question.echo {
-		all.WriteString(a.question.echoText())
-	}
-	for c, err := range chunks {
-		text, err := a.noteChunk(c, err)
+func (a *reply) writeUnary(pieces iter.Seq2[*openai.Piece, error]) {
+	for p, err := range pieces {
 		if err != nil {
 			a.refuseRequest(err)
 			return
 		}
-		all.WriteString(text)
-		if c.FinishReason != "" {
-			if a.rc.IsStopped() {
-				return // nobody is there
-			}
-			a.failed = a.server.writeJSON(a.w, http.StatusOK, a.newObject(a.flavour.whole, a.usage, a.flavour.answered(all.String(), finishWord(c.FinishReason))))
-			a.whole = a.failed == nil
-			return
-		}
+		a.notePiece(p)
 	}
-	a.refuseRequest(errIncomplete)
-}
-
-// echoText returns the prompt as text.
-func (q *question) echoText() string {
-	if q.tokens == nil {
-		return q.text
+	if a.rc.IsStopped() {
+		return // nobody is there
 	}
-	var s speaker
-	return s.addTokens(q.tokens) + s.flushRest()
-}
-
-// finishWord returns why an answer ended, in the words of clients.
-func finishWord(f engine.FinishReason) string {
-	if f == engine.FinishEOS {
-		return string(engine.FinishStop)
-	}
-	return string(f)
-}
-
-// statusOf returns the status of an answer that is an error.
-func statusOf(err error) int {
-	var r *refusal
-	is := func(types ...fault.Type) bool { return fault.MatchChain(err, types, nil) }
-	switch {
-	case errors.As(err, &r):
-		return r.status
-	case errors.Is(err, drt.ErrNoInstances), errors.Is(err, errBusy), is(fault.ResourceExhausted):
-		return http.StatusServiceUnavailable
-	case is(fault.InvalidArgument, fault.BackendInvalidArgument):
-		return http.StatusBadRequest
-	}
-	return http.StatusInternalServerError
-}
-
-// errorBody is an error as clients get it.
-type errorBody struct {
-	Message string `json:"message"`
-	Type    string `json:"type"`
-	Code    int    `json:"code"`
-}
-
-func bodyOf(err error) map[string]errorBody {
-	status := statusOf(err)
-	kind := "internal_error"
-	var r *refusal
-	switch {
-	case errors.As(err, &r):
-		kind = r.kind
-	case status == http.StatusServiceUnavailable:
-		kind = "service_unavailable"
-	case status == http.StatusBadRequest:
-		kind = "invalid_request_error"
-	}
-	return map[string]errorBody{"error": {err.Error(), kind, status}}
+	a.failed = a.server.writeBytes(a.w, http.StatusOK, a.answer.AppendWhole(nil))
+	a.whole = a.failed == nil
 }
 
 // writeError answers with an error.
 func (s *Server) writeError(w http.ResponseWriter, err error) error {
-	if errors.Is(err, errBusy) || fault.MatchChain(err, []fault.Type{fault.ResourceExhausted}, nil) {
-		w.Header().Set("Retry-After", "1")
+	e := openai.ErrorOf(err)
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	return s.writeJSON(w, statusOf(err), bodyOf(err))
+	return s.writeBytes(w, e.Status, e.AppendJSON(nil))
 }
 
 // writeJSON answers with JSON.
@@ -277,6 +181,11 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, answer any) error 
 	if err != nil {
 		return err
 	}
+	return s.writeBytes(w, status, b)
+}
+
+// writeBytes answers with a document of JSON.
+func (s *Server) writeBytes(w http.ResponseWriter, status int, b []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(s.config.Write))
 	w.Header().Set("Content-Type", "application/json")

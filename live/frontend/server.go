@@ -7,7 +7,7 @@
 //
 // Who is asked is a model of a route.Catalog. A client that goes away stops its request, which is counted.
 //
-// Read server.go, request.go, answer.go, stream.go.
+// What requests and answers mean is in package openai. Read server.go, answer.go, stream.go.
 package frontend
 
 import (
@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/openai"
 	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
 )
@@ -122,8 +123,8 @@ func (c *Config) setDefaults() error {
 // Handler serves all paths.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/completions", s.onlyMethod(http.MethodPost, s.answerHandler(completionFlavour())))
-	mux.HandleFunc("/v1/chat/completions", s.onlyMethod(http.MethodPost, s.answerHandler(chatFlavour())))
+	mux.HandleFunc("/v1/completions", s.onlyMethod(http.MethodPost, s.answerHandler(openai.Completions)))
+	mux.HandleFunc("/v1/chat/completions", s.onlyMethod(http.MethodPost, s.answerHandler(openai.Chat)))
 	mux.HandleFunc("/v1/models", s.onlyMethod(http.MethodGet, s.serveModels))
 	mux.HandleFunc("/health", s.onlyMethod(http.MethodGet, s.serveHealth))
 	mux.HandleFunc("/live", s.onlyMethod(http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
@@ -133,7 +134,7 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle("/metrics", s.onlyMethod(http.MethodGet, s.config.Expose.ServeHTTP))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.writeError(w, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("%.100q: no such path", r.URL.Path)})
+		s.writeError(w, &openai.Error{Status: http.StatusNotFound, Type: "not_found", Message: fmt.Sprintf("%.100q: no such path", r.URL.Path)})
 	})
 	return mux
 }
@@ -144,7 +145,7 @@ func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFu
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			s.writeError(w, &refusal{http.StatusMethodNotAllowed, "method_not_allowed", fmt.Sprintf("%.20s: want %s", r.Method, method)})
+			s.writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Type: "method_not_allowed", Message: fmt.Sprintf("%.20s: want %s", r.Method, method)})
 			return
 		}
 		if method == http.MethodGet {
@@ -229,18 +230,6 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	s.writeJSON(w, status, report)
 }
 
-// refusal is an answer that is an error.
-type refusal struct {
-	status int
-	kind   string // type of the error, for clients
-	text   string
-}
-
-func (r *refusal) Error() string { return r.text }
-
-// errBusy means that the requests under way take all the room there is.
-var errBusy = errors.New("too much is under way")
-
 // readBody reads a body in the time and the room it may take. release gives the room
 // back.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
@@ -253,7 +242,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		size = most // it does not say
 	}
 	if !s.bodies.TryAcquire(size) {
-		return nil, nil, errBusy
+		return nil, nil, &openai.Error{Status: http.StatusServiceUnavailable, Message: "too much is under way", RetryAfter: 1}
 	}
 	release = func() { s.bodies.Release(size) }
 	control := http.NewResponseController(w)
@@ -272,11 +261,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	case errors.As(err, &over):
 		return nil, nil, tooLarge(most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, nil, &refusal{http.StatusRequestTimeout, "timeout", fmt.Sprintf("body: not whole after %v", s.config.ReadBody)}
+		return nil, nil, &openai.Error{Status: http.StatusRequestTimeout, Type: "timeout", Message: fmt.Sprintf("body: not whole after %v", s.config.ReadBody)}
 	}
-	return nil, nil, &refusal{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("body: %v", err)}
+	return nil, nil, &openai.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: fmt.Sprintf("body: %v", err)}
 }
 
 func tooLarge(most int64) error {
-	return &refusal{http.StatusRequestEntityTooLarge, "invalid_request_error", fmt.Sprintf("body: want at most %d bytes", most)}
+	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error", Message: fmt.Sprintf("body: want at most %d bytes", most)}
 }

@@ -1,0 +1,82 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/goccy/go-json"
+
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// Error is an answer that is an error.
+type Error struct {
+	Status     int    // of HTTP
+	Type       string // for clients; "": that of the status
+	Param      string // the parameter that is wrong; "": none in particular
+	Message    string
+	RetryAfter int // seconds after which to ask again; 0: not told
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Refuse returns the error of a request that makes no sense, because of a parameter if
+// that is not "".
+func Refuse(param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// ErrorOf returns what clients are told of err.
+func ErrorOf(err error) *Error {
+	var e *Error
+	is := func(types ...fault.Type) bool { return fault.MatchChain(err, types, nil) }
+	switch {
+	case errors.As(err, &e):
+		return e
+	case is(fault.ResourceExhausted):
+		return &Error{Status: http.StatusServiceUnavailable, Message: err.Error(), RetryAfter: 1}
+	case errors.Is(err, drt.ErrNoInstances):
+		return &Error{Status: http.StatusServiceUnavailable, Message: err.Error()}
+	case is(fault.InvalidArgument, fault.BackendInvalidArgument):
+		return &Error{Status: http.StatusBadRequest, Message: err.Error()}
+	}
+	return &Error{Status: http.StatusInternalServerError, Message: err.Error()}
+}
+
+// kind returns the type of the error, as clients are told.
+func (e *Error) kind() string {
+	switch {
+	case e.Type != "":
+		return e.Type
+	case e.Status == http.StatusServiceUnavailable:
+		return "service_unavailable"
+	case e.Status >= http.StatusInternalServerError:
+		return "internal_error"
+	}
+	return "invalid_request_error"
+}
+
+// AppendJSON appends the error as OpenAI's object.
+func (e *Error) AppendJSON(dst []byte) []byte {
+	type body struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    int     `json:"code"`
+	}
+	b, err := json.Marshal(map[string]body{"error": {e.Message, e.kind(), orNull(e.Param), e.Status}})
+	if err != nil {
+		panic(err) // texts and a number cannot fail
+	}
+	return append(dst, b...)
+}
+
+// orNull returns nil for "".
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
