@@ -122,7 +122,9 @@ func (w *Worker) bindPublishers() error {
 func (w *Worker) awaitEnd(signals context.Context) error {
 	w.canary.startWatching()
 	if w.config.Ready != nil {
-		w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system})
+		if err := w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system}); err != nil {
+			return fault.New(fault.BackendUnknown, "ready, and nobody can be told: %w", err)
+		}
 	}
 	w.log.Info("serving", "endpoint", w.endpoint.Name().String(), "instance", fmt.Sprintf("%x", w.rt.ID()), "model", w.card.Name)
 	select {

@@ -86,13 +86,14 @@ func workerProcess(kind string) int {
 	close(called)
 	err = Run(e, WorkerConfig{
 		Runtime: &config,
-		Ready: func(Ready) {
+		Ready: func(Ready) error {
 			if kind == "stream" {
 				called = make(chan struct{})
 				go func() { defer close(called); callOnce(config) }()
-				return
+				return nil
 			}
 			fmt.Println("ready")
+			return nil
 		},
 	})
 	<-called

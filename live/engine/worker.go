@@ -47,8 +47,8 @@ type WorkerConfig struct {
 	Publish func(PublisherContext) (KVEventSink, func(), error)
 	// WorkerLabel adds the label worker_id to the metrics.
 	WorkerLabel bool
-	// Ready is called when the worker is discoverable.
-	Ready func(Ready)
+	// Ready is called when the worker is discoverable. Its error ends the worker.
+	Ready func(Ready) error
 
 	Tracing *telemetry.Tracing       // nil: what the environment says
 	Metrics *telemetry.Metrics       // nil: the worker's own

@@ -87,7 +87,7 @@ func newBench(t *testing.T, environment ...string) *bench {
 	config := b.hub.Config()
 	b.config = WorkerConfig{
 		Runtime: &config,
-		Ready:   func(r Ready) { b.ready <- r }, Metrics: b.metrics, Log: slog.New(slog.DiscardHandler),
+		Ready:   func(r Ready) error { b.ready <- r; return nil }, Metrics: b.metrics, Log: slog.New(slog.DiscardHandler),
 		Getenv: func(name string) string { return env[name] }, Signals: b.signals, Exit: func(code int) { b.exited <- code },
 	}
 	return b

@@ -55,7 +55,7 @@ func work(t *testing.T, hub *drttest.Servers, mode engine.Mode) *party {
 	w, err := engine.NewWorker(mock, engine.WorkerConfig{
 		Component: component, Mode: mode, Metrics: p.metrics, Log: slog.New(slog.DiscardHandler),
 		Runtime: &config,
-		Ready:   func(engine.Ready) { close(ready) },
+		Ready:   func(engine.Ready) error { close(ready); return nil },
 		Signals: make(chan os.Signal),
 		Getenv: func(name string) string {
 			return map[string]string{"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0"}[name]

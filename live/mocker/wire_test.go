@@ -37,7 +37,7 @@ func onWorker(t *testing.T, kind engineargs.Engine) served {
 	m := telemetry.NewMetrics()
 	go func() {
 		done <- engine.Run(e, engine.WorkerConfig{
-			Runtime: &config, Ready: func(engine.Ready) { close(ready) }, Signals: signals, Metrics: m, Log: slog.New(slog.DiscardHandler),
+			Runtime: &config, Ready: func(engine.Ready) error { close(ready); return nil }, Signals: signals, Metrics: m, Log: slog.New(slog.DiscardHandler),
 			Getenv: func(name string) string {
 				return map[string]string{"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0"}[name]
 			},

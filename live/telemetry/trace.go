@@ -41,7 +41,7 @@ type Tracing struct {
 
 // Open returns tracing as the environment wants it, which getenv tells: nothing
 // leaves the process unless OTEL_EXPORT_ENABLED is set. Then spans go by
-// OTLP/gRPC to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT (this host, port 4317, if
+// OTLP/gRPC to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT (127.0.0.1:4317, if
 // unset) under the service OTEL_SERVICE_NAME (dynamo, if unset).
 func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	if !isTruthy(getenv("OTEL_EXPORT_ENABLED")) {
@@ -50,7 +50,7 @@ func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	switch {
 	case endpoint == "":
-		endpoint = "http://localhost:4317"
+		endpoint = "http://127.0.0.1:4317" // and not a name, which DNS may not know
 	case !strings.Contains(endpoint, "://"):
 		endpoint = "http://" + endpoint
 	}

@@ -90,8 +90,13 @@ func runStack(ctx context.Context, s cli.Streams, o stack.Options) (err error) {
 	if err := json.NewEncoder(s.Out).Encode(StackAddresses{servers.EtcdURL(), servers.NATSURL()}); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return nil
+	broken, why := servers.Broken()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-broken:
+		return why()
+	}
 }
 
 func newStackInstancesCommand(s cli.Streams) *cobra.Command {

@@ -218,7 +218,7 @@ func (w *worker) run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	w.config.Ready = func(r served.Ready) { _ = json.NewEncoder(s.Out).Encode(w.readyLine(r, mock)) }
+	w.config.Ready = func(r served.Ready) error { return json.NewEncoder(s.Out).Encode(w.readyLine(r, mock)) }
 	worker, err := served.NewWorker(mock, w.config)
 	if err != nil {
 		return err

@@ -11,29 +11,31 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 )
 
 // etcdServer is a running etcd, of one member.
 type etcdServer struct {
 	server *embed.Etcd
+	broken *breakage
 	mu     sync.Mutex
 	serve  []*grpc.Server // what clients are connected to
 }
 
 // startEtcd starts etcd and returns the port it listens on.
 func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdServer, int, error) {
-	e := new(etcdServer)
+	e := &etcdServer{broken: newBreakage(dir)}
 	config := etcdConfig(o, dir, durable)
 	config.ServiceRegister = e.noteServer
-	server, err := embed.StartEtcd(config)
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(e.broken.logger())
+	server, err := e.broken.guardStart(func() (*embed.Etcd, error) { return embed.StartEtcd(config) })
 	if err != nil {
 		return nil, 0, fmt.Errorf("etcd server on %s: %w", config.ListenClientUrls[0].Host, err)
 	}
 	e.server = server
 	select {
+	case <-e.broken.happened:
+		err = e.broken.err
 	case <-server.Server.ReadyNotify():
 		// With port 0 the advertised URL says 0, too; the listener knows.
 		return e, server.Clients[0].Addr().(*net.TCPAddr).Port, nil
@@ -61,25 +63,11 @@ func etcdConfig(o Options, dir string, durable bool) *embed.Config {
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.UnsafeNoFsync = !durable
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(quietLogger())
 	if !durable {
 		// Nobody else votes: no need to wait for them.
 		c.TickMs, c.ElectionMs = 20, 200
 	}
 	return c
-}
-
-// quietLogger writes to standard error what ends the process. Errors are returned by
-// whatever they belong to; others etcd tells when it starts and stops, and they
-// are none.
-func quietLogger() *zap.Logger {
-	c := zap.NewProductionConfig()
-	c.Level = zap.NewAtomicLevelAt(zapcore.FatalLevel)
-	l, err := c.Build()
-	if err != nil {
-		return zap.NewNop()
-	}
-	return l
 }
 
 // noteServer notes what clients are connected to.
@@ -89,13 +77,30 @@ func (e *etcdServer) noteServer(s *grpc.Server) {
 	e.serve = append(e.serve, s)
 }
 
+// stopLimit is how long a server that broke may take to end: what broke may hold up the
+// rest of it for ever.
+const stopLimit = 2 * time.Second
+
 // stopServer ends the server. It cuts its clients off: closing alone would wait for
 // seconds that they end their streams.
 func (e *etcdServer) stopServer() {
-	e.mu.Lock()
-	for _, s := range e.serve {
-		s.Stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.mu.Lock()
+		for _, s := range e.serve {
+			s.Stop()
+		}
+		e.mu.Unlock()
+		e.server.Close()
+	}()
+	select {
+	case <-ended:
+		return
+	case <-e.broken.happened:
 	}
-	e.mu.Unlock()
-	e.server.Close()
+	select {
+	case <-ended:
+	case <-time.After(stopLimit):
+	}
 }

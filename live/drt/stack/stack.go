@@ -138,6 +138,18 @@ func (s *Stack) RestartNATS(ctx context.Context) error {
 	return nil
 }
 
+// Broken returns a channel that is closed when etcd cannot go on, on a full disk say, and
+// why it cannot.
+func (s *Stack) Broken() (<-chan struct{}, func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.etcd == nil {
+		return nil, func() error { return nil }
+	}
+	b := s.etcd.broken
+	return b.happened, func() error { return fmt.Errorf("etcd server: %w", b.err) }
+}
+
 // Stop ends both servers and removes what is not to be kept.
 func (s *Stack) Stop() error {
 	s.KillNATS()
