@@ -159,7 +159,7 @@ kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs
 
 cluster-faults: ## kill, pause and cut off workers, etcd and NATS, and measure what callers notice
 	$(GO) test ./live/drt -run Fault -count 1 -timeout 10m -v -faults
-	$(GO) test ./cmd/replay-live -run TestClusterFault -count 1 -timeout 10m -v -full-cluster
+	$(GO) test ./cmd/replay-live -run 'TestClusterFault|TestStandingLong' -count 1 -timeout 15m -v -full-cluster
 
 cluster-soak: ## have 2,000 streams on 4 worker processes at once, and kill one of them every 10 s for a minute
 	$(GO) test ./cmd/replay-live -run TestClusterSoak -count 1 -timeout 15m -v -full-cluster

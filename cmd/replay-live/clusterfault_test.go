@@ -272,8 +272,8 @@ func TestClusterFaultServers(t *testing.T) {
 	a.event()
 	c.servers.KillNATS()
 	from := time.Now()
-	if code := f.answers(); code != http.StatusInternalServerError {
-		t.Errorf("status %d without NATS, want 500", code)
+	if code := f.answers(); code != http.StatusServiceUnavailable {
+		t.Errorf("status %d without NATS, want 503", code)
 	}
 	mayTake(t, "request without NATS to its error", time.Since(from), 3*time.Second)
 	if events := a.rest(); len(events) != 300 || events[299] != "[DONE]" {

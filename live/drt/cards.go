@@ -50,6 +50,13 @@ func (e *Endpoint) RemoveCard(ctx context.Context) error {
 	return e.rt.unregisterKeys(ctx, []pair{{key: cardKey(e.name, e.rt.ID())}})
 }
 
+// hasCard reports whether a card is registered.
+func (rt *Runtime) hasCard(name Name) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.cards[name] != nil
+}
+
 func cardKey(n Name, id uint64) string {
 	return cardPrefix + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/" + hexID(id)
 }
@@ -77,7 +84,7 @@ func (rt *Runtime) Cards(context.Context) (*Cards, error) {
 	if rt.store == nil {
 		return c, nil
 	}
-	return c, watchValues(rt.ctx, rt.store, cardPrefix, decodeCard, c.setList)
+	return c, watchValues(rt.ctx, rt.store, keysOf{cardPrefix, rt.config.Lease}, decodeCard, c.setList)
 }
 
 func decodeCard(value []byte) (Card, error) {

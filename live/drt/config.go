@@ -48,7 +48,7 @@ type LeaseLoss string
 // The reactions to a lost lease.
 const (
 	Exit       LeaseLoss = "exit"       // Done is closed, endpoints refuse new requests
-	Reregister LeaseLoss = "reregister" // a new lease, a new id, the same endpoints
+	Reregister LeaseLoss = "reregister" // requests are served on, and the same keys written under the same id, as soon as etcd lets it
 )
 
 // Config is everything a runtime depends on. The zero value of each field means
@@ -58,6 +58,7 @@ type Config struct {
 	Plane     RequestPlane
 	Layout    Layout    // default Both
 	LeaseLoss LeaseLoss // default Exit
+	CallsOnly bool      // serves nothing, and so takes no lease
 
 	Etcd EtcdConfig
 	NATS NATSConfig

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -21,6 +20,7 @@ import (
 type etcdStore struct {
 	client *clientv3.Client
 	config *Config
+	link   *etcdLink
 }
 
 // connectEtcd waits for etcd as long as ctx lasts.
@@ -45,7 +45,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, err
 		}
 		return nil, fault.New(fault.CannotConnect, "etcd at %q: %w", config.Etcd.Endpoints, err)
 	}
-	return &etcdStore{client, config}, nil
+	return &etcdStore{client, config, newLink(client, config.Log)}, nil
 }
 
 // reconnectParams returns how often a lost connection is tried again: a lease does not wait for
@@ -64,6 +64,15 @@ func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, 
 		return 0, fmt.Errorf("lease of %v: %w", ttl, err)
 	}
 	return uint64(r.ID), nil
+}
+
+// grantLeaseAs makes a lease that has an id of our own.
+func (s *etcdStore) grantLeaseAs(ctx context.Context, id uint64, ttl time.Duration) error {
+	wanted := &etcdserverpb.LeaseGrantRequest{ID: int64(id), TTL: int64((ttl + time.Second - 1) / time.Second)}
+	if _, err := clientv3.RetryLeaseClient(s.client).LeaseGrant(ctx, wanted); err != nil {
+		return fmt.Errorf("lease %s of %v: %w", hexID(id), ttl, err)
+	}
+	return nil
 }
 
 // renewLease starts the lease's time anew. The error is errLeaseGone, or one that
@@ -122,105 +131,4 @@ func (s *etcdStore) removeKeys(ctx context.Context, pairs []pair) error {
 	}
 	_, err := s.client.Txn(ctx).Then(deletes...).Commit()
 	return err
-}
-
-// etcdWatch follows the values under a prefix.
-type etcdWatch[T any] struct {
-	store  *etcdStore
-	prefix string
-	decode func(value []byte) (T, error) // errOther: passed over in silence
-	show   func(all []T)
-	known  map[string]T // by key
-}
-
-// watchValues shows the values under a prefix, in any order, now and after every
-// change until ctx ends. It returns when they were shown for the first time, which
-// may be none.
-func watchValues[T any](ctx context.Context, s *etcdStore, prefix string, decode func([]byte) (T, error), show func([]T)) error {
-	w := &etcdWatch[T]{store: s, prefix: prefix, decode: decode, show: show}
-	first, release := context.WithTimeout(ctx, s.config.Connect)
-	defer release()
-	from, err := w.listKeys(first)
-	if err != nil {
-		return fmt.Errorf("keys under %s: %w", prefix, err)
-	}
-	go w.followChanges(ctx, from)
-	return nil
-}
-
-// listKeys shows what is there now. It returns the revision to follow from.
-func (w *etcdWatch[T]) listKeys(ctx context.Context) (int64, error) {
-	r, err := w.store.client.Get(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
-	if err != nil {
-		return 0, err
-	}
-	w.known = make(map[string]T, len(r.Kvs))
-	for _, kv := range r.Kvs {
-		w.noteValue(string(kv.Key), kv.Value)
-	}
-	w.showAll()
-	return r.Header.Revision + 1, nil
-}
-
-// noteValue notes the value of a key; one that cannot be read changes nothing.
-func (w *etcdWatch[T]) noteValue(key string, value []byte) {
-	v, err := w.decode(value)
-	switch {
-	case err == nil:
-		w.known[key] = v
-	case !errors.Is(err, errOther):
-		w.store.config.Log.Warn("key skipped", "key", key, "reason", err)
-	}
-}
-
-func (w *etcdWatch[T]) showAll() { w.show(slices.Collect(maps.Values(w.known))) }
-
-// followChanges shows changes until ctx ends. When the history it needs is gone
-// (compaction), or the watch breaks, it lists again.
-func (w *etcdWatch[T]) followChanges(ctx context.Context, from int64) {
-	for backoff := 100 * time.Millisecond; ; {
-		if w.streamChanges(ctx, from) {
-			backoff = 100 * time.Millisecond
-		}
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(backoff):
-			}
-			backoff = min(2*backoff, 5*time.Second)
-			// An etcd that is down must not hold this up for ever.
-			again, release := context.WithTimeout(ctx, 5*time.Second)
-			next, err := w.listKeys(again)
-			release()
-			if err == nil {
-				from = next
-				break
-			}
-		}
-	}
-}
-
-// streamChanges shows changes from a revision on. It reports whether there were any.
-func (w *etcdWatch[T]) streamChanges(ctx context.Context, from int64) bool {
-	ctx, release := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer release()
-	some := false
-	for r := range w.store.client.Watch(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithRev(from)) {
-		if r.Err() != nil {
-			return some
-		}
-		for _, e := range r.Events {
-			if e.Type == clientv3.EventTypeDelete {
-				delete(w.known, string(e.Kv.Key))
-			} else {
-				w.noteValue(string(e.Kv.Key), e.Kv.Value)
-			}
-		}
-		if len(r.Events) > 0 {
-			some = true
-			w.showAll()
-		}
-	}
-	return some
 }

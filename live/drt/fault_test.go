@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -83,9 +84,11 @@ func TestLeaseRevoked(t *testing.T) {
 			rc := cancel.New("")
 			next := open(t, caller, rc)
 			id := rt.ID()
-			if _, err := c.Revoke(limited(t), clientv3.LeaseID(id)); err != nil {
+			revoked, err := c.Revoke(limited(t), clientv3.LeaseID(id))
+			if err != nil {
 				t.Fatal(err)
 			}
+			revision := revoked.Header.Revision
 			if reaction == drt.Exit {
 				awaitDone(t, rt.Done())
 				if err := rt.Err(); !errors.Is(err, drt.ErrLeaseLost) {
@@ -93,11 +96,12 @@ func TestLeaseRevoked(t *testing.T) {
 				}
 				await(t, caller, 0)
 			} else {
-				awaitOther(t, caller, id)
-				if rt.ID() == id || rt.Err() != nil {
-					t.Errorf("id %x, %v, want another one and no error", rt.ID(), rt.Err())
+				awaitWritten(t, s, "v1/instances/test/backend/generate/"+strconv.FormatUint(id, 16), revision)
+				if rt.ID() != id || rt.Err() != nil {
+					t.Errorf("id %x, %v, want %x still and no error", rt.ID(), rt.Err(), id)
 				}
-				if got, err := call(t, caller, `{"n":1}`, drt.Direct(rt.ID())); err != nil || got != `0 "done"` {
+				await(t, caller, 1)
+				if got, err := call(t, caller, `{"n":1}`, drt.RoundRobin()); err != nil || got != `0 "done"` {
 					t.Errorf("a new call: %q, %v", got, err)
 				}
 			}
@@ -121,18 +125,17 @@ func awaitDone(t *testing.T, done <-chan struct{}) {
 	}
 }
 
-// awaitOther waits until the only instance is another than id.
-func awaitOther(t *testing.T, c *drt.Client, id uint64) {
+// awaitWritten waits until a key was written after a revision.
+func awaitWritten(t *testing.T, s *stack.Stack, key string, revision int64) {
 	t.Helper()
-	for ctx := limited(t); ; {
-		changed := c.Changed()
-		if all := c.Instances(); len(all) == 1 && all[0].ID != id {
-			return
+	c := etcd(t, s)
+	for ctx := limited(t); ; time.Sleep(time.Millisecond) {
+		r, err := c.Get(ctx, key)
+		if err != nil {
+			t.Fatal(err)
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			t.Fatalf("%v, want another one than %x", c.Instances(), id)
+		if len(r.Kvs) == 1 && r.Kvs[0].CreateRevision > revision {
+			return
 		}
 	}
 }

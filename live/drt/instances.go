@@ -29,7 +29,7 @@ func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, e
 	in.byLayout = make([][]Instance, len(allLayouts()))
 	for i, l := range allLayouts() {
 		decode := func(value []byte) (Instance, error) { return l.decodeInstance(value, name) }
-		err := watchValues(ctx, rt.store, l.prefix(name), decode, func(all []Instance) { in.setLayout(i, all) })
+		err := watchValues(ctx, rt.store, keysOf{l.prefix(name), rt.config.Lease}, decode, func(all []Instance) { in.setLayout(i, all) })
 		if err != nil {
 			return nil, err
 		}

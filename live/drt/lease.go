@@ -7,63 +7,64 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// takeLease takes the first lease and keeps it in the background.
+// takeLease takes the lease and keeps it in the background.
 func (rt *Runtime) takeLease(ctx context.Context) error {
 	id, err := rt.store.grantLease(ctx, rt.config.Lease)
 	if err != nil {
 		return err
 	}
-	rt.mu.Lock()
 	rt.id = id
-	rt.mu.Unlock()
-	rt.behind.Go(func() { rt.keepLeases(id) })
+	rt.behind.Go(func() { rt.keepLease(id) })
 	return nil
 }
 
-// keepLeases renews leases until the runtime is closed or one is lost for good.
-func (rt *Runtime) keepLeases(id uint64) {
+// keepLease renews the lease until the runtime is closed or the lease is lost for good.
+func (rt *Runtime) keepLease(id uint64) {
 	for {
 		err := rt.renewUntilLost(id)
 		if rt.ctx.Err() != nil {
 			return
 		}
 		err = fmt.Errorf("%w: instance %s: %w", ErrLeaseLost, hexID(id), err)
-		rt.log.Error("lease lost", "instance", hexID(id), "reason", err)
 		if rt.config.LeaseLoss == Exit {
+			rt.log.Error("lease lost", "instance", hexID(id), "reason", err)
 			rt.loseLease(err)
 			return
 		}
-		if id, err = rt.regainLease(); err != nil {
+		rt.log.Warn("lease lost; serving on, and registering again as soon as etcd answers", "instance", hexID(id), "reason", err)
+		if rt.regainLease(id) != nil {
 			return // closed meanwhile
 		}
 	}
 }
 
-// renewUntilLost renews one lease until it is gone, or may be: etcd's client does
-// so when a third of its time is over, and again and again while that does not
-// work. When somebody saw a reason to look at the lease, it is looked at now.
+// renewUntilLost renews the lease when a third of its time is over, and at once when
+// somebody saw a reason to look at it, until it is gone, or may be.
 func (rt *Runtime) renewUntilLost(id uint64) error {
-	renewed, err := rt.store.client.KeepAlive(rt.ctx, clientv3.LeaseID(id))
-	if err != nil {
-		return err
-	}
+	third := rt.config.Lease / 3
+	wait, renewed := third, time.Now()
 	for {
 		select {
-		case _, more := <-renewed:
-			if !more {
-				return errors.New("revoked, or not renewed in time")
-			}
+		case <-time.After(wait):
 		case <-rt.poke:
-			ctx, release := context.WithTimeout(rt.ctx, max(rt.config.Lease/4, time.Second))
-			err := rt.store.renewLease(ctx, id)
-			release()
-			if errors.Is(err, errLeaseGone) {
-				return err
-			}
+		case <-rt.ctx.Done():
+			return rt.ctx.Err()
+		}
+		began := time.Now()
+		ctx, release := context.WithTimeout(rt.ctx, max(third, time.Second))
+		err := rt.store.renewLease(ctx, id)
+		release()
+		switch {
+		case err == nil:
+			wait, renewed = third, began
+		case errors.Is(err, errLeaseGone):
+			return err
+		case time.Since(renewed) > rt.config.Lease:
+			return fmt.Errorf("not renewed for %v: %w", time.Since(renewed).Round(time.Second), err)
+		default:
+			wait = min(third, 250*time.Millisecond)
 		}
 	}
 }
@@ -88,67 +89,82 @@ func (rt *Runtime) loseLease(err error) {
 	close(rt.done)
 }
 
-// regainLease takes another lease and serves and registers everything under it.
-func (rt *Runtime) regainLease() (uint64, error) {
-	for backoff := 100 * time.Millisecond; ; backoff = min(2*backoff, 5*time.Second) {
-		id, err := rt.reregisterAll()
+// regainLease renews the lease, or takes one of the same id, and registers everything
+// under it, as soon as etcd lets it.
+func (rt *Runtime) regainLease(id uint64) error {
+	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, time.Second) {
+		err := rt.reregisterAll(id)
 		if err == nil {
-			return id, nil
+			rt.log.Warn("registered again", "instance", hexID(id))
+			return nil
 		}
-		rt.log.Warn("no new lease", "reason", err)
+		if rt.store.link.isAnswering() { // else it is known that etcd is away
+			rt.log.Warn("not registered yet", "instance", hexID(id), "reason", err)
+		}
 		select {
 		case <-time.After(backoff):
+		case <-rt.poke:
 		case <-rt.ctx.Done():
-			return 0, rt.ctx.Err()
+			return rt.ctx.Err()
 		}
 	}
 }
 
-func (rt *Runtime) reregisterAll() (uint64, error) {
+// reregisterAll writes down again what is served. The id stays what it was: etcd gives
+// no id twice, and who calls this instance still finds it.
+func (rt *Runtime) reregisterAll(id uint64) error {
 	ctx, release := context.WithTimeout(rt.ctx, rt.config.Connect)
 	defer release()
-	id, err := rt.store.grantLease(ctx, rt.config.Lease)
+	err := rt.store.renewLease(ctx, id)
+	if errors.Is(err, errLeaseGone) {
+		err = rt.store.grantLeaseAs(ctx, id, rt.config.Lease)
+	}
 	if err != nil {
-		return 0, err
+		return err
 	}
 	rt.mu.Lock()
-	rt.id = id
 	all := slices.Clone(rt.servings)
 	cards := maps.Clone(rt.cards)
 	rt.mu.Unlock()
 	for name, card := range cards {
 		if err := rt.writeCard(ctx, name, card); err != nil {
-			return 0, err
+			return err
+		}
+		if !rt.hasCard(name) { // it was taken back meanwhile
+			err = errors.Join(err, rt.unregisterKeys(ctx, []pair{{key: cardKey(name, id)}}))
 		}
 	}
 	for _, s := range all {
-		if err := s.moveToLease(ctx); err != nil {
-			return 0, err
-		}
+		err = errors.Join(err, s.registerAgain(ctx))
 	}
-	rt.log.Info("registered again", "instance", hexID(id))
-	return id, nil
+	return err
 }
 
-// moveToLease serves under the runtime's new id, too, and registers there if it was
-// registered. Who still knows the old subject is answered there.
-func (s *Serving) moveToLease(ctx context.Context) error {
-	if err := s.subscribeSubjects(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	registered := s.registered
-	s.mu.Unlock()
-	if !registered {
+// registerAgain registers what was registered.
+func (s *Serving) registerAgain(ctx context.Context) error {
+	if !s.isRegistered() {
 		return nil
 	}
-	return s.endpoint.rt.registerKeys(ctx, s.discoveryPairs())
+	err := s.endpoint.rt.registerKeys(ctx, s.discoveryPairs())
+	if !s.isRegistered() { // it has left meanwhile
+		err = errors.Join(err, s.endpoint.rt.unregisterKeys(ctx, s.discoveryPairs()))
+	}
+	return err
+}
+
+func (s *Serving) isRegistered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.registered
 }
 
 // registerKeys writes keys under the lease.
 func (rt *Runtime) registerKeys(ctx context.Context, pairs []pair) error {
 	if rt.store == nil {
 		return nil
+	}
+	if rt.config.CallsOnly {
+		return errCallsOnly
 	}
 	if err := rt.store.createKeys(ctx, rt.ID(), pairs); err != nil {
 		return err
@@ -166,7 +182,7 @@ func (rt *Runtime) guardKey(key string) error {
 		return nil
 	}
 	there := func([]byte) (bool, error) { return true, nil }
-	return watchValues(rt.ctx, rt.store, key, there, func(all []bool) {
+	return watchValues(rt.ctx, rt.store, keysOf{key, 0}, there, func(all []bool) {
 		if len(all) == 0 {
 			rt.suspectLease()
 		}
@@ -187,6 +203,9 @@ func (rt *Runtime) addServing(s *Serving) error {
 	defer rt.mu.Unlock()
 	if rt.closed {
 		return errors.New("the runtime is closed")
+	}
+	if rt.config.CallsOnly {
+		return errCallsOnly
 	}
 	rt.servings = append(rt.servings, s)
 	if rt.lost != nil {
@@ -217,7 +236,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	for _, s := range all {
 		errs = append(errs, s.Close(ctx))
 	}
-	if rt.store != nil && lost == nil {
+	if id != 0 && rt.store != nil && lost == nil {
 		// The keys go at once, and not when the lease runs out.
 		ctx, release := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		errs = append(errs, rt.store.revokeLease(ctx, id))

@@ -44,7 +44,7 @@ func TestFaultWorkerGone(t *testing.T) {
 	within(t, "SIGKILL: seen by a watcher", began, ttl+time.Second)
 }
 
-// A lease that is revoked ends the worker's process, or gives it another id.
+// A lease that is revoked ends the worker's process, or has it register again.
 func TestFaultLeaseRevoked(t *testing.T) {
 	s, config, all := cluster(t, 1)
 	keys := etcd(t, s)
@@ -60,10 +60,12 @@ func TestFaultLeaseRevoked(t *testing.T) {
 	again := spawn(t, config, drt.Reregister)
 	c := client(t, join(t, config), "generate", 1)
 	began = time.Now()
-	if _, err := keys.Revoke(limited(t), clientv3.LeaseID(again.id)); err != nil {
+	revoked, err := keys.Revoke(limited(t), clientv3.LeaseID(again.id))
+	if err != nil {
 		t.Fatal(err)
 	}
-	awaitOther(t, c, again.id)
+	awaitWritten(t, s, fmt.Sprintf("v1/instances/test/backend/generate/%x", again.id), revoked.Header.Revision)
+	await(t, c, 1)
 	within(t, "lease revoked: registered again", began, time.Second)
 	if got, err := call(t, c, `{"n":1}`, drt.RoundRobin()); err != nil || !strings.Contains(got, "length") {
 		t.Errorf("a call to it: %q, %v", got, err)

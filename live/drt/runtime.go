@@ -20,7 +20,7 @@
 // this package does not look into.
 //
 // Read runtime.go, config.go and item.go (what there is), instance.go (keys and
-// subjects), store.go with etcd.go, nats.go and tcp.go (what carries them),
+// subjects), store.go with etcd.go, watch.go, link.go, nats.go and tcp.go (what carries them),
 // lease.go, then serve.go and respond.go (the worker), client.go, callers.go and
 // stream.go (the caller).
 package drt
@@ -35,6 +35,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Runtime is one process's part in a cluster. A process may have several.
@@ -50,8 +51,9 @@ type Runtime struct {
 	done   chan struct{} // closed when the lease is lost
 	behind sync.WaitGroup
 
+	id uint64 // set once, when connecting
+
 	mu       sync.Mutex
-	id       uint64
 	lost     error
 	closed   bool
 	servings []*Serving
@@ -61,7 +63,8 @@ type Runtime struct {
 	poke     chan struct{}            // a lease is to be looked at now
 }
 
-// Connect reaches what the configuration names, and takes a lease there. Errors
+// Connect reaches what the configuration names, and takes a lease there unless it
+// only calls. Errors
 // say what could not be reached (CannotConnect).
 func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	config, err := config.withDefaults()
@@ -96,15 +99,24 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 	if rt.store, err = connectEtcd(ctx, rt.ctx, &rt.config); err != nil {
 		return err
 	}
+	rt.behind.Go(func() { rt.store.link.follow(rt.ctx, rt.suspectLease) })
+	if rt.config.CallsOnly {
+		return nil
+	}
 	return rt.takeLease(ctx)
 }
 
-// ID returns the id of this runtime's instances: that of its lease. After a lost lease
-// it may be another (LeaseLoss).
-func (rt *Runtime) ID() uint64 {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	return rt.id
+// ID returns the id of this runtime's instances: that of its lease, for good. It is 0 for
+// a runtime that only calls.
+func (rt *Runtime) ID() uint64 { return rt.id }
+
+// StaleSince returns since when etcd has not answered: what this runtime knows of instances and
+// cards, and goes on using, is of then. It is the zero time while that is up to date.
+func (rt *Runtime) StaleSince() time.Time {
+	if rt.store == nil {
+		return time.Time{}
+	}
+	return rt.store.link.staleSince()
 }
 
 // Done returns a channel that is closed when the lease is lost and the process should end: endpoints

@@ -11,6 +11,9 @@ var errLeaseGone = errors.New("the lease is gone")
 // errOther means that a key belongs to another endpoint, whose name begins alike.
 var errOther = errors.New("another endpoint's")
 
+// errCallsOnly means that a runtime that only calls is to serve something.
+var errCallsOnly = errors.New("this runtime only calls (CallsOnly): it has no lease to serve under")
+
 // pair is a key and its value.
 type pair struct {
 	key   string

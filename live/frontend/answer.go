@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/openai"
 	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
@@ -55,6 +56,7 @@ type reply struct {
 	w       http.ResponseWriter
 
 	rc     cancel.Context
+	client context.Context // ends when the client leaves
 	began  time.Time
 	answer *openai.Answer
 	buf    []byte
@@ -71,7 +73,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	if !cancel.IsID(id) {
 		id = ""
 	}
-	a.rc = cancel.New(id)
+	a.rc, a.client = cancel.New(id), r.Context()
 	defer s.beginRequest(a.rc)()
 	w.Header().Set("X-Request-Id", a.rc.ID())
 	a.began, a.status = time.Now(), http.StatusOK
@@ -129,11 +131,25 @@ func (a *reply) askModel(ctx context.Context, headers map[string]string) {
 }
 
 // isGone reports whether nobody is there to be answered.
-func (a *reply) isGone() bool { return a.failed != nil || a.rc.IsStopped() }
+func (a *reply) isGone() bool {
+	return a.failed != nil || a.client.Err() != nil || a.rc.IsStopped() && !a.isEnding()
+}
+
+// isEnding reports whether the server ends, and with it the request.
+func (a *reply) isEnding() bool { return a.server.ending.Err() != nil }
+
+// endOf returns the error that an answer ended with: that the server ends comes before what follows
+// from it.
+func (a *reply) endOf(p *openai.Piece, err error) error {
+	if a.isEnding() && (err != nil || p.Reason == string(engine.FinishCancelled)) {
+		return &openai.Error{Status: http.StatusServiceUnavailable, Message: "the frontend ends, and did not wait for the rest of the answer", RetryAfter: 1}
+	}
+	return err
+}
 
 // refuseRequest answers with an error, unless there is nobody to get one.
 func (a *reply) refuseRequest(err error) {
-	if a.rc.IsStopped() {
+	if a.isGone() {
 		return
 	}
 	e := openai.ErrorOf(err)
@@ -153,14 +169,14 @@ func (a *reply) notePiece(p *openai.Piece) {
 // writeUnary writes the whole answer once it is there.
 func (a *reply) writeUnary(pieces iter.Seq2[*openai.Piece, error]) {
 	for p, err := range pieces {
-		if err != nil {
+		if err = a.endOf(p, err); err != nil {
 			a.refuseRequest(err)
 			return
 		}
 		a.notePiece(p)
 	}
-	if a.rc.IsStopped() {
-		return // nobody is there
+	if a.isGone() {
+		return
 	}
 	a.failed = a.server.writeBytes(a.w, http.StatusOK, a.answer.AppendWhole(nil))
 	a.whole = a.failed == nil

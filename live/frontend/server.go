@@ -59,8 +59,9 @@ type Config struct {
 	Write          time.Duration // for a client to take one piece of its answer; default 30 s
 	Idle           time.Duration // of a connection between requests; default 60 s
 
-	Now func() time.Time // stamps answers; default time.Now
-	Log *slog.Logger     // nil: none
+	Now   func() time.Time // stamps answers; default time.Now
+	Stale func() time.Time // since when what Models knows may be old, the zero time if it is not; nil: it never is
+	Log   *slog.Logger     // nil: none
 }
 
 // Server is a frontend.
@@ -164,8 +165,11 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
+// farewell is how long clients may take to be told that their requests were killed.
+const farewell = 2 * time.Second
+
 // Shutdown takes no more requests and waits for those under way. When ctx ends
-// before, it kills them.
+// before, it kills them, and tells their clients with an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err == nil {
@@ -173,6 +177,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	n := s.active.Load()
 	s.kill()
+	// Their clients are told, and so in a moment.
+	last, release := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer release()
+	_ = s.http.Shutdown(last)
 	return errors.Join(fmt.Errorf("frontend: %d requests under way: %w", n, err), s.http.Close())
 }
 
@@ -218,7 +226,9 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	report := struct {
 		Status string  `json:"status"`
 		Models []model `json:"models"`
-	}{"unhealthy", []model{}}
+		// Stale is how long ago it was that what is known of workers was up to date, in seconds.
+		Stale float64 `json:"discovery_stale_seconds,omitempty"`
+	}{"unhealthy", []model{}, s.config.staleFor().Seconds()}
 	status := http.StatusServiceUnavailable
 	served, _ := s.config.Models.Models()
 	for _, m := range served {
@@ -228,6 +238,16 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	s.writeJSON(w, status, report)
+}
+
+// staleFor returns for how long what is known of workers may have been old; 0: it is not.
+func (c *Config) staleFor() time.Duration {
+	if c.Stale != nil {
+		if since := c.Stale(); !since.IsZero() {
+			return max(time.Since(since), time.Millisecond)
+		}
+	}
+	return 0
 }
 
 // readBody reads a body in the time and the room it may take. release gives the room

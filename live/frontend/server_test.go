@@ -252,25 +252,54 @@ func TestModelsAndHealth(t *testing.T) {
 	}
 }
 
-// Shutdown kills what does not end in time, and that is no client's doing.
+// Shutdown kills what does not end in time, and that is no client's doing: it is told with an error, by
+// a status or as the last event.
 func TestShutdownKills(t *testing.T) {
-	began := make(chan struct{})
-	s := open(t, &fake{answer: func(_ context.Context, rc cancel.Context, _ *engine.Request, _ func(*engine.Chunk, error) bool) {
-		close(began)
-		<-rc.Killed()
-	}}, nil)
-	c := s.dial(t, raw("/v1/completions", `{"model":"m","prompt":"a"}`))
-	<-began
-	ctx, release := context.WithTimeout(context.Background(), time.Millisecond)
-	defer release()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("shutdown: %v, want the deadline", err)
+	for _, how := range []struct {
+		body, want, last string
+		tokens           int
+	}{
+		{`{"model":"m","prompt":"a"}`, "HTTP/1.1 503", `"code":503}}`, 0},
+		{`{"model":"m","prompt":"a"}`, "HTTP/1.1 503", `"code":503}}`, 2},
+		{`{"model":"m","prompt":"a","stream":true}`, "HTTP/1.1 503", `"code":503}}`, 0},
+		{`{"model":"m","prompt":"a","stream":true}`, "HTTP/1.1 200", `"code":503}}`, 2},
+	} {
+		began := make(chan struct{})
+		s := open(t, &fake{answer: func(_ context.Context, rc cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
+			for range how.tokens {
+				yield(&engine.Chunk{TokenIDs: []uint32{400}}, nil)
+			}
+			close(began)
+			<-rc.Killed()
+		}}, nil)
+		c := s.dial(t, raw("/v1/completions", how.body))
+		<-began
+		ctx, release := context.WithTimeout(context.Background(), time.Millisecond)
+		defer release()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("shutdown: %v, want the deadline", err)
+		}
+		b, err := io.ReadAll(c)
+		lines := strings.Fields(string(b))
+		if err != nil || !strings.HasPrefix(string(b), how.want) || !strings.Contains(string(b), how.last) || strings.Contains(string(b), "[DONE]") {
+			t.Errorf("%s after %d tokens: %v, read %q, want %s and in the end %s", how.body, how.tokens, err, lines, how.want, how.last)
+		}
+		s.await(t, 1, "requests_total", "status=503")
+		if n := s.count("model_cancellation_total"); n != 0 {
+			t.Errorf("%d cancelled, want none", n)
+		}
 	}
-	if b, err := io.ReadAll(c); err != nil && len(b) > 0 {
-		t.Errorf("read %q, %v", b, err)
+}
+
+// Health tells for how long what is known of workers may have been old, and that no client need care.
+func TestHealthStale(t *testing.T) {
+	var since time.Time
+	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.Stale = func() time.Time { return since } })
+	if r, b := s.do(t, "GET", "/health", nil); r.StatusCode != 200 || strings.Contains(b, "stale") {
+		t.Errorf("up to date: %d %s", r.StatusCode, b)
 	}
-	s.await(t, 1, "requests_total")
-	if n := s.count("model_cancellation_total"); n != 0 {
-		t.Errorf("%d cancelled, want none", n)
+	since = time.Now().Add(-time.Minute)
+	if r, b := s.do(t, "GET", "/health", nil); r.StatusCode != 200 || !strings.Contains(b, `"discovery_stale_seconds":60.`) {
+		t.Errorf("old: %d %s", r.StatusCode, b)
 	}
 }

@@ -14,7 +14,7 @@ func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 	begun := false
 	var event []byte
 	for p, err := range pieces {
-		if err != nil {
+		if err = a.endOf(p, err); err != nil {
 			a.sendError(err, begun)
 			return
 		}

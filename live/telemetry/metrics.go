@@ -268,6 +268,14 @@ func (m *Metrics) Requests() *Requests {
 	}
 }
 
+// Stale adds how long ago it was that what is known of workers was up to date, as staleFor tells it when
+// it is asked: 0 while it is.
+func (m *Metrics) Stale(staleFor func() time.Duration) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "replay_discovery_stale_seconds", Help: "Time since what is known of workers was up to date; 0 while it is.",
+	}, func() float64 { return staleFor().Seconds() }))
+}
+
 // Known shows the cancellations of a model at 0 for some endpoints (completions,
 // chat_completions).
 func (r *Requests) Known(model string, endpoints ...string) {

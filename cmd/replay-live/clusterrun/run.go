@@ -77,6 +77,7 @@ func (x *processRun) startCluster(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	x.config.CallsOnly = true
 	if x.rt, err = drt.Connect(ctx, x.config); err != nil {
 		return err
 	}

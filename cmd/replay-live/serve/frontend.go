@@ -144,7 +144,7 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 		go endWithInput(s, end)
 	}
 	log := newLog(s)
-	config.Log = log
+	config.Log, config.CallsOnly = log, true
 	rt, err := drt.Connect(ctx, config)
 	if err != nil {
 		return err
@@ -172,7 +172,8 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	}
 	defer catalog.Close()
 	f.limits.Models, f.limits.Metrics = catalog, requests
-	f.limits.Expose, f.limits.Log = metrics.Handler(), log
+	f.limits.Expose, f.limits.Log, f.limits.Stale = metrics.Handler(), log, rt.StaleSince
+	metrics.Stale(func() time.Duration { return sinceStale(rt) })
 	server, err := frontend.New(f.limits)
 	if err != nil {
 		return err
@@ -202,6 +203,14 @@ func serveUntilEnd(ctx context.Context, rt *drt.Runtime, server *frontend.Server
 	end, release := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer release()
 	return errors.Join(lost, server.Shutdown(end), <-served)
+}
+
+// sinceStale returns how long ago what rt knows was up to date; 0: it is.
+func sinceStale(rt *drt.Runtime) time.Duration {
+	if since := rt.StaleSince(); !since.IsZero() {
+		return time.Since(since)
+	}
+	return 0
 }
 
 // closeRuntime leaves the cluster.

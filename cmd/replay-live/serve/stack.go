@@ -133,6 +133,7 @@ func newStackInstancesCommand(s cli.Streams) *cobra.Command {
 }
 
 func listInstances(ctx context.Context, s cli.Streams, config drt.Config, name string, wait time.Duration) (err error) {
+	config.CallsOnly = true
 	rt, err := drt.Connect(ctx, config)
 	if err != nil {
 		return err

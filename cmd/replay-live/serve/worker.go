@@ -77,7 +77,7 @@ card; --router kv of frontend and replay follow them.`,
 
 func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	w.mode = cli.Choice{Names: []string{"agg", "prefill", "decode"}, Hidden: []string{"aggregated"}, Value: "agg"}
-	w.leaseLoss = cli.Choice{Names: []string{"exit", "reregister"}, Value: "exit"}
+	w.leaseLoss = cli.Choice{Names: []string{"exit", "reregister"}, Value: "reregister"}
 	w.precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
 	fs.StringVar(&w.config.Namespace, "namespace", "dynamo", "`name` of the namespace")
 	fs.StringVar(&w.config.Component, "component", "", "`name` of the component")
@@ -93,7 +93,7 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.DurationVar(&w.shutdownTime, "shutdown-timeout", 30*time.Second, "`time` for all that follows; then it ends with exit code 143")
 	fs.Lookup("shutdown-timeout").DefValue = "$DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT, or 30s"
 	fs.DurationVar(&w.config.CanaryAfter, "canary-after", 10*time.Second, "`time` without a good response before a request is made to see whether it is well")
-	fs.Var(&w.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister under another id")
+	fs.Var(&w.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister, which serves on under the same id")
 	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "tell the worker's id in its metrics")
 	fs.BoolVar(&w.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")

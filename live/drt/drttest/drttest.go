@@ -43,9 +43,12 @@ type Servers struct {
 }
 
 // Start starts servers that end with the test.
-func Start(t testing.TB) *Servers {
+func Start(t testing.TB) *Servers { return StartIn(t, "") }
+
+// StartIn starts servers that keep their data in a directory, the one of etcd in "etcd" there.
+func StartIn(t testing.TB, dir string) *Servers {
 	t.Helper()
-	s, err := stack.Start(Within(t), stack.Options{})
+	s, err := stack.Start(Within(t), stack.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,174 @@
+package drt_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/stack"
+)
+
+// A runtime that only calls has no lease, and serves nothing.
+func TestCallsOnly(t *testing.T) {
+	s, config := servers(t, stack.Options{})
+	config.CallsOnly = true
+	rt := join(t, config)
+	leases, err := etcd(t, s).Leases(limited(t))
+	if err != nil || len(leases.Leases) > 0 || rt.ID() != 0 {
+		t.Errorf("%v leases, id %x, %v, want none", leases.Leases, rt.ID(), err)
+	}
+	e := endpoint(t, rt, "generate")
+	if _, err := e.Serve(counter, drt.ServeOptions{}); err == nil {
+		t.Error("it serves")
+	}
+	if err := e.PutCard(limited(t), []byte(`{}`)); err == nil {
+		t.Error("it has a card")
+	}
+}
+
+// watchCount notes the numbers of instances that a client sees, until the test ends.
+func watchCount(t *testing.T, c *drt.Client) (least func() int) {
+	t.Helper()
+	var mu sync.Mutex
+	n := len(c.Instances())
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	go func() {
+		for {
+			changed := c.Changed()
+			mu.Lock()
+			n = min(n, len(c.Instances()))
+			mu.Unlock()
+			select {
+			case <-changed:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() int { mu.Lock(); defer mu.Unlock(); return n }
+}
+
+// An etcd that comes back, with its data or without, has all workers again under their ids; who calls
+// them goes on meanwhile, knows that what it knows is old, and sees none of them leave. One that does
+// not come back is gone in the end.
+func TestEtcdForgets(t *testing.T) {
+	t.Parallel()
+	for _, forgets := range []bool{false, true} {
+		t.Run(fmt.Sprint("forgets ", forgets), func(t *testing.T) { etcdComesBack(t, forgets) })
+	}
+}
+
+func etcdComesBack(t *testing.T, forgets bool) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, config := servers(t, stack.Options{Dir: dir})
+	config.Lease, config.LeaseLoss = 2*time.Second, drt.Reregister
+	var workers []*drt.Runtime
+	for range 3 {
+		rt := join(t, config)
+		if err := endpoint(t, rt, "generate").PutCard(limited(t), []byte(`{"display_name":"m"}`)); err != nil {
+			t.Fatal(err)
+		}
+		serve(t, rt, "generate", counter, drt.ServeOptions{})
+		workers = append(workers, rt)
+	}
+	call1 := config
+	call1.CallsOnly = true
+	caller := join(t, call1)
+	c := client(t, caller, "generate", 3)
+	cards, err := caller.Cards(limited(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := watchCount(t, c)
+	if !caller.StaleSince().IsZero() {
+		t.Errorf("stale since %v before anything happened", caller.StaleSince())
+	}
+	began := time.Now()
+	s.KillEtcd()
+	eventually(t, "it is known to be stale", func() bool { return !caller.StaleSince().IsZero() })
+	for time.Since(began) < config.Lease*3/2 {
+		if got, err := call(t, c, `{"n":1}`, drt.RoundRobin()); err != nil || got != `0 "done"` {
+			t.Fatalf("a call while etcd is away: %q, %v", got, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if since := caller.StaleSince(); since.After(began.Add(time.Second)) {
+		t.Errorf("stale since %v, %v after etcd was killed", since, since.Sub(began))
+	}
+	if forgets {
+		if err := os.RemoveAll(filepath.Join(dir, "etcd")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.RestartEtcd(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	keys := etcd(t, s)
+	for _, rt := range workers {
+		for _, key := range []string{"v1/instances/test/backend/generate/%x", "v1/mdc/test/backend/generate/%x"} {
+			eventually(t, fmt.Sprintf(key, rt.ID()), func() bool {
+				r, err := keys.Get(limited(t), fmt.Sprintf(key, rt.ID()))
+				return err == nil && len(r.Kvs) == 1 && r.Kvs[0].Lease == int64(rt.ID())
+			})
+		}
+		if rt.Err() != nil {
+			t.Error(rt.Err())
+		}
+	}
+	eventually(t, "it is up to date", func() bool { return caller.StaleSince().IsZero() })
+	if n := least(); n != 3 {
+		t.Errorf("%d instances at the least, want 3 all the time", n)
+	}
+	if all, _ := cards.List(); len(all) != 3 {
+		t.Errorf("%d cards, want 3", len(all))
+	}
+	// Changes are seen again.
+	if err := workers[0].Close(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, c, 2)
+	serve(t, join(t, config), "generate", counter, drt.ServeOptions{})
+	await(t, c, 3)
+}
+
+// What an etcd without its data has forgotten for good is believed for as long as a lease lasts.
+func TestEtcdForgetsForGood(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, config := servers(t, stack.Options{Dir: dir})
+	config.Lease, config.LeaseLoss = 2*time.Second, drt.Exit
+	rt := join(t, config)
+	serve(t, rt, "generate", counter, drt.ServeOptions{})
+	config.CallsOnly = true
+	caller := join(t, config)
+	c := client(t, caller, "generate", 1)
+	s.KillEtcd()
+	awaitDone(t, rt.Done())
+	if err := rt.Err(); !errors.Is(err, drt.ErrLeaseLost) {
+		t.Errorf("%v, want a lost lease", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "etcd")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RestartEtcd(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is up to date", func() bool { return caller.StaleSince().IsZero() })
+	await(t, c, 0)
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for ctx := limited(t); !is(); time.Sleep(5 * time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
