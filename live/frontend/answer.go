@@ -2,7 +2,6 @@ package frontend
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
@@ -26,26 +25,53 @@ func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, release, err := s.readBody(w, r)
 		if err != nil {
-			s.writeError(w, err)
+			s.refuse(w, kind, err)
 			return
 		}
 		defer release()
 		rq, err := openai.Parse(kind, body)
 		if err != nil {
-			s.writeError(w, err)
+			s.refuse(w, kind, err)
 			return
 		}
-		m, ok := s.config.Models.Find(rq.Model)
-		if !ok {
-			s.writeError(w, &openai.Error{Status: http.StatusNotFound, Type: "model_not_found", Message: fmt.Sprintf("model is %.100q, which nobody serves", rq.Model)})
+		m, err := s.findModel(rq)
+		if err != nil {
+			s.refuse(w, kind, err)
 			return
 		}
-		if err := rq.CheckContext(m.ContextLength); err != nil {
-			s.writeError(w, err)
-			return
+		if len(rq.Ignored) > 0 {
+			s.config.Log.Debug("keys of a request that mean nothing here", "keys", rq.Ignored)
 		}
 		s.answerRequest(w, r, &reply{server: s, request: rq, model: m, w: w})
 	}
+}
+
+// findModel returns the model that a request is for, and fits the request to it.
+func (s *Server) findModel(rq *openai.Request) (route.Served, error) {
+	if rq.Model == "" {
+		return route.Served{}, openai.Refuse("model", "model is missing, want the name of one")
+	}
+	m, ok := s.config.Models.Find(rq.Model)
+	if !ok {
+		return m, openai.UnknownModel(rq.Model, s.modelNames())
+	}
+	return m, rq.Fit(m.ContextLength)
+}
+
+// modelNames returns the names of the models that are served now.
+func (s *Server) modelNames() (names []string) {
+	served, _ := s.config.Models.Models()
+	for _, m := range served {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// refuse answers with the error of a request that no model was asked for, and counts it.
+func (s *Server) refuse(w http.ResponseWriter, kind openai.Kind, err error) {
+	e := openai.ErrorOf(err)
+	s.config.Metrics.Refused(string(kind), e.Status, e.Parameter())
+	_ = s.writeError(w, e)
 }
 
 // reply is one answer in the making.

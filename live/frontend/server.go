@@ -2,8 +2,8 @@
 // and chat completions, whole or as a stream of events, the list of models,
 // health and metrics.
 //
-// It has no tokenizer. A prompt of token ids is used as it is; of a text, each
-// byte is a token, and back.
+// It has no model's tokenizer: a prompt of token ids is used as it is, a text is cut by
+// openai.Tokenize.
 //
 // Who is asked is a model of a route.Catalog. A client that goes away stops its request, which is counted.
 //
@@ -127,6 +127,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/v1/completions", s.onlyMethod(http.MethodPost, s.answerHandler(openai.Completions)))
 	mux.HandleFunc("/v1/chat/completions", s.onlyMethod(http.MethodPost, s.answerHandler(openai.Chat)))
 	mux.HandleFunc("/v1/models", s.onlyMethod(http.MethodGet, s.serveModels))
+	mux.HandleFunc("/v1/models/{id...}", s.onlyMethod(http.MethodGet, s.serveModel)) // names have slashes
 	mux.HandleFunc("/health", s.onlyMethod(http.MethodGet, s.serveHealth))
 	mux.HandleFunc("/live", s.onlyMethod(http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
 		s.writeJSON(w, http.StatusOK, map[string]string{"status": "live"})
@@ -135,7 +136,7 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle("/metrics", s.onlyMethod(http.MethodGet, s.config.Expose.ServeHTTP))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.writeError(w, &openai.Error{Status: http.StatusNotFound, Type: "not_found", Message: fmt.Sprintf("%.100q: no such path", r.URL.Path)})
+		s.writeError(w, &openai.Error{Status: http.StatusNotFound, Message: fmt.Sprintf("%.100q: no such path", r.URL.Path)})
 	})
 	return mux
 }
@@ -146,7 +147,7 @@ func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFu
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			s.writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Type: "method_not_allowed", Message: fmt.Sprintf("%.20s: want %s", r.Method, method)})
+			s.writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Message: fmt.Sprintf("%.20s: want %s", r.Method, method)})
 			return
 		}
 		if method == http.MethodGet {
@@ -198,23 +199,43 @@ func (s *Server) beginRequest(rc cancel.Context) (end func()) {
 	}
 }
 
+// listedModel is a model as /v1/models tells it.
+type listedModel struct {
+	ID       string `json:"id"`
+	Object   string `json:"object"`
+	Created  int64  `json:"created"`
+	Owner    string `json:"owned_by"`
+	Context  int    `json:"context_window,omitempty"`
+	MaxModel int    `json:"max_model_len,omitempty"` // the same, as vLLM's server calls it
+}
+
+func listModel(m *route.Served) listedModel {
+	return listedModel{m.Name, "model", m.Since.Unix(), "replay", m.ContextLength, m.ContextLength}
+}
+
 func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
-	type model struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		Owner   string `json:"owned_by"`
-		Context int    `json:"context_window,omitempty"`
-	}
 	list := struct {
-		Object string  `json:"object"`
-		Data   []model `json:"data"`
-	}{"list", []model{}}
+		Object string        `json:"object"`
+		Data   []listedModel `json:"data"`
+	}{"list", []listedModel{}}
 	served, _ := s.config.Models.Models()
-	for _, m := range served {
-		list.Data = append(list.Data, model{m.Name, "model", m.Since.Unix(), "replay", m.ContextLength})
+	for i := range served {
+		list.Data = append(list.Data, listModel(&served[i]))
 	}
 	s.writeJSON(w, http.StatusOK, list)
+}
+
+// serveModel answers with one of the models that are served now.
+func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("id")
+	served, _ := s.config.Models.Models()
+	for i := range served {
+		if served[i].Name == name {
+			s.writeJSON(w, http.StatusOK, listModel(&served[i]))
+			return
+		}
+	}
+	s.writeError(w, openai.UnknownModel(name, s.modelNames()))
 }
 
 // serveHealth answers that the frontend is healthy when some model is served.
@@ -281,11 +302,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	case errors.As(err, &over):
 		return nil, nil, tooLarge(most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, nil, &openai.Error{Status: http.StatusRequestTimeout, Type: "timeout", Message: fmt.Sprintf("body: not whole after %v", s.config.ReadBody)}
+		return nil, nil, &openai.Error{Status: http.StatusRequestTimeout, Message: fmt.Sprintf("body: not whole after %v", s.config.ReadBody)}
 	}
-	return nil, nil, &openai.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: fmt.Sprintf("body: %v", err)}
+	return nil, nil, &openai.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("body: %v", err)}
 }
 
 func tooLarge(most int64) error {
-	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error", Message: fmt.Sprintf("body: want at most %d bytes", most)}
+	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("body: want at most %d bytes", most)}
 }

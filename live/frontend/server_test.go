@@ -24,20 +24,27 @@ func TestUnary(t *testing.T) {
 	const id = "0b0f63c6-63e0-4e93-b2a7-5e3f5ac8a8a0"
 	for _, test := range []struct{ path, body, want string }{
 		{
-			"/v1/completions", `{"model":"m","prompt":"ab","max_tokens":3}`,
-			`{"id":"cmpl-` + id + `","object":"text_completion","created":1700000001,"model":"m","choices":[{"index":0,"text":"aba","logprobs":null,"finish_reason":"length"}],` +
+			"/v1/completions", `{"model":"m","prompt":"the ab","max_tokens":3}`,
+			`{"id":"cmpl-` + id + `","object":"text_completion","created":1700000001,"model":"m","choices":[{"index":0,"text":"the ab the","logprobs":null,"finish_reason":"length"}],` +
 				`"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}`,
 		},
 		{
 			"/v1/completions", `{"model":"m","prompt":[[7,353]],"max_tokens":2,"echo":true}`,
-			`{"id":"cmpl-` + id + `","object":"text_completion","created":1700000001,"model":"m","choices":[{"index":0,"text":" 7a 7a","logprobs":null,"finish_reason":"length"}],` +
+			`{"id":"cmpl-` + id + `","object":"text_completion","created":1700000001,"model":"m","choices":[{"index":0,"text":"actiona actiona","logprobs":null,"finish_reason":"length"}],` +
 				`"usage":{"prompt_tokens":2,"completion_tokens":2,"total_tokens":4}}`,
 		},
 		{
-			"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"é"}]}],"max_completion_tokens":11}`,
+			"/v1/completions", `{"model":"m","prompt":["the","ab"],"n":2,"max_tokens":1}`,
+			`{"id":"cmpl-` + id + `","object":"text_completion","created":1700000001,"model":"m","choices":[` +
+				`{"index":0,"text":"the","logprobs":null,"finish_reason":"length"},{"index":1,"text":"the","logprobs":null,"finish_reason":"length"},` +
+				`{"index":2,"text":"ab","logprobs":null,"finish_reason":"length"},{"index":3,"text":"ab","logprobs":null,"finish_reason":"length"}],` +
+				`"usage":{"prompt_tokens":2,"completion_tokens":4,"total_tokens":6}}`,
+		},
+		{
+			"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"é"}]}],"max_completion_tokens":5}`,
 			`{"id":"chatcmpl-` + id + `","object":"chat.completion","created":1700000001,"model":"m","choices":[{"index":0,` +
-				`"message":{"role":"assistant","content":"\u003c|user|\u003e\né"},"logprobs":null,"finish_reason":"length"}],` +
-				`"usage":{"prompt_tokens":26,"completion_tokens":11,"total_tokens":37}}`,
+				`"message":{"role":"assistant","content":"<|user|>\né"},"logprobs":null,"finish_reason":"length"}],` +
+				`"usage":{"prompt_tokens":12,"completion_tokens":5,"total_tokens":17}}`,
 		},
 	} {
 		rq, err := http.NewRequest(http.MethodPost, "http://"+s.address+test.path, strings.NewReader(test.body))
@@ -61,9 +68,9 @@ func TestUnary(t *testing.T) {
 			t.Errorf("request id %q, want %q", got, id)
 		}
 	}
-	s.await(t, 3, "requests_total")
-	if s.count("inflight_requests") != 0 || s.count("time_to_first_token_seconds") != 3 || s.count("model_cancellation_total") != 0 {
-		t.Errorf("%d first tokens, %d cancelled, want 3 and 0", s.count("time_to_first_token_seconds"), s.count("model_cancellation_total"))
+	s.await(t, 4, "requests_total")
+	if s.count("inflight_requests") != 0 || s.count("time_to_first_token_seconds") != 4 || s.count("model_cancellation_total") != 0 {
+		t.Errorf("%d first tokens, %d cancelled, want 4 and 0", s.count("time_to_first_token_seconds"), s.count("model_cancellation_total"))
 	}
 }
 
@@ -75,7 +82,7 @@ func TestStream(t *testing.T) {
 		{"/v1/completions", `{"model":"m","prompt":"añb","max_tokens":9`},
 		{"/v1/completions", `{"model":"m","prompt":[1,2,500],"max_tokens":4,"echo":true`},
 		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"system","content":"x"},{"role":"user","content":"y"}],"max_tokens":30`},
-		{"/v1/completions", `{"model":"m","prompt":"a","max_tokens":0`},
+		{"/v1/completions", `{"model":"m","prompt":"a","max_tokens":0,"echo":true`},
 	} {
 		_, whole := s.post(t, test.path, test.body+"}")
 		wantText, wantReason := text(t, whole)
@@ -115,37 +122,37 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/completions", "", http.StatusMethodNotAllowed, "want POST"},
 		{"POST", "/v1/models", "", http.StatusMethodNotAllowed, "want GET"},
 		{"GET", "/v2", "", http.StatusNotFound, "no such path"},
-		{"POST", "/v1/completions", ``, bad, "want a JSON object"},
-		{"POST", "/v1/completions", `[]`, bad, "want a JSON object"},
-		{"POST", "/v1/completions", `{`, bad, "body"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a"} x`, bad, "body"},
+		{"POST", "/v1/completions", ``, bad, "Field required"},
+		{"POST", "/v1/completions", `[]`, bad, "valid dictionary"},
+		{"POST", "/v1/completions", `{`, bad, "JSON decode error"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a"} x`, bad, "JSON decode error"},
 		{"POST", "/v1/completions", `{"prompt":"a"}`, bad, "model is missing"},
-		{"POST", "/v1/completions", `{"model":"x","prompt":"a"}`, http.StatusNotFound, "nobody serves"},
-		{"POST", "/v1/completions", `{"model":"m"}`, bad, "prompt is missing"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":""}`, bad, "prompt is empty"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":[]}`, bad, "prompt is empty"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":[[]]}`, bad, "prompt is empty"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":["a","b"]}`, bad, "list of 2"},
+		{"POST", "/v1/completions", `{"model":"x","prompt":"a"}`, http.StatusNotFound, "The model `x` does not exist. Valid aliases: m."},
+		{"POST", "/v1/completions", `{"model":"m"}`, bad, "Either prompt"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":""}`, bad, "Either prompt"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[]}`, bad, "at least one prompt"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[[]]}`, bad, "cannot be empty"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":["a",[1]]}`, bad, "as the others are"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":[-1]}`, bad, "prompt"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":[4294967296]}`, bad, "prompt"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":[null]}`, ok, ""}, // null is token 0, as JSON has it
-		{"POST", "/v1/completions", `{"model":"m","prompt":7}`, bad, "prompt is 7"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":{"a":1}}`, bad, "prompt is"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[4294967296]}`, bad, "out of vocabulary"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[null]}`, bad, "valid integer"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":7}`, bad, "body.prompt"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":{"a":1}}`, bad, "body.prompt"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":["a"]}`, ok, ""},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":-1}`, bad, "max_tokens is -1"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":1.5}`, bad, "max_tokens is 1.5"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","n":2}`, bad, "n is 2"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":-1}`, bad, "max_tokens must be at least 1, got -1"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":1.5}`, bad, "int_from_float"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","n":0}`, bad, "n must be at least 1, got 0"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"a","best_of":2}`, bad, "best_of is 2"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stop":7}`, bad, "stop is 7"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stream_options":{}}`, bad, "only with stream"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 1001) + `"}`, bad, "1001 tokens, want at most 1000"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stop":7}`, bad, "body.stop"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stream_options":{"include_usage":true}}`, bad, "stream=True"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 4001) + `"}`, bad, "maximum context length is 1000 tokens"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 20000) + `"}`, http.StatusRequestEntityTooLarge, "at most 20000"},
-		{"POST", "/v1/completions", strings.Repeat("[", 15000), bad, "body"},
-		{"POST", "/v1/chat/completions", `{"model":"m"}`, bad, "messages are missing"},
-		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"robot","content":""}]}`, bad, "messages[0].role"},
-		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"image"}]}]}`, bad, "image"},
-		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":5}]}`, bad, "messages[0].content"},
-		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user"}],"max_tokens":1,"max_completion_tokens":2}`, bad, "one of them"},
+		{"POST", "/v1/completions", strings.Repeat("[", 15000), bad, "JSON decode error"},
+		{"POST", "/v1/chat/completions", `{"model":"m"}`, bad, "body.messages"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"content":""}]}`, bad, "body.messages.0.role"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"image"}]}]}`, bad, "not a multimodal model"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":5}]}`, bad, "body.messages.0.content"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user"}],"max_tokens":1,"max_completion_tokens":2000}`, bad, "max_tokens=2000 cannot"},
 	} {
 		r, body := s.do(t, test.method, test.path, strings.NewReader(test.body))
 		if r.StatusCode != test.status || !strings.Contains(body, test.word) {
@@ -157,6 +164,29 @@ func TestRefusals(t *testing.T) {
 		if test.status != ok && (json.Unmarshal([]byte(body), &e) != nil || e.Error.Message == "" || e.Error.Type == "") {
 			t.Errorf("%.80s: %s, want an error with a message and a type", test.body, body)
 		}
+	}
+}
+
+// Requests that no model was asked for are counted by what was wrong with them.
+func TestRefusalsAreCounted(t *testing.T) {
+	s := open(t, &fake{answer: repeat}, nil)
+	for body, labels := range map[string][]string{
+		`{"model":"m","prompt":"a","temperature":-1}`:    {"status=400", "param=temperature"},
+		`{"model":"m","prompt":[1,-5],"n":2}`:            {"status=400", "param=prompt"},
+		`{"model":"x","prompt":"a"}`:                     {"status=404", "param=model"},
+		`{`:                                              {"status=400", "param=body"},
+		`{"model":"m","prompt":"a","max_tokens":100000}`: {"status=400", "param=max_tokens"},
+	} {
+		s.post(t, "/v1/completions", body)
+		if n := s.count("refused_requests_total", append(labels, "endpoint=completions")...); n != 1 {
+			t.Errorf("%s: %d counted as %v, want 1", body, n, labels)
+		}
+	}
+	if n := s.count("refused_requests_total"); n != 5 {
+		t.Errorf("%d refusals, want 5", n)
+	}
+	if n := s.count("requests_total"); n != 0 {
+		t.Errorf("%d requests of models, want none", n)
 	}
 }
 
@@ -234,14 +264,18 @@ func TestModelsAndHealth(t *testing.T) {
 		c.Expose = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "exposed") })
 	})
 	for path, want := range map[string]string{
-		"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","created":1700000000,"owned_by":"replay","context_window":1000}]}` + "\n",
-		"/health":    `{"status":"healthy","models":[{"name":"m","instances":2}]}` + "\n",
-		"/live":      `{"status":"live"}` + "\n",
-		"/metrics":   "exposed",
+		"/v1/models":   `{"object":"list","data":[{"id":"m","object":"model","created":1700000000,"owned_by":"replay","context_window":1000,"max_model_len":1000}]}` + "\n",
+		"/v1/models/m": `{"id":"m","object":"model","created":1700000000,"owned_by":"replay","context_window":1000,"max_model_len":1000}` + "\n",
+		"/health":      `{"status":"healthy","models":[{"name":"m","instances":2}]}` + "\n",
+		"/live":        `{"status":"live"}` + "\n",
+		"/metrics":     "exposed",
 	} {
 		if r, body := s.do(t, "GET", path, nil); r.StatusCode != 200 || body != want {
 			t.Errorf("%s: %d %q, want 200 %q", path, r.StatusCode, body, want)
 		}
+	}
+	if r, body := s.do(t, "GET", "/v1/models/a/b", nil); r.StatusCode != 404 || !strings.Contains(body, "The model `a/b` does not exist. Valid aliases: m.") {
+		t.Errorf("a model that is not served: %d %s", r.StatusCode, body)
 	}
 	empty := open(t, &fake{}, func(c *frontend.Config) { c.Models = models{} })
 	if r, body := empty.do(t, "GET", "/health", nil); r.StatusCode != 503 || body != `{"status":"unhealthy","models":[]}`+"\n" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"github.com/goccy/go-json"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -16,14 +17,16 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// defaultMaxTokens is the length of an answer that nobody limits.
-const defaultMaxTokens = 16
+// naturalTokens is the length of an answer that nobody limits. It ends by itself then, as
+// those of models do.
+const naturalTokens = 16
 
 // Generate schedules a request when its sequence is pulled first.
 func (e *Engine) Generate(ctx context.Context, rq *engine.Request, rc engine.GenContext) (iter.Seq2[*engine.Chunk, error], error) {
-	g := &generation{engine: e, ctx: ctx, rq: rq, rc: rc, max: int(rq.MaxTokens(defaultMaxTokens))}
+	g := &generation{engine: e, ctx: ctx, rq: rq, rc: rc}
+	g.limitTokens()
 	if e.stage.Role == scheduler.Prefill {
-		g.max = min(g.max, 1)
+		g.max, g.why = min(g.max, 1), engine.FinishLength
 	}
 	if err := g.checkRequest(); err != nil {
 		return nil, err
@@ -31,9 +34,54 @@ func (e *Engine) Generate(ctx context.Context, rq *engine.Request, rc engine.Gen
 	if g.id = rc.ID(); !cancel.IsID(g.id) {
 		g.id = cancel.NewID()
 	}
-	seed := blockhash.Bytes([]byte(g.id))
-	g.draw = rand.New(rand.NewPCG(seed, seed))
+	if err := g.seedTokens(); err != nil {
+		return nil, err
+	}
 	return g.yieldChunks, nil
+}
+
+// limitTokens limits the answer, and notes why it ends there.
+func (g *generation) limitTokens() {
+	g.max, g.why = int(g.rq.MaxTokens(naturalTokens)), engine.FinishLength
+	if g.rq.StopConditions.MaxTokens != nil {
+		return
+	}
+	left := max(1, g.engine.options.ContextLength-len(g.rq.TokenIDs))
+	if s := &g.rq.StopConditions; s.IgnoreEOS != nil && *s.IgnoreEOS {
+		g.max = left
+	} else {
+		g.why = engine.FinishEOS
+		if s.MinTokens != nil {
+			g.max = max(g.max, int(min(*s.MinTokens, math.MaxInt32)))
+		}
+	}
+	if g.max >= left {
+		g.max, g.why = left, engine.FinishLength
+	}
+}
+
+// seedTokens makes what draws the tokens: by the seed and the prompt, by the prompt alone at
+// temperature 0, else by the id of the request.
+func (g *generation) seedTokens() error {
+	var options struct {
+		Seed        *int64   `json:"seed"`
+		Temperature *float64 `json:"temperature"`
+	}
+	if raw := g.rq.SamplingOptions; len(raw) > 0 {
+		if err := json.Unmarshal(raw, &options); err != nil {
+			return fault.New(fault.BackendInvalidArgument, "sampling_options: %w", err)
+		}
+	}
+	a := blockhash.Bytes([]byte(g.id))
+	b := a
+	switch {
+	case options.Temperature != nil && *options.Temperature == 0:
+		a, b = 0, blockhash.Tokens(g.rq.TokenIDs)
+	case options.Seed != nil:
+		a, b = uint64(*options.Seed), blockhash.Tokens(g.rq.TokenIDs)
+	}
+	g.draw = rand.New(rand.NewPCG(a, b))
+	return nil
 }
 
 // generation is one request from Generate to its terminal.
@@ -43,7 +91,8 @@ type generation struct {
 	rq     *engine.Request
 	rc     engine.GenContext
 	id     string
-	max    int // tokens wanted
+	max    int                 // tokens wanted
+	why    engine.FinishReason // of the end after so many
 	draw   *rand.Rand
 
 	stream *stream
@@ -186,7 +235,7 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 // yieldLast yields the last token with the terminal.
 func (g *generation) yieldLast(yield func(*engine.Chunk, error) bool) bool {
 	token := g.drawToken()
-	c := g.newTerminal(engine.FinishLength)
+	c := g.newTerminal(g.why)
 	c.TokenIDs = []uint32{token}
 	if g.engine.stage.Role == scheduler.Prefill {
 		params, err := json.Marshal(map[string]any{"mocker_handle": g.id, "completed_tokens": g.tokens})

@@ -3,7 +3,7 @@
 //
 // Requests are scheduled, batched, cached and preempted as the real engine would
 // do it, passes take as long as they would, and the tokens that come out are
-// drawn by the request's id.
+// drawn by the seed and the prompt, or else by the request's id.
 //
 // Read mocker.go, generate.go and stream.go.
 package mocker

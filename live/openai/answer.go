@@ -3,7 +3,7 @@ package openai
 import (
 	"context"
 	"iter"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
@@ -13,33 +13,21 @@ import (
 
 // Answer is the answer to one request in the making.
 type Answer struct {
+	// Fingerprint is told as system_fingerprint, unless it is "".
+	Fingerprint string
+
 	request *Request
 	id      string // of the request
 	model   string // as clients are told
 	began   time.Time
 	created int64 // the same, as clients are told
 	choices []choice
+	head    []byte // what every event begins with
 }
 
-// choice is one of the answers to a request.
-type choice struct {
-	speaker speaker
-	text    strings.Builder // all of it, unless it is streamed
-	tokens  int             // that have come
-	usage   *engine.Usage   // once it has ended
-	reason  string          // why it has
-}
-
-// Piece is what a choice gains at once.
-type Piece struct {
-	Choice int
-	Text   string
-	Tokens int    // the number of new ones
-	Reason string // why the choice ended; "" until the last piece of it
-}
-
-// NewAnswer returns the answer to r, which came in at began. id is the request's, model
-// the name of the model as clients are to be told; created is when, as they are told.
+// NewAnswer returns the answer to r, which is fitted and came in at began. id is the
+// request's, model the name of the model as clients are to be told; created is when, as they
+// are told.
 func NewAnswer(r *Request, id, model string, began, created time.Time) *Answer {
 	a := &Answer{request: r, id: id, model: model, began: began, created: created.Unix()}
 	a.choices = make([]choice, r.Choices())
@@ -53,72 +41,143 @@ var errIncomplete = fault.New(fault.BackendStreamIncomplete, "the answer ended w
 // until the next. An error is the last that it yields; without one every choice has
 // ended. When rc is stopped, the choices end early.
 func (a *Answer) Generate(ctx context.Context, rc cancel.Context, target engine.Target, headers map[string]string) iter.Seq2[*Piece, error] {
-	return func(yield func(*Piece, error) bool) {
-		rq := a.request.EngineRequest(0)
-		at := float64(a.began.UnixNano()) / 1e6
-		rq.RequestTimestampMS = &at
-		chunks, err := target.Generate(ctx, rc, rq, headers)
-		if err != nil {
-			yield(nil, err)
+	if len(a.choices) == 1 {
+		return func(yield func(*Piece, error) bool) {
+			var p Piece
+			asked := &ask{a, target, headers}
+			if err := asked.generateChoice(ctx, rc, 0, func() *Piece { return &p }, func(p *Piece) bool { return yield(p, nil) }); err != nil {
+				yield(nil, err)
+			}
+		}
+	}
+	return func(yield func(*Piece, error) bool) { (&ask{a, target, headers}).generateAll(ctx, rc, yield) }
+}
+
+// ask is an answer with whom to ask for it.
+type ask struct {
+	*Answer
+	target  engine.Target
+	headers map[string]string
+}
+
+// generateAll generates several choices at once.
+func (a *ask) generateAll(ctx context.Context, rc cancel.Context, yield func(*Piece, error) bool) {
+	type item struct {
+		piece *Piece
+		err   error
+	}
+	ctx, release := context.WithCancel(ctx)
+	items := make(chan item)
+	var wg sync.WaitGroup
+	for i := range a.choices {
+		wg.Go(func() {
+			send := func(p *item) bool {
+				select {
+				case items <- *p:
+					return true
+				case <-ctx.Done():
+					return false
+				}
+			}
+			id := ""
+			if i == 0 {
+				id = rc.ID()
+			}
+			child := cancel.New(id)
+			rc.LinkChild(child)
+			defer rc.Unlink(child)
+			stay := context.AfterFunc(ctx, child.Kill)
+			defer stay()
+			err := a.generateChoice(ctx, child, i, func() *Piece { return &Piece{} }, func(p *Piece) bool { return send(&item{piece: p}) })
+			if err != nil {
+				send(&item{err: err})
+			}
+		})
+	}
+	go func() {
+		wg.Wait()
+		close(items)
+	}()
+	defer func() {
+		release()
+		wg.Wait()
+	}()
+	for one := range items {
+		if !yield(one.piece, one.err) || one.err != nil {
 			return
 		}
-		var p Piece
-		for c, err := range chunks {
-			if err == nil {
-				err = a.addChunk(0, c, &p)
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(&p, nil) || p.Reason != "" {
-				return
-			}
-		}
-		yield(nil, errIncomplete)
 	}
 }
 
-// addChunk notes a chunk of a choice, and fills in the piece that it is.
-func (a *Answer) addChunk(index int, c *engine.Chunk, p *Piece) error {
-	if err := c.Err(); err != nil {
+// generateChoice asks for one choice and hands its pieces to take, until that reports false.
+// Each is made with room.
+func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, room func() *Piece, take func(*Piece) bool) error {
+	if len(a.request.Stop.Stop)+len(a.request.Stop.StopTokenIDs) > 0 {
+		// The answer may end before its engine knows. That is no wish of the client's.
+		child := cancel.New(rc.ID())
+		rc.LinkChild(child)
+		defer rc.Unlink(child)
+		rc = child
+	}
+	rq := a.request.EngineRequest(index)
+	at := float64(a.began.UnixNano()) / 1e6
+	rq.RequestTimestampMS = &at
+	chunks, err := a.target.Generate(ctx, rc, rq, a.headers)
+	if err != nil {
 		return err
 	}
 	ch := &a.choices[index]
-	*p = Piece{Choice: index, Tokens: len(c.TokenIDs)}
-	ch.tokens += p.Tokens
-	if c.Text != nil {
-		p.Text = *c.Text
-	} else {
-		p.Text = ch.speaker.addTokens(c.TokenIDs)
-	}
-	if c.CompletionUsage != nil {
-		ch.usage = c.CompletionUsage
-	}
-	if c.FinishReason != "" {
-		p.Text += ch.speaker.flushRest()
-		p.Reason = finishWord(c.FinishReason)
-		ch.reason = p.Reason
-		if ch.usage == nil {
-			prompt := a.request.Prompts[index/a.request.N].Tokens
-			ch.usage = engine.NewUsage(uint32(len(prompt)), uint32(ch.tokens))
+	for c, err := range chunks {
+		if ch.ended { // it ended by itself, and only its usage is of interest
+			if err != nil || c.FinishReason != "" {
+				a.noteCached(ch, c)
+				return nil
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p := room()
+		if err := a.addChunk(index, c, p); err != nil {
+			return err
+		}
+		if !take(p) || c.FinishReason != "" {
+			return nil
+		}
+		if ch.ended {
+			rc.Stop()
 		}
 	}
-	if !a.request.Stream {
-		ch.text.WriteString(p.Text)
+	if ch.ended {
+		return nil
 	}
-	return nil
+	return errIncomplete
 }
 
-// Usage returns what the answer took so far.
+// noteCached notes how much of a prompt was cached, as the last chunk has it; nil has
+// nothing.
+func (a *Answer) noteCached(ch *choice, c *engine.Chunk) {
+	if c != nil && c.CompletionUsage != nil {
+		ch.cached = c.CompletionUsage.PromptTokensDetails
+	}
+}
+
+// Usage returns what the answer took so far: each prompt once, and all choices.
 func (a *Answer) Usage() *engine.Usage {
-	return a.choices[0].usage
-}
-
-// finishWord returns why an answer ended, in the words of clients.
-func finishWord(f engine.FinishReason) string {
-	if f == engine.FinishEOS {
-		return string(engine.FinishStop)
+	tokens := 0
+	var cached *engine.PromptTokensDetails
+	for i := range a.choices {
+		ch := &a.choices[i]
+		tokens += ch.tokens
+		if i%a.request.N == 0 && ch.cached != nil {
+			if cached == nil {
+				cached = &engine.PromptTokensDetails{}
+			}
+			cached.CachedTokens += ch.cached.CachedTokens
+		}
 	}
-	return string(f)
+	u := engine.NewUsage(uint32(a.request.PromptTokens()), uint32(tokens))
+	u.PromptTokensDetails = cached
+	return u
 }

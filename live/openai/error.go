@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/goccy/go-json"
 
@@ -28,6 +29,26 @@ func Refuse(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
+// refuseValue returns the error of a parameter, which the sentence names at its end as vLLM
+// does unless it does so itself.
+func refuseValue(param, format string, args ...any) *Error {
+	e := Refuse(param, format, args...)
+	if !strings.Contains(format, "(parameter=") {
+		e.Message += " (parameter=" + param + ")"
+	}
+	return e
+}
+
+// UnknownModel returns the error of a request for a model that nobody serves; served are the
+// names of those that are.
+func UnknownModel(name string, served []string) *Error {
+	message := fmt.Sprintf("The model `%.100s` does not exist.", name)
+	if len(served) > 0 {
+		message += " Valid aliases: " + strings.Join(served, ", ") + "."
+	}
+	return &Error{Status: http.StatusNotFound, Param: "model", Message: message}
+}
+
 // ErrorOf returns what clients are told of err.
 func ErrorOf(err error) *Error {
 	var e *Error
@@ -49,15 +70,36 @@ func ErrorOf(err error) *Error {
 
 // kind returns the type of the error, as clients are told.
 func (e *Error) kind() string {
-	switch {
-	case e.Type != "":
+	if e.Type != "" {
 		return e.Type
-	case e.Status == http.StatusServiceUnavailable:
-		return "service_unavailable"
-	case e.Status >= http.StatusInternalServerError:
-		return "internal_error"
 	}
-	return "invalid_request_error"
+	switch e.Status {
+	case http.StatusNotFound:
+		return "NotFoundError"
+	case http.StatusMethodNotAllowed:
+		return "MethodNotAllowedError"
+	case http.StatusRequestTimeout:
+		return "RequestTimeoutError"
+	case http.StatusTooManyRequests:
+		return "RateLimitError"
+	case http.StatusServiceUnavailable:
+		return "ServiceUnavailableError"
+	}
+	if e.Status >= http.StatusInternalServerError {
+		return "InternalServerError"
+	}
+	return "BadRequestError"
+}
+
+// Parameter returns the key of the body that is wrong, body where all of it is, and "" where
+// none is.
+func (e *Error) Parameter() string {
+	inside, found := strings.CutPrefix(e.Param, "body.")
+	key, _, _ := strings.Cut(inside, ".")
+	if found && strings.Trim(key, "0123456789") == "" {
+		return "body"
+	}
+	return key
 }
 
 // AppendJSON appends the error as OpenAI's object.
@@ -68,7 +110,7 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 		Param   *string `json:"param"`
 		Code    int     `json:"code"`
 	}
-	b, err := json.Marshal(map[string]body{"error": {e.Message, e.kind(), orNull(e.Param), e.Status}})
+	b, err := json.MarshalWithOption(map[string]body{"error": {e.Message, e.kind(), orNull(e.Param), e.Status}}, json.DisableHTMLEscape())
 	if err != nil {
 		panic(err) // texts and a number cannot fail
 	}

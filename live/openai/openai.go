@@ -1,12 +1,13 @@
 // Package openai is OpenAI's API without its HTTP: what the bodies of requests for
 // completions and chat completions mean, what an engine is asked for them, and
 // what the answers look like, whole, as events and as errors. Where OpenAI and
-// vLLM's server differ, it does as vLLM's.
+// vLLM's server differ, it does as vLLM's, down to the words of errors.
 //
-// A server parses a body (Parse), asks an engine.Target (Answer.Generate) and
-// writes what comes (the Append methods of Answer).
+// A server parses a body (Parse), finds the model, fits the request to it (Fit), asks an
+// engine.Target (Answer.Generate) and writes what comes (the Append methods of Answer).
 //
-// Read openai.go, parse.go, prompt.go, text.go, answer.go, shape.go, error.go.
+// Read openai.go, fit.go, parse.go, fields.go, prompt.go, text.go, answer.go, choice.go,
+// logprobs.go, shape.go, error.go.
 package openai
 
 import (
@@ -35,15 +36,28 @@ func (k Kind) Path() string {
 // Request is a request as it was understood.
 type Request struct {
 	Kind    Kind
-	Model   string
+	Model   string   // "": not named
 	Prompts []Prompt // at least one; of chats one
-	N       int      // answers to each prompt, at least 1
-	Stream  bool
-	Usage   bool // a stream is to end with what was used
-	Echo    bool // each answer is to begin with its prompt
+	N       int      // answers to each prompt; at least 1 once it is fitted
 
-	Stop     engine.StopConditions
-	Sampling json.RawMessage // sampling options, for the engine; nil: none
+	Stream          bool
+	Usage           bool // a stream is to end with what was used
+	ContinuousUsage bool // and each event is to say so
+	Echo            bool // each answer is to begin with its prompt
+	ReturnTokenIDs  bool
+	IncludeStop     bool // the stop string is part of the text
+	LogProbs        int  // how many log probabilities of each token besides its own; -1: none at all
+
+	Stop    engine.StopConditions
+	Ignored []string // keys that mean nothing here, in order
+
+	sampling    sampling
+	maxTokens   *int64
+	minTokens   int64
+	role        string // who speaks in a chat
+	truncate    int    // keep so many tokens of a prompt; 0: all, -1: what fits
+	echoOnly    bool   // the prompt is the whole answer
+	tokensAsIDs bool   // log probabilities name tokens by their numbers
 }
 
 // Prompt is a text, or tokens.
@@ -57,6 +71,9 @@ type Prompt struct {
 // prompt after the other.
 func (r *Request) Choices() int { return len(r.Prompts) * r.N }
 
+// promptOf returns the prompt of a choice.
+func (r *Request) promptOf(choice int) *Prompt { return &r.Prompts[choice/r.N] }
+
 // PromptTokens returns the number of tokens of all prompts.
 func (r *Request) PromptTokens() (n int) {
 	for i := range r.Prompts {
@@ -65,20 +82,22 @@ func (r *Request) PromptTokens() (n int) {
 	return n
 }
 
-// CheckContext refuses a request that does not fit in the context of its model; 0 is
-// no limit.
-func (r *Request) CheckContext(context int) error {
-	for i := range r.Prompts {
-		if n := len(r.Prompts[i].Tokens); context > 0 && n > context {
-			return Refuse("prompt", "prompt has %d tokens, want at most %d, the context length of %s", n, context, r.Model)
-		}
-	}
-	return nil
-}
-
-// EngineRequest returns what an engine is asked for a choice.
+// EngineRequest returns what an engine is asked for a choice. Of several answers to one
+// prompt each has a seed of its own, if there is one.
 func (r *Request) EngineRequest(choice int) *engine.Request {
-	return &engine.Request{
-		Model: r.Model, TokenIDs: r.Prompts[choice/r.N].Tokens, StopConditions: r.Stop, SamplingOptions: r.Sampling,
+	rq := &engine.Request{Model: r.Model, TokenIDs: r.promptOf(choice).Tokens, StopConditions: r.Stop}
+	s := r.sampling
+	if s == (sampling{}) {
+		return rq
 	}
+	if s.Seed != nil {
+		seed := *s.Seed + int64(choice%r.N)
+		s.Seed = &seed
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // numbers that were checked cannot fail
+	}
+	rq.SamplingOptions = b
+	return rq
 }

@@ -1,35 +1,122 @@
 package openai
 
 import (
-	"bytes"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/goccy/go-json"
 )
 
-// asked holds the keys that both kinds have. Others are ignored.
-type asked struct {
-	Model         *string         `json:"model"`
-	Stream        *bool           `json:"stream"`
-	StreamOptions *streamOptions  `json:"stream_options"`
-	MaxTokens     *json.Number    `json:"max_tokens"`
-	MinTokens     *json.Number    `json:"min_tokens"`
-	N             *json.Number    `json:"n"`
-	Stop          json.RawMessage `json:"stop"`
-	StopTokenIDs  []uint32        `json:"stop_token_ids"`
-	IgnoreEOS     *bool           `json:"ignore_eos"`
-	sampling
+// Parse reads the body of a request. What is wrong with it is an *Error, as vLLM's server
+// would answer; what depends on the model is left to Fit.
+func Parse(kind Kind, body []byte) (*Request, error) {
+	f, err := openFields(body)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{Kind: kind, LogProbs: -1}
+	f.requireValue("n", "int_type", "Input should be a valid integer")
+	f.requireValue("min_tokens", "int_type", "Input should be a valid integer")
+	for _, read := range []func(*fields) error{r.readCommon, r.readStops, r.readSampling, r.refuseUnknowing, r.readKind} {
+		if err := read(f); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if r.Kind == Chat {
+		err = r.readMessages(f)
+	} else {
+		err = r.readPrompt(f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n := f.integer("truncate_prompt_tokens"); n != nil {
+		r.truncate = int(max(-1, min(*n, math.MaxInt32)))
+	}
+	f.skip("user", "request_id", "skip_special_tokens", "spaces_between_special_tokens", "length_penalty", "parallel_tool_calls")
+	r.Ignored = f.rest()
+	return r, f.err()
 }
 
-type streamOptions struct {
-	IncludeUsage bool `json:"include_usage"`
+// readCommon reads what both kinds of requests have.
+func (r *Request) readCommon(f *fields) error {
+	var options struct {
+		IncludeUsage    bool `json:"include_usage"`
+		ContinuousUsage bool `json:"continuous_usage_stats"`
+	}
+	raw := f.keys["stream_options"]
+	r.Model = f.text("model")
+	r.Stream = f.flag("stream", false)
+	if f.object("stream_options", &options) && !r.Stream && len(raw) > len("{}") {
+		return refuseValue("stream_options", "Stream options can only be defined when `stream=True`.")
+	}
+	r.Usage, r.ContinuousUsage = options.IncludeUsage, options.ContinuousUsage && options.IncludeUsage
+	r.Echo = f.flag("echo", false)
+	r.ReturnTokenIDs = f.flag("return_token_ids", false)
+	r.tokensAsIDs = f.flag("return_tokens_as_token_ids", false)
+	f.flag("add_special_tokens", true) // there are none
+	f.text("user")
+	r.N = 1
+	if n := f.integer("n"); n != nil {
+		r.N = int(max(math.MinInt32, min(*n, math.MaxInt32)))
+	}
+	r.maxTokens = f.integer("max_tokens")
+	if n := f.integer("min_tokens"); n != nil {
+		r.minTokens = *n
+	}
+	return nil
 }
 
-// sampling is passed through to the engine.
+// readStops reads when an answer ends.
+func (r *Request) readStops(f *fields) error {
+	if f.flag("ignore_eos", false) {
+		yes := true
+		r.Stop.IgnoreEOS = &yes
+	}
+	r.IncludeStop = f.flag("include_stop_str_in_output", false)
+	for i, raw := range f.list("stop_token_ids") {
+		v := f.parseInteger(fmt.Sprintf("body.stop_token_ids.%d", i), raw)
+		switch {
+		case v == nil:
+		case *v < 0 || *v > math.MaxUint32:
+			return refuseValue("stop_token_ids", "token_id(s) [%d] in stop_token_ids contain out-of-vocab token ids.", *v)
+		default:
+			r.Stop.StopTokenIDs = append(r.Stop.StopTokenIDs, uint32(*v))
+		}
+	}
+	raw, ok := f.takeKey("stop")
+	if !ok {
+		return nil
+	}
+	const place, most = "body.stop", 4
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		r.Stop.Stop = []string{one}
+		return nil
+	}
+	var many []string
+	switch err := json.Unmarshal(raw, &many); {
+	case err == nil && len(many) > most:
+		f.complain("string_type", place, "Input should be a valid string", inputOf(raw), "")
+		f.complain("too_long", place, fmt.Sprintf("List should have at most %d items after validation, not %d", most, len(many)), inputOf(raw),
+			fmt.Sprintf("'field_type': 'List', 'max_length': %d, 'actual_length': %d", most, len(many)))
+	case err != nil:
+		f.complain("string_type", place, "Input should be a valid string", inputOf(raw), "")
+		f.complain("list_type", place, "Input should be a valid list", inputOf(raw), "")
+	}
+	r.Stop.Stop = many
+	return nil
+}
+
+// sampling is how tokens are drawn.
 type sampling struct {
 	Temperature       *float64 `json:"temperature,omitempty"`
 	TopP              *float64 `json:"top_p,omitempty"`
-	TopK              *int     `json:"top_k,omitempty"`
+	TopK              *int64   `json:"top_k,omitempty"`
 	MinP              *float64 `json:"min_p,omitempty"`
 	Seed              *int64   `json:"seed,omitempty"`
 	FrequencyPenalty  *float64 `json:"frequency_penalty,omitempty"`
@@ -37,144 +124,147 @@ type sampling struct {
 	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
 }
 
-// Parse reads the body of a request. What is wrong with it is an *Error.
-func Parse(kind Kind, body []byte) (*Request, error) {
-	if kind == Chat {
-		return parseChat(body)
-	}
-	return parseCompletion(body)
-}
-
-// decodeBody reads a body into one of the structs below.
-func decodeBody(body []byte, into any) error {
-	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) == 0 || first[0] != '{' {
-		return Refuse("", "body is %.40q, want a JSON object", first)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return Refuse("", "body: %v", err)
+// readSampling reads how tokens are drawn.
+func (r *Request) readSampling(f *fields) error {
+	r.sampling = sampling{
+		Temperature: f.number("temperature"), TopP: f.number("top_p"), TopK: f.integer("top_k"), MinP: f.number("min_p"),
+		Seed: f.integer("seed"), FrequencyPenalty: f.number("frequency_penalty"),
+		PresencePenalty: f.number("presence_penalty"), RepetitionPenalty: f.number("repetition_penalty"),
 	}
 	return nil
 }
 
-// parseCommon takes over the keys that both kinds have.
-func (a *asked) parseCommon(kind Kind) (*Request, error) {
-	r := &Request{Kind: kind, N: 1}
-	if a.Model == nil || *a.Model == "" {
-		return nil, Refuse("model", "model is missing, want the name of one")
+// refuseUnknowing refuses what a model would honour and a simulated engine, which knows no
+// language, cannot.
+func (r *Request) refuseUnknowing(f *fields) error {
+	const why = "the engine is simulated and draws its tokens at random"
+	var bias map[string]json.RawMessage
+	if f.object("logit_bias", &bias) && len(bias) > 0 {
+		return refuseValue("logit_bias", "logit_bias is not supported: %s.", why)
 	}
-	r.Model = *a.Model
-	r.Stream = a.Stream != nil && *a.Stream
-	if a.StreamOptions != nil {
-		if !r.Stream {
-			return nil, Refuse("stream_options", "stream_options: only with stream")
-		}
-		r.Usage = a.StreamOptions.IncludeUsage
+	if raw, ok := f.keys["allowed_token_ids"]; ok && string(raw) == "[]" {
+		return refuseValue("allowed_token_ids", "allowed_token_ids is not None and empty! (parameter=allowed_token_ids, value=[])")
 	}
-	n, err := parseCount("n", a.N)
-	if err != nil {
-		return nil, err
-	}
-	if n != nil && *n != 1 {
-		return nil, Refuse("n", "n is %d, want 1", *n)
-	}
-	if r.Stop.MaxTokens, err = parseCount("max_tokens", a.MaxTokens); err != nil {
-		return nil, err
-	}
-	if r.Stop.MinTokens, err = parseCount("min_tokens", a.MinTokens); err != nil {
-		return nil, err
-	}
-	if r.Stop.Stop, err = parseStop(a.Stop); err != nil {
-		return nil, err
-	}
-	r.Stop.StopTokenIDs, r.Stop.IgnoreEOS = a.StopTokenIDs, a.IgnoreEOS
-	if a.sampling != (sampling{}) {
-		if r.Sampling, err = json.Marshal(a.sampling); err != nil {
-			return nil, Refuse("", "sampling: %v", err)
+	for _, key := range []string{"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "allowed_token_ids"} {
+		if raw, ok := f.takeKey(key); ok {
+			return refuseValue(key, "%s is %.40s, which is not supported: %s.", key, raw, why)
 		}
 	}
-	return r, nil
-}
-
-// parseCount reads a number of tokens.
-func parseCount(key string, n *json.Number) (*uint32, error) {
-	if n == nil {
-		return nil, nil
-	}
-	v, err := n.Int64()
-	if err != nil || v < 0 || v > math.MaxUint32 {
-		return nil, Refuse(key, "%s is %.40s, want a whole number from 0 to %d", key, n.String(), uint32(math.MaxUint32))
-	}
-	u := uint32(v)
-	return &u, nil
-}
-
-// parseStop reads one string or a list of them.
-func parseStop(raw json.RawMessage) ([]string, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		return []string{one}, nil
-	}
-	var many []string
-	if err := json.Unmarshal(raw, &many); err != nil {
-		return nil, Refuse("stop", "stop is %.40s, want a string or a list of strings", raw)
-	}
-	return many, nil
-}
-
-// parseCompletion reads the body of /v1/completions.
-func parseCompletion(body []byte) (*Request, error) {
-	var a struct {
-		asked
-		Prompt json.RawMessage `json:"prompt"`
-		Echo   *bool           `json:"echo"`
-		BestOf *json.Number    `json:"best_of"`
-	}
-	if err := decodeBody(body, &a); err != nil {
-		return nil, err
-	}
-	r, err := a.parseCommon(Completions)
-	if err != nil {
-		return nil, err
-	}
-	if best, err := parseCount("best_of", a.BestOf); err != nil || best != nil && *best != 1 {
-		return nil, Refuse("best_of", "best_of is %s, want 1", a.BestOf)
-	}
-	r.Echo = a.Echo != nil && *a.Echo
-	p, err := parsePrompt(a.Prompt)
-	r.Prompts = []Prompt{p}
-	return r, err
-}
-
-// parseChat reads the body of /v1/chat/completions.
-func parseChat(body []byte) (*Request, error) {
-	var a struct {
-		asked
-		Messages            []message    `json:"messages"`
-		MaxCompletionTokens *json.Number `json:"max_completion_tokens"`
-	}
-	if err := decodeBody(body, &a); err != nil {
-		return nil, err
-	}
-	if a.MaxCompletionTokens != nil {
-		if a.MaxTokens != nil && *a.MaxTokens != *a.MaxCompletionTokens {
-			return nil, Refuse("max_completion_tokens", "max_completion_tokens is %.40s and max_tokens is %.40s, want one of them", *a.MaxCompletionTokens, *a.MaxTokens)
+	for _, key := range []string{"bad_words", "functions"} {
+		if list := f.list(key); len(list) > 0 {
+			return refuseValue(key, "%s is not supported: %s.", key, why)
 		}
-		a.MaxTokens = a.MaxCompletionTokens
 	}
-	r, err := a.parseCommon(Chat)
-	if err != nil {
-		return nil, err
+	for _, key := range []string{"prompt_logprobs", "prompt_embeds"} {
+		if raw, ok := f.takeKey(key); ok {
+			return refuseValue(key, "%s is %.40s, which is not supported: prompts are not computed.", key, raw)
+		}
 	}
-	if len(a.Messages) == 0 {
-		return nil, Refuse("messages", "messages are missing, want at least one")
+	if f.flag("use_beam_search", false) {
+		return refuseValue("use_beam_search", "use_beam_search is not supported: %s.", why)
 	}
-	text, err := joinMessages(a.Messages)
-	if err != nil {
-		return nil, err
+	if raw, there := f.takeKey("cache_salt"); there && string(raw) == `""` {
+		return refuseValue("cache_salt", "Parameter 'cache_salt' must be a non-empty string if provided.")
+	} else if there {
+		return refuseValue("cache_salt", "cache_salt is not supported: prefix caches tell blocks apart by their tokens alone.")
 	}
-	r.Prompts = []Prompt{newTextPrompt(text)}
-	return r, nil
+	return r.checkFormat(f)
+}
+
+// checkFormat lets a response_format of text through.
+func (r *Request) checkFormat(f *fields) error {
+	var format struct {
+		Type   json.RawMessage `json:"type"`
+		Schema json.RawMessage `json:"json_schema"`
+	}
+	if !f.object("response_format", &format) {
+		return nil
+	}
+	switch kind := strings.Trim(string(format.Type), `"`); {
+	case kind == "text":
+		return nil
+	case kind == "json_schema" && (len(format.Schema) == 0 || string(format.Schema) == "null"):
+		return refuseValue("response_format", "When response_format type is 'json_schema', the 'json_schema' field must be provided.")
+	case kind == "json_schema", kind == "json_object", kind == "structural_tag":
+		return refuseValue("response_format", "response_format of type %q is not supported: the engine is simulated, its words are no JSON; want \"text\".", kind)
+	}
+	raw := format.Type
+	if len(raw) == 0 {
+		raw = json.RawMessage("null")
+	}
+	f.complain("literal_error", "body.response_format.type", "Input should be 'text', 'json_object' or 'json_schema'", inputOf(raw), "")
+	return nil
+}
+
+// readKind reads what one kind of requests has.
+func (r *Request) readKind(f *fields) error {
+	if r.Kind == Chat {
+		if n := f.integer("max_completion_tokens"); n != nil {
+			r.maxTokens = n
+		}
+		if err := r.readTools(f); err != nil {
+			return err
+		}
+		return r.readChatLogProbs(f)
+	}
+	if raw, ok := f.takeKey("suffix"); ok {
+		return refuseValue("suffix", "suffix is %.40s, which is not supported: the engine is simulated and fills in nothing.", raw)
+	}
+	if best := f.integer("best_of"); best != nil && *best != int64(r.N) {
+		return refuseValue("best_of", "best_of is %d, want n, %d: no answer is better than another.", *best, r.N)
+	}
+	n := f.integer("logprobs")
+	switch {
+	case n == nil:
+	case *n < -1:
+		return refuseValue("logprobs", "`logprobs` must be a positive value or -1. (parameter=logprobs, value=%d)", *n)
+	default:
+		r.LogProbs = clampLogProbs(*n)
+	}
+	return nil
+}
+
+// readChatLogProbs reads the log probabilities that are asked for in a chat.
+func (r *Request) readChatLogProbs(f *fields) error {
+	on := f.flag("logprobs", false)
+	top := f.integer("top_logprobs")
+	switch {
+	case top != nil && *top < -1:
+		return refuseValue("top_logprobs", "`top_logprobs` must be a positive value or -1. (parameter=top_logprobs, value=%d)", *top)
+	case top != nil && *top != 0 && !on:
+		return refuseValue("top_logprobs", "when using `top_logprobs`, `logprobs` must be set to true.")
+	case on:
+		r.LogProbs = 0
+		if top != nil {
+			r.LogProbs = clampLogProbs(*top)
+		}
+	}
+	return nil
+}
+
+// clampLogProbs makes a number of log probabilities an int; -1 are those of all tokens.
+func clampLogProbs(n int64) int {
+	if n < 0 {
+		return wordCount
+	}
+	return int(min(n, math.MaxInt32))
+}
+
+// readTools refuses tools that would have to be called.
+func (r *Request) readTools(f *fields) error {
+	choice, chosen := f.takeKey("tool_choice")
+	_, there := f.keys["tools"]
+	tools := f.list("tools")
+	word := strings.Trim(string(choice), `"`)
+	switch {
+	case there && tools != nil && len(tools) == 0:
+		return refuseValue("tools", "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.")
+	case chosen && word != "none" && tools == nil:
+		return refuseValue("tool_choice", "When using `tool_choice`, `tools` must be set.")
+	case tools == nil, word == "none":
+		return nil
+	case chosen && word != "auto":
+		return refuseValue("tool_choice", "tool_choice is %.60s, which is not supported: the engine is simulated and calls no tools; want \"none\".", choice)
+	}
+	return refuseValue("tools", "tools with tool_choice \"auto\" are not supported: the engine is simulated and calls none; want tool_choice \"none\".")
 }

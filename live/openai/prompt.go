@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -11,102 +12,193 @@ func newTextPrompt(text string) Prompt {
 	return Prompt{Text: text, Tokens: Tokenize(text), IsText: true}
 }
 
-// parsePrompt reads a prompt: a text, a list of token ids, or a list of one of
+// maxPrompts bounds the prompts of one request.
+const maxPrompts = 1024
+
+// readPrompt reads the prompts of a completion: a text, a list of token ids, or a list of
 // either.
-func parsePrompt(raw json.RawMessage) (Prompt, error) {
-	const want = "want a string, a list of token ids, or a list with one of either"
-	if len(raw) == 0 || string(raw) == "null" {
-		return Prompt{}, Refuse("prompt", "prompt is missing, %s", want)
+func (r *Request) readPrompt(f *fields) error {
+	raw, ok := f.takeKey("prompt")
+	if !ok || string(raw) == `""` {
+		return refuseValue("prompt", "Either prompt or prompt_embeds must be provided and non-empty.")
 	}
-	p, ok := parseOnePrompt(raw)
-	if !ok {
-		var list []json.RawMessage
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return Prompt{}, Refuse("prompt", "prompt is %.40s, %s", raw, want)
+	if raw[0] == '"' {
+		return r.addPrompt(f, "body.prompt", raw)
+	}
+	var list []json.RawMessage
+	if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
+		f.complain("list_type", "body.prompt", "Input should be a valid list, or a string", inputOf(raw), "")
+		return f.err()
+	}
+	switch {
+	case len(list) == 0:
+		return Refuse("", "You must pass at least one prompt")
+	case list[0][0] != '"' && list[0][0] != '[':
+		return r.addPrompt(f, "body.prompt", raw)
+	case len(list) > maxPrompts:
+		return refuseValue("prompt", "prompt is a list of %d, want at most %d.", len(list), maxPrompts)
+	}
+	for i, one := range list {
+		place := fmt.Sprintf("body.prompt.%d", i)
+		if one[0] != list[0][0] {
+			f.complain("list_type", place, "Input should be a valid list, or a string as the others are", inputOf(one), "")
+			return f.err()
 		}
-		if len(list) != 1 {
-			return Prompt{}, Refuse("prompt", "prompt is a list of %d, %s; token ids are whole numbers from 0 to %d", len(list), want, uint32(math.MaxUint32))
-		}
-		if p, ok = parseOnePrompt(list[0]); !ok {
-			return Prompt{}, Refuse("prompt", "prompt is [%.40s], %s", list[0], want)
+		if err := r.addPrompt(f, place, one); err != nil {
+			return err
 		}
 	}
-	if len(p.Tokens) == 0 {
-		return Prompt{}, Refuse("prompt", "prompt is empty, want at least one token")
-	}
-	return p, nil
+	return nil
 }
 
-// parseOnePrompt reads a text or a list of token ids, and reports whether it was one
-// of these.
-func parseOnePrompt(raw json.RawMessage) (Prompt, bool) {
+// addPrompt reads one prompt.
+func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error {
+	var p Prompt
 	if raw[0] == '"' {
 		var text string
-		err := json.Unmarshal(raw, &text)
-		return newTextPrompt(text), err == nil
+		if err := json.Unmarshal(raw, &text); err != nil {
+			f.complain("string_type", place, "Input should be a valid string", inputOf(raw), "")
+			return f.err()
+		}
+		p = newTextPrompt(text)
+	} else if json.Unmarshal(raw, &p.Tokens) != nil || strings.Contains(string(raw), "null") {
+		return f.complainTokens(place, raw)
 	}
-	var tokens []uint32
-	err := json.Unmarshal(raw, &tokens)
-	return Prompt{Tokens: tokens}, err == nil && tokens != nil
+	if len(p.Tokens) == 0 {
+		return Refuse("", "The decoder prompt cannot be empty")
+	}
+	r.Prompts = append(r.Prompts, p)
+	return nil
 }
 
-// echoText returns the prompt as text.
-func (p *Prompt) echoText() string {
-	if p.IsText {
-		return p.Text
+// complainTokens returns what is wrong with a list of token ids.
+func (f *fields) complainTokens(place string, raw json.RawMessage) error {
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		f.complain("list_type", place, "Input should be a valid list", inputOf(raw), "")
+		return f.err()
 	}
-	var s speaker
-	return s.addTokens(p.Tokens) + s.flushRest()
+	for i, one := range list {
+		at := fmt.Sprintf("%s.%d", place, i)
+		switch v := f.parseInteger(at, one); {
+		case v == nil:
+		case *v < 0:
+			f.complain("greater_than_equal", at, "Input should be greater than or equal to 0", inputOf(one), "'ge': 0")
+		case *v > math.MaxUint32:
+			return Refuse("", "Token id %d is out of vocabulary", *v)
+		default:
+			continue
+		}
+		return f.err()
+	}
+	f.complain("int_type", place, "Input should be a list of valid integers", inputOf(raw), "")
+	return f.err()
 }
 
 // message is one of a conversation.
 type message struct {
-	Role    string          `json:"role"`
+	Role    *string         `json:"role"`
 	Content json.RawMessage `json:"content"`
 }
 
-// joinMessages returns the prompt of a conversation: each message after a line with
-// the role of its speaker, and the assistant's turn at the end.
-func joinMessages(messages []message) (string, error) {
-	var text strings.Builder
-	for i, m := range messages {
-		switch m.Role {
-		case "system", "developer", "user", "assistant", "tool", "function":
-		default:
-			return "", Refuse("messages", "messages[%d].role is %.40q, want system, developer, user, assistant or tool", i, m.Role)
-		}
-		content, err := m.contentText()
-		if err != nil {
-			return "", Refuse("messages", "messages[%d].content: %v", i, err)
-		}
-		text.WriteString("<|" + m.Role + "|>\n" + content + "\n")
+// readMessages reads a conversation.
+func (r *Request) readMessages(f *fields) error {
+	if _, ok := f.takeKey("chat_template"); ok {
+		return refuseValue("chat_template", "Chat template is passed with request, which is not supported: messages have one form.")
 	}
-	text.WriteString("<|assistant|>\n")
-	return text.String(), nil
+	open, goOn := f.flag("add_generation_prompt", true), f.flag("continue_final_message", false)
+	if open && goOn {
+		return Refuse("continue_final_message", "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new assistant message instead.")
+	}
+	if raw, there := f.keys["messages"]; !there {
+		f.complain("missing", "body.messages", "Field required", fmt.Sprintf("<dict of %d items>", len(f.keys)), "")
+	} else if string(raw) == "null" {
+		return refuseValue("messages", "messages is null, want a list of messages.")
+	}
+	list := f.list("messages")
+	if err := f.err(); err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return Refuse("", "Cannot apply chat template to an empty conversation. Provide at least one message.")
+	}
+	var text strings.Builder
+	var role string
+	for i, raw := range list {
+		m, content, err := r.readMessage(f, i, raw)
+		if err != nil {
+			return err
+		}
+		role = *m.Role
+		text.WriteString("<|" + role + "|>\n" + content)
+		if i < len(list)-1 || !goOn {
+			text.WriteByte('\n')
+		}
+		if i == len(list)-1 && r.Echo && role == "assistant" {
+			return refuseValue("echo", "echo is true, which is not supported where the last message is the assistant's.")
+		}
+	}
+	r.Echo, r.role = false, "assistant"
+	if !open {
+		r.role = role
+	} else {
+		text.WriteString("<|assistant|>\n")
+	}
+	r.Prompts = []Prompt{newTextPrompt(text.String())}
+	return nil
 }
 
-// contentText returns the content: a string, or a list of parts that are text.
-func (m *message) contentText() (string, error) {
+// readMessage reads a message and the text of its content.
+func (r *Request) readMessage(f *fields, i int, raw json.RawMessage) (m message, content string, err error) {
+	place := fmt.Sprintf("body.messages.%d", i)
+	if err := json.Unmarshal(raw, &m); err != nil || raw[0] != '{' {
+		f.complain("dict_type", place, "Input should be an object with a role", inputOf(raw), "")
+		return m, "", f.err()
+	}
+	if m.Role == nil {
+		f.complain("missing", place+".role", "Field required", inputOf(raw), "")
+		return m, "", f.err()
+	}
+	content, bad := m.contentText()
+	switch {
+	case bad == notText:
+		return m, "", Refuse("messages", "%s is not a multimodal model", r.Model)
+	case bad != "":
+		f.complain("string_type", place+".content", bad, inputOf(m.Content), "")
+		return m, "", f.err()
+	}
+	return m, content, nil
+}
+
+// notText is what is wrong with a content that is a picture, a sound or the like.
+const notText = "not text"
+
+// contentText returns the content, a string or a list of parts that are text, and what is
+// wrong with it.
+func (m *message) contentText() (content, bad string) {
 	if len(m.Content) == 0 || string(m.Content) == "null" {
-		return "", nil // a call of a tool says nothing
+		return "", "" // a call of a tool says nothing
 	}
 	var text string
 	if json.Unmarshal(m.Content, &text) == nil {
-		return text, nil
+		return text, ""
 	}
 	var parts []struct {
 		Type string  `json:"type"`
 		Text *string `json:"text"`
 	}
 	if err := json.Unmarshal(m.Content, &parts); err != nil {
-		return "", Refuse("messages", "is %.40s, want a string or a list of parts", m.Content)
+		return "", "Input should be a valid string or a list of parts"
 	}
 	var all strings.Builder
-	for i, p := range parts {
-		if p.Type != "text" || p.Text == nil {
-			return "", Refuse("messages", "part %d is of type %.40q, want text", i, p.Type)
+	for _, p := range parts {
+		switch {
+		case strings.HasPrefix(p.Type, "image"), strings.HasPrefix(p.Type, "audio"), strings.Contains(p.Type, "_audio"), strings.HasPrefix(p.Type, "video"), p.Type == "file":
+			return "", notText
+		case p.Type != "text" || p.Text == nil:
+			return "", fmt.Sprintf("Input should be parts of type text with a text, not %.40q", p.Type)
 		}
 		all.WriteString(*p.Text)
 	}
-	return all.String(), nil
+	return all.String(), ""
 }

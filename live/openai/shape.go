@@ -1,106 +1,193 @@
 package openai
 
 import (
+	"strconv"
+	"unicode/utf8"
+
 	"github.com/goccy/go-json"
 
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// object is an answer or a piece of one.
-type object struct {
-	ID      string        `json:"id"`
-	Object  string        `json:"object"`
-	Created int64         `json:"created"`
-	Model   string        `json:"model"`
-	Choices []any         `json:"choices"`
-	Usage   *engine.Usage `json:"usage,omitempty"`
-}
-
-type completionChoice struct {
-	Index        int       `json:"index"`
-	Text         string    `json:"text"`
-	LogProbs     *struct{} `json:"logprobs"`
-	FinishReason *string   `json:"finish_reason"`
-}
-
-type chatMessage struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
-}
-
-type chatChoice struct {
-	Index        int          `json:"index"`
-	Message      *chatMessage `json:"message,omitempty"`
-	Delta        *chatMessage `json:"delta,omitempty"`
-	LogProbs     *struct{}    `json:"logprobs"`
-	FinishReason *string      `json:"finish_reason"`
-}
-
-// appendObject appends an answer, or a piece of it, with these choices.
-func (a *Answer) appendObject(dst []byte, usage *engine.Usage, choices ...any) []byte {
-	if choices == nil {
-		choices = []any{}
-	}
-	o := &object{"cmpl-" + a.id, "text_completion", a.created, a.model, choices, usage}
-	if a.request.Kind == Chat {
-		o.ID, o.Object = "chatcmpl-"+a.id, "chat.completion"
-		if a.request.Stream {
-			o.Object = "chat.completion.chunk"
+// appendHead appends what an answer, or a piece of it, begins with, up to its choices.
+func (a *Answer) appendHead(dst []byte) []byte {
+	if a.head == nil {
+		prefix, object := "cmpl-", "text_completion"
+		if a.request.Kind == Chat {
+			prefix, object = "chatcmpl-", "chat.completion"
+			if a.request.Stream {
+				object += ".chunk"
+			}
 		}
+		h := appendString([]byte(`{"id":`), prefix+a.id)
+		h = appendString(append(h, `,"object":`...), object)
+		h = strconv.AppendInt(append(h, `,"created":`...), a.created, 10)
+		h = appendString(append(h, `,"model":`...), a.model)
+		a.head = append(h, `,"choices":[`...)
 	}
-	b, err := json.Marshal(o)
-	if err != nil {
-		panic(err) // texts and numbers cannot fail
+	return append(dst, a.head...)
+}
+
+// appendTail appends what an answer ends with; nil has no usage, last says that no piece of
+// its choice comes after it.
+func (a *Answer) appendTail(dst []byte, usage *engine.Usage, last bool) []byte {
+	dst = append(dst, ']')
+	if usage != nil {
+		dst = append(dst, `,"usage":{"prompt_tokens":`...)
+		dst = strconv.AppendUint(dst, uint64(usage.PromptTokens), 10)
+		dst = strconv.AppendUint(append(dst, `,"completion_tokens":`...), uint64(usage.CompletionTokens), 10)
+		dst = strconv.AppendUint(append(dst, `,"total_tokens":`...), uint64(usage.TotalTokens), 10)
+		if d := usage.PromptTokensDetails; d != nil {
+			dst = strconv.AppendUint(append(dst, `,"prompt_tokens_details":{"cached_tokens":`...), uint64(d.CachedTokens), 10)
+			dst = append(dst, '}')
+		}
+		dst = append(dst, '}')
 	}
-	return append(dst, b...)
+	if last && a.Fingerprint != "" {
+		dst = appendString(append(dst, `,"system_fingerprint":`...), a.Fingerprint)
+	}
+	return append(dst, '}')
+}
+
+// appendEnd appends the keys that a choice ends with.
+func appendEnd(dst []byte, reason string, stopReason []byte, ids []uint32) []byte {
+	if reason == "" {
+		dst = append(dst, `,"finish_reason":null`...)
+	} else {
+		dst = appendString(append(dst, `,"finish_reason":`...), reason)
+	}
+	if len(stopReason) > 0 {
+		dst = append(append(dst, `,"stop_reason":`...), stopReason...)
+	}
+	if len(ids) > 0 {
+		dst = appendTokens(append(dst, `,"token_ids":`...), ids)
+	}
+	return append(dst, '}')
+}
+
+func appendTokens(dst []byte, ids []uint32) []byte {
+	dst = append(dst, '[')
+	for i, t := range ids {
+		dst = strconv.AppendUint(appendComma(dst, i), uint64(t), 10)
+	}
+	return append(dst, ']')
 }
 
 // AppendWhole appends the whole answer, once every choice has ended.
 func (a *Answer) AppendWhole(dst []byte) []byte {
-	choices := make([]any, len(a.choices))
+	r := a.request
+	dst = a.appendHead(dst)
 	for i := range a.choices {
 		c := &a.choices[i]
-		text := c.text.String()
-		if a.request.Echo {
-			text = a.request.Prompts[i/a.request.N].echoText() + text
-		}
-		if a.request.Kind == Chat {
-			choices[i] = chatChoice{Index: i, Message: &chatMessage{"assistant", &text}, FinishReason: orNull(c.reason)}
+		dst = strconv.AppendInt(append(appendComma(dst, i), `{"index":`...), int64(i), 10)
+		if r.Kind == Chat {
+			dst = appendString(append(dst, `,"message":{"role":`...), r.role)
+			dst = append(appendText(append(dst, `,"content":`...), c.text), '}')
 		} else {
-			choices[i] = completionChoice{Index: i, Text: text, FinishReason: orNull(c.reason)}
+			dst = appendText(append(dst, `,"text":`...), c.text)
 		}
+		dst = r.appendProbs(dst, c.probs, 0)
+		if r.ReturnTokenIDs && r.Kind == Completions {
+			dst = appendTokens(append(dst, `,"prompt_token_ids":`...), r.promptOf(i).Tokens)
+		}
+		dst = appendEnd(dst, c.reason, c.stopReason, c.ids)
 	}
-	return a.appendObject(dst, a.Usage(), choices...)
+	dst = a.appendTail(dst, a.Usage(), true)
+	if r.ReturnTokenIDs && r.Kind == Chat {
+		dst = appendTokens(append(dst[:len(dst)-1], `,"prompt_token_ids":`...), r.Prompts[0].Tokens)
+		dst = append(dst, '}')
+	}
+	return dst
+}
+
+// appendProbs appends the log probabilities of a choice.
+func (r *Request) appendProbs(dst []byte, probs []tokenProb, offset int) []byte {
+	dst = append(dst, `,"logprobs":`...)
+	switch {
+	case r.LogProbs < 0, len(probs) == 0:
+		return append(dst, "null"...)
+	case r.Kind == Chat:
+		return r.appendChatLogProbs(dst, probs)
+	}
+	return r.appendLogProbs(dst, probs, offset)
 }
 
 // Openings returns what a stream says before the first token, one event each.
 func (a *Answer) Openings() (events [][]byte) {
+	if a.request.Kind != Chat {
+		return nil
+	}
 	for i := range a.choices {
-		switch {
-		case a.request.Kind == Chat:
-			events = append(events, a.appendObject(nil, nil, chatChoice{Index: i, Delta: &chatMessage{"assistant", new(string)}}))
-		case a.request.Echo:
-			events = append(events, a.AppendPiece(nil, &Piece{Choice: i, Text: a.request.Prompts[i/a.request.N].echoText()}))
+		e := append(a.appendHead(nil), `{"index":`...)
+		e = strconv.AppendInt(e, int64(i), 10)
+		e = appendString(append(e, `,"delta":{"role":`...), a.request.role)
+		e = append(e, `,"content":""},"logprobs":null,"finish_reason":null}`...)
+		e = a.appendTail(e, a.usageOf(0), false)
+		if a.request.ReturnTokenIDs {
+			e = appendTokens(append(e[:len(e)-1], `,"prompt_token_ids":`...), a.request.Prompts[0].Tokens)
+			e = append(e, '}')
 		}
+		events = append(events, e)
 	}
 	return events
 }
 
+// usageOf returns the usage that an event tells of its choice, if it does: all prompts and
+// the tokens of the choice.
+func (a *Answer) usageOf(tokens int) *engine.Usage {
+	if !a.request.ContinuousUsage {
+		return nil
+	}
+	return engine.NewUsage(uint32(a.request.PromptTokens()), uint32(tokens))
+}
+
 // AppendPiece appends a piece as the data of an event; nothing, if it says nothing.
 func (a *Answer) AppendPiece(dst []byte, p *Piece) []byte {
-	switch {
-	case p.Text == "" && p.Reason == "":
+	r := a.request
+	if p.Tokens == 0 && len(p.Text) == 0 && p.Reason == "" {
 		return dst
-	case a.request.Kind == Chat:
-		return a.appendObject(dst, nil, chatChoice{Index: p.Choice, Delta: &chatMessage{Content: orNull(p.Text)}, FinishReason: orNull(p.Reason)})
 	}
-	return a.appendObject(dst, nil, completionChoice{Index: p.Choice, Text: p.Text, FinishReason: orNull(p.Reason)})
+	dst = append(a.appendHead(dst), `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(p.Choice), 10)
+	switch {
+	case r.Kind != Chat:
+		dst = appendText(append(dst, `,"text":`...), p.Text)
+	case p.Tokens == 0 && len(p.Text) == 0:
+		dst = append(dst, `,"delta":{}`...)
+	default:
+		dst = append(appendText(append(dst, `,"delta":{"content":`...), p.Text), '}')
+	}
+	dst = r.appendProbs(dst, p.probs, p.offset)
+	if p.first && r.ReturnTokenIDs && r.Kind == Completions {
+		dst = appendTokens(append(dst, `,"prompt_token_ids":`...), r.promptOf(p.Choice).Tokens)
+	}
+	dst = appendEnd(dst, p.Reason, p.stopReason, p.ids)
+	return a.appendTail(dst, a.usageOf(p.all), p.Reason != "")
 }
 
 // Closings returns what a stream says when every choice has ended, one event each.
 func (a *Answer) Closings() (events [][]byte) {
 	if a.request.Usage {
-		events = append(events, a.appendObject(nil, a.Usage()))
+		events = append(events, a.appendTail(a.appendHead(nil), a.Usage(), true))
 	}
 	return append(events, []byte("[DONE]"))
+}
+
+// appendText appends a text in quotes.
+func appendText(dst, text []byte) []byte { return appendString(dst, string(text)) }
+
+// appendString appends a text in quotes.
+func appendString(dst []byte, text string) []byte {
+	for i := range len(text) {
+		if b := text[i]; b < ' ' || b == '"' || b == '\\' || b >= utf8.RuneSelf {
+			quoted, err := json.MarshalWithOption(text, json.DisableHTMLEscape())
+			if err != nil {
+				panic(err) // a text cannot fail
+			}
+			return append(dst, quoted...)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, text...)
+	return append(dst, '"')
 }

@@ -1,57 +1,192 @@
 package openai
 
 import (
-	"strconv"
+	_ "embed"
+	"sort"
 	"strings"
 	"unicode/utf8"
 )
 
-// firstByte is the token of the byte 0; those of the other bytes follow.
-const firstByte = 256
+// words holds the words that tokens are told as, in alphabetical order, each in
+// wordSize bytes of a line of its own. GPT-2, OpenAI's cl100k and o200k, Llama 2 and 3,
+// Qwen 3, Gemma 3, DeepSeek V3 and everything that splits at spaces count each as one
+// token, at the beginning of a text and after a space.
+//
+//go:embed words.txt
+var words string
 
-// Tokenize makes one token of each byte.
+const (
+	wordCount = 1000
+	wordSize  = 8
+	firstWord = 1000 // the token of the first word, a multiple of wordCount; mockers draw theirs from these
+
+	firstByte = 256     // the token of the byte 0; those of the other bytes follow
+	firstTwo  = 2 << 24 // the token of two bytes 0; the first is the more significant one
+	firstFour = 4 << 24 // that of four bytes of ASCII, 7 bits each
+	firstNot  = 20 << 24
+)
+
+// Of three bytes firstTwo + 1<<24 is the first token.
+
+// wordOf returns the word that a token which is no piece of a text is told as.
+func wordOf(token uint32) string {
+	at := int(token%wordCount) * (wordSize + 1)
+	return strings.TrimRight(words[at:at+wordSize], " ")
+}
+
+// findWord returns the token of a word, and reports whether it has one.
+func findWord(word string) (uint32, bool) {
+	if len(word) > wordSize {
+		return 0, false
+	}
+	i := sort.Search(wordCount, func(i int) bool { return wordOf(uint32(firstWord+i)) >= word })
+	return uint32(firstWord + i), i < wordCount && wordOf(uint32(firstWord+i)) == word
+}
+
+// Tokenize returns the tokens of a text, about as many as the tokenizers of language
+// models make of English. A text is cut before each word, number and run of signs, the
+// space before going with it. What is one of the words is one token, the rest
+// a token for each four bytes of ASCII, or three others. Speaker is the way back.
 func Tokenize(text string) []uint32 {
-	tokens := make([]uint32, len(text))
-	for i := range len(text) {
-		tokens[i] = firstByte + uint32(text[i])
+	tokens := make([]uint32, 0, len(text)/4+1)
+	for at := 0; at < len(text); {
+		n := pieceLength(text[at:])
+		piece := text[at : at+n]
+		first := at == 0 || text[at-1] == '\n'
+		at += n
+		if bare := strings.TrimPrefix(piece, " "); first == (len(bare) == n) {
+			if t, ok := findWord(bare); ok {
+				tokens = append(tokens, t)
+				continue
+			}
+		}
+		tokens = appendBytes(tokens, piece)
 	}
 	return tokens
 }
 
-// speaker makes text of tokens as they come. Of a character of several bytes
-// nothing is said before it is whole. What is no byte is told as a number.
-type speaker struct{ held []byte }
+// pieceLength returns how long the piece is that text begins with.
+func pieceLength(text string) int {
+	n := 0
+	if text[0] == ' ' {
+		n++
+	}
+	if n == len(text) {
+		return n
+	}
+	kind := kindOf(text[n])
+	for n < len(text) && kindOf(text[n]) == kind && (kind != '\n' || n == 0) {
+		n++
+	}
+	return max(n, 1)
+}
 
-// addTokens returns the text that tokens add.
-func (s *speaker) addTokens(tokens []uint32) string {
-	var text strings.Builder
-	for _, t := range tokens {
-		if t >= firstByte && t < firstByte+256 {
-			s.held = append(s.held, byte(t-firstByte))
-			s.moveWhole(&text)
-			continue
+// kindOf returns the same for letters, for digits, for white space and for signs.
+func kindOf(b byte) byte {
+	switch {
+	case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= utf8.RuneSelf:
+		return 'a'
+	case b >= '0' && b <= '9':
+		return '0'
+	case b == ' ', b == '\n', b == '\t', b == '\r':
+		return '\n'
+	}
+	return '.'
+}
+
+// appendBytes appends the tokens of a piece that is no word.
+func appendBytes(tokens []uint32, piece string) []uint32 {
+	for len(piece) > 0 {
+		var n int
+		var ascii, bytes uint32
+		plain := true
+		for n < min(4, len(piece)) {
+			b := piece[n]
+			plain = plain && b < utf8.RuneSelf
+			if n == 3 && !plain {
+				break
+			}
+			ascii, bytes = ascii<<7|uint32(b), bytes<<8|uint32(b)
+			n++
 		}
-		text.WriteString(s.flushRest())
-		text.WriteByte(' ')
-		text.WriteString(strconv.FormatUint(uint64(t), 10))
+		switch n {
+		case 1:
+			tokens = append(tokens, firstByte+bytes)
+		case 4:
+			tokens = append(tokens, firstFour+ascii)
+		default:
+			tokens = append(tokens, firstTwo+uint32(n-2)<<24+bytes)
+		}
+		piece = piece[n:]
 	}
-	return text.String()
+	return tokens
 }
 
-// moveWhole moves the characters that are whole, or never will be, into text.
-func (s *speaker) moveWhole(text *strings.Builder) {
-	for len(s.held) > 0 && utf8.FullRune(s.held) {
-		r, n := utf8.DecodeRune(s.held)
-		text.WriteRune(r)
-		s.held = s.held[:copy(s.held, s.held[n:])]
+// tokenBytes appends the bytes of a token that is a piece of a text, and reports
+// whether it is one.
+func tokenBytes(dst []byte, t uint32) ([]byte, bool) {
+	switch {
+	case t >= firstByte && t < firstByte+256:
+		return append(dst, byte(t-firstByte)), true
+	case t < firstTwo, t >= firstNot:
+		return dst, false
+	case t < firstTwo+1<<24:
+		if t -= firstTwo; t >= 1<<16 {
+			return dst, false
+		}
+		return append(dst, byte(t>>8), byte(t)), true
+	case t < firstFour:
+		t -= firstTwo + 1<<24
+		return append(dst, byte(t>>16), byte(t>>8), byte(t)), true
 	}
+	t -= firstFour
+	return append(dst, byte(t>>21&127), byte(t>>14&127), byte(t>>7&127), byte(t&127)), true
 }
 
-// flushRest returns what remains at the end: a character that was not whole.
-func (s *speaker) flushRest() string {
+// Speaker makes text of tokens as they come. Tokens that are no piece of a text are
+// words, after a space except at the beginning of a text or line. Of a character of
+// several bytes nothing is said before it is whole. Its zero value is ready.
+type Speaker struct {
+	held  []byte
+	begun bool // no word comes without a space
+}
+
+// AppendToken appends the text that a token adds.
+func (s *Speaker) AppendToken(dst []byte, token uint32) []byte {
+	var room [4]byte
+	if bytes, ok := tokenBytes(room[:0], token); ok {
+		s.held = append(s.held, bytes...)
+		for len(s.held) > 0 && utf8.FullRune(s.held) {
+			r, n := utf8.DecodeRune(s.held)
+			dst = utf8.AppendRune(dst, r)
+			s.held = s.held[:copy(s.held, s.held[n:])]
+			s.begun = r != '\n'
+		}
+		return dst
+	}
+	dst = s.AppendRest(dst)
+	if s.begun {
+		dst = append(dst, ' ')
+	}
+	s.begun = true
+	return append(dst, wordOf(token)...)
+}
+
+// AppendRest appends what remains at the end: a character that was not whole.
+func (s *Speaker) AppendRest(dst []byte) []byte {
 	if len(s.held) == 0 {
-		return ""
+		return dst
 	}
-	s.held = s.held[:0]
-	return string(utf8.RuneError)
+	s.held, s.begun = s.held[:0], true
+	return utf8.AppendRune(dst, utf8.RuneError)
+}
+
+// Detokenize returns the text of tokens.
+func Detokenize(tokens []uint32) string {
+	var s Speaker
+	var text []byte
+	for _, t := range tokens {
+		text = s.AppendToken(text, t)
+	}
+	return string(s.AppendRest(text))
 }

@@ -249,9 +249,9 @@ const (
 
 // Requests counts the requests of users to a frontend.
 type Requests struct {
-	total, cancellations, inputTokens, outputTokens *prometheus.CounterVec
-	inflight                                        *prometheus.GaugeVec
-	duration, first                                 *prometheus.HistogramVec
+	total, refused, cancellations, inputTokens, outputTokens *prometheus.CounterVec
+	inflight                                                 *prometheus.GaugeVec
+	duration, first                                          *prometheus.HistogramVec
 }
 
 // Requests makes the metrics of a frontend's requests.
@@ -259,6 +259,7 @@ func (m *Metrics) Requests() *Requests {
 	k := maker{registry: m.registry}
 	return &Requests{
 		total:         k.newCounter("dynamo_frontend_requests_total", "Requests that were answered, by status; 499: the client left.", "model", "endpoint", "request_type", "status"),
+		refused:       k.newCounter("dynamo_frontend_refused_requests_total", "Requests that no model was asked for, by status and the parameter that was wrong.", "endpoint", "status", "param"),
 		cancellations: k.newCounter("dynamo_frontend_model_cancellation_total", "Requests whose client left before the answer was written.", "model", "endpoint", "request_type"),
 		inputTokens:   k.newCounter("dynamo_frontend_input_tokens_total", "Tokens of prompts.", "model"),
 		outputTokens:  k.newCounter("dynamo_frontend_output_tokens_total", "Tokens of answers.", "model"),
@@ -294,6 +295,12 @@ func (r *Requests) Finished(model, endpoint, kind string, status int, took time.
 	r.inflight.WithLabelValues(model).Dec()
 	r.total.WithLabelValues(model, endpoint, kind, strconv.Itoa(status)).Inc()
 	r.duration.WithLabelValues(model).Observe(took.Seconds())
+}
+
+// Refused counts a request that no model was asked for; param is what was wrong with it, ""
+// where no parameter was.
+func (r *Requests) Refused(endpoint string, status int, param string) {
+	r.refused.WithLabelValues(endpoint, strconv.Itoa(status), param).Inc()
 }
 
 // First notes the time to the first token.
