@@ -80,7 +80,7 @@ func (c *callers) startListening() error {
 // that is for none is closed, which nobody else notices.
 func (c *callers) readCaller(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(c.config.CallHome))
-	from := wire.NewReader(conn, c.config.MaxMessage)
+	from := wire.NewReader(patientConn{conn}, c.config.MaxMessage)
 	f, err := from.Read()
 	var hello wire.Hello
 	if err == nil {

@@ -218,7 +218,7 @@ func (c *Client) connectWorker(ctx context.Context, own cancel.Context, rq *Requ
 	}
 	return &Stream{
 		Instance: id, place: p, rc: own, conn: a.conn, from: a.from,
-		inactivity: c.rt.config.Inactivity, sent: sent, metrics: c.metrics,
+		wait: vigil{conn: a.conn, items: c.rt.config.Inactivity}, beat: c.rt.config.Heartbeat, sent: sent, metrics: c.metrics,
 	}, nil
 }
 
@@ -259,6 +259,7 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 	if headers["request-id"] == "" {
 		headers["request-id"] = home.Context
 	}
+	headers[beatHeader] = fmt.Sprint(c.rt.config.Heartbeat.Milliseconds())
 	headers["x-frontend-send-ts-ns"] = fmt.Sprint(sent.UnixNano())
 	ctx, release := context.WithTimeoutCause(ctx, c.rt.config.Acknowledge, fmt.Errorf("none in %v", c.rt.config.Acknowledge))
 	defer release()

@@ -82,6 +82,7 @@ type Config struct {
 	CallHome     time.Duration // from acknowledgement to call-home; default 10 s
 	SlowClient   time.Duration // a blocked write of a response before it is killed; default 30 s
 	StopDrain    time.Duration // for an engine's terminal item after stop; default 2 s
+	Heartbeat    time.Duration // after which a worker that has nothing to say shows that it lives; after 4.5 of them its stream is given up; default 10 s
 	Inactivity   time.Duration // between two items before ResponseTimeout; 0: no limit
 	Inhibit      time.Duration // before an instance that failed is tried again; default 5 s
 	Tombstone    time.Duration // during which calls to a removed instance fail at once; default 5 s
@@ -133,6 +134,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.CallHome = cmp.Or(c.CallHome, 10*time.Second)
 	c.SlowClient = cmp.Or(c.SlowClient, 30*time.Second)
 	c.StopDrain = cmp.Or(c.StopDrain, 2*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 10*time.Second)
 	c.Inhibit = cmp.Or(c.Inhibit, 5*time.Second)
 	c.Tombstone = cmp.Or(c.Tombstone, 5*time.Second)
 	c.Acknowledge = cmp.Or(c.Acknowledge, 5*time.Second)

@@ -32,7 +32,7 @@ func servers(t *testing.T, o stack.Options) (*stack.Stack, drt.Config) {
 	})
 	return s, drt.Config{
 		Etcd: drt.EtcdConfig{Endpoints: []string{s.EtcdURL()}}, NATS: drt.NATSConfig{URL: s.NATSURL()},
-		ProgramLabel: "1.2.3",
+		ProgramLabel: "1.2.3", Connect: timeLimit,
 	}
 }
 

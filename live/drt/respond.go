@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/tcp"
 )
 
 // buffered is how many items wait for a slow caller before the engine's sequence
@@ -64,7 +65,7 @@ func (r *respondent) answerRequest(received time.Time) {
 func (r *respondent) dialCaller(ctx context.Context) (net.Conn, error) {
 	ctx, release := context.WithTimeout(ctx, r.serving.endpoint.rt.config.CallHome)
 	defer release()
-	var d net.Dialer // sets TCP_NODELAY
+	d := net.Dialer{KeepAliveConfig: tcp.KeepAlive()} // sets TCP_NODELAY
 	for {
 		conn, err := d.DialContext(ctx, "tcp", r.home.Address)
 		if err == nil {
@@ -131,7 +132,7 @@ func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received ti
 		}
 		return
 	}
-	w.writeFrame(wire.NewPrologue(wire.Prologue{}))
+	w.writeFrame(wire.NewPrologue(wire.Prologue{Beats: beatAsked(r.rq.Headers) > 0}))
 	if w.flushFrames() != nil {
 		m.Failed("publish_response")
 		r.rc.Kill()
@@ -234,6 +235,8 @@ func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received t
 	m := r.serving.metrics
 	var drained <-chan time.Time
 	stopped, first := r.rc.Stopped(), true
+	pulse := newPulse(beatAsked(r.rq.Headers))
+	defer pulse.stop()
 	for {
 		select {
 		case p, more := <-queue:
@@ -255,7 +258,13 @@ func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received t
 			if len(queue) == 0 || p.last {
 				_ = w.flushFrames()
 			}
+			pulse.quiet = false
 			if w.err != nil {
+				r.killBroken(w.err)
+				return false
+			}
+		case <-pulse.ticks():
+			if pulse.beat(w); w.err != nil {
 				r.killBroken(w.err)
 				return false
 			}

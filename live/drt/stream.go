@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,11 +31,12 @@ type Stream struct {
 	// Admitted is when the worker said that it took the request.
 	Admitted time.Time
 
-	place      place
-	rc         cancel.Context // of this call alone
-	conn       net.Conn
-	from       *wire.Reader
-	inactivity time.Duration
+	place place
+	rc    cancel.Context // of this call alone
+	conn  net.Conn
+	from  *wire.Reader
+	wait  vigil
+	beat  time.Duration // how often the worker was asked to show that it lives
 
 	journey *journey               // nil: it does not migrate
 	after   atomic.Pointer[Stream] // what it went on with
@@ -69,12 +69,18 @@ func (s *Stream) openAnswer(ctx context.Context) error {
 	return nil
 }
 
+// signsOfLife is how many heartbeats may be missed.
+const signsOfLife = 4.5
+
 func (s *Stream) checkPrologue(f wire.Frame) error {
 	p, err := wire.ParsePrologue(f)
 	if err != nil {
 		return fault.New(fault.Disconnected, "%v: prologue of instance %s: %w", s.place.name, hexID(s.Instance), err)
 	}
 	if p.Error == nil {
+		if p.Beats {
+			s.wait.life = time.Duration(signsOfLife * float64(s.beat))
+		}
 		return nil
 	}
 	s.final.Store(true) // it closes by itself
@@ -244,34 +250,6 @@ func (s *Stream) noteFirst() {
 	if s.onFirst != nil {
 		s.onFirst()
 	}
-}
-
-// readFrame reads a frame that says something.
-func (s *Stream) readFrame() (wire.Frame, error) {
-	for {
-		if s.inactivity > 0 {
-			_ = s.conn.SetReadDeadline(time.Now().Add(s.inactivity))
-		}
-		f, err := s.from.Read()
-		if err != nil {
-			return f, s.readError(err)
-		}
-		if f.Kind() != wire.Empty {
-			return f, nil
-		}
-	}
-}
-
-// readError returns the error that a failed read means.
-func (s *Stream) readError(err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return s.breakOff(fault.ResponseTimeout, fmt.Errorf("nothing came for %v", s.inactivity))
-	}
-	var bad *wire.Error
-	if errors.As(err, &bad) && bad.Reason != "truncated" {
-		return s.breakOff(fault.Disconnected, err)
-	}
-	return fault.New(fault.Disconnected, "%v: the stream of instance %s broke: %w", s.place.name, hexID(s.Instance), err)
 }
 
 // endOfConnection returns what the end of a connection before the end of the items means: an

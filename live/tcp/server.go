@@ -3,6 +3,7 @@
 package tcp
 
 import (
+	"context"
 	"net"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ type Server struct {
 // Listen listens at an address. Connections are turned away while most of them are
 // open; 0: no limit.
 func Listen(address string, most int) (*Server, error) {
-	l, err := net.Listen("tcp", address)
+	l, err := (&net.ListenConfig{KeepAliveConfig: KeepAlive()}).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
 	}
@@ -106,4 +107,10 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	_ = s.listener.Close()
 	s.running.Wait()
+}
+
+// KeepAlive returns how connections find out that the other side's machine is away: in half a minute, of one on
+// which nothing is said.
+func KeepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
 }

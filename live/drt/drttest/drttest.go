@@ -68,6 +68,7 @@ func StartIn(t testing.TB, dir string) *Servers {
 func (s *Servers) Config() drt.Config {
 	return drt.Config{
 		Etcd: drt.EtcdConfig{Endpoints: []string{s.EtcdURL()}}, NATS: drt.NATSConfig{URL: s.NATSURL()}, ResponseHost: "127.0.0.1",
+		Connect: patience,
 	}
 }
 

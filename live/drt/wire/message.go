@@ -111,6 +111,8 @@ type Prologue struct {
 	Error *string `json:"error"`
 	// Fault is the typed form of Error, between programs that know it.
 	Fault json.RawMessage `json:"fault,omitempty"`
+	// Beats says that empty frames come while there are no items, as often as the caller asked for.
+	Beats bool `json:"beats,omitempty"`
 }
 
 // NewPrologue returns the frame of p.
