@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A frontend and two workers, as processes, honor what a request asks for or say why not: the
+// same seed gives the same answer on whichever worker, a stop string ends the work as well
+// as the text, and the second time a prompt is cached. OpenAI's own client agrees, where
+// there is one.
+func TestParametersOverProcesses(t *testing.T) {
+	c := newCompound(t)
+	workers := []*member{c.worker("--speedup-ratio=20"), c.worker("--speedup-ratio=20")}
+	front := c.front()
+	awaitHealthy(t, front.HTTP)
+	ask := func(parameters string) (status int, text, reason string, used [2]int, body string) {
+		t.Helper()
+		status, body = postJSON(t, front.HTTP+"/v1/completions", `{"model":"mocker-model",`+parameters+`}`)
+		var a struct {
+			Choices []struct {
+				Text   string
+				Reason string `json:"finish_reason"`
+			}
+			Usage struct {
+				Completion int `json:"completion_tokens"`
+				Details    struct {
+					Cached int `json:"cached_tokens"`
+				} `json:"prompt_tokens_details"`
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &a); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if len(a.Choices) > 0 {
+			text, reason = a.Choices[0].Text, a.Choices[0].Reason
+		}
+		return status, text, reason, [2]int{a.Usage.Completion, a.Usage.Details.Cached}, body
+	}
+	prompt := `"prompt":[` + strings.TrimSuffix(strings.Repeat("7,", 400), ",") + `]`
+	_, first, _, _, _ := ask(prompt + `,"max_tokens":2000,"seed":3`)
+	if n := len(strings.Fields(first)); n != 2000 {
+		t.Fatalf("%d words for 2000 tokens", n)
+	}
+	for turn := range 2 { // on the other worker, and then on the first again
+		_, again, _, used, body := ask(prompt + `,"max_tokens":5,"seed":3`)
+		if !strings.HasPrefix(first, again) {
+			t.Errorf("%q and then %q", first[:60], again)
+		}
+		if want := turn * 384; used[1] != want {
+			t.Errorf("turn %d: %d tokens were cached, want %d: %.300s", turn, used[1], want, body)
+		}
+	}
+	stop := strings.Join(strings.Fields(first)[20:22], " ")
+	_, text, reason, used, body := ask(prompt + `,"max_tokens":2000,"seed":3,"stop":"` + stop + `"`)
+	if at := strings.Index(first, stop); text != first[:at] || reason != "stop" || used[0] > 22 {
+		t.Errorf("stopped at %q: %.300s", stop, body)
+	}
+	if n := workers[0].metric("dynamo_component_cancellation_total", "") + workers[1].metric("dynamo_component_cancellation_total", ""); n != 1 {
+		t.Errorf("%v workers were stopped, want one", n)
+	}
+	if status, _, _, _, body := ask(prompt + `,"temperature":-1`); status != http.StatusBadRequest || !strings.Contains(body, `"param":"temperature"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if n := front.metric("dynamo_frontend_refused_requests_total", `param="temperature"`); n != 1 {
+		t.Errorf("%v refusals counted, want 1", n)
+	}
+	t.Run("client", func(t *testing.T) { runClient(t, front.HTTP) })
+}
+
+// runClient runs OpenAI's own client for Python, which $REPLAY_OPENAI_PYTHON or python3 has.
+func runClient(t *testing.T, url string) {
+	t.Helper()
+	python := os.Getenv("REPLAY_OPENAI_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import openai").Run(); err != nil {
+		t.Skipf("skipped: no package openai in %s; REPLAY_OPENAI_PYTHON names a Python that has it", python)
+	}
+	out, err := exec.Command(python, "testdata/openai_client.py", url).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "is content") {
+		t.Errorf("%v: %s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// awaitHealthy waits until a frontend has found a worker.
+func awaitHealthy(t *testing.T, url string) {
+	t.Helper()
+	for end := time.Now().Add(clusterLimit); ; time.Sleep(20 * time.Millisecond) {
+		r, err := http.Get(url + "/health")
+		if err == nil {
+			b, _ := io.ReadAll(r.Body)
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK && strings.Contains(string(b), fmt.Sprintf(`"instances":%d`, 2)) {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatal("the frontend has found no workers")
+		}
+	}
+}
+
+// postJSON posts a body and returns the status and the answer.
+func postJSON(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
