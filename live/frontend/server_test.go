@@ -44,7 +44,7 @@ func TestUnary(t *testing.T) {
 			"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"é"}]}],"max_completion_tokens":5}`,
 			`{"id":"chatcmpl-` + id + `","object":"chat.completion","created":1700000001,"model":"m","choices":[{"index":0,` +
 				`"message":{"role":"assistant","content":"<|user|>\né"},"logprobs":null,"finish_reason":"length"}],` +
-				`"usage":{"prompt_tokens":12,"completion_tokens":5,"total_tokens":17}}`,
+				`"usage":{"prompt_tokens":11,"completion_tokens":5,"total_tokens":16}}`,
 		},
 	} {
 		rq, err := http.NewRequest(http.MethodPost, "http://"+s.address+test.path, strings.NewReader(test.body))
@@ -145,7 +145,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/completions", `{"model":"m","prompt":"a","best_of":2}`, bad, "best_of is 2"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stop":7}`, bad, "body.stop"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stream_options":{"include_usage":true}}`, bad, "stream=True"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 4001) + `"}`, bad, "maximum context length is 1000 tokens"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 6001) + `"}`, bad, "maximum context length is 1000 tokens"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 20000) + `"}`, http.StatusRequestEntityTooLarge, "at most 20000"},
 		{"POST", "/v1/completions", strings.Repeat("[", 15000), bad, "JSON decode error"},
 		{"POST", "/v1/chat/completions", `{"model":"m"}`, bad, "body.messages"},

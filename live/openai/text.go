@@ -2,6 +2,7 @@ package openai
 
 import (
 	_ "embed"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -23,7 +24,12 @@ const (
 	firstByte = 256     // the token of the byte 0; those of the other bytes follow
 	firstTwo  = 2 << 24 // the token of two bytes 0; the first is the more significant one
 	firstFour = 4 << 24 // that of four bytes of ASCII, 7 bits each
-	firstNot  = 20 << 24
+	afterFour = 20 << 24
+	// That of no letters: the small letters of a run are the digits 1 to 26 of a number to
+	// base 27, and a space before them is lettersSpan.
+	firstLetters = 1 << 30
+	maxLetters   = 6
+	lettersSpan  = 27 * 27 * 27 * 27 * 27 * 27
 )
 
 // Of three bytes firstTwo + 1<<24 is the first token.
@@ -45,8 +51,8 @@ func findWord(word string) (uint32, bool) {
 
 // Tokenize returns the tokens of a text, about as many as the tokenizers of language
 // models make of English. A text is cut before each word, number and run of signs, the
-// space before going with it. What is one of the words is one token, the rest
-// a token for each four bytes of ASCII, or three others. Speaker is the way back.
+// space before going with it. What is one of the words is one token, of the rest six small
+// letters are, four bytes of ASCII, or three others. Speaker is the way back.
 func Tokenize(text string) []uint32 {
 	tokens := make([]uint32, 0, len(text)/4+1)
 	for at := 0; at < len(text); {
@@ -97,6 +103,10 @@ func kindOf(b byte) byte {
 // appendBytes appends the tokens of a piece that is no word.
 func appendBytes(tokens []uint32, piece string) []uint32 {
 	for len(piece) > 0 {
+		if t, n := lettersToken(piece); n > 4 {
+			tokens, piece = append(tokens, t), piece[n:]
+			continue
+		}
 		var n int
 		var ascii, bytes uint32
 		plain := true
@@ -122,13 +132,50 @@ func appendBytes(tokens []uint32, piece string) []uint32 {
 	return tokens
 }
 
+// lettersToken returns the token of the small letters that a text begins with, perhaps after
+// a space, and how long they are.
+func lettersToken(text string) (token uint32, n int) {
+	token = firstLetters
+	if text[0] == ' ' {
+		token, n = token+lettersSpan, 1
+	}
+	var digits uint32
+	for most := n + maxLetters; n < min(most, len(text)) && text[n] >= 'a' && text[n] <= 'z'; n++ {
+		digits = digits*27 + uint32(text[n]-'a') + 1
+	}
+	return token + digits, n
+}
+
+// appendLetters appends the bytes of such a token, and reports whether it is one.
+func appendLetters(dst []byte, t uint32) ([]byte, bool) {
+	if t -= firstLetters; t >= 2*lettersSpan {
+		return dst, false
+	}
+	begin := len(dst)
+	if t >= lettersSpan {
+		t -= lettersSpan
+		dst = append(dst, ' ')
+	}
+	letters := len(dst)
+	for ; t > 0; t /= 27 {
+		if t%27 == 0 {
+			return dst[:begin], false
+		}
+		dst = append(dst, 'a'+byte(t%27-1))
+	}
+	slices.Reverse(dst[letters:])
+	return dst, len(dst) > letters
+}
+
 // tokenBytes appends the bytes of a token that is a piece of a text, and reports
 // whether it is one.
 func tokenBytes(dst []byte, t uint32) ([]byte, bool) {
 	switch {
 	case t >= firstByte && t < firstByte+256:
 		return append(dst, byte(t-firstByte)), true
-	case t < firstTwo, t >= firstNot:
+	case t >= firstLetters:
+		return appendLetters(dst, t)
+	case t < firstTwo, t >= afterFour:
 		return dst, false
 	case t < firstTwo+1<<24:
 		if t -= firstTwo; t >= 1<<16 {
@@ -153,7 +200,7 @@ type Speaker struct {
 
 // AppendToken appends the text that a token adds.
 func (s *Speaker) AppendToken(dst []byte, token uint32) []byte {
-	var room [4]byte
+	var room [8]byte
 	if bytes, ok := tokenBytes(room[:0], token); ok {
 		s.held = append(s.held, bytes...)
 		for len(s.held) > 0 && utf8.FullRune(s.held) {

@@ -16,14 +16,15 @@ func TestTokenize(t *testing.T) {
 		"the people of the world":          5,
 		"The people":                       2, // " people" is a word, "The" three bytes
 		" the":                             1, // four bytes
-		"hello":                            2,
+		"hello":                            1,
 		"\n\n":                             2,
 		"the\nthe the":                     4,
+		"extraordinarily":                  3,
 		"12345678":                         2,
 		"é":                                1,
 		"日本語":                              3,
 		"  x":                              2,
-		"It is a truth universally known.": 10,
+		"It is a truth universally known.": 8,
 		"🙂🙂":                               3,
 	} {
 		tokens := openai.Tokenize(text)
