@@ -244,10 +244,10 @@ func TestIgnored(t *testing.T) {
 func TestLengthOfChats(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"messages":[{"role":"user","content":"x"}]}`:                                          "<nil>",
-		`{"messages":[{"role":"user","content":"x"}],"ignore_eos":true}`:                        "500",
+		`{"messages":[{"role":"user","content":"x"}],"ignore_eos":true}`:                        "501",
 		`{"messages":[{"role":"user","content":"x"}],"max_tokens":7}`:                           "7",
 		`{"messages":[{"role":"user","content":"x"}],"max_tokens":7,"max_completion_tokens":8}`: "8",
-		`{"messages":[{"role":"user","content":"x"}],"max_tokens":512}`:                         "500",
+		`{"messages":[{"role":"user","content":"x"}],"max_tokens":512}`:                         "501",
 	} {
 		rq, err := openai.Parse(openai.Chat, []byte(body))
 		if err == nil {
