@@ -42,9 +42,9 @@ func TestStackWhenDiskFillsUp(t *testing.T) {
 	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever takes part takes a lease, which is written.
-	caller, _, _ := startProcess(t, 0, "stack", "instances", "--etcd", at.Etcd, "--nats", at.NATS)
-	defer func() { _ = caller.Wait() }()
+	// A worker takes a lease, which is written.
+	worker, _, _ := startProcess(t, 0, "worker", "--etcd", at.Etcd, "--nats", at.NATS)
+	defer func() { _ = worker.Process.Kill(); _ = worker.Wait() }()
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	select {

@@ -38,6 +38,7 @@ const clusterLimit = 2 * time.Minute
 type compound struct {
 	t       *testing.T
 	servers *stack.Stack
+	env     []string // of the programs, besides that of this one
 }
 
 func newCompound(t *testing.T) *compound {
@@ -53,7 +54,7 @@ func newCompound(t *testing.T) *compound {
 			t.Error(err)
 		}
 	})
-	return &compound{t, servers}
+	return &compound{t: t, servers: servers}
 }
 
 // flags lead a program to etcd and NATS.
@@ -78,7 +79,7 @@ func (c *compound) start(args ...string) *member {
 	c.t.Helper()
 	m := &member{t: c.t, done: make(chan struct{})}
 	m.cmd = exec.Command(os.Args[0], append(args, append(c.flags(), "--until-eof")...)...)
-	m.cmd.Env, m.cmd.Stderr = append(os.Environ(), asProgram+"=1"), &m.err
+	m.cmd.Env, m.cmd.Stderr = append(append(os.Environ(), asProgram+"=1"), c.env...), &m.err
 	var err error
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		c.t.Fatal(err)
@@ -276,8 +277,8 @@ func TestSpawnFails(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	var out, errs bytes.Buffer
 	trace := shortTrace(t, "short.jsonl", 2)
-	code := run([]string{"trace", trace, "--mode", "cluster", "--spawn", "1", "--response-host", "192.0.2.1"}, strings.NewReader(""), &out, &errs)
-	if code != cli.ExitRefused || !strings.Contains(errs.String(), "192.0.2.1") || out.Len() > 0 {
+	code := run([]string{"trace", trace, "--mode", "cluster", "--spawn", "1", "--insecure", "--response-host", "198.51.100.1"}, strings.NewReader(""), &out, &errs)
+	if code != cli.ExitRefused || !strings.Contains(errs.String(), "198.51.100.1") || out.Len() > 0 {
 		t.Errorf("exit %d, %q, %s", code, &out, &errs)
 	}
 	if children := childProcesses(); len(children) > 0 {

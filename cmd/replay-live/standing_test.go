@@ -43,7 +43,7 @@ func (o ordeal) endure(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	servers := drttest.StartIn(t, dir)
-	c := &compound{t, servers.Stack}
+	c := &compound{t: t, servers: servers.Stack}
 	lease := "--lease=" + o.lease.String()
 	workers := []*member{c.worker(lease, "--speedup-ratio=0.05"), c.worker(lease, "--speedup-ratio=0.05")}
 	f := c.front(lease, "--router=kv", "--migration-limit=3")

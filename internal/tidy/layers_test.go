@@ -28,6 +28,7 @@ func layers() [][]string {
 		{"replay"},
 		{"plan", "report", "calibrate"},
 		{"live/cancel", "live/fault", "live/measure", "live/tcp", "live/queue", "live/telemetry"},
+		{"live/link"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},
 		{"live/engine"},
 		{"live/conformance", "live/openai", "live/route"},

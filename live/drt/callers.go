@@ -3,15 +3,14 @@ package drt
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -64,14 +63,11 @@ func (c *callers) startListening() error {
 	case c.server != nil:
 		return nil
 	}
-	l, err := tcp.Listen(c.config.listenAddress(c.config.ResponsePort), 0)
+	l, err := c.config.Links.Listen("response streams", c.config.listenAddress(c.config.ResponsePort), 0)
 	if err != nil {
-		return fmt.Errorf("response streams: %w", err)
+		return err
 	}
-	c.server, c.address = l, l.Addr().String()
-	if l.Addr().IP.IsUnspecified() {
-		c.address = net.JoinHostPort(routableAddress(), strconv.Itoa(l.Addr().Port))
-	}
+	c.server, c.address = l, link.Told(l.Addr())
 	l.Serve(c.readCaller)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/live/link"
 )
 
 // Discovery is how callers find instances.
@@ -70,8 +71,8 @@ type Config struct {
 	// WorkerID is the instance id without a lease; 0: random.
 	WorkerID uint64
 
-	// ResponseHost and ResponsePort are where workers call home. Host "": the
-	// first routable address, or loopback; port 0: any.
+	// ResponseHost and ResponsePort are where workers call home, and where a worker of
+	// the TCP plane takes requests. Host "": loopback; port 0: any.
 	ResponseHost string
 	ResponsePort int
 
@@ -88,6 +89,9 @@ type Config struct {
 	Tombstone    time.Duration // during which calls to a removed instance fail at once; default 5 s
 	Acknowledge  time.Duration // for a worker's acknowledgement; default 5 s
 	ProgramLabel string        // version in $SRV.INFO, as 1.2.3; default 0.0.0
+
+	Link  link.Config // how connections between workers and callers are made
+	Links *link.Links // nil: as Link says
 
 	Log *slog.Logger // nil: none
 }
@@ -145,6 +149,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	c.ResponseHost = cmp.Or(c.ResponseHost, "127.0.0.1")
+	if c.Links == nil {
+		l, err := link.New(c.Link)
+		if err != nil {
+			return c, err
+		}
+		c.Links = l
+	}
 	return c, c.checkFields()
 }
 
@@ -170,7 +182,7 @@ func (c *Config) checkFields() error {
 	if c.WorkerID>>63 != 0 {
 		return fmt.Errorf("worker id %d: want at most 63 bits", c.WorkerID)
 	}
-	return nil
+	return c.Links.Check("response streams", c.ResponseHost)
 }
 
 func oneOf[T ~string](what string, got T, want ...T) error {
@@ -197,7 +209,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 			Token: getenv("NATS_AUTH_TOKEN"), NKey: getenv("NATS_AUTH_NKEY"), Credentials: getenv("NATS_AUTH_CREDENTIALS_FILE"),
 			CA: getenv("NATS_AUTH_CA"), Cert: getenv("NATS_AUTH_CLIENT_CERT"), Key: getenv("NATS_AUTH_CLIENT_KEY"),
 		},
-		ResponseHost: getenv("DYN_TCP_RESPONSE_STREAM_HOST"),
+		ResponseHost: getenv("DYN_TCP_RESPONSE_STREAM_HOST"), Link: link.FromEnv(getenv),
 	}
 	var seconds int
 	for _, n := range []struct {
@@ -259,24 +271,5 @@ func ParseStatic(text string) (map[string][]StaticInstance, error) {
 
 // listenAddress returns the address to listen at, with a port.
 func (c *Config) listenAddress(port int) string {
-	host := c.ResponseHost
-	if host == "" {
-		host = routableAddress()
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port))
-}
-
-// routableAddress returns the first address of this machine that others may reach, or
-// loopback.
-func routableAddress() string {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return "127.0.0.1"
-	}
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
-			return n.IP.String()
-		}
-	}
-	return "127.0.0.1"
+	return net.JoinHostPort(c.ResponseHost, strconv.Itoa(port))
 }

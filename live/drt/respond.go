@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/tcp"
+	"github.com/replay-llm/replay/live/link"
 )
 
 // buffered is how many items wait for a slow caller before the engine's sequence
@@ -65,9 +65,8 @@ func (r *respondent) answerRequest(received time.Time) {
 func (r *respondent) dialCaller(ctx context.Context) (net.Conn, error) {
 	ctx, release := context.WithTimeout(ctx, r.serving.endpoint.rt.config.CallHome)
 	defer release()
-	d := net.Dialer{KeepAliveConfig: tcp.KeepAlive()} // sets TCP_NODELAY
 	for {
-		conn, err := d.DialContext(ctx, "tcp", r.home.Address)
+		conn, err := r.serving.endpoint.rt.config.Links.Dial(ctx, r.home.Address)
 		if err == nil {
 			return conn, nil
 		}
@@ -94,6 +93,10 @@ func (r *respondent) readSignals(from *wire.Reader) {
 			s, err = wire.ParseSignal(f)
 		}
 		if err != nil || s != wire.Stop {
+			var refused *link.RefusedError
+			if errors.As(err, &refused) {
+				r.serving.endpoint.rt.log.Warn("no response stream", "request", r.rc.ID(), "reason", err)
+			}
 			r.applySignal(wire.Kill)
 			return
 		}

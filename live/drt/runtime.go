@@ -36,6 +36,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/replay-llm/replay/live/link"
 )
 
 // Runtime is one process's part in a cluster. A process may have several.
@@ -118,6 +120,9 @@ func (rt *Runtime) StaleSince() time.Time {
 	}
 	return rt.store.link.staleSince()
 }
+
+// Links returns how connections between workers and callers are made.
+func (rt *Runtime) Links() *link.Links { return rt.config.Links }
 
 // Done returns a channel that is closed when the lease is lost and the process should end: endpoints
 // refuse new requests from then on.

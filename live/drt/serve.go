@@ -199,6 +199,9 @@ func (s *Serving) decodeRequest(m message) (rq *Request, home wire.CallHome, kin
 	if err != nil {
 		return nil, home, invalid, err
 	}
+	if err := s.endpoint.rt.config.Links.CheckDial(home.Address); err != nil {
+		return nil, home, invalid, fmt.Errorf("response stream: %w", err)
+	}
 	if !json.Valid(f.Body) {
 		return nil, home, undecodable, fmt.Errorf("payload of %d bytes: not JSON", len(f.Body))
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -47,9 +48,9 @@ func (p *tcpPlane) startListening() error {
 	if p.server != nil || p.closed {
 		return nil
 	}
-	l, err := tcp.Listen(p.config.listenAddress(0), 0)
+	l, err := p.config.Links.Listen("requests", p.config.listenAddress(0), 0)
 	if err != nil {
-		return fmt.Errorf("requests: %w", err)
+		return err
 	}
 	p.server = l
 	l.Serve(p.serveConn)
@@ -66,7 +67,7 @@ func (p *tcpPlane) servedAddress() string {
 	if p.server == nil {
 		return ""
 	}
-	return p.server.Addr().String()
+	return link.Told(p.server.Addr())
 }
 
 // serveInstance takes requests for an instance over the plane that is configured,
@@ -202,7 +203,7 @@ func (p *tcpPlane) sendRequest(ctx context.Context, to Instance, m message) erro
 		var answered *fault.Error
 		if kept && err != nil && !errors.As(err, &answered) && ctx.Err() == nil {
 			// An idle connection may have ended without our knowing.
-			if conn, err = dialTCP(ctx, address); err == nil {
+			if conn, err = p.config.Links.Dial(ctx, address); err == nil {
 				err = p.exchangeRequest(ctx, conn, address, b)
 			}
 		}
@@ -230,13 +231,8 @@ func (p *tcpPlane) openConn(ctx context.Context, address string) (conn net.Conn,
 	if conn != nil {
 		return conn, true, nil
 	}
-	conn, err = dialTCP(ctx, address)
+	conn, err = p.config.Links.Dial(ctx, address)
 	return conn, false, err
-}
-
-func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", address)
 }
 
 // exchangeRequest sends a request and reads its answer. A connection on which that went

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -25,13 +26,17 @@ import (
 // maxControl is the largest body of a control, in bytes.
 const maxControl = 1 << 20
 
+// systemListener is what refused connections to the system server are counted as.
+const systemListener = "system"
+
 // openSystem opens a worker's HTTP server for those who run it, if the environment
 // wants one: /metrics, /health, /live, and POST /engine/{control}.
 func (w *Worker) openSystem() error {
 	if w.limits.system < 0 {
 		return nil
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(w.limits.system)))
+	links := w.rt.Links()
+	l, ask, err := links.HTTP(systemListener, net.JoinHostPort(w.limits.host, strconv.Itoa(w.limits.system)), "/live", "/health")
 	if err != nil {
 		return fault.New(fault.BackendCannotConnect, "DYN_SYSTEM_PORT: %w", err)
 	}
@@ -42,7 +47,7 @@ func (w *Worker) openSystem() error {
 	})
 	mux.HandleFunc("GET /health", w.serveHealth)
 	mux.HandleFunc("POST /engine/{control}", w.serveControl)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: ask(mux), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(links.ErrorLog(systemListener), "", 0)}
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
@@ -83,6 +84,7 @@ type limits struct {
 	shutdown time.Duration // for all after that, before the process is ended
 	runtime  time.Duration // for streams that are still being answered at the end
 	system   int           // port of the system server; negative: none
+	host     string        // that it listens at
 }
 
 // Worker serves one engine, once.
@@ -163,7 +165,7 @@ func NewWorker(e Engine, c WorkerConfig) (*Worker, error) {
 
 // readLimits reads the times from the environment, in seconds.
 func readLimits(getenv func(string) string) (limits, error) {
-	l := limits{grace: 5 * time.Second, shutdown: 30 * time.Second, runtime: 900 * time.Second, system: -1}
+	l := limits{grace: 5 * time.Second, shutdown: 30 * time.Second, runtime: 900 * time.Second, system: -1, host: cmp.Or(getenv("DYN_SYSTEM_HOST"), "127.0.0.1")}
 	if debugBuild {
 		l.shutdown = 5 * time.Second
 	}
@@ -272,6 +274,7 @@ func (w *Worker) connectRuntime(signals context.Context) error {
 		return fault.New(fault.BackendCannotConnect, "runtime: %w", err)
 	}
 	w.rt = rt
+	rt.Links().SetWatch(link.Watch{Count: w.metrics.Refusals(), Warn: func(text string) { w.log.Warn(text) }})
 	w.endpoint, err = rt.Endpoint(w.config.Namespace, w.config.Component, w.config.Endpoint)
 	if err != nil {
 		return errors.Join(fault.New(fault.BackendInvalidArgument, "%w", err), rt.Close(context.Background()))

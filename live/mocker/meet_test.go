@@ -31,7 +31,7 @@ func pair(t *testing.T) (prefill, decode *Engine, meet func(*engine.Request) *en
 	if c.BootstrapHost != "127.0.0.1" || c.BootstrapPort == 0 {
 		t.Fatalf("advertised %s and %d", c.BootstrapHost, c.BootstrapPort)
 	}
-	decode = start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, Rendezvous: rendezvous.Limits{Wait: hang}})
+	decode = start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, Rendezvous: rendezvous.Options{Wait: hang}})
 	return prefill, decode, func(rq *engine.Request) *engine.Request {
 		rq.BootstrapInfo = &engine.BootstrapInfo{Host: c.BootstrapHost, Port: uint16(c.BootstrapPort), Room: 7}
 		rq.PrefillResult = &engine.PrefillResult{DisaggregatedParams: json.RawMessage(`{}`)}
@@ -77,7 +77,7 @@ func TestNobodyToMeet(t *testing.T) {
 		t.Errorf("stopped: last %+v, error %v", last, err)
 	}
 	_, _, meet = pair(t) // a room that nobody has just left
-	decode = start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, Rendezvous: rendezvous.Limits{Wait: 50 * time.Millisecond}})
+	decode = start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, Rendezvous: rendezvous.Options{Wait: 50 * time.Millisecond}})
 	rq := meet(ask(words(0, 10), 5))
 	rq.BootstrapInfo.Room = 8 // the server may not know yet that nobody waits in the other
 	if _, _, err := answer(decode, rq, conformance.MockContext(), nil); !errors.Is(err, fault.BackendResponseTimeout) {

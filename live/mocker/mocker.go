@@ -22,6 +22,7 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/rendezvous"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -48,11 +49,11 @@ type Options struct {
 	// publishes KV events on sockets of its own; where Engine.KVEventsPort or
 	// Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers where.
 	KVHost string
-	// BootstrapHost is the host at which decode workers find a prefill worker over
+	// BootstrapHost is the host at which a prefill worker listens, and decode workers find it, over
 	// a request; the port is Engine.BootstrapPort, 0 for any. "": they do not meet,
 	// and the terminal of a prefill waits until the KV cache has got there.
 	BootstrapHost string
-	Rendezvous    rendezvous.Limits // how long the two wait
+	Rendezvous    rendezvous.Options // how the two connect, and how long they wait
 	// Warn, when not nil, is told of what went wrong without ending a request.
 	Warn func(string)
 }
@@ -169,6 +170,9 @@ func (e *Engine) engineConfig() engine.EngineConfig {
 	}
 	if e.rooms != nil {
 		c.BootstrapHost, c.BootstrapPort = e.options.BootstrapHost, e.rooms.Port()
+		if ip := net.ParseIP(c.BootstrapHost); ip != nil && ip.IsUnspecified() {
+			c.BootstrapHost = link.RoutableAddress()
+		}
 	}
 	if e.tee != nil {
 		c.RuntimeData = map[string]any{kvevents.SourcesKey: []kvevents.Source{e.Source()}}
@@ -181,7 +185,7 @@ func (e *Engine) openRooms() (err error) {
 	if e.options.BootstrapHost == "" || e.options.Mode != engine.Prefill {
 		return nil
 	}
-	at := net.JoinHostPort("0.0.0.0", strconv.Itoa(int(e.options.Engine.BootstrapPort)))
+	at := net.JoinHostPort(e.options.BootstrapHost, strconv.Itoa(int(e.options.Engine.BootstrapPort)))
 	e.rooms, err = rendezvous.Listen(at, e.options.Rendezvous)
 	return err
 }

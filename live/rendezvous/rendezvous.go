@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -33,19 +34,21 @@ const (
 	complete = 1
 )
 
-// Limits are how long to wait. Zero values mean the defaults.
-type Limits struct {
+// Options are how to connect and how long to wait. Zero values mean the defaults.
+type Options struct {
+	Links *link.Links // default: those of link.Open
+
 	Wait time.Duration // for a connection, an answer, a completion; default 30 s
 	Mark time.Duration // for somebody to collect a completed room; default 60 s
 }
 
-func (l Limits) withDefaults() Limits {
-	return Limits{Wait: cmp.Or(max(l.Wait, 0), 30*time.Second), Mark: cmp.Or(max(l.Mark, 0), time.Minute)}
+func (o Options) withDefaults() Options {
+	return Options{Links: link.Open(o.Links), Wait: cmp.Or(max(o.Wait, 0), 30*time.Second), Mark: cmp.Or(max(o.Mark, 0), time.Minute)}
 }
 
 // Server is the prefill worker's side.
 type Server struct {
-	limits Limits
+	limits Options
 	server *tcp.Server
 
 	mu     sync.Mutex
@@ -59,13 +62,14 @@ type room struct {
 	mark     *time.Timer   // forgets a completed room nobody asks for; nil while somebody waits
 }
 
-// Listen opens a server at an address, as 0.0.0.0:0.
-func Listen(address string, limits Limits) (*Server, error) {
-	l, err := tcp.Listen(address, 0)
+// Listen opens a server at an address, as 127.0.0.1:0.
+func Listen(address string, o Options) (*Server, error) {
+	o = o.withDefaults()
+	l, err := o.Links.Listen("rendezvous", address, 0)
 	if err != nil {
-		return nil, fault.New(fault.BackendCannotConnect, "rendezvous: %w", err)
+		return nil, fault.New(fault.BackendCannotConnect, "%w", err)
 	}
-	s := &Server{limits: limits.withDefaults(), server: l, rooms: make(map[uint64]*room)}
+	s := &Server{limits: o, server: l, rooms: make(map[uint64]*room)}
 	l.Serve(s.answerDecoder)
 	return s, nil
 }
@@ -169,17 +173,22 @@ func (s *Server) forgetRoom(id uint64, r *room) {
 
 // Await waits at the prefill worker's server until a room is complete. Errors are
 // *fault.Error of a Backend type.
-func Await(ctx context.Context, host string, port uint16, id uint64, limits Limits) error {
-	limits = limits.withDefaults()
+func Await(ctx context.Context, host string, port uint16, id uint64, o Options) error {
+	o = o.withDefaults()
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	address := net.JoinHostPort(host, strconv.Itoa(int(port)))
-	dialer := net.Dialer{Timeout: limits.Wait}
-	c, err := dialer.DialContext(ctx, "tcp", address)
-	if err != nil {
+	dialing, release := context.WithTimeout(ctx, o.Wait)
+	c, err := o.Links.Dial(dialing, address)
+	release()
+	var forbidden *link.NotAllowedError
+	switch {
+	case errors.As(err, &forbidden):
+		return fault.New(fault.BackendInvalidArgument, "rendezvous: %w", err)
+	case err != nil:
 		return fault.New(typeOfError(err, fault.BackendCannotConnect, fault.BackendConnectionTimeout), "rendezvous: %w", err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(limits.Wait))
+	_ = c.SetDeadline(time.Now().Add(o.Wait))
 	// The end of ctx ends what blocks below.
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	answer, err := askForRoom(c, id)
@@ -188,7 +197,7 @@ func Await(ctx context.Context, host string, port uint16, id uint64, limits Limi
 		return fault.New(fault.BackendCancelled, "rendezvous at %s: %w", address, context.Cause(ctx))
 	case err != nil:
 		return fault.New(typeOfError(err, fault.BackendDisconnected, fault.BackendResponseTimeout),
-			"rendezvous at %s: room %d was not completed within %v: %w", address, id, limits.Wait, err)
+			"rendezvous at %s: room %d was not completed within %v: %w", address, id, o.Wait, err)
 	case answer == refused:
 		return fault.New(fault.BackendInvalidArgument, "rendezvous at %s: somebody else waits in room %d", address, id)
 	case answer != complete:

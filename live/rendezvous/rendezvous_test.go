@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // long is a limit that no test reaches.
 const long = time.Minute
 
-func listenAt(t *testing.T, limits Limits) *Server {
+func listenAt(t *testing.T, limits Options) *Server {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0", limits)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Server) Rooms() int {
 }
 
 func (s *Server) awaitRoom(t *testing.T, id uint64, wait time.Duration) error {
-	return Await(t.Context(), "127.0.0.1", uint16(s.Port()), id, Limits{Wait: wait})
+	return Await(t.Context(), "127.0.0.1", uint16(s.Port()), id, Options{Wait: wait})
 }
 
 // occupied waits until n rooms are waited in.
@@ -52,7 +52,7 @@ func (s *Server) occupied(t *testing.T, n int) {
 // Decode waits when it comes first and when it comes last, and rooms are
 // forgotten.
 func TestBothOrders(t *testing.T) {
-	s := listenAt(t, Limits{Wait: long})
+	s := listenAt(t, Options{Wait: long})
 	s.Complete(1)
 	s.Complete(1)
 	if err := s.awaitRoom(t, 1, long); err != nil {
@@ -75,7 +75,7 @@ func TestBothOrders(t *testing.T) {
 
 // A second one in a room is refused, and the first still gets its answer.
 func TestSecondWaiter(t *testing.T) {
-	s := listenAt(t, Limits{Wait: long})
+	s := listenAt(t, Options{Wait: long})
 	done := make(chan error, 1)
 	go func() { done <- s.awaitRoom(t, 7, long) }()
 	s.occupied(t, 1)
@@ -91,7 +91,7 @@ func TestSecondWaiter(t *testing.T) {
 // Nothing waits for ever: not for a prefill that is missing, not for a decode that
 // does not come, says nothing, or leaves.
 func TestLimits(t *testing.T) {
-	s := listenAt(t, Limits{Wait: long, Mark: 20 * time.Millisecond})
+	s := listenAt(t, Options{Wait: long, Mark: 20 * time.Millisecond})
 	if err := s.awaitRoom(t, 1, 30*time.Millisecond); !errors.Is(err, fault.BackendResponseTimeout) {
 		t.Errorf("a prefill that is missing: %v", err)
 	}
@@ -99,7 +99,7 @@ func TestLimits(t *testing.T) {
 	s.Complete(2)
 	s.occupied(t, 0) // and so is the mark
 
-	short := listenAt(t, Limits{Wait: 20 * time.Millisecond})
+	short := listenAt(t, Options{Wait: 20 * time.Millisecond})
 	if err := short.awaitRoom(t, 1, long); !errors.Is(err, fault.BackendDisconnected) {
 		t.Errorf("a server that gave up: %v", err)
 	}
@@ -115,10 +115,10 @@ func TestLimits(t *testing.T) {
 
 // The caller's ctx ends the wait.
 func TestCancelled(t *testing.T) {
-	s := listenAt(t, Limits{Wait: long})
+	s := listenAt(t, Options{Wait: long})
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Await(ctx, "[127.0.0.1]", uint16(s.Port()), 5, Limits{Wait: long}) }()
+	go func() { done <- Await(ctx, "[127.0.0.1]", uint16(s.Port()), 5, Options{Wait: long}) }()
 	s.occupied(t, 1)
 	leave()
 	if err := <-done; !errors.Is(err, fault.BackendCancelled) || !errors.Is(err, context.Canceled) {
@@ -147,22 +147,22 @@ func TestBadServers(t *testing.T) {
 		_, _ = c.Write([]byte{9})
 	})
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
-	if err := Await(t.Context(), "127.0.0.1", port, 5, Limits{}); !errors.Is(err, fault.BackendUnknown) {
+	if err := Await(t.Context(), "127.0.0.1", port, 5, Options{}); !errors.Is(err, fault.BackendUnknown) {
 		t.Errorf("a nonsensical answer: %v", err)
 	}
 	serving.Wait()
 	l.Close()
-	if err := Await(t.Context(), "127.0.0.1", port, 5, Limits{}); !errors.Is(err, fault.BackendCannotConnect) {
+	if err := Await(t.Context(), "127.0.0.1", port, 5, Options{}); !errors.Is(err, fault.BackendCannotConnect) {
 		t.Errorf("nobody there: %v", err)
 	}
-	if _, err := Listen("256.0.0.1:0", Limits{}); !errors.Is(err, fault.BackendCannotConnect) {
+	if _, err := Listen("256.0.0.1:0", Options{}); !errors.Is(err, fault.BackendCannotConnect) {
 		t.Errorf("a bad address: %v", err)
 	}
 }
 
 // Closing ends those who wait, and forgets marks.
 func TestClose(t *testing.T) {
-	s := listenAt(t, Limits{Wait: long})
+	s := listenAt(t, Options{Wait: long})
 	s.Complete(9)
 	done := make(chan error, 1)
 	go func() { done <- s.awaitRoom(t, 3, long) }()
@@ -177,7 +177,7 @@ func TestClose(t *testing.T) {
 
 // Many rooms, both orders at random.
 func TestManyRooms(t *testing.T) {
-	s := listenAt(t, Limits{Wait: long})
+	s := listenAt(t, Options{Wait: long})
 	var wg sync.WaitGroup
 	for i := range uint64(200) {
 		wg.Go(func() { s.Complete(i) })

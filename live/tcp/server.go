@@ -15,6 +15,10 @@ const pause = 10 * time.Millisecond
 
 // Server serves each connection in a goroutine of its own.
 type Server struct {
+	// Admit, if not nil, lets connections in before they are served, each in its own
+	// goroutine: it returns what is served, or why nothing is. It is set before Serve.
+	Admit func(net.Conn) (net.Conn, error)
+
 	listener net.Listener
 	most     int
 	running  sync.WaitGroup
@@ -48,10 +52,7 @@ func (s *Server) acceptConns(handle func(net.Conn)) {
 		c, err := s.listener.Accept()
 		switch {
 		case err == nil && s.holdConn(c):
-			s.running.Go(func() {
-				defer s.endConn(c)
-				handle(c)
-			})
+			s.running.Go(func() { s.serveConn(c, handle) })
 		case err == nil:
 			_ = c.Close()
 		case s.isClosed():
@@ -60,6 +61,35 @@ func (s *Server) acceptConns(handle func(net.Conn)) {
 			time.Sleep(pause)
 		}
 	}
+}
+
+// serveConn serves a connection that is let in.
+func (s *Server) serveConn(c net.Conn, handle func(net.Conn)) {
+	if s.Admit == nil {
+		defer s.endConn(c)
+		handle(c)
+		return
+	}
+	admitted, err := s.Admit(c)
+	if err != nil || !s.replaceConn(c, admitted) {
+		s.endConn(c)
+		return
+	}
+	defer s.endConn(admitted)
+	handle(admitted)
+}
+
+// replaceConn remembers a connection as what it is served as. It reports false if the
+// server is closed.
+func (s *Server) replaceConn(raw, admitted net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	delete(s.conns, raw)
+	s.conns[admitted] = struct{}{}
+	return true
 }
 
 func (s *Server) isClosed() bool {
@@ -102,6 +132,9 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
 	for c := range s.conns {
+		if over, ok := c.(interface{ NetConn() net.Conn }); ok {
+			c = over.NetConn() // TLS would say goodbye to those who do not listen
+		}
 		_ = c.Close()
 	}
 	s.mu.Unlock()

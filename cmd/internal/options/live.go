@@ -153,6 +153,9 @@ type RuntimeFlags struct {
 	NatsCA, NatsCert, NatsKey            string
 	ResponseHost                         string
 	ResponsePort                         int
+	LinkCert, LinkKey, LinkCA, LinkName  string
+	AllowDial                            string
+	Insecure                             bool
 	Lease, Connect, CallHome, SlowClient time.Duration
 }
 
@@ -178,11 +181,17 @@ func (f *RuntimeFlags) Bind(fs *pflag.FlagSet) {
 		{&f.NatsCA, "nats-ca", "`FILE` of the authority that signs NATS's certificate (PEM)", "$NATS_AUTH_CA"},
 		{&f.NatsCert, "nats-cert", "`FILE` of our certificate at NATS (PEM)", "$NATS_AUTH_CLIENT_CERT"},
 		{&f.NatsKey, "nats-key", "`FILE` of its key (PEM)", "$NATS_AUTH_CLIENT_KEY"},
-		{&f.ResponseHost, "response-host", "`address` at which workers reach this process", "$DYN_TCP_RESPONSE_STREAM_HOST, or the first that is routable"},
+		{&f.ResponseHost, "response-host", "`address` at which workers reach this process", "$DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1"},
+		{&f.LinkCert, "link-cert", "`FILE` of our certificate for workers and callers of other machines (PEM); a token is $REPLAY_LINK_TOKEN", "$REPLAY_LINK_CERT"},
+		{&f.LinkKey, "link-key", "`FILE` of its key (PEM)", "$REPLAY_LINK_KEY"},
+		{&f.LinkCA, "link-ca", "`FILE` of the authority that has signed theirs (PEM)", "$REPLAY_LINK_CA"},
+		{&f.LinkName, "link-name", "`name` that certificates of listeners are for", "$REPLAY_LINK_NAME, or the host that is dialled"},
+		{&f.AllowDial, "allow-dial", "whom to dial: `networks`, addresses, hosts, loopback, private, local (this machine), any; separated by commas", "$REPLAY_ALLOW_DIAL, or loopback,private,local"},
 	} {
 		fs.StringVar(one.to, one.name, "", one.usage)
 		fs.Lookup(one.name).DefValue = one.otherwise
 	}
+	fs.BoolVar(&f.Insecure, "insecure", false, "listen where other machines reach it without certificates or a token: whoever does is let in")
 	fs.IntVar(&f.ResponsePort, "response-port", 0, "`port` at which workers reach this process")
 	fs.Lookup("response-port").DefValue = "$DYN_TCP_RESPONSE_STREAM_PORT, or any"
 	fs.DurationVar(&f.Lease, "lease", 10*time.Second, "`time` after which a silent worker is taken for dead")

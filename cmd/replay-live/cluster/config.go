@@ -7,11 +7,12 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/link"
 )
 
 // Config is what flags and environment say.
 func Config(f *options.RuntimeFlags) (drt.Config, error) {
-	c, err := drt.FromEnv(os.Getenv)
+	c, err := drt.FromEnv(linkEnv(f))
 	if err != nil {
 		return c, cli.Usagef("%v", err)
 	}
@@ -26,7 +27,6 @@ func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	setGiven(&c.NATS.CA, f.NatsCA)
 	setGiven(&c.NATS.Cert, f.NatsCert)
 	setGiven(&c.NATS.Key, f.NatsKey)
-	setGiven(&c.ResponseHost, f.ResponseHost)
 	setGiven(&c.Discovery, drt.Discovery(f.Discovery))
 	setGiven(&c.Plane, drt.RequestPlane(f.Plane))
 	setGiven(&c.Layout, drt.Layout(f.Layout))
@@ -43,10 +43,30 @@ func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	if c.Static, err = staticInstances(f, c.Discovery); err != nil {
 		return c, err
 	}
+	if c.Links, err = link.New(c.Link); err != nil {
+		return c, cli.Usagef("%v", err)
+	}
 	if err := c.Check(); err != nil {
 		return c, cli.Usagef("%v", err)
 	}
 	return c, nil
+}
+
+// linkEnv returns the environment, over which the flags that say how to connect win.
+func linkEnv(f *options.RuntimeFlags) func(string) string {
+	given := map[string]string{
+		"REPLAY_LINK_CERT": f.LinkCert, "REPLAY_LINK_KEY": f.LinkKey, "REPLAY_LINK_CA": f.LinkCA, "REPLAY_LINK_NAME": f.LinkName,
+		"REPLAY_ALLOW_DIAL": f.AllowDial, "DYN_TCP_RESPONSE_STREAM_HOST": f.ResponseHost,
+	}
+	if f.Insecure {
+		given["REPLAY_LINK_INSECURE"] = "1"
+	}
+	return func(name string) string {
+		if v := given[name]; v != "" {
+			return v
+		}
+		return os.Getenv(name)
+	}
 }
 
 // staticInstances are the addresses that are given.

@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/cmd/replay-live/cluster"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/frontend"
+	"github.com/replay-llm/replay/live/link"
 
 	routes "github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
@@ -161,6 +162,7 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	}()
 	o.Tracing, f.limits.Tracing = tracing, tracing
 	metrics := telemetry.NewMetrics()
+	rt.Links().SetWatch(link.Watch{Count: metrics.Refusals(), Warn: func(text string) { log.Warn(text) }})
 	requests := metrics.Requests()
 	o.Warn = func(text string) { log.Warn(text) }
 	o.Metrics = func(n drt.Name) *telemetry.Client {

@@ -6,6 +6,7 @@ import (
 	"github.com/goccy/go-json"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/replay-live/cluster"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/link"
 
 	served "github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/mocker"
@@ -35,6 +37,7 @@ type worker struct {
 
 	kvEvents, untilEOF  bool
 	kvHost              string
+	systemHost          string
 	systemPort          int
 	grace, shutdownTime time.Duration
 }
@@ -86,7 +89,9 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.StringVar(&w.mock.Model, "model-name", mocker.DefaultModel, "`name` of the model that users ask for")
 	fs.StringVar(&w.config.EndpointTypes, "endpoint-types", "chat,completions", "`kinds` of requests it is for, separated by commas")
 	fs.IntVar(&w.mock.ContextLength, "context-length", 8192, "`tokens` of the longest prompt")
-	fs.IntVar(&w.systemPort, "system-port", -1, "`port` of /metrics, /health and /live on this host; 0: any, -1: none")
+	fs.StringVar(&w.systemHost, "system-host", "", "`address` that /metrics, /health and /live listen at")
+	fs.Lookup("system-host").DefValue = "$DYN_SYSTEM_HOST, or 127.0.0.1"
+	fs.IntVar(&w.systemPort, "system-port", -1, "`port` of /metrics, /health and /live; 0: any, -1: none")
 	fs.Lookup("system-port").DefValue = "$DYN_SYSTEM_PORT, or -1"
 	fs.DurationVar(&w.grace, "grace", 5*time.Second, "`time` to serve on after it has left discovery")
 	fs.Lookup("grace").DefValue = "$DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS, or 5s"
@@ -143,6 +148,10 @@ func (w *worker) readConfig() error {
 		return err
 	}
 	runtime.LeaseLoss = drt.LeaseLoss(w.leaseLoss.Value)
+	w.mock.Rendezvous.Links = runtime.Links
+	if err := w.checkListeners(runtime.Links); err != nil {
+		return err
+	}
 	w.o.Cluster.Half = mode != served.Aggregated
 	p := options.Pool{Flag: "engine-args", Role: mode.Role()}
 	if err := w.o.ParseEngine(&p); err != nil {
@@ -162,6 +171,20 @@ func (w *worker) readConfig() error {
 	c.NoKVRouting, c.Runtime, c.Getenv = !w.publishesEvents(), &runtime, w.lookupEnv
 	c.Signals = make(chan os.Signal) // the command's context knows them
 	if _, err := served.NewWorker(nil, *c); err != nil {
+		return cli.Usagef("%v", err)
+	}
+	return nil
+}
+
+// checkListeners refuses to listen where whoever reaches it would be let in unasked.
+func (w *worker) checkListeners(links *link.Links) (err error) {
+	if w.config.Mode == served.Prefill && w.bootstrap {
+		err = links.Check("--bootstrap-host: rendezvous", w.bootstrapHost)
+	}
+	if host := w.lookupEnv("DYN_SYSTEM_HOST"); err == nil && host != "" && !strings.HasPrefix(cmp.Or(w.lookupEnv("DYN_SYSTEM_PORT"), "-1"), "-") {
+		err = links.Check("--system-host: metrics and controls", host)
+	}
+	if err != nil {
 		return cli.Usagef("%v", err)
 	}
 	return nil
@@ -193,6 +216,8 @@ func (w *worker) lookupEnv(name string) string {
 	switch {
 	case name == "DYN_SYSTEM_PORT" && w.o.Changed("system-port"):
 		return strconv.Itoa(w.systemPort)
+	case name == "DYN_SYSTEM_HOST" && w.systemHost != "":
+		return w.systemHost
 	case name == "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS" && w.o.Changed("grace"):
 		return seconds(w.grace)
 	case name == "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT" && w.o.Changed("shutdown-timeout"):

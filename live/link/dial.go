@@ -1,0 +1,151 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/replay-llm/replay/live/tcp"
+)
+
+// RefusedError is a listener's line to a connection that it refuses.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return "it refuses us: " + e.Reason }
+
+// longestRefusal bounds the line of a refusal, in bytes.
+const longestRefusal = 512
+
+// refusalOf returns the refusal whose line has begun.
+func refusalOf(c net.Conn, line string) error {
+	if !strings.Contains(line, "\n") {
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+		rest, _ := io.ReadAll(io.LimitReader(c, longestRefusal)) // what there is of it
+		line += string(rest)
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	return &RefusedError{line[:min(len(line), longestRefusal)]}
+}
+
+// Dial connects to an address that may be dialled, and proves there what its
+// listener wants.
+func (l *Links) Dial(ctx context.Context, address string) (net.Conn, error) {
+	raw, err := l.DialPlain(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if at, ok := raw.RemoteAddr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		return raw, nil
+	}
+	if !l.wantsProof() {
+		return &refusable{Conn: raw, address: address}, nil
+	}
+	c, err := l.proveTo(ctx, raw, address)
+	if err != nil {
+		_ = raw.Close()
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return c, nil
+}
+
+// proveTo proves to a listener what it wants.
+func (l *Links) proveTo(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
+	defer context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })()
+	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return nil, err
+	}
+	c := raw
+	if l.client != nil {
+		config := l.client
+		if config.ServerName == "" {
+			host, _, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			config = config.Clone()
+			config.ServerName = host
+		}
+		secure := tls.Client(raw, config)
+		if err := secure.Handshake(); err != nil {
+			return nil, err
+		}
+		c = secure
+	}
+	if l.token != "" {
+		if err := proveDialer(c, l.token); err != nil {
+			return nil, err
+		}
+	} else {
+		c = &refusable{Conn: c, address: address}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return c, raw.SetDeadline(time.Time{})
+}
+
+// DialPlain connects to an address that may be dialled and proves nothing, for
+// protocols that have no such thing.
+func (l *Links) DialPlain(ctx context.Context, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	d := net.Dialer{KeepAliveConfig: tcp.KeepAlive()}
+	if !l.allowed.hasName(host) {
+		// Looked at once the name is resolved: by what it was then, not before.
+		d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+			return l.allowed.checkAddress(resolved)
+		}
+	}
+	return d.DialContext(ctx, "tcp", address)
+}
+
+// CheckDial returns why an address is not dialled, if that is known without a look at
+// DNS.
+func (l *Links) CheckDial(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || net.ParseIP(host) == nil || l.allowed.hasName(host) {
+		return err
+	}
+	return l.allowed.checkAddress(address)
+}
+
+// refusable is a connection to a listener that may refuse it by its first line. One
+// goroutine reads.
+type refusable struct {
+	net.Conn
+	address string
+	seen    bool
+}
+
+func (c *refusable) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.seen || n == 0 {
+		return n, err
+	}
+	c.seen = true
+	// Whoever wants less than the prefix gets the refusal nevertheless: no answer
+	// of ours begins with its first bytes.
+	if line := string(p[:n]); line[0] == refusalPrefix[0] && strings.HasPrefix(refusalPrefix, line[:min(n, 4)]) {
+		rest := refusalOf(c.Conn, line)
+		if r, ok := rest.(*RefusedError); ok {
+			r.Reason = strings.TrimPrefix(r.Reason, refusalPrefix)
+		}
+		return 0, fmt.Errorf("%s: %w", c.address, rest)
+	}
+	return n, err
+}
+
+// CloseWrite ends what this side sends.
+func (c *refusable) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
