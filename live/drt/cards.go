@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"github.com/goccy/go-json"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -78,13 +80,25 @@ type Cards struct {
 }
 
 // Cards looks at all model cards from now on, as long as the runtime lives.
-// Without discovery there are none.
+// Without discovery they are those that the configuration gives.
 func (rt *Runtime) Cards(context.Context) (*Cards, error) {
 	c := &Cards{changed: make(chan struct{})}
 	if rt.store == nil {
+		c.list = rt.staticCards()
 		return c, nil
 	}
 	return c, watchValues(rt.ctx, rt.store, keysOf{cardPrefix, rt.config.Lease}, decodeCard, c.setList)
+}
+
+// staticCards lists the cards of the instances that are given.
+func (rt *Runtime) staticCards() (all []Card) {
+	for _, text := range slices.Sorted(maps.Keys(rt.config.StaticCards)) {
+		parts := strings.SplitN(text, ".", 3)
+		for _, one := range rt.staticInstances(Name{parts[0], parts[1], parts[2]}) {
+			all = append(all, Card{one.Name, one.ID, rt.config.StaticCards[text]})
+		}
+	}
+	return all
 }
 
 func decodeCard(value []byte) (Card, error) {

@@ -3,6 +3,7 @@ package drt
 import (
 	"cmp"
 	"fmt"
+	"github.com/goccy/go-json"
 	"log/slog"
 	"net"
 	"slices"
@@ -68,6 +69,9 @@ type Config struct {
 	// "namespace.component.endpoint". One that is not listed has the subject of
 	// that very name and serves there in a queue group.
 	Static map[string][]StaticInstance
+	// StaticCards are, with Discovery Static, the model cards of the instances of
+	// endpoints by "namespace.component.endpoint", which nobody else tells.
+	StaticCards map[string]json.RawMessage
 	// WorkerID is the instance id without a lease; 0: random.
 	WorkerID uint64
 
@@ -170,7 +174,12 @@ func (c *Config) checkFields() error {
 	if c.Plane == TCP && c.Discovery != Etcd {
 		return fmt.Errorf("request plane %q: only with discovery %q, which tells addresses, not %q", TCP, Etcd, c.Discovery)
 	}
-	if c.Discovery != Static && len(c.Static) > 0 {
+	for name := range c.StaticCards {
+		if strings.Count(name, ".") != 2 {
+			return fmt.Errorf("static card of %q: want namespace.component.endpoint", name)
+		}
+	}
+	if c.Discovery != Static && len(c.Static)+len(c.StaticCards) > 0 {
 		return fmt.Errorf("static instances: only with discovery %q, not %q", Static, c.Discovery)
 	}
 	if c.Lease < 2*time.Second && c.Discovery == Etcd {
@@ -263,6 +272,9 @@ func ParseStatic(text string) (map[string][]StaticInstance, error) {
 				return nil, fmt.Errorf("static instance %q: id is %q, want hexadecimal, above 0 and below 2^63", entry, hex)
 			}
 			one.ID = id
+		}
+		if slices.ContainsFunc(all[name], func(o StaticInstance) bool { return o.ID == one.ID }) {
+			return nil, fmt.Errorf("static instance %q: %s has one with that id, or without any, already", entry, name)
 		}
 		all[name] = append(all[name], one)
 	}

@@ -1,12 +1,17 @@
 package cluster
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strings"
+
+	"github.com/goccy/go-json"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/link"
 )
 
@@ -82,6 +87,54 @@ func staticInstances(f *options.RuntimeFlags, d drt.Discovery) (map[string][]drt
 		return nil, cli.Usagef("--static: %v", err)
 	}
 	return all, nil
+}
+
+// GiveCards gives the workers of static discovery, at these endpoints and those that --static names, cards that say
+// that they serve a model: nobody else tells. Workers of a component "prefill" prefill, and the others of their
+// namespace decode then.
+func GiveCards(c *drt.Config, model string, names ...string) error {
+	if c.Discovery != drt.Static {
+		return nil
+	}
+	names = append(names, slices.Collect(maps.Keys(c.Static))...)
+	halves := make(map[string]bool) // namespaces that have prefill workers
+	for _, name := range names {
+		if parts := strings.Split(name, "."); parts[1] == prefillComponent {
+			halves[parts[0]] = true
+		}
+	}
+	c.StaticCards = make(map[string]json.RawMessage)
+	for _, name := range names {
+		parts, mode := strings.Split(name, "."), engine.Aggregated
+		switch {
+		case parts[1] == prefillComponent:
+			mode = engine.Prefill
+		case halves[parts[0]]:
+			mode = engine.Decode
+		}
+		card, err := json.Marshal(engine.ModelCard{Name: model, Model: model, WorkerType: mode, ModelType: []engine.EndpointType{engine.Chat, engine.Completions}})
+		if err != nil {
+			return err
+		}
+		c.StaticCards[name] = card
+	}
+	return nil
+}
+
+// prefillComponent is that of prefill workers, unless they are told another.
+const prefillComponent = "prefill"
+
+// OwnInstance makes a worker of static discovery the instance that --static says is at its endpoint. There may be one.
+func OwnInstance(c *drt.Config, name string) error {
+	own := c.Static[name]
+	switch {
+	case c.Discovery != drt.Static || len(c.Static) == 0:
+		return nil
+	case len(own) != 1:
+		return cli.Usagef("--static: %d addresses of %s, want one, this worker's own", len(own), name)
+	}
+	c.WorkerID = own[0].ID
+	return nil
 }
 
 // setGiven sets a field to what a flag says, if it says something.

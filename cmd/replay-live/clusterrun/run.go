@@ -77,6 +77,9 @@ func (x *processRun) startCluster(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := cluster.GiveCards(&x.config, "", listEndpoints(&o)...); err != nil {
+		return err
+	}
 	x.config.CallsOnly = true
 	if x.rt, err = drt.Connect(ctx, x.config); err != nil {
 		return err
@@ -90,14 +93,26 @@ func (x *processRun) startCluster(ctx context.Context) (err error) {
 	return err
 }
 
+// listEndpoints lists the endpoints that are asked.
+func listEndpoints(o *remotes.Options) []string {
+	names := []string{o.Workers.String()}
+	if o.Prefill != nil {
+		names = append(names, o.Prefill.String())
+	}
+	return names
+}
+
 // reachServers makes etcd and NATS known, and starts them if nobody says where they are.
 func (x *processRun) reachServers(ctx context.Context) (err error) {
 	p := &x.o.Processes
 	if x.config, err = cluster.Config(&p.Runtime); err != nil {
 		return err
 	}
+	if x.config.Discovery == drt.Static && p.Spawn > 0 {
+		return cli.Usagef("--spawn: only with --discovery etcd, where workers tell that they are there")
+	}
 	given := p.Runtime.Etcd != "" || p.Runtime.Nats != "" || os.Getenv("ETCD_ENDPOINTS") != "" || os.Getenv("NATS_SERVER") != ""
-	if p.Spawn == 0 || given || x.config.Discovery == drt.Static {
+	if p.Spawn == 0 || given {
 		return nil
 	}
 	if x.servers, err = stack.Start(ctx, stack.Options{}); err != nil {

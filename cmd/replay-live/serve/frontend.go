@@ -21,6 +21,7 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/frontend"
 	"github.com/replay-llm/replay/live/link"
+	"github.com/replay-llm/replay/live/mocker"
 
 	routes "github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
@@ -37,6 +38,7 @@ type frontendFlags struct {
 	host       string
 	port       int
 	mode       cli.Choice
+	model      string // of static discovery
 	migrations int
 	inactivity time.Duration
 	limits     frontend.Config
@@ -90,6 +92,7 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may go on at another worker when its own fails")
 	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may say nothing; 0: any")
 	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
+	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static, the `name` of the model that workers serve")
 	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; others get 413")
 	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests under way at most; others get 503")
 	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; others wait")
@@ -125,6 +128,17 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 		o.Router = *spec.RouterConfig
 	}
 	runtime, err := cluster.Config(&f.runtime)
+	if err != nil {
+		return runtime, o, err
+	}
+	if f.o.Changed("static-model") && runtime.Discovery != drt.Static {
+		return runtime, o, cli.Usagef("--static-model: only with --discovery static")
+	}
+	if len(runtime.Static) == 0 {
+		err = cluster.GiveCards(&runtime, f.model, "dynamo.backend.generate")
+	} else {
+		err = cluster.GiveCards(&runtime, f.model)
+	}
 	if f.o.Changed("stream-timeout") {
 		runtime.Inactivity = f.inactivity
 	}

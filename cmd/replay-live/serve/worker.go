@@ -168,6 +168,9 @@ func (w *worker) readConfig() error {
 			c.Component = "prefill"
 		}
 	}
+	if err := cluster.OwnInstance(&runtime, c.Namespace+"."+c.Component+"."+c.Endpoint); err != nil {
+		return err
+	}
 	c.NoKVRouting, c.Runtime, c.Getenv = !w.publishesEvents(), &runtime, w.lookupEnv
 	c.Signals = make(chan os.Signal) // the command's context knows them
 	if _, err := served.NewWorker(nil, *c); err != nil {
