@@ -2,8 +2,8 @@ package openai
 
 import (
 	_ "embed"
+	"encoding/binary"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -45,8 +45,28 @@ func findWord(word string) (uint32, bool) {
 	if len(word) > wordSize {
 		return 0, false
 	}
-	i := sort.Search(wordCount, func(i int) bool { return wordOf(uint32(firstWord+i)) >= word })
-	return uint32(firstWord + i), i < wordCount && wordOf(uint32(firstWord+i)) == word
+	var padded [wordSize]byte
+	for i := copy(padded[:], word); i < wordSize; i++ {
+		padded[i] = ' '
+	}
+	key := binary.BigEndian.Uint64(padded[:])
+	low, high := 0, wordCount
+	for low < high {
+		middle := (low + high) / 2
+		if keyOf(middle) < key {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return uint32(firstWord + low), low < wordCount && keyOf(low) == key
+}
+
+// keyOf returns a word as a number; words are in the order of theirs.
+func keyOf(i int) uint64 {
+	w := words[i*(wordSize+1):][:wordSize]
+	return uint64(w[0])<<56 | uint64(w[1])<<48 | uint64(w[2])<<40 | uint64(w[3])<<32 |
+		uint64(w[4])<<24 | uint64(w[5])<<16 | uint64(w[6])<<8 | uint64(w[7])
 }
 
 // Tokenize returns the tokens of a text, about as many as the tokenizers of language
