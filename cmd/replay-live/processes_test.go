@@ -59,6 +59,9 @@ func newCompound(t *testing.T) *compound {
 
 // flags lead a program to etcd and NATS.
 func (c *compound) flags() []string {
+	if c.servers == nil { // the environment does
+		return nil
+	}
 	return []string{"--etcd", c.servers.EtcdURL(), "--nats", c.servers.NATSURL()}
 }
 
@@ -130,16 +133,19 @@ func (m *member) kill() {
 	<-m.done
 }
 
+// base is where a worker or frontend answers HTTP.
+func (m *member) base() string {
+	if m.HTTP != "" {
+		return m.HTTP
+	}
+	return "http://" + m.System
+}
+
 // metric is the sum of a metric of a worker or frontend over its labels; where is
 // part of a line.
 func (m *member) metric(name, where string) float64 {
 	m.t.Helper()
-	at := m.HTTP
-	if at == "" {
-		_, port, _ := strings.Cut(strings.ReplaceAll(m.System, "[::]", ""), ":")
-		at = "http://127.0.0.1:" + port
-	}
-	r, err := http.Get(at + "/metrics")
+	r, err := http.Get(m.base() + "/metrics")
 	if err != nil {
 		m.t.Fatal(err)
 	}

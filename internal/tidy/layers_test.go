@@ -27,6 +27,7 @@ func layers() [][]string {
 		{"replay/offline", "replay/online"},
 		{"replay"},
 		{"plan", "report", "calibrate"},
+		{"live/credential"},
 		{"live/cancel", "live/fault", "live/measure", "live/tcp", "live/queue", "live/telemetry"},
 		{"live/link"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},

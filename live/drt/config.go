@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/link"
 )
@@ -154,6 +155,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.ResponseHost = cmp.Or(c.ResponseHost, "127.0.0.1")
+	if err := c.splitURLs(); err != nil {
+		return c, err
+	}
 	if c.Links == nil {
 		l, err := link.New(c.Link)
 		if err != nil {
@@ -162,6 +166,31 @@ func (c Config) withDefaults() (Config, error) {
 		c.Links = l
 	}
 	return c, c.checkFields()
+}
+
+// splitURLs takes users and passwords out of URLs, which are told in errors and logs. Those
+// that are given apart count.
+func (c *Config) splitURLs() error {
+	url, who, err := credential.Split(c.NATS.URL)
+	if err != nil {
+		return fmt.Errorf("URL of NATS: %w", err)
+	}
+	c.NATS.URL = url
+	switch {
+	case c.NATS.Username != "" || c.NATS.Token != "":
+	case who.HasPassword:
+		c.NATS.Username, c.NATS.Password = who.Name, who.Password
+	default:
+		c.NATS.Token = who.Name
+	}
+	urls, who, err := credential.Split(strings.Join(c.Etcd.Endpoints, ","))
+	if err != nil {
+		return fmt.Errorf("URL of etcd: %w", err)
+	}
+	if c.Etcd.Endpoints = splitList(urls); c.Etcd.Username == "" {
+		c.Etcd.Username, c.Etcd.Password = who.Name, who.Password
+	}
+	return nil
 }
 
 func (c *Config) checkFields() error {
@@ -240,6 +269,9 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		*n.to = v
 	}
 	c.Inactivity = time.Duration(seconds) * time.Second
+	if err := c.splitURLs(); err != nil {
+		return c, err
+	}
 	_, err := c.withDefaults()
 	return c, err
 }

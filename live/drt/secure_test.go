@@ -92,6 +92,7 @@ func TestCredentials(t *testing.T) {
 		c.Etcd.CA, c.Etcd.Cert, c.Etcd.Key = ca.file("ca.crt"), ca.file("client.crt"), ca.file("client.key")
 		c.NATS.CA, c.NATS.Cert, c.NATS.Key = ca.file("ca.crt"), ca.file("client.crt"), ca.file("client.key")
 		c.NATS.Username, c.NATS.Password = "me", "secret"
+		c.Etcd.Username, c.Etcd.Password = "me", "secret"
 		return c
 	}
 	serve(t, join(t, good()), "generate", counter, drt.ServeOptions{})
@@ -107,6 +108,8 @@ func TestCredentials(t *testing.T) {
 		"another authority of etcd":       {spoil: func(c *drt.Config) { c.Etcd.CA = other.file("other.crt") }},
 		"no certificate at NATS":          {spoil: func(c *drt.Config) { c.NATS.Cert, c.NATS.Key = "", "" }},
 		"another authority of NATS":       {spoil: func(c *drt.Config) { c.NATS.CA = other.file("other.crt") }},
+		"wrong password at etcd":          {spoil: func(c *drt.Config) { c.Etcd.Password = "secreT" }},
+		"no password at etcd":             {spoil: func(c *drt.Config) { c.Etcd.Username, c.Etcd.Password = "", "" }},
 		"wrong password at NATS":          {spoil: func(c *drt.Config) { c.NATS.Password = "secreT" }},
 		"no password at NATS":             {spoil: func(c *drt.Config) { c.NATS.Username = "" }},
 		"a certificate that is not there": {spoil: func(c *drt.Config) { c.Etcd.Cert = "none" }, here: true},

@@ -21,6 +21,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/replay-llm/replay/live/credential"
 )
 
 // Names of what a sweep has on the server.
@@ -56,7 +58,18 @@ type Queue struct {
 // Open connects to the server at url and makes there what is missing. lease is
 // how long a worker may be silent; 0: Lease.
 func Open(ctx context.Context, url string, lease time.Duration) (*Queue, error) {
-	conn, err := nats.Connect(url, nats.Name("replay sweep"), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond))
+	url, who, err := credential.Split(url)
+	if err != nil {
+		return nil, fmt.Errorf("URL of NATS: %w", err)
+	}
+	o := []nats.Option{nats.Name("replay sweep"), nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond)}
+	switch {
+	case who.HasPassword:
+		o = append(o, nats.UserInfo(who.Name, who.Password))
+	case who.Name != "":
+		o = append(o, nats.Token(who.Name))
+	}
+	conn, err := nats.Connect(url, o...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}

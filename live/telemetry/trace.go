@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/replay-llm/replay/live/credential"
 )
 
 // scope is the instrumentation scope of all spans.
@@ -53,6 +56,13 @@ func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 		endpoint = "http://127.0.0.1:4317" // and not a name, which DNS may not know
 	case !strings.Contains(endpoint, "://"):
 		endpoint = "http://" + endpoint
+	}
+	endpoint, _, err := credential.Split(endpoint) // nobody asks for its user
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: %w", err)
+	}
+	if _, err := url.Parse(endpoint); err != nil {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: %w", err)
 	}
 	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/link"
@@ -17,6 +18,11 @@ import (
 
 // Config is what flags and environment say.
 func Config(f *options.RuntimeFlags) (drt.Config, error) {
+	for name, urls := range map[string]string{"etcd": f.Etcd, "nats": f.Nats} {
+		if err := CheckURLs(name, urls); err != nil {
+			return drt.Config{}, err
+		}
+	}
 	c, err := drt.FromEnv(linkEnv(f))
 	if err != nil {
 		return c, cli.Usagef("%v", err)
@@ -55,6 +61,15 @@ func Config(f *options.RuntimeFlags) (drt.Config, error) {
 		return c, cli.Usagef("%v", err)
 	}
 	return c, nil
+}
+
+// CheckURLs refuses URLs on the command line that name a user: what is there others can read.
+func CheckURLs(flag, urls string) error {
+	if credential.Hide(urls) == urls {
+		return nil
+	}
+	return cli.Usagef("--%s=%s: other users can read command lines, want the URL with its password in $%s", flag, credential.Hide(urls),
+		map[string]string{"etcd": "ETCD_ENDPOINTS", "nats": "NATS_SERVER"}[flag])
 }
 
 // linkEnv returns the environment, over which the flags that say how to connect win.

@@ -223,7 +223,13 @@ func (x *processRun) workerArgs(namespace, mode string) []string {
 	args := []string{
 		"worker", "--until-eof", "--grace=0s", flagText("namespace", namespace), flagText("disaggregation-mode", mode),
 		flagText("context-length", fmt.Sprint(1<<30)),
-		flagText("etcd", strings.Join(x.config.Etcd.Endpoints, ",")), flagText("nats", x.config.NATS.URL),
+	}
+	// What the environment says, passwords among it, workers read there.
+	if x.servers != nil || x.o.Processes.Runtime.Etcd != "" {
+		args = append(args, flagText("etcd", strings.Join(x.config.Etcd.Endpoints, ",")))
+	}
+	if x.servers != nil || x.o.Processes.Runtime.Nats != "" {
+		args = append(args, flagText("nats", x.config.NATS.URL))
 	}
 	if x.servers != nil { // they all run on this machine
 		args = append(args, "--response-host=127.0.0.1")

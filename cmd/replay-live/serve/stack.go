@@ -42,8 +42,8 @@ ends with exit code 0. Without --data-dir nothing is kept; with it, data is
 written through to the disk and later runs go on with it.
 
 They listen on loopback unless --host says otherwise. Whoever reaches them can
-read and change everything: on other addresses give --cert and --key, --ca so
-that clients need a certificate, too.`,
+read and change everything: on other addresses give --nats-username, --cert and
+--key, and --ca so that clients need a certificate, too.`,
 		Example: `  replay stack up
   replay stack up --etcd-port 2379 --nats-port 4222 --data-dir /var/lib/replay`,
 		Args: cli.NoArgs,
@@ -71,7 +71,7 @@ func bindStack(fs *pflag.FlagSet, o *stack.Options) {
 	fs.StringVar(&o.Cert, "cert", "", "`FILE` of the servers' certificate (PEM), for TLS")
 	fs.StringVar(&o.Key, "key", "", "`FILE` of its key (PEM)")
 	fs.StringVar(&o.CA, "ca", "", "`FILE` of the authority that has to have signed clients' certificates (PEM)")
-	fs.StringVar(&o.Username, "nats-username", "", "`name` that clients of NATS need; its password is $NATS_AUTH_PASSWORD")
+	fs.StringVar(&o.Username, "nats-username", "", "`name` that clients of NATS and etcd need; its password is $NATS_AUTH_PASSWORD")
 }
 
 // StackAddresses is the line that up prints.

@@ -5,6 +5,7 @@ package servers
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drive"
 	"github.com/replay-llm/replay/live/measure"
 	"github.com/replay-llm/replay/loadgen"
@@ -32,6 +34,7 @@ import (
 type driveFlags struct {
 	o       options.Options // of the workload
 	target  drive.Options
+	user    credential.User // of the URL
 	headers []string
 	api     cli.Choice
 	prompts cli.Choice
@@ -97,12 +100,18 @@ func (f *driveFlags) bindServer(fs *pflag.FlagSet) {
 
 // check refuses flags that make no sense.
 func (f *driveFlags) check() error {
-	u, err := url.Parse(f.target.URL)
+	bare, who, err := credential.Split(f.target.URL)
+	if err != nil {
+		return cli.Usagef("--url: %v", err)
+	}
+	hidden := credential.Hide(f.target.URL)
+	f.target.URL, f.user = bare, who
+	u, err := url.Parse(bare)
 	if f.target.URL == "" {
 		return cli.Usagef("--url: missing, want that of a server, such as http://server:8000")
 	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return cli.Usagef("--url=%s: want http://host:port", f.target.URL)
+		return cli.Usagef("--url=%s: want http://host:port", hidden)
 	}
 	f.target.URL = strings.TrimSuffix(strings.TrimSuffix(f.target.URL, "/"), "/v1")
 	if f.out == "" {
@@ -115,6 +124,10 @@ func (f *driveFlags) check() error {
 			return cli.Usagef("--header=%s: want NAME: VALUE", h)
 		}
 		f.target.Headers.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	if f.user != (credential.User{}) && f.target.Headers.Get("Authorization") == "" {
+		both := base64.StdEncoding.EncodeToString([]byte(f.user.Name + ":" + f.user.Password))
+		f.target.Headers.Set("Authorization", "Basic "+both)
 	}
 	if json.Unmarshal([]byte(f.body), &f.target.Body) != nil {
 		return cli.Usagef("--body=%s: want a JSON object", f.body)

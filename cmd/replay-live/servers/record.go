@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drive"
 	"github.com/replay-llm/replay/live/measure"
 	"github.com/replay-llm/replay/live/record"
@@ -92,7 +93,7 @@ func (f *recordFlags) check() error {
 	for _, text := range f.upstreams {
 		u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/v1"))
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return cli.Usagef("--upstream=%s: want http://host:port", text)
+			return cli.Usagef("--upstream=%s: want http://host:port", credential.Hide(text))
 		}
 		f.o.Upstreams = append(f.o.Upstreams, u)
 	}
@@ -111,6 +112,14 @@ func (f *recordFlags) check() error {
 // recordLine is what record prints when it listens.
 type recordLine struct {
 	HTTP string `json:"http"`
+}
+
+// hidePasswords returns URLs without passwords.
+func hidePasswords(urls []string) (all []string) {
+	for _, u := range urls {
+		all = append(all, credential.Hide(u))
+	}
+	return all
 }
 
 // run passes on until ctx ends.
@@ -133,7 +142,7 @@ func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 			meta[key] = value
 		}
 	}
-	meta["recorded_by"], meta["upstreams"] = "replay record", f.upstreams
+	meta["recorded_by"], meta["upstreams"] = "replay record", hidePasswords(f.upstreams)
 	f.o.Log = slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	p, err := record.New(f.o)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/cmd/replay-live/cluster"
 	"github.com/replay-llm/replay/live/drt/stack"
 	"github.com/replay-llm/replay/live/queue"
 	"github.com/replay-llm/replay/plan"
@@ -39,6 +40,11 @@ func (f *serverFlags) bindFlags(fs *pflag.FlagSet) {
 func (f *serverFlags) openQueue(ctx context.Context) (*queue.Queue, error) {
 	if f.url == "" {
 		return nil, cli.Usagef("--nats: missing, want the URL of the server, as nats://host:4222")
+	}
+	if f.url != os.Getenv("NATS_SERVER") {
+		if err := cluster.CheckURLs("nats", f.url); err != nil {
+			return nil, err
+		}
 	}
 	if f.lease < 100*time.Millisecond {
 		return nil, cli.Usagef("--lease=%v: want at least 100ms", f.lease)

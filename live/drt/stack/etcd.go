@@ -37,8 +37,10 @@ func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdS
 	case <-e.broken.happened:
 		err = e.broken.err
 	case <-server.Server.ReadyNotify():
-		// With port 0 the advertised URL says 0, too; the listener knows.
-		return e, server.Clients[0].Addr().(*net.TCPAddr).Port, nil
+		if err = askPassword(ctx, server, o); err == nil {
+			// With port 0 the advertised URL says 0, too; the listener knows.
+			return e, server.Clients[0].Addr().(*net.TCPAddr).Port, nil
+		}
 	case err = <-server.Err():
 	case <-time.After(startLimit):
 		err = fmt.Errorf("not ready after %v", startLimit)
@@ -63,6 +65,7 @@ func etcdConfig(o Options, dir string, durable bool) *embed.Config {
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.UnsafeNoFsync = !durable
+	c.AuthTokenTTL = 24 * 60 * 60 // in seconds; clients that are idle for longer prove themselves again
 	if !durable {
 		// Nobody else votes: no need to wait for them.
 		c.TickMs, c.ElectionMs = 20, 200

@@ -29,7 +29,8 @@ type Options struct {
 	// Cert and Key are PEM files: with them both servers want TLS. With CA, too,
 	// they want certificates of clients that it has signed.
 	Cert, Key, CA string
-	// Username and Password are wanted by NATS, if they are set.
+	// Username and Password are wanted by both, if they are set. (etcd has a user root
+	// with that password, too.)
 	Username, Password string
 }
 

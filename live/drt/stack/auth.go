@@ -1,0 +1,47 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+)
+
+// rootUser is who etcd wants before it asks anybody for a password.
+const rootUser = "root"
+
+// askPassword has etcd ask for the password that NATS asks for. Data of a server that
+// asked for one goes with that alone.
+func askPassword(ctx context.Context, server *embed.Etcd, o Options) error {
+	c := v3client.New(server.Server)
+	defer c.Close()
+	if server.Server.AuthStore().IsAuthEnabled() {
+		if o.Username == "" {
+			return errors.New("the data is that of servers that ask for a password: want --nats-username here, too")
+		}
+		if _, err := server.Server.AuthStore().CheckPassword(o.Username, o.Password); err != nil {
+			return fmt.Errorf("the data is that of servers that ask for another name or password than %q has: %w", o.Username, err)
+		}
+		return nil
+	}
+	if o.Username == "" {
+		return nil
+	}
+	users := []string{rootUser}
+	if o.Username != rootUser {
+		users = append(users, o.Username)
+	}
+	for _, user := range users {
+		if _, err := c.UserAdd(ctx, user, o.Password); err != nil && !errors.Is(err, rpctypes.ErrUserAlreadyExist) {
+			return fmt.Errorf("user %q: %w", user, err)
+		}
+		if _, err := c.UserGrantRole(ctx, user, rootUser); err != nil {
+			return fmt.Errorf("user %q: %w", user, err)
+		}
+	}
+	_, err := c.AuthEnable(ctx)
+	return err
+}
