@@ -5,7 +5,6 @@ import (
 	"github.com/goccy/go-json"
 	"iter"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/replay-llm/replay/live/cancel"
@@ -60,8 +59,9 @@ func (g *generation) limitTokens() {
 	}
 }
 
-// seedTokens makes what draws the tokens: by the seed and the prompt, by the prompt alone at
-// temperature 0, else by the id of the request.
+// seedTokens begins to draw tokens: by the seed and what is before them, by what is before
+// them alone at temperature 0, else by the id of the request as well. A request that goes on
+// elsewhere with what it has got is answered as if it had stayed.
 func (g *generation) seedTokens() error {
 	var options struct {
 		Seed        *int64   `json:"seed"`
@@ -72,28 +72,31 @@ func (g *generation) seedTokens() error {
 			return fault.New(fault.BackendInvalidArgument, "sampling_options: %w", err)
 		}
 	}
-	a := blockhash.Bytes([]byte(g.id))
-	b := a
 	switch {
 	case options.Temperature != nil && *options.Temperature == 0:
-		a, b = 0, blockhash.Tokens(g.rq.TokenIDs)
+		g.seed = 0
 	case options.Seed != nil:
-		a, b = uint64(*options.Seed), blockhash.Tokens(g.rq.TokenIDs)
+		g.seed = blockhash.Chain(1, uint64(*options.Seed))
+	default:
+		g.seed = blockhash.Bytes([]byte(g.id))
 	}
-	g.draw = rand.New(rand.NewPCG(a, b))
+	for _, t := range g.rq.TokenIDs {
+		g.addContext(t)
+	}
 	return nil
 }
 
 // generation is one request from Generate to its terminal.
 type generation struct {
-	engine *Engine
-	ctx    context.Context
-	rq     *engine.Request
-	rc     engine.GenContext
-	id     string
-	max    int                 // tokens wanted
-	why    engine.FinishReason // of the end after so many
-	draw   *rand.Rand
+	engine  *Engine
+	ctx     context.Context
+	rq      *engine.Request
+	rc      engine.GenContext
+	id      string
+	max     int                 // tokens wanted
+	why     engine.FinishReason // of the end after so many
+	seed    uint64
+	context uint64 // the prompt and all tokens so far, folded
 
 	stream *stream
 	tokens []uint32 // yielded
@@ -251,9 +254,16 @@ func (g *generation) yieldLast(yield func(*engine.Chunk, error) bool) bool {
 // drawToken draws the next token.
 func (g *generation) drawToken() uint32 {
 	const first, count = 1000, 1000
-	t := first + g.draw.Uint32N(count)
+	t := first + uint32(blockhash.Chain(g.seed, g.context)%count)
+	g.addContext(t)
 	g.tokens = append(g.tokens, t)
 	return t
+}
+
+// addContext adds a token to what the next one is drawn by.
+func (g *generation) addContext(t uint32) {
+	const prime = 0x100000001b3 // as FNV-1a has it
+	g.context = (g.context ^ uint64(t)) * prime
 }
 
 // newTerminal returns a chunk that ends the answer, with what it took.

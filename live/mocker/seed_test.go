@@ -52,6 +52,33 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// An answer that goes on with what there is of it, on another worker say, is the answer that
+// it would have been: with a seed, at temperature 0, and for one request without either.
+func TestGoesOn(t *testing.T) {
+	one, other := start(t, Options{Engine: quick(engineargs.VLLM)}), start(t, Options{Engine: quick(engineargs.VLLM)})
+	for _, options := range []string{`{"seed":7}`, `{"temperature":0}`, ""} {
+		rc := conformance.MockContext()
+		draw := func(e *Engine, prompt []uint32, n int) []uint32 {
+			rq := ask(prompt, uint32(n))
+			if options != "" {
+				rq.SamplingOptions = json.RawMessage(options)
+			}
+			tokens, _, err := answer(e, rq, rc, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tokens
+		}
+		whole := draw(one, words(1, 5), 12)
+		for cut := 1; cut < 12; cut += 3 {
+			rest := draw(other, append(words(1, 5), whole[:cut]...), 12-cut)
+			if !slices.Equal(rest, whole[cut:]) {
+				t.Errorf("%s after %d tokens: %v, want %v", options, cut, rest, whole[cut:])
+			}
+		}
+	}
+}
+
 // An answer that nobody limits ends by itself, as those of models do, unless it may not; and
 // at the end of the context.
 func TestEndsByItself(t *testing.T) {
