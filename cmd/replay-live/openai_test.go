@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 
 // A frontend and two workers, as processes, honor what a request asks for or say why not: the
@@ -73,6 +76,29 @@ func TestParametersOverProcesses(t *testing.T) {
 		t.Errorf("%v refusals counted, want 1", n)
 	}
 	t.Run("client", func(t *testing.T) { runClient(t, front.HTTP) })
+}
+
+// With a model's tokenizer.json the text of prompts has the model's tokens.
+func TestTokenizerFlag(t *testing.T) {
+	const file = "../../loadgen/tokenizer/testdata/gpt2.json"
+	counter, err := tokenizer.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "It was a bright morning; nobody answered."
+	c := newCompound(t)
+	c.worker()
+	c.worker()
+	front := c.front("--tokenizer=" + file)
+	awaitHealthy(t, front.HTTP)
+	want := fmt.Sprintf(`"prompt_tokens":%d,`, len(counter.Append(nil, text)))
+	if status, body := postJSON(t, front.HTTP+"/v1/completions", `{"model":"mocker-model","max_tokens":2,"prompt":"`+text+`"}`); status != http.StatusOK || !strings.Contains(body, want) {
+		t.Errorf("%d %s, want %s", status, body, want)
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"frontend", "--tokenizer=no-such.json"}, strings.NewReader(""), &out, &errs); code != 1 || !strings.Contains(errs.String(), "--tokenizer: open no-such.json") {
+		t.Errorf("exit %d, %s", code, &errs)
+	}
 }
 
 // runClient runs OpenAI's own client for Python, which $REPLAY_OPENAI_PYTHON or python3 has.

@@ -50,6 +50,9 @@ type Config struct {
 	Expose  http.Handler        // serves /metrics; nil: there is none
 	Tracing *telemetry.Tracing  // nil: spans that nobody sees
 
+	// Tokenize cuts the text of prompts; nil is openai.Tokenize. Many call it at once.
+	Tokenize func(text string) []uint32
+
 	MaxBody        int           // bytes of one request's body; default 8 MiB
 	MaxPending     int           // bytes of bodies of all requests under way; default 64 MiB
 	MaxHeader      int           // bytes of one request's headers; default 64 KiB
@@ -111,6 +114,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Tracing == nil {
 		c.Tracing = telemetry.New(nil, "")
+	}
+	if c.Tokenize == nil {
+		c.Tokenize = openai.Tokenize
 	}
 	if c.Now == nil {
 		c.Now = time.Now

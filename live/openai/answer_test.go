@@ -240,6 +240,23 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
+// A tokenizer of the caller's cuts texts; which text its tokens are, it does not say.
+func TestParseWith(t *testing.T) {
+	letters := func(text string) (tokens []uint32) {
+		for range text {
+			tokens = append(tokens, 5)
+		}
+		return tokens
+	}
+	rq, err := openai.ParseWith(openai.Completions, []byte(`{"prompt":["the people","x"],"echo":true}`), letters)
+	if err != nil || rq.PromptTokens() != 11 || rq.Prompts[0].Text != "the people" {
+		t.Errorf("%+v, %v, want 11 tokens", rq, err)
+	}
+	if _, err := openai.ParseWith(openai.Completions, []byte(`{"prompt":"the people","echo":true,"logprobs":1}`), letters); err == nil || openai.ErrorOf(err).Param != "echo" {
+		t.Errorf("%v, want a refusal of echo", err)
+	}
+}
+
 // Without max_tokens a chat ends where its engine does, unless it may not end.
 func TestLengthOfChats(t *testing.T) {
 	for body, want := range map[string]string{

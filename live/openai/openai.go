@@ -51,6 +51,7 @@ type Request struct {
 	Stop    engine.StopConditions
 	Ignored []string // keys that mean nothing here, in order
 
+	tokenize    func(text string) []uint32
 	sampling    sampling
 	maxTokens   *int64
 	minTokens   int64

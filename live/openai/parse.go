@@ -10,12 +10,15 @@ import (
 
 // Parse reads the body of a request. What is wrong with it is an *Error, as vLLM's server
 // would answer; what depends on the model is left to Fit.
-func Parse(kind Kind, body []byte) (*Request, error) {
+func Parse(kind Kind, body []byte) (*Request, error) { return ParseWith(kind, body, Tokenize) }
+
+// ParseWith does the same with a tokenizer of the caller's.
+func ParseWith(kind Kind, body []byte, tokenize func(text string) []uint32) (*Request, error) {
 	f, err := openFields(body)
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Kind: kind, LogProbs: -1}
+	r := &Request{Kind: kind, LogProbs: -1, tokenize: tokenize}
 	f.requireValue("n", "int_type", "Input should be a valid integer")
 	f.requireValue("min_tokens", "int_type", "Input should be a valid integer")
 	for _, read := range []func(*fields) error{r.readCommon, r.readStops, r.readSampling, r.refuseUnknowing, r.readKind} {

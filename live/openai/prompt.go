@@ -8,8 +8,8 @@ import (
 	"github.com/goccy/go-json"
 )
 
-func newTextPrompt(text string) Prompt {
-	return Prompt{Text: text, Tokens: Tokenize(text), IsText: true}
+func (r *Request) newTextPrompt(text string) Prompt {
+	return Prompt{Text: text, Tokens: r.tokenize(text), IsText: true}
 }
 
 // maxPrompts bounds the prompts of one request.
@@ -60,7 +60,10 @@ func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error 
 			f.complain("string_type", place, "Input should be a valid string", inputOf(raw), "")
 			return f.err()
 		}
-		p = newTextPrompt(text)
+		p = r.newTextPrompt(text)
+		if r.Echo && r.LogProbs >= 0 && Detokenize(p.Tokens) != text {
+			return refuseValue("echo", "echo with logprobs is not supported for texts here: the tokenizer does not say which text a token is. Send token ids.")
+		}
 	} else if json.Unmarshal(raw, &p.Tokens) != nil || strings.Contains(string(raw), "null") {
 		return f.complainTokens(place, raw)
 	}
@@ -144,7 +147,7 @@ func (r *Request) readMessages(f *fields) error {
 	} else {
 		text.WriteString("<|assistant|>\n")
 	}
-	r.Prompts = []Prompt{newTextPrompt(text.String())}
+	r.Prompts = []Prompt{r.newTextPrompt(text.String())}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ import (
 
 	routes "github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
+	"github.com/replay-llm/replay/loadgen/tokenizer"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -39,6 +41,7 @@ type frontendFlags struct {
 	port       int
 	mode       cli.Choice
 	model      string // of static discovery
+	tokenizer  string // a file
 	migrations int
 	inactivity time.Duration
 	limits     frontend.Config
@@ -56,8 +59,9 @@ func NewFrontendCommand(s cli.Streams) *cobra.Command {
 stream of events, and GET /v1/models, /health, /live and /metrics. It finds
 models and workers by what they register at etcd, and asks them over NATS.
 
-There is no tokenizer: a prompt of token ids is used as it is, a text is one
-token per byte. A client that leaves stops its request. Whoever reaches the port
+A prompt of token ids is used as it is. A text is cut in about as many tokens as
+tokenizers make of English, or by --tokenizer; answers are words, each a token.
+What a request may ask for is honored, or refused with a sentence. A client that leaves stops its request. Whoever reaches the port
 can use the models, so it listens on loopback unless --http-host says otherwise.
 
 It prints one line of JSON with its address and serves until SIGINT or SIGTERM;
@@ -78,7 +82,7 @@ ends with exit code 0.`,
 		},
 	}
 	f.o.Flags.Bind(cmd,
-		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "router", "migration-limit", "stream-timeout", "max-body", "grace"),
+		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "router", "migration-limit", "stream-timeout", "tokenizer", "max-body", "grace"),
 		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind).Rare(),
 		cli.NewGroup("Cluster", f.runtime.Bind, "etcd", "nats"))
 	return cmd
@@ -93,6 +97,7 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may say nothing; 0: any")
 	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
 	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static, the `name` of the model that workers serve")
+	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts by this tokenizer.json, a `FILE`")
 	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; others get 413")
 	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests under way at most; others get 503")
 	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; others wait")
@@ -123,6 +128,9 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	if err := f.o.FillRouter(&spec); err != nil {
 		return drt.Config{}, o, err
 	}
+	if err := f.openTokenizer(); err != nil {
+		return drt.Config{}, o, err
+	}
 	o = routes.Options{Policy: policy.Name(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations}
 	if spec.RouterConfig != nil {
 		o.Router = *spec.RouterConfig
@@ -143,6 +151,25 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 		runtime.Inactivity = f.inactivity
 	}
 	return runtime, o, err
+}
+
+// openTokenizer makes the tokenizer that cuts texts, if there is one. It has them one at a
+// time.
+func (f *frontendFlags) openTokenizer() error {
+	if f.tokenizer == "" {
+		return nil
+	}
+	t, err := tokenizer.Load(f.tokenizer)
+	if err != nil {
+		return fmt.Errorf("--tokenizer: %w", err)
+	}
+	var mu sync.Mutex
+	f.limits.Tokenize = func(text string) []uint32 {
+		mu.Lock()
+		defer mu.Unlock()
+		return t.Append(nil, text)
+	}
+	return nil
 }
 
 // frontendLine is what a frontend prints when it listens.

@@ -18,6 +18,8 @@ class RunFlags(TypedDict, total=False):
     """speculative decoding: share R of drafts after accepted ones that are accepted, or R..R for each request to draw from (default none)"""
     admission: Value
     """file that says which requests are held back or turned away, by load (docs/policies.md)"""
+    allow_dial: Value
+    """whom to dial: networks, addresses, hosts, loopback, private, local (this machine), any; separated by commas (default $REPLAY_ALLOW_DIAL, or loopback,private,local)"""
     arrival_interval_ms: float
     """synthetic: ms between first arrivals (default 1)"""
     arrival_rate: float
@@ -316,6 +318,8 @@ class RunFlags(TypedDict, total=False):
     """prompt tokens of an image (azure-mm)"""
     input_tokens: int
     """synthetic: prompt tokens of a request"""
+    insecure: bool
+    """listen where other machines reach it without certificates or a token: whoever does is let in"""
     inter_turn_delay_ms: float
     """synthetic: ms from an answer to the next request of its session"""
     jitter: Literal["none", "second"]
@@ -336,6 +340,14 @@ class RunFlags(TypedDict, total=False):
     """how KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other (default none)"""
     lease: Value
     """time after which a silent worker is taken for dead (default 10s)"""
+    link_ca: Value
+    """FILE of the authority that has signed theirs (PEM) (default $REPLAY_LINK_CA)"""
+    link_cert: Value
+    """FILE of our certificate for workers and callers of other machines (PEM); a token is $REPLAY_LINK_TOKEN (default $REPLAY_LINK_CERT)"""
+    link_key: Value
+    """FILE of its key (PEM) (default $REPLAY_LINK_KEY)"""
+    link_name: Value
+    """name that certificates of listeners are for (default $REPLAY_LINK_NAME, or the host that is dialled)"""
     load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     max_in_flight: int
@@ -593,7 +605,7 @@ class RunFlags(TypedDict, total=False):
     requests_format: Literal["parquet", "jsonl", "csv"]
     """form of the requests in --out: parquet, jsonl or csv (default parquet)"""
     response_host: Value
-    """address at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_HOST, or the first that is routable)"""
+    """address at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1)"""
     response_port: int
     """port at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_PORT, or any)"""
     retraction_policy: Literal["length", "priority"]
