@@ -61,8 +61,9 @@ models and workers by what they register at etcd, and asks them over NATS.
 
 A prompt of token ids is used as it is. A text is cut in about as many tokens as
 tokenizers make of English, or by --tokenizer; answers are words, each a token.
-What a request may ask for is honored, or refused with a sentence. A client that leaves stops its request. Whoever reaches the port
-can use the models, so it listens on loopback unless --http-host says otherwise.
+What a request may ask for is honored, or refused with a sentence. A client that
+leaves stops its request. Whoever reaches the port can use the models, so it
+listens on loopback unless --http-host says otherwise.
 
 It prints one line of JSON with its address and serves until SIGINT or SIGTERM;
 then it takes no more requests, waits up to --grace for those under way, and
