@@ -34,6 +34,10 @@ func NewAnswer(r *Request, id, model string, began, created time.Time) *Answer {
 	return a
 }
 
+// partingLimit is how long an engine may take to say what an answer took that has ended
+// without it.
+const partingLimit = time.Second
+
 // errIncomplete is the error of an answer that just ends.
 var errIncomplete = fault.New(fault.BackendStreamIncomplete, "the answer ended without a last chunk")
 
@@ -147,6 +151,8 @@ func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, 
 		}
 		if ch.ended {
 			rc.Stop()
+			late := time.AfterFunc(partingLimit, rc.Kill)
+			defer late.Stop()
 		}
 	}
 	if ch.ended {

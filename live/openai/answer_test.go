@@ -226,6 +226,21 @@ func TestFailingChoice(t *testing.T) {
 	}
 }
 
+// An engine that does not hear that it is to stop keeps nobody waiting for long.
+func TestDeafEngine(t *testing.T) {
+	target := targetFunc(func(_ context.Context, rc cancel.Context, _ *engine.Request, _ map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
+		return func(yield func(*engine.Chunk, error) bool) {
+			if yield(&engine.Chunk{TokenIDs: openai.Tokenize("the")}, nil) {
+				<-rc.Killed()
+			}
+		}, nil
+	})
+	w := ask(t, `{"prompt":"x","max_tokens":9,"stop":"the"}`, target)
+	if c := w.Choices[0]; c.FinishReason != "stop" || w.Usage.CompletionTokens != 1 {
+		t.Errorf("%+v, %+v, want the end at the stop string", c, w.Usage)
+	}
+}
+
 type targetFunc func(context.Context, cancel.Context, *engine.Request, map[string]string) (iter.Seq2[*engine.Chunk, error], error)
 
 func (f targetFunc) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, h map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
