@@ -80,7 +80,7 @@ func (e *Engine) noteAdmitted(_ sim.Time, all []scheduler.Admission) {
 }
 
 // endFinished ends the streams of requests that got their last token.
-func (e *Engine) endFinished(p *scheduler.Pass) *online.Barrier {
+func (e *Engine) endFinished(p *scheduler.Pass, _ online.Span) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held, e.computed = p.Detail.Held, e.computed+p.PrefillTokens
@@ -94,7 +94,6 @@ func (e *Engine) endFinished(p *scheduler.Pass) *online.Barrier {
 		e.removeStream(m.Request)
 		e.finishStream(s, m.Handoff)
 	}
-	return nil
 }
 
 // finishStream ends a stream whose tokens are all there. When a decode worker awaits a

@@ -1,6 +1,7 @@
 package online
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -23,7 +24,15 @@ type Recorder struct {
 }
 
 // news is what the demux has yet to bring before the collector, by kind.
-type news [kinds][]func()
+type news [kinds][]item
+
+// item is a piece of news. Of outputs those that were planned earlier are brought
+// first: to end, then to begin, then on the lower worker.
+type item struct {
+	planned Span
+	worker  int
+	bring   func()
+}
 
 // The kinds of news, in the order in which they are brought.
 const (
@@ -59,8 +68,12 @@ func (r *Recorder) noteAdmissions(at sim.Time, a []scheduler.Admission) {
 
 // addNews adds to the news: bring is called by the demux.
 func (r *Recorder) addNews(kind int, bring func()) {
+	r.addItem(kind, item{bring: bring})
+}
+
+func (r *Recorder) addItem(kind int, i item) {
 	r.mu.Lock()
-	r.next[kind] = append(r.next[kind], bring)
+	r.next[kind] = append(r.next[kind], i)
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -86,19 +99,52 @@ func (r *Recorder) takeNews(old news) news {
 // none follows.
 func (r *Recorder) bringNews(ended <-chan struct{}) {
 	var n news
-	for open := true; open; {
-		select {
-		case <-r.wake:
-		case <-ended:
-			open = false
+	var passes []item // that have ended, and whose effects wait for those of others
+	for open := true; open || len(passes) > 0; {
+		if len(passes) == 0 {
+			select {
+			case <-r.wake:
+			case <-ended:
+				open = false
+			}
+		} else if open {
+			r.run.instants.awaitCarry(passes[0].planned.End, r.hasNews)
 		}
 		n = r.takeNews(n)
-		for _, kind := range n {
-			for _, bring := range kind {
-				bring()
+		for _, kind := range n[:outputs] {
+			for i := range kind {
+				kind[i].bring()
 			}
 		}
+		if passes = append(passes, n[outputs]...); len(n[outputs]) > 0 && !r.run.unordered {
+			slices.SortStableFunc(passes, comparePlans)
+			continue // there may be more
+		}
+		passes = r.bringPasses(passes)
 	}
+}
+
+// bringPasses brings those of the passes that come first, and returns the others: all, or those of the
+// earliest instant.
+func (r *Recorder) bringPasses(passes []item) []item {
+	n := 0
+	for n < len(passes) && (r.run.unordered || passes[n].planned.End == passes[0].planned.End) {
+		passes[n].bring()
+		n++
+	}
+	return slices.Delete(passes, 0, n)
+}
+
+// hasNews reports whether there is news that has not been taken.
+func (r *Recorder) hasNews() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.next[outputs]) > 0
+}
+
+// comparePlans compares passes by when they were planned to end, to begin, and by worker.
+func comparePlans(a, b item) int {
+	return cmp.Or(cmp.Compare(a.planned.End, b.planned.End), cmp.Compare(a.planned.Start, b.planned.Start), cmp.Compare(a.worker, b.worker))
 }
 
 // noteArrival brings the arrival of a request.
@@ -110,17 +156,14 @@ func (x *run) noteArrival(q *sim.Request, at, really sim.Time) {
 	}
 }
 
-// applyPass brings a pass of a worker, and carries the effects of its marks.
-func (p *pool) applyPass(w sim.WorkerID, pass *scheduler.Pass, falls *Barrier) {
+// applyPass brings a pass of a worker, and carries the effects of its marks, which they
+// have at the instant at which it was planned to end.
+func (p *pool) applyPass(w sim.WorkerID, pass *scheduler.Pass, planned sim.Time) {
 	x := p.run
 	x.Passed(p.Role, w, pass)
 	for i := range pass.Marks {
-		p.applyMark(&pass.Marks[i], pass.End, falls)
+		p.applyMark(&pass.Marks[i], planned)
 	}
-	if endsRequest(pass) {
-		x.driver.timer.Wake()
-	}
-	falls.Done()
 }
 
 // addToken is a token that came alone: the same facts as of a pass with one

@@ -1,10 +1,12 @@
 package online
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,7 +23,8 @@ type driver struct {
 	timer *Timer
 	tasks sync.WaitGroup
 
-	inFlight int // requests that have arrived and not ended, as the driver knows
+	at       sim.Time // the latest instant at which it has acted
+	inFlight int      // requests that have arrived and not ended, as the driver knows
 	late     sampler
 	batch    []loadgen.Arrival
 
@@ -34,14 +37,14 @@ type driver struct {
 // entry is a request under way.
 type entry struct {
 	q      *sim.Request
+	came   sim.Time      // the instant at which it arrives
 	worker atomic.Int32  // where it was placed last; -1: nowhere yet
 	done   chan struct{} // closed when it has ended
 
 	// Written once, before done is closed, under driver.mu.
-	over  bool
-	at    sim.Time
-	err   error    // nil: it completed
-	falls *Barrier // waits until what this one released is placed
+	over bool
+	at   sim.Time // the instant at which it ended
+	err  error    // nil: it completed
 }
 
 // farOff is later than anything that happens.
@@ -51,37 +54,67 @@ const farOff = sim.Time(math.MaxFloat64)
 func (d *driver) letArrive(ctx context.Context) error {
 	defer context.AfterFunc(ctx, d.timer.Wake)()
 	for ctx.Err() == nil {
-		ended := d.takeEnded()
-		for _, e := range ended {
-			if err := d.noteEnd(e); err != nil {
+		at := d.findNext()
+		if at <= d.run.clock.Now() {
+			if err := d.actAt(ctx, at); err != nil {
 				return err
 			}
-		}
-		next := d.carryHandoffs()
-		now := d.run.clock.Now()
-		d.batch = d.run.Feed.Take(now, d.inFlight, d.batch[:0])
-		for _, a := range d.batch {
-			d.startTask(ctx, a, now)
-		}
-		for _, e := range ended {
-			e.falls.Done()
-		}
-		if len(d.batch)+len(ended) > 0 {
 			continue
 		}
 		if d.inFlight == 0 && d.run.Feed.Done() {
+			d.run.instants.planArrivals(farOff)
 			return nil
 		}
 		// Whoever ends a request wakes the timer after it has put it down, so nothing
 		// that happens after the look at the feed is missed.
-		if at, ok := d.run.Feed.Next(now, d.inFlight); ok {
-			next = min(next, at)
-		}
 		if h := d.run.cfg.hooks.looked; h != nil {
 			h()
 		}
-		d.timer.Sleep(next)
+		d.timer.Sleep(at)
 	}
+	return nil
+}
+
+// findNext returns the next instant at which there is something to do, and lets the others
+// know; farOff when something else must happen before.
+func (d *driver) findNext() sim.Time {
+	next := farOff
+	if at, ok := d.run.Feed.Next(d.at, d.inFlight); ok {
+		next = at
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.handoffs) > 0 {
+		next = min(next, d.handoffs[0].Key)
+	}
+	for _, e := range d.ended {
+		next = min(next, e.at)
+	}
+	next = max(next, d.at)
+	d.run.instants.planArrivals(next)
+	return next
+}
+
+// actAt does what there is to do at an instant: requests end, KV caches arrive,
+// requests arrive.
+func (d *driver) actAt(ctx context.Context, at sim.Time) error {
+	x := d.run
+	d.at = at
+	if !x.unordered {
+		x.instants.awaitArrivals(at)
+	}
+	ended := d.takeEnded(at)
+	for _, e := range ended {
+		if err := d.noteEnd(e); err != nil {
+			return err
+		}
+	}
+	d.carryHandoffs()
+	d.batch = x.Feed.Take(at, d.inFlight, d.batch[:0])
+	for _, a := range d.batch {
+		d.startTask(ctx, a)
+	}
+	d.findNext()
 	return nil
 }
 
@@ -91,46 +124,58 @@ func (d *driver) scheduleHandoff(at sim.Time, do func()) {
 	d.made++
 	d.handoffs.Push(at, d.made, do)
 	first := d.handoffs[0].Tie == d.made
+	d.run.instants.expectDriver(at)
 	d.mu.Unlock()
 	if first {
 		d.timer.Wake()
 	}
 }
 
-// carryHandoffs carries the handoffs that are due, and returns when the next one is.
-func (d *driver) carryHandoffs() (next sim.Time) {
+// carryHandoffs carries the handoffs that are due.
+func (d *driver) carryHandoffs() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.handoffs) > 0 {
-		if d.handoffs[0].Key > d.run.clock.Now() {
-			return d.handoffs[0].Key
-		}
+	for len(d.handoffs) > 0 && d.handoffs[0].Key <= d.at {
 		do := d.handoffs.Pop().Value
 		d.mu.Unlock()
 		do()
 		d.mu.Lock()
 	}
-	return farOff
 }
 
-func (d *driver) takeEnded() []*entry {
+// takeEnded takes the requests that have ended by an instant, in the order in which they
+// arrived where they ended at the same.
+func (d *driver) takeEnded(by sim.Time) (ended []*entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	ended := d.ended
-	d.ended = nil
+	d.ended = slices.DeleteFunc(d.ended, func(e *entry) bool {
+		if e.at <= by {
+			ended = append(ended, e)
+		}
+		return e.at <= by
+	})
+	slices.SortFunc(ended, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.q.ID, b.q.ID)) })
 	return ended
 }
 
 // startTask lets a request arrive: its arrival is on record, and it can be found,
 // before its task begins. It returns when the request has found a worker or
 // waits for one, so that requests come before the router in order.
-func (d *driver) startTask(ctx context.Context, a loadgen.Arrival, now sim.Time) {
+func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 	x := d.run
-	e := &entry{q: a.Request, done: make(chan struct{})}
+	now := x.clock.Now()
+	e := &entry{q: a.Request, came: a.At, done: make(chan struct{})}
 	e.worker.Store(-1)
 	x.registerEntry(e)
 	d.late.add(float64(now - a.At))
-	x.rec.addNews(arrivals, func() { x.noteArrival(a.Request, a.At, now) })
+	if h := x.cfg.hooks.came; h != nil {
+		h(a.Request, a.At)
+	}
+	at := a.At
+	if x.cfg.Admission.Mode == loadgen.Concurrency {
+		at = now // that is when the client has sent it
+	}
+	x.rec.addNews(arrivals, func() { x.noteArrival(a.Request, at, now) })
 	d.inFlight++
 	placed, found := context.WithCancel(context.Background())
 	d.tasks.Go(func() {
@@ -153,28 +198,24 @@ func (d *driver) serveRequest(ctx context.Context, e *entry, placed func()) (err
 	return d.run.target.Serve(ctx, e.q, placed)
 }
 
-// endRequest ends a request, unless it has ended, and reports whether it did. The
-// caller wakes the driver. A barrier that is not nil waits until the driver has
-// placed what this one releases.
-func (d *driver) endRequest(e *entry, at sim.Time, err error, falls *Barrier) bool {
+// endRequest ends a request at an instant, unless it has ended, and reports whether it
+// did. The caller wakes the driver.
+func (d *driver) endRequest(e *entry, at sim.Time, err error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.over {
 		return false
 	}
-	if falls != nil && !d.run.independent {
-		falls.Add(1)
-		e.falls = falls
-	}
 	e.over, e.at, e.err = true, at, err
 	d.ended = append(d.ended, e)
+	d.run.instants.expectDriver(at)
 	close(e.done)
 	return true
 }
 
 // abandonRequest ends a request that nobody serves any more, unless it has ended.
 func (d *driver) abandonRequest(e *entry, err error) {
-	if d.endRequest(e, d.run.clock.Now(), err, nil) {
+	if d.endRequest(e, d.run.clock.Now(), err) {
 		d.timer.Wake()
 	}
 }

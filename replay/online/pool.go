@@ -16,9 +16,11 @@ import (
 type pool struct {
 	run     *run
 	workers []*Worker
-	caches  bool // the router looks at caches and may hold requests back
+	pacers  []*pacer // by worker
+	caches  bool     // the router looks at caches and may hold requests back
 
-	mu sync.Mutex // one look at the router at a time
+	mu      sync.Mutex // one look at the router at a time
+	instant sim.Time   // at which requests are placed that are placed now
 	*harness.Pool
 }
 
@@ -36,7 +38,9 @@ func (x *run) newPool(h *harness.Pool) (*pool, error) {
 
 func (p *pool) makeWorker(id sim.WorkerID, core scheduler.Core) *Worker {
 	x := p.run
-	return NewWorker(WorkerConfig{
+	pacer := &pacer{x.instants, x.instants.addWorker()}
+	p.pacers = append(p.pacers, pacer)
+	c := WorkerConfig{
 		ID: id, Core: core, Clock: x.clock, Precise: x.cfg.Precise, Detail: x.Observer != nil,
 		Changed: func(pass *scheduler.Pass) {
 			if p.caches && p.Role != scheduler.Decode {
@@ -47,34 +51,38 @@ func (p *pool) makeWorker(id sim.WorkerID, core scheduler.Core) *Worker {
 			}
 		},
 		Admitted: x.rec.noteAdmissions,
-		Output:   func(pass *scheduler.Pass) *Barrier { return p.handOut(id, pass) },
-	})
+		Output:   func(pass *scheduler.Pass, planned Span) { p.handOut(id, pass, planned) },
+	}
+	if !x.cfg.NoBarrier {
+		c.Pacer = pacer
+	}
+	return NewWorker(c)
 }
 
-// handOut hands a pass to the demux. After a completion that may let another
-// request come, the worker waits until that one is there.
-func (p *pool) handOut(w sim.WorkerID, pass *scheduler.Pass) (falls *Barrier) {
-	if p.mustAwait(pass) {
-		falls = NewBarrier(1)
-	}
+// pacer keeps one worker's passes in order with what others do.
+type pacer struct {
+	*instants
+	worker int
+}
+
+func (p *pacer) Await(at sim.Time)  { p.awaitStart(p.worker, at) }
+func (p *pacer) Begin(end sim.Time) { p.begin(p.worker, end) }
+func (p *pacer) Rest()              { p.rest(p.worker) }
+
+// handOut hands a pass to the demux.
+func (p *pool) handOut(w sim.WorkerID, pass *scheduler.Pass, planned Span) {
+	by := p.pacers[w].worker
 	pass = copyPass(pass)
-	p.run.rec.addNews(outputs, func() { p.applyPass(w, pass, falls) })
+	p.run.rec.addItem(outputs, item{planned, by, func() {
+		p.applyPass(w, pass, planned.End)
+		p.run.instants.carry(by, planned.End)
+		if endsRequest(pass) {
+			p.run.driver.timer.Wake()
+		}
+	}})
+	p.run.instants.handOut(by)
 	if h := p.run.cfg.hooks.pass; h != nil {
 		h(w)
-	}
-	return falls
-}
-
-// mustAwait reports whether a request may come because of the pass: one that waits for
-// another to end, or that the router holds back.
-func (p *pool) mustAwait(pass *scheduler.Pass) bool {
-	switch x := p.run; {
-	case x.cfg.NoBarrier:
-		return false
-	case p.caches && len(pass.Marks) > 0:
-		return true
-	default:
-		return p.Role != scheduler.Prefill && !x.independent && endsRequest(pass)
 	}
 }
 
@@ -83,10 +91,11 @@ func endsRequest(p *scheduler.Pass) bool {
 	return slices.ContainsFunc(p.Marks, func(m scheduler.Mark) bool { return m.Last })
 }
 
-// enterRequest brings a request before the router. It is given to a worker or held.
-func (p *pool) enterRequest(q *sim.Request) error {
+// enterRequest brings a request before the router, at an instant. It is given to a worker or held.
+func (p *pool) enterRequest(at sim.Time, q *sim.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.instant = at
 	return p.Enter(p.run.clock.Now(), q)
 }
 
@@ -100,11 +109,11 @@ func (p *pool) showRouter(w sim.WorkerID, pass *scheduler.Pass) {
 }
 
 // applyMark carries the effects of a first or last token. Only the demux calls it.
-func (p *pool) applyMark(m *scheduler.Mark, at sim.Time, falls *Barrier) {
+func (p *pool) applyMark(m *scheduler.Mark, at sim.Time) {
 	x := p.run
-	x.falls = falls
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.instant = at
 	if err := p.Mark(x.clock.Now(), at, m); err != nil {
 		x.driver.abandonRequest(x.entryOf(m.Request), err)
 	}
@@ -118,7 +127,9 @@ func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q 
 	to := *placed
 	x.rec.addNews(placements, func() { x.Routed(p.Role, now, &to) })
 	x.entryOf(q.ID).worker.Store(int32(placed.Worker))
-	x.pools[p.Index].workers[placed.Worker].Submit(q)
+	live := x.pools[p.Index]
+	live.workers[placed.Worker].SubmitAt(live.instant, q)
+	x.instants.expectStart(live.pacers[placed.Worker].worker, live.instant)
 	return nil
 }
 
@@ -126,10 +137,10 @@ func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q 
 func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
 	e, next := x.entryOf(id), x.pools[p.Index+1]
 	if delay <= 0 {
-		return next.enterRequest(e.q)
+		return next.enterRequest(at+max(0, delay), e.q)
 	}
 	x.driver.scheduleHandoff(at+delay, func() {
-		if err := next.enterRequest(e.q); err != nil {
+		if err := next.enterRequest(at+max(0, delay), e.q); err != nil {
 			x.driver.abandonRequest(e, err)
 		}
 	})
@@ -138,7 +149,7 @@ func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) er
 
 // Complete ends a request.
 func (x *run) Complete(id sim.RequestID, at sim.Time) error {
-	x.driver.endRequest(x.entryOf(id), at, nil, x.falls)
+	x.driver.endRequest(x.entryOf(id), at, nil)
 	return nil
 }
 

@@ -106,29 +106,68 @@ func Summary(failed []harness.Failure) string {
 	return fmt.Sprintf("%d requests did not complete: %s", len(failed), text)
 }
 
-// passFields say how well the workers kept time.
+// passFields say how well the workers kept time, and whether that is well enough.
 func (x *run) passFields() []collector.Field {
 	var overshoot []*sampler
-	var passes, length float64
-	late := 0
+	var t timekeeping
 	for _, p := range x.pools {
 		for _, w := range p.workers {
 			overshoot = append(overshoot, &w.overshoot)
-			passes += float64(w.lengths.seen)
-			length += w.lengths.sum
-			late += w.late
+			t.passes += float64(w.lengths.seen)
+			t.length += w.lengths.sum
+			t.overshoot += w.overshoot.sum
+			t.slipped = max(t.slipped, w.slipped)
 		}
 	}
-	bound := passes > 0 && length/passes < timerBound
+	t.timeouts = x.instants.late
+	t.duration = float64(x.clock.Now())
+	bound := t.passes > 0 && t.length/t.passes < timerBound
 	if bound {
-		x.warnf("passes take %.3f ms on average, want at least %g for latencies that say more than the machine's timers", length/passes, timerBound)
+		x.warnf("passes take %.3f ms on average, want at least %g for latencies that say more than the machine's timers", t.length/t.passes, timerBound)
+	}
+	reason := t.findFault()
+	if reason != "" {
+		x.warnf("the timings cannot be trusted: %s: the machine is too busy, or too slow, for so many workers", reason)
 	}
 	return []collector.Field{
 		{Key: "pass_overshoot_p50_ms", Value: nearestRank(overshoot, 0.5)},
 		{Key: "pass_overshoot_p99_ms", Value: nearestRank(overshoot, 0.99)},
-		{Key: "barrier_timeouts", Value: late},
+		{Key: "slipped_ms", Value: t.slipped},
+		{Key: "barrier_timeouts", Value: t.timeouts},
 		{Key: "timer_bound", Value: bound},
+		{Key: "trusted", Value: reason == ""},
 	}
+}
+
+// timekeeping is how well workers kept time.
+type timekeeping struct {
+	passes, length float64 // how many, and ms in all
+	overshoot      float64 // ms in all by which they ended late
+	slipped        float64 // ms by which the worst worker fell behind for good
+	duration       float64 // ms
+	timeouts       int     // waits at an instant that took too long
+}
+
+// Shares above which the timings of a run say more about the machine than about
+// the cluster.
+const (
+	mostOvershoot = 0.03 // of the length of passes
+	mostSlipped   = 0.01 // of the duration
+)
+
+// findFault returns why timings cannot be trusted; "" if they can.
+func (t *timekeeping) findFault() string {
+	switch {
+	case t.passes == 0:
+		return ""
+	case t.overshoot > mostOvershoot*t.length:
+		return fmt.Sprintf("passes of %.2f ms ended %.2f ms late on average, want at most %g %% of that", t.length/t.passes, t.overshoot/t.passes, 100*mostOvershoot)
+	case t.slipped > mostSlipped*t.duration:
+		return fmt.Sprintf("a worker fell behind by %.0f ms in %.0f ms, want at most %g %%", t.slipped, t.duration, 100*mostSlipped)
+	case t.timeouts > 0:
+		return fmt.Sprintf("%d waits for others at the same instant took more than %v, want none", t.timeouts, patience)
+	}
+	return ""
 }
 
 // sampler keeps a bounded number of evenly spaced values of a series.

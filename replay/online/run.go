@@ -5,9 +5,10 @@
 // A driver takes requests from the feed and starts a task for each; the task
 // finds a worker through the router and waits for the end; workers hand out
 // what their passes did; one demux takes it all in, owns the collector and
-// lets routers and tasks know.
+// lets routers and tasks know. What was planned for the same instant happens in the
+// order of the logical clock (instants.go).
 //
-// Read run.go, driver.go, demux.go, pool.go; then worker.go, which an engine can use
+// Read run.go, driver.go, instants.go, demux.go, pool.go; then worker.go, which an engine can use
 // by itself, and timer.go; result.go has the report.
 package online
 
@@ -56,6 +57,7 @@ type Pace struct {
 type hooks struct {
 	task    func(*sim.Request)                               // at the start of a request's task
 	looked  func()                                           // between a look at the feed and the wait for more
+	came    func(q *sim.Request, at sim.Time)                // at the instant at which it arrives
 	arrived func(q *sim.Request, scheduled, really sim.Time) // as the demux takes it in
 	pass    func(w sim.WorkerID)                             // as a pass ends, on the worker's goroutine
 }
@@ -81,12 +83,11 @@ type run struct {
 	target Target
 	pools  []*pool // none for a target elsewhere
 
-	independent bool // no request waits for another to end
+	instants  *instants
+	unordered bool // what happens follows the clock alone
 
 	mu      sync.Mutex
 	entries []*entry // by request
-
-	falls *Barrier // of the pass whose marks the demux carries out
 
 	finished, cancelled int // the driver's, until it has returned
 	failed              []harness.Failure
@@ -135,7 +136,9 @@ func prepareRun(cfg *Config) (*run, error) {
 		return nil, err
 	}
 	h.FirstOfOne = true
-	x := &run{Run: h, cfg: cfg, clock: NewClock(), independent: h.Feed.Independent()}
+	x := &run{Run: h, cfg: cfg, clock: NewClock()}
+	x.instants = new(instants)
+	x.unordered = true
 	x.rec = &Recorder{run: x, wake: make(chan struct{}, 1)}
 	x.driver = &driver{run: x}
 	return x, nil
@@ -163,6 +166,7 @@ func (x *run) makePools() error {
 		}
 		x.pools = append(x.pools, p)
 	}
+	x.unordered = x.cfg.NoBarrier
 	return nil
 }
 
@@ -192,7 +196,7 @@ func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 	close(ended)
 	demux.Wait()
 	wall := time.Since(x.clock.start)
-	for _, e := range x.driver.takeEnded() {
+	for _, e := range x.driver.takeEnded(farOff) {
 		err = errors.Join(err, x.driver.noteEnd(e))
 	}
 	var broken *workerError
@@ -253,7 +257,7 @@ type local struct{ run *run }
 // Serve gives q to a worker and waits for its last token.
 func (l local) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	e := l.run.entryOf(q.ID)
-	if err := l.run.pools[0].enterRequest(q); err != nil {
+	if err := l.run.pools[0].enterRequest(e.came, q); err != nil {
 		return err
 	}
 	placed()

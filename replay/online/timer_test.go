@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -96,25 +95,41 @@ func TestRealize(t *testing.T) {
 	}
 }
 
-// A barrier falls with the last call of Done, and a worker waits no longer than
-// its patience.
-func TestBarrier(t *testing.T) {
-	b := NewBarrier(1)
-	b.Add(2)
-	for range 3 {
-		go b.Done()
+// Who acts at an instant waits for all who may act then before it, and for no longer
+// than its patience.
+func TestInstants(t *testing.T) {
+	s := new(instants)
+	one, two := s.addWorker(), s.addWorker()
+	begins := func(worker int, at sim.Time) func() { return func() { s.awaitStart(worker, at) } }
+	arrives := func(at sim.Time) func() { return func() { s.awaitArrivals(at) } }
+	carries := func(at sim.Time) func() { return func() { s.awaitCarry(at, func() bool { return false }) } }
+	for _, step := range []struct {
+		what string
+		do   func()
+		act  func()
+		may  bool
+	}{
+		{"the first requests come at 0", func() {}, begins(one, 0), false},
+		{"nobody is before them", func() {}, arrives(0), true},
+		{"they are there, and the next come at 100", func() { s.planArrivals(100) }, begins(two, 0), true},
+		{"its pass ends at 10", func() { s.begin(one, 10) }, arrives(10), false},
+		{"the other may begin at 0 one that ends before", func() { s.handOut(one) }, carries(10), false},
+		{"it ends at 10, too", func() { s.begin(two, 10) }, carries(10), false},
+		{"both have ended", func() { s.handOut(two) }, carries(10), true},
+		{"one is carried", func() { s.carry(one, 10) }, begins(one, 10), false},
+		{"both are", func() { s.carry(two, 10) }, begins(one, 10), true},
+		{"and both may begin another", func() {}, begins(two, 10), true},
+		{"nobody else may begin one later", func() { s.begin(one, 20) }, arrives(15), false},
+		{"unless it has nothing to do", func() { s.rest(two) }, arrives(15), true},
+		{"a request ends early", func() { s.expectDriver(20); s.handOut(one); s.carry(one, 20) }, begins(one, 20), false},
+		{"what follows has been done", func() { s.planArrivals(farOff) }, begins(one, 20), true},
+		{"an idle worker was given a request", func() { s.expectStart(two, 25); s.begin(one, 30) }, arrives(26), false},
+	} {
+		step.do()
+		before := s.late
+		step.act()
+		if may := s.late == before; may != step.may {
+			t.Errorf("%s: may act is %v", step.what, may)
+		}
 	}
-	select {
-	case <-b.done:
-	case <-time.After(hang):
-		t.Error("the barrier stands after the last Done")
-	}
-	if !b.wait() {
-		t.Error("a wait at a fallen barrier fails")
-	}
-	if NewBarrier(1).wait() {
-		t.Error("a wait at a standing barrier succeeds")
-	}
-	var none *Barrier
-	none.Done()
 }

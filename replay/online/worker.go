@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sort"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -32,9 +30,10 @@ type WorkerConfig struct {
 	Admitted func(at sim.Time, a []scheduler.Admission)
 	// Output is told of each pass that has ended, once, with the real instants
 	// of its begin and its end; every token of it has the time of the end. p is
-	// valid during the call. When the worker should not begin its next pass at
-	// once, Output returns what to wait for.
-	Output func(p *scheduler.Pass) *Barrier
+	// valid during the call.
+	Output func(p *scheduler.Pass, planned Span)
+	// Pacer, when not nil, is asked before each pass.
+	Pacer Pacer
 	// Passed, when not nil, is called after Output with the core between two
 	// passes.
 	Passed func(core scheduler.Core)
@@ -45,6 +44,22 @@ type WorkerConfig struct {
 	Detail bool
 }
 
+// Pacer keeps the passes of several workers in order.
+type Pacer interface {
+	// Await returns when all has happened that comes before a pass that begins at an
+	// instant.
+	Await(at sim.Time)
+	// Begin is called when a pass has begun that is planned to end at an instant.
+	Begin(end sim.Time)
+	// Rest is called when the worker has nothing to do and was given nothing. It must
+	// not block, and not call the worker.
+	Rest()
+}
+
+// Span is when a pass was planned to begin and to end. Where it ended too late to go on
+// from there, its end is when it really did.
+type Span struct{ Start, End sim.Time }
+
 // Worker is a scheduler core on a real clock: it really waits as long as a pass
 // takes. Run is its loop; requests are given to it at any time.
 type Worker struct {
@@ -53,23 +68,29 @@ type Worker struct {
 
 	mu      sync.Mutex
 	inbox   []*sim.Request
+	came    sim.Time // the latest instant of those in the inbox; farBack: nobody has one
 	cancels []sim.RequestID
 	wake    chan struct{} // of capacity 1: the inbox has something
 
 	pass    scheduler.Pass // as the core filled it, in planned instants
 	real    scheduler.Pass // the same, in real ones
 	ends    ends
-	chained bool     // the planned end of the pass before is where the next begins
+	next    sim.Time // where the next pass begins, if the clock shows not much more; farBack: where the clock is
 	planned sim.Time // end of the pass before
 	open    bool     // a pass has begun and not ended
 
 	overshoot, lengths sampler
-	late               int // barriers that took too long
+	slipped            float64 // ms by which passes ended too late for the next to begin where they should have
 }
+
+// farBack is earlier than anything that happens.
+const farBack = -farOff
 
 // NewWorker returns a worker that does nothing yet.
 func NewWorker(cfg WorkerConfig) *Worker {
-	w := &Worker{cfg: cfg, timer: NewTimer(cfg.Clock, cfg.Precise), wake: make(chan struct{}, 1)}
+	w := &Worker{
+		cfg: cfg, timer: NewTimer(cfg.Clock, cfg.Precise), wake: make(chan struct{}, 1), came: farBack, next: farBack, planned: farBack,
+	}
 	if cfg.Detail {
 		w.pass.Detail = new(scheduler.Detail)
 	}
@@ -77,9 +98,14 @@ func NewWorker(cfg WorkerConfig) *Worker {
 }
 
 // Submit gives the worker a request, which its next pass sees.
-func (w *Worker) Submit(q *sim.Request) {
+func (w *Worker) Submit(q *sim.Request) { w.SubmitAt(farBack, q) }
+
+// SubmitAt gives the worker a request that was planned to come at an instant. If the worker is
+// idle, and this is not long ago, its next pass begins then.
+func (w *Worker) SubmitAt(at sim.Time, q *sim.Request) {
 	w.mu.Lock()
 	w.inbox = append(w.inbox, q)
+	w.came = max(w.came, at)
 	w.mu.Unlock()
 	w.wakeUp()
 }
@@ -119,13 +145,19 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		stop()
 	}()
 	for ctx.Err() == nil {
-		w.takeInbox()
-		if w.cfg.Core.Load() == 0 {
-			w.chained = false
+		if w.next == farBack && !w.findNext() {
 			select {
 			case <-w.wake:
 			case <-ctx.Done():
 			}
+			continue
+		}
+		if w.cfg.Pacer != nil && w.next != farBack {
+			w.cfg.Pacer.Await(w.next)
+		}
+		w.takeInbox()
+		if w.cfg.Core.Load() == 0 {
+			w.next = farBack
 			continue
 		}
 		if err := w.stepCore(ctx); err != nil {
@@ -135,11 +167,28 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	return nil
 }
 
+// findNext finds where an idle worker's next pass begins, and reports whether there is
+// anything to take in.
+func (w *Worker) findNext() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.inbox)+len(w.cancels) == 0 {
+		if w.cfg.Pacer != nil {
+			w.cfg.Pacer.Rest()
+		}
+		return false
+	}
+	if w.next = w.came; w.next != farBack {
+		w.next = max(w.next, w.planned)
+	}
+	return true
+}
+
 // takeInbox takes in what has come since the pass before.
 func (w *Worker) takeInbox() {
 	w.mu.Lock()
 	inbox, cancels := w.inbox, w.cancels
-	w.inbox, w.cancels = nil, nil
+	w.inbox, w.cancels, w.came = nil, nil, farBack
 	w.mu.Unlock()
 	for _, q := range inbox {
 		if w.cfg.Prepare != nil {
@@ -166,21 +215,25 @@ func (w *Worker) cancelRequest(id sim.RequestID) {
 	}
 }
 
-// chainable is how long ago the planned end of a pass may be for the next one to
-// begin there. Without that the small delays of all passes would add up.
-const chainable = sim.Time(5)
+// chainable is how long ago the planned end of a pass may be, in ms, for the next one to
+// begin there. Without that the small delays of all passes would add up; after a
+// longer one the worker goes on from where the clock is.
+const chainable = sim.Time(25)
 
 // stepCore runs one pass in real time.
 func (w *Worker) stepCore(ctx context.Context) error {
 	begun := w.cfg.Clock.Now()
 	at := begun
-	if w.chained && begun-w.planned < chainable {
-		at = w.planned
+	if w.next != farBack {
+		at = instantOf(w.next, begun)
 	}
 	if err := w.cfg.Core.Step(at, at, &w.pass); err != nil {
 		return err
 	}
 	w.open = true
+	if w.cfg.Pacer != nil {
+		w.cfg.Pacer.Begin(w.pass.End)
+	}
 	if len(w.pass.Admitted) > 0 && w.cfg.Admitted != nil {
 		w.cfg.Admitted(begun, w.pass.Admitted)
 	}
@@ -198,7 +251,6 @@ func (w *Worker) stepCore(ctx context.Context) error {
 	}
 	w.open = false
 	w.handOutPass(begun)
-	w.chained, w.planned = true, w.pass.End
 	return nil
 }
 
@@ -209,66 +261,23 @@ func (w *Worker) showChanges() {
 	}
 }
 
-// handOutPass hands out the pass, and waits for what must come before the next.
+// handOutPass hands out the pass.
 func (w *Worker) handOutPass(begun sim.Time) {
 	ended := w.cfg.Clock.Now()
+	w.planned = instantOf(w.pass.End, ended)
+	w.next = w.planned
+	w.slipped += float64(w.planned - w.pass.End)
 	w.overshoot.add(float64(ended - w.pass.End))
 	w.lengths.add(float64(w.pass.End - w.pass.Start))
 	w.ends.realizePass(&w.pass, &w.real, begun, ended)
-	barrier := w.cfg.Output(&w.real)
+	w.cfg.Output(&w.real, Span{w.pass.Start, w.planned})
 	if w.cfg.Passed != nil {
 		w.cfg.Passed(w.cfg.Core)
-	}
-	if barrier != nil && !barrier.wait() {
-		w.late++
 	}
 }
 
 // Close frees the worker's timer, once Run has returned.
 func (w *Worker) Close() { w.timer.Close() }
-
-// Barrier lets a worker wait until what its pass released has found its place.
-type Barrier struct {
-	left atomic.Int32
-	done chan struct{}
-}
-
-// NewBarrier is a barrier that falls after n calls of Done.
-func NewBarrier(n int32) *Barrier {
-	b := &Barrier{done: make(chan struct{})}
-	b.left.Store(n)
-	return b
-}
-
-// Add makes the barrier wait for n more calls of Done; it must not have fallen.
-func (b *Barrier) Add(n int32) { b.left.Add(n) }
-
-// Done takes away one of what the barrier waits for. A nil barrier ignores it.
-func (b *Barrier) Done() {
-	if b != nil && b.left.Add(-1) == 0 {
-		close(b.done)
-	}
-}
-
-// patience is how long a worker waits at a barrier.
-const patience = 2 * time.Millisecond
-
-// wait reports whether the barrier fell in time.
-func (b *Barrier) wait() bool {
-	select {
-	case <-b.done:
-		return true
-	default:
-	}
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	select {
-	case <-b.done:
-		return true
-	case <-limit.C:
-		return false
-	}
-}
 
 // ends are the latest passes of a worker: when they were to end and when they
 // did. They turn spans between planned ends into spans between real ones.

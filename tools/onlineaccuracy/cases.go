@@ -5,6 +5,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/online"
 	"github.com/replay-llm/replay/router/policy"
 )
@@ -56,6 +57,14 @@ func withInFlight(requests int) func(*replay.Spec) {
 	return func(s *replay.Spec) { s.Mode, s.MaxInFlight = loadgen.Concurrency, requests }
 }
 
+// withTwoPools gives prefill and decode as many workers as there are.
+func withTwoPools(s *replay.Spec) {
+	s.Pools = engines.TwoPools(*s.Entry(), *s.Entry())
+	for i := range s.Pools {
+		s.Pools[i].Engine.Role = s.Pools[i].Role
+	}
+}
+
 // fourInFlight keeps four requests in flight, with answers of different lengths, so
 // that they do not end together.
 func fourInFlight(engine engineargs.Engine, output string, workers int) replay.Spec {
@@ -74,7 +83,7 @@ func listTrials() []trial {
 	roundRobin := bounds{duration: 0.005, ttft: 0.04, ttftMS: 1.5, itl: 0.02, itlMS: 0.15, e2e: 0.04}
 	kvRouter := bounds{duration: 0.015, ttft: 0.10, ttftMS: 3, itl: 0.02, itlMS: 0.15, e2e: 0.12, reuse: 0.02}
 	oneWorker := bounds{duration: 0.01, ttft: 0.05, ttftMS: 2, itl: 0.02, itlMS: 0.15, e2e: 0.02, reuse: 0.02}
-	severalWorkers := bounds{duration: 0.10, ttft: 0.40, itl: 0.02, itlMS: 0.15, e2e: 0.12, reuse: 0.2}
+	severalWorkers := bounds{duration: 0.03, ttft: 0.03, ttftMS: 0.5, itl: 0.03, itlMS: 0.15, e2e: 0.03, reuse: 0.02}
 	lag, fast := bounds{duration: 0.08}, roundRobin
 	fast.countsAndDuration = true
 
@@ -99,7 +108,10 @@ func listTrials() []trial {
 		}
 	}
 	const v = engineargs.VLLM
+	turns := loadgen.Synthetic{Requests: 48, Input: 512, Output: 16, Turns: 3, SharedRatio: 0.5, Groups: 4}
 	return append(all,
+		trial{name: "concurrency 16, 3 turns, 2 workers", spec: openLoop(v, turns, 2, withInFlight(16)), bounds: severalWorkers},
+		trial{name: "same, 2 prefill and 2 decode workers", spec: openLoop(v, turns, 2, withInFlight(16), withTwoPools), live: replay.Live{TwoPools: true}, bounds: severalWorkers},
 		trial{name: "40 req/40 ms, 1 worker", spec: openLoop(v, forty, 1), bounds: roundRobin},
 		trial{name: "same, arrival speed-up 4", spec: openLoop(v, forty, 2, withSpeedup(4, 1)), bounds: roundRobin.withE2E(0.02)},
 		trial{name: "200 req/5 ms, 2 workers", spec: openLoop(v, dense, 2), bounds: roundRobin.withE2E(0.02)},
