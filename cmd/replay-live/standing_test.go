@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/live/drt/drttest"
 )
 
@@ -30,7 +31,7 @@ type ordeal struct {
 // Etcd is killed for longer than a lease, and comes back with its data, and then without; a frontend and
 // a worker are paused for longer than a lease. No stream is cut meanwhile, no request is refused, no process ends.
 func TestStanding(t *testing.T) {
-	ordeal{lease: 2 * time.Second, away: 3 * time.Second, paused: 3 * time.Second, streams: 20, tokens: 12}.endure(t)
+	ordeal{lease: 2 * time.Second, away: 2500 * time.Millisecond, paused: 2500 * time.Millisecond, streams: 20, tokens: 12}.endure(t)
 }
 
 // The same for 25 s and 15 s, with leases of ten, and 2,000 streams at a time.
@@ -94,6 +95,26 @@ func (o ordeal) endure(t *testing.T) {
 			t.Errorf("%v wrote %d lines: %.2000s", m.cmd.Args[1:], n, &m.err)
 		}
 	}
+}
+
+// A frontend that is told to end, and does not wait for a stream, tells its client so with the last event.
+func TestFrontendTellsItsEnd(t *testing.T) {
+	c := newCompound(t)
+	w := c.worker("--speedup-ratio=0.05")
+	f := c.front("--grace=200ms")
+	until(t, "a model", func() bool { return f.answers() == http.StatusOK })
+	a := f.ask(50, 5000)
+	a.event()
+	f.signal(syscall.SIGTERM)
+	events := a.rest()
+	if last := events[len(events)-1]; !strings.Contains(last, "the frontend ends") {
+		t.Errorf("last event %s, want an error", last)
+	}
+	<-f.done
+	if code := f.cmd.ProcessState.ExitCode(); code != cli.ExitRefused {
+		t.Errorf("exit %d, want %d: a request was not waited for: %s", code, cli.ExitRefused, &f.err)
+	}
+	until(t, "idle worker", func() bool { return !w.busy() })
 }
 
 func (m *member) signal(s syscall.Signal) {

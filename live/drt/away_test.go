@@ -3,8 +3,10 @@ package drt_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -170,5 +172,68 @@ func eventually(t *testing.T, what string, is func() bool) {
 		if ctx.Err() != nil {
 			t.Fatalf("never: %s", what)
 		}
+	}
+}
+
+// However etcd is changed, killed and brought back, with its data or without, and changed before anybody has
+// noticed: in the end a caller knows exactly what is there.
+func TestInstancesEqualKeys(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	dir := t.TempDir()
+	s, config := servers(t, stack.Options{Dir: dir})
+	config.Lease, config.CallsOnly = 2*time.Second, true
+	c := client(t, join(t, config), "generate", 0)
+	there := map[uint64]bool{}
+	change := func(n int) {
+		keys := etcd(t, s)
+		for range n {
+			id := rnd.Uint64N(6) + 1
+			key := fmt.Sprintf("v1/instances/test/backend/generate/%x", id)
+			var err error
+			if there[id] = rnd.IntN(3) > 0; there[id] {
+				_, err = keys.Put(limited(t), key, fmt.Sprintf(`{"type":"Endpoint","namespace":"test","component":"backend","endpoint":"generate","instance_id":%d,"transport":{"nats_tcp":"x-%x"}}`, id, id))
+			} else {
+				_, err = keys.Delete(limited(t), key)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var story []string
+	for range 4 {
+		n := rnd.IntN(12)
+		change(n)
+		story = append(story, fmt.Sprint(n, " changes"))
+		if rnd.IntN(2) == 0 {
+			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+		}
+		s.KillEtcd()
+		if rnd.IntN(2) == 0 {
+			clear(there)
+			story = append(story, "data lost")
+			if err := os.RemoveAll(filepath.Join(dir, "etcd")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.RestartEtcd(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		n = rnd.IntN(12)
+		change(n)
+		story = append(story, fmt.Sprint("back, ", n, " changes"))
+		eventually(t, fmt.Sprintf("what is there, %v, after %q", there, story), func() bool {
+			want := 0
+			for _, is := range there {
+				if is {
+					want++
+				}
+			}
+			all := c.Instances()
+			return len(all) == want && !slices.ContainsFunc(all, func(i drt.Instance) bool { return !there[i.ID] })
+		})
 	}
 }

@@ -27,10 +27,9 @@ func (rt *Runtime) keepLease(id uint64) {
 		if rt.ctx.Err() != nil {
 			return
 		}
-		err = fmt.Errorf("%w: instance %s: %w", ErrLeaseLost, hexID(id), err)
 		if rt.config.LeaseLoss == Exit {
 			rt.log.Error("lease lost", "instance", hexID(id), "reason", err)
-			rt.loseLease(err)
+			rt.loseLease(fmt.Errorf("%w: instance %s: %w", ErrLeaseLost, hexID(id), err))
 			return
 		}
 		rt.log.Warn("lease lost; serving on, and registering again as soon as etcd answers", "instance", hexID(id), "reason", err)
