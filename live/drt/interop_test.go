@@ -235,6 +235,13 @@ func peerCaller(t *testing.T, plane drt.RequestPlane) {
 	if a := p.ask(`{"request":{"n":1,"fail":true}}`); !strings.Contains(fmt.Sprintf("%s %s", a.Error, a.Items), "on request") {
 		t.Errorf("a handler that fails: %s %s, want its error", a.Error, a.Items)
 	}
+	// A refusal is an answer of a worker that is well: the next call finds it.
+	if a := p.ask(`{"request":{"n":"many"}}`); !strings.Contains(fmt.Sprintf("%s %s", a.Error, a.Items), "cannot unmarshal") {
+		t.Errorf("a request that is refused: %s %s, want why", a.Error, a.Items)
+	}
+	if a := p.ask(`{"request":{"n":3}}`); a.Error != "" || len(a.Items) != 4 {
+		t.Errorf("after a refusal: %s %s, want four items", a.Error, a.Items)
+	}
 	if n := m.cancelled(); n != 0 {
 		t.Errorf("%d cancellations counted, want none", n)
 	}

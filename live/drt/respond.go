@@ -129,8 +129,7 @@ func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received ti
 	if err != nil {
 		m.Failed("generate")
 		r.ended.Store(true)
-		w.writeFrame(prologueOf(err))
-		if w.flushFrames() != nil {
+		if r.writeRefusal(w, err); w.flushFrames() != nil {
 			m.Failed("publish_response")
 		}
 		return
@@ -152,14 +151,17 @@ func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received ti
 	}
 }
 
-// prologueOf returns the frame that tells the caller of a call's error.
-func prologueOf(err error) wire.Frame {
-	text := err.Error()
-	typed, bad := json.Marshal(fault.From(err))
-	if bad != nil {
-		typed = nil // the text is told in any case
+// writeRefusal writes the error of a call: as the first item and the end, as the
+// error of a worker that is well, and in the prologue for callers that know it there.
+func (r *respondent) writeRefusal(w *frameWriter, err error) {
+	p := wire.Prologue{}
+	if typed, bad := json.Marshal(fault.From(err)); bad == nil {
+		p.Fault = typed
 	}
-	return wire.NewPrologue(wire.Prologue{Error: &text, Fault: typed})
+	w.writeFrame(wire.NewPrologue(p))
+	w.writeFrame(wire.NewPart(errorItem(err)))
+	w.writeFrame(wire.NewFinal())
+	w.writeFrame(wire.NewSignal(wire.Sentinel))
 }
 
 // callHandler calls the handler; a panic is an error of this request alone.

@@ -77,18 +77,19 @@ func (s *Stream) checkPrologue(f wire.Frame) error {
 	if err != nil {
 		return fault.New(fault.Disconnected, "%v: prologue of instance %s: %w", s.place.name, hexID(s.Instance), err)
 	}
-	if p.Error == nil {
+	if p.Error == nil && len(p.Fault) == 0 {
 		if p.Beats {
 			s.wait.life = time.Duration(signsOfLife * float64(s.beat))
 		}
 		return nil
 	}
 	s.final.Store(true) // it closes by itself
-	if len(p.Fault) > 0 {
-		typed := new(fault.Error)
-		if typed.UnmarshalJSON(p.Fault) == nil {
-			return typed
-		}
+	typed := new(fault.Error)
+	if len(p.Fault) > 0 && typed.UnmarshalJSON(p.Fault) == nil {
+		return typed
+	}
+	if p.Error == nil {
+		return fault.New(fault.Unknown, "the worker refused the request: %.200s", p.Fault)
 	}
 	return fault.New(fault.Unknown, "%s", *p.Error)
 }

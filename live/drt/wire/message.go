@@ -109,7 +109,9 @@ func ParseHello(f Frame) (Hello, error) {
 // why not.
 type Prologue struct {
 	Error *string `json:"error"`
-	// Fault is the typed form of Error, between programs that know it.
+	// Fault says that the request was refused, and why, typed, between programs that
+	// know it. The same comes as the first item: others mark a worker whose
+	// prologue has an error as broken, and avoid it.
 	Fault json.RawMessage `json:"fault,omitempty"`
 	// Beats says that empty frames come while there are no items, as often as the caller asked for.
 	Beats bool `json:"beats,omitempty"`
