@@ -287,6 +287,15 @@ func (x *Index) Size() int {
 	return size
 }
 
+// MemberSize returns the number of blocks known of a member.
+func (x *Index) MemberSize(m Member) int {
+	n, ok := x.number[m]
+	if !ok {
+		return 0
+	}
+	return len(x.lookup[n])
+}
+
 // forEach calls f for every block that hangs on the root, and the root, each before
 // those that hang on it.
 func (x *Index) forEach(f func(*block)) {

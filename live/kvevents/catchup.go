@@ -3,6 +3,7 @@ package kvevents
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -144,6 +145,12 @@ func (s *Subscriber) applySnapshot(a answer) {
 		}
 		all = s.normal.appendChanges(&a.batches[i].Batch, all)
 	}
+	if s.options.Cut != nil {
+		if err := s.checkChanges(all, true); err != nil {
+			s.cutOff(err)
+			return
+		}
+	}
 	if s.options.Sink != nil {
 		s.options.Sink.Replace(all)
 	}
@@ -178,6 +185,10 @@ func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bo
 // askOnce asks once. Nothing is taken in before the answer is complete.
 func (s *Subscriber) askOnce(ctx context.Context, from uint64) (answer, error) {
 	a, err := s.readAnswer(ctx, from)
+	var limited *LimitError
+	if errors.As(err, &limited) && s.options.Cut != nil {
+		s.cutOff(err)
+	}
 	if err != nil && ctx.Err() == nil {
 		s.updateStats(func(c *SubscriberStats) { c.Failures++ })
 		s.warnAbout("%s: asked for batches from %d: %v", s.options.Replay, from, err)
@@ -189,7 +200,11 @@ func (s *Subscriber) askOnce(ctx context.Context, from uint64) (answer, error) {
 const maxAnswer = 4 << 30
 
 func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error) {
-	d, err := zmtp.DialDealer(ctx, s.options.Replay, s.options.Silence)
+	most := maxAnswer
+	if s.options.Cut != nil {
+		most = s.options.Limits.longestAnswer()
+	}
+	d, err := s.options.Dial.Dealer(ctx, s.options.Replay, s.options.Silence)
 	if err != nil {
 		return answer{}, err
 	}
@@ -207,8 +222,8 @@ func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error
 			return answer{}, fmt.Errorf("answer of %d frames, want an empty one, a sequence number of 8 bytes and a batch", len(m))
 		}
 		n, payload := binary.BigEndian.Uint64(m[1]), m[2]
-		if size += len(payload); size > maxAnswer {
-			return answer{}, fmt.Errorf("answer of more than %d bytes", maxAnswer)
+		if size += len(payload); size > most {
+			return answer{}, &LimitError{"answer", fmt.Sprintf("it answers with more than %d bytes", most)}
 		}
 		switch {
 		case len(payload) == 0:

@@ -88,6 +88,16 @@ type Feed struct {
 	fed    map[cache]struct{} // what this publisher has spoken of
 }
 
+// Size returns the number of blocks that the publisher has told of and that are known.
+func (f *Feed) Size() (n int) {
+	f.index.mu.Lock()
+	defer f.index.mu.Unlock()
+	for c := range f.fed { // in any order: a sum
+		n += f.index.tiers[c.tier].MemberSize(router.Member{Worker: f.worker, Rank: c.rank})
+	}
+	return n
+}
+
 var _ Sink = (*Feed)(nil)
 
 // Feed returns the sink that takes a publisher's changes into the index, as those of

@@ -60,6 +60,13 @@ type SubscriberOptions struct {
 	Observe func(Received)
 	// Warn, if not nil, is told of losses and of what cannot be read.
 	Warn func(string)
+	// Cut, if not nil, is told when the publisher has exceeded Limits, with a
+	// *LimitError: all it has told is forgotten and it is followed no more. Nil: it
+	// has no limits.
+	Cut    func(error)
+	Limits Limits
+	// Dial connects to an address; nil: any.
+	Dial zmtp.Dial
 	// Silence is how long the publisher may be silent in the middle of an answer,
 	// default 5 s.
 	Silence time.Duration
@@ -88,6 +95,9 @@ type Subscriber struct {
 	holes     bool   // something is missing that the publisher may still have
 	retryAt   time.Time
 	changes   []Change
+	caches    map[cache]struct{} // that the publisher has spoken of
+	allowance allowance
+	limited   error // why it was cut off
 
 	mu    sync.Mutex
 	stats SubscriberStats
@@ -110,6 +120,7 @@ type SubscriberStats struct {
 // Subscribe begins to follow a publisher, which need not be there yet.
 func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 	o.Silence, o.Retry = cmp.Or(max(o.Silence, 0), 5*time.Second), cmp.Or(max(o.Retry, 0), 100*time.Millisecond)
+	o.Limits, o.Connection.Dial = o.Limits.withDefaults(), o.Dial
 	sub, err := zmtp.NewSub(o.Events, o.Topic, o.Connection)
 	if err != nil {
 		return nil, err
@@ -123,7 +134,7 @@ func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Subscriber{
 		options: o, sub: sub, cancel: cancel, unsure: true,
-		normal: normaliser{rank: o.Rank, blockTokens: o.BlockTokens},
+		normal: normaliser{rank: o.Rank, blockTokens: o.BlockTokens}, caches: make(map[cache]struct{}),
 	}
 	s.done.Go(func() { s.receiveAll(ctx) })
 	return s, nil
@@ -170,6 +181,9 @@ func (s *Subscriber) receiveAll(ctx context.Context) {
 		for i := range in {
 			s.applyDelivery(ctx, &in[i])
 			in[i] = zmtp.Delivery{}
+			if s.limited != nil {
+				s.sub.Close()
+			}
 			if ctx.Err() != nil {
 				return
 			}
@@ -226,7 +240,14 @@ func (s *Subscriber) applyBatch(from Origin, n uint64, payload []byte) bool {
 	if s.options.Observe != nil {
 		s.options.Observe(Received{Origin: from, Sequence: n, Batch: b, Bytes: len(payload)})
 	}
-	if s.changes = s.normal.appendChanges(&b, s.changes[:0]); s.options.Sink != nil {
+	s.changes = s.normal.appendChanges(&b, s.changes[:0])
+	if s.options.Cut != nil {
+		if err := s.checkChanges(s.changes, false); err != nil {
+			s.cutOff(err)
+			return false
+		}
+	}
+	if s.options.Sink != nil {
 		s.options.Sink.Take(s.changes)
 	}
 	clear(s.changes)

@@ -342,7 +342,8 @@ func (p *picker) subscribeTo(f *followed, worker uint64, s kvevents.Source) erro
 	feed := p.index.Feed(p.numberOf(worker))
 	sub, err := kvevents.Subscribe(kvevents.SubscriberOptions{
 		Events: s.Events, Replay: s.Replay, Topic: s.Topic, Rank: s.Rank,
-		BlockTokens: p.blockTokens, Sink: feed, Warn: p.options.Warn,
+		BlockTokens: p.blockTokens, Sink: feed, Warn: p.options.Warn, Dial: p.options.Dial,
+		Limits: p.options.Publishers, Cut: func(err error) { p.noteCut(worker, s, err) },
 	})
 	if err != nil {
 		return err
@@ -352,6 +353,18 @@ func (p *picker) subscribeTo(f *followed, worker uint64, s kvevents.Source) erro
 		feed.Leave()
 	})
 	return nil
+}
+
+// noteCut counts a publisher that was cut off, and warns of it. It is called while others may
+// hold p.mu.
+func (p *picker) noteCut(worker uint64, s kvevents.Source, err error) {
+	var limit *kvevents.LimitError
+	if errors.As(err, &limit) && p.options.CutOff != nil {
+		p.options.CutOff(limit.Reason)
+	}
+	if p.options.Warn != nil {
+		p.options.Warn(fmt.Sprintf("KV events of worker %x, %s: %v; it is followed no more, and requests find it by load alone", worker, s.Events, err))
+	}
 }
 
 // stopFollowing stops following a worker and forgets its cache.

@@ -22,6 +22,7 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -41,6 +42,9 @@ type Options struct {
 	Metrics    func(drt.Name) *telemetry.Client // of calls to an endpoint; nil: none
 	Tracing    *telemetry.Tracing               // nil: spans that nobody sees
 	Warn       func(string)                     // nil: nobody is warned
+	Publishers kvevents.Limits                  // what a worker may tell of its cache
+	CutOff     func(reason string)              // counts publishers that exceeded that; nil: nobody does
+	Dial       zmtp.Dial                        // to publishers; nil: any address
 
 	noted func() // called when workers have come or gone; may be nil
 }

@@ -2,6 +2,13 @@ package telemetry
 
 import "strings"
 
+// CutOffs makes the counter of publishers of KV events that told too much, and returns what
+// counts one, by the limit.
+func (m *Metrics) CutOffs() func(reason string) {
+	cut := maker{registry: m.registry}.newCounter("replay_kv_publishers_cut_total", "Publishers of KV events that are followed no more, by the limit they exceeded.", "limit")
+	return func(reason string) { cut.WithLabelValues(reason).Inc() }
+}
+
 // Refusals makes the counter of connections that were refused, and returns what counts
 // one, by the listener and the reason.
 func (m *Metrics) Refusals() func(listener, reason string) {

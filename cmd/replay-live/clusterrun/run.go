@@ -16,6 +16,7 @@ import (
 	remotes "github.com/replay-llm/replay/live/cluster"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
+	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/harness"
 
@@ -84,6 +85,7 @@ func (x *processRun) startCluster(ctx context.Context) (err error) {
 	if x.rt, err = drt.Connect(ctx, x.config); err != nil {
 		return err
 	}
+	o.Routing.Dial = x.rt.Links().DialPlain
 	if x.o.Processes.Spawn > 0 {
 		if err := x.spawnWorkers(&o); err != nil {
 			return err
@@ -127,7 +129,7 @@ func (x *processRun) routingOptions() (remotes.Options, error) {
 	p := &x.o.Processes
 	o := remotes.Options{Routing: routes.Options{
 		Policy: x.spec.Router, Router: router.DefaultConfig(), Seed: x.spec.Seed, Migrations: p.Migrations,
-		Warn: func(text string) { fmt.Fprintf(x.s.Err, "replay: warning: %s\n", text) },
+		Warn: telemetry.ThrottleWarnings(func(text string) { fmt.Fprintf(x.s.Err, "replay: warning: %s\n", text) }),
 	}}
 	if x.spec.RouterConfig != nil {
 		o.Routing.Router = *x.spec.RouterConfig

@@ -21,6 +21,7 @@ import (
 	"github.com/replay-llm/replay/cmd/replay-live/cluster"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/frontend"
+	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/mocker"
 
@@ -45,6 +46,7 @@ type frontendFlags struct {
 	migrations int
 	inactivity time.Duration
 	limits     frontend.Config
+	publishers kvevents.Limits
 	grace      time.Duration
 	untilEOF   bool
 }
@@ -106,6 +108,8 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.limits.ReadBody, "body-timeout", 30*time.Second, "`time` a client may take to send its body")
 	fs.DurationVar(&f.limits.Write, "write-timeout", 30*time.Second, "`time` a client may take to accept a piece of its answer")
 	fs.DurationVar(&f.limits.Idle, "idle-timeout", time.Minute, "`time` a connection may be without a request")
+	fs.IntVar(&f.publishers.Blocks, "kv-max-blocks", 1<<20, "`number` of blocks a worker may tell of by KV events; more, and it is followed no more")
+	fs.IntVar(&f.publishers.Rate, "kv-max-rate", 500_000, "`number` of blocks and events a second it may tell of, ten seconds' worth at once")
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 }
@@ -118,6 +122,7 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	if err := f.o.Check(
 		inRange("http-port", f.port, 0, 65535), inRange("migration-limit", f.migrations, 0, 1000),
 		inRange("max-body", l.MaxBody, 1, 1<<30), inRange("max-pending", l.MaxPending, l.MaxBody, 1<<40),
+		inRange("kv-max-blocks", f.publishers.Blocks, 1, 1<<30), inRange("kv-max-rate", f.publishers.Rate, 1, 1<<30),
 		inRange("max-connections", l.MaxConnections, 1, 1<<20),
 		cli.Wants(l.ReadHeader > 0, "header-timeout", wantTime), cli.Wants(l.ReadBody > 0, "body-timeout", wantTime),
 		cli.Wants(l.Write > 0, "write-timeout", wantTime), cli.Wants(l.Idle > 0, "idle-timeout", wantTime),
@@ -207,6 +212,7 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	rt.Links().SetWatch(link.Watch{Count: metrics.Refusals(), Warn: func(text string) { log.Warn(text) }})
 	requests := metrics.Requests()
 	o.Warn = func(text string) { log.Warn(text) }
+	o.Publishers, o.CutOff, o.Dial = f.publishers, metrics.CutOffs(), rt.Links().DialPlain
 	o.Metrics = func(n drt.Name) *telemetry.Client {
 		return metrics.Client(telemetry.Name{Namespace: n.Namespace, Component: n.Component, Endpoint: n.Endpoint})
 	}
@@ -277,5 +283,5 @@ func endWithInput(s cli.Streams, end func()) {
 
 // newLog is what a command that serves logs to: warnings, on standard error.
 func newLog(s cli.Streams) *slog.Logger {
-	return slog.New(telemetry.LogHandler(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	return slog.New(telemetry.LogHandler(telemetry.Throttle(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 }

@@ -10,14 +10,23 @@ import (
 // maxFromSocket bounds a frame of a socket that was dialled, in bytes.
 const maxFromSocket = 64 << 20
 
+// Dial connects to an address, host:port; nil: to any.
+type Dial func(ctx context.Context, address string) (net.Conn, error)
+
 // dialEndpoint connects to an endpoint and shakes hands.
-func dialEndpoint(ctx context.Context, endpoint string, t Type) (*conn, error) {
+func (dial Dial) dialEndpoint(ctx context.Context, endpoint string, t Type) (*conn, error) {
 	at, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
-	d := net.Dialer{Timeout: handshakeTime}
-	n, err := d.DialContext(ctx, "tcp", at)
+	dialing, release := context.WithTimeout(ctx, handshakeTime)
+	defer release()
+	if dial == nil {
+		dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	n, err := dial(dialing, at)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %s: %w", endpoint, err)
 	}
@@ -44,7 +53,12 @@ type Dealer struct {
 // DialDealer connects to a ROUTER socket. The end of ctx closes the connection.
 // A silence of more than the given time while something is awaited is an error.
 func DialDealer(ctx context.Context, endpoint string, silence time.Duration) (*Dealer, error) {
-	c, err := dialEndpoint(ctx, endpoint, TypeDealer)
+	return Dial(nil).Dealer(ctx, endpoint, silence)
+}
+
+// Dealer is DialDealer over dial.
+func (dial Dial) Dealer(ctx context.Context, endpoint string, silence time.Duration) (*Dealer, error) {
+	c, err := dial.dialEndpoint(ctx, endpoint, TypeDealer)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ type SubOptions struct {
 	// Retry is the pause before the second attempt to connect, default 100 ms. It
 	// doubles up to RetryMost, default 5 s.
 	Retry, RetryMost time.Duration
+	Dial             Dial // connects; nil: to any address
 }
 
 func (o *SubOptions) setDefaults() {
@@ -27,7 +28,8 @@ func (o *SubOptions) setDefaults() {
 }
 
 // Sub is a SUB socket that follows one publisher, connecting again whenever the
-// connection is lost. What comes in is queued without a bound until it is taken.
+// connection is lost. What comes in is queued until it is taken; while more than
+// 64 MiB are, nothing more is read.
 type Sub struct {
 	endpoint string
 	topic    string
@@ -37,6 +39,8 @@ type Sub struct {
 
 	mu    sync.Mutex
 	queue []Delivery
+	size  int           // bytes of it
+	taken chan struct{} // of capacity 1: the queue has been taken
 	wake  chan struct{} // of capacity 1: the queue has grown
 }
 
@@ -55,7 +59,7 @@ func NewSub(endpoint, topic string, o SubOptions) (*Sub, error) {
 	}
 	o.setDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Sub{endpoint: endpoint, topic: topic, options: o, cancel: cancel, wake: make(chan struct{}, 1)}
+	s := &Sub{endpoint: endpoint, topic: topic, options: o, cancel: cancel, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 	s.done.Go(func() { s.keepConnected(ctx) })
 	return s, nil
 }
@@ -87,7 +91,7 @@ const subscribed = time.Second
 
 // followConnection follows one connection to its end.
 func (s *Sub) followConnection(ctx context.Context) error {
-	c, err := dialEndpoint(ctx, s.endpoint, TypeSub)
+	c, err := s.options.Dial.dialEndpoint(ctx, s.endpoint, TypeSub)
 	if err != nil {
 		return err
 	}
@@ -109,6 +113,9 @@ func (s *Sub) followConnection(ctx context.Context) error {
 			return err
 		}
 		s.queueDelivery(Delivery{Message: m})
+		if !s.awaitRoom(ctx, c) {
+			return ctx.Err()
+		}
 	}
 }
 
@@ -126,9 +133,36 @@ func (s *Sub) sendPings(c *conn) {
 	}
 }
 
+// mostWaiting bounds what waits to be taken, in bytes.
+const mostWaiting = 64 << 20
+
+// awaitRoom waits until little enough waits to be taken. It reports false if ctx ended
+// meanwhile.
+func (s *Sub) awaitRoom(ctx context.Context, c *conn) bool {
+	for {
+		s.mu.Lock()
+		full := s.size > mostWaiting
+		s.mu.Unlock()
+		if !full {
+			return true
+		}
+		select {
+		case <-s.taken:
+		case <-c.alive.Done():
+			return true // which reading finds
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 func (s *Sub) queueDelivery(d Delivery) {
 	s.mu.Lock()
 	s.queue = append(s.queue, d)
+	s.size += 128 // of what holds it
+	for _, frame := range d.Message {
+		s.size += len(frame)
+	}
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -142,8 +176,12 @@ func (s *Sub) Receive(ctx context.Context, dst []Delivery) ([]Delivery, error) {
 		s.mu.Lock()
 		if len(s.queue) > 0 {
 			dst = append(dst, s.queue...)
-			s.queue = nil
+			s.queue, s.size = nil, 0
 			s.mu.Unlock()
+			select {
+			case s.taken <- struct{}{}:
+			default:
+			}
 			return dst, nil
 		}
 		s.mu.Unlock()
