@@ -24,6 +24,7 @@ require (
 require (
 	github.com/goccy/go-json v0.12.0
 	github.com/tinylib/msgp v1.6.5
+	github.com/zeebo/blake3 v0.2.4
 )
 
 require github.com/philhofer/fwd v1.2.0 // indirect

@@ -63,6 +63,9 @@ func (w *Worker) makeDiscoverable(ctx context.Context) error {
 
 func (w *Worker) registerEndpoint(ctx context.Context) error {
 	card, err := json.Marshal(w.card)
+	if w.config.ModelPath != "" {
+		card, err = w.card.withFiles(w.config.ModelPath)
+	}
 	if err != nil {
 		return fault.New(fault.BackendInvalidArgument, "model card: %w", err)
 	}

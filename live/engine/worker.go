@@ -28,6 +28,7 @@ type WorkerConfig struct {
 	EndpointTypes string // comma list of EndpointType; default chat,completions
 	Mode          Mode   // default Aggregated
 	ModelName     string // that users ask for; default: what the engine says
+	ModelPath     string // directory of config.json and tokenizer.json, told in the card; empty: none
 
 	NoLocalIndexer bool // do not offer an index of the worker's own KV events
 	NoKVRouting    bool // do not publish KV events

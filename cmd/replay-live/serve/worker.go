@@ -87,6 +87,7 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.Lookup("component").DefValue = "prefill for prefill workers, else backend"
 	fs.StringVar(&w.config.Endpoint, "endpoint", "generate", "`name` of the endpoint")
 	fs.StringVar(&w.mock.Model, "model-name", mocker.DefaultModel, "`name` of the model that users ask for")
+	fs.StringVar(&w.config.ModelPath, "model-path", "", "`DIR` of the config.json and tokenizer.json of the model, told to frontends that make tokens of texts")
 	fs.StringVar(&w.config.EndpointTypes, "endpoint-types", "chat,completions", "`kinds` of requests it is for, separated by commas")
 	fs.IntVar(&w.mock.ContextLength, "context-length", 8192, "`tokens` of the longest prompt")
 	fs.StringVar(&w.systemHost, "system-host", "", "`address` that /metrics, /health and /live listen at")

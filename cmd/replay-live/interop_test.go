@@ -1,0 +1,138 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The peer is the published Python package ai-dynamo. These tests run with it
+// (make interop) and are skipped without.
+var peerPython = flag.String("peer", "", "`python` that has the package ai-dynamo")
+
+// startPeer runs Python with the package against the servers of c until the test ends.
+func (c *compound) startPeer(args ...string) {
+	c.t.Helper()
+	cmd := exec.Command(*peerPython, args...)
+	cmd.Env = append(os.Environ(), "ETCD_ENDPOINTS="+c.servers.EtcdURL(), "NATS_SERVER="+c.servers.NATSURL(), "DYN_LOG=error")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+}
+
+// needPeer skips a test without a peer that has module.
+func needPeer(t *testing.T, module string) {
+	t.Helper()
+	if *peerPython == "" {
+		t.Skip("skipped: no peer, which -peer names (make interop)")
+	}
+	if out, err := exec.Command(*peerPython, "-c", "import "+module).CombinedOutput(); err != nil {
+		t.Skipf("skipped: %s has no %s: %s", *peerPython, module, out)
+	}
+}
+
+// peerModel is a directory with what the package wants of a model.
+func peerModel(t *testing.T) string {
+	t.Helper()
+	tokens, err := os.ReadFile("../../loadgen/tokenizer/testdata/gpt2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"tokenizer.json":        string(tokens),
+		"config.json":           `{"architectures":["LlamaForCausalLM"],"model_type":"llama","max_position_embeddings":8192,"vocab_size":50257,"eos_token_id":1,"bos_token_id":2}`,
+		"tokenizer_config.json": `{"tokenizer_class":"PreTrainedTokenizerFast","chat_template":"{% for m in messages %}{{ m['content'] }} {% endfor %}"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// completeBoth asks for three tokens, of a prompt and of a chat, and wants three.
+func completeBoth(t *testing.T, url, model string) {
+	t.Helper()
+	for path, prompt := range map[string]string{"completions": `"prompt":"It was a bright morning"`, "chat/completions": `"messages":[{"role":"user","content":"Good morning"}]`} {
+		var status int
+		var body string
+		until(t, "an answer of "+model, func() bool {
+			status, body = postJSON(t, url+"/v1/"+path, fmt.Sprintf(`{"model":%q,"max_tokens":3,%s}`, model, prompt))
+			return status != http.StatusNotFound && status != http.StatusServiceUnavailable
+		})
+		if status != http.StatusOK || !strings.Contains(body, `"completion_tokens":3`) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
+// The package's own frontend lists and calls our workers, by their model cards.
+func TestInteropPeerFrontend(t *testing.T) {
+	needPeer(t, "dynamo.frontend")
+	for _, plane := range []string{"nats", "tcp"} {
+		for _, mode := range []string{"round-robin", "kv"} {
+			t.Run(plane+" "+mode, func(t *testing.T) { peerFrontend(t, plane, mode) })
+		}
+	}
+}
+
+func peerFrontend(t *testing.T, plane, mode string) {
+	t.Helper()
+	c := newCompound(t)
+	model := peerModel(t)
+	workers := []*member{
+		c.worker("--speedup-ratio=20", "--model-name=ours", "--request-plane="+plane, "--model-path="+model),
+		c.worker("--speedup-ratio=20", "--model-name=ours", "--request-plane="+plane, "--model-path="+model),
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close() // the package takes no listener
+	c.startPeer("-m", "dynamo.frontend", "--http-host=127.0.0.1", fmt.Sprintf("--http-port=%d", port), "--router-mode="+mode, "--request-plane="+plane)
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	until(t, "the peer's list of models", func() bool {
+		r, err := http.Get(url + "/v1/models")
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		b := make([]byte, 4096)
+		n, _ := r.Body.Read(b)
+		return strings.Contains(string(b[:n]), `"ours"`)
+	})
+	for range 4 {
+		completeBoth(t, url, "ours")
+	}
+	for i, w := range workers {
+		if n := w.metric("dynamo_component_requests_total", ""); mode == "round-robin" && n == 0 {
+			t.Errorf("worker %d was asked nothing", i)
+		}
+	}
+}
+
+// Our frontend lists and calls a worker that has registered its model with the package.
+func TestInteropPeerModel(t *testing.T) {
+	needPeer(t, "dynamo.llm")
+	for _, plane := range []string{"nats", "tcp"} {
+		t.Run(plane, func(t *testing.T) {
+			c := newCompound(t)
+			c.startPeer("testdata/peer/model.py", plane, peerModel(t), "theirs")
+			front := c.front()
+			completeBoth(t, front.HTTP, "theirs")
+		})
+	}
+}

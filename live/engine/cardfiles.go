@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-json"
+	"github.com/zeebo/blake3"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// Cards of the published package say the same in other words: a name for people
+// and one for paths, kinds of requests as flags in a string, modes as roles, and
+// where the files of the model are, with their digests.
+
+// listFlags returns the kinds of requests as such cards spell them, in their order.
+func listFlags() []struct {
+	kind EndpointType
+	text string
+} {
+	return []struct {
+		kind EndpointType
+		text string
+	}{{Chat, "Chat"}, {Completions, "Completions"}, {Embedding, "Embedding"}, {Tensor, "TensorBased"}, {PrefillEndpoint, "Prefill"}}
+}
+
+// aggregatedRole is what such cards call Aggregated.
+const aggregatedRole = "aggregated"
+
+// UnmarshalJSON reads a card of either form. What it does not know is ignored;
+// a card without a mode is of a prefill worker if that is all it answers, else
+// of one that does all.
+func (c *ModelCard) UnmarshalJSON(text []byte) error {
+	type plain ModelCard
+	var read struct {
+		plain
+		DisplayName string          `json:"display_name"`
+		ModelType   json.RawMessage `json:"model_type"`
+		WorkerType  string          `json:"worker_type"`
+		Needs       json.RawMessage `json:"needs"`
+	}
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	*c = ModelCard(read.plain)
+	c.Name = cmp.Or(c.Name, read.DisplayName)
+	kinds, err := parseKinds(read.ModelType)
+	if err != nil {
+		return err
+	}
+	c.ModelType, c.Needs = kinds, parseNeeds(read.Needs)
+	switch role := strings.ToLower(read.WorkerType); role {
+	case "":
+		c.WorkerType = Aggregated
+		if len(kinds) == 1 && kinds[0] == PrefillEndpoint {
+			c.WorkerType = Prefill
+		}
+	case aggregatedRole:
+		c.WorkerType = Aggregated
+	default:
+		c.WorkerType = Mode(role)
+	}
+	return nil
+}
+
+// parseKinds reads the kinds of requests: a list of words, or flags with bars between.
+func parseKinds(text json.RawMessage) (kinds []EndpointType, err error) {
+	if len(text) == 0 || string(text) == "null" || json.Unmarshal(text, &kinds) == nil {
+		return kinds, nil
+	}
+	var joined string
+	if json.Unmarshal(text, &joined) != nil {
+		return nil, fmt.Errorf("model_type is %.60s, want a list of kinds, or flags with | between them", text)
+	}
+	for word := range strings.SplitSeq(joined, "|") {
+		word = strings.TrimSpace(word)
+		i := slices.IndexFunc(listFlags(), func(f struct {
+			kind EndpointType
+			text string
+		}) bool {
+			return strings.EqualFold(f.text, word)
+		})
+		if i >= 0 {
+			kinds = append(kinds, listFlags()[i].kind)
+		} else if word != "" {
+			kinds = append(kinds, EndpointType(strings.ToLower(word)))
+		}
+	}
+	return kinds, nil
+}
+
+// parseNeeds reads the modes that a worker does not work without: a list, or a list of
+// alternatives, of which the first is taken.
+func parseNeeds(text json.RawMessage) (needs []Mode) {
+	var sets [][]Mode
+	if json.Unmarshal(text, &needs) == nil {
+		return needs
+	}
+	if json.Unmarshal(text, &sets) == nil && len(sets) > 0 {
+		return sets[0]
+	}
+	return nil
+}
+
+// file is a file of a model, in a card.
+type file struct {
+	Path     string `json:"path"`
+	Checksum string `json:"checksum"`
+	Size     int64  `json:"size"`
+}
+
+// fullCard is a card with the files of a model, for callers that make tokens of
+// texts themselves.
+type fullCard struct {
+	ModelCard
+	ModelType       string          `json:"model_type"`
+	WorkerType      string          `json:"worker_type"`
+	Needs           [][]Mode        `json:"needs"`
+	DisplayName     string          `json:"display_name"`
+	Slug            string          `json:"slug"`
+	SourcePath      string          `json:"source_path"`
+	ModelInfo       map[string]file `json:"model_info"`
+	Tokenizer       map[string]file `json:"tokenizer"`
+	PromptFormatter map[string]file `json:"prompt_formatter,omitempty"`
+	GenConfig       map[string]file `json:"gen_config,omitempty"`
+	ModelInput      string          `json:"model_input"`
+	MigrationLimit  int             `json:"migration_limit"`
+	// Without these two a card is not read.
+	MediaDecoder *struct{} `json:"media_decoder"`
+	MediaFetcher *struct{} `json:"media_fetcher"`
+}
+
+// withFiles returns the card as JSON, with the files of the model in directory
+// path. Errors are fault.BackendInvalidArgument.
+func (c *ModelCard) withFiles(path string) ([]byte, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fault.New(fault.BackendInvalidArgument, "model path: %w", err)
+	}
+	full := fullCard{
+		ModelCard: *c, DisplayName: c.Name, Slug: makeSlug(c.Name), SourcePath: path, ModelInput: "Tokens",
+		WorkerType: string(c.WorkerType), Needs: [][]Mode{},
+	}
+	if c.WorkerType == Aggregated {
+		full.WorkerType = aggregatedRole
+	}
+	if len(c.Needs) > 0 {
+		full.Needs = append(full.Needs, c.Needs)
+	}
+	var words []string
+	for _, f := range listFlags() {
+		if slices.Contains(c.ModelType, f.kind) {
+			words = append(words, f.text)
+		}
+	}
+	full.ModelType = strings.Join(words, " | ")
+	for _, one := range []struct {
+		to        *map[string]file
+		key, name string
+		required  bool
+	}{
+		{&full.ModelInfo, "hf_config_json", "config.json", true},
+		{&full.Tokenizer, "hf_tokenizer_json", "tokenizer.json", true},
+		{&full.PromptFormatter, "hf_tokenizer_config_json", "tokenizer_config.json", false},
+		{&full.GenConfig, "hf_generation_config_json", "generation_config.json", false},
+	} {
+		f, err := describeFile(filepath.Join(path, one.name))
+		if errors.Is(err, fs.ErrNotExist) && !one.required {
+			continue
+		}
+		if err != nil {
+			return nil, fault.New(fault.BackendInvalidArgument, "model path %s: %w, want a directory with config.json and tokenizer.json", path, err)
+		}
+		*one.to = map[string]file{one.key: f}
+	}
+	return json.Marshal(full)
+}
+
+// describeFile returns the size and digest of a file.
+func describeFile(path string) (file, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return file{}, err
+	}
+	defer f.Close()
+	h := blake3.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return file{}, err
+	}
+	return file{path, "blake3:" + hex.EncodeToString(h.Sum(nil)), n}, nil
+}
+
+// makeSlug returns a name as a part of a path: small letters, digits, - and _.
+func makeSlug(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, strings.ToLower(name))
+}

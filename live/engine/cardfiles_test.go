@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-json"
+)
+
+// Cards as releases 1.2.1 and 1.6.1 of the published package write them, and our own.
+func TestReadCards(t *testing.T) {
+	both := []EndpointType{Chat, Completions}
+	for text, want := range map[string]ModelCard{
+		`{"display_name":"a","slug":"a","context_length":4096,"kv_cache_block_size":16,"model_type":"Chat | Completions","model_input":"Tokens","runtime_config":{"total_kv_blocks":null}}`: {
+			Name: "a", ModelType: both, WorkerType: Aggregated, ContextLength: 4096, KVCacheBlockSize: 16},
+		`{"display_name":"b","model_type":"Chat | Completions","worker_type":"aggregated","needs":[]}`: {Name: "b", ModelType: both, WorkerType: Aggregated},
+		`{"display_name":"c","model_type":"Prefill"}`:                                                  {Name: "c", ModelType: []EndpointType{PrefillEndpoint}, WorkerType: Prefill},
+		`{"display_name":"d","model_type":"Chat","worker_type":"decode","needs":[["prefill"]]}`:        {Name: "d", ModelType: []EndpointType{Chat}, WorkerType: Decode, Needs: []Mode{Prefill}},
+		`{"name":"e","model_type":["chat","completions"],"worker_type":"decode","needs":["prefill"]}`:  {Name: "e", ModelType: both, WorkerType: Decode, Needs: []Mode{Prefill}},
+	} {
+		var got ModelCard
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if got.Name != want.Name || !slices.Equal(got.ModelType, want.ModelType) || got.WorkerType != want.WorkerType || !slices.Equal(got.Needs, want.Needs) ||
+			got.ContextLength != want.ContextLength || got.KVCacheBlockSize != want.KVCacheBlockSize {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", text, got, want)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"model_type":7}`), new(ModelCard)); err == nil {
+		t.Error("model_type 7 was read")
+	}
+}
+
+// A card with files is read back as the same card, and has their digests.
+func TestCardWithFiles(t *testing.T) {
+	dir := t.TempDir()
+	card := ModelCard{Name: "Org/Model 1", ModelType: []EndpointType{Chat, Completions}, WorkerType: Aggregated, ContextLength: 4096}
+	if _, err := card.withFiles(dir); err == nil || !strings.Contains(err.Error(), "want a directory with config.json and tokenizer.json") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	for _, name := range []string{"config.json", "tokenizer.json"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := card.withFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"model_type":"Chat | Completions"`, `"display_name":"Org/Model 1"`, `"slug":"org_model_1"`, `"worker_type":"aggregated"`, `"needs":[]`, `"media_decoder":null`,
+		// BLAKE3 of nothing, as its authors give it
+		`"checksum":"blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262","size":0`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s: want %s", text, want)
+		}
+	}
+	var back ModelCard
+	if err := json.Unmarshal(text, &back); err != nil || back.Name != card.Name || !slices.Equal(back.ModelType, card.ModelType) || back.WorkerType != Aggregated {
+		t.Errorf("read back as %+v, %v", back, err)
+	}
+}
