@@ -23,6 +23,7 @@ const parting = 5 * time.Second
 // answerHandler returns the handler of a kind of requests.
 func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
 		body, release, err := s.readBody(w, r)
 		if err != nil {
 			s.refuse(w, kind, err)
@@ -42,7 +43,12 @@ func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 		if len(rq.Ignored) > 0 {
 			s.config.Log.Debug("keys of a request that mean nothing here", "keys", rq.Ignored)
 		}
-		s.answerRequest(w, r, &reply{server: s, request: rq, model: m, w: w})
+		leave, ok := s.admitRequest(w, r, kind)
+		if !ok {
+			return
+		}
+		defer leave()
+		s.answerRequest(w, r, &reply{server: s, request: rq, model: m, w: w, began: began})
 	}
 }
 
@@ -83,7 +89,7 @@ type reply struct {
 
 	rc     cancel.Context
 	client context.Context // ends when the client leaves
-	began  time.Time
+	began  time.Time       // when it came in, before it waited
 	answer *openai.Answer
 	buf    []byte
 	tokens int
@@ -102,7 +108,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	a.rc, a.client = cancel.New(id), r.Context()
 	defer s.beginRequest(a.rc)()
 	w.Header().Set("X-Request-Id", a.rc.ID())
-	a.began, a.status = time.Now(), http.StatusOK
+	a.status = http.StatusOK
 	name, kind, m := string(a.request.Kind), telemetry.Unary, s.config.Metrics
 	if a.request.Stream {
 		kind = telemetry.Stream

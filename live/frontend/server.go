@@ -53,6 +53,10 @@ type Config struct {
 	// Tokenize cuts the text of prompts; nil is openai.Tokenize. Many call it at once.
 	Tokenize func(text string) []uint32
 
+	MaxInFlight  int           // requests that are answered at once; 0: any number
+	MaxQueued    int           // requests that wait for others to end; more get 429. 0: none waits
+	QueueTimeout time.Duration // for a request to wait, before it gets 503; default 30 s
+
 	MaxBody        int           // bytes of one request's body; default 8 MiB
 	MaxPending     int           // bytes of bodies of all requests under way; default 64 MiB
 	MaxHeader      int           // bytes of one request's headers; default 64 KiB
@@ -73,6 +77,8 @@ type Server struct {
 	http   *http.Server
 	bodies *semaphore.Weighted // bytes that requests under way may hold
 
+	admission *admission
+
 	active atomic.Int64
 	ending context.Context // ends when requests are killed
 	kill   context.CancelFunc
@@ -86,7 +92,7 @@ func New(c Config) (*Server, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c}
+	s := &Server{config: c, admission: newAdmission(&c)}
 	s.ending, s.kill = context.WithCancel(context.Background())
 	s.bodies = semaphore.NewWeighted(int64(c.MaxPending))
 	s.http = &http.Server{
@@ -99,13 +105,17 @@ func New(c Config) (*Server, error) {
 
 // setDefaults puts in the defaults.
 func (c *Config) setDefaults() error {
-	if least := min(c.MaxBody, c.MaxPending, c.MaxHeader, c.MaxConnections); least < 0 {
+	if least := min(c.MaxBody, c.MaxPending, c.MaxHeader, c.MaxConnections, c.MaxInFlight, c.MaxQueued); least < 0 {
 		return fmt.Errorf("frontend: a limit of %d, want at least 1, or 0 for the default", least)
 	}
 	c.MaxBody, c.MaxPending = cmp.Or(c.MaxBody, 8<<20), cmp.Or(c.MaxPending, 64<<20)
 	c.MaxHeader, c.MaxConnections = cmp.Or(c.MaxHeader, 64<<10), cmp.Or(c.MaxConnections, 16384)
 	c.ReadHeader, c.ReadBody = cmp.Or(max(c.ReadHeader, 0), 10*time.Second), cmp.Or(max(c.ReadBody, 0), 30*time.Second)
 	c.Write, c.Idle = cmp.Or(max(c.Write, 0), 30*time.Second), cmp.Or(max(c.Idle, 0), time.Minute)
+	c.QueueTimeout = cmp.Or(max(c.QueueTimeout, 0), 30*time.Second)
+	if c.MaxQueued > 0 && c.MaxInFlight == 0 {
+		return fmt.Errorf("frontend: MaxQueued is %d, want MaxInFlight with it", c.MaxQueued)
+	}
 	if c.MaxPending < c.MaxBody {
 		return fmt.Errorf("frontend: MaxPending is %d, want at least MaxBody, %d", c.MaxPending, c.MaxBody)
 	}

@@ -251,6 +251,7 @@ const (
 type Requests struct {
 	total, refused, cancellations, inputTokens, outputTokens *prometheus.CounterVec
 	inflight                                                 *prometheus.GaugeVec
+	queued                                                   prometheus.Gauge
 	duration, first                                          *prometheus.HistogramVec
 }
 
@@ -264,6 +265,7 @@ func (m *Metrics) Requests() *Requests {
 		inputTokens:   k.newCounter("dynamo_frontend_input_tokens_total", "Tokens of prompts.", "model"),
 		outputTokens:  k.newCounter("dynamo_frontend_output_tokens_total", "Tokens of answers.", "model"),
 		inflight:      k.newGauge("dynamo_frontend_inflight_requests", "Requests that are being answered.", "model"),
+		queued:        k.newGauge("dynamo_frontend_queued_requests", "Requests that wait for others to end.").WithLabelValues(),
 		duration:      k.newHistogram("dynamo_frontend_request_duration_seconds", "Time from request to end of answer.", requestBuckets(), "model"),
 		first:         k.newHistogram("dynamo_frontend_time_to_first_token_seconds", "Time from request to first token.", requestBuckets(), "model"),
 	}
@@ -302,6 +304,9 @@ func (r *Requests) Finished(model, endpoint, kind string, status int, took time.
 func (r *Requests) Refused(endpoint string, status int, param string) {
 	r.refused.WithLabelValues(endpoint, strconv.Itoa(status), param).Inc()
 }
+
+// Queued counts more requests that wait for others to end, or fewer.
+func (r *Requests) Queued(more int) { r.queued.Add(float64(more)) }
 
 // First notes the time to the first token.
 func (r *Requests) First(model string, took time.Duration) {

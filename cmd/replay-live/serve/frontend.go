@@ -85,7 +85,7 @@ ends with exit code 0.`,
 		},
 	}
 	f.o.Flags.Bind(cmd,
-		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "router", "migration-limit", "stream-timeout", "tokenizer", "max-body", "grace"),
+		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "router", "migration-limit", "stream-timeout", "tokenizer", "max-in-flight", "max-body", "grace"),
 		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind).Rare(),
 		cli.NewGroup("Cluster", f.runtime.Bind, "etcd", "nats"))
 	return cmd
@@ -101,6 +101,9 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
 	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static, the `name` of the model that workers serve")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts by this tokenizer.json, a `FILE`")
+	fs.IntVar(&f.limits.MaxInFlight, "max-in-flight", 0, "`number` of requests answered at once, others wait; 0: any")
+	fs.IntVar(&f.limits.MaxQueued, "max-queued", 1024, "`number` of requests that wait for that; others get 429")
+	fs.DurationVar(&f.limits.QueueTimeout, "queue-timeout", 30*time.Second, "`time` a request may wait for that; then it gets 503")
 	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; others get 413")
 	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests under way at most; others get 503")
 	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; others wait")
@@ -123,7 +126,9 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 		inRange("http-port", f.port, 0, 65535), inRange("migration-limit", f.migrations, 0, 1000),
 		inRange("max-body", l.MaxBody, 1, 1<<30), inRange("max-pending", l.MaxPending, l.MaxBody, 1<<40),
 		inRange("kv-max-blocks", f.publishers.Blocks, 1, 1<<30), inRange("kv-max-rate", f.publishers.Rate, 1, 1<<30),
-		inRange("max-connections", l.MaxConnections, 1, 1<<20),
+		inRange("max-connections", l.MaxConnections, 1, 1<<20), inRange("max-in-flight", l.MaxInFlight, 0, 1<<20),
+		inRange("max-queued", l.MaxQueued, 0, 1<<20), cli.Wants(l.QueueTimeout > 0, "queue-timeout", wantTime),
+		cli.Needs(l.MaxInFlight > 0, "with --max-in-flight", "max-queued", "queue-timeout"),
 		cli.Wants(l.ReadHeader > 0, "header-timeout", wantTime), cli.Wants(l.ReadBody > 0, "body-timeout", wantTime),
 		cli.Wants(l.Write > 0, "write-timeout", wantTime), cli.Wants(l.Idle > 0, "idle-timeout", wantTime),
 		cli.Needs(policy.Name(f.mode.Value).Info().Caches, "with --router kv", append(options.RouterFlags(), "router-config")...),
@@ -144,6 +149,9 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	runtime, err := cluster.Config(&f.runtime)
 	if err != nil {
 		return runtime, o, err
+	}
+	if l.MaxInFlight == 0 {
+		l.MaxQueued = 0
 	}
 	if f.o.Changed("static-model") && runtime.Discovery != drt.Static {
 		return runtime, o, cli.Usagef("--static-model: only with --discovery static")
