@@ -17,6 +17,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
@@ -228,8 +229,16 @@ func (p *Pool) Card(worker uint64) (engine.ModelCard, bool) {
 	return c, ok
 }
 
-// Await waits until n workers serve, or ctx ends.
+// cardWait is how long a worker may serve before its model card is seen. It writes
+// the card first.
+const cardWait = 2 * time.Second
+
+// Await waits until n workers serve, or ctx ends. Workers that serve without a model
+// card are an error.
 func (p *Pool) Await(ctx context.Context, n int) error {
+	overdue := time.NewTicker(cardWait)
+	defer overdue.Stop()
+	lacking := 0 // how often in a row
 	for {
 		p.mu.Lock()
 		have, changed := len(p.known), p.changed
@@ -239,6 +248,15 @@ func (p *Pool) Await(ctx context.Context, n int) error {
 		}
 		select {
 		case <-changed:
+		case <-overdue.C:
+			serving := len(p.client.Instances())
+			if lacking++; serving < n {
+				lacking = 0
+			}
+			if lacking == 2 {
+				return fault.New(fault.CannotConnect, "%v: %d workers serve there, %d of them with a model card, want %d: "+
+					"a worker says in its card which model it serves (of the published package: register_model)", p.name, serving, have, n)
+			}
 		case <-ctx.Done():
 			return fault.New(fault.CannotConnect, "%v: %d workers, want %d: %w", p.name, have, n, context.Cause(ctx))
 		}

@@ -3,7 +3,9 @@ package route_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +239,33 @@ func TestOpenRefuses(t *testing.T) {
 		if _, err := route.Open(drttest.Within(t), rt, cards, endpoint(t, rt, "backend").Name(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
+	}
+}
+
+// A worker that serves without a model card is not waited for.
+func TestAwaitWithoutCard(t *testing.T) {
+	hub := drttest.Start(t)
+	rt := drttest.Connect(t, hub.Config())
+	at := endpoint(t, rt, "backend")
+	s, err := at.Serve(func(context.Context, cancel.Context, *drt.Request) (iter.Seq2[drt.Item, error], error) {
+		return nil, errors.New("not asked")
+	}, drt.ServeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Register(drttest.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	cards, err := rt.Cards(drttest.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := route.Open(drttest.Within(t), rt, cards, at.Name(), route.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Await(drttest.Within(t), 1); err == nil || !strings.Contains(err.Error(), "1 workers serve there, 0 of them with a model card, want 1") {
+		t.Errorf("got %v, want that there is no card", err)
 	}
 }
