@@ -26,7 +26,7 @@ func TestHeartbeat(t *testing.T) {
 	config.Heartbeat = 300 * time.Millisecond // 1.35 s until it is given up
 	rt := join(t, config)
 	serve(t, rt, "quiet", counter, drt.ServeOptions{})
-	c := client(t, rt, "generate", 1)
+	client(t, rt, "generate", 1)
 
 	quiet := client(t, rt, "quiet", 1)
 	rc := cancel.New("")
@@ -37,7 +37,7 @@ func TestHeartbeat(t *testing.T) {
 		want  string
 	}{{limit, "no sign of life for 1.35s"}, {400 * time.Millisecond, "nothing came for 400ms"}} {
 		config.Inactivity = own.items
-		c = client(t, join(t, config), "generate", 1)
+		c := client(t, join(t, config), "generate", 1)
 		s, err := c.Generate(limited(t), cancel.New(""), &drt.Request{Payload: json.RawMessage(`{"n":100000,"slow":true}`)}, drt.Direct(p.id))
 		if err != nil {
 			t.Fatal(err)
