@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// composed is what docs/deploy.md starts.
+type composed struct {
+	Services map[string]struct {
+		Image       string            `yaml:"image"`
+		Command     []string          `yaml:"command"`
+		Environment map[string]string `yaml:"environment"`
+	} `yaml:"services"`
+}
+
+// readStack reads a file of examples/stack.
+func readStack(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../examples/stack", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// readYAML decodes a file of examples/stack.
+func readYAML(t *testing.T, name string, to any) {
+	t.Helper()
+	if err := yaml.Unmarshal(readStack(t, name), to); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// commands returns the commands of our services with one word. They run here with
+// any free port, on loopback by name where a service has its own name.
+func (c *composed) commands(word string) (all [][]string) {
+	port := regexp.MustCompile(`^(--[a-z-]*port)=.*`)
+	for name, s := range c.Services {
+		if s.Image != "replay:local" || s.Command[0] != word {
+			continue
+		}
+		var args []string
+		for _, arg := range s.Command {
+			arg = strings.TrimSuffix(arg, "="+name) + map[bool]string{true: "=localhost"}[strings.HasSuffix(arg, "="+name)]
+			args = append(args, port.ReplaceAllString(strings.ReplaceAll(arg, "0.0.0.0", "127.0.0.1"), "$1=0"))
+		}
+		all = append(all, args)
+	}
+	return all
+}
+
+// Images have a version, Prometheus asks every worker, and our programs take the
+// commands, find each other by names and a token, answer, and have every metric
+// that the dashboard draws.
+func TestStackInAFile(t *testing.T) {
+	var c composed
+	readYAML(t, "compose.yaml", &c)
+	for name, s := range c.Services {
+		if _, tag, ok := strings.Cut(s.Image, ":"); !ok || tag == "latest" {
+			t.Errorf("%s: image %q has no version", name, s.Image)
+		}
+	}
+	workers, fronts := c.commands("worker"), c.commands("frontend")
+	if len(workers) != 8 || len(fronts) != 1 {
+		t.Fatalf("%d workers and %d frontends, want 8 and 1", len(workers), len(fronts))
+	}
+	scraped := string(readStack(t, "prometheus.yaml"))
+	for name, s := range c.Services {
+		if s.Image == "replay:local" && !strings.Contains(scraped, `"`+name+`:`) {
+			t.Errorf("prometheus.yaml does not ask %s", name)
+		}
+	}
+	servers := newCompound(t)
+	servers.env = []string{"REPLAY_LINK_TOKEN=" + linkToken}
+	w, front := servers.start(workers[0]...), servers.start(fronts[0]...)
+	awaitModel(t, front, "mocker-model")
+	if code, body := complete(t, front, "mocker-model"); code != http.StatusOK {
+		t.Fatalf("%d: %s", code, body)
+	}
+	names := drawnNames(t)
+	for _, name := range names {
+		until(t, name+", which the dashboard draws", func() bool {
+			exported := exportedBy(t, w) + exportedBy(t, front)
+			return strings.Contains(exported, "\n"+name+"{") || strings.Contains(exported, "\n"+name+" ")
+		})
+	}
+	if len(names) < 8 {
+		t.Errorf("the dashboard draws %v, want at least 8 metrics", names)
+	}
+}
+
+// exportedBy returns what a process says of itself to Prometheus.
+func exportedBy(t *testing.T, m *member) string {
+	t.Helper()
+	r, err := http.Get(m.base() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "\n" + string(text)
+}
+
+// drawnNames returns the metrics that the dashboard's expressions name.
+func drawnNames(t *testing.T) (names []string) {
+	t.Helper()
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(readStack(t, "grafana/dashboards/replay.json"), &board); err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`\b[a-z]+_[a-z]+_[a-z_]+\b`)
+	for _, p := range board.Panels {
+		for _, q := range p.Targets {
+			found := name.FindAllString(q.Expr, -1)
+			if len(found) == 0 {
+				t.Errorf("%q names no metric", q.Expr)
+			}
+			names = append(names, found...)
+		}
+	}
+	return names
+}
