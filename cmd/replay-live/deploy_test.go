@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -51,7 +52,10 @@ func (c *composed) commands(word string) (all [][]string) {
 		var args []string
 		for _, arg := range s.Command {
 			arg = strings.TrimSuffix(arg, "="+name) + map[bool]string{true: "=localhost"}[strings.HasSuffix(arg, "="+name)]
-			args = append(args, port.ReplaceAllString(strings.ReplaceAll(arg, "0.0.0.0", "127.0.0.1"), "$1=0"))
+			if !strings.HasPrefix(arg, "--system-host") { // there it asks for the token
+				arg = strings.ReplaceAll(arg, "0.0.0.0", "127.0.0.1")
+			}
+			args = append(args, port.ReplaceAllString(arg, "$1=0"))
 		}
 		all = append(all, args)
 	}
@@ -86,10 +90,15 @@ func TestStackInAFile(t *testing.T) {
 	if code, body := complete(t, front, "mocker-model"); code != http.StatusOK {
 		t.Fatalf("%d: %s", code, body)
 	}
+	if code, _ := exportedBy(t, w, ""); code != http.StatusUnauthorized || !strings.Contains(scraped, "credentials_file: /run/secrets/link_token") {
+		t.Errorf("a worker's metrics without the token: %d, want 401, and Prometheus to have it", code)
+	}
 	names := drawnNames(t)
 	for _, name := range names {
 		until(t, name+", which the dashboard draws", func() bool {
-			exported := exportedBy(t, w) + exportedBy(t, front)
+			_, worker := exportedBy(t, w, linkToken)
+			_, own := exportedBy(t, front, "")
+			exported := worker + own
 			return strings.Contains(exported, "\n"+name+"{") || strings.Contains(exported, "\n"+name+" ")
 		})
 	}
@@ -99,18 +108,29 @@ func TestStackInAFile(t *testing.T) {
 }
 
 // exportedBy returns what a process says of itself to Prometheus.
-func exportedBy(t *testing.T, m *member) string {
+func exportedBy(t *testing.T, m *member, token string) (status int, text string) {
 	t.Helper()
-	r, err := http.Get(m.base() + "/metrics")
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(m.base(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rq, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:"+port+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		rq.Header.Set("Authorization", "Bearer "+token)
+	}
+	r, err := http.DefaultClient.Do(rq)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
+	all, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "\n" + string(text)
+	return r.StatusCode, "\n" + string(all)
 }
 
 // drawnNames returns the metrics that the dashboard's expressions name.
