@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,10 +71,29 @@ type member struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	in   io.Closer
-	err  bytes.Buffer
+	err  transcript
 	done chan struct{}
 
 	Instance, System, HTTP string
+}
+
+// transcript is what a process has written so far, for who reads it meanwhile, too.
+type transcript struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *transcript) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+func (b *transcript) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text)
 }
 
 // start starts a program that prints one line of JSON when it serves, and waits
