@@ -22,17 +22,7 @@ const linkToken = "what-only-the-cluster-knows"
 // complete asks a frontend for a completion, and returns the status and the body.
 func complete(t *testing.T, front *member, model string) (int, string) {
 	t.Helper()
-	body := fmt.Sprintf(`{"model":%q,"prompt":"hello","max_tokens":2}`, model)
-	r, err := http.Post(front.HTTP+"/v1/completions", "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.StatusCode, string(b)
+	return postJSON(t, front.HTTP+"/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"hello","max_tokens":2}`, model))
 }
 
 // awaitModel waits until a frontend knows a model.
@@ -66,7 +56,7 @@ func freePort(t *testing.T, host string) string {
 func TestLinks(t *testing.T) {
 	host := link.RoutableAddress()
 	if host == "127.0.0.1" {
-		t.Skip("this machine has loopback alone")
+		t.Skip("skipped: this machine has no address but loopback to listen at")
 	}
 	ca := linktest.NewAuthority(t)
 	cert, key := ca.Issue(t, "member", net.ParseIP(host))
@@ -178,7 +168,7 @@ func TestListensOnLoopback(t *testing.T) {
 func TestAllowDial(t *testing.T) {
 	host := link.RoutableAddress()
 	if host == "127.0.0.1" {
-		t.Skip("this machine has loopback alone")
+		t.Skip("skipped: this machine has no address but loopback to listen at")
 	}
 	c := newCompound(t)
 	m := c.worker("--allow-dial=loopback")

@@ -18,9 +18,9 @@ import (
 
 // etcdStore is keys under leases in etcd.
 type etcdStore struct {
-	client *clientv3.Client
-	config *Config
-	link   *etcdLink
+	client  *clientv3.Client
+	config  *Config
+	contact *contact
 }
 
 // connectEtcd waits for etcd as long as ctx lasts.
@@ -37,7 +37,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, err
 	})
 	if err == nil {
 		// Any answer will do; the key need not be there.
-		_, err = client.Get(ctx, "v1/instances/", clientv3.WithCountOnly())
+		_, err = client.Get(ctx, instancesKey, clientv3.WithCountOnly())
 	}
 	if err != nil {
 		if client != nil {
@@ -45,7 +45,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, err
 		}
 		return nil, fault.New(fault.CannotConnect, "etcd at %q: %w", config.Etcd.Endpoints, err)
 	}
-	return &etcdStore{client, config, newLink(client, config.Log)}, nil
+	return &etcdStore{client, config, newContact(client, config.Log)}, nil
 }
 
 // reconnectParams returns how often a lost connection is tried again: a lease does not wait for

@@ -78,6 +78,9 @@ type layout struct {
 // keyOf returns the key of an instance.
 func (l layout) keyOf(n Name, id uint64) string { return l.prefix(n) + hexID(id) }
 
+// instancesKey is what the keys of instances begin with in the layout V1.
+const instancesKey = "v1/instances/"
+
 // allLayouts lists all layouts, the preferred last.
 func allLayouts() []layout {
 	return []layout{
@@ -88,7 +91,7 @@ func allLayouts() []layout {
 		},
 		{
 			V1,
-			func(n Name) string { return "v1/instances/" + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/" },
+			func(n Name) string { return instancesKey + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/" },
 			func(n Name) string { return serviceName(n.Namespace + "_" + n.Component) },
 		},
 	}

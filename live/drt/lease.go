@@ -97,7 +97,7 @@ func (rt *Runtime) regainLease(id uint64) error {
 			rt.log.Warn("registered again", "instance", hexID(id))
 			return nil
 		}
-		if rt.store.link.isAnswering() { // else it is known that etcd is away
+		if rt.store.contact.isAnswering() { // else it is known that etcd is away
 			rt.log.Warn("not registered yet", "instance", hexID(id), "reason", err)
 		}
 		select {

@@ -20,7 +20,7 @@
 // this package does not look into.
 //
 // Read runtime.go, config.go and item.go (what there is), instance.go (keys and
-// subjects), store.go with etcd.go, watch.go, link.go, nats.go and tcp.go (what carries them),
+// subjects), store.go with etcd.go, watch.go, contact.go, nats.go and tcp.go (what carries them),
 // lease.go, then serve.go and respond.go (the worker), client.go, callers.go and
 // stream.go (the caller).
 package drt
@@ -101,7 +101,7 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 	if rt.store, err = connectEtcd(ctx, rt.ctx, &rt.config); err != nil {
 		return err
 	}
-	rt.behind.Go(func() { rt.store.link.follow(rt.ctx, rt.suspectLease) })
+	rt.behind.Go(func() { rt.store.contact.follow(rt.ctx, rt.suspectLease) })
 	if rt.config.CallsOnly {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (rt *Runtime) StaleSince() time.Time {
 	if rt.store == nil {
 		return time.Time{}
 	}
-	return rt.store.link.staleSince()
+	return rt.store.contact.staleSince()
 }
 
 // Links returns how connections between workers and callers are made.

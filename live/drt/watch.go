@@ -41,15 +41,15 @@ type watched[T any] struct {
 // what it does not have is shown for so long as hold, in which its owner can write it again.
 func watchValues[T any](ctx context.Context, s *etcdStore, keys keysOf, decode func([]byte) (T, error), show func([]T)) error {
 	w := &etcdWatch[T]{store: s, keysOf: keys, decode: decode, show: show}
-	member := s.link.join()
+	member := s.contact.join()
 	first, release := context.WithTimeout(ctx, s.config.Connect)
 	defer release()
 	if err := w.listKeys(first); err != nil {
-		s.link.leave(member)
+		s.contact.leave(member)
 		return fmt.Errorf("keys under %s: %w", keys.prefix, err)
 	}
 	go func() {
-		defer s.link.leave(member)
+		defer s.contact.leave(member)
 		w.followChanges(ctx, member)
 	}()
 	return nil
@@ -138,7 +138,7 @@ func (w *etcdWatch[T]) dropDoubtful() {
 
 // followChanges shows changes until ctx ends. When the connection was lost, the history it needs is
 // gone (compaction), or the watch breaks, it lists again.
-func (w *etcdWatch[T]) followChanges(ctx context.Context, member *linkMember) {
+func (w *etcdWatch[T]) followChanges(ctx context.Context, member *contactReader) {
 	for backoff := 100 * time.Millisecond; ; {
 		member.noteListed()
 		some, lost := w.streamChanges(ctx, member)
@@ -170,7 +170,7 @@ func (w *etcdWatch[T]) followChanges(ctx context.Context, member *linkMember) {
 
 // streamChanges shows changes since the last look. It reports whether there were any, and whether
 // it ended because the connection to etcd was lost and is there again.
-func (w *etcdWatch[T]) streamChanges(ctx context.Context, member *linkMember) (some, lost bool) {
+func (w *etcdWatch[T]) streamChanges(ctx context.Context, member *contactReader) (some, lost bool) {
 	ctx, release := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer release()
 	changes := w.store.client.Watch(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithRev(w.revision+1))

@@ -48,7 +48,7 @@ func TestClosedLoops(t *testing.T) {
 				}
 				t.Log("not to be trusted: ", off)
 			}
-			t.Skip("the machine is too busy")
+			t.Skip("skipped: five runs on this machine said of themselves that their timings cannot be trusted")
 		})
 	}
 }
@@ -91,7 +91,7 @@ func TestSameDecisions(t *testing.T) {
 					t.Fatalf("request %d comes to %s, want %s", i, got[i], want[i])
 				}
 			}
-			t.Skip("the machine is too busy")
+			t.Skip("skipped: this machine was too late, by 20 ms and more, in five runs")
 		})
 	}
 }

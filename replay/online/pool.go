@@ -137,10 +137,10 @@ func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q 
 func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
 	e, next := x.entryOf(id), x.pools[p.Index+1]
 	if delay <= 0 {
-		return next.enterRequest(at+max(0, delay), e.q)
+		return next.enterRequest(at, e.q)
 	}
 	x.driver.scheduleHandoff(at+delay, func() {
-		if err := next.enterRequest(at+max(0, delay), e.q); err != nil {
+		if err := next.enterRequest(at+delay, e.q); err != nil {
 			x.driver.abandonRequest(e, err)
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// etcdLink follows whether etcd answers, and says when what is known of it is to be read anew: an
+// contact follows whether etcd answers, and says when what is known of it is to be read anew: an
 // etcd that was away may have come back with other data, or without any, and a watch does not notice.
-type etcdLink struct {
+type contact struct {
 	client *clientv3.Client
 	log    *slog.Logger
 
@@ -24,34 +24,34 @@ type etcdLink struct {
 	warned  bool      // of this time that it is away
 	turn    int       // how often the connection was made again
 	renewed chan struct{}
-	members map[*linkMember]struct{}
+	members map[*contactReader]struct{}
 }
 
-// linkMember is one who reads, and again at every turn.
-type linkMember struct {
-	link    *etcdLink
+// contactReader is one who reads, and again at every turn.
+type contactReader struct {
+	contact *contact
 	listing int // the turn of the reading that has begun
 	listed  int // the turn of the last one that is done
 }
 
-// The times of a link.
+// The times of a contact.
 const (
 	askEvery  = time.Second             // etcd is asked whether it is there
 	askLimit  = 2500 * time.Millisecond // for its answer
 	toldEvery = 30 * time.Second        // it is logged that it is away
 )
 
-func newLink(client *clientv3.Client, log *slog.Logger) *etcdLink {
-	return &etcdLink{client: client, log: log, heard: time.Now(), renewed: make(chan struct{}), members: make(map[*linkMember]struct{})}
+func newContact(client *clientv3.Client, log *slog.Logger) *contact {
+	return &contact{client: client, log: log, heard: time.Now(), renewed: make(chan struct{}), members: make(map[*contactReader]struct{})}
 }
 
 // follow asks etcd every second, and at once when the connection was lost, until ctx ends. renewed is
 // called when the connection was made again.
-func (l *etcdLink) follow(ctx context.Context, renewed func()) {
+func (c *contact) follow(ctx context.Context, renewed func()) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	lost := make(chan struct{}, 1)
-	wg.Go(func() { l.noteLosses(ctx, lost) })
+	wg.Go(func() { c.noteLosses(ctx, lost) })
 	broken, revision, cluster := false, int64(0), uint64(0)
 	for {
 		select {
@@ -62,11 +62,11 @@ func (l *etcdLink) follow(ctx context.Context, renewed func()) {
 			return
 		}
 		asked, release := context.WithTimeout(ctx, askLimit)
-		r, err := l.client.Get(asked, "v1/instances/", clientv3.WithCountOnly(), clientv3.WithLimit(1))
+		r, err := c.client.Get(asked, instancesKey, clientv3.WithCountOnly(), clientv3.WithLimit(1))
 		release()
 		if err != nil {
 			if ctx.Err() == nil {
-				l.noteSilence(err)
+				c.noteSilence(err)
 			}
 			continue
 		}
@@ -77,15 +77,15 @@ func (l *etcdLink) follow(ctx context.Context, renewed func()) {
 		}
 		again := broken || r.Header.Revision < revision || cluster != 0 && r.Header.ClusterId != cluster
 		broken, revision, cluster = false, r.Header.Revision, r.Header.ClusterId
-		if l.noteAnswer(again); again {
+		if c.noteAnswer(again); again {
 			renewed()
 		}
 	}
 }
 
 // noteLosses notes in lost when a connection that was there is not.
-func (l *etcdLink) noteLosses(ctx context.Context, lost chan<- struct{}) {
-	conn := l.client.ActiveConnection()
+func (c *contact) noteLosses(ctx context.Context, lost chan<- struct{}) {
+	conn := c.client.ActiveConnection()
 	for state := conn.GetState(); ; state = conn.GetState() {
 		if !conn.WaitForStateChange(ctx, state) {
 			return
@@ -99,103 +99,103 @@ func (l *etcdLink) noteLosses(ctx context.Context, lost chan<- struct{}) {
 	}
 }
 
-func (l *etcdLink) noteSilence(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.isStale() {
-		l.since = l.heard
+func (c *contact) noteSilence(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isStale() {
+		c.since = c.heard
 	}
-	l.away = true
-	if time.Since(l.told) >= toldEvery {
-		l.told, l.warned = time.Now(), true
-		l.log.Warn("etcd does not answer; going on with what is known", "since", l.since.Format(time.RFC3339), "reason", err)
+	c.away = true
+	if time.Since(c.told) >= toldEvery {
+		c.told, c.warned = time.Now(), true
+		c.log.Warn("etcd does not answer; going on with what is known", "since", c.since.Format(time.RFC3339), "reason", err)
 	}
 }
 
 // noteAnswer notes that etcd answered. again says that all is to be read anew.
-func (l *etcdLink) noteAnswer(again bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.away && l.warned {
-		l.warned = false
-		l.log.Warn("etcd answers again", "after", time.Since(l.since).Round(100*time.Millisecond).String())
+func (c *contact) noteAnswer(again bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away && c.warned {
+		c.warned = false
+		c.log.Warn("etcd answers again", "after", time.Since(c.since).Round(100*time.Millisecond).String())
 	}
-	if again && !l.isStale() {
-		l.since = l.heard
+	if again && !c.isStale() {
+		c.since = c.heard
 	}
-	l.away, l.heard = false, time.Now()
+	c.away, c.heard = false, time.Now()
 	if again {
-		l.turn++
-		close(l.renewed)
-		l.renewed = make(chan struct{})
+		c.turn++
+		close(c.renewed)
+		c.renewed = make(chan struct{})
 	}
 }
 
 // isAnswering reports whether etcd answered when it was asked last.
-func (l *etcdLink) isAnswering() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.away
+func (c *contact) isAnswering() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.away
 }
 
 // staleSince returns since when what is known is not up to date, or the zero time.
-func (l *etcdLink) staleSince() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.isStale() {
-		return l.since
+func (c *contact) staleSince() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isStale() {
+		return c.since
 	}
 	return time.Time{}
 }
 
-// isStale reports whether what is known is not up to date. l.mu is held.
-func (l *etcdLink) isStale() bool {
-	for m := range l.members {
-		if m.listed < l.turn {
+// isStale reports whether what is known is not up to date. c.mu is held.
+func (c *contact) isStale() bool {
+	for m := range c.members {
+		if m.listed < c.turn {
 			return true
 		}
 	}
-	return l.away
+	return c.away
 }
 
 // join adds somebody who is about to read.
-func (l *etcdLink) join() *linkMember {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := &linkMember{link: l, listing: l.turn, listed: l.turn}
-	l.members[m] = struct{}{}
+func (c *contact) join() *contactReader {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := &contactReader{contact: c, listing: c.turn, listed: c.turn}
+	c.members[m] = struct{}{}
 	return m
 }
 
 // leave ends that.
-func (l *etcdLink) leave(m *linkMember) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.members, m)
+func (c *contact) leave(m *contactReader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.members, m)
 }
 
 // noteListing notes that m begins to read.
-func (m *linkMember) noteListing() {
-	m.link.mu.Lock()
-	defer m.link.mu.Unlock()
-	m.listing = m.link.turn
+func (m *contactReader) noteListing() {
+	m.contact.mu.Lock()
+	defer m.contact.mu.Unlock()
+	m.listing = m.contact.turn
 }
 
 // noteListed notes that m has read what was there.
-func (m *linkMember) noteListed() {
-	m.link.mu.Lock()
-	defer m.link.mu.Unlock()
+func (m *contactReader) noteListed() {
+	m.contact.mu.Lock()
+	defer m.contact.mu.Unlock()
 	m.listed = m.listing
 }
 
 // relist returns a channel that is closed when m is to read again.
-func (m *linkMember) relist() <-chan struct{} {
-	m.link.mu.Lock()
-	defer m.link.mu.Unlock()
-	if m.listed < m.link.turn {
+func (m *contactReader) relist() <-chan struct{} {
+	m.contact.mu.Lock()
+	defer m.contact.mu.Unlock()
+	if m.listed < m.contact.turn {
 		now := make(chan struct{})
 		close(now)
 		return now
 	}
-	return m.link.renewed
+	return m.contact.renewed
 }
