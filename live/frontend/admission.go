@@ -71,9 +71,13 @@ func (s *Server) admitRequest(w http.ResponseWriter, r *http.Request, kind opena
 	defer release()
 	defer context.AfterFunc(s.ending, release)()
 	leave, err := s.admission.admit(ctx)
+	if err == nil {
+		if s.ending.Err() == nil {
+			return leave, true
+		}
+		leave() // it was the place of a request that was killed
+	}
 	switch {
-	case err == nil:
-		return leave, true
 	case r.Context().Err() != nil:
 		s.config.Metrics.Refused(string(kind), statusLeft, "")
 	case s.ending.Err() != nil:
