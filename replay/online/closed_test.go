@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/sim"
@@ -24,7 +26,7 @@ func TestClosedLoops(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 5 {
+			tryOften(t, func() string {
 				r := mustRun(t, sixteenInFlight(t, pd)).Report
 				off := ""
 				for _, value := range []struct {
@@ -40,30 +42,68 @@ func TestClosedLoops(t *testing.T) {
 						off += fmt.Sprintf("%s is %.2f ms, want %.2f within 3 %%; ", value.name, value.got, value.want)
 					}
 				}
-				switch {
-				case onlineField(r, "trusted") == true && off != "":
-					t.Fatal(off)
-				case off == "":
-					return
+				if off == "" {
+					return ""
 				}
-				t.Log("not to be trusted: ", off)
-			}
-			t.Skip("skipped: five runs on this machine said of themselves that their timings cannot be trusted")
+				return off + lateness(r)
+			})
 		})
 	}
 }
 
+// tryOften runs a test of real time until it finds nothing wrong, five times at most. What is wrong
+// in a run is no fault of ours where the machine was late by itself.
+func tryOften(t *testing.T, try func() (wrong string)) {
+	t.Helper()
+	ours := ""
+	for range 5 {
+		wrong := try()
+		if wrong == "" {
+			return
+		}
+		if strings.Contains(wrong, lateMachine) {
+			t.Log(wrong)
+		} else {
+			ours = wrong
+		}
+	}
+	if ours != "" {
+		t.Fatal(ours)
+	}
+	t.Skip("skipped: this machine ended one pass in a hundred 2 ms late and more, in five runs")
+}
+
+// lateMachine is in what is wrong with a run if the machine was late.
+const lateMachine = "the machine was late"
+
+// lateness returns what is wrong with how a run kept the order of instants.
+func lateness(r *collector.Report) (wrong string) {
+	timeouts, overshoot := onlineField(r, "barrier_timeouts"), onlineField(r, "pass_overshoot_p99_ms")
+	if timeouts != 0 {
+		wrong = fmt.Sprintf("%d waits for others took too long; ", timeouts)
+	}
+	if overshoot.(float64) > 2 {
+		wrong += fmt.Sprintf("%s, by %.1f ms", lateMachine, overshoot)
+	}
+	return wrong
+}
+
 // What is decided in real time is what is decided on the logical clock, to the last bit: when each
-// request comes, and where it goes.
+// request comes, and where it goes. Nobody waits for others in vain.
 func TestSameDecisions(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"round robin": func(*Config) {},
 		"kv":          func(c *Config) { c.kv() },
 		"open loop":   func(c *Config) { c.Admission = loadgen.Admission{Mode: loadgen.Trace, Speedup: 1} },
+		"SGLang, passes that end just before an arrival": func(c *Config) {
+			c.Pools[0].Engine.Engine, c.Pools[0].Count = engineargs.SGLang, 4
+			c.Admission = loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}
+			c.Workload = mustMake(t, loadgen.Synthetic{Requests: 400, Input: 1024, Output: 64, Interval: 8, SharedRatio: 0.5, Groups: 8, Turns: 1, Block: 64})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for range 5 {
+			tryOften(t, func() string {
 				twin, c := sixteenInFlight(t, false), sixteenInFlight(t, false)
 				change(&twin)
 				change(&c)
@@ -80,31 +120,35 @@ func TestSameDecisions(t *testing.T) {
 				for id, q := range r.Collector.Requests() {
 					got[id] += fmt.Sprint(" ", q.Worker)
 				}
-				i := 0
-				for i < len(want) && got[i] == want[i] {
-					i++
+				for i := range want {
+					if got[i] != want[i] {
+						return fmt.Sprintf("request %d comes to %s, want %s; ", i, got[i], want[i]) + lateness(r.Report)
+					}
 				}
-				switch kept := onlineField(r.Report, "slipped_ms") == 0.0 && onlineField(r.Report, "barrier_timeouts") == 0; {
-				case i == len(want):
-					return
-				case kept:
-					t.Fatalf("request %d comes to %s, want %s", i, got[i], want[i])
+				if onlineField(r.Report, "barrier_timeouts") == 0 {
+					return ""
 				}
-			}
-			t.Skip("skipped: this machine was too late, by 20 ms and more, in five runs")
+				return lateness(r.Report)
+			})
 		})
 	}
+}
+
+// mustMake makes a workload.
+func mustMake(t *testing.T, r loadgen.Synthetic) *loadgen.Workload {
+	t.Helper()
+	w, err := loadgen.NewSynthetic(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // sixteenInFlight is a closed loop of sessions of three turns that share the first half of
 // their prompts with others of four groups.
 func sixteenInFlight(t *testing.T, disaggregated bool) Config {
 	c := config(t, 2, line(0, 64, 1, "1"))
-	synthetic := loadgen.Synthetic{Requests: 48, Input: 512, Output: 16, Turns: 3, SharedRatio: 0.5, Groups: 4, Block: 64}
-	var err error
-	if c.Workload, err = loadgen.NewSynthetic(synthetic); err != nil {
-		t.Fatal(err)
-	}
+	c.Workload = mustMake(t, loadgen.Synthetic{Requests: 48, Input: 512, Output: 16, Turns: 3, SharedRatio: 0.5, Groups: 4, Block: 64})
 	if disaggregated {
 		one := c.Pools[0]
 		c.Topology = engines.Topology{Pools: engines.TwoPools(one, one)}

@@ -95,14 +95,14 @@ func (d *driver) findNext() sim.Time {
 	return next
 }
 
-// actAt does what there is to do at an instant: requests end, KV caches arrive,
-// requests arrive.
+// actAt does what there is to do at an instant, unless there is something to do before:
+// requests end, KV caches arrive, requests arrive.
 func (d *driver) actAt(ctx context.Context, at sim.Time) error {
 	x := d.run
-	d.at = at
-	if !x.unordered {
-		x.instants.awaitArrivals(at)
+	if !x.unordered && !x.instants.awaitArrivals(at) {
+		return nil
 	}
+	d.at = at
 	ended := d.takeEnded(at)
 	for _, e := range ended {
 		if err := d.noteEnd(e); err != nil {

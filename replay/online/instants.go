@@ -93,10 +93,14 @@ func (s *instants) awaitStart(worker int, at sim.Time) {
 	s.await(func() bool { return s.driver > at && s.isOver(worker, at) })
 }
 
-// awaitArrivals waits until requests may arrive at an instant: all passes that end
-// then have.
-func (s *instants) awaitArrivals(at sim.Time) {
-	s.await(func() bool { return s.isOver(-1, at) })
+// awaitArrivals waits until requests may arrive at an instant: all passes that end by
+// then have. It reports false when the driver has to act before, because of what they did.
+func (s *instants) awaitArrivals(at sim.Time) (may bool) {
+	s.await(func() bool {
+		may = s.driver >= at
+		return !may || s.isOver(-1, at)
+	})
+	return may
 }
 
 // awaitCarry waits until the effects of a pass that ended at an instant may be carried,

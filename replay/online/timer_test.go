@@ -132,4 +132,15 @@ func TestInstants(t *testing.T) {
 			t.Errorf("%s: may act is %v", step.what, may)
 		}
 	}
+	s.rest(two)
+	s.planArrivals(26)
+	if !s.awaitArrivals(26) {
+		t.Error("requests that come at 26 may not")
+	}
+	late := s.late
+	s.expectStart(two, 22)
+	s.expectDriver(22)
+	if s.awaitArrivals(26) || s.late != late {
+		t.Error("requests may come at 26, or are waited for, while the driver has something to do at 22, for which a worker waits")
+	}
 }
