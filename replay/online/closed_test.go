@@ -95,6 +95,10 @@ func TestSameDecisions(t *testing.T) {
 		"round robin": func(*Config) {},
 		"kv":          func(c *Config) { c.kv() },
 		"open loop":   func(c *Config) { c.Admission = loadgen.Admission{Mode: loadgen.Trace, Speedup: 1} },
+		"one turn each, and no worker has as many as another": func(c *Config) {
+			c.Pools[0].Count = 5
+			c.Workload = mustMake(t, loadgen.Synthetic{Requests: 100, Input: 512, Output: 16, Turns: 1, Block: 64})
+		},
 		"SGLang, passes that end just before an arrival": func(c *Config) {
 			c.Pools[0].Engine.Engine, c.Pools[0].Count = engineargs.SGLang, 4
 			c.Admission = loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}

@@ -53,6 +53,10 @@ const farOff = sim.Time(math.MaxFloat64)
 // letArrive lets requests arrive until none is left or ctx is done.
 func (d *driver) letArrive(ctx context.Context) error {
 	defer context.AfterFunc(ctx, d.timer.Wake)()
+	// A feed that only completions make room in does not say that it begins at 0.
+	if err := d.actAt(ctx, 0); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		at := d.findNext()
 		if at <= d.run.clock.Now() {
@@ -64,6 +68,9 @@ func (d *driver) letArrive(ctx context.Context) error {
 		if d.inFlight == 0 && d.run.Feed.Done() {
 			d.run.instants.planArrivals(farOff)
 			return nil
+		}
+		if d.inFlight == 0 && at == farOff {
+			return fmt.Errorf("stuck at %v ms: no request is under way or comes, and the workload is not done", float64(d.at))
 		}
 		// Whoever ends a request wakes the timer after it has put it down, so nothing
 		// that happens after the look at the feed is missed.
