@@ -32,7 +32,21 @@ type Request struct {
 	// since 1970; nil if nobody noted it.
 	RequestTimestampMS *float64 `json:"request_timestamp_ms,omitempty"`
 	HealthCheck        bool     `json:"_HEALTH_CHECK,omitempty"` // a probe
+	// Local is what a server in the same process says of the request; nil: nothing. It does not
+	// travel.
+	Local *Local `json:"-"`
 }
+
+// Local says of a request what matters to whoever counts requests, and to no engine.
+type Local struct {
+	// Enough reports whether whoever reads the answer has met what it was to stop at, so
+	// that a stop is its end; nil: it does not know.
+	Enough func() bool
+	Group  *Group // the answers to one prompt that it is one of; nil: it is alone
+}
+
+// Group are the answers to one prompt.
+type Group struct{ Size int }
 
 // StopConditions are when to end. Nil is unset.
 type StopConditions struct {

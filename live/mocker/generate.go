@@ -177,8 +177,13 @@ func (g *generation) submitRequest() (leave func(), err error) {
 	if e.rooms != nil && g.rq.BootstrapInfo != nil {
 		g.stream.room = &g.rq.BootstrapInfo.Room
 	}
+	adapter := g.adapter()
 	for block := range slices.Chunk(g.rq.TokenIDs, e.tree.BlockTokens()) { // the last may not be full
-		g.stream.hashes = append(g.stream.hashes, blockhash.Tokens(block))
+		hash := blockhash.Tokens(block)
+		if adapter != "" {
+			hash = blockhash.Chain(blockhash.Bytes([]byte(adapter)), hash)
+		}
+		g.stream.hashes = append(g.stream.hashes, hash)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,6 +191,7 @@ func (g *generation) submitRequest() (leave func(), err error) {
 		return nil, err
 	}
 	e.streams[q.ID] = g.stream
+	g.stream.course = course{prompt: q.InputTokens, limit: g.max, came: e.clock.Now(), why: g.why, adapter: adapter, local: g.rq.Local}
 	e.worker.Submit(q)
 	return func() {
 		e.mu.Lock()
@@ -194,6 +200,14 @@ func (g *generation) submitRequest() (leave func(), err error) {
 			e.worker.Cancel(q.ID)
 		}
 	}, nil
+}
+
+// adapter returns the adapter that the request is for; "": none.
+func (g *generation) adapter() string {
+	if slices.Contains(g.engine.options.Adapters, g.rq.Model) {
+		return g.rq.Model
+	}
+	return ""
 }
 
 // yieldNext waits for something to happen and yields what there is. It reports

@@ -40,7 +40,10 @@ type Options struct {
 	ContextLength int             // tokens of the longest prompt, default 8192
 	Engine        engineargs.Args // the zero value is engineargs.Default
 	Mode          engine.Mode     // default engine.Aggregated
-	Precise       bool            // look at the clock at the end of each pass; takes a processor
+	// Adapters are names of LoRA adapters that requests may ask for in the model's place. Their
+	// prompts are cached apart; how many of them are in use at once changes nothing.
+	Adapters []string
+	Precise  bool // look at the clock at the end of each pass; takes a processor
 	// KVEvents publishes KV events to who asks KVEventSources. With
 	// Engine.KVEventsPort they go to a socket of the mocker's own, with snapshots
 	// at Engine.ReplayPort.
@@ -54,6 +57,8 @@ type Options struct {
 	// and the terminal of a prefill waits until the KV cache has got there.
 	BootstrapHost string
 	Rendezvous    rendezvous.Options // how the two connect, and how long they wait
+	// Watch, when not nil, is told of every pass and of the end of every request.
+	Watch Watcher
 	// Warn, when not nil, is told of what went wrong without ending a request.
 	Warn func(string)
 }
@@ -82,6 +87,10 @@ type Engine struct {
 	// How full the engine is: blocks held by requests as of the latest pass, and
 	// prompt tokens found in the cache and computed, all in all.
 	held, cached, computed int
+
+	clock   *online.Clock
+	facts   PassFacts // of the pass that has just ended
+	passEnd sim.Time  // when that was
 }
 
 var (
@@ -149,8 +158,9 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 		return engine.EngineConfig{}, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
 	}
 	ctx, halt := context.WithCancel(context.Background())
+	e.clock = online.NewClock()
 	w := online.NewWorker(online.WorkerConfig{
-		Core: core, Clock: online.NewClock(), Precise: e.options.Precise, Detail: true,
+		Core: core, Clock: e.clock, Precise: e.options.Precise, Detail: true,
 		Changed: e.publishEvents, Prepare: e.internPrompt,
 		Admitted: e.noteAdmitted, Output: e.endFinished, Passed: e.noteProgress, Canceled: e.noteCanceled,
 	})

@@ -20,7 +20,8 @@ type stream struct {
 	room   *uint64       // where its prefill is awaited; nil: nowhere
 	notify chan struct{} // of capacity 1: something has changed
 
-	progress // under the engine's mu
+	course course // under the engine's mu, as is
+	progress
 }
 
 // progress is how far a stream is.
@@ -68,12 +69,13 @@ func (e *Engine) internPrompt(q *sim.Request) {
 
 // noteAdmitted notes what was found in the cache. The worker calls it, as it does
 // those below.
-func (e *Engine) noteAdmitted(_ sim.Time, all []scheduler.Admission) {
+func (e *Engine) noteAdmitted(at sim.Time, all []scheduler.Admission) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, a := range all {
 		if s := e.streams[a.Request]; s != nil {
 			s.reused = max(s.reused, a.Reused)
+			e.noteAdmission(s, at, a.Reused)
 		}
 		e.cached += a.Reused
 	}
@@ -83,14 +85,16 @@ func (e *Engine) noteAdmitted(_ sim.Time, all []scheduler.Admission) {
 func (e *Engine) endFinished(p *scheduler.Pass, _ online.Span) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.held, e.computed = p.Detail.Held, e.computed+p.PrefillTokens
+	e.held, e.computed, e.passEnd = p.Detail.Held, e.computed+p.PrefillTokens, p.End
+	e.watchPass(p)
 	for i := range p.Marks {
 		m := &p.Marks[i]
 		s := e.streams[m.Request]
 		if !m.Last || s == nil {
 			continue
 		}
-		s.setTokens(m.Tokens)
+		e.noteTokens(s, m.Tokens, p.End)
+		e.tellOver(s, p.End, s.course.why)
 		e.removeStream(m.Request)
 		e.finishStream(s, m.Handoff)
 	}
@@ -118,15 +122,16 @@ func (e *Engine) finishStream(s *stream, handoff sim.Time) {
 
 // noteProgress gives their tokens to the streams that go on.
 func (e *Engine) noteProgress(core scheduler.Core) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.tellPass()
 	p, ok := core.(scheduler.Progresser)
 	if !ok {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	p.Progress(func(id sim.RequestID, tokens int, _ sim.Time) {
 		if s := e.streams[id]; s != nil {
-			s.setTokens(tokens)
+			e.noteTokens(s, tokens, e.passEnd)
 		}
 	})
 }
@@ -136,7 +141,12 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held = p.Detail.Held
+	if s := e.streams[id]; s != nil {
+		e.tellOver(s, e.clock.Now(), engine.FinishCancelled)
+	}
 	e.removeStream(id)
+	e.watchPass(p)
+	e.tellPass()
 }
 
 // publishEvents hands KV events to whoever wants them. The worker calls it; nobody

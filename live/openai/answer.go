@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
@@ -22,7 +23,8 @@ type Answer struct {
 	began   time.Time
 	created int64 // the same, as clients are told
 	choices []choice
-	head    []byte // what every event begins with
+	groups  []engine.Group // of the prompts, where each has several answers
+	head    []byte         // what every event begins with
 }
 
 // NewAnswer returns the answer to r, which is fitted and came in at began. id is the
@@ -31,6 +33,12 @@ type Answer struct {
 func NewAnswer(r *Request, id, model string, began, created time.Time) *Answer {
 	a := &Answer{request: r, id: id, model: model, began: began, created: created.Unix()}
 	a.choices = make([]choice, r.Choices())
+	if r.N > 1 {
+		a.groups = make([]engine.Group, len(r.Prompts))
+		for i := range a.groups {
+			a.groups[i].Size = r.N
+		}
+	}
 	return a
 }
 
@@ -116,14 +124,19 @@ func (a *ask) generateAll(ctx context.Context, rc cancel.Context, yield func(*Pi
 // generateChoice asks for one choice and hands its pieces to take, until that reports false.
 // Each is made with room.
 func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, room func() *Piece, take func(*Piece) bool) error {
+	rq := a.request.EngineRequest(index)
+	rq.Local = &engine.Local{}
+	if a.request.N > 1 {
+		rq.Local.Group = &a.groups[index/a.request.N]
+	}
+	var enough atomic.Bool
 	if len(a.request.Stop.Stop)+len(a.request.Stop.StopTokenIDs) > 0 {
 		// The answer may end before its engine knows. That is no wish of the client's.
 		child := cancel.New(rc.ID())
 		rc.LinkChild(child)
 		defer rc.Unlink(child)
-		rc = child
+		rc, rq.Local.Enough = child, enough.Load
 	}
-	rq := a.request.EngineRequest(index)
 	at := float64(a.began.UnixNano()) / 1e6
 	rq.RequestTimestampMS = &at
 	chunks, err := a.target.Generate(ctx, rc, rq, a.headers)
@@ -150,6 +163,7 @@ func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, 
 			return nil
 		}
 		if ch.ended {
+			enough.Store(true)
 			rc.Stop()
 			late := time.AfterFunc(partingLimit, rc.Kill)
 			defer late.Stop()

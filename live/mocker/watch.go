@@ -1,0 +1,159 @@
+package mocker
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Watcher is told what happens in a mocker, on the goroutine that must not wait.
+type Watcher interface {
+	// Passed is told of a pass that has ended. It is valid during the call.
+	Passed(p *PassFacts)
+	// Admitted is told of a request that has been let in: the tokens of its prompt, and those
+	// of them that were found cached.
+	Admitted(prompt, cached int)
+	// Prefilled is told of a request that has got its first token: the tokens of its
+	// prompt, and those of them that were cached.
+	Prefilled(prompt, cached int)
+	// Over is told of a request that has ended, or was taken out.
+	Over(r *RequestFacts)
+}
+
+// PassFacts are what a pass did, and how full the engine is after it.
+type PassFacts struct {
+	Running, Waiting int       // requests
+	Held, Blocks     int       // KV blocks held by requests, and all
+	PromptTokens     int       // computed, of requests that got their first token
+	Generated        int       // tokens
+	Preempted        int       // requests
+	Firsts           []float64 // seconds from the arrivals of requests to their first tokens
+	Gaps             []float64 // seconds between the tokens of requests
+	// Adapters of running and waiting requests, in order of their names.
+	RunningAdapters, WaitingAdapters []string
+}
+
+// RequestFacts are how a request fared. Times are in seconds.
+type RequestFacts struct {
+	PromptTokens, CachedTokens, Generated, Limit int
+	Queued, Prefill, Decode, Total               float64 // until it was admitted, its first, its last token; in all
+	Preemptions                                  int
+	Reason                                       engine.FinishReason
+	Group                                        *engine.Group // of answers that it was one of; nil: it was alone
+}
+
+// course is when what happened to a stream, in ms of the engine's clock.
+type course struct {
+	prompt, limit         int
+	came, admitted, first sim.Time
+	last                  sim.Time
+	in                    bool // it has been admitted
+	out                   bool // it has been preempted, and not admitted again
+	lost                  int  // times it was preempted
+	why                   engine.FinishReason
+	adapter               string
+	local                 *engine.Local
+}
+
+// watchPass notes for the watcher what a pass did, whose tokens the streams have got. e.mu is held.
+func (e *Engine) watchPass(p *scheduler.Pass) {
+	if e.options.Watch == nil {
+		return
+	}
+	for _, id := range p.Detail.Lost {
+		if s := e.streams[id]; s != nil {
+			s.course.lost++
+			s.course.out = true
+		}
+	}
+	f := &e.facts
+	f.Running, f.Waiting, f.Held, f.Blocks = p.Detail.Running, p.Detail.Waiting, p.Detail.Held, p.Detail.Blocks
+	f.Preempted = len(p.Detail.Lost)
+	if len(e.options.Adapters) > 0 {
+		e.noteAdapters()
+	}
+}
+
+// noteAdapters notes which adapters requests are for. e.mu is held.
+func (e *Engine) noteAdapters() {
+	f := &e.facts
+	f.RunningAdapters, f.WaitingAdapters = f.RunningAdapters[:0], f.WaitingAdapters[:0]
+	for _, s := range e.streams { // in any order
+		switch c := &s.course; {
+		case c.adapter == "" || s.ended:
+		case c.in && !c.out:
+			f.RunningAdapters = append(f.RunningAdapters, c.adapter)
+		default:
+			f.WaitingAdapters = append(f.WaitingAdapters, c.adapter)
+		}
+	}
+	for _, names := range []*[]string{&f.RunningAdapters, &f.WaitingAdapters} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+}
+
+// noteAdmission notes that a stream's request was let in. e.mu is held.
+func (e *Engine) noteAdmission(s *stream, at sim.Time, cached int) {
+	s.course.out = false
+	if e.options.Watch != nil && !s.course.in {
+		s.course.in, s.course.admitted = true, at
+		e.options.Watch.Admitted(s.course.prompt, cached)
+	}
+}
+
+// noteTokens notes what a stream has gained at an instant. e.mu is held.
+func (e *Engine) noteTokens(s *stream, tokens int, at sim.Time) {
+	if gained := tokens - s.tokens; e.options.Watch != nil && gained > 0 {
+		f := &e.facts
+		f.Generated += gained
+		if s.tokens == 0 {
+			s.course.first = at
+			f.Firsts = append(f.Firsts, float64(at-s.course.came)/1e3)
+			f.PromptTokens += s.course.prompt - s.reused
+			e.options.Watch.Prefilled(s.course.prompt, s.reused)
+			gained--
+		} else {
+			f.Gaps = append(f.Gaps, float64(at-s.course.last)/1e3)
+			gained--
+		}
+		for range gained { // they came at once
+			f.Gaps = append(f.Gaps, 0)
+		}
+		s.course.last = at
+	}
+	s.setTokens(tokens)
+}
+
+// tellPass hands the watcher what was gathered of a pass. e.mu is held.
+func (e *Engine) tellPass() {
+	if f := &e.facts; e.options.Watch != nil {
+		e.options.Watch.Passed(f)
+		f.PromptTokens, f.Generated, f.Firsts, f.Gaps = 0, 0, f.Firsts[:0], f.Gaps[:0]
+	}
+}
+
+// tellOver hands the watcher a request that is over. e.mu is held.
+func (e *Engine) tellOver(s *stream, at sim.Time, why engine.FinishReason) {
+	if e.options.Watch == nil {
+		return
+	}
+	c := &s.course
+	if c.local != nil && c.local.Enough != nil && c.local.Enough() {
+		why = engine.FinishStop
+	}
+	r := &RequestFacts{PromptTokens: c.prompt, CachedTokens: s.reused, Generated: s.tokens, Limit: c.limit, Preemptions: c.lost, Reason: why}
+	if c.local != nil {
+		r.Group = c.local.Group
+	}
+	r.Total = float64(at-c.came) / 1e3
+	if c.in {
+		r.Queued = float64(c.admitted-c.came) / 1e3
+	}
+	if s.tokens > 0 {
+		r.Prefill, r.Decode = float64(c.first-c.admitted)/1e3, float64(c.last-c.first)/1e3
+	}
+	e.options.Watch.Over(r)
+}
