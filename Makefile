@@ -173,6 +173,10 @@ frontend-crowd: ## besiege a frontend with 10,000 idle connections, slow senders
 vllm-api: ## hold the answers of live/openai to vLLM's own server at VLLM_SERVER (host:port; model tiny, --max-model-len 512, a chat template)
 	$(GO) test ./live/openai -run TestVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
 
+vllm-twin: ## hold the metrics, paths and errors of live/vllm to vLLM's own server at VLLM_SERVER (host:port; docs/vllm-server.md has its flags)
+	$(GO) test ./live/vllm -run TestMetricsEqualVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
+	$(GO) test ./live/vllm -run TestPathsEqualVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
+
 interop: ## talk with the published Python package, as its caller and its worker
 	.ci/interop $(PEERS)
 
@@ -224,4 +228,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd vllm-api interop bench bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd vllm-api vllm-twin interop bench bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

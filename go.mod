@@ -22,17 +22,14 @@ require (
 )
 
 require (
+	github.com/agnivade/levenshtein v1.2.1
+	github.com/expr-lang/expr v1.17.8
 	github.com/goccy/go-json v0.12.0
 	github.com/tinylib/msgp v1.6.5
 	github.com/zeebo/blake3 v0.2.4
 )
 
 require github.com/philhofer/fwd v1.2.0 // indirect
-
-require (
-	github.com/agnivade/levenshtein v1.2.1 // indirect
-	github.com/expr-lang/expr v1.17.8 // indirect
-)
 
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
@@ -69,8 +66,8 @@ require (
 	github.com/parquet-go/jsonlite v1.0.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.21 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
-	github.com/prometheus/client_model v0.6.3 // indirect
-	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/client_model v0.6.3
+	github.com/prometheus/common v0.72.0
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/soheilhy/cmux v0.1.5 // indirect

@@ -34,6 +34,7 @@ func layers() [][]string {
 		{"live/engine"},
 		{"live/conformance", "live/openai", "live/route"},
 		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
+		{"live/vllm"},
 		{"cmd/internal"},
 		{"cmd/explorer", "cmd/replay", "cmd/replay-live", "tools", "docs", "examples"},
 	}

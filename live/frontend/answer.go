@@ -54,14 +54,14 @@ func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 
 // findModel returns the model that a request is for, and fits the request to it.
 func (s *Server) findModel(rq *openai.Request) (route.Served, error) {
-	if rq.Model == "" {
-		return route.Served{}, openai.Refuse("model", "model is missing, want the name of one")
-	}
 	m, ok := s.config.Models.Find(rq.Model)
-	if !ok {
-		return m, openai.UnknownModel(rq.Model, s.modelNames())
+	switch {
+	case ok:
+		return m, rq.Fit(m.ContextLength)
+	case rq.Model == "":
+		return m, openai.Refuse("model", "model is missing, want the name of one")
 	}
-	return m, rq.Fit(m.ContextLength)
+	return m, openai.UnknownModel(rq.Model, s.modelNames())
 }
 
 // modelNames returns the names of the models that are served now.

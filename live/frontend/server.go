@@ -38,7 +38,7 @@ type Models interface {
 	// that changes.
 	Models() ([]route.Served, <-chan struct{})
 	// Find returns the model of that name, and reports whether it is, or was,
-	// served.
+	// served; "" is that of requests that name none.
 	Find(name string) (route.Served, bool)
 }
 
@@ -49,6 +49,9 @@ type Config struct {
 	Metrics *telemetry.Requests // nil: none
 	Expose  http.Handler        // serves /metrics; nil: there is none
 	Tracing *telemetry.Tracing  // nil: spans that nobody sees
+
+	// Wrap returns what serves in place of the server's own paths, which it is given; nil: nothing.
+	Wrap func(own http.Handler) http.Handler
 
 	// Tokenize cuts the text of prompts; nil is openai.Tokenize. Many call it at once.
 	Tokenize func(text string) []uint32
@@ -95,8 +98,12 @@ func New(c Config) (*Server, error) {
 	s := &Server{config: c, admission: newAdmission(&c)}
 	s.ending, s.kill = context.WithCancel(context.Background())
 	s.bodies = semaphore.NewWeighted(int64(c.MaxPending))
+	handler := s.Handler()
+	if c.Wrap != nil {
+		handler = c.Wrap(handler)
+	}
 	s.http = &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: c.ReadHeader, IdleTimeout: c.Idle, WriteTimeout: c.Write,
+		Handler: handler, ReadHeaderTimeout: c.ReadHeader, IdleTimeout: c.Idle, WriteTimeout: c.Write,
 		MaxHeaderBytes: c.MaxHeader,
 		ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}

@@ -22,11 +22,20 @@ type fields struct {
 
 // openFields reads the keys of a body.
 func openFields(body []byte) (*fields, error) {
+	f, err := readFields(body)
+	if err == nil {
+		err = f.err()
+	}
+	return f, err
+}
+
+// readFields reads the keys of a body, if it is an object, and notes what is wrong with it.
+func readFields(body []byte) (*fields, error) {
 	f := &fields{}
 	var any json.RawMessage
 	if err := json.Unmarshal(body, &any); err != nil && len(body) > 0 {
 		f.complain("json_invalid", "body", "JSON decode error", "<dict of 0 items>", fmt.Sprintf("'error': %s", quoteText(err.Error())))
-		return nil, f.err()
+		return f, nil
 	}
 	switch {
 	case len(body) == 0, string(any) == "null":
@@ -35,10 +44,10 @@ func openFields(body []byte) (*fields, error) {
 		f.complain("model_attributes_type", "body", "Input should be a valid dictionary or object to extract fields from", inputOf(any), "")
 	default:
 		if err := json.Unmarshal(any, &f.keys); err != nil {
-			return nil, Refuse("", "body: %v", err)
+			return f, Refuse("", "body: %v", err)
 		}
 	}
-	return f, f.err()
+	return f, nil
 }
 
 // complain notes what is wrong with the input at a place; context is what more there is to

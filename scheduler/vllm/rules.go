@@ -126,6 +126,16 @@ func Newest() string {
 	return all[len(all)-1].name
 }
 
+// Release returns the release of vLLM that a set of rules stands for, as 0.33.0: the first that
+// follows it; of names that stand for none, the newest that is known.
+func Release(name string) string {
+	k := findProfile(name)
+	if k == nil {
+		k = findProfile(Newest())
+	}
+	return fmt.Sprintf("%d.%d.0", k.from[0], k.from[1])
+}
+
 // Nearest returns the name of the set of rules that a release of vLLM, as 0.20.2,
 // follows as far as is known: the newest of no later release, or else the oldest.
 func Nearest(version string) string { return nearestProfile(version).name }

@@ -194,8 +194,10 @@ func (e *UnfitError) Unwrap() error { return e.err }
 func (o *Options) checkHardware() error {
 	profile := o.FirstChanged("timing-profile", "planner-profile-data")
 	var rest []string
-	for _, s := range HardwareSettings()[2:] {
-		rest = append(rest, s.Name)
+	for _, s := range HardwareOf(o.Engine.Settings) {
+		if s.Name != "gpu" && s.Name != "model" {
+			rest = append(rest, s.Name)
+		}
 	}
 	return o.Check(
 		cli.Needs(o.Changed("model"), "with --model", "gpu"),
@@ -209,6 +211,9 @@ func (o *Options) checkHardware() error {
 // NearestRules returns the name of the rules that a release of vLLM, as 0.20.2, follows as
 // far as they are known.
 func NearestRules(release string) string { return vllm.Nearest(release) }
+
+// ReleaseOf returns the release of vLLM that a name of --scheduler-profile stands for.
+func ReleaseOf(rules string) string { return vllm.Release(rules) }
 
 // RuleNames returns the names of all rules that --scheduler-profile takes.
 func RuleNames() []string { return append(vllm.Profiles(), sglang.Profiles()...) }

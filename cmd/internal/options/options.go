@@ -8,6 +8,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
 )
 
 // Options are all flags of a command that runs a replay, in groups.
@@ -25,6 +26,8 @@ type Options struct {
 	Cluster   cluster
 	client    client
 	Engine    engine
+	// Usual are engine arguments where nothing else says what they are.
+	Usual     []engineargs.Setting
 	Router    routing
 	Output    output
 	Limits    limits

@@ -145,7 +145,7 @@ func (o *Options) following(a *engineargs.Args, gives func(key string) bool) ([]
 	if timing.HoldsProfile(a.ProfilePath) {
 		return engines.ProfileSettings(a, o.TwoPools())
 	}
-	return engines.UsualSettings(a), nil
+	return append(engines.UsualSettings(a), o.Usual...), nil
 }
 
 // engineArgs is the text of engine arguments.

@@ -27,6 +27,9 @@ type Setting struct {
 	text      *string  // JSON, "" when not given
 }
 
+// IsOnlyFor reports whether no other engine reads it.
+func (s *Setting) IsOnlyFor(engine string) bool { return s.engine == engine }
+
 func (s *Setting) Bind(fs *pflag.FlagSet) {
 	s.text = new(string)
 	flag := fs.VarPF(s, s.Name, "", s.help)

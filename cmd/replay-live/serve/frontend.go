@@ -139,9 +139,11 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	if err := f.o.FillRouter(&spec); err != nil {
 		return drt.Config{}, o, err
 	}
-	if err := f.openTokenizer(); err != nil {
+	tokenize, err := loadTokenizer(f.tokenizer)
+	if err != nil {
 		return drt.Config{}, o, err
 	}
+	f.limits.Tokenize = tokenize
 	o = routes.Options{Policy: policy.Name(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations}
 	if spec.RouterConfig != nil {
 		o.Router = *spec.RouterConfig
@@ -167,23 +169,22 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	return runtime, o, err
 }
 
-// openTokenizer makes the tokenizer that cuts texts, if there is one. It has them one at a
-// time.
-func (f *frontendFlags) openTokenizer() error {
-	if f.tokenizer == "" {
-		return nil
+// loadTokenizer returns a function that cuts texts as a tokenizer.json does, one at a time; nil
+// for no file.
+func loadTokenizer(file string) (func(text string) []uint32, error) {
+	if file == "" {
+		return nil, nil
 	}
-	t, err := tokenizer.Load(f.tokenizer)
+	t, err := tokenizer.Load(file)
 	if err != nil {
-		return fmt.Errorf("--tokenizer: %w", err)
+		return nil, fmt.Errorf("--tokenizer: %w", err)
 	}
 	var mu sync.Mutex
-	f.limits.Tokenize = func(text string) []uint32 {
+	return func(text string) []uint32 {
 		mu.Lock()
 		defer mu.Unlock()
 		return t.Append(nil, text)
-	}
-	return nil
+	}, nil
 }
 
 // frontendLine is what a frontend prints when it listens.

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// startFleet starts a process of servers, and returns it and their addresses.
+func startFleet(t *testing.T, args ...string) (cmd *exec.Cmd, urls []string) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0], append([]string{"vllm"}, args...)...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), asProgram+"=1"), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lines := bufio.NewScanner(out)
+	for len(urls) < 3 && lines.Scan() {
+		var line struct{ HTTP, Model string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Model != "tiny" {
+			t.Fatalf("%s: %v", lines.Bytes(), err)
+		}
+		urls = append(urls, line.HTTP)
+	}
+	return cmd, urls
+}
+
+// freePorts returns the first of three ports in a row that nobody listens at.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, free := l.Addr().(*net.TCPAddr).Port, true
+		l.Close()
+		for port := first; port < first+3; port++ {
+			one, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if err == nil {
+				one.Close()
+			}
+			free = free && err == nil
+		}
+		if free {
+			return first
+		}
+	}
+	t.Fatal("no three ports in a row are free")
+	return 0
+}
+
+// A fleet serves engines that know nothing of each other at consecutive ports, answers, and
+// ends with exit code 0 when it is told to.
+func TestVLLMFleet(t *testing.T) {
+	first := freePorts(t)
+	cmd, urls := startFleet(t, "--port="+strconv.Itoa(first), "--fleet=3", "--served-model-name=tiny", "--speedup-ratio=20")
+	for i, url := range urls {
+		if want := "http://127.0.0.1:" + strconv.Itoa(first+i); url != want {
+			t.Errorf("server %d listens at %s, want %s", i, url, want)
+		}
+		if status, body := postJSON(t, url+"/v1/completions", `{"prompt":[1,2,3],"max_tokens":4}`); status != http.StatusOK || !strings.Contains(body, `"completion_tokens":4`) {
+			t.Errorf("%d %s", status, body)
+		}
+		if n := scrapeText(t, url, `vllm:generation_tokens_total{engine="0",model_name="tiny"} `); n != "4" {
+			t.Errorf("server %d has generated %s tokens, want 4", i, n)
+		}
+	}
+	// Another at the same ports ends at once, with nothing that listens.
+	again := exec.Command(os.Args[0], "vllm", "--port="+strconv.Itoa(first+2), "--fleet=2")
+	again.Env = append(os.Environ(), asProgram+"=1")
+	if out, err := again.CombinedOutput(); err == nil || !strings.Contains(string(out), "address already in use") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// scrapeText returns what follows a prefix in the metrics of a server.
+func scrapeText(t *testing.T, url, prefix string) string {
+	t.Helper()
+	r, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,57 @@
+// Package telemetrytest reads metrics as Prometheus does, for tests.
+package telemetrytest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Metrics are what a text of Prometheus says: the type of each family, such as counter, and
+// the samples by name and labels, name{a="b",c="d"}. Of a histogram the samples have " count", " sum"
+// and " le BOUND" at the end.
+type Metrics struct {
+	Types   map[string]string
+	Samples map[string]float64
+}
+
+// Parse reads such a text.
+func Parse(text []byte) (*Metrics, error) {
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	m := &Metrics{Types: map[string]string{}, Samples: map[string]float64{}}
+	for name, f := range families {
+		m.Types[name] = strings.ToLower(f.GetType().String())
+		for _, one := range f.Metric {
+			m.addMetric(name, one)
+		}
+	}
+	return m, nil
+}
+
+// addMetric adds the samples of one metric.
+func (m *Metrics) addMetric(name string, one *dto.Metric) {
+	var labels []string
+	for _, l := range one.Label {
+		labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+	}
+	slices.Sort(labels)
+	key := name + "{" + strings.Join(labels, ",") + "}"
+	h := one.Histogram
+	if h == nil {
+		m.Samples[key] = one.GetCounter().GetValue() + one.GetGauge().GetValue()
+		return
+	}
+	m.Samples[key+" count"], m.Samples[key+" sum"] = float64(h.GetSampleCount()), h.GetSampleSum()
+	for _, b := range h.Bucket {
+		m.Samples[fmt.Sprintf("%s le %g", key, b.GetUpperBound())] = float64(b.GetCumulativeCount())
+	}
+}

@@ -1,0 +1,222 @@
+package vllm
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-json"
+
+	"github.com/replay-llm/replay/live/openai"
+)
+
+// path is what is served at one.
+type path struct {
+	serve   http.HandlerFunc
+	methods []string // nil: any
+	quiet   bool     // requests are not counted
+}
+
+// newHandler returns what serves vLLM's paths. own answers requests for completions.
+func (s *Server) newHandler(own http.Handler) http.Handler {
+	get, post := []string{http.MethodGet}, []string{http.MethodPost}
+	answers := s.countLoad(onlyJSON(own.ServeHTTP))
+	expose := s.metrics.Handler().ServeHTTP
+	paths := map[string]path{
+		"/health":              {serveNothing, get, true},
+		"/ping":                {serveNothing, []string{http.MethodGet, http.MethodPost}, true},
+		"/version":             {s.serveVersion, get, true},
+		"/load":                {s.serveLoad, get, true},
+		"/metrics":             {expose, nil, true},
+		"/metrics/":            {expose, nil, true},
+		"/kv_event_sources":    {s.serveSources, get, false},
+		"/v1/models":           {s.serveModels, get, false},
+		"/tokenize":            {onlyJSON(s.serveTokenize), post, false},
+		"/detokenize":          {onlyJSON(s.serveDetokenize), post, false},
+		"/v1/completions":      {answers, post, false},
+		"/v1/chat/completions": {answers, post, false},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, known := paths[r.URL.Path]
+		name := r.URL.Path
+		switch {
+		case !known:
+			name, p.serve = "none", func(w http.ResponseWriter, _ *http.Request) { writeDetail(w, http.StatusNotFound, "Not Found") }
+		case p.methods != nil && !slices.Contains(p.methods, r.Method):
+			name, p.serve = "none", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Allow", p.methods[0])
+				writeDetail(w, http.StatusMethodNotAllowed, "Method Not Allowed")
+			}
+		}
+		if p.quiet {
+			p.serve(w, r)
+			return
+		}
+		s.requests.Observe(name, p.serve, w, r)
+	})
+}
+
+// writeDetail answers with an error of the path.
+func writeDetail(w http.ResponseWriter, status int, detail string) {
+	writeJSON(w, status, map[string]string{"detail": detail})
+}
+
+// writeJSON answers with JSON.
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	b, err := json.MarshalWithOption(answer, json.DisableHTMLEscape())
+	if err != nil {
+		panic(err) // texts and numbers cannot fail
+	}
+	writeBytes(w, status, b)
+}
+
+func writeBytes(w http.ResponseWriter, status int, b []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // whoever asked may have left
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	e := openai.ErrorOf(err)
+	writeBytes(w, e.Status, e.AppendJSON(nil))
+}
+
+// onlyJSON lets bodies through that say that they are JSON.
+func onlyJSON(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			writeError(w, &openai.Error{
+				Status: http.StatusBadRequest, Type: "Bad Request",
+				Message: "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed",
+			})
+			return
+		}
+		next(w, r)
+	}
+}
+
+// countLoad counts the requests that are being answered.
+func (s *Server) countLoad(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.load.Add(1)
+		defer s.load.Add(-1)
+		next(w, r)
+	}
+}
+
+func serveNothing(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusOK)
+}
+
+func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"version": s.options.Version})
+}
+
+// serveSources answers where KV events are published.
+func (s *Server) serveSources(w http.ResponseWriter, _ *http.Request) {
+	writeBytes(w, http.StatusOK, []byte("{}"))
+}
+
+func (s *Server) serveLoad(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]int64{"server_load": s.load.Load()})
+}
+
+// permission is what vLLM says of each model.
+type permission struct {
+	ID       string  `json:"id"`
+	Object   string  `json:"object"`
+	Created  int64   `json:"created"`
+	Engine   bool    `json:"allow_create_engine"`
+	Sampling bool    `json:"allow_sampling"`
+	LogProbs bool    `json:"allow_logprobs"`
+	Search   bool    `json:"allow_search_indices"`
+	View     bool    `json:"allow_view"`
+	Tune     bool    `json:"allow_fine_tuning"`
+	Org      string  `json:"organization"`
+	Group    *string `json:"group"`
+	Blocking bool    `json:"is_blocking"`
+}
+
+// model is a model as /v1/models tells it.
+type model struct {
+	ID         string       `json:"id"`
+	Object     string       `json:"object"`
+	Created    int64        `json:"created"`
+	Owner      string       `json:"owned_by"`
+	Root       string       `json:"root"`
+	Parent     *string      `json:"parent"`
+	Longest    *int         `json:"max_model_len"`
+	Permission []permission `json:"permission"`
+}
+
+func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
+	o, created := &s.options, s.since.Unix()
+	may := permission{ID: "modelperm-" + s.id, Object: "model_permission", Created: created, Sampling: true, LogProbs: true, View: true, Org: "*"}
+	list := struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{Object: "list", Data: []model{{o.Engine.Model, "model", created, "vllm", o.Root, nil, &o.Engine.ContextLength, []permission{may}}}}
+	for _, name := range o.Engine.Adapters {
+		list.Data = append(list.Data, model{name, "model", created, "vllm", name, &o.Engine.Model, nil, []permission{may}})
+	}
+	writeJSON(w, http.StatusOK, list)
+}
+
+// readBody reads the body of a small request.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	const most = 8 << 20
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err != nil {
+		writeError(w, &openai.Error{Status: http.StatusRequestEntityTooLarge, Message: "body: want at most 8388608 bytes, all of them"})
+	}
+	return body, err == nil
+}
+
+// knows reports whether a model is served, and answers if it is not.
+func (s *Server) knows(w http.ResponseWriter, name string) bool {
+	_, ok := s.models().Find(name)
+	if !ok {
+		writeError(w, openai.UnknownModel(name, s.models().names()))
+	}
+	return ok
+}
+
+func (s *Server) serveTokenize(w http.ResponseWriter, r *http.Request) {
+	body, ok := s.readBody(w, r)
+	if !ok {
+		return
+	}
+	t, err := openai.ParseTokenize(body, s.options.Tokenize)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	if !s.knows(w, t.Model) {
+		return
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Count   int      `json:"count"`
+		Longest int      `json:"max_model_len"`
+		Tokens  []uint32 `json:"tokens"`
+		Texts   []string `json:"token_strs"`
+	}{len(t.Tokens), s.options.Engine.ContextLength, t.Tokens, t.Texts()})
+}
+
+func (s *Server) serveDetokenize(w http.ResponseWriter, r *http.Request) {
+	body, ok := s.readBody(w, r)
+	if !ok {
+		return
+	}
+	d, err := openai.ParseDetokenize(body)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	if s.knows(w, d.Model) {
+		writeJSON(w, http.StatusOK, map[string]string{"prompt": openai.Detokenize(d.Tokens)})
+	}
+}

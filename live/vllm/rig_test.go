@@ -1,0 +1,58 @@
+package vllm_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/live/vllm"
+	"github.com/replay-llm/replay/replay/engineargs"
+)
+
+// serve serves an engine like the server that was recorded, and returns its address.
+func serve(t *testing.T, change ...func(*vllm.Options)) string {
+	t.Helper()
+	args, err := engineargs.Parse([]byte(`{"scheduler_profile": "vllm-0.32", "block_size": 128, "num_gpu_blocks": 9, "max_num_batched_tokens": 256, "speedup_ratio": 50}`), engineargs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := vllm.Options{Engine: mocker.Options{Model: "tiny", ContextLength: 512, Engine: args}, Version: "0.32.0", Tokenize: tokenize}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := vllm.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, release := context.WithTimeout(context.Background(), 10*time.Second)
+		defer release()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+// tokenize cuts texts as the tokenizer of the server that was recorded does: at spaces.
+func tokenize(text string) []uint32 {
+	tokens := []uint32{}
+	for _, word := range strings.Fields(text) {
+		n, _ := strconv.ParseUint(strings.TrimPrefix(word, "t"), 10, 32)
+		tokens = append(tokens, uint32(n))
+	}
+	return tokens
+}

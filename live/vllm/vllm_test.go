@@ -1,0 +1,160 @@
+package vllm_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/openai"
+	"github.com/replay-llm/replay/live/vllm"
+)
+
+// complete asks for a completion and returns its text.
+func complete(t *testing.T, url, body string) (text string) {
+	t.Helper()
+	r, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var answer struct {
+		Choices []struct{ Text string }
+	}
+	if err := json.NewDecoder(r.Body).Decode(&answer); err != nil || len(answer.Choices) == 0 {
+		t.Fatalf("status %d: %v", r.StatusCode, err)
+	}
+	return answer.Choices[0].Text
+}
+
+// sample returns a sample of the metrics, once nothing runs.
+func sample(t *testing.T, url, name string) float64 {
+	t.Helper()
+	v, ok := scrape(t, url).Samples[name]
+	if !ok {
+		t.Errorf("%s: no such sample", name)
+	}
+	return v
+}
+
+// A request whose answer met a stop string has ended by itself, and one whose client left was
+// aborted: vLLM's server tells them apart, and so does ours.
+func TestReasons(t *testing.T) {
+	success := func(reason string) string {
+		return `vllm:request_success_total{engine="0",finished_reason="` + reason + `",model_name="tiny"}`
+	}
+	url := serve(t, func(o *vllm.Options) { o.Tokenize, o.Engine.Engine.Speedup = openai.Tokenize, 1 })
+	const prompt = `{"prompt":[5,6,7],"seed":4,"ignore_eos":true,`
+	whole := strings.Fields(complete(t, url, prompt+`"max_tokens":100}`))
+	stop := whole[40]
+	cut := complete(t, url, prompt+`"max_tokens":400,"stop":"`+stop+`"}`)
+	if !strings.HasPrefix(strings.Join(whole, " "), strings.TrimSpace(cut)) || strings.Contains(cut, stop) {
+		t.Errorf("%q is not what comes before %q", cut, stop)
+	}
+	leaveEarly(t, url, prompt+`"max_tokens":400,"stream":true}`)
+	for end := time.Now().Add(20 * time.Second); sample(t, url, success("abort")) == 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for reason, want := range map[string]float64{"stop": 1, "abort": 1, "length": 1, "error": 0} {
+		if n := sample(t, url, success(reason)); n != want {
+			t.Errorf("%s: %v, want %v", reason, n, want)
+		}
+	}
+}
+
+// leaveEarly asks for a stream and leaves after its first event.
+func leaveEarly(t *testing.T, url, body string) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if line, err := bufio.NewReader(r.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: {") {
+		t.Fatalf("%q: %v", line, err)
+	}
+}
+
+// LoRA adapters are models with a parent; their prompts are cached apart from each other's
+// and the base model's, and metrics tell which are in use.
+func TestAdapters(t *testing.T) {
+	url := serve(t, func(o *vllm.Options) { o.Engine.Adapters, o.MaxAdapters = []string{"sql", "chat"}, 2 })
+	r, err := http.Get(url + "/v1/models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r.Body)
+	r.Body.Close()
+	if err != nil || !strings.Contains(string(b), `"id":"sql","object":"model"`) || !strings.Contains(string(b), `"parent":"tiny"`) {
+		t.Errorf("%s: %v", b, err)
+	}
+	hits := func() float64 { return sample(t, url, `vllm:prefix_cache_hits_total{engine="0",model_name="tiny"}`) }
+	prompt := `"max_tokens":3,"ignore_eos":true,"prompt":` + ids([2]int{4, 300}) + `}`
+	for i, ask := range []struct {
+		model string
+		hits  float64
+	}{{"tiny", 0}, {"sql", 0}, {"sql", 256}, {"chat", 256}, {"chat", 512}, {"tiny", 512}} {
+		complete(t, url, `{"model":"`+ask.model+`",`+prompt)
+		if n := hits(); n != ask.hits && (i < 5 || n != ask.hits+256) { // the first may have been evicted by then
+			t.Errorf("request %d, for %s: %v tokens were hit so far, want %v", i, ask.model, n, ask.hits)
+		}
+	}
+	for _, adapters := range []string{`running_lora_adapters="sql",waiting_lora_adapters=""`, `running_lora_adapters="chat",waiting_lora_adapters=""`, `running_lora_adapters="",waiting_lora_adapters=""`} {
+		if at := sample(t, url, `vllm:lora_requests_info{max_lora="2",`+adapters+`}`); time.Since(time.Unix(int64(at), 0)) > time.Hour {
+			t.Errorf("%s: at %v", adapters, at)
+		}
+	}
+}
+
+// Eight blocks hold an answer of 512 tokens twice; a third waits, and metrics say so while it
+// does.
+func TestLoadIsTold(t *testing.T) {
+	url := serve(t, func(o *vllm.Options) { o.Engine.Engine.Speedup = 1; o.Engine.Engine.MaxSeqs = 2 })
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	for i := range 3 {
+		go func() {
+			q, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions", strings.NewReader(`{"ignore_eos":true,"max_tokens":450,"prompt":[`+string(rune('1'+i))+`]}`))
+			q.Header.Set("Content-Type", "application/json")
+			if r, err := http.DefaultClient.Do(q); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+				r.Body.Close()
+			}
+		}()
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		b := get(t, url+"/metrics")
+		if strings.Contains(b, `vllm:num_requests_running{engine="0",model_name="tiny"} 2`) && strings.Contains(b, `vllm:num_requests_waiting{engine="0",model_name="tiny"} 1`) &&
+			!strings.Contains(b, `vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0`+"\n") && get(t, url+"/load") == `{"server_load":3}` {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never two running and one waiting: %s", b)
+		}
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
