@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -10,25 +12,82 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/cmd/replay-live/serve"
 )
 
 // The peer is the published Python package ai-dynamo. These tests run with it
 // (make interop) and are skipped without.
 var peerPython = flag.String("peer", "", "`python` that has the package ai-dynamo")
 
-// startPeer runs Python with the package against the servers of c until the test ends.
-func (c *compound) startPeer(args ...string) {
-	c.t.Helper()
+// peers are replay-live stack up and the processes around it, ours and the package's.
+type peers struct {
+	*compound
+	at serve.StackAddresses
+}
+
+// newPeers starts the servers as a process of their own.
+func newPeers(t *testing.T) *peers {
+	t.Helper()
+	p := &peers{compound: &compound{t: t}}
+	cmd := exec.Command(os.Args[0], "stack", "up")
+	cmd.Env, cmd.Stderr = append(os.Environ(), asProgram+"=1"), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("stack up: %v", err)
+		}
+	})
+	if err := json.NewDecoder(out).Decode(&p.at); err != nil {
+		t.Fatalf("stack up: %v", err)
+	}
+	p.env = []string{"ETCD_ENDPOINTS=" + p.at.Etcd, "NATS_SERVER=" + p.at.NATS}
+	return p
+}
+
+// startPeer runs Python with the package against the servers until the test ends.
+func (p *peers) startPeer(env []string, args ...string) {
+	p.t.Helper()
 	cmd := exec.Command(*peerPython, args...)
-	cmd.Env = append(os.Environ(), "ETCD_ENDPOINTS="+c.servers.EtcdURL(), "NATS_SERVER="+c.servers.NATSURL(), "DYN_LOG=error")
+	cmd.Env = append(append(append(os.Environ(), p.env...), "DYN_LOG=error"), env...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	c.t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	})
+}
+
+// startPeerFront starts the package's frontend, and waits until it lists the model. It returns its URL.
+func (p *peers) startPeerFront(plane, mode, model string, env ...string) string {
+	p.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close() // the package takes no listener
+	p.startPeer(env, "-m", "dynamo.frontend", "--http-host=127.0.0.1", fmt.Sprintf("--http-port=%d", port), "--router-mode="+mode, "--request-plane="+plane)
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	until(p.t, "the peer's list of models", func() bool {
+		r, err := http.Get(url + "/v1/models")
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		return err == nil && strings.Contains(string(b), fmt.Sprintf("%q", model))
+	})
+	return url
 }
 
 // needPeer skips a test without a peer that has module.
@@ -90,30 +149,13 @@ func TestInteropPeerFrontend(t *testing.T) {
 
 func peerFrontend(t *testing.T, plane, mode string) {
 	t.Helper()
-	c := newCompound(t)
+	c := newPeers(t)
 	model := peerModel(t)
 	workers := []*member{
 		c.worker("--speedup-ratio=20", "--model-name=ours", "--request-plane="+plane, "--model-path="+model),
 		c.worker("--speedup-ratio=20", "--model-name=ours", "--request-plane="+plane, "--model-path="+model),
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close() // the package takes no listener
-	c.startPeer("-m", "dynamo.frontend", "--http-host=127.0.0.1", fmt.Sprintf("--http-port=%d", port), "--router-mode="+mode, "--request-plane="+plane)
-	url := fmt.Sprintf("http://127.0.0.1:%d", port)
-	until(t, "the peer's list of models", func() bool {
-		r, err := http.Get(url + "/v1/models")
-		if err != nil {
-			return false
-		}
-		defer r.Body.Close()
-		b := make([]byte, 4096)
-		n, _ := r.Body.Read(b)
-		return strings.Contains(string(b[:n]), `"ours"`)
-	})
+	url := c.startPeerFront(plane, mode, "ours")
 	for range 4 {
 		completeBoth(t, url, "ours")
 	}
@@ -129,8 +171,8 @@ func TestInteropPeerModel(t *testing.T) {
 	needPeer(t, "dynamo.llm")
 	for _, plane := range []string{"nats", "tcp"} {
 		t.Run(plane, func(t *testing.T) {
-			c := newCompound(t)
-			c.startPeer("testdata/peer/model.py", plane, peerModel(t), "theirs")
+			c := newPeers(t)
+			c.startPeer(nil, "testdata/peer/model.py", plane, peerModel(t), "theirs")
 			front := c.front()
 			completeBoth(t, front.HTTP, "theirs")
 		})

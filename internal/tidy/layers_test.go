@@ -32,7 +32,7 @@ func layers() [][]string {
 		{"live/link"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},
 		{"live/engine"},
-		{"live/conformance", "live/openai", "live/route"},
+		{"live/conformance", "live/eventplane", "live/openai", "live/route"},
 		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
 		{"live/vllm"},
 		{"cmd/internal"},

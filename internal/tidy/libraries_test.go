@@ -36,7 +36,7 @@ func doors() []door {
 		{library: "go.etcd.io/etcd/", rooms: []string{"live/drt"}},
 		{library: "go.uber.org/zap", rooms: []string{"live/drt"}}, // etcd wants one, silent
 		{library: "github.com/google/uuid", rooms: []string{"live/cancel"}},
-		{library: "github.com/tinylib/msgp", rooms: []string{"live/kvevents"}},
+		{library: "github.com/tinylib/msgp", rooms: []string{"live/kvevents", "live/eventplane"}},
 		{library: "go.opentelemetry.io/", rooms: []string{"live/telemetry"}},
 		{library: "go.opentelemetry.io/otel/sdk/trace", rooms: []string{"live/engine", "live/telemetry"}},
 		{library: "github.com/prometheus/", rooms: []string{"live/telemetry"}},

@@ -77,6 +77,9 @@ func etcdComesBack(t *testing.T, forgets bool) {
 		if err := endpoint(t, rt, "generate").PutCard(limited(t), []byte(`{"display_name":"m"}`)); err != nil {
 			t.Fatal(err)
 		}
+		if err := rt.Announce(limited(t), fmt.Sprintf("v1/other/%x", rt.ID()), []byte(`{"told":1}`)); err != nil {
+			t.Fatal(err)
+		}
 		serve(t, rt, "generate", counter, drt.ServeOptions{})
 		workers = append(workers, rt)
 	}
@@ -114,7 +117,7 @@ func etcdComesBack(t *testing.T, forgets bool) {
 	}
 	keys := etcd(t, s)
 	for _, rt := range workers {
-		for _, key := range []string{"v1/instances/test/backend/generate/%x", "v1/mdc/test/backend/generate/%x"} {
+		for _, key := range []string{"v1/instances/test/backend/generate/%x", "v1/mdc/test/backend/generate/%x", "v1/other/%x"} {
 			eventually(t, fmt.Sprintf(key, rt.ID()), func() bool {
 				r, err := keys.Get(limited(t), fmt.Sprintf(key, rt.ID()))
 				return err == nil && len(r.Kvs) == 1 && r.Kvs[0].Lease == int64(rt.ID())

@@ -123,8 +123,16 @@ func (rt *Runtime) reregisterAll(id uint64) error {
 	}
 	rt.mu.Lock()
 	all := slices.Clone(rt.servings)
-	cards := maps.Clone(rt.cards)
+	cards, announced := maps.Clone(rt.cards), maps.Clone(rt.announced)
 	rt.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(announced)) {
+		if err := rt.registerKeys(ctx, []pair{{key, announced[key]}}); err != nil {
+			return err
+		}
+		if !rt.isAnnounced(key) { // it was withdrawn meanwhile
+			err = errors.Join(err, rt.unregisterKeys(ctx, []pair{{key: key}}))
+		}
+	}
 	for name, card := range cards {
 		if err := rt.writeCard(ctx, name, card); err != nil {
 			return err

@@ -220,7 +220,10 @@ func (r *respondent) pullItems(ctx context.Context, items iter.Seq2[Item, error]
 				put(wirePart{errorItem(failed), true})
 				return
 			}
-			b, bad := json.Marshal(item)
+			b, bad := json.RawMessage(item.Data), error(nil)
+			if !r.serving.bare {
+				b, bad = json.Marshal(item)
+			}
 			if bad != nil {
 				put(wirePart{errorItem(fault.New(fault.Unknown, "an item of %v: %v", r.serving.endpoint.name, bad)), true})
 				return

@@ -63,6 +63,8 @@ type Runtime struct {
 	cards    map[Name]json.RawMessage // by endpoint, as they were put
 	guarded  map[string]bool          // keys of our own that are looked at
 	poke     chan struct{}            // a lease is to be looked at now
+
+	announced map[string]json.RawMessage // by key
 }
 
 // Connect reaches what the configuration names, and takes a lease there unless it
@@ -76,6 +78,7 @@ func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	rt := &Runtime{
 		config: config, log: config.Log, done: make(chan struct{}), poke: make(chan struct{}, 1),
 		known: make(map[Name]*instances), cards: make(map[Name]json.RawMessage), guarded: make(map[string]bool),
+		announced: make(map[string]json.RawMessage),
 	}
 	rt.homes = newCallers(&rt.config)
 	rt.ctx, rt.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -17,6 +17,7 @@ import (
 type ServeOptions struct {
 	Metrics *telemetry.Endpoint // of its requests; nil: none
 	Device  string              // what the worker computes on, told to discovery; "": not told
+	Bare    bool                // items are their data alone on the wire, without an envelope, as some callers of others want them
 }
 
 // Serving is an endpoint that is served by this runtime. It is discoverable
@@ -26,6 +27,7 @@ type Serving struct {
 	handler  Handler
 	metrics  *telemetry.Endpoint
 	device   string
+	bare     bool
 
 	mu         sync.Mutex
 	id         uint64 // that it is served under
@@ -39,7 +41,7 @@ type Serving struct {
 // Serve starts to take requests for the endpoint, which is not discoverable yet.
 func (e *Endpoint) Serve(handler Handler, o ServeOptions) (*Serving, error) {
 	s := &Serving{
-		endpoint: e, handler: handler, metrics: o.Metrics, device: o.Device,
+		endpoint: e, handler: handler, metrics: o.Metrics, device: o.Device, bare: o.Bare,
 		active: make(map[*respondent]struct{}), idle: make(chan struct{}),
 	}
 	close(s.idle)

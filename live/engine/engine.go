@@ -100,10 +100,10 @@ type EngineConfig struct {
 }
 
 // KVEventSource is where the KV events of one data-parallel rank come from:
-// either the engine pushes them, or it publishes them on a socket.
+// the engine pushes them, or publishes them on a socket, or both.
 type KVEventSource struct {
 	DPRank int
-	// OnReady is handed the sink once the worker has one; nil if Zmq is given.
+	// OnReady is handed the sink once the worker has one; nil where the socket is all there is.
 	OnReady func(KVEventSink)
 	// Zmq is the engine's own publisher.
 	Zmq *ZmqSource

@@ -210,12 +210,12 @@ func (e *Engine) Source() kvevents.Source {
 	return s
 }
 
-// KVEventSources returns the mocker's socket, or what takes a sink of
+// KVEventSources returns the mocker's socket, if it has one, and what takes a sink of
 // scheduler.KVEvents; none unless KV events are asked for.
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	switch {
 	case e.tee != nil:
-		return []engine.KVEventSource{{Zmq: &engine.ZmqSource{Endpoint: e.Source().Events}}}, nil
+		return []engine.KVEventSource{{OnReady: e.setSink, Zmq: &engine.ZmqSource{Endpoint: e.Source().Events}}}, nil
 	case e.options.KVEvents:
 		return []engine.KVEventSource{{OnReady: e.setSink}}, nil
 	}

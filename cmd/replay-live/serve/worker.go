@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/replay-live/cluster"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/eventplane"
 	"github.com/replay-llm/replay/live/link"
 
 	served "github.com/replay-llm/replay/live/engine"
@@ -29,7 +30,7 @@ type worker struct {
 	config  served.WorkerConfig
 	mock    mocker.Options
 
-	mode, leaseLoss, precise cli.Choice
+	mode, leaseLoss, precise, plane cli.Choice
 
 	bootstrap                       bool
 	bootstrapHost                   string
@@ -131,6 +132,9 @@ func (w *worker) bindEvents(fs *pflag.FlagSet) {
 	fs.BoolVar(&w.kvEvents, "kv-events", true, "publish KV events; =false turns it off")
 	fs.StringVar(&w.kvHost, "kv-events-host", "127.0.0.1", "`address` at which subscribers reach it")
 	fs.IntVar(&w.kvPort, "kv-events-port", 0, "`port` of events; 0: any, or zmq_kv_events_port of --engine-args")
+	w.plane = cli.Choice{Names: []string{"both", "nats", "zmq", "none"}, Value: "none"}
+	fs.Var(&w.plane, "event-plane", "where the published package's KV router reads KV events, by `name`: nats, zmq, both or none")
+	fs.Lookup("event-plane").DefValue = "$DYN_EVENT_PLANE, or both, with --model-path; else none"
 	fs.IntVar(&w.kvReplay, "kv-replay-port", 0, "`port` at which to ask for what was missed; 0: any, or zmq_replay_port of --engine-args")
 }
 
@@ -173,6 +177,9 @@ func (w *worker) readConfig() error {
 		return err
 	}
 	c.NoKVRouting, c.Runtime, c.Getenv = !w.publishesEvents(), &runtime, w.lookupEnv
+	if err := w.choosePlane(runtime.Discovery); err != nil {
+		return err
+	}
 	c.Signals = make(chan os.Signal) // the command's context knows them
 	if _, err := served.NewWorker(nil, *c); err != nil {
 		return cli.Usagef("%v", err)
@@ -203,7 +210,8 @@ func (w *worker) checkFlags() error {
 		cli.Needs(mode == served.Prefill, "with --disaggregation-mode prefill", "bootstrap", "bootstrap-host", "bootstrap-port"),
 		cli.Needs(mode != served.Aggregated, "with --disaggregation-mode prefill or decode", "bootstrap-timeout"),
 		cli.Needs(mode != served.Decode, "with --disaggregation-mode agg or prefill", "kv-events", "kv-events-host", "kv-events-port", "kv-replay-port"),
-		cli.Needs(w.kvEvents, "with KV events", "kv-events-host", "kv-events-port", "kv-replay-port"),
+		cli.Needs(w.kvEvents, "with KV events", "kv-events-host", "kv-events-port", "kv-replay-port", "event-plane"),
+		cli.Needs(w.config.ModelPath != "", "with --model-path", "event-plane"),
 		cli.Needs(w.bootstrap, "with --bootstrap", "bootstrap-host", "bootstrap-port", "bootstrap-timeout"),
 		cli.Wants(w.mock.Rendezvous.Wait > 0, "bootstrap-timeout", "a time above 0"))
 }
@@ -264,6 +272,32 @@ func (w *worker) openEvents() {
 	}
 	w.mock.KVHost = w.kvHost
 	a.KVEventsPort, a.ReplayPort = cmp.Or(uint16(w.kvPort), a.KVEventsPort), cmp.Or(uint16(w.kvReplay), a.ReplayPort)
+}
+
+// choosePlane has KV events told to the published package's KV router, which finds workers by a
+// card with the files of the model.
+func (w *worker) choosePlane(discovery drt.Discovery) error {
+	plane := w.plane.Value
+	if !w.o.Changed("event-plane") {
+		if w.config.ModelPath == "" || !w.publishesEvents() || discovery == drt.Static {
+			return nil
+		}
+		plane = cmp.Or(os.Getenv("DYN_EVENT_PLANE"), "both")
+		if err := w.plane.Set(plane); err != nil {
+			return cli.Usagef("DYN_EVENT_PLANE is %q, want nats or zmq", plane)
+		}
+	}
+	if plane == "none" {
+		return nil
+	}
+	if discovery == drt.Static {
+		return cli.Usagef("--event-plane: with --discovery static nobody finds it")
+	}
+	w.config.Publish = eventplane.Bind(eventplane.Options{
+		NATS: plane != "zmq", ZMQ: plane != "nats", Host: w.kvHost,
+		Warn: func(text string) { w.config.Log.Warn(text) },
+	})
+	return nil
 }
 
 // openMeeting opens where decode workers meet a prefill worker.

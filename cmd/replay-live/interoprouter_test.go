@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The package's own KV router sees what the caches of our workers hold: on both of its event planes,
+// and by what it asks for when it comes later than the events.
+func TestInteropPeerRouter(t *testing.T) {
+	needPeer(t, "dynamo.frontend")
+	for _, c := range []struct{ requests, events string }{{"nats", "nats"}, {"tcp", "zmq"}} {
+		t.Run(c.events+" events", func(t *testing.T) { peerRouter(t, c.requests, c.events) })
+	}
+}
+
+// routed is a frontend of the package with two workers of ours.
+type routed struct {
+	t       *testing.T
+	url     string
+	workers [2]*member
+}
+
+// Attempts, and how many of them have to be as they should be, one after another: events take their
+// time to arrive.
+const (
+	routeAttempts = 12
+	routeInARow   = 4
+)
+
+func peerRouter(t *testing.T, requests, events string) {
+	t.Helper()
+	c := newPeers(t)
+	model := peerModel(t)
+	var f routed
+	f.t = t
+	for i := range f.workers {
+		f.workers[i] = c.worker("--model-name=ours", "--block-size=16", "--request-plane="+requests, "--model-path="+model)
+	}
+	f.url = c.startPeerFront(requests, "kv", "ours", "DYN_EVENT_PLANE="+events)
+
+	// One worker has a long request: short ones go to the other, which then has what they say in its
+	// cache, and in the end more to do.
+	held := f.hold(prompt(0, 3))
+	first, other := held.worker, 1-held.worker
+	inARow, known := 0, []int(nil)
+	for i := 1; i <= routeAttempts && inARow < routeInARow; i++ {
+		if w := f.ask(prompt(10*i, 7)); w != other {
+			t.Fatalf("the idle worker was not asked: %d, want %d", w, other)
+		}
+		busy := f.hold(prompt(10*i+1, 5))
+		if busy.worker != other {
+			t.Fatalf("the less used worker was not asked: %d, want %d", busy.worker, other)
+		}
+		time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+		// Now the other one has five blocks of requests under way, the first one three.
+		if w := f.ask(prompt(10*i, 7)); w == other {
+			inARow, known = inARow+1, append(known, i)
+		} else {
+			inARow = 0
+		}
+		busy.end()
+	}
+	if inARow < routeInARow {
+		t.Fatalf("%d in a row went to the worker that has their prefix, want %d", inARow, routeInARow)
+	}
+	held.end()
+
+	late := routed{t, c.startPeerFront(requests, "kv", "ours", "DYN_EVENT_PLANE="+events), f.workers}
+	inARow = 0
+	for n := 0; n < len(known) && inARow < 2; n++ {
+		time.Sleep(time.Duration(n) * 200 * time.Millisecond) // it asks the workers when it finds them
+		busy := late.hold(prompt(10*known[n]+1, 5))
+		if w := late.ask(prompt(10*known[n], 7)); busy.worker == other && w == other {
+			inARow++
+		} else {
+			inARow = 0
+		}
+		busy.end()
+	}
+	if inARow < 2 {
+		t.Errorf("a frontend that came later: %d in a row went to worker %d, which has their prefix, want 2 (not %d)", inARow, other, first)
+	}
+}
+
+// prompt is a text of about so many blocks of 16 tokens that begins like no other.
+func prompt(number, blocks int) string {
+	return fmt.Sprintf("%04d ", number) + strings.Repeat(fmt.Sprintf("%d is a lucky number ", number), 2*blocks)
+}
+
+// counted returns the number of requests that each worker has been asked.
+func (f *routed) counted() (n [2]float64) {
+	for i, w := range f.workers {
+		n[i] = w.metric("dynamo_component_requests_total", "")
+	}
+	return n
+}
+
+// askedSince waits for the worker that was asked since the count was n.
+func (f *routed) askedSince(n [2]float64) (worker int) {
+	f.t.Helper()
+	until(f.t, "a worker is asked", func() bool {
+		for i, now := range f.counted() {
+			if now > n[i] {
+				worker = i
+				return true
+			}
+		}
+		return false
+	})
+	return worker
+}
+
+// ask completes a prompt and returns the worker that did it.
+func (f *routed) ask(prompt string) int {
+	f.t.Helper()
+	before := f.counted()
+	if status, body := postJSON(f.t, f.url+"/v1/completions", fmt.Sprintf(`{"model":"ours","max_tokens":2,"prompt":%q}`, prompt)); status != http.StatusOK {
+		f.t.Fatalf("%d %s", status, body)
+	}
+	return f.askedSince(before)
+}
+
+// holding is a request under way.
+type holding struct {
+	f      *routed
+	cancel context.CancelFunc
+	worker int
+}
+
+// hold begins a long request, which a worker has got when it returns.
+func (f *routed) hold(prompt string) holding {
+	f.t.Helper()
+	before := f.counted()
+	ctx, cancel := context.WithCancel(context.Background())
+	body := fmt.Sprintf(`{"model":"ours","max_tokens":4000,"stream":true,"prompt":%q}`, prompt)
+	rq, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	rq.Header.Set("Content-Type", "application/json")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if r, err := http.DefaultClient.Do(rq); err == nil {
+			_, _ = io.Copy(io.Discard, r.Body) // until it is cancelled
+			r.Body.Close()
+		}
+	}()
+	f.t.Cleanup(func() { cancel(); <-ended })
+	return holding{f, cancel, f.askedSince(before)}
+}
+
+// end cancels it, and waits until the worker has let go of it.
+func (h holding) end() {
+	w := h.f.workers[h.worker]
+	before := w.metric("dynamo_component_inflight_requests", "")
+	h.cancel()
+	until(h.f.t, "the request has ended", func() bool { return w.metric("dynamo_component_inflight_requests", "") < before })
+}

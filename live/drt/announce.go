@@ -1,0 +1,55 @@
+package drt
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/goccy/go-json"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// Announce writes value under a key of discovery that this package knows nothing of. It is there as
+// long as the lease, and again after the lease was lost. Without discovery Announce does nothing.
+func (rt *Runtime) Announce(ctx context.Context, key string, value json.RawMessage) error {
+	if !json.Valid(value) {
+		return fmt.Errorf("%s: not JSON: %.60q", key, value)
+	}
+	rt.mu.Lock()
+	rt.announced[key] = value
+	rt.mu.Unlock()
+	return rt.registerKeys(ctx, []pair{{key, value}})
+}
+
+// Withdraw ends that.
+func (rt *Runtime) Withdraw(ctx context.Context, key string) error {
+	rt.mu.Lock()
+	delete(rt.announced, key)
+	rt.mu.Unlock()
+	return rt.unregisterKeys(ctx, []pair{{key: key}})
+}
+
+// isAnnounced reports whether a key is to be there.
+func (rt *Runtime) isAnnounced(key string) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.announced[key] != nil
+}
+
+// Publish sends a message to whoever follows a subject of NATS now. It waits for nobody, and is an
+// error while NATS is away.
+func (rt *Runtime) Publish(subject string, payload []byte) error {
+	if err := rt.plane.nats.conn.Publish(subject, payload); err != nil {
+		return fault.New(fault.CannotConnect, "publish to %s: %w", subject, err)
+	}
+	return nil
+}
+
+// Transport returns how requests reach what is served, as discovery tells it in the layout V1.
+func (s *Serving) Transport() Transport {
+	s.mu.Lock()
+	id := s.id
+	s.mu.Unlock()
+	all := allLayouts()
+	return s.endpoint.rt.transportOf(all[len(all)-1], s.endpoint.name, id)
+}

@@ -1,0 +1,277 @@
+// Package eventplane tells what a worker's KV cache holds on the event plane of the
+// published Python package, so that its KV router sees where prompts are cached
+// (docs/kv-events.md "On the package's event plane").
+//
+// There are two layouts of subjects, keys and messages, by release, and two transports, NATS and
+// ZeroMQ. A Publisher serves all four at once: who follows one sees nothing of the others.
+//
+// Read eventplane.go, records.go (what discovery has of it), encode.go (messages),
+// query.go (what those who have missed something ask for).
+package eventplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// Options are where KV events are told.
+type Options struct {
+	NATS bool   // on subjects of NATS
+	ZMQ  bool   // on sockets of ZeroMQ, which discovery tells
+	Host string // that the sockets listen at; default 127.0.0.1
+	// Warn, if not nil, is told of losses.
+	Warn func(string)
+}
+
+// Limits of a publisher.
+const (
+	maxQueue  = 100_000 // events that may wait to be published
+	maxBlocks = 1_000   // of one event on the wire
+	maxKept   = 10_000  // events for those who have missed some
+	highWater = 100_000 // messages that may wait for a subscriber of ZeroMQ
+)
+
+// Publisher tells the KV events of one worker. Whoever feeds it never waits.
+type Publisher struct {
+	options Options
+	runtime *drt.Runtime
+	name    drt.Name
+	worker  uint64
+	lanes   []*lane
+	keys    []string // announced
+	query   *drt.Serving
+	done    chan struct{}
+
+	mu      sync.Mutex
+	queue   []scheduler.KVEvent
+	closing bool
+	lost    int           // events that came while the queue was full
+	wake    chan struct{} // of capacity 1: there is something to do
+
+	state    sync.Mutex // what answers are made of
+	holding  *kvevents.Holding
+	kept     []change // published last, in order
+	last     uint64   // id of the one published last
+	failures int      // messages that NATS did not take
+}
+
+// lane is one layout: those who read it see all events, by its own numbers.
+type lane struct {
+	layout
+	publisher uint64 // id
+	subject   string // of NATS; "": none
+	pub       *zmtp.Pub
+	sequence  uint64
+}
+
+// Bind returns what engine.WorkerConfig wants as Publish: a publisher for each rank of a worker.
+func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), error) {
+	return func(c engine.PublisherContext) (engine.KVEventSink, func(), error) {
+		if c.Source.OnReady == nil {
+			return nil, nil, nil // an engine that publishes on sockets of its own alone
+		}
+		if c.Source.DPRank != 0 {
+			return nil, nil, fmt.Errorf("the event plane: rank is %d, want 0", c.Source.DPRank)
+		}
+		p, err := Open(context.Background(), o, c.Runtime, c.Endpoint.Name())
+		if err != nil {
+			return nil, nil, err
+		}
+		return p.enqueueAny, p.Close, nil
+	}
+}
+
+// Open begins to tell the KV events of the worker that serves an endpoint.
+func Open(ctx context.Context, o Options, rt *drt.Runtime, name drt.Name) (*Publisher, error) {
+	if o.Host == "" {
+		o.Host = "127.0.0.1"
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	p := &Publisher{
+		options: o, runtime: rt, name: name, worker: rt.ID(), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), holding: kvevents.NewHolding(),
+	}
+	for _, l := range allLayouts() {
+		one := &lane{layout: l, publisher: p.worker}
+		if l.newer {
+			one.publisher = 1 + rand.Uint64N(1<<53-1)
+		}
+		if o.NATS {
+			one.subject = l.subjectOf(name)
+		}
+		if o.ZMQ {
+			pub, err := zmtp.ListenPub("tcp://"+joinHost(o.Host), highWater)
+			if err != nil {
+				p.closeSockets()
+				return nil, fmt.Errorf("the event plane: %w", err)
+			}
+			one.pub = pub
+		}
+		p.lanes = append(p.lanes, one)
+	}
+	err := p.serveQueries(ctx)
+	if err == nil {
+		err = p.announceAll(ctx)
+	}
+	go p.publishAll()
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("the event plane: %w", err)
+	}
+	return p, nil
+}
+
+// enqueueAny is Enqueue for who knows the type of events only by agreement.
+func (p *Publisher) enqueueAny(events []any) {
+	for _, one := range events {
+		if e, ok := one.(scheduler.KVEvent); ok {
+			p.Enqueue(e)
+		}
+	}
+}
+
+// Enqueue takes in an event without waiting for anyone, and keeps nothing of its slices.
+func (p *Publisher) Enqueue(e scheduler.KVEvent) {
+	if e.Tier != scheduler.Device {
+		return
+	}
+	e.Stored, e.Removed = slices.Clone(e.Stored), slices.Clone(e.Removed)
+	p.mu.Lock()
+	if p.closing || len(p.queue) >= maxQueue {
+		p.lost++
+	} else {
+		p.queue = append(p.queue, e)
+	}
+	p.mu.Unlock()
+	p.wakePublisher()
+}
+
+func (p *Publisher) wakePublisher() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// publishAll publishes until the publisher is closed.
+func (p *Publisher) publishAll() {
+	defer close(p.done)
+	warned := 0
+	for {
+		p.mu.Lock()
+		events, closing, lost := p.queue, p.closing, p.lost
+		p.queue = nil
+		p.mu.Unlock()
+		for i := range events {
+			p.publishEvent(&events[i])
+		}
+		if lost > warned && !closing {
+			warned = lost
+			p.options.Warn(fmt.Sprintf("the event plane: %d events dropped: more than %d waited to be published", lost, maxQueue))
+		}
+		switch {
+		case len(events) > 0:
+		case closing:
+			return
+		default:
+			<-p.wake
+		}
+	}
+}
+
+// publishEvent publishes what an event of the engine changes.
+func (p *Publisher) publishEvent(e *scheduler.KVEvent) {
+	p.state.Lock()
+	removed := p.holding.Apply(e, nil)
+	var changes []change
+	run := kvevents.Run{Parent: e.Parent, HasParent: e.HasParent}
+	for blocks := range slices.Chunk(e.Stored, maxBlocks) {
+		run.Blocks = blocks
+		changes = append(changes, change{Stored: run})
+		run = kvevents.Run{Parent: blocks[len(blocks)-1].Seq, HasParent: true}
+	}
+	for hashes := range slices.Chunk(removed, maxBlocks) {
+		changes = append(changes, change{Removed: hashes})
+	}
+	for i := range changes {
+		p.last++
+		changes[i].ID = p.last
+	}
+	p.keepChanges(changes)
+	p.state.Unlock()
+	for i := range changes {
+		p.sendChange(&changes[i])
+	}
+}
+
+// sendChange sends an event in every layout. A message that does not arrive shows to those
+// who follow as a gap in the numbers of events, and they ask for what they have missed.
+func (p *Publisher) sendChange(c *change) {
+	now := time.Now()
+	for _, l := range p.lanes {
+		envelope := appendEnvelope(nil, l.publisher, l.sequence, now, l.appendPayload(nil, p.worker, c))
+		if l.subject != "" {
+			if err := p.runtime.Publish(l.subject, envelope); err != nil {
+				p.noteFailure(err)
+			}
+		}
+		if l.pub != nil {
+			l.pub.Send(zmtp.Message{[]byte(topic), encodeNumber(l.publisher), encodeNumber(l.sequence), appendFrame(nil, envelope)})
+		}
+		l.sequence++
+	}
+}
+
+// noteFailure warns of messages that are lost, of the first and of every thousandth.
+func (p *Publisher) noteFailure(err error) {
+	if p.failures++; p.failures%1000 == 1 {
+		p.options.Warn(fmt.Sprintf("the event plane: messages lost, %d in all: %v", p.failures, err))
+	}
+}
+
+// Close takes back what was announced, and ends. It may be called again.
+func (p *Publisher) Close() {
+	p.mu.Lock()
+	again := p.closing
+	p.closing = true
+	p.mu.Unlock()
+	p.wakePublisher()
+	<-p.done
+	if again {
+		return
+	}
+	ctx, release := context.WithTimeout(context.Background(), 2*time.Second) // etcd may be gone
+	defer release()
+	var errs []error
+	for _, key := range p.keys {
+		errs = append(errs, p.runtime.Withdraw(ctx, key))
+	}
+	if p.query != nil {
+		errs = append(errs, p.query.Close(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		p.options.Warn(fmt.Sprintf("the event plane: %v", err))
+	}
+	p.closeSockets()
+}
+
+func (p *Publisher) closeSockets() {
+	for _, l := range p.lanes {
+		if l.pub != nil {
+			l.pub.Close()
+		}
+	}
+}

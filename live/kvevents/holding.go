@@ -1,0 +1,84 @@
+package kvevents
+
+import "github.com/replay-llm/replay/scheduler"
+
+// Holding knows what a cache holds from the events of its engine, for those who follow a block by
+// its name alone: to them it is there once, however many of it there are. It knows nothing of
+// memories beside the device.
+type Holding struct{ cached *cached }
+
+// NewHolding returns a Holding of an empty cache.
+func NewHolding() *Holding { return &Holding{newCached()} }
+
+// Apply takes in an event. It returns the blocks that are gone with it, appended to dst: those of
+// Removed of which no other is left.
+func (h *Holding) Apply(e *scheduler.KVEvent, dst []uint64) []uint64 {
+	if e.Tier != scheduler.Device {
+		return dst
+	}
+	removed := e.Removed
+	stored := *e
+	stored.Removed = nil
+	h.cached.applyEvent(&stored)
+	for _, hash := range removed {
+		name := blockName{cache{e.Rank, e.Tier}, hash}
+		before := len(h.cached.at)
+		if h.cached.removeBlock(name); len(h.cached.at) < before {
+			dst = append(dst, hash)
+		}
+	}
+	return dst
+}
+
+// Len returns the number of blocks there are.
+func (h *Holding) Len() int { return len(h.cached.at) }
+
+// Run is consecutive blocks that hang on one another.
+type Run struct {
+	Parent    uint64 // of the first
+	HasParent bool
+	Blocks    []scheduler.KVBlock
+}
+
+// Runs lists what is held in runs of at most a number of blocks, each after the one that its parent is
+// in. Blocks that hang on no root are left out: nobody finds them.
+func (h *Holding) Runs(atMost int) []Run {
+	k := h.cached
+	child, sibling := make([]int32, len(k.blocks)), make([]int32, len(k.blocks)) // both count from 1; 0: none
+	var roots []int32
+	for i := len(k.blocks) - 1; i >= 0; i-- { // so that siblings stand in the order in which they were stored
+		b := &k.blocks[i]
+		if b.gone {
+			continue
+		}
+		if !b.hasParent {
+			roots = append(roots, int32(i))
+		} else if parent, ok := k.at[blockName{b.cache, b.parent}]; ok {
+			sibling[i], child[parent] = child[parent], int32(i)+1
+		}
+	}
+	var runs []Run
+	for stack := roots; len(stack) > 0; {
+		i := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		run := Run{Parent: k.blocks[i].parent, HasParent: k.blocks[i].hasParent}
+		for i >= 0 {
+			b := &k.blocks[i]
+			if len(run.Blocks) == atMost {
+				runs = append(runs, run)
+				run = Run{Parent: b.parent, HasParent: true}
+			}
+			run.Blocks = append(run.Blocks, scheduler.KVBlock{Seq: b.hash, Tokens: b.tokens})
+			first := child[i]
+			i = first - 1
+			if first == 0 {
+				break
+			}
+			for c := sibling[first-1]; c != 0; c = sibling[c-1] {
+				stack = append(stack, c-1)
+			}
+		}
+		runs = append(runs, run)
+	}
+	return runs
+}
