@@ -209,7 +209,7 @@ profile: ## write a CPU profile of every benchmark row that matches ROW into PRO
 mutants: ## run mutation tests of schedulers, router, harness, formats and calibration (docs/mutants.md)
 	.ci/mutants
 
-lint: ## check format, vet, staticcheck and the workflows
+lint: ## check format, vet, staticcheck, the workflows and the stack in containers
 	.ci/run lint
 
 api: ## hold the stable Go API to testdata/api (docs/go-api.md)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +21,9 @@ type composed struct {
 		Image       string            `yaml:"image"`
 		Command     []string          `yaml:"command"`
 		Environment map[string]string `yaml:"environment"`
+		Check       struct {
+			Test []string `yaml:"test"`
+		} `yaml:"healthcheck"`
 	} `yaml:"services"`
 }
 
@@ -44,22 +48,27 @@ func readYAML(t *testing.T, name string, to any) {
 // commands returns the commands of our services with one word. They run here with
 // any free port, on loopback by name where a service has its own name.
 func (c *composed) commands(word string) (all [][]string) {
-	port := regexp.MustCompile(`^(--[a-z-]*port)=.*`)
 	for name, s := range c.Services {
-		if s.Image != "replay:local" || s.Command[0] != word {
-			continue
+		if s.Image == "replay:local" && s.Command[0] == word {
+			all = append(all, commandHere(s.Command, name, "localhost"))
 		}
-		var args []string
-		for _, arg := range s.Command {
-			arg = strings.TrimSuffix(arg, "="+name) + map[bool]string{true: "=localhost"}[strings.HasSuffix(arg, "="+name)]
-			if !strings.HasPrefix(arg, "--system-host") { // there it asks for the token
-				arg = strings.ReplaceAll(arg, "0.0.0.0", "127.0.0.1")
-			}
-			args = append(args, port.ReplaceAllString(arg, "$1=0"))
-		}
-		all = append(all, args)
 	}
 	return all
+}
+
+// commandHere is a command with any free ports, on loopback where it has an address of its container, that ends at once.
+func commandHere(command []string, address, here string) (args []string) {
+	port := regexp.MustCompile(`^(--[a-z-]*port)=.*`)
+	for _, arg := range command {
+		if flag, ok := strings.CutSuffix(arg, "="+address); ok {
+			arg = flag + "=" + here
+		}
+		if !strings.HasPrefix(arg, "--system-host") { // there it asks for the token
+			arg = strings.ReplaceAll(arg, "0.0.0.0", "127.0.0.1")
+		}
+		args = append(args, port.ReplaceAllString(arg, "$1=0"))
+	}
+	return append(args, "--grace=0s")
 }
 
 // Images have a version, Prometheus asks every worker, and our programs take the
@@ -90,6 +99,19 @@ func TestStackInAFile(t *testing.T) {
 	if code, body := complete(t, front, "mocker-model"); code != http.StatusOK {
 		t.Fatalf("%d: %s", code, body)
 	}
+	for word, m := range map[string]*member{"worker-1": w, "frontend": front} {
+		check := c.Services[word].Check.Test
+		at, err := url.Parse(check[len(check)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port := "=" + at.Port(); !strings.Contains(strings.Join(c.Services[word].Command, " "), "-port"+port) {
+			t.Errorf("%s: health is asked for at port%s", word, port)
+		}
+		if code := statusAt(t, m, at.Path); code != http.StatusOK {
+			t.Errorf("%s: %s: %d", word, at.Path, code)
+		}
+	}
 	if code, _ := exportedBy(t, w, ""); code != http.StatusUnauthorized || !strings.Contains(scraped, "credentials_file: /run/secrets/link_token") {
 		t.Errorf("a worker's metrics without the token: %d, want 401, and Prometheus to have it", code)
 	}
@@ -105,6 +127,21 @@ func TestStackInAFile(t *testing.T) {
 	if len(names) < 8 {
 		t.Errorf("the dashboard draws %v, want at least 8 metrics", names)
 	}
+}
+
+// statusAt asks a process, as one without a token does.
+func statusAt(t *testing.T, m *member, path string) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(m.base(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.Get("http://127.0.0.1:" + port + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	return r.StatusCode
 }
 
 // exportedBy returns what a process says of itself to Prometheus.

@@ -64,6 +64,9 @@ func (s *source) ours(t *testing.T) []string {
 	return all
 }
 
+// foreign reports whether the file is of another module, which lints this one.
+func (s *source) foreign() bool { return strings.HasPrefix(s.path, ".ci/stack/") }
+
 // at returns the place of n, to begin a complaint with.
 func (s *source) at(n ast.Node) string {
 	p := s.set.Position(n.Pos())
