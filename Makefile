@@ -23,6 +23,8 @@ SCALE ?= 44e6
 EQUAL ?= 10e6
 PLATFORMS ?=
 
+PYTHON312 ?= python3.12
+
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -173,6 +175,10 @@ frontend-crowd: ## besiege a frontend with 10,000 idle connections, slow senders
 vllm-api: ## hold the answers of live/openai to vLLM's own server at VLLM_SERVER (host:port; model tiny, --max-model-len 512, a chat template)
 	$(GO) test ./live/openai -run TestVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
 
+gateways: ## put vLLM's own router in front of a fleet of replay vllm (Python 3.12; it is installed into bin/gateways)
+	test -x bin/gateways/bin/vllm-router || { $(PYTHON312) -m venv bin/gateways && bin/gateways/bin/pip install -q vllm-router==0.1.17; }
+	$(GO) test ./cmd/replay-live -run TestVLLMRouter -count 1 -v -gateways "$(CURDIR)/bin/gateways/bin"
+
 vllm-twin: ## hold the metrics, paths and errors of live/vllm to vLLM's own server at VLLM_SERVER (host:port; docs/vllm-server.md has its flags)
 	$(GO) test ./live/vllm -run TestMetricsEqualVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
 	$(GO) test ./live/vllm -run TestPathsEqualVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
@@ -228,4 +234,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd vllm-api vllm-twin interop bench bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// startFleet starts a process of servers, and returns it and their addresses.
-func startFleet(t *testing.T, args ...string) (cmd *exec.Cmd, urls []string) {
+// startFleet starts a process of so many servers, and returns it and their addresses.
+func startFleet(t *testing.T, size int, args ...string) (cmd *exec.Cmd, urls []string) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], append([]string{"vllm"}, args...)...)
 	cmd.Env, cmd.Stderr = append(os.Environ(), asProgram+"=1"), os.Stderr
@@ -27,7 +27,7 @@ func startFleet(t *testing.T, args ...string) (cmd *exec.Cmd, urls []string) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewScanner(out)
-	for len(urls) < 3 && lines.Scan() {
+	for len(urls) < size && lines.Scan() {
 		var line struct{ HTTP, Model string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Model != "tiny" {
 			t.Fatalf("%s: %v", lines.Bytes(), err)
@@ -66,7 +66,7 @@ func freePorts(t *testing.T) int {
 // ends with exit code 0 when it is told to.
 func TestVLLMFleet(t *testing.T) {
 	first := freePorts(t)
-	cmd, urls := startFleet(t, "--port="+strconv.Itoa(first), "--fleet=3", "--served-model-name=tiny", "--speedup-ratio=20")
+	cmd, urls := startFleet(t, 3, "--port="+strconv.Itoa(first), "--fleet=3", "--served-model-name=tiny", "--speedup-ratio=20")
 	for i, url := range urls {
 		if want := "http://127.0.0.1:" + strconv.Itoa(first+i); url != want {
 			t.Errorf("server %d listens at %s, want %s", i, url, want)

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var gateways = flag.String("gateways", "", "the `directory` of vllm-router, vLLM's own router (make gateways)")
+
+// gatewayRequests are asked of a gateway: tenth parts of them share 600 tokens of their
+// prompts.
+const gatewayRequests, gatewayGroups = 200, 10
+
+// vLLM's own router takes a fleet for vLLM's servers: every request is answered, each policy
+// spreads them as its name says, and the one that follows caches finds more in them.
+func TestVLLMRouter(t *testing.T) {
+	if *gateways == "" {
+		t.Skip("skipped: only with -gateways (make gateways)")
+	}
+	rates := map[string]float64{}
+	for _, policy := range []string{"round_robin", "power_of_two", "cache_aware"} {
+		fleet := newFleet(t, 8)
+		requests, rate := fleet.askThrough(t, startRouter(t, fleet, "--policy="+policy))
+		t.Logf("%-14s requests of each server %v, prefix-cache hit rate %.3f", policy, requests, rate)
+		sum := 0
+		for _, n := range requests {
+			sum += n
+			if n == 0 || policy == "round_robin" && n != gatewayRequests/len(requests) {
+				t.Errorf("%s: servers have had %v requests", policy, requests)
+			}
+		}
+		if sum != gatewayRequests {
+			t.Errorf("%s: %d requests ended well, want %d", policy, sum, gatewayRequests)
+		}
+		rates[policy] = rate
+	}
+	if rates["cache_aware"] < rates["round_robin"]+0.1 {
+		t.Errorf("prefix-cache hit rates %v, want cache_aware to find more", rates)
+	}
+}
+
+// fleetOf is a process of servers.
+type fleetOf struct{ urls []string }
+
+func newFleet(t *testing.T, size int, more ...string) *fleetOf {
+	t.Helper()
+	_, urls := startFleet(t, size, append([]string{"--port=0", "--fleet=" + strconv.Itoa(size), "--served-model-name=tiny"}, more...)...)
+	return &fleetOf{urls}
+}
+
+// startRouter starts vLLM's router before a fleet, and returns its address.
+func startRouter(t *testing.T, f *fleetOf, more ...string) (url string) {
+	t.Helper()
+	port, metrics := anyPort(t), anyPort(t)
+	args := append([]string{"--worker-urls"}, f.urls...)
+	args = append(args, "--host=127.0.0.1", "--port="+strconv.Itoa(port), "--prometheus-port="+strconv.Itoa(metrics))
+	ctx, end := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, filepath.Join(*gateways, "vllm-router"), append(args, more...)...)
+	var out transcript
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		end()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { end(); _ = cmd.Wait() })
+	url = "http://127.0.0.1:" + strconv.Itoa(port)
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if r, err := http.Get(url + "/health"); err == nil {
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return url
+			}
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("vllm-router does not get up: %s", &out)
+		}
+	}
+}
+
+func anyPort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// askThrough asks a gateway, eight requests at once, and returns how many each server has
+// answered, and what share of the prompts' tokens was cached.
+func (f *fleetOf) askThrough(t *testing.T, url string) (requests []int, hitRate float64) {
+	t.Helper()
+	words := func(group, n int, seed uint64) string {
+		r := rand.New(rand.NewPCG(uint64(group), seed))
+		var b strings.Builder
+		for range n {
+			fmt.Fprintf(&b, "%c ", 'a'+r.IntN(26)) // a token each
+		}
+		return b.String()
+	}
+	turn := make(chan int)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range turn {
+				prompt := words(i%gatewayGroups, 600, 0) + words(i%gatewayGroups, 40, uint64(i)+1)
+				body, _ := json.Marshal(map[string]any{"model": "tiny", "prompt": prompt, "max_tokens": 20, "ignore_eos": true})
+				if status, answer := postJSON(t, url+"/v1/completions", string(body)); status != http.StatusOK || !strings.Contains(answer, `"completion_tokens":20`) {
+					t.Errorf("%d %s", status, answer)
+				}
+			}
+		})
+	}
+	for i := range gatewayRequests {
+		turn <- i
+	}
+	close(turn)
+	wg.Wait()
+	const labels = `{engine="0",model_name="tiny"} `
+	var hits, queries float64
+	for _, server := range f.urls {
+		n, _ := strconv.ParseFloat(scrapeText(t, server, `vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} `), 64)
+		requests = append(requests, int(n))
+		h, _ := strconv.ParseFloat(scrapeText(t, server, "vllm:prefix_cache_hits_total"+labels), 64)
+		q, _ := strconv.ParseFloat(scrapeText(t, server, "vllm:prefix_cache_queries_total"+labels), 64)
+		hits, queries = hits+h, queries+q
+	}
+	return requests, hits / queries
+}
