@@ -189,6 +189,10 @@ interop: ## talk with the published Python package, as its caller and its worker
 bench: ## run the benchmarks COUNT times, as benchstat likes them
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./tools/bench/...
 
+bench-live: ## measure what tokens and requests cost on servers without a model, beside FastAPI and guidellm's mock (Python 3.12; installed into bin/bench-live)
+	test -x bin/bench-live/bin/guidellm || { $(PYTHON312) -m venv bin/bench-live && bin/bench-live/bin/pip install -q fastapi uvicorn guidellm; } || echo "bench-live: without Python" >&2
+	$(GO) run ./cmd/replay-live/bench $(if $(wildcard bin/bench-live/bin/guidellm),-python bin/bench-live/bin/python)
+
 bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/performance.md)
 	$(GO) run ./tools/benchpeer
 
@@ -234,4 +238,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -6,6 +6,7 @@ import (
 	"github.com/goccy/go-json"
 	"strings"
 
+	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
 )
 
@@ -51,9 +52,24 @@ func errorItem(err error) json.RawMessage {
 	return item
 }
 
+// What is around the data of an item that has nothing else.
+const itemHead, itemTail = `{"data":`, `}`
+
+// encodeItem returns an item as it goes over the wire.
+func encodeItem(i *Item) (json.RawMessage, error) {
+	if len(i.Data) == 0 || i.ID != "" || i.Event != "" || len(i.Comment) > 0 {
+		return json.Marshal(i)
+	}
+	b := make([]byte, 0, len(itemHead)+len(i.Data)+len(itemTail))
+	return append(append(append(b, itemHead...), i.Data...), itemTail...), nil
+}
+
 // parseItem reads an item. failed is the error that stands in its place, bad why
 // it is none.
 func parseItem(b json.RawMessage) (item Item, failed, bad error) {
+	if data, ok := wire.Member(b, itemHead, itemTail); ok {
+		return Item{Data: data}, nil, nil
+	}
 	var w wireItem
 	if err := json.Unmarshal(b, &w); err != nil {
 		return Item{}, nil, fmt.Errorf("item %.60q: %w", b, err)

@@ -32,6 +32,9 @@ type Item struct {
 	// Last means that nothing follows. A handler sets it on its terminal item, so
 	// that a stop which crosses it is not counted as a cancellation.
 	Last bool `json:"-"`
+	// More means that the next item can be had without waiting. A handler sets it so that both
+	// go in one write; it is set for callers, too.
+	More bool `json:"-"`
 	// At is when the frame of the item was read; set for callers.
 	At time.Time `json:"-"`
 }

@@ -194,8 +194,8 @@ func (r *respondent) forwardItems(ctx context.Context, items iter.Seq2[Item, err
 
 // wirePart is an item as it goes over the wire.
 type wirePart struct {
-	item json.RawMessage
-	last bool
+	item       json.RawMessage
+	last, more bool // as of an Item
 }
 
 // pullItems takes items from the handler's sequence into queue until nobody wants
@@ -217,24 +217,24 @@ func (r *respondent) pullItems(ctx context.Context, items iter.Seq2[Item, error]
 		defer r.recoverPanic(&err)
 		for item, failed := range items {
 			if failed != nil {
-				put(wirePart{errorItem(failed), true})
+				put(wirePart{item: errorItem(failed), last: true})
 				return
 			}
 			b, bad := json.RawMessage(item.Data), error(nil)
 			if !r.serving.bare {
-				b, bad = json.Marshal(item)
+				b, bad = encodeItem(&item)
 			}
 			if bad != nil {
-				put(wirePart{errorItem(fault.New(fault.Unknown, "an item of %v: %v", r.serving.endpoint.name, bad)), true})
+				put(wirePart{item: errorItem(fault.New(fault.Unknown, "an item of %v: %v", r.serving.endpoint.name, bad)), last: true})
 				return
 			}
-			if !put(wirePart{b, item.Last}) {
+			if !put(wirePart{b, item.Last, item.More}) {
 				return
 			}
 		}
 	}()
 	if err != nil && !over {
-		put(wirePart{errorItem(err), true})
+		put(wirePart{item: errorItem(err), last: true})
 	}
 }
 
@@ -261,9 +261,9 @@ func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received t
 			if p.last {
 				r.ended.Store(true)
 			}
-			w.writeFrame(wire.NewPart(p.item))
+			w.writePart(p.item)
 			m.Sent(len(p.item))
-			if len(queue) == 0 || p.last {
+			if len(queue) == 0 && !p.more || p.last {
 				_ = w.flushFrames()
 			}
 			pulse.quiet = false
@@ -306,6 +306,7 @@ type frameWriter struct {
 	limit time.Duration // for one blocked write
 	max   int
 	bytes []byte
+	body  []byte
 	err   error
 }
 
@@ -322,6 +323,12 @@ func (w *frameWriter) writeFrame(f wire.Frame) {
 		_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit))
 	}
 	_, w.err = w.buf.Write(w.bytes)
+}
+
+// writePart writes the frame of an item.
+func (w *frameWriter) writePart(item json.RawMessage) {
+	w.body = wire.AppendPart(w.body[:0], item)
+	w.writeFrame(wire.Frame{Body: w.body})
 }
 
 func (w *frameWriter) flushFrames() error {

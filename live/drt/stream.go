@@ -229,7 +229,7 @@ func (s *Stream) nextItem() (item Item, more bool, err error) {
 	}
 	item, failed, err := parseItem(p.Data)
 	s.noteFirst()
-	item.At = at
+	item.At, item.More = at, s.from.IsReady()
 	switch {
 	case err != nil:
 		return Item{}, false, s.breakOff(fault.Unknown, err)

@@ -223,11 +223,11 @@ func encodeItem(c *Chunk, err error) (drt.Item, error) {
 	if err != nil {
 		return drt.Item{}, err
 	}
-	data, err := json.Marshal(c)
+	data, err := c.AppendJSON(make([]byte, 0, 32))
 	if err != nil {
 		return drt.Item{}, fault.New(fault.BackendUnknown, "chunk: %w", err)
 	}
-	return drt.Item{Data: data, Last: c.FinishReason != ""}, nil
+	return drt.Item{Data: data, Last: c.FinishReason != "", More: c.More}, nil
 }
 
 // Remote is the workers of an endpoint, as a Target.
@@ -285,9 +285,10 @@ func parseChunk(item drt.Item, err error) (*Chunk, error) {
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	c := new(Chunk)
-	if err := json.Unmarshal(item.Data, c); err != nil {
+	c, err := ParseChunk(item.Data)
+	if err != nil {
 		return nil, fault.New(fault.Unknown, "stream item: %w", err)
 	}
+	c.More = item.More
 	return c, nil
 }

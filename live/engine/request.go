@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-json"
@@ -130,6 +131,71 @@ type Chunk struct {
 	ExtraArgs           json.RawMessage `json:"extra_args,omitempty"`
 	EngineData          json.RawMessage `json:"engine_data,omitempty"`
 	CompletionUsage     *Usage          `json:"completion_usage,omitempty"`
+
+	// More means that the next chunk can be had without waiting. It does not travel.
+	More bool `json:"-"`
+}
+
+// AppendJSON appends the chunk.
+func (c *Chunk) AppendJSON(dst []byte) ([]byte, error) {
+	if !c.isBare() {
+		b, err := json.Marshal(c)
+		return append(dst, b...), err
+	}
+	dst = append(dst, chunkHead...)
+	for i, t := range c.TokenIDs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendUint(dst, uint64(t), 10)
+	}
+	return append(dst, chunkTail...), nil
+}
+
+// What is around the tokens of a chunk that is bare.
+const chunkHead, chunkTail = `{"token_ids":[`, `]}`
+
+// isBare reports whether there is nothing but tokens.
+func (c *Chunk) isBare() bool {
+	return c.Tokens == nil && c.Text == nil && c.CumLogProbs == nil && c.LogProbs == nil && c.TopLogProbs == nil && c.FinishReason == "" &&
+		c.StopReason == nil && c.Index == nil && c.DisaggregatedParams == nil && c.WorkerTraceLink == nil && c.ExtraArgs == nil && c.EngineData == nil && c.CompletionUsage == nil
+}
+
+// ParseChunk reads a chunk.
+func ParseChunk(b []byte) (*Chunk, error) {
+	if tokens, ok := parseBare(b); ok {
+		return &Chunk{TokenIDs: tokens}, nil
+	}
+	c := new(Chunk)
+	return c, json.Unmarshal(b, c)
+}
+
+// parseBare reads the tokens of a chunk that has nothing else, as AppendJSON writes it, and
+// reports whether it is one.
+func parseBare(b []byte) (tokens []uint32, ok bool) {
+	if !bytes.HasPrefix(b, []byte(chunkHead)) || !bytes.HasSuffix(b, []byte(chunkTail)) {
+		return nil, false
+	}
+	digits := b[len(chunkHead) : len(b)-len(chunkTail)]
+	var value uint64
+	length := 0 // digits of the token so far
+	for i, c := range digits {
+		switch {
+		case c >= '0' && c <= '9' && (length == 0 || value > 0): // no number begins with 0
+			if value, length = value*10+uint64(c-'0'), length+1; value > math.MaxUint32 {
+				return nil, false
+			}
+		case c == ',' && length > 0 && i < len(digits)-1:
+			tokens = append(tokens, uint32(value))
+			value, length = 0, 0
+		default:
+			return nil, false
+		}
+	}
+	if length == 0 {
+		return nil, false
+	}
+	return append(tokens, uint32(value)), true
 }
 
 // MarshalJSON writes token_ids as [] if there are none.

@@ -91,7 +91,13 @@ type reply struct {
 	client context.Context // ends when the client leaves
 	began  time.Time       // when it came in, before it waited
 	answer *openai.Answer
-	buf    []byte
+
+	// Of a stream: events that are to be sent, and until when the limit of writes is good
+	// enough.
+	buf     []byte
+	control *http.ResponseController
+	limited time.Time
+
 	tokens int
 	status int
 	whole  bool // the client has all of it

@@ -27,15 +27,19 @@ func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 			a.openStream()
 		}
 		if event = a.answer.AppendPiece(event[:0], p); len(event) > 0 {
-			a.sendData(event)
+			a.addEvent(event)
+		}
+		if !p.More || len(a.buf) > mostHeld {
+			a.sendEvents()
 		}
 	}
 	if a.isGone() {
 		return
 	}
 	for _, event := range a.answer.Closings() {
-		a.sendData(event)
+		a.addEvent(event)
 	}
+	a.sendEvents()
 	a.whole = a.failed == nil
 }
 
@@ -45,22 +49,34 @@ func (a *reply) openStream() {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	a.w.WriteHeader(http.StatusOK)
+	a.control = http.NewResponseController(a.w)
 	for _, event := range a.answer.Openings() {
-		a.sendData(event)
+		a.addEvent(event)
 	}
 }
 
-func (a *reply) sendData(data []byte) {
-	if a.failed != nil {
+// mostHeld is how many bytes of events wait for those behind them that are ready.
+const mostHeld = 16 << 10
+
+// addEvent adds an event to those that are sent next.
+func (a *reply) addEvent(data []byte) {
+	a.buf = append(append(append(a.buf, "data: "...), data...), "\n\n"...)
+}
+
+// sendEvents sends the events that were added, if there are any, in one write.
+func (a *reply) sendEvents() {
+	if a.failed != nil || len(a.buf) == 0 {
 		return
 	}
-	a.buf = append(append(append(a.buf[:0], "data: "...), data...), "\n\n"...)
-	control := http.NewResponseController(a.w)
-	_ = control.SetWriteDeadline(time.Now().Add(a.server.config.Write))
+	if now := time.Now(); a.limited.Before(now) {
+		a.limited = now.Add(a.server.config.Write / 8)
+		_ = a.control.SetWriteDeadline(now.Add(a.server.config.Write))
+	}
 	_, err := a.w.Write(a.buf)
 	if err == nil {
-		err = control.Flush()
+		err = a.control.Flush()
 	}
+	a.buf = a.buf[:0]
 	if err != nil {
 		a.loseClient(err)
 	}
@@ -81,7 +97,8 @@ func (a *reply) sendError(err error, begun bool) {
 	default:
 		e := openai.ErrorOf(err)
 		a.status = e.Status
-		a.sendData(e.AppendJSON(nil))
+		a.addEvent(e.AppendJSON(nil))
+		a.sendEvents()
 		a.whole = a.failed == nil
 	}
 }

@@ -225,7 +225,9 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 			}
 			return g.yieldLast(yield)
 		}
-		if !yield(&engine.Chunk{TokenIDs: []uint32{g.drawToken()}}, nil) {
+		token, ready := g.drawToken(), len(g.tokens)
+		more := ready < p.tokens && (p.ended || ready+1 < g.max)
+		if !yield(&engine.Chunk{TokenIDs: []uint32{token}, More: more}, nil) {
 			return false
 		}
 	}

@@ -40,6 +40,8 @@ type Piece struct {
 	all        int    // tokens of the choice so far
 	stopReason []byte // the stop string or token that was met, in JSON; nil: none
 	first      bool
+
+	More bool // the next piece can be had without waiting
 }
 
 // addChunk notes a chunk of a choice, and fills in the piece that it is.
@@ -48,7 +50,7 @@ func (a *Answer) addChunk(index int, c *engine.Chunk, p *Piece) error {
 		return err
 	}
 	ch := &a.choices[index]
-	*p = Piece{Choice: index, Text: p.Text[:0], ids: p.ids[:0], probs: p.probs[:0], offset: ch.offset}
+	*p = Piece{Choice: index, Text: p.Text[:0], ids: p.ids[:0], probs: p.probs[:0], offset: ch.offset, More: c.More}
 	if !ch.begun {
 		ch.begun, p.first = true, true
 		a.beginChoice(ch, p)
@@ -70,6 +72,7 @@ func (a *Answer) addChunk(index int, c *engine.Chunk, p *Piece) error {
 		}
 	}
 	p.all, ch.ended = ch.tokens, p.Reason != ""
+	p.More = p.More && !ch.ended
 	if !a.request.Stream {
 		ch.text, ch.ids, ch.probs = append(ch.text, p.Text...), append(ch.ids, p.ids...), append(ch.probs, p.probs...)
 		ch.reason, ch.stopReason = p.Reason, p.stopReason

@@ -129,12 +129,45 @@ type Part struct {
 	Final bool            `json:"complete_final"`
 }
 
+// What is around an item in its frame.
+const partHead, partTail = `{"data":`, `,"complete_final":false}`
+
+// AppendPart appends the body of the frame of an item.
+func AppendPart(dst []byte, item json.RawMessage) []byte {
+	return append(append(append(dst, partHead...), item...), partTail...)
+}
+
 // NewPart returns the frame of an item.
 func NewPart(item json.RawMessage) Frame {
-	b := make([]byte, 0, len(item)+len(`{"data":,"complete_final":false}`))
-	b = append(b, `{"data":`...)
-	b = append(b, item...)
-	return Frame{Body: append(b, `,"complete_final":false}`...)}
+	return Frame{Body: AppendPart(make([]byte, 0, len(partHead)+len(item)+len(partTail)), item)}
+}
+
+// Member returns the object between a head and a tail of some JSON, and reports whether that is
+// all there is between them; whether the object is right inside is for its reader to say. It
+// spares reading what programs like this one write.
+func Member(b []byte, head, tail string) (object []byte, ok bool) {
+	n := len(b) - len(tail)
+	if n <= len(head)+1 || string(b[:len(head)]) != head || string(b[n:]) != tail || b[len(head)] != '{' {
+		return nil, false
+	}
+	object = b[len(head):n]
+	depth, quoted := 0, false
+	for i := 0; i < len(object); i++ {
+		switch c := object[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			depth++
+		case c == '}', c == ']':
+			if depth--; depth == 0 {
+				return object, i == len(object)-1
+			}
+		}
+	}
+	return nil, false
 }
 
 // NewFinal returns the frame after the last item.
@@ -145,6 +178,9 @@ func ParsePart(f Frame) (Part, error) {
 	var p Part
 	if f.Kind() != Data {
 		return p, fmt.Errorf("%v, want a body alone", f.Kind())
+	}
+	if data, ok := Member(f.Body, partHead, partTail); ok {
+		return Part{Data: data}, nil
 	}
 	if err := json.Unmarshal(f.Body, &p); err != nil {
 		return p, fmt.Errorf("data: %w", err)

@@ -39,6 +39,20 @@ func (r *Reader) Read() (Frame, error) {
 	return p.splitFrame(rest)
 }
 
+// IsReady reports whether Read would return without waiting for the connection.
+func (r *Reader) IsReady() bool {
+	have := r.from.Buffered()
+	if have < PreludeSize {
+		return false
+	}
+	first, err := r.from.Peek(PreludeSize)
+	if err != nil {
+		return false
+	}
+	p, err := parsePrelude(first, r.limit)
+	return err != nil || have >= PreludeSize+p.header+p.body
+}
+
 // truncatedError returns err, as an *Error when the connection ended after some of the
 // bytes of a frame.
 func truncatedError(err error, got, want int) error {
