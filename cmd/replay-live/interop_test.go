@@ -166,6 +166,33 @@ func peerFrontend(t *testing.T, plane, mode string) {
 	}
 }
 
+// The package's own frontend sends requests through our prefill and decode workers: one after the
+// other, and to both at once where they meet.
+func TestInteropPeerPrefillDecode(t *testing.T) {
+	needPeer(t, "dynamo.frontend")
+	for _, test := range []struct{ plane, mode, bootstrap string }{{"nats", "round-robin", "false"}, {"tcp", "round-robin", "true"}, {"nats", "kv", "true"}, {"tcp", "kv", "false"}} {
+		t.Run(test.plane+" "+test.mode+" bootstrap="+test.bootstrap, func(t *testing.T) {
+			c := newPeers(t)
+			common := []string{"--speedup-ratio=20", "--model-name=ours", "--request-plane=" + test.plane, "--model-path=" + peerModel(t)}
+			prefill := c.worker(append(common, "--disaggregation-mode=prefill", "--bootstrap="+test.bootstrap)...)
+			decode := c.worker(append(common, "--disaggregation-mode=decode")...)
+			url := c.startPeerFront(test.plane, test.mode, "ours")
+			// The frontend serves without the prefill worker until it has found it: a decode worker refuses that.
+			until(t, "an answer through both", func() bool {
+				status, _ := postJSON(t, url+"/v1/completions", `{"model":"ours","max_tokens":1,"prompt":"It was"}`)
+				return status == http.StatusOK
+			})
+			before := [2]float64{prefill.metric("dynamo_component_requests_total", ""), decode.metric("dynamo_component_requests_total", "")}
+			completeBoth(t, url, "ours")
+			for i, w := range []*member{prefill, decode} {
+				if n := w.metric("dynamo_component_requests_total", "") - before[i]; n != 2 {
+					t.Errorf("%s: asked %v times, want 2", []string{"prefill", "decode"}[i], n)
+				}
+			}
+		})
+	}
+}
+
 // Our frontend lists and calls a worker that has registered its model with the package.
 func TestInteropPeerModel(t *testing.T) {
 	needPeer(t, "dynamo.llm")

@@ -95,13 +95,22 @@ func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, 
 }
 
 // fitToMode holds a request to the mode: one token on prefill workers, a prefill
-// result on decode workers.
+// result on decode workers. One that says where they meet needs none: the published
+// package's frontend sends it while the prefill worker computes.
 func (a *Adapter) fitToMode(rq *Request) (*Request, error) {
 	switch {
 	case a.Mode == Prefill:
 		one := *rq
 		one.SetMaxTokens(1)
 		return &one, nil
+	case a.Mode == Decode && rq.PrefillResult == nil && rq.BootstrapInfo != nil:
+		params, err := json.Marshal(rq.BootstrapInfo)
+		if err != nil {
+			return nil, fault.New(fault.Unknown, "bootstrap: %w", err)
+		}
+		met := *rq
+		met.PrefillResult = &PrefillResult{DisaggregatedParams: params}
+		return &met, nil
 	case a.Mode == Decode && rq.PrefillResult == nil && !rq.HealthCheck:
 		return nil, fault.New(fault.BackendInvalidArgument, "request: prefill_result is missing, want one on a decode worker")
 	}

@@ -250,11 +250,12 @@ func TestSetupErrors(t *testing.T) {
 }
 
 // Prefill workers are asked for one token; decode workers refuse what no prefill
-// worker has seen.
+// worker has seen or is to meet them for.
 func TestModes(t *testing.T) {
 	var asked uint32
+	var left *PrefillResult
 	e := &fake{generate: func(_ context.Context, rq *Request, _ GenContext, yield func(*Chunk, error) bool) {
-		asked = rq.MaxTokens(16)
+		asked, left = rq.MaxTokens(16), rq.PrefillResult
 		yield(finish(FinishLength), nil)
 	}}
 	rq := request()
@@ -266,6 +267,11 @@ func TestModes(t *testing.T) {
 	got := outcome(t, NewAdapter(e, AdapterOptions{Mode: Decode}), cancel.New(""), rq)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "refused Backend(InvalidArgument)") {
 		t.Errorf("a decode worker without a prefill result: %q", got)
+	}
+	rq.BootstrapInfo = &BootstrapInfo{Host: "h", Port: 7, Room: 3}
+	got = outcome(t, NewAdapter(e, AdapterOptions{Mode: Decode}), cancel.New(""), rq)
+	if !slices.Equal(got, []string{"length"}) || left == nil || string(left.DisaggregatedParams) != `{"bootstrap_host":"h","bootstrap_port":7,"bootstrap_room":3}` || rq.PrefillResult != nil {
+		t.Errorf("a decode worker that meets the prefill worker: %q, left with %+v", got, left)
 	}
 	rq.PrefillResult = &PrefillResult{}
 	if got := outcome(t, NewAdapter(e, AdapterOptions{Mode: Decode}), cancel.New(""), rq); !slices.Equal(got, []string{"length"}) {

@@ -100,6 +100,14 @@ type RuntimeConfig struct {
 	BootstrapHost         string         `json:"bootstrap_host,omitempty"`
 	BootstrapPort         int            `json:"bootstrap_port,omitempty"`
 	RuntimeData           map[string]any `json:"runtime_data,omitempty"`
+	// Meeting says what BootstrapHost and BootstrapPort say, in cards of the published package.
+	Meeting *Meeting `json:"disaggregated_endpoint,omitempty"`
+}
+
+// Meeting is where decode workers meet a prefill worker.
+type Meeting struct {
+	Host string `json:"bootstrap_host"`
+	Port int    `json:"bootstrap_port"`
 }
 
 // newCard returns the card of a worker.

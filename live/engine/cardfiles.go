@@ -58,6 +58,9 @@ func (c *ModelCard) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	c.ModelType, c.Needs = kinds, parseNeeds(read.Needs)
+	if m := c.RuntimeConfig.Meeting; m != nil && c.RuntimeConfig.BootstrapHost == "" {
+		c.RuntimeConfig.BootstrapHost, c.RuntimeConfig.BootstrapPort = m.Host, m.Port
+	}
 	switch role := strings.ToLower(read.WorkerType); role {
 	case "":
 		c.WorkerType = Aggregated
@@ -122,36 +125,59 @@ type file struct {
 // texts themselves.
 type fullCard struct {
 	ModelCard
-	ModelType       string          `json:"model_type"`
-	WorkerType      string          `json:"worker_type"`
-	Needs           [][]Mode        `json:"needs"`
-	DisplayName     string          `json:"display_name"`
-	Slug            string          `json:"slug"`
-	SourcePath      string          `json:"source_path"`
-	ModelInfo       map[string]file `json:"model_info"`
-	Tokenizer       map[string]file `json:"tokenizer"`
-	PromptFormatter map[string]file `json:"prompt_formatter,omitempty"`
-	GenConfig       map[string]file `json:"gen_config,omitempty"`
-	ModelInput      string          `json:"model_input"`
-	MigrationLimit  int             `json:"migration_limit"`
+	ModelType       string              `json:"model_type"`
+	WorkerType      string              `json:"worker_type"`
+	Needs           [][]Mode            `json:"needs"`
+	DisplayName     string              `json:"display_name"`
+	Slug            string              `json:"slug"`
+	SourcePath      string              `json:"source_path"`
+	ModelInfo       map[string]file     `json:"model_info"`
+	Tokenizer       map[string]file     `json:"tokenizer"`
+	PromptFormatter map[string]file     `json:"prompt_formatter,omitempty"`
+	ChatTemplate    map[string]template `json:"chat_template_file,omitempty"`
+	GenConfig       map[string]file     `json:"gen_config,omitempty"`
+	ModelInput      string              `json:"model_input"`
+	MigrationLimit  int                 `json:"migration_limit"`
 	// Without these two a card is not read.
 	MediaDecoder *struct{} `json:"media_decoder"`
 	MediaFetcher *struct{} `json:"media_fetcher"`
 }
 
+// template is a file with a template of chats, in a card.
+type template struct {
+	Custom bool `json:"is_custom"`
+	File   file `json:"file"`
+}
+
 // withFiles returns the card as JSON, with the files of the model in directory
-// path. Errors are fault.BackendInvalidArgument.
-func (c *ModelCard) withFiles(path string) ([]byte, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fault.New(fault.BackendInvalidArgument, "model path: %w", err)
+// path, and what callers will find missing, or "". Errors are fault.BackendInvalidArgument.
+func (c *ModelCard) withFiles(path string) (text []byte, missing string, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, "", fault.New(fault.BackendInvalidArgument, "model path: %w", err)
 	}
-	full := fullCard{
+	full := c.asFull(path)
+	if err := full.addFiles(path); err != nil {
+		return nil, "", fault.New(fault.BackendInvalidArgument, "model path %s: %w, want a directory with config.json and tokenizer.json", path, err)
+	}
+	if slices.Contains(c.ModelType, Chat) && full.ChatTemplate == nil && !hasTemplate(full.PromptFormatter) {
+		missing = "model path " + path + " has no template of chats, without which the published package's frontend does not list the model: " +
+			"want chat_template in tokenizer_config.json, or a chat_template.jinja, or no chat among the endpoint types"
+	}
+	text, err = json.Marshal(full)
+	return text, missing, err
+}
+
+// asFull returns the card in those words, without files.
+func (c *ModelCard) asFull(path string) *fullCard {
+	full := &fullCard{
 		ModelCard: *c, DisplayName: c.Name, Slug: makeSlug(c.Name), SourcePath: path, ModelInput: "Tokens",
 		WorkerType: string(c.WorkerType), Needs: [][]Mode{},
 	}
 	if c.WorkerType == Aggregated {
 		full.WorkerType = aggregatedRole
+	}
+	if r := &full.RuntimeConfig; r.BootstrapHost != "" {
+		r.Meeting = &Meeting{r.BootstrapHost, r.BootstrapPort}
 	}
 	if len(c.Needs) > 0 {
 		full.Needs = append(full.Needs, c.Needs)
@@ -163,6 +189,11 @@ func (c *ModelCard) withFiles(path string) ([]byte, error) {
 		}
 	}
 	full.ModelType = strings.Join(words, " | ")
+	return full
+}
+
+// addFiles adds the files of the model in a directory.
+func (full *fullCard) addFiles(path string) error {
 	for _, one := range []struct {
 		to        *map[string]file
 		key, name string
@@ -178,11 +209,35 @@ func (c *ModelCard) withFiles(path string) ([]byte, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fault.New(fault.BackendInvalidArgument, "model path %s: %w, want a directory with config.json and tokenizer.json", path, err)
+			return err
 		}
 		*one.to = map[string]file{one.key: f}
 	}
-	return json.Marshal(full)
+	for _, one := range []struct{ key, name string }{{"hf_chat_template", "chat_template.jinja"}, {"hf_chat_template_json", "chat_template.json"}} {
+		f, err := describeFile(filepath.Join(path, one.name))
+		if err == nil {
+			full.ChatTemplate = map[string]template{one.key: {File: f}}
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasTemplate reports whether the configuration of a tokenizer has a template of chats.
+func hasTemplate(formatter map[string]file) bool {
+	for _, f := range formatter {
+		text, err := os.ReadFile(f.Path)
+		var config struct {
+			Template json.RawMessage `json:"chat_template"`
+		}
+		if err == nil && json.Unmarshal(text, &config) == nil && len(config.Template) > 0 && string(config.Template) != "null" {
+			return true
+		}
+	}
+	return false
 }
 
 // describeFile returns the size and digest of a file.

@@ -39,7 +39,7 @@ func TestReadCards(t *testing.T) {
 func TestCardWithFiles(t *testing.T) {
 	dir := t.TempDir()
 	card := ModelCard{Name: "Org/Model 1", ModelType: []EndpointType{Chat, Completions}, WorkerType: Aggregated, ContextLength: 4096}
-	if _, err := card.withFiles(dir); err == nil || !strings.Contains(err.Error(), "want a directory with config.json and tokenizer.json") {
+	if _, _, err := card.withFiles(dir); err == nil || !strings.Contains(err.Error(), "want a directory with config.json and tokenizer.json") {
 		t.Errorf("an empty directory: %v", err)
 	}
 	for _, name := range []string{"config.json", "tokenizer.json"} {
@@ -47,9 +47,9 @@ func TestCardWithFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := card.withFiles(dir)
-	if err != nil {
-		t.Fatal(err)
+	text, missing, err := card.withFiles(dir)
+	if err != nil || !strings.Contains(missing, "has no template of chats") {
+		t.Fatal(missing, err)
 	}
 	for _, want := range []string{
 		`"model_type":"Chat | Completions"`, `"display_name":"Org/Model 1"`, `"slug":"org_model_1"`, `"worker_type":"aggregated"`, `"needs":[]`, `"media_decoder":null`,
@@ -63,5 +63,47 @@ func TestCardWithFiles(t *testing.T) {
 	var back ModelCard
 	if err := json.Unmarshal(text, &back); err != nil || back.Name != card.Name || !slices.Equal(back.ModelType, card.ModelType) || back.WorkerType != Aggregated {
 		t.Errorf("read back as %+v, %v", back, err)
+	}
+}
+
+// A template of chats may be in any of three files; without chat none is missed.
+func TestCardWithTemplate(t *testing.T) {
+	const template = `{% for m in messages %}{{ m.content }}{% endfor %}`
+	for _, test := range []struct {
+		name, text, want string
+		kinds            []EndpointType
+		missing          bool
+	}{
+		{"tokenizer_config.json", `{"chat_template":"` + template + `"}`, `"prompt_formatter":{"hf_tokenizer_config_json":{"path":`, []EndpointType{Chat}, false},
+		{"tokenizer_config.json", `{"chat_template":null}`, `"prompt_formatter":{"hf_tokenizer_config_json":{"path":`, []EndpointType{Chat, Completions}, true},
+		{"tokenizer_config.json", `{}`, `"model_type":"Completions"`, []EndpointType{Completions}, false},
+		{"chat_template.jinja", template, `"chat_template_file":{"hf_chat_template":{"is_custom":false,"file":{"path":`, []EndpointType{Chat}, false},
+		{"chat_template.json", `{"chat_template":"` + template + `"}`, `"chat_template_file":{"hf_chat_template_json":{"is_custom":false,"file":{"path":`, []EndpointType{Chat}, false},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"config.json": "{}", "tokenizer.json": "{}", test.name: test.text} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		card := ModelCard{Name: "m", ModelType: test.kinds, WorkerType: Aggregated}
+		text, missing, err := card.withFiles(dir)
+		if err != nil || (missing != "") != test.missing || !strings.Contains(string(text), test.want) {
+			t.Errorf("%s %s: missing %q, %v, %s, want %s", test.name, test.text, missing, err, text, test.want)
+		}
+	}
+}
+
+// Where decode workers meet a prefill worker is told and read in the package's words, too.
+func TestCardWithMeeting(t *testing.T) {
+	var got ModelCard
+	text := `{"display_name":"m","model_type":"Prefill","worker_type":"prefill","needs":[["decode"]],"runtime_config":{"disaggregated_endpoint":{"bootstrap_host":"10.0.0.1","bootstrap_port":9999}}}`
+	if err := json.Unmarshal([]byte(text), &got); err != nil || got.RuntimeConfig.BootstrapHost != "10.0.0.1" || got.RuntimeConfig.BootstrapPort != 9999 {
+		t.Errorf("%+v, %v", got.RuntimeConfig, err)
+	}
+	got.RuntimeConfig.Meeting = nil
+	written, err := json.Marshal(got.asFull("/m"))
+	if want := `"disaggregated_endpoint":{"bootstrap_host":"10.0.0.1","bootstrap_port":9999}`; err != nil || !strings.Contains(string(written), want) {
+		t.Errorf("%s, %v, want %s", written, err, want)
 	}
 }

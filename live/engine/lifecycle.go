@@ -64,7 +64,10 @@ func (w *Worker) makeDiscoverable(ctx context.Context) error {
 func (w *Worker) registerEndpoint(ctx context.Context) error {
 	card, err := json.Marshal(w.card)
 	if w.config.ModelPath != "" {
-		card, err = w.card.withFiles(w.config.ModelPath)
+		var missing string
+		if card, missing, err = w.card.withFiles(w.config.ModelPath); missing != "" {
+			w.log.Warn(missing)
+		}
 	}
 	if err != nil {
 		return fault.New(fault.BackendInvalidArgument, "model card: %w", err)
