@@ -37,6 +37,9 @@ type KVEvent struct {
 	// what is found there stays as it is. Engines announce such blocks, and do not
 	// announce that they are copies.
 	Copy bool
+	// Continues tells that Stored goes on where the event before ended, for the same
+	// request: the two differ in Copy alone, and engines announce them as one.
+	Continues bool
 }
 
 // Tier is a memory that holds KV blocks. Routers follow the device alone.

@@ -26,22 +26,27 @@ func (t *Tee) answerRequest(q zmtp.Request) {
 	start := binary.BigEndian.Uint64(q.Frames[1])
 	oldest, any := t.ring.oldestSequence()
 	kind, alive := &t.stats.Replays, true
-	if any && start < oldest {
+	if any && start < oldest && t.options.Layout == OwnLayout {
 		kind = &t.stats.Snapshots
 		alive = t.sendSnapshot(q)
 	} else {
 		for _, s := range t.ring.stepsFrom(start) {
-			if alive = sendBatch(q, s.sequence, s.payload); !alive {
+			if alive = t.sendKept(q, s.sequence, s.payload); !alive {
 				break
 			}
 		}
 	}
 	if alive {
-		sendBatch(q, endSequence, nil)
+		t.sendKept(q, endSequence, nil)
 	}
 	t.mu.Lock()
 	*kind++
 	t.mu.Unlock()
+}
+
+// sendKept sends a batch that was published, or the end.
+func (t *Tee) sendKept(q zmtp.Request, n uint64, payload []byte) bool {
+	return q.Reply(t.options.Layout.answerFrames(t.options.Topic, n, payload))
 }
 
 func sendBatch(q zmtp.Request, n uint64, payload []byte) bool {

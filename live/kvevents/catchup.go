@@ -218,8 +218,11 @@ func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error
 		if err != nil {
 			return answer{}, fmt.Errorf("after %d batches: %w", len(a.steps)+len(a.batches), err)
 		}
-		if len(m) < 3 || len(m[1]) != 8 {
-			return answer{}, fmt.Errorf("answer of %d frames, want an empty one, a sequence number of 8 bytes and a batch", len(m))
+		if len(m) == 4 { // from vLLM 0.33 on
+			m = append(m[:1:1], m[2:]...)
+		}
+		if len(m) != 3 || len(m[1]) != 8 {
+			return answer{}, fmt.Errorf("answer of %d frames, want an empty one, perhaps a topic, a sequence number of 8 bytes and a batch", len(m))
 		}
 		n, payload := binary.BigEndian.Uint64(m[1]), m[2]
 		if size += len(payload); size > most {

@@ -1,6 +1,7 @@
 package kvevents
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -169,6 +170,25 @@ func (r *reader) readBits() (uint64, error) {
 	return uint64(n), err
 }
 
+// mostHash bounds the length of a hash, in bytes.
+const mostHash = 64
+
+// readHash reads a block's hash: an integer, or bytes, which stand for the integer that the
+// last 8 of them are.
+func (r *reader) readHash() (uint64, error) {
+	if !r.isNext(msgp.BinType) {
+		return r.readBits()
+	}
+	b, err := readNext(r, msgp.BinType, "bytes", msgp.ReadBytesZC)
+	if err != nil {
+		return 0, err
+	}
+	if len(b) < 8 || len(b) > mostHash {
+		return 0, fmt.Errorf("hash of %d bytes, want 8 to %d", len(b), mostHash)
+	}
+	return binary.BigEndian.Uint64(b[len(b)-8:]), nil
+}
+
 // readNumber reads an integer from lo to hi.
 func (r *reader) readNumber(lo, hi int64) (int64, error) {
 	unsigned := r.isNext(msgp.UintType)
@@ -216,7 +236,7 @@ func (r *reader) readHashes() ([]uint64, error) {
 	}
 	list := r.lists.allocList(n)
 	for i := range list {
-		if list[i], err = r.readBits(); err != nil {
+		if list[i], err = r.readHash(); err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
 		}
 	}

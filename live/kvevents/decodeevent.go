@@ -166,7 +166,7 @@ func (r *reader) readField(e *Event, at int) (err error) {
 	case fieldParent:
 		e.Parent = 0
 		if e.HasParent = !r.skipNil(); e.HasParent {
-			e.Parent, err = r.readBits()
+			e.Parent, err = r.readHash()
 		}
 	case fieldTokens:
 		err = r.readTokens(e)

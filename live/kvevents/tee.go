@@ -22,6 +22,12 @@ type TeeOptions struct {
 	Replay string
 	// Topic is the first frame of every message, default "".
 	Topic string
+	// Layout is how batches and answers are laid out; the zero value is our own. vLLM's want
+	// EnqueueStep, and have no snapshots: who asks for batches that are not kept any more
+	// is told the others.
+	Layout Layout
+	// HashBytes tells hashes of blocks as 32 bytes instead of numbers, in vLLM's layouts.
+	HashBytes bool
 	// BlockTokens is the number of tokens of a block, told in every event.
 	BlockTokens int
 	// BufferSteps is the number of batches kept for subscribers, default 10,000;
@@ -79,22 +85,23 @@ type Tee struct {
 	quit    chan struct{}
 
 	mu       sync.Mutex
-	queue    []scheduler.KVEvent
+	queue    []queued
 	closing  bool
 	stats    TeeStats
 	warnings []string
 	wake     chan struct{} // of capacity 1: there is something to do
 
 	// Of the goroutine alone.
-	next   uint64 // sequence number of the batch published next
-	ring   *ring  // nil without a replay endpoint, as is cached
-	cached *cached
+	next   uint64  // sequence number of the batch published next
+	ring   *ring   // nil without a replay endpoint, as is cached
+	cached *cached // in our own layout
 }
 
 // TeeStats counts what a tee has done.
 type TeeStats struct {
 	Published    uint64 // batches, which is the next sequence number
 	QueueDropped uint64 // events that came while the queue was full
+	Unknown      uint64 // events with blocks whose tokens nobody knew, in vLLM's layouts
 	SendDropped  uint64 // copies of batches that subscribers missed
 	Replays      uint64 // answers out of the batches kept
 	Snapshots    uint64 // answers with a snapshot
@@ -119,7 +126,10 @@ func NewTee(o TeeOptions) (*Tee, error) {
 			return nil, err
 		}
 		requests = t.router.Requests()
-		t.ring, t.cached = &ring{most: o.BufferSteps}, newCached()
+		t.ring = &ring{most: o.BufferSteps}
+		if o.Layout == OwnLayout {
+			t.cached = newCached()
+		}
 	}
 	go t.publishAll(requests)
 	return t, nil
@@ -138,10 +148,14 @@ func (t *Tee) Replay() string {
 
 // Enqueue takes in events, in order, without waiting for anyone; it keeps
 // nothing of the slices it is given. It returns how many were dropped because
-// too many wait, or the tee is closed.
+// too many wait, or the tee is closed. In vLLM's layouts it drops what is stored, whose
+// tokens it does not know.
 func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	if len(events) == 0 {
 		return 0
+	}
+	if t.options.Layout != OwnLayout {
+		return t.EnqueueStep(events, func(scheduler.KVBlock) (Text, bool) { return Text{}, false })
 	}
 	t.mu.Lock()
 	for i := range events {
@@ -152,7 +166,7 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 		}
 		e := events[i]
 		e.Stored, e.Removed = slices.Clone(e.Stored), slices.Clone(e.Removed)
-		t.queue = append(t.queue, e)
+		t.queue = append(t.queue, queued{event: e})
 	}
 	t.mu.Unlock()
 	t.wakePublisher()
@@ -200,10 +214,12 @@ func (t *Tee) publishAll(requests <-chan zmtp.Request) {
 		default:
 		}
 		t.flushWarnings()
-		e, ok, closing := t.nextEvent()
+		q, ok, closing := t.nextEvent()
 		switch {
+		case ok && t.options.Layout != OwnLayout:
+			t.publishStep(q)
 		case ok:
-			t.publishEvent(e)
+			t.publishEvent(q.event)
 		case closing:
 			return
 		default:
@@ -230,17 +246,17 @@ func (t *Tee) flushWarnings() {
 }
 
 // nextEvent takes the first event off the queue.
-func (t *Tee) nextEvent() (e scheduler.KVEvent, ok, closing bool) {
+func (t *Tee) nextEvent() (q queued, ok, closing bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
-		return e, false, t.closing
+		return q, false, t.closing
 	}
-	e, t.queue[0] = t.queue[0], scheduler.KVEvent{}
+	q, t.queue[0] = t.queue[0], queued{}
 	if t.queue = t.queue[1:]; len(t.queue) == 0 {
 		t.queue = nil
 	}
-	return e, true, false
+	return q, true, false
 }
 
 // publishEvent sends an event, one batch for what is stored and one for what is
@@ -252,9 +268,15 @@ func (t *Tee) publishEvent(e scheduler.KVEvent) {
 		t.publishEvent(first)
 	}
 	b := t.newBatch(e.Rank, t.newEvent(&e))
-	payload := b.Append(nil)
 	if t.ring != nil {
 		t.cached.applyEvent(&e)
+	}
+	t.sendStep(b.Append(nil))
+}
+
+// sendStep sends a batch, and keeps it.
+func (t *Tee) sendStep(payload []byte) {
+	if t.ring != nil {
 		t.ring.addStep(step{t.next, payload})
 	}
 	missed := t.pub.Send(zmtp.Message{[]byte(t.options.Topic), encodeSequence(t.next), payload})

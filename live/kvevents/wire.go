@@ -3,8 +3,8 @@
 // never holds up the engine and answers late comers with a snapshot, and a
 // subscriber that notices what it missed and catches up.
 //
-// Read wire.go, decode.go, decodeevent.go, normalise.go for the events; ring.go, snapshot.go,
-// tee.go, answer.go for the publisher; subscriber.go, catchup.go, index.go for
+// Read wire.go, layout.go, decode.go, decodeevent.go, normalise.go for the events; ring.go, snapshot.go,
+// tee.go, steps.go, answer.go for the publisher; subscriber.go, catchup.go, index.go for
 // the subscriber; zmtp is the wire below.
 package kvevents
 

@@ -157,7 +157,7 @@ func TestRejected(t *testing.T) {
 		"an unknown type":          {[]any{1.5, []any{good, []any{"BlockMoved"}}, 0}, `event 1: type is "BlockMoved"`},
 		"an event without a type":  {[]any{1.5, []any{[]any{}}, 0}, "event without a type"},
 		"a map without a type":     {[]any{1.5, []any{map[string]any{"a": 1}}, 0}, "event without a type"},
-		"hashes as bytes":          {[]any{1.5, []any{[]any{"BlockRemoved", []any{[]byte("12345678")}}}, 0}, "want an integer"},
+		"a hash of few bytes":      {[]any{1.5, []any{[]any{"BlockRemoved", []any{[]byte("1234567")}}}, 0}, "hash of 7 bytes, want 8 to 64"},
 		"missing hashes":           {[]any{1.5, []any{[]any{"BlockRemoved"}}, 0}, "BlockRemoved without block_hashes"},
 		"missing size":             {[]any{1.5, []any{good[:4]}, 0}, "BlockStored of 4 elements, want at least 5"},
 		"missing tokens":           {[]any{1.5, []any{map[string]any{"type": "BlockStored", "block_hashes": []any{}, "block_size": 4}}, 0}, "without tokens_hashes or token_ids"},

@@ -14,6 +14,7 @@ type events struct {
 	tree  *prompt.Tree
 	own   map[sim.RequestID]*ownBlocks // by request, as long as one of them can be found
 	out   *scheduler.Pass
+	last  sim.RequestID // whose block was stored last
 }
 
 // ownBlocks counts the blocks that only one request can name.
@@ -64,24 +65,27 @@ func (e *events) noteStored(r *request, i int, isCopy bool) {
 	if i >= r.shared {
 		e.own[r.id].named++
 	}
-	e.appendStored(e.hashesOf(r, i), isCopy)
+	e.appendStored(r.id, e.hashesOf(r, i), isCopy)
 }
 
-// appendStored writes down a block that can be found. It goes on where the
-// event before it ends, if it can.
-func (e *events) appendStored(b blocks.Hashes, isCopy bool) {
+// appendStored writes down a block that can be found, of a request. It goes on where the
+// event before it ends, if that is the same request's.
+func (e *events) appendStored(of sim.RequestID, b blocks.Hashes, isCopy bool) {
 	if e.names == nil {
 		return
 	}
-	if n := len(e.out.Events); n > 0 && b.Follows {
+	goesOn := false
+	if n := len(e.out.Events); n > 0 && b.Follows && e.last == of {
 		last := &e.out.Events[n-1]
-		if last.Tier == scheduler.Device && last.Copy == isCopy && len(last.Stored) > 0 && last.Stored[len(last.Stored)-1].Seq == b.Parent {
+		goesOn = last.Tier == scheduler.Device && len(last.Stored) > 0 && last.Stored[len(last.Stored)-1].Seq == b.Parent
+		if goesOn && last.Copy == isCopy {
 			last.Stored = append(last.Stored, b.KVBlock)
 			return
 		}
 	}
+	e.last = of
 	e.out.Events = append(e.out.Events, scheduler.KVEvent{
-		Parent: b.Parent, HasParent: b.Follows, Stored: []scheduler.KVBlock{b.KVBlock}, Copy: isCopy,
+		Parent: b.Parent, HasParent: b.Follows, Stored: []scheduler.KVBlock{b.KVBlock}, Copy: isCopy, Continues: goesOn,
 	})
 }
 

@@ -105,13 +105,16 @@ func (o *tiered) Fetch(s slot) blocks.Fetching {
 // cacheFetched makes the blocks of a fetch ones that can be found, and lets go of them
 // and of those before them, last to first.
 func (o *tiered) cacheFetched(f *blocks.Fetch) {
-	from := len(f.Places) - len(f.Blocks)
+	from, of := len(f.Places)-len(f.Blocks), sim.RequestID(-1)
+	if f.Slot != blocks.NoSlot {
+		of = o.core.requests[f.Slot].id
+	}
 	for i, id := range f.Blocks {
 		k, b := o.Catalog.At(id), blockID(f.Places[from+i])
 		n, index, ok := k.Name.Node()
 		switch {
 		case ok:
-			o.core.events.appendStored(k.Hashes, o.setSharedKey(b, int64(n)*int64(o.perNode)+int64(index)))
+			o.core.events.appendStored(of, k.Hashes, o.setSharedKey(b, int64(n)*int64(o.perNode)+int64(index)))
 		case f.Slot != blocks.NoSlot:
 			r := &o.core.requests[f.Slot]
 			isCopy := o.setKey(r, from+i, b)

@@ -1,0 +1,220 @@
+package kvevents
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// Layout is how batches and answers are laid out on the wire.
+type Layout uint8
+
+// The layouts there are.
+const (
+	OwnLayout Layout = iota // hashes of tokens, events as they come, and snapshots
+	VLLM019                 // as vLLM publishes them up to 0.31: events are arrays
+	VLLM032                 // from 0.32: events are maps
+	VLLM033                 // from 0.33
+)
+
+// String returns the layout's name.
+func (l Layout) String() string { return [...]string{"own", "vllm-0.19", "vllm-0.32", "vllm-0.33"}[l] }
+
+// LayoutOf returns the layout of a release of vLLM, such as 0.19.1 or vllm-0.33.
+func LayoutOf(release string) (Layout, error) {
+	parts := strings.Split(strings.TrimPrefix(release, "vllm-"), ".")
+	if len(parts) < 2 {
+		return 0, fmt.Errorf("release is %q, want one of vLLM, such as 0.33.0", release)
+	}
+	major, err := strconv.ParseUint(parts[0], 10, 16)
+	minor, err2 := strconv.ParseUint(parts[1], 10, 16)
+	switch {
+	case err != nil || err2 != nil:
+		return 0, fmt.Errorf("release is %q, want one of vLLM, such as 0.33.0", release)
+	case major == 0 && minor < 32:
+		return VLLM019, nil
+	case major == 0 && minor < 33:
+		return VLLM032, nil
+	}
+	return VLLM033, nil
+}
+
+// deviceName is vLLM's name of a GPU's memory.
+const deviceName = "GPU"
+
+// hasMaps reports whether events are maps.
+func (l Layout) hasMaps() bool { return l != VLLM019 }
+
+// answerFrames returns the frames of an answer: a batch, or, where there is no payload, its end.
+func (l Layout) answerFrames(topic string, n uint64, payload []byte) zmtp.Message {
+	if l == OwnLayout || l == VLLM019 {
+		return zmtp.Message{nil, encodeSequence(n), payload}
+	}
+	if n == endSequence {
+		topic = ""
+	}
+	return zmtp.Message{nil, []byte(topic), encodeSequence(n), payload}
+}
+
+// vllmEncoder appends batches as vLLM publishes them.
+type vllmEncoder struct {
+	layout Layout
+	bytes  bool // hashes are 32 bytes, not the number that the last 8 of them are
+}
+
+// appendBatch appends a batch. Stored events need Tokens.
+func (v vllmEncoder) appendBatch(dst []byte, b *Batch) []byte {
+	dst = msgp.AppendArrayHeader(dst, 3)
+	dst = msgp.AppendFloat64(dst, b.Time)
+	dst = msgp.AppendArrayHeader(dst, uint32(len(b.Events)))
+	for i := range b.Events {
+		dst = v.appendEvent(dst, &b.Events[i])
+	}
+	if !b.HasRank {
+		return msgp.AppendNil(dst)
+	}
+	return appendInt(dst, int64(b.Rank))
+}
+
+func (v vllmEncoder) appendEvent(dst []byte, e *Event) []byte {
+	w := &fields{dst: dst, named: v.layout.hasMaps()}
+	switch e.Kind {
+	case Stored:
+		v.appendStored(w, e)
+	case Removed:
+		more := uint32(0)
+		if e.HasGroup && w.named {
+			more = 1
+		}
+		w.begin(3+more, "BlockRemoved")
+		w.key("block_hashes")
+		v.appendHashes(w, e.Blocks)
+		w.key("medium")
+		w.text(e.Medium)
+		v.appendGroup(w, e)
+	default:
+		w.begin(1, e.Kind.String())
+	}
+	return w.dst
+}
+
+func (v vllmEncoder) appendStored(w *fields, e *Event) {
+	n := uint32(9)
+	if w.named {
+		for _, told := range []bool{e.HasGroup, e.CacheKind != "", e.HasWindow} {
+			if told {
+				n++
+			}
+		}
+	}
+	w.wide = v.layout == VLLM033
+	w.begin(n, "BlockStored")
+	w.key("block_hashes")
+	v.appendHashes(w, e.Blocks)
+	w.key("parent_block_hash")
+	if e.HasParent {
+		w.dst = v.appendHash(w.dst, e.Parent)
+	} else {
+		w.dst = msgp.AppendNil(w.dst)
+	}
+	w.key("token_ids")
+	w.dst = msgp.AppendArrayHeader(w.dst, uint32(len(e.Tokens)))
+	for _, t := range e.Tokens {
+		w.dst = appendInt(w.dst, int64(t))
+	}
+	w.key("block_size")
+	w.dst = appendInt(w.dst, int64(e.BlockTokens))
+	w.key("lora_id")
+	w.dst = msgp.AppendNil(w.dst)
+	w.key("medium")
+	w.text(e.Medium)
+	w.key("lora_name")
+	w.text(e.LoRA)
+	w.key("extra_keys")
+	w.dst = msgp.AppendArrayHeader(w.dst, uint32(len(e.Blocks)))
+	for range e.Blocks {
+		if e.LoRA == "" {
+			w.dst = msgp.AppendNil(w.dst)
+		} else { // the adapter is part of what a block is named by
+			w.dst = msgp.AppendString(msgp.AppendArrayHeader(w.dst, 1), e.LoRA)
+		}
+	}
+	v.appendGroup(w, e)
+	if w.named && e.CacheKind != "" {
+		w.key("kv_cache_spec_kind")
+		w.text(e.CacheKind)
+	}
+	if w.named && e.HasWindow {
+		w.key("kv_cache_spec_sliding_window")
+		w.dst = appendInt(w.dst, e.Window)
+	}
+}
+
+func (v vllmEncoder) appendGroup(w *fields, e *Event) {
+	if w.named && e.HasGroup {
+		w.key("group_idx")
+		w.dst = appendInt(w.dst, e.Group)
+	}
+}
+
+func (v vllmEncoder) appendHashes(w *fields, list []uint64) {
+	w.dst = msgp.AppendArrayHeader(w.dst, uint32(len(list)))
+	for _, h := range list {
+		w.dst = v.appendHash(w.dst, h)
+	}
+}
+
+// appendHash appends the name of a block: a number, or 32 bytes that end with it.
+func (v vllmEncoder) appendHash(dst []byte, h uint64) []byte {
+	if !v.bytes {
+		return msgp.AppendUint64(dst, h)
+	}
+	var name [32]byte
+	for i := range uint64(3) {
+		binary.BigEndian.PutUint64(name[8*i:], blockhash.Chain(h, i))
+	}
+	binary.BigEndian.PutUint64(name[24:], h)
+	return msgp.AppendBytes(dst, name[:])
+}
+
+// fields appends an event: a map, or the values of one alone.
+type fields struct {
+	dst   []byte
+	named bool
+	wide  bool // the map has a head of three bytes, as those that may have 16 keys
+}
+
+// begin begins an event of n fields, its type among them.
+func (w *fields) begin(n uint32, kind string) {
+	switch {
+	case !w.named:
+		w.dst = msgp.AppendArrayHeader(w.dst, n)
+	case w.wide:
+		w.dst = append(w.dst, 0xde, byte(n>>8), byte(n))
+	default:
+		w.dst = msgp.AppendMapHeader(w.dst, n)
+	}
+	w.key("type")
+	w.dst = msgp.AppendString(w.dst, kind)
+}
+
+func (w *fields) key(name string) {
+	if w.named {
+		w.dst = msgp.AppendString(w.dst, name)
+	}
+}
+
+// text appends a text, nil if there is none.
+func (w *fields) text(s string) {
+	if s == "" {
+		w.dst = msgp.AppendNil(w.dst)
+	} else {
+		w.dst = msgp.AppendString(w.dst, s)
+	}
+}

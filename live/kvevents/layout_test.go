@@ -1,0 +1,286 @@
+package kvevents
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// recordedTopic is the topic under which vLLM's own publishers were recorded.
+const recordedTopic = "kv@pod@m"
+
+// recorded reads what vLLM's own publishers of a release have sent: batches, and the
+// frames of answers.
+func recorded(t *testing.T, release, kind string) (list []zmtp.Message) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/recorded.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if f[0] != release || f[1] != kind {
+			continue
+		}
+		var m zmtp.Message
+		for _, frame := range f[2:] {
+			if frame == "-" {
+				frame = ""
+			}
+			m = append(m, unhex(t, frame))
+		}
+		list = append(list, m)
+	}
+	if len(list) == 0 {
+		t.Fatalf("nothing recorded of %s", release)
+	}
+	return list
+}
+
+// What vLLM's own encoder makes of a batch, ours makes of it, to the byte.
+func TestRecordedBatches(t *testing.T) {
+	for release, layout := range map[string]Layout{"0.19.1": VLLM019, "0.33.0": VLLM033, "0.32.0": VLLM032} {
+		for i, m := range recorded(t, release, "batch") {
+			b, err := Decode(m[0])
+			if err != nil {
+				t.Fatalf("%s, batch %d: %v", release, i, err)
+			}
+			got := vllmEncoder{layout: layout}.appendBatch(nil, &b)
+			if release == "0.32.0" { // whose removed block has a hash of 32 bytes, not of our making
+				head := bytes.LastIndex(m[0], []byte("block_hashes"))
+				if !bytes.Equal(got[:head], m[0][:head]) || b.Events[1].Blocks[0] != 0x0101010101010101 {
+					t.Errorf("%s, batch %d: %x, want %x", release, i, got, m[0])
+				}
+			} else if !bytes.Equal(got, m[0]) {
+				t.Errorf("%s, batch %d:\n%x, want\n%x", release, i, got, m[0])
+			}
+		}
+	}
+}
+
+// A tee that is given what happened in vLLM publishes and answers what vLLM did, to the
+// byte, but for the clock: every message of the two releases that were recorded.
+func TestRecordedPublisher(t *testing.T) {
+	for release, layout := range map[string]Layout{"0.19.1": VLLM019, "0.33.0": VLLM033} {
+		batches := recorded(t, release, "batch")
+		tee := open(t, TeeOptions{Layout: layout, Topic: recordedTopic})
+		sub, err := zmtp.NewSub(tee.Events(), recordedTopic, zmtp.SubOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sub.Close()
+		for ctx := within(t); tee.Stats().Subscribers == 0; time.Sleep(time.Millisecond) {
+			if ctx.Err() != nil {
+				t.Fatal("no subscriber")
+			}
+		}
+		for i, m := range batches {
+			if n := enqueueRecorded(t, tee, m[0]); n > 0 {
+				t.Fatalf("%s, batch %d: %d events dropped", release, i, n)
+			}
+		}
+		var got []zmtp.Message
+		for len(got) < len(batches) {
+			list, err := sub.Receive(within(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range list {
+				if d.Message != nil {
+					got = append(got, d.Message)
+				}
+			}
+		}
+		for i, m := range batches {
+			sameFrames(t, fmt.Sprintf("%s, message %d", release, i), got[i], zmtp.Message{[]byte(recordedTopic), encodeSequence(uint64(i)), m[0]})
+		}
+		answers := recorded(t, release, "answer")
+		d, err := zmtp.DialDealer(within(t), tee.Replay(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.Send(zmtp.Message{nil, encodeSequence(uint64(len(batches) - len(answers) + 1))}); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range answers {
+			m, err := d.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameFrames(t, fmt.Sprintf("%s, frame %d of the answer", release, i), m, want)
+		}
+	}
+}
+
+// enqueueRecorded gives a tee the events of a batch, as a scheduler tells them.
+func enqueueRecorded(t *testing.T, tee *Tee, payload []byte) (dropped int) {
+	t.Helper()
+	b, err := Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []scheduler.KVEvent
+	texts := map[uint64]Text{}
+	for i := range b.Events {
+		e := &b.Events[i]
+		if e.Kind == Removed { // of a scheduler's, one has many blocks
+			if n := len(events); n > 0 && len(events[n-1].Removed) > 0 {
+				events[n-1].Removed = append(events[n-1].Removed, e.Blocks...)
+			} else {
+				events = append(events, scheduler.KVEvent{Removed: e.Blocks})
+			}
+			continue
+		}
+		for k, h := range e.Blocks { // a block at a time
+			texts[h] = Text{Tokens: e.Tokens[k*e.BlockTokens : (k+1)*e.BlockTokens]}
+			one := scheduler.KVEvent{Parent: e.Parent, HasParent: e.HasParent, Stored: []scheduler.KVBlock{{Seq: h}}}
+			if k > 0 {
+				one.Parent, one.HasParent, one.Continues = e.Blocks[k-1], true, true
+			}
+			events = append(events, one)
+		}
+	}
+	return tee.EnqueueStep(events, func(b scheduler.KVBlock) (Text, bool) { x, ok := texts[b.Seq]; return x, ok })
+}
+
+// sameFrames compares messages, but for the time of the batch, which is in the bytes 2 to 9 of it.
+func sameFrames(t *testing.T, name string, got, want zmtp.Message) {
+	t.Helper()
+	mask := func(m zmtp.Message) string {
+		var text []string
+		for _, f := range m {
+			f = slices.Clone(f)
+			if len(f) > 20 {
+				clear(f[2:10])
+			}
+			text = append(text, hex.EncodeToString(f))
+		}
+		return strings.Join(text, " | ")
+	}
+	if mask(got) != mask(want) {
+		t.Errorf("%s:\n%s, want\n%s", name, mask(got), mask(want))
+	}
+}
+
+// A follower of ours has the same of every layout, live and out of an answer, and with hashes
+// as bytes: names, parents and hashes of tokens.
+func TestLayoutsRead(t *testing.T) {
+	read := map[string][]Change{}
+	for _, layout := range []Layout{VLLM019, VLLM032, VLLM033} {
+		for _, hashBytes := range []bool{false, true} {
+			tee := open(t, TeeOptions{Layout: layout, HashBytes: hashBytes, Topic: recordedTopic})
+			batches := recorded(t, "0.33.0", "batch")
+			half := len(batches) / 2
+			for _, m := range batches[:half] {
+				enqueueRecorded(t, tee, m[0])
+			}
+			published(t, tee, uint64(half))
+			var got []Change
+			n := normaliser{}
+			s, err := Subscribe(SubscriberOptions{Events: tee.Events(), Replay: tee.Replay(), Topic: "kv@",
+				Warn: func(s string) { t.Error(s) }, Observe: func(r Received) { got = n.appendChanges(&r.Batch, got) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Applied(within(t), uint64(half)); err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range batches[half:] {
+				enqueueRecorded(t, tee, m[0])
+			}
+			if err := s.Applied(within(t), uint64(len(batches))); err != nil {
+				t.Fatal(err)
+			}
+			if st := s.Stats(); st.Replayed == 0 || st.Failures+st.Incomplete+st.Undecodable > 0 {
+				t.Errorf("%v: %+v", layout, st)
+			}
+			s.Close()
+			read[fmt.Sprint(layout, hashBytes)] = got
+		}
+	}
+	want := read["vllm-0.19 false"]
+	if len(want) < 30 || want[0].Event.Stored[0].Tokens == 0 {
+		t.Fatalf("%d changes: %+v", len(want), want)
+	}
+	for name, got := range read {
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n%+v, want\n%+v", name, got, want)
+		}
+	}
+}
+
+// A hash of bytes is the number that the last 8 of them are, and differs before them too.
+func TestHashBytes(t *testing.T) {
+	v := vllmEncoder{VLLM033, true}
+	a, b := v.appendHash(nil, 7), v.appendHash(nil, 8)
+	if len(a) != 34 || a[0] != 0xc4 || a[1] != 32 || binary.BigEndian.Uint64(a[26:]) != 7 || bytes.Equal(a[2:26], b[2:26]) {
+		t.Errorf("%x and %x", a, b)
+	}
+}
+
+// In vLLM's layouts a step is a batch: what is removed a block at a time, and blocks whose
+// tokens nobody knows are left out.
+func TestStepIsBatch(t *testing.T) {
+	tee := open(t, TeeOptions{Layout: VLLM033, BlockTokens: 2, BufferSteps: 2})
+	known := func(b scheduler.KVBlock) (Text, bool) {
+		return Text{Tokens: []uint32{uint32(b.Seq), 5}, LoRA: "a"}, b.Seq < 100
+	}
+	block := func(n uint64) []scheduler.KVBlock { return []scheduler.KVBlock{{Seq: n}} }
+	for n := range uint64(3) {
+		dropped := tee.EnqueueStep([]scheduler.KVEvent{
+			{Removed: []uint64{1, 2}}, {Stored: block(3 + n)}, {Stored: block(100)},
+			{Stored: block(4 + n), Parent: 3 + n, HasParent: true}, {Stored: block(5 + n), Parent: 4 + n, HasParent: true, Copy: true, Continues: true},
+		}, known)
+		if dropped != 1 {
+			t.Fatalf("%d dropped, want the one of unknown tokens", dropped)
+		}
+	}
+	if tee.Enqueue([]scheduler.KVEvent{{Stored: block(1)}}) != 1 {
+		t.Error("tokens of a block came from nowhere")
+	}
+	published(t, tee, 3)
+	var got []Received
+	s, err := Subscribe(SubscriberOptions{Events: tee.Events(), Replay: tee.Replay(), Observe: func(r Received) { got = append(got, r) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Applied(within(t), 3); err != nil {
+		t.Fatal(err)
+	}
+	var text []string
+	for _, e := range got[0].Batch.Events {
+		text = append(text, fmt.Sprint(e.Kind, e.Blocks, e.Tokens, e.LoRA, e.Medium))
+	}
+	want := []string{"BlockRemoved [1] []GPU", "BlockRemoved [2] []GPU", "BlockStored [4] [4 5]aGPU", "BlockStored [5 6] [5 5 6 5]aGPU"}
+	if len(got) != 2 || got[0].Origin != Replayed || got[0].Sequence != 1 || !slices.Equal(text, want) {
+		t.Errorf("%d batches kept, want 2 and no snapshot; %q, want %q", len(got), text, want)
+	}
+	if st := tee.Stats(); st.Unknown != 4 || st.Snapshots != 0 || st.Replays == 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestLayoutOf(t *testing.T) {
+	for release, want := range map[string]Layout{"0.19.1": VLLM019, "vllm-0.19": VLLM019, "0.31": VLLM019, "0.32.0": VLLM032, "vllm-0.33": VLLM033, "1.0": VLLM033} {
+		if got, err := LayoutOf(release); err != nil || got != want {
+			t.Errorf("%s: %v %v, want %v", release, got, err, want)
+		}
+	}
+	for _, release := range []string{"", "vllm", "0", "x.1", "0.y", "-1.2"} {
+		if got, err := LayoutOf(release); err == nil {
+			t.Errorf("%q is %v, want an error", release, got)
+		}
+	}
+}
