@@ -330,13 +330,16 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-// KV events name blocks by the hashes of their tokens, as a router does.
+// KV events name blocks by the hashes of their tokens, as a router does. Who asks for them gets them
+// with sockets of the mocker's own, too.
 func TestKVEvents(t *testing.T) {
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
-		e := start(t, Options{Engine: quick(kind), KVEvents: true})
+	for _, o := range []Options{
+		{Engine: quick(engineargs.VLLM), KVEvents: true}, {Engine: quick(engineargs.SGLang), KVEvents: true}, {Engine: quick(engineargs.VLLM), KVHost: "127.0.0.1"},
+	} {
+		kind, e := o.Engine.Engine, start(t, o)
 		sources, err := e.KVEventSources()
-		if err != nil || len(sources) != 1 {
-			t.Fatalf("sources %v, %v", sources, err)
+		if err != nil || len(sources) != 1 || (sources[0].Zmq != nil) != (o.KVHost != "") {
+			t.Fatalf("sources %+v, %v", sources, err)
 		}
 		var mu sync.Mutex
 		stored := map[uint64]uint64{}

@@ -209,7 +209,7 @@ func (w *worker) checkFlags() error {
 		inRange("bootstrap-port", w.bootstrapPort, 0, 65535), inRange("kv-events-port", w.kvPort, 0, 65535), inRange("kv-replay-port", w.kvReplay, 0, 65535),
 		cli.Needs(mode == served.Prefill, "with --disaggregation-mode prefill", "bootstrap", "bootstrap-host", "bootstrap-port"),
 		cli.Needs(mode != served.Aggregated, "with --disaggregation-mode prefill or decode", "bootstrap-timeout"),
-		cli.Needs(mode != served.Decode, "with --disaggregation-mode agg or prefill", "kv-events", "kv-events-host", "kv-events-port", "kv-replay-port"),
+		cli.Needs(mode != served.Decode, "with --disaggregation-mode agg or prefill", "kv-events", "kv-events-host", "kv-events-port", "kv-replay-port", "event-plane"),
 		cli.Needs(w.kvEvents, "with KV events", "kv-events-host", "kv-events-port", "kv-replay-port", "event-plane"),
 		cli.Needs(w.config.ModelPath != "", "with --model-path", "event-plane"),
 		cli.Needs(w.bootstrap, "with --bootstrap", "bootstrap-host", "bootstrap-port", "bootstrap-timeout"),
