@@ -22,6 +22,8 @@ DIST ?= dist
 SCALE ?= 44e6
 EQUAL ?= 10e6
 PLATFORMS ?=
+# How long make fleet-soak lasts.
+SOAK ?= 10m
 
 PYTHON312 ?= python3.12
 
@@ -166,6 +168,12 @@ cluster-faults: ## kill, pause and cut off workers, etcd and NATS, and measure w
 cluster-soak: ## have 2,000 streams on 4 worker processes at once, and kill one of them every 10 s for a minute
 	$(GO) test ./cmd/replay-live -run TestClusterSoak -count 1 -timeout 15m -v -full-cluster
 
+cluster-crowd: ## have 4,000 requests at 2,000 at once on two workers and a frontend, three times
+	$(GO) test ./cmd/replay-live -run TestCrowdedFleetLong -count 1 -v -full-cluster
+
+fleet-soak: ## let a fleet with 1,000 streams stand faults at random for ten minutes: processes killed and stopped, lines cut, etcd and NATS restarted, disks full
+	$(GO) test ./cmd/replay-live -run TestFleetSoak -count 1 -v -timeout 20m -fleet-soak $(SOAK)
+
 cluster-accuracy: ## replay on worker processes, and compare with the same replay on the logical clock
 	$(GO) test ./cmd/replay-live -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
 
@@ -238,4 +246,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -75,6 +75,8 @@ type member struct {
 	done chan struct{}
 
 	Instance, System, HTTP string
+	KVEvents               string `json:"kv_events"`
+	KVReplay               string `json:"kv_replay"`
 }
 
 // transcript is what a process has written so far, for who reads it meanwhile, too.

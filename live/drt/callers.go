@@ -178,7 +178,10 @@ func (c *callers) awaitWorker(ctx context.Context, rc cancel.Context, e *expecte
 	case a := <-e.arrival:
 		return a, a.err
 	case <-limit.C:
-		err = fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", p.name, hexID(p.id), c.config.CallHome)
+		var a arrival
+		if a, err = c.awaitLate(ctx, rc, e); err == nil || a.err != nil {
+			return a, err
+		}
 	case <-rc.Stopped():
 		err = fault.New(fault.Cancelled, "%v: cancelled before instance %s called home", p.name, hexID(p.id))
 	case <-ctx.Done():

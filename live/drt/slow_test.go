@@ -123,3 +123,36 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// A caller that has no processor for a while, and so does not see who calls home, does not
+// hold that against the worker: the call goes on once it can.
+func TestBusyCaller(t *testing.T) {
+	hub := drttest.Start(t)
+	serve(t, join(t, hub.Config()), "generate", counter, drt.ServeOptions{})
+	config := hub.Config()
+	config.CallHome = 100 * time.Millisecond
+	caller := join(t, config)
+	c := client(t, caller, "generate", 1)
+	held := false
+	for try := 0; !held && try < 100; try++ { // it may have been answered before it is seen
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			if got, err := call(t, c, `{"n":2}`, drt.RoundRobin()); err != nil || got != numbers(2)+` "done"` {
+				t.Errorf("%q, %v, want an answer", got, err)
+			}
+		}()
+		if release := caller.HoldUp(asked); release != nil {
+			held = true
+			time.Sleep(4 * config.CallHome)
+			release()
+		}
+		<-asked
+	}
+	if !held {
+		t.Error("no call was held up")
+	}
+	if _, err := call(t, c, `{"n":2}`, drt.RoundRobin()); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}

@@ -1,0 +1,239 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	soakFor  = flag.Duration("fleet-soak", 0, "let a fleet stand faults at random for so much `time` (make fleet-soak); 0: some seconds")
+	soakSeed = flag.Uint64("fleet-seed", 1, "`number` from which the faults of -fleet-soak are drawn")
+)
+
+// A fleet of workers behind a frontend stands faults at random under load: workers that are
+// killed and stopped, a frontend that is stopped, etcd and NATS that are cut off, killed and started again, a disk
+// that is full. Every request ends in one terminal event or a typed error, what is known
+// of KV caches is what the workers have, memory is bounded, and no goroutine of a request is left.
+func TestFleetSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: it takes half a minute under the race detector")
+	}
+	length, streams := *soakFor, 1000
+	if length == 0 {
+		length, streams = 6*time.Second, 40
+	}
+	s := newFleetSoak(t, rand.New(rand.NewPCG(*soakSeed, 0)))
+	load := startClients(s.front.HTTP, streams)
+	sizes := s.watchSizes()
+	s.inflict(length)
+	load.end()
+	s.rest()
+	load.report(t, length)
+	t.Logf("faults: %s", countsOf(s.faults))
+	s.checkIndex()
+	s.checkSizes(sizes(), length)
+	s.checkGoroutines()
+}
+
+// countsOf writes counts in order.
+func countsOf(counts map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%d %s", counts[name], name))
+	}
+	return strings.Join(all, ", ")
+}
+
+// inflict inflicts faults until the time is over.
+func (s *fleetSoak) inflict(length time.Duration) {
+	pauses := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(s.rng.Int64N(int64(most-least)))
+	}
+	faults := []struct {
+		name string
+		do   func()
+	}{
+		{"workers killed", func() { s.replaceWorker(s.rng.IntN(len(s.workers))) }},
+		{"workers stopped", func() {
+			s.pause(s.workers[s.rng.IntN(len(s.workers))].member, pauses(100*time.Millisecond, 3*time.Second))
+		}},
+		{"frontends stopped", func() { s.pause(s.front, pauses(100*time.Millisecond, 2*time.Second)) }},
+		{"cuts of etcd", func() { s.etcdLine.cut(pauses(100*time.Millisecond, 3*time.Second)) }},
+		{"cuts of NATS", func() { s.natsLine.cut(pauses(100*time.Millisecond, 3*time.Second)) }},
+		{"restarts of etcd", func() { s.etcd.restart(pauses(100*time.Millisecond, 3*time.Second), false) }},
+		{"restarts of NATS", func() { s.nats.restart(pauses(100*time.Millisecond, 3*time.Second), false) }},
+		{"full disks", func() { s.etcd.restart(pauses(100*time.Millisecond, time.Second), true) }},
+	}
+	order := s.rng.Perm(len(faults))
+	for end, i := time.Now().Add(length), 0; time.Now().Before(end); i++ {
+		f := &faults[order[i%len(order)]]
+		if i%len(order) == len(order)-1 {
+			order = s.rng.Perm(len(faults))
+		}
+		f.do()
+		s.faults[f.name]++
+		time.Sleep(pauses(200*time.Millisecond, 1500*time.Millisecond))
+	}
+}
+
+// soakCrowd is clients that ask a frontend for one stream after the other, and how their
+// requests ended.
+type soakCrowd struct {
+	wg   sync.WaitGroup
+	done chan struct{}
+
+	mu      sync.Mutex
+	sent    int
+	whole   int
+	tokens  int
+	refused map[string]int // by type
+	wrong   []string
+}
+
+// soakGroups is how many beginnings prompts have.
+const soakGroups = 50
+
+// soakPrompt returns the beginning of the prompts of a group: three blocks of tokens.
+func soakPrompt(group int) []uint32 {
+	r := rand.New(rand.NewPCG(uint64(group), 7))
+	all := make([]uint32, 3*64)
+	for i := range all {
+		all[i] = r.Uint32N(2000)
+	}
+	return all
+}
+
+// startClients starts so many clients.
+func startClients(at string, streams int) *soakCrowd {
+	c := &soakCrowd{done: make(chan struct{}), refused: map[string]int{}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}, Timeout: clusterLimit}
+	for i := range streams {
+		c.wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 3))
+			for {
+				select {
+				case <-c.done:
+					return
+				default:
+				}
+				if kind := c.ask(client, at, r); kind != "" {
+					time.Sleep(time.Duration(50+r.IntN(200)) * time.Millisecond) // as clients do
+				}
+			}
+		})
+	}
+	return c
+}
+
+// ask asks for one stream and counts how it ended. It returns the type of the error that it was, "" for none.
+func (c *soakCrowd) ask(client *http.Client, at string, r *rand.Rand) string {
+	prompt := append(soakPrompt(r.IntN(soakGroups)), make([]uint32, r.IntN(100))...)
+	want := 5 + r.IntN(40)
+	body, _ := json.Marshal(map[string]any{"model": "mocker-model", "stream": true, "max_tokens": want, "prompt": prompt})
+	answer, err := client.Post(at+"/v1/completions", "application/json", strings.NewReader(string(body)))
+	if err != nil {
+		return c.count(0, "", "no answer: "+err.Error())
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		b, err := io.ReadAll(answer.Body)
+		if kind := errorType(b); kind != "" && err == nil {
+			return c.count(0, fmt.Sprintf("%d %s", answer.StatusCode, kind), "")
+		}
+		return c.count(0, "", fmt.Sprintf("status %d: %.200s, %v", answer.StatusCode, b, err))
+	}
+	tokens, ends, kind := 0, 0, ""
+	in := bufio.NewScanner(answer.Body)
+	for in.Scan() {
+		data, ok := strings.CutPrefix(in.Text(), "data: ")
+		switch {
+		case !ok:
+		case data == "[DONE]":
+			ends++
+		case errorType([]byte(data)) != "":
+			kind, ends = "event "+errorType([]byte(data)), ends+1
+		default:
+			tokens++
+		}
+	}
+	switch {
+	case ends != 1 || in.Err() != nil:
+		return c.count(tokens, "", fmt.Sprintf("%d ends after %d of %d tokens: %v", ends, tokens, want, in.Err()))
+	case kind == "" && tokens != want:
+		return c.count(tokens, "", fmt.Sprintf("%d tokens, want %d", tokens, want))
+	}
+	return c.count(tokens, kind, "")
+}
+
+// errorType returns the type of an error, "" if it is none.
+func errorType(b []byte) string {
+	var e struct {
+		Error struct{ Type, Message string }
+	}
+	if json.Unmarshal(b, &e) != nil || e.Error.Message == "" {
+		return ""
+	}
+	return e.Error.Type
+}
+
+// count counts a request that is over: whole, refused with an error of a type, or wrong.
+func (c *soakCrowd) count(tokens int, kind, wrong string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent++
+	c.tokens += tokens
+	switch {
+	case wrong != "":
+		c.wrong = append(c.wrong, wrong)
+		return "wrong"
+	case kind != "":
+		c.refused[kind]++
+	default:
+		c.whole++
+	}
+	return kind
+}
+
+// end waits for the requests under way.
+func (c *soakCrowd) end() {
+	close(c.done)
+	c.wg.Wait()
+}
+
+// report fails the test if a request has not ended as it should, or too few ended well.
+func (c *soakCrowd) report(t *testing.T, length time.Duration) {
+	t.Helper()
+	t.Logf("%v: %d requests, %d whole, %d tokens; errors: %s", length, c.sent, c.whole, c.tokens, countsOf(c.refused))
+	for i, text := range c.wrong {
+		if i < 10 {
+			t.Error(text)
+		}
+	}
+	if len(c.wrong) > 0 {
+		t.Errorf("%d requests did not end in one terminal event or a typed error", len(c.wrong))
+	}
+	if c.whole < c.sent/2 || c.whole == 0 {
+		t.Errorf("%d of %d requests were whole, want most of them", c.whole, c.sent)
+	}
+}
+
+// pause stops a process for a while.
+func (s *fleetSoak) pause(m *member, length time.Duration) {
+	m.signal(syscall.SIGSTOP)
+	time.Sleep(length)
+	m.signal(syscall.SIGCONT)
+}

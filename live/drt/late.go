@@ -1,0 +1,80 @@
+package drt
+
+import (
+	"context"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// busyAfter is how long a process that has time for its connections takes for one to
+// itself, at most.
+const busyAfter = time.Second
+
+// awaitLate is what a call does whose worker has not called home in time. That may be the
+// caller's own doing: a process without a processor, or one that was paused, has not read what has
+// long come in. So it calls itself. Whoever connected before is read before or with that;
+// who comes while it lasts is taken; and when it takes long, the worker is not to blame.
+func (c *callers) awaitLate(ctx context.Context, rc cancel.Context, e *expected) (arrival, error) {
+	limited, release := context.WithTimeout(ctx, max(c.config.CallHome, 2*busyAfter))
+	defer release()
+	began, done := time.Now(), make(chan error, 1)
+	go func() { done <- c.callItself(limited) }()
+	var err error
+	select {
+	case a := <-e.arrival:
+		return a, a.err
+	case err = <-done:
+	case <-rc.Stopped():
+		return arrival{}, fault.New(fault.Cancelled, "%v: cancelled before instance %s called home", e.place.name, hexID(e.place.id))
+	}
+	took := time.Since(began)
+	grace := time.NewTimer(took + 10*time.Millisecond) // others may be read at the same time
+	defer grace.Stop()
+	select {
+	case a := <-e.arrival:
+		return a, a.err
+	case <-grace.C:
+	}
+	if ctx.Err() != nil {
+		return arrival{}, fault.New(fault.Cancelled, "%v: given up before instance %s called home: %w", e.place.name, hexID(e.place.id), context.Cause(ctx))
+	}
+	if took >= busyAfter {
+		return arrival{}, fault.New(fault.ResourceExhausted, "%v: instance %s has not called home in %v, and this process is busy: it took %v to answer itself (%v)",
+			e.place.name, hexID(e.place.id), c.config.CallHome, took.Round(time.Millisecond), err)
+	}
+	return arrival{}, fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", e.place.name, hexID(e.place.id), c.config.CallHome)
+}
+
+// callItself connects to this process as a worker does, and returns when it was taken for
+// one.
+func (c *callers) callItself(ctx context.Context) error {
+	e := &expected{subject: cancel.NewID(), arrival: make(chan arrival, 1)}
+	c.mu.Lock()
+	address, closed := c.address, c.closed
+	if !closed {
+		c.waiting[e.subject] = e
+	}
+	c.mu.Unlock()
+	if closed {
+		return fault.New(fault.Disconnected, "the runtime is closed")
+	}
+	defer c.withdrawCall(e)
+	conn, err := c.config.Links.Dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Write(wire.NewHello(e.subject).Append(nil)); err != nil {
+		return err
+	}
+	select {
+	case a := <-e.arrival:
+		e.arrival <- a // for withdrawCall, which closes it
+		return a.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
