@@ -74,29 +74,28 @@ func (g *generation) seedTokens() error {
 	}
 	switch {
 	case options.Temperature != nil && *options.Temperature == 0:
-		g.seed = 0
+		g.draw.seed = 0
 	case options.Seed != nil:
-		g.seed = blockhash.Chain(1, uint64(*options.Seed))
+		g.draw.seed = blockhash.Chain(1, uint64(*options.Seed))
 	default:
-		g.seed = blockhash.Bytes([]byte(g.id))
+		g.draw.seed = blockhash.Bytes([]byte(g.id))
 	}
 	for _, t := range g.rq.TokenIDs {
-		g.addContext(t)
+		g.draw.add(t)
 	}
 	return nil
 }
 
 // generation is one request from Generate to its terminal.
 type generation struct {
-	engine  *Engine
-	ctx     context.Context
-	rq      *engine.Request
-	rc      engine.GenContext
-	id      string
-	max     int                 // tokens wanted
-	why     engine.FinishReason // of the end after so many
-	seed    uint64
-	context uint64 // the prompt and all tokens so far, folded
+	engine *Engine
+	ctx    context.Context
+	rq     *engine.Request
+	rc     engine.GenContext
+	id     string
+	max    int                 // tokens wanted
+	why    engine.FinishReason // of the end after so many
+	draw   sampler
 
 	stream *stream
 	tokens []uint32 // yielded
@@ -185,6 +184,9 @@ func (g *generation) submitRequest() (leave func(), err error) {
 		}
 		g.stream.hashes = append(g.stream.hashes, hash)
 	}
+	if e.texts != nil {
+		g.stream.text = &text{tokens: slices.Clone(g.rq.TokenIDs), draw: g.draw, lora: adapter, hashes: g.stream.hashes}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.whyDown(); err != nil {
@@ -269,17 +271,9 @@ func (g *generation) yieldLast(yield func(*engine.Chunk, error) bool) bool {
 
 // drawToken draws the next token.
 func (g *generation) drawToken() uint32 {
-	const first, count = 1000, 1000
-	t := first + uint32(blockhash.Chain(g.seed, g.context)%count)
-	g.addContext(t)
+	t := g.draw.next()
 	g.tokens = append(g.tokens, t)
 	return t
-}
-
-// addContext adds a token to what the next one is drawn by.
-func (g *generation) addContext(t uint32) {
-	const prime = 0x100000001b3 // as FNV-1a has it
-	g.context = (g.context ^ uint64(t)) * prime
 }
 
 // newTerminal returns a chunk that ends the answer, with what it took.

@@ -52,6 +52,10 @@ type Options struct {
 	// publishes KV events on sockets of its own; where Engine.KVEventsPort or
 	// Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers where.
 	KVHost string
+	// KVSockets, when not nil, are where and in which layout the mocker publishes KV events
+	// instead; it sets the tokens of a block and Warn itself. In vLLM's layouts events tell the
+	// tokens of blocks, those of answers among them.
+	KVSockets *kvevents.TeeOptions
 	// BootstrapHost is the host at which a prefill worker listens, and decode workers find it, over
 	// a request; the port is Engine.BootstrapPort, 0 for any. "": they do not meet,
 	// and the terminal of a prefill waits until the KV cache has got there.
@@ -69,6 +73,7 @@ type Engine struct {
 	stage   *engines.Stage
 	tree    *prompt.Tree
 	tee     *kvevents.Tee      // nil without sockets of its own
+	texts   *texts             // nil where KV events tell no tokens
 	rooms   *rendezvous.Server // nil where decode workers do not meet this one
 	ids     atomic.Int32       // the latest sim.RequestID
 
@@ -136,6 +141,9 @@ func (e *Engine) prepareStage() error {
 		return err
 	}
 	e.stage = stages[0]
+	if s := e.options.KVSockets; s != nil && s.Layout != kvevents.OwnLayout {
+		e.texts = newTexts(a.BlockTokens)
+	}
 	return nil
 }
 
@@ -235,6 +243,9 @@ func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 // removeStream takes a request off the books. e.mu is held.
 func (e *Engine) removeStream(id sim.RequestID) {
 	delete(e.streams, id)
+	if e.texts != nil {
+		e.texts.removeRequest(id)
+	}
 	if len(e.streams) == 0 && e.idle != nil {
 		close(e.idle)
 		e.idle = nil

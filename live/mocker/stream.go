@@ -3,6 +3,7 @@ package mocker
 import (
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/replay-llm/replay/live/engine"
@@ -17,6 +18,7 @@ import (
 type stream struct {
 	rc     engine.GenContext
 	hashes []uint64      // of the blocks of its prompt
+	text   *text         // nil where KV events tell no tokens
 	room   *uint64       // where its prefill is awaited; nil: nowhere
 	notify chan struct{} // of capacity 1: something has changed
 
@@ -62,9 +64,12 @@ func (s *stream) endWith(err error) {
 // and interned here.
 func (e *Engine) internPrompt(q *sim.Request) {
 	e.mu.Lock()
-	hashes := e.streams[q.ID].hashes
+	s := e.streams[q.ID]
 	e.mu.Unlock()
-	q.Prompt = e.tree.Add(hashes, q.InputTokens)
+	if s.text != nil {
+		e.texts.addRequest(q.ID, s.text, q.OutputTokens)
+	}
+	q.Prompt = e.tree.Add(s.hashes, q.InputTokens)
 }
 
 // noteAdmitted notes what was found in the cache. The worker calls it, as it does
@@ -153,7 +158,11 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 // makes it wait.
 func (e *Engine) publishEvents(p *scheduler.Pass) {
 	if e.tee != nil {
-		e.tee.Enqueue(p.Events)
+		if e.texts != nil {
+			e.tee.EnqueueStep(p.Events, e.texts.of)
+		} else {
+			e.tee.Enqueue(p.Events)
+		}
 	}
 	e.mu.Lock()
 	sink := e.sink
@@ -169,13 +178,21 @@ func (e *Engine) publishEvents(p *scheduler.Pass) {
 }
 
 // hasTee reports whether the mocker publishes on sockets of its own.
-func (e *Engine) hasTee() bool { return e.options.Engine.KVEventsPort != 0 || e.options.KVHost != "" }
+func (e *Engine) hasTee() bool {
+	return e.options.Engine.KVEventsPort != 0 || e.options.KVHost != "" || e.options.KVSockets != nil
+}
 
 // openTee opens the sockets for KV events, if there are to be any, before there
 // is anything to tell.
 func (e *Engine) openTee() (err error) {
 	if !e.hasTee() {
 		return nil
+	}
+	if s := e.options.KVSockets; s != nil {
+		o := *s
+		o.BlockTokens, o.Warn = e.options.Engine.BlockTokens, e.options.Warn
+		e.tee, err = kvevents.NewTee(o)
+		return err
 	}
 	a, host := &e.options.Engine, e.options.KVHost
 	if host == "" {
@@ -189,6 +206,15 @@ func (e *Engine) openTee() (err error) {
 	return err
 }
 
+// localEndpoint returns where a socket that was asked for at one endpoint, and is open at
+// another, is found on this machine.
+func localEndpoint(asked, open string) string {
+	if at := strings.LastIndexByte(open, ':'); at >= 0 && strings.HasPrefix(asked, "tcp://*:") {
+		return "tcp://127.0.0.1" + open[at:]
+	}
+	return open
+}
+
 func tcpEndpoint(host string, port uint16) string {
 	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
@@ -199,6 +225,9 @@ func tcpEndpoint(host string, port uint16) string {
 func (e *Engine) Source() kvevents.Source {
 	if e.tee == nil {
 		return kvevents.Source{}
+	}
+	if s := e.options.KVSockets; s != nil {
+		return kvevents.Source{Events: localEndpoint(s.Events, e.tee.Events()), Replay: localEndpoint(s.Replay, e.tee.Replay()), Topic: s.Topic}
 	}
 	if e.options.KVHost != "" {
 		return kvevents.Source{Events: e.tee.Events(), Replay: e.tee.Replay()}

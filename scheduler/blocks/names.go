@@ -68,13 +68,17 @@ func (n *Names) Tokens(id sim.RequestID, i int) uint64 {
 	s := n.sources[id]
 	switch {
 	case i >= int(s.prompt.Blocks):
-		return ownHash(id, i) | 1<<62
+		return OwnTokens(id, i)
 	case s.prompt.Unique():
 		return s.local[i]
 	}
 	at := s.prompt.Nodes[n.tree.Index(s.prompt.Nodes, i)]
 	return n.tree.LocalHash(at, i-int(n.tree.Start(at)))
 }
+
+// OwnTokens returns what stands for the hash of the tokens of block i of a request, some of
+// which are generated.
+func OwnTokens(id sim.RequestID, i int) uint64 { return ownHash(id, i) | 1<<62 }
 
 func ownHash(id sim.RequestID, i int) uint64 {
 	return blockhash.Chain(^uint64(int64(id)), uint64(i)) | 1<<63

@@ -1,0 +1,127 @@
+package mocker
+
+import (
+	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// texts know the tokens of the blocks of requests on the scheduler, for KV events that tell
+// them. They are the worker's goroutine's alone.
+type texts struct {
+	blockTokens int
+	live        map[sim.RequestID]*text
+	prompts     map[uint64]promptBlock // by the hash of the block's tokens
+	own         map[uint64]ownBlock    // by the name of what a request alone can have
+}
+
+// promptBlock is a block that live requests have in their prompts.
+type promptBlock struct {
+	kvevents.Text
+	requests int
+}
+
+// ownBlock is block i of what a request's prompt and answer come to.
+type ownBlock struct {
+	of *text
+	i  int
+}
+
+// text is what a request's prompt and its answer come to.
+type text struct {
+	tokens []uint32 // the prompt, and as much of the answer as was asked for
+	draw   sampler
+	lora   string
+	hashes []uint64 // of the prompt's blocks
+	prompt int      // whole blocks of the prompt
+	known  int      // blocks that can be looked up
+	most   int      // blocks there can be
+}
+
+// sampler draws tokens by a seed and what is before them.
+type sampler struct {
+	seed    uint64
+	context uint64 // all tokens so far, folded
+}
+
+// next draws the next token.
+func (s *sampler) next() uint32 {
+	const first, count = 1000, 1000
+	t := first + uint32(blockhash.Chain(s.seed, s.context)%count)
+	s.add(t)
+	return t
+}
+
+// add adds a token to what the next one is drawn by.
+func (s *sampler) add(t uint32) {
+	const prime = 0x100000001b3 // as FNV-1a has it
+	s.context = (s.context ^ uint64(t)) * prime
+}
+
+func newTexts(blockTokens int) *texts {
+	return &texts{blockTokens, map[sim.RequestID]*text{}, map[uint64]promptBlock{}, map[uint64]ownBlock{}}
+}
+
+// addRequest makes the blocks of a request ones that are known.
+func (x *texts) addRequest(id sim.RequestID, t *text, limit int) {
+	t.prompt = len(t.tokens) / x.blockTokens
+	t.known, t.most = t.prompt, (len(t.tokens)+limit)/x.blockTokens
+	for i, h := range t.hashes[:t.prompt] {
+		p := x.prompts[h]
+		if p.requests++; p.requests == 1 {
+			p.Text = kvevents.Text{Tokens: t.tokens[i*x.blockTokens : (i+1)*x.blockTokens], LoRA: t.lora}
+		}
+		x.prompts[h] = p
+	}
+	x.live[id] = t
+}
+
+// removeRequest forgets a request.
+func (x *texts) removeRequest(id sim.RequestID) {
+	t := x.live[id]
+	if t == nil {
+		return
+	}
+	delete(x.live, id)
+	for _, h := range t.hashes[:t.prompt] {
+		if p := x.prompts[h]; p.requests > 1 {
+			p.requests--
+			x.prompts[h] = p
+		} else {
+			delete(x.prompts, h)
+		}
+	}
+	for i := t.prompt; i < t.known; i++ {
+		delete(x.own, blocks.OwnTokens(id, i))
+	}
+}
+
+// aheadBlocks is how many more blocks of each request are made known when one is looked for.
+const aheadBlocks = 16
+
+// of returns the tokens of a block that is being stored.
+func (x *texts) of(b scheduler.KVBlock) (kvevents.Text, bool) {
+	if p, ok := x.prompts[b.Tokens]; ok {
+		return p.Text, true
+	}
+	at, ok := x.own[b.Tokens]
+	for more := true; !ok && more; at, ok = x.own[b.Tokens] {
+		more = false
+		for id, t := range x.live { // in any order
+			for to := min(t.most, t.known+aheadBlocks); t.known < to; t.known++ {
+				x.own[blocks.OwnTokens(id, t.known)] = ownBlock{t, t.known}
+				more = true
+			}
+		}
+	}
+	if !ok {
+		return kvevents.Text{}, false
+	}
+	t, from, to := at.of, at.i*x.blockTokens, (at.i+1)*x.blockTokens
+	for len(t.tokens) < to {
+		t.tokens = append(t.tokens, t.draw.next())
+	}
+	return kvevents.Text{Tokens: t.tokens[from:to], LoRA: t.lora}, true
+}
