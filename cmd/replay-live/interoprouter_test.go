@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -162,4 +164,36 @@ func (h holding) end() {
 	before := w.metric("dynamo_component_inflight_requests", "")
 	h.cancel()
 	until(h.f.t, "the request has ended", func() bool { return w.metric("dynamo_component_inflight_requests", "") < before })
+}
+
+// Every event of a cache that evicts is one that the package's router can apply: no block is stored twice,
+// removed without being there, or hangs on one that is not.
+func TestInteropPeerEvictions(t *testing.T) {
+	needPeer(t, "dynamo.frontend")
+	c := newPeers(t)
+	c.worker("--model-name=ours", "--block-size=16", "--num-gpu-blocks=48", "--speedup-ratio=20", "--model-path="+peerModel(t))
+	url := c.startPeerFront("nats", "kv", "ours")
+	completeBoth(t, url, "ours")
+	var wg sync.WaitGroup
+	for client := range 6 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(client), 0))
+			for range 40 {
+				text := prompt(r.IntN(8), 1+r.IntN(8)) + strings.Repeat(fmt.Sprint(r.IntN(4)), r.IntN(60))
+				if status, body := postJSON(t, url+"/v1/completions", fmt.Sprintf(`{"model":"ours","max_tokens":%d,"prompt":%q}`, 1+r.IntN(20), text)); status != http.StatusOK {
+					t.Errorf("%d %s", status, body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	front := &member{t: t, HTTP: url}
+	const applied = "dynamo_component_kv_cache_events_applied"
+	until(t, "events are applied", func() bool { return front.metric(applied, `event_type="removed",status="ok"`) > 50 })
+	if all, ok := front.metric(applied, ""), front.metric(applied, `status="ok"`); all != ok {
+		t.Errorf("%v of %v events were applied, want all", ok, all)
+	}
+	if n := front.metric("dynamo_component_kv_cache_event_warnings", ""); n != 0 {
+		t.Errorf("%v events with a warning, want none", n)
+	}
 }
