@@ -44,9 +44,14 @@ type compound struct {
 
 func newCompound(t *testing.T) *compound {
 	t.Helper()
+	return newCompoundWith(t, stack.Options{})
+}
+
+func newCompoundWith(t *testing.T, o stack.Options) *compound {
+	t.Helper()
 	ctx, release := context.WithTimeout(context.Background(), clusterLimit)
 	defer release()
-	servers, err := stack.Start(ctx, stack.Options{})
+	servers, err := stack.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
