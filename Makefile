@@ -177,9 +177,6 @@ fleet-soak: ## let a fleet with 1,000 streams stand faults at random for ten min
 cluster-accuracy: ## replay on worker processes, and compare with the same replay on the logical clock
 	$(GO) test ./cmd/replay-live -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
 
-fleet-malformed: ## send 50,000 malformed inputs from SEED over every port of a fleet of processes
-	$(GO) test ./cmd/replay-live -run TestMalformedInputs -count 1 -timeout 20m -v -malformed 50000 -malformed-seed $(SEED)
-
 frontend-crowd: ## besiege a frontend with 10,000 idle connections, slow senders and great bodies
 	$(GO) test ./live/frontend -run TestCrowd -count 1 -v -crowd
 
@@ -249,4 +246,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy fleet-malformed frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

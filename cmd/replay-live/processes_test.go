@@ -44,14 +44,9 @@ type compound struct {
 
 func newCompound(t *testing.T) *compound {
 	t.Helper()
-	return newCompoundWith(t, stack.Options{})
-}
-
-func newCompoundWith(t *testing.T, o stack.Options) *compound {
-	t.Helper()
 	ctx, release := context.WithTimeout(context.Background(), clusterLimit)
 	defer release()
-	servers, err := stack.Start(ctx, o)
+	servers, err := stack.Start(ctx, stack.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

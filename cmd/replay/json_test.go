@@ -32,6 +32,7 @@ func withoutJSON() map[string]string {
 		"worker":           "serves, and prints a line of JSON",
 		"frontend":         "serves, and prints a line of JSON",
 		"vllm":             "serves, and prints lines of JSON",
+		"sglang":           "serves, and prints lines of JSON",
 		"record":           "serves, and prints what it has written",
 		"kv-tail":          "prints events for as long as they come, with --json as lines of it",
 		"ui":               "serves a page, and prints its address",

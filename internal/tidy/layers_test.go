@@ -34,7 +34,7 @@ func layers() [][]string {
 		{"live/engine"},
 		{"live/conformance", "live/eventplane", "live/openai", "live/route"},
 		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
-		{"live/vllm"},
+		{"live/sglang", "live/vllm"},
 		{"cmd/internal"},
 		{"cmd/explorer", "cmd/replay", "cmd/replay-live", "tools", "docs", "examples"},
 	}

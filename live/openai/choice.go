@@ -44,6 +44,20 @@ type Piece struct {
 	More bool // the next piece can be had without waiting
 }
 
+// TokenIDs returns the new tokens, where the request wants to know them.
+func (p *Piece) TokenIDs() []uint32 { return p.ids }
+
+// StopReason returns the stop string or token that was met, in JSON; nil: none.
+func (p *Piece) StopReason() []byte { return p.stopReason }
+
+// Cached returns how many tokens of a choice's prompt were cached, as far as it is known.
+func (a *Answer) Cached(choice int) uint32 {
+	if c := a.choices[choice].cached; c != nil {
+		return c.CachedTokens
+	}
+	return 0
+}
+
 // addChunk notes a chunk of a choice, and fills in the piece that it is.
 func (a *Answer) addChunk(index int, c *engine.Chunk, p *Piece) error {
 	if err := c.Err(); err != nil {

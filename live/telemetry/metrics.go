@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -17,14 +16,6 @@ type Metrics struct{ registry *prometheus.Registry }
 
 // NewMetrics returns metrics without any.
 func NewMetrics() *Metrics { return &Metrics{prometheus.NewRegistry()} }
-
-// WatchProcess adds what Prometheus' own library tells of a process: go_goroutines, process_resident_memory_bytes,
-// process_open_fds and so on.
-func (m *Metrics) WatchProcess() {
-	m.registry.MustRegister(
-		collectors.NewGoCollector(collectors.WithGoCollectorMemStatsMetricsDisabled()),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-}
 
 // Handler serves them as text.
 func (m *Metrics) Handler() http.Handler {

@@ -23,7 +23,7 @@ func New(s cli.Streams, args []string) *cobra.Command {
 		cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, clusterrun.Run) }),
 		cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, sweepqueue.New(s)...) }),
 	), cli.ForJob("Real servers", cli.NewSubcommand("record", servers.NewRecordCommand), cli.NewSubcommand("drive", servers.NewDriveCommand)), cli.ForJob("Served engines",
-		cli.NewSubcommand("stack", serve.NewStackCommand), cli.NewSubcommand("worker", serve.NewWorkerCommand), cli.NewSubcommand("frontend", serve.NewFrontendCommand), cli.NewSubcommand("vllm", serve.NewVLLMCommand),
+		cli.NewSubcommand("stack", serve.NewStackCommand), cli.NewSubcommand("worker", serve.NewWorkerCommand), cli.NewSubcommand("frontend", serve.NewFrontendCommand), cli.NewSubcommand("vllm", serve.NewVLLMCommand), cli.NewSubcommand("sglang", serve.NewSGLangCommand),
 		cli.NewSubcommand("kv-tail", serve.NewKVTailCommand), cli.NewSubcommand("conformance", serve.NewConformanceCommand),
 	), []cli.Subcommand{version.Subcommand("replay-live")})
 	cmd := cli.NewProgram(&cobra.Command{

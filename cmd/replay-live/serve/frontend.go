@@ -218,7 +218,6 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	}()
 	o.Tracing, f.limits.Tracing = tracing, tracing
 	metrics := telemetry.NewMetrics()
-	metrics.WatchProcess()
 	rt.Links().SetWatch(link.Watch{Count: metrics.Refusals(), Warn: func(text string) { log.Warn(text) }})
 	requests := metrics.Requests()
 	o.Warn = func(text string) { log.Warn(text) }

@@ -21,7 +21,6 @@ import (
 
 	served "github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/mocker"
-	"github.com/replay-llm/replay/live/telemetry"
 )
 
 // worker is a worker as its flags want it.
@@ -257,8 +256,6 @@ func (w *worker) run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	w.config.Ready = func(r served.Ready) error { return json.NewEncoder(s.Out).Encode(w.readyLine(r, mock)) }
-	w.config.Metrics = telemetry.NewMetrics()
-	w.config.Metrics.WatchProcess()
 	worker, err := served.NewWorker(mock, w.config)
 	if err != nil {
 		return err

@@ -1,0 +1,143 @@
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// SGLang are the metrics of one engine under the names that SGLang's own server has for
+// them, with its types and buckets.
+type SGLang struct {
+	running, queued, usage, used, capacity, hitRate, throughput prometheus.Gauge
+	prompt, generated, cached, requests, aborted, retracted     prometheus.Counter
+	promptTokens, generatedTokens                               prometheus.Observer
+	first, gap, perToken, total, queue                          prometheus.Observer
+	blockTokens                                                 int
+}
+
+func sglangFirstBuckets() []float64 {
+	return []float64{0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400}
+}
+
+func sglangGapBuckets() []float64 {
+	return []float64{0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.06, 0.08, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8}
+}
+
+func sglangRequestBuckets() []float64 {
+	return append(sglangFirstBuckets(), 600, 1200, 1800, 2400)
+}
+
+func sglangQueueBuckets() []float64 {
+	return []float64{
+		0, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100, 200, 300, 400, 500, 600, 700, 800, 900,
+		1000, 1200, 1400, 1600, 1800, 2000, 2500, 3000,
+	}
+}
+
+func sglangTokenBuckets() []float64 {
+	return []float64{
+		100, 300, 500, 700, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000, 10000, 12500, 15000, 17500, 20000, 22500, 25000, 27500, 30000, 35000, 40000,
+		60000, 80000, 100000, 200000, 300000, 400000, 600000, 800000, 1000000, 1100000,
+	}
+}
+
+// SGLangConfig is what an engine is told to be.
+type SGLangConfig struct {
+	Model       string
+	BlockTokens int // of a page
+	Blocks      int // pages
+}
+
+// SGLang makes the metrics of one engine, all at 0.
+func (m *Metrics) SGLang(c SGLangConfig) *SGLang {
+	k := maker{m.registry, prometheus.Labels{"model_name": c.Model, "engine_type": "unified", "tp_rank": "0", "pp_rank": "0", "moe_ep_rank": "0"}}
+	gauge := func(name, help string) prometheus.Gauge { return k.newGauge("sglang:"+name, help).WithLabelValues() }
+	counter := func(name, help string) prometheus.Counter {
+		return k.newCounter("sglang:"+name+"_total", help).WithLabelValues()
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Observer {
+		return k.newHistogram("sglang:"+name, help, buckets).WithLabelValues()
+	}
+	s := &SGLang{
+		running:    gauge("num_running_reqs", "Requests that run."),
+		queued:     gauge("num_queue_reqs", "Requests in the queue."),
+		usage:      gauge("token_usage", "Share of the KV cache that requests hold, 0 to 1."),
+		used:       gauge("num_used_tokens", "Tokens of the KV cache that requests hold."),
+		capacity:   gauge("max_total_num_tokens", "Tokens of the KV cache."),
+		hitRate:    gauge("cache_hit_rate", "Share of the prompt tokens of the latest pass with any that was cached."),
+		throughput: gauge("gen_throughput", "Tokens generated in a second, by the latest pass."),
+		prompt:     counter("prompt_tokens", "Prompt tokens of requests that are over."),
+		generated:  counter("generation_tokens", "Generated tokens of requests that are over."),
+		cached:     k.newCounter("sglang:cached_tokens_total", "Prompt tokens that were cached, by where.", "cache_source").WithLabelValues("device"),
+		requests:   counter("num_requests", "Requests that are over."),
+		aborted:    counter("num_aborted_requests", "Requests that were aborted."),
+		retracted:  counter("num_retracted_requests", "Requests that lost their place."),
+
+		promptTokens:    histogram("prompt_tokens_histogram", "Prompt tokens of a request.", sglangTokenBuckets()),
+		generatedTokens: histogram("generation_tokens_histogram", "Generated tokens of a request.", sglangTokenBuckets()),
+		first:           histogram("time_to_first_token_seconds", "Time to the first token.", sglangFirstBuckets()),
+		gap:             histogram("inter_token_latency_seconds", "Time between two tokens.", sglangGapBuckets()),
+		perToken:        histogram("request_time_per_output_token_seconds", "Mean time per token of a request, after the first.", sglangGapBuckets()),
+		total:           histogram("e2e_request_latency_seconds", "Time of a request in all.", sglangRequestBuckets()),
+		queue:           histogram("queue_time_seconds", "Time that a request was in the queue.", sglangQueueBuckets()),
+		blockTokens:     c.BlockTokens,
+	}
+	s.capacity.Set(float64(c.Blocks * c.BlockTokens))
+	return s
+}
+
+// SGLangPass is a pass that has ended.
+type SGLangPass struct {
+	Running, Queued int
+	Held, Blocks    int // pages that requests hold, and all
+	Prompt, Cached  int // tokens of requests that were let in since the pass before
+	Generated       int
+	Retracted       int
+	Took            float64   // seconds since the pass before
+	Firsts, Gaps    []float64 // seconds
+}
+
+// Passed counts a pass.
+func (s *SGLang) Passed(p *SGLangPass) {
+	s.running.Set(float64(p.Running))
+	s.queued.Set(float64(p.Queued))
+	s.usage.Set(float64(p.Held) / float64(max(1, p.Blocks)))
+	s.used.Set(float64(p.Held * s.blockTokens))
+	s.retracted.Add(float64(p.Retracted))
+	if p.Prompt > 0 {
+		s.hitRate.Set(float64(p.Cached) / float64(p.Prompt))
+	}
+	if p.Took > 0 {
+		s.throughput.Set(float64(p.Generated) / p.Took)
+	}
+	for _, t := range p.Firsts {
+		s.first.Observe(t)
+	}
+	for _, t := range p.Gaps {
+		s.gap.Observe(t)
+	}
+}
+
+// SGLangRequest is a request that is over. Times are in seconds.
+type SGLangRequest struct {
+	Prompt, Cached, Generated int
+	Queued, Decode, Total     float64
+	Aborted                   bool
+}
+
+// Over counts a request that is over.
+func (s *SGLang) Over(r *SGLangRequest) {
+	s.requests.Inc()
+	if r.Aborted {
+		s.aborted.Inc()
+	}
+	s.prompt.Add(float64(r.Prompt))
+	s.cached.Add(float64(r.Cached))
+	s.generated.Add(float64(r.Generated))
+	s.promptTokens.Observe(float64(r.Prompt))
+	s.generatedTokens.Observe(float64(r.Generated))
+	s.total.Observe(r.Total)
+	s.queue.Observe(r.Queued)
+	if r.Generated > 1 {
+		s.perToken.Observe(r.Decode / float64(r.Generated-1))
+	}
+}
