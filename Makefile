@@ -156,10 +156,15 @@ kv-snapshot: ## measure a snapshot of 89,700 KV blocks, kill 50 subscribers unde
 	$(GO) test ./live/kvevents -run 'TestLargeSnapshot|TestKilledSubscriber' -count 1 -timeout 30m -v -kv-snapshot
 	$(GO) test ./replay/online -run TestStalledConsumerCostsNothing -count 1 -v -kv-tee
 
-kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs into bin/pyzmq
+kv-interop: ## test KV events against libzmq and vLLM's own classes, which it installs into bin/pyzmq (two wheels of 400 MB, deleted again)
 	test -x bin/pyzmq/bin/python || python3 -m venv bin/pyzmq
-	bin/pyzmq/bin/python -c 'import zmq' 2> /dev/null || bin/pyzmq/bin/python -m pip install -q pyzmq
+	bin/pyzmq/bin/python -c 'import zmq, msgspec' 2> /dev/null || bin/pyzmq/bin/python -m pip install -q pyzmq msgspec
+	for r in 0.19.1 0.33.0; do test -s bin/pyzmq/$$r.py || { \
+	  bin/pyzmq/bin/python -m pip download -q --no-deps --only-binary :all: -d bin/pyzmq/$$r vllm==$$r && \
+	  bin/pyzmq/bin/python -c 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read("vllm/distributed/kv_events.py"))' \
+	    bin/pyzmq/$$r/*.whl > bin/pyzmq/$$r.py && rm -r bin/pyzmq/$$r; } || exit 1; done
 	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) $(GO) test ./live/kvevents/... -run 'Libzmq|Other' -count 1 -v
+	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) REPLAY_VLLM_EVENTS=$(abspath bin/pyzmq) $(GO) test ./cmd/replay-live -run 'VLLMClasses' -count 1 -v
 
 cluster-faults: ## kill, pause and cut off workers, etcd and NATS, and measure what callers notice
 	$(GO) test ./live/drt -run Fault -count 1 -timeout 10m -v -faults

@@ -32,6 +32,7 @@ type vllmFlags struct {
 	port      int
 	fleet     int
 	tokenizer string
+	kvConfig  string // of KV events
 	untilEOF  bool
 	grace     time.Duration
 }
@@ -80,6 +81,7 @@ func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.mock.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, that can be asked for as models")
 	fs.IntVar(&f.server.MaxAdapters, "max-loras", 1, "with --lora-modules: `adapters` in use at once, as metrics tell it")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts as this tokenizer.json does, a `FILE`")
+	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; ports go up by one from server to server")
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
@@ -115,7 +117,8 @@ func (f *vllmFlags) readConfig() error {
 		return err
 	}
 	p := options.Pool{Flag: "engine-args"}
-	if err := f.o.ParseEngine(&p); err != nil {
+	err := f.o.ParseEngine(&p)
+	if err != nil {
 		return err
 	}
 	if err := f.o.CheckEngines([]options.Pool{p}); err != nil {
@@ -129,6 +132,12 @@ func (f *vllmFlags) readConfig() error {
 		f.mock.Model = cmp.Or(options.HardwareOf(f.o.Engine.Settings).Text("model"), mocker.DefaultModel)
 	}
 	f.server.Root, f.server.Version = f.mock.Model, options.ReleaseOf(p.Args.Profile)
+	if f.mock.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version); err != nil {
+		return err
+	}
+	if err := checkKVFleet(f.mock.KVSockets, f.fleet); err != nil {
+		return err
+	}
 	return f.checkAdapters()
 }
 
@@ -233,6 +242,7 @@ func (f *vllmFlags) open(ctx context.Context, i int) (one listening, err error) 
 	}
 	o := f.server
 	o.Engine = f.mock
+	o.Engine.KVSockets = kvSocketsOf(f.mock.KVSockets, i)
 	if one.Server, err = vllm.Start(ctx, o); err != nil {
 		return one, errors.Join(err, one.Close())
 	}

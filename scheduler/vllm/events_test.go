@@ -1,0 +1,53 @@
+package vllm_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// The blocks that a request stores are an event, also where those of another request of the
+// same pass end where they begin; of one request they go on across copies.
+func TestEventsAreOfRequests(t *testing.T) {
+	tree := prompt.NewTree(16, 16, prompt.Options{})
+	core := build(t, vllm.Config{
+		Blocks: 64, BlockTokens: 16, MaxSeqs: 8, MaxBatchedTokens: 8192, PrefixCaching: true, ChunkedPrefill: true,
+		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+		Tree:  tree, Capture: scheduler.CaptureEvents, Rules: vllm.Rules033(),
+	})
+	submit := func(id sim.RequestID, tokens int, ids ...uint64) {
+		core.Submit(&sim.Request{ID: id, InputTokens: tokens, OutputTokens: 1, Prompt: tree.Add(ids, tokens)})
+	}
+	var pass scheduler.Pass
+	drain := func() string {
+		var text []string
+		for core.Load() > 0 {
+			if err := core.Step(pass.End, pass.End, &pass); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range pass.Events {
+				text = append(text, fmt.Sprintf("%d blocks, after another %t, copies %t, goes on %t", len(e.Stored), e.HasParent, e.Copy, e.Continues))
+			}
+		}
+		return strings.Join(text, "; ")
+	}
+	submit(1, 40, 1, 2, 3) // two whole blocks
+	submit(2, 60, 1, 2, 4, 5)
+	if got, want := drain(), "2 blocks, after another false, copies false, goes on false; 1 blocks, after another true, copies false, goes on false"; got != want {
+		t.Errorf("two requests: %s, want %s", got, want)
+	}
+	// The last block of a prompt of whole blocks is computed again, a copy.
+	submit(3, 48, 7, 8, 9)
+	drain()
+	submit(4, 48, 7, 8, 9)
+	submit(5, 64, 7, 8, 9, 10)
+	if got, want := drain(), "1 blocks, after another true, copies true, goes on false; 1 blocks, after another true, copies false, goes on false"; got != want {
+		t.Errorf("a copy, and another request: %s, want %s", got, want)
+	}
+}
