@@ -62,7 +62,7 @@ func newFleetSoak(t *testing.T, rng *rand.Rand) *fleetSoak {
 
 // newWorker starts a worker, and follows it.
 func (s *fleetSoak) newWorker() *followed {
-	w := &followed{member: s.compound.worker("--speedup-ratio=0.2", "--max-num-seqs=1000", "--num-gpu-blocks=3000", "--lease=2s")}
+	w := &followed{member: s.compound.worker(append(slowWorker(), "--num-gpu-blocks=3000", "--lease=2s")...)}
 	w.index, w.sub = s.follow(w.member)
 	return w
 }

@@ -84,8 +84,8 @@ func (s *fleetSoak) inflict(length time.Duration) {
 		if i%len(order) == len(order)-1 {
 			order = s.rng.Perm(len(faults))
 		}
-		f.do()
 		s.faults[f.name]++
+		f.do()
 		time.Sleep(pauses(200*time.Millisecond, 1500*time.Millisecond))
 	}
 }
@@ -146,7 +146,7 @@ func (c *soakCrowd) ask(client *http.Client, at string, r *rand.Rand) string {
 	body, _ := json.Marshal(map[string]any{"model": "mocker-model", "stream": true, "max_tokens": want, "prompt": prompt})
 	answer, err := client.Post(at+"/v1/completions", "application/json", strings.NewReader(string(body)))
 	if err != nil {
-		return c.count(0, "", "no answer: "+err.Error())
+		return c.count(0, "", fmt.Sprintf("at %s no answer: %v", time.Now().Format(time.TimeOnly), err))
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
@@ -226,8 +226,14 @@ func (c *soakCrowd) report(t *testing.T, length time.Duration) {
 	if len(c.wrong) > 0 {
 		t.Errorf("%d requests did not end in one terminal event or a typed error", len(c.wrong))
 	}
-	if c.whole < c.sent/2 || c.whole == 0 {
-		t.Errorf("%d of %d requests were whole, want most of them", c.whole, c.sent)
+	away := 0 // refused, since NATS or all workers were away, and asked again at once
+	for kind, n := range c.refused {
+		if strings.HasPrefix(kind, "503 ") {
+			away += n
+		}
+	}
+	if taken := c.sent - away; c.whole == 0 || c.whole < taken*9/10 {
+		t.Errorf("%d of %d requests that were taken were whole, want nine of ten", c.whole, taken)
 	}
 }
 

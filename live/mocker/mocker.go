@@ -267,7 +267,8 @@ func (e *Engine) Abort(rc cancel.Context) {
 		return
 	}
 	for id, s := range e.streams { // in any order
-		if s.rc.ID() == rc.ID() {
+		// One that is tried again here, while its first try ends, has the same id, and is wanted.
+		if s.rc.ID() == rc.ID() && s.rc.IsStopped() {
 			e.worker.Cancel(id)
 		}
 	}

@@ -381,3 +381,37 @@ func TestBrokenScheduler(t *testing.T) {
 		t.Errorf("next: error %v, want a shutdown", err)
 	}
 }
+
+// A request that is tried again on the same worker has the id of its first try, which may end
+// only then: the end of the one is not that of the other.
+func TestTriesShareAnID(t *testing.T) {
+	e := start(t, Options{Engine: quick(engineargs.VLLM)})
+	first, second := conformance.MockContext(), conformance.MockContext()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, last, err := answer(e, ask(words(0, 100), 10_000), first, func(n int) {
+			if n == 5 {
+				first.Stop()
+				e.Abort(first)
+			}
+		})
+		if err != nil || last == nil || last.FinishReason != engine.FinishCancelled {
+			t.Errorf("the first try: last %+v, error %v", last, err)
+		}
+	}()
+	tokens, last, err := answer(e, ask(words(0, 100), 200), namesake{second, first.ID()}, nil)
+	if err != nil || last == nil || last.FinishReason != engine.FinishLength || len(tokens) != 200 {
+		t.Errorf("the second: %d tokens, last %+v, error %v", len(tokens), last, err)
+	}
+	<-over
+	drained(t, e)
+}
+
+// namesake is a context with the id of another.
+type namesake struct {
+	engine.GenContext
+	id string
+}
+
+func (n namesake) ID() string { return n.id }

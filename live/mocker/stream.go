@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/replay/online"
 	"github.com/replay-llm/replay/scheduler"
@@ -148,6 +149,7 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 	e.held = p.Detail.Held
 	if s := e.streams[id]; s != nil {
 		e.tellOver(s, e.clock.Now(), engine.FinishCancelled)
+		s.endWith(fault.New(fault.BackendCancelled, "mocker: the request was taken off the scheduler"))
 	}
 	e.removeStream(id)
 	e.watchPass(p)

@@ -39,7 +39,8 @@ func (r *Reader) Read() (Frame, error) {
 	return p.splitFrame(rest)
 }
 
-// IsReady reports whether Read would return without waiting for the connection.
+// IsReady reports whether Read would return a frame that is not empty, or an error, without
+// waiting for the connection.
 func (r *Reader) IsReady() bool {
 	have := r.from.Buffered()
 	if have < PreludeSize {
@@ -50,7 +51,7 @@ func (r *Reader) IsReady() bool {
 		return false
 	}
 	p, err := parsePrelude(first, r.limit)
-	return err != nil || have >= PreludeSize+p.header+p.body
+	return err != nil || p.header+p.body > 0 && have >= PreludeSize+p.header+p.body
 }
 
 // truncatedError returns err, as an *Error when the connection ended after some of the
