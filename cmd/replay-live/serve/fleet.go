@@ -89,3 +89,11 @@ func (f *fleet) open(ctx context.Context, i int) (one member, err error) {
 	}
 	return one, nil
 }
+
+// closeListener closes a listener that its server may have closed.
+func closeListener(l net.Listener) error {
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

@@ -3,15 +3,10 @@ package serve
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/goccy/go-json"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -28,13 +23,10 @@ type vllmFlags struct {
 	mock      mocker.Options
 	server    vllm.Options
 	precise   cli.Choice
-	host      string
-	port      int
-	fleet     int
+	fleet     fleet
 	tokenizer string
 	kvConfig  string // of KV events
 	untilEOF  bool
-	grace     time.Duration
 }
 
 // NewVLLMCommand makes the command that serves simulated engines as vLLM's own server does.
@@ -72,9 +64,9 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 // bindServer adds the flags of the server.
 func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	f.precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
-	fs.StringVar(&f.host, "host", "127.0.0.1", "`address` to listen at")
-	fs.IntVar(&f.port, "port", 8000, "`port` to listen at, the first one of a fleet; 0: any")
-	fs.IntVar(&f.fleet, "fleet", 1, "`number` of servers")
+	fs.StringVar(&f.fleet.host, "host", "127.0.0.1", "`address` to listen at")
+	fs.IntVar(&f.fleet.port, "port", 8000, "`port` to listen at, the first one of a fleet; 0: any")
+	fs.IntVar(&f.fleet.size, "fleet", 1, "`number` of servers")
 	fs.StringVar(&f.mock.Model, "served-model-name", "", "`name` of the model that users ask for")
 	fs.Lookup("served-model-name").DefValue = "that of --model, or " + mocker.DefaultModel
 	fs.IntVar(&f.mock.ContextLength, "max-model-len", 8192, "`tokens` of the longest prompt with its answer")
@@ -82,7 +74,7 @@ func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	fs.IntVar(&f.server.MaxAdapters, "max-loras", 1, "with --lora-modules: `adapters` in use at once, as metrics tell it")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts as this tokenizer.json does, a `FILE`")
 	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; ports go up by one from server to server")
-	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
 }
@@ -108,12 +100,12 @@ func (f *vllmFlags) bindEngine(fs *pflag.FlagSet) {
 
 // readConfig turns flags into a configuration. All complaints about them are here.
 func (f *vllmFlags) readConfig() error {
-	last := f.port + f.fleet - 1
+	last := f.fleet.port + f.fleet.size - 1
 	if err := f.o.Check(
-		inRange("port", f.port, 0, 65535), inRange("fleet", f.fleet, 1, 1024), inRange("max-model-len", f.mock.ContextLength, 1, 1<<30),
-		inRange("max-loras", f.server.MaxAdapters, 1, 1024), cli.Wants(f.grace >= 0, "grace", "at least 0"),
+		inRange("port", f.fleet.port, 0, 65535), inRange("fleet", f.fleet.size, 1, 1024), inRange("max-model-len", f.mock.ContextLength, 1, 1<<30),
+		inRange("max-loras", f.server.MaxAdapters, 1, 1024), cli.Wants(f.fleet.grace >= 0, "grace", "at least 0"),
 		cli.Needs(len(f.mock.Adapters) > 0, "with --lora-modules", "max-loras"),
-		cli.Wants(f.port == 0 || last <= 65535, "fleet", fmt.Sprintf("at most %d, ports end at 65535", 65536-f.port))); err != nil {
+		cli.Wants(f.fleet.port == 0 || last <= 65535, "fleet", fmt.Sprintf("at most %d, ports end at 65535", 65536-f.fleet.port))); err != nil {
 		return err
 	}
 	p := options.Pool{Flag: "engine-args"}
@@ -135,7 +127,7 @@ func (f *vllmFlags) readConfig() error {
 	if f.mock.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version); err != nil {
 		return err
 	}
-	if err := checkKVFleet(f.mock.KVSockets, f.fleet); err != nil {
+	if err := checkKVFleet(f.mock.KVSockets, f.fleet.size); err != nil {
 		return err
 	}
 	return f.checkAdapters()
@@ -167,12 +159,6 @@ type vllmLine struct {
 	KVReplay string `json:"kv_replay,omitempty"`
 }
 
-// listening is a server and where it listens.
-type listening struct {
-	*vllm.Server
-	net.Listener
-}
-
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *vllmFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	s.EndInOwnTime()
@@ -186,65 +172,15 @@ func (f *vllmFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	if f.server.Tokenize, err = loadTokenizer(f.tokenizer); err != nil {
 		return err
 	}
-	var fleet []listening
-	served, stop := make(chan error, f.fleet), func(cause error) error {
-		end, release := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
-		defer release()
-		all := make([]error, len(fleet))
-		var wg sync.WaitGroup
-		for i := range fleet {
-			wg.Go(func() { all[i] = errors.Join(fleet[i].Shutdown(end), closeListener(fleet[i])) })
-		}
-		wg.Wait()
-		return errors.Join(append([]error{cause}, all...)...)
+	f.fleet.start = func(ctx context.Context, i int) (fleetServer, error) {
+		o := f.server
+		o.Engine = f.mock
+		o.Engine.KVSockets = kvSocketsOf(f.mock.KVSockets, i)
+		return vllm.Start(ctx, o)
 	}
-	for i := range f.fleet {
-		one, err := f.open(ctx, i)
-		if err != nil {
-			return stop(err)
-		}
-		fleet = append(fleet, one)
+	f.fleet.line = func(one fleetServer, url string) any {
+		events := one.(*vllm.Server).Source()
+		return vllmLine{url, f.mock.Model, events.Events, events.Replay}
 	}
-	for _, one := range fleet {
-		events := one.Source()
-		line := vllmLine{"http://" + one.Addr().String(), f.mock.Model, events.Events, events.Replay}
-		if err := json.NewEncoder(s.Out).Encode(line); err != nil {
-			return stop(err)
-		}
-	}
-	for _, one := range fleet {
-		go func() { served <- one.Serve(one.Listener) }()
-	}
-	select {
-	case err := <-served:
-		return stop(err)
-	case <-ctx.Done():
-	}
-	return stop(nil)
-}
-
-// closeListener closes a listener that its server may have closed.
-func closeListener(l net.Listener) error {
-	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
-}
-
-// open starts the engine of one server, and listens.
-func (f *vllmFlags) open(ctx context.Context, i int) (one listening, err error) {
-	port := f.port
-	if port > 0 {
-		port += i
-	}
-	if one.Listener, err = net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(port))); err != nil {
-		return one, err
-	}
-	o := f.server
-	o.Engine = f.mock
-	o.Engine.KVSockets = kvSocketsOf(f.mock.KVSockets, i)
-	if one.Server, err = vllm.Start(ctx, o); err != nil {
-		return one, errors.Join(err, one.Close())
-	}
-	return one, nil
+	return f.fleet.serve(ctx, s)
 }
