@@ -93,8 +93,9 @@ func (s *fleetSoak) inflict(length time.Duration) {
 // soakCrowd is clients that ask a frontend for one stream after the other, and how their
 // requests ended.
 type soakCrowd struct {
-	wg   sync.WaitGroup
-	done chan struct{}
+	wg     sync.WaitGroup
+	done   chan struct{}
+	client *http.Client
 
 	mu      sync.Mutex
 	sent    int
@@ -120,7 +121,7 @@ func soakPrompt(group int) []uint32 {
 // startClients starts so many clients.
 func startClients(at string, streams int) *soakCrowd {
 	c := &soakCrowd{done: make(chan struct{}), refused: map[string]int{}}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}, Timeout: clusterLimit}
+	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}, Timeout: clusterLimit}
 	for i := range streams {
 		c.wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), 3))
@@ -130,7 +131,7 @@ func startClients(at string, streams int) *soakCrowd {
 					return
 				default:
 				}
-				if kind := c.ask(client, at, r); kind != "" {
+				if kind := c.ask(at, r); kind != "" {
 					time.Sleep(time.Duration(50+r.IntN(200)) * time.Millisecond) // as clients do
 				}
 			}
@@ -140,11 +141,11 @@ func startClients(at string, streams int) *soakCrowd {
 }
 
 // ask asks for one stream and counts how it ended. It returns the type of the error that it was, "" for none.
-func (c *soakCrowd) ask(client *http.Client, at string, r *rand.Rand) string {
+func (c *soakCrowd) ask(at string, r *rand.Rand) string {
 	prompt := append(soakPrompt(r.IntN(soakGroups)), make([]uint32, r.IntN(100))...)
 	want := 5 + r.IntN(40)
 	body, _ := json.Marshal(map[string]any{"model": "mocker-model", "stream": true, "max_tokens": want, "prompt": prompt})
-	answer, err := client.Post(at+"/v1/completions", "application/json", strings.NewReader(string(body)))
+	answer, err := c.client.Post(at+"/v1/completions", "application/json", strings.NewReader(string(body)))
 	if err != nil {
 		return c.count(0, "", fmt.Sprintf("at %s no answer: %v", time.Now().Format(time.TimeOnly), err))
 	}
@@ -208,10 +209,11 @@ func (c *soakCrowd) count(tokens int, kind, wrong string) string {
 	return kind
 }
 
-// end waits for the requests under way.
+// end waits for the requests under way, and leaves.
 func (c *soakCrowd) end() {
 	close(c.done)
 	c.wg.Wait()
+	c.client.CloseIdleConnections()
 }
 
 // report fails the test if a request has not ended as it should, or too few ended well.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -49,6 +50,54 @@ func TestVLLMRouter(t *testing.T) {
 	if rates["cache_aware"] < rates["round_robin"]+0.1 {
 		t.Errorf("prefix-cache hit rates %v, want cache_aware to find more", rates)
 	}
+}
+
+// Its policy kv_aware follows the KV events that the servers publish: a prompt goes where it is
+// cached, and how it gets to know where they are is vLLM's own way, too.
+func TestVLLMRouterFollowsEvents(t *testing.T) {
+	if *gateways == "" {
+		t.Skip("skipped: only with -gateways (make gateways)")
+	}
+	events, replay := freePorts(t), freePorts(t)
+	fleet := newFleet(t, 3, fmt.Sprintf(`--kv-events-config={"enable_kv_cache_events":true,"endpoint":"tcp://127.0.0.1:%d","replay_endpoint":"tcp://127.0.0.1:%d"}`, events, replay))
+	args := []string{"--policy=kv_aware", "--kv-event-block-size=16", "--kv-event-model=tiny"}
+	for i, url := range fleet.urls {
+		var told map[string]struct{ Endpoint string }
+		if err := json.Unmarshal([]byte(getText(t, url+"/kv_event_sources")), &told); err != nil || told["0"].Endpoint != fmt.Sprintf("tcp://127.0.0.1:%d", events+i) {
+			t.Errorf("server %d: sources %v, %v", i, told, err)
+		}
+		args = append(args, "--kv-event-source", url+"="+told["0"].Endpoint, "--kv-event-replay-source", fmt.Sprintf("%s=tcp://127.0.0.1:%d", url, replay+i))
+	}
+	url := startRouter(t, fleet, args...)
+	prompt := strings.TrimSuffix(strings.Repeat("7,8,9,", 100), ",")
+	ask := func() string {
+		_, answer := postJSON(t, url+"/v1/completions", `{"model":"tiny","prompt":[`+prompt+`],"max_tokens":3}`)
+		return answer
+	}
+	if answer := ask(); !strings.Contains(answer, `"cached_tokens":0`) {
+		t.Errorf("the first: %s", answer)
+	}
+	until(t, "the router knows of the blocks", func() bool { return strings.Contains(ask(), `"cached_tokens":288`) })
+	for range 20 {
+		if answer := ask(); !strings.Contains(answer, `"cached_tokens":288`) {
+			t.Errorf("it went to another server: %s", answer)
+		}
+	}
+}
+
+// getText gets a page.
+func getText(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // fleetOf is a process of servers.

@@ -116,9 +116,29 @@ func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"version": s.options.Version})
 }
 
-// serveSources answers where KV events are published.
+// source is how vLLM tells where an engine publishes KV events.
+type source struct {
+	Enabled   bool    `json:"enable_kv_cache_events"`
+	Publisher string  `json:"publisher"`
+	Endpoint  string  `json:"endpoint"`
+	Replay    *string `json:"replay_endpoint"`
+	Buffer    int     `json:"buffer_steps"`
+	HighWater int     `json:"hwm"`
+	Queue     int     `json:"max_queue_size"`
+	Topic     string  `json:"topic"`
+}
+
+// serveSources answers where KV events are published, by rank.
 func (s *Server) serveSources(w http.ResponseWriter, _ *http.Request) {
-	writeBytes(w, http.StatusOK, []byte("{}"))
+	all := map[string]source{}
+	if o := s.options.Engine.KVSockets; o != nil {
+		one := source{true, "zmq", o.Events, nil, o.BufferSteps, o.HighWater, o.QueueEvents, o.Topic}
+		if o.Replay != "" {
+			one.Replay = &o.Replay
+		}
+		all["0"] = one
+	}
+	writeJSON(w, http.StatusOK, all)
 }
 
 func (s *Server) serveLoad(w http.ResponseWriter, _ *http.Request) {
