@@ -23,8 +23,8 @@ func LiveCommands() []liveCommand {
 		{"stack", "Run etcd and NATS, and look at what is registered there"},
 		{"worker", "Serve a simulated engine as a worker process of a cluster"},
 		{"frontend", "Serve the models of a cluster over HTTP"},
-		{"vllm", "Serve simulated engines as vLLM's own HTTP server serves real ones"},
-		{"sglang", "Serve simulated engines as SGLang's own HTTP server serves real ones"},
+		{"vllm", "Serve simulated engines as vLLM's own HTTP server does"},
+		{"sglang", "Serve simulated engines as SGLang's own HTTP server does"},
 		{"kv-tail", "Print the KV events that a worker publishes"},
 		{"conformance", "Check that the mocker keeps the contract of a served engine"},
 	}

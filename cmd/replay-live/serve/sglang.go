@@ -32,7 +32,7 @@ func NewSGLangCommand(s cli.Streams) *cobra.Command {
 	f := &sglangFlags{}
 	cmd := &cobra.Command{
 		Use:   "sglang",
-		Short: "Serve simulated engines as SGLang's own HTTP server serves real ones",
+		Short: "Serve simulated engines as SGLang's own HTTP server does",
 		Long: `Sglang serves engines without a model where gateways and load tests expect
 SGLang's server: /generate, OpenAI's API, SGLang's /metrics, /health and the
 rest. The scheduler is SGLang's own, simulated in real time; it needs neither

@@ -34,7 +34,7 @@ func NewVLLMCommand(s cli.Streams) *cobra.Command {
 	f := &vllmFlags{}
 	cmd := &cobra.Command{
 		Use:   "vllm",
-		Short: "Serve simulated engines as vLLM's own HTTP server serves real ones",
+		Short: "Serve simulated engines as vLLM's own HTTP server does",
 		Long: `Vllm serves engines without a model where gateways, endpoint pickers and load
 tests expect vLLM's server: OpenAI's API, vLLM's /metrics, /health, /tokenize
 and the rest, and answers and errors in its shapes. The scheduler is vLLM's own,
