@@ -25,7 +25,8 @@ PLATFORMS ?=
 # How long make fleet-soak lasts.
 SOAK ?= 10m
 
-PYTHON312 ?= python3.12
+# For what is written in Python: 3.10 or later.
+PYTHON3 ?= python3
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -188,8 +189,8 @@ frontend-crowd: ## besiege a frontend with 10,000 idle connections, slow senders
 vllm-api: ## hold the answers of live/openai to vLLM's own server at VLLM_SERVER (host:port; model tiny, --max-model-len 512, a chat template)
 	$(GO) test ./live/openai -run TestVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
 
-gateways: ## put vLLM's own router in front of a fleet of replay vllm (Python 3.12; it is installed into bin/gateways)
-	test -x bin/gateways/bin/vllm-router || { $(PYTHON312) -m venv bin/gateways && bin/gateways/bin/pip install -q vllm-router==0.1.17; }
+gateways: ## put vLLM's own router in front of a fleet of replay vllm (Python 3.10; it is installed into bin/gateways)
+	test -x bin/gateways/bin/vllm-router || { $(PYTHON3) -m venv bin/gateways && bin/gateways/bin/pip install -q vllm-router==0.1.17; }
 	$(GO) test ./cmd/replay-live -run TestVLLMRouter -count 1 -v -gateways "$(CURDIR)/bin/gateways/bin"
 
 vllm-twin: ## hold the metrics, paths and errors of live/vllm to vLLM's own server at VLLM_SERVER (host:port; docs/vllm-server.md has its flags)
@@ -202,8 +203,8 @@ interop: ## talk with the published Python package, as its caller and its worker
 bench: ## run the benchmarks COUNT times, as benchstat likes them
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./tools/bench/...
 
-bench-live: ## measure what tokens and requests cost on servers without a model, beside FastAPI and guidellm's mock (Python 3.12; installed into bin/bench-live)
-	test -x bin/bench-live/bin/guidellm || { $(PYTHON312) -m venv bin/bench-live && bin/bench-live/bin/pip install -q fastapi uvicorn guidellm; } || echo "bench-live: without Python" >&2
+bench-live: ## measure what tokens and requests cost on servers without a model, beside FastAPI and guidellm's mock (Python 3.10; installed into bin/bench-live)
+	test -x bin/bench-live/bin/guidellm || { $(PYTHON3) -m venv bin/bench-live && bin/bench-live/bin/pip install -q fastapi uvicorn guidellm; } || echo "bench-live: without Python" >&2
 	$(GO) run ./cmd/replay-live/bench $(if $(wildcard bin/bench-live/bin/guidellm),-python bin/bench-live/bin/python)
 
 bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/performance.md)
