@@ -205,7 +205,7 @@ bench: ## run the benchmarks COUNT times, as benchstat likes them
 
 bench-live: ## measure what tokens and requests cost on servers without a model, beside FastAPI and guidellm's mock (Python 3.10; installed into bin/bench-live)
 	test -x bin/bench-live/bin/guidellm || { $(PYTHON3) -m venv bin/bench-live && bin/bench-live/bin/pip install -q fastapi uvicorn guidellm; } || echo "bench-live: without Python" >&2
-	$(GO) run ./cmd/replay-live/bench $(if $(wildcard bin/bench-live/bin/guidellm),-python bin/bench-live/bin/python)
+	python=bin/bench-live/bin/python; $(GO) run ./cmd/replay-live/bench $$(test -x bin/bench-live/bin/guidellm && echo -python $$python)
 
 bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/performance.md)
 	$(GO) run ./tools/benchpeer
