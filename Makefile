@@ -11,7 +11,9 @@ SGLANG_SETS = '"schedule_conservativeness":0.0' '"enable_mixed_chunk":true' '"ig
   '"enable_prefix_caching":false,"ignore_eos":true' '"prefill_max_requests":2' '"schedule_policy":"lof"' '"schedule_policy":"hrrn"' \
   '"draw":["clip"]' '"draw":["ranks"]' '"draw":["windows"]' '"draw":["priority"]' '"draw":["drafts"]' '"enable_hierarchical_cache":true' \
   '"schedule_policy":"random"' '"schedule_policy":"shortest-prefill-first"' '"draw":["eviction"]' '"draw":["interval"]'
-MOONCAKE ?= ../shared/traces/mooncake_conversation.jsonl
+# The folder of optional data: recorded traces, measured servers, more results of the reference.
+REPLAY_DATA ?= ../shared
+MOONCAKE ?= $(REPLAY_DATA)/traces/mooncake_conversation.jsonl
 FUZZTIME ?= 30s
 COUNT ?= 10
 ROW ?=
@@ -55,13 +57,11 @@ wheel: ## make wheels of the commit in bin/wheels, for pip: PLATFORMS=linux/amd6
 release-twice: ## make the release twice, in two folders, and compare every byte
 	$(GO) run ./tools/release -out $(DIST) -platforms '$(PLATFORMS)' -twice
 
-golden: ## replay all cases of ../shared/golden, and those of testdata/reference
+golden: ## replay the cases of testdata/reference, and those in the optional data (REPLAY_DATA)
 	$(GO) run ./tools/golden
-	$(GO) run ./tools/golden -dir testdata/reference
 
 golden-arm64: ## replay them here and in an arm64 build under qemu: the same bytes
 	$(GO) run ./tools/golden -arch arm64
-	$(GO) run ./tools/golden -arch arm64 -dir testdata/reference
 
 parity: ## replay N random workloads from SEED, here and with the reference
 	$(GO) run ./tools/parity -n $(N) -seed $(SEED)
@@ -138,7 +138,7 @@ bench-traces: ## measure how fast traces are inspected and generated
 sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
 	$(GO) test ./cmd/replay-live -run TestSweep -count 1 -timeout 30m -v -full-sweep
 
-accuracy: ## replay measured servers by data sheets and by fits, into docs/accuracy.md
+accuracy: ## replay measured servers of the optional data by data sheets and by fits, into docs/accuracy.md
 	$(GO) run ./tools/accuracy -write docs/accuracy.md
 
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine

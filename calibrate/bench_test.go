@@ -3,15 +3,16 @@ package calibrate
 import (
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 func BenchmarkRun(b *testing.B) {
 	for _, name := range []string{"RTXPRO6000_Llama-3.1-8B", "RTX4090_Llama-3.1-8B"} {
 		b.Run("run="+name, func(b *testing.B) {
-			m, err := Read("../../shared/vllm-runs/"+name, 0)
+			m, err := Read(optional.Data(b, "vllm-runs/"+name), 0)
 			if err != nil {
-				b.Skip(err)
+				b.Fatal(err)
 			}
 			s, err := NewSimulation(m, nil, false)
 			if err != nil {

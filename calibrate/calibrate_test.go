@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay/collector"
@@ -309,18 +310,14 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-// measuredRun is a run of a real server, which not every checkout has.
+// measuredRun returns a run of a real server, which is optional data. TestFindsTheServer fits a simulated server.
 func measuredRun(t *testing.T, name string) (*Measured, *Prompts) {
 	t.Helper()
-	const place = "../../shared/vllm-runs"
-	if _, err := os.Stat(filepath.Join(place, name)); err != nil {
-		t.Skipf("skipped: the measured run %s is not there; TestFindsTheServer fits a simulated server", filepath.Join(place, name))
-	}
-	m, err := Read(filepath.Join(place, name), 0)
+	m, err := Read(optional.Data(t, "vllm-runs/"+name), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := ReadPrompts(filepath.Join(place, "prompts_llama-3.1-8b.jsonl"), 0)
+	p, err := ReadPrompts(optional.Data(t, "vllm-runs/prompts_llama-3.1-8b.jsonl"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +374,7 @@ func TestFindsBlocks(t *testing.T) {
 	t.Parallel()
 	m, p := measuredRun(t, "RTX4090_Llama-3.1-8B")
 	want := m.Settings.Blocks
-	load, err := readSeries("../../shared/vllm-runs/RTX4090_Llama-3.1-8B/timeseries.csv")
+	load, err := readSeries(optional.Data(t, "vllm-runs/RTX4090_Llama-3.1-8B/timeseries.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/sim"
 )
@@ -21,10 +22,10 @@ import (
 // Given when the reference's requests ended, a feed must give the reference's
 // arrivals, to the last bit and in the same order.
 func TestArrivalsOfReference(t *testing.T) {
-	const golden = "../../shared/golden"
+	golden := optional.Data(t, "golden")
 	text, err := os.ReadFile(filepath.Join(golden, "cases.json"))
 	if err != nil {
-		t.Skipf("the golden results are not here: %v", err)
+		t.Fatal(err)
 	}
 	var cases []struct {
 		Name, Trace, Outcome string

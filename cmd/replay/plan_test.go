@@ -13,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/html"
 )
 
@@ -20,10 +21,7 @@ import (
 func TestPlanIsRight(t *testing.T) {
 	checkPlan(t, "../../testdata/traces/burst.jsonl", "--slo", "p99:ttft=500ms,p99:itl=50ms", "--block-size", "64")
 	t.Run("recorded", func(t *testing.T) {
-		const trace = "../../../shared/traces/mooncake_conversation.jsonl"
-		if _, err := os.Stat(trace); err != nil {
-			t.Skipf("skipped: the recorded trace %s is not there", trace)
-		}
+		trace := optional.Data(t, "traces/mooncake_conversation.jsonl")
 		if testing.Short() || invariant.Enabled {
 			t.Skip("skipped: hundreds of replays of an hour; go test ./cmd/replay, without -short and -tags invariants, runs them")
 		}

@@ -2,7 +2,6 @@ package formats
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -157,28 +157,29 @@ func TestConversionIsExact(t *testing.T) {
 		paths = append(paths, filepath.Join(examples, name))
 	}
 	for _, name := range []string{"azure_2023_conv.csv", "azure_2023_code.csv", "mooncake_trace_1000.jsonl"} {
-		path := filepath.Join("../../../shared/traces", name)
-		if _, err := os.Stat(path); err != nil {
-			t.Logf("%s is not there: not checked", path)
-			continue
-		}
-		paths = append(paths, path)
+		t.Run(name, func(t *testing.T) { checkConversion(t, optional.Data(t, "traces/"+name)) })
 	}
 	for _, path := range paths {
-		o := exampleOptions(filepath.Base(path))
-		direct, err := readPath(path, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, s := convert(t, path, o)
-		again, err := Read(strings.NewReader(text), path, Options{Format: Mooncake, TraceBlock: s.Block})
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, path, again, direct)
-		if direct.TraceBlock != s.Block {
-			t.Errorf("%s: blocks of %d tokens, want %d", path, direct.TraceBlock, s.Block)
-		}
+		checkConversion(t, path)
+	}
+}
+
+// checkConversion checks that a trace which is converted to Mooncake is the same workload.
+func checkConversion(t *testing.T, path string) {
+	t.Helper()
+	o := exampleOptions(filepath.Base(path))
+	direct, err := readPath(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, s := convert(t, path, o)
+	again, err := Read(strings.NewReader(text), path, Options{Format: Mooncake, TraceBlock: s.Block})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, path, again, direct)
+	if direct.TraceBlock != s.Block {
+		t.Errorf("%s: blocks of %d tokens, want %d", path, direct.TraceBlock, s.Block)
 	}
 }
 
@@ -246,10 +247,7 @@ func TestPublicTraces(t *testing.T) {
 		{"mooncake_conversation.jsonl", "mooncake", 12031, 891, 126195, 1},
 		{"mooncake_trace_1000.jsonl", "mooncake", 1000, 0, 0, 0},
 	} {
-		s, err := OpenPath(filepath.Join("../../../shared/traces", c.name), nil, Options{})
-		if errors.Is(err, os.ErrNotExist) {
-			t.Skip("the public traces are not there")
-		}
+		s, err := OpenPath(optional.Data(t, "traces/"+c.name), nil, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

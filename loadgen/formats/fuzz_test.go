@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -109,11 +110,14 @@ func FuzzTrace(f *testing.F) {
 }
 
 func BenchmarkReadMooncake(b *testing.B) {
-	for _, path := range []string{"../../../shared/traces/mooncake_conversation.jsonl", "../../testdata/traces/short.jsonl"} {
+	for _, path := range []string{"traces/mooncake_conversation.jsonl", "../../testdata/traces/short.jsonl"} {
 		b.Run(path[strings.LastIndexByte(path, '/')+1:], func(b *testing.B) {
+			if !strings.HasPrefix(path, "..") {
+				path = optional.Data(b, path)
+			}
 			text, err := os.ReadFile(path)
 			if err != nil {
-				b.Skipf("the trace is not here: %v", err)
+				b.Fatal(err)
 			}
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/tools/golden/reference"
@@ -16,23 +16,24 @@ import (
 // The parts of every request of every golden case sum to its end-to-end
 // latency, and none is negative.
 func TestGoldenLedgersSum(t *testing.T) {
-	for _, dir := range []string{"../../../shared/golden", "../../testdata/reference"} {
-		if _, err := os.Stat(dir); err != nil {
-			t.Logf("%s: skipped, there are no reference results", dir)
-			continue
-		}
-		cases, err := reference.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		requests := 0
-		for i := range cases {
-			requests += checkCase(t, &cases[i], true) + checkCase(t, &cases[i], false)
-		}
-		t.Logf("%s: %d ledgers of %d cases", dir, requests, len(cases))
-		if requests < 1000 {
-			t.Errorf("%s: %d ledgers, want at least 1000", dir, requests)
-		}
+	checkLedgers(t, "../../testdata/reference")
+	t.Run("optional", func(t *testing.T) { checkLedgers(t, optional.Data(t, "golden")) })
+}
+
+// checkLedgers checks the ledgers of all cases in dir.
+func checkLedgers(t *testing.T, dir string) {
+	t.Helper()
+	cases, err := reference.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := 0
+	for i := range cases {
+		requests += checkCase(t, &cases[i], true) + checkCase(t, &cases[i], false)
+	}
+	t.Logf("%s: %d ledgers of %d cases", dir, requests, len(cases))
+	if requests < 1000 {
+		t.Errorf("%s: %d ledgers, want at least 1000", dir, requests)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // judgeFits returns the table of what replay calibrate fits to one run of a server, held to
 // requests that it has not seen.
-func judgeFits(ctx context.Context, servers []*server, shared, dir string) (string, error) {
+func judgeFits(ctx context.Context, servers []*server, data, dir string) (string, error) {
 	t := &strings.Builder{}
 	fmt.Fprintln(t, "| Fitted to | Judged on, held out | Rules | TPOT: mean / p50 / p99 | TTFT: mean / p50 / p99 | E2E: mean / p50 / p99 | Noise of repeats, means |")
 	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- |")
@@ -19,7 +19,7 @@ func judgeFits(ctx context.Context, servers []*server, shared, dir string) (stri
 		if !s.halves {
 			continue
 		}
-		rows, err := s.judgeHalves(ctx, shared)
+		rows, err := s.judgeHalves(ctx, data)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -28,7 +28,7 @@ func judgeFits(ctx context.Context, servers []*server, shared, dir string) (stri
 		}
 	}
 	for _, f := range listJointFits() {
-		rows, err := f.judge(ctx, shared, dir)
+		rows, err := f.judge(ctx, data, dir)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -41,8 +41,8 @@ func judgeFits(ctx context.Context, servers []*server, shared, dir string) (stri
 
 // judgeHalves fits to the first half of a run's requests, by the rules of vLLM and by those
 // of the reference, and judges by the second.
-func (s *server) judgeHalves(ctx context.Context, shared string) ([]string, error) {
-	dir := filepath.Join(shared, s.path)
+func (s *server) judgeHalves(ctx context.Context, data string) ([]string, error) {
+	dir := filepath.Join(data, s.path)
 	m, err := calibrate.Read(dir, 0)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 // others by replay validate.
 type jointFit struct {
 	name   string
-	folder string   // below ../shared, of the runs
+	folder string   // of the runs, in the folder of data
 	fitted []string // runs
 	judged []judgedRun
 	flags  []string // of replay validate
@@ -69,7 +69,7 @@ func listJointFits() []jointFit {
 }
 
 // judge returns the rows of a fit.
-func (f *jointFit) judge(ctx context.Context, shared, dir string) ([]string, error) {
+func (f *jointFit) judge(ctx context.Context, data, dir string) ([]string, error) {
 	program, profile := filepath.Join(dir, "replay"), filepath.Join(dir, "joint.json")
 	if err := runCommand(ctx, nil, "go", "build", "-o", program, "./cmd/replay"); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (f *jointFit) judge(ctx context.Context, shared, dir string) ([]string, err
 	}
 	name := f.name + ": "
 	for i, run := range f.fitted {
-		args = append(args, filepath.Join(shared, f.folder, run))
+		args = append(args, filepath.Join(data, f.folder, run))
 		if i > 0 {
 			name += " and "
 		}
@@ -91,14 +91,14 @@ func (f *jointFit) judge(ctx context.Context, shared, dir string) ([]string, err
 	}
 	var rows []string
 	for _, j := range f.judged {
-		noise, err := f.noiseOf(shared, j.run)
+		noise, err := f.noiseOf(data, j.run)
 		if err != nil {
 			return nil, err
 		}
 		var got struct {
 			Checks []calibrate.Judged `json:"checks"`
 		}
-		args := append([]string{"validate", filepath.Join(shared, f.folder, j.run), "--timing-profile", profile, "--output", "json"}, f.flags...)
+		args := append([]string{"validate", filepath.Join(data, f.folder, j.run), "--timing-profile", profile, "--output", "json"}, f.flags...)
 		if err := runCommand(ctx, &got, program, args...); err != nil {
 			return nil, err
 		}

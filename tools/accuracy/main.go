@@ -1,7 +1,7 @@
 // Command accuracy replays what measured servers served, and prints how far data sheets and
 // calibrated profiles are off.
 //
-//	go run ./tools/accuracy [-shared ../shared] [-write docs/accuracy.md]
+//	go run ./tools/accuracy [-data DIR] [-write docs/accuracy.md]
 //	go run ./tools/accuracy -turns turns.jsonl -in-flight 16 -hardware 'gb300/kimi-k2.5?tp=4' -page 256
 //
 // With -write the tables replace those between the marks of a document. Read main.go,
@@ -17,8 +17,10 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -29,7 +31,7 @@ const (
 )
 
 func main() {
-	shared := flag.String("shared", "../shared", "directory of measured runs")
+	data := flag.String("data", "", "directory of measured runs; empty: the optional data")
 	write := flag.String("write", "", "document whose tables are replaced")
 	var own turns
 	own.bindFlags(flag.CommandLine)
@@ -41,7 +43,15 @@ func main() {
 		}
 		return
 	}
-	missed, err := run(os.Stdout, *shared, *write)
+	if *data == "" {
+		found, err := optional.FindData("measured")
+		if err != nil {
+			fmt.Printf("accuracy: skipped: %v\n", err)
+			return
+		}
+		*data = filepath.Dir(found)
+	}
+	missed, err := run(os.Stdout, *data, *write)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "accuracy:", err)
@@ -54,7 +64,7 @@ func main() {
 
 // run prints the tables, writes them into a document if there is one, and counts what is
 // out of bounds.
-func run(out io.Writer, shared, document string) (missed int, err error) {
+func run(out io.Writer, data, document string) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "accuracy")
 	if err != nil {
 		return 0, err
@@ -62,7 +72,7 @@ func run(out io.Writer, shared, document string) (missed int, err error) {
 	defer os.RemoveAll(dir)
 	servers := listServers()
 	for _, s := range servers {
-		if s.requests, err = s.read(shared); err != nil {
+		if s.requests, err = s.read(data); err != nil {
 			return 0, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -71,7 +81,7 @@ func run(out io.Writer, shared, document string) (missed int, err error) {
 		return missed, err
 	}
 	fmt.Fprintln(out, sheets)
-	fits, err := judgeFits(context.Background(), servers, shared, dir)
+	fits, err := judgeFits(context.Background(), servers, data, dir)
 	if err != nil {
 		return missed, err
 	}

@@ -11,19 +11,19 @@ import (
 // unknownNoise is the noise of a run that was not repeated.
 const unknownNoise = "–"
 
-// statedNoise is what repeats of the runs of one pod at 5, 8 and 10/s, nine of each, differ around their median,
-// as their publisher's files have it (../shared/measured/README.md). They are not all at hand.
+// statedNoise is the range around the median of nine repeats of each of the one-pod runs at 5, 8 and 10 requests/s.
+// The publisher of the runs states it. The repeats are not part of the optional data.
 const statedNoise = "TPOT, E2E ±2 %, TTFT -7 to +25 %, ±2.6 % of those not held"
 
 // noiseOf returns by how much the real server differs from itself: between a run and its repeats, the
 // directories RUN.2, RUN.3 and so on beside it, where there are any, and otherwise what is stated of it.
-func (f *jointFit) noiseOf(shared, run string) (string, error) {
-	dirs, err := filepath.Glob(filepath.Join(shared, f.folder, run+".*"))
+func (f *jointFit) noiseOf(data, run string) (string, error) {
+	dirs, err := filepath.Glob(filepath.Join(data, f.folder, run+".*"))
 	if err != nil || len(dirs) == 0 {
 		return f.noise, err
 	}
 	by := map[string][]float64{}
-	for _, dir := range append(dirs, filepath.Join(shared, f.folder, run)) {
+	for _, dir := range append(dirs, filepath.Join(data, f.folder, run)) {
 		m, err := calibrate.ReadTimes(dir)
 		if err != nil {
 			return "", err

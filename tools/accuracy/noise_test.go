@@ -10,7 +10,7 @@ import (
 
 // Where a run is repeated its noise is that of the repeats, and otherwise what is stated.
 func TestNoise(t *testing.T) {
-	shared := t.TempDir()
+	data := t.TempDir()
 	f := &jointFit{folder: "runs", noise: "stated"}
 	for i, ms := range []int{20, 21, 19} {
 		name := []string{"a", "a.2", "a.3"}[i]
@@ -19,7 +19,7 @@ func TestNoise(t *testing.T) {
 			at := 1_000_000 * (k + 1)
 			rows += fmt.Sprintf("%d,11,100,%d,%d,%d,ok\n", k, at, at+50_000, at+50_000+10_000*ms)
 		}
-		dir := filepath.Join(shared, "runs", name)
+		dir := filepath.Join(data, "runs", name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -27,10 +27,10 @@ func TestNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := f.noiseOf(shared, "a"); err != nil || !strings.HasPrefix(got, "3 runs: TPOT -5.0 to +5.0 % TTFT +0.0 to +0.0 %") {
+	if got, err := f.noiseOf(data, "a"); err != nil || !strings.HasPrefix(got, "3 runs: TPOT -5.0 to +5.0 % TTFT +0.0 to +0.0 %") {
 		t.Errorf("%q, %v for TPOT of 19, 20 and 21 ms", got, err)
 	}
-	if got, err := f.noiseOf(shared, "b"); err != nil || got != "stated" {
+	if got, err := f.noiseOf(data, "b"); err != nil || got != "stated" {
 		t.Errorf("%q, %v for a run without repeats", got, err)
 	}
 }

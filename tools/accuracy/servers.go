@@ -20,7 +20,7 @@ const (
 // server is a run of a measured server: how it ran, and what it reported.
 type server struct {
 	name      string
-	path      string                               // below ../shared
+	path      string                               // in the folder of data
 	format    func(path string) ([]request, error) // nil: turns in a closed loop
 	engine    string
 	hardware  string // as hardware.ParseFit reads it
@@ -30,7 +30,7 @@ type server struct {
 	kvTokens  int    // it reported; 0: it did not
 	overload  bool   // its queue grew, so that the time to the first token is a waiting time
 	unbounded bool   // the bounds are for others: experts on several GPUs, servers that were still starting
-	summary   string // below ../shared: a file with the mean and p99 of itl_ms; "": there is none
+	summary   string // in the folder of data: a file with the mean and p99 of itl_ms; "": there is none
 	halves    bool   // calibrate is fitted to the first half of the run's requests and judged by the second
 
 	requests []request           // by arrival
@@ -110,12 +110,12 @@ func (s *server) fit() (hardware.Fit, hardware.Budget, error) {
 }
 
 // read returns the server's requests, by arrival.
-func (s *server) read(shared string) ([]request, error) {
+func (s *server) read(data string) ([]request, error) {
 	format := s.format
 	if s.inFlight > 0 {
 		format = s.readTurns
 	}
-	all, err := format(filepath.Join(shared, s.path))
+	all, err := format(filepath.Join(data, s.path))
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *server) read(shared string) ([]request, error) {
 		all[i].arrival -= all[0].arrival
 	}
 	if s.summary != "" {
-		s.itl, err = readSummary(filepath.Join(shared, s.summary))
+		s.itl, err = readSummary(filepath.Join(data, s.summary))
 	}
 	return all, err
 }

@@ -3,10 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -33,11 +30,11 @@ func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
 		}
 		return w
 	}
-	path := filepath.Join("../..", filepath.FromSlash(r.Source.Path()))
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		tb.Skipf("there is no trace at %s", path)
+	path, err := r.Source.Path()
+	if err != nil {
+		tb.Skipf("skipped: %v", err)
 	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		tb.Fatal(err)
 	}

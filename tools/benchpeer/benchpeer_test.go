@@ -259,7 +259,11 @@ func TestUsage(t *testing.T) {
 func TestTileCommand(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "long.jsonl")
 	var out, errs bytes.Buffer
-	args := []string{"tile", "-n", fmt.Sprint(2000), filepath.Join("../..", row.Sessions.Path()), to}
+	from, err := row.Sessions.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"tile", "-n", fmt.Sprint(2000), from, to}
 	if code := run(args, &out, &errs); code != 0 {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}

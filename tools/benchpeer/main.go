@@ -105,13 +105,17 @@ func (b *bench) measure(ctx context.Context, measure func(context.Context) (miss
 	return measure(ctx)
 }
 
-// skip reports whether something is not there that a measurement needs, and says so.
-func (b *bench) skip(what, path string) bool {
-	_, err := os.Stat(path)
-	if err != nil {
-		fmt.Fprintf(b.out, "%s: skipped, there is no %s at %s\n", b.flags.Name(), what, path)
+// findTrace returns the given trace, or the conversation trace if none is given. If there is
+// none it prints that the measurement is skipped.
+func (b *bench) findTrace(given string) (path string, ok bool) {
+	if given != "" {
+		return given, true
 	}
-	return err != nil
+	path, err := row.Conversation.Path()
+	if err != nil {
+		fmt.Fprintf(b.out, "%s: skipped: %v\n", b.flags.Name(), err)
+	}
+	return path, err == nil
 }
 
 // countMissed returns a verdict and counts one that is bad.

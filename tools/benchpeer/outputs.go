@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/replay-llm/replay/tools/benchpeer/row"
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
@@ -24,14 +23,15 @@ type outputs struct {
 
 func runOutputs(args []string, stdout, stderr io.Writer) int {
 	o := &outputs{bench: newBench("benchoutputs", 21, "pairs of runs per row", stdout, stderr)}
-	o.flags.StringVar(&o.trace, "trace", row.Conversation.Path(), "the trace to replay")
+	o.flags.StringVar(&o.trace, "trace", "", "the trace to replay; empty: the conversation trace")
 	o.flags.Float64Var(&o.bound, "bound", 1.5, "most that a run with per-request file and timeline may take, in runs without")
 	return o.run(args, func() error { return nil }, o.measure)
 }
 
 // measure prints the table and counts the bounds that are missed.
 func (o *outputs) measure(ctx context.Context) (missed int, err error) {
-	if o.skip("trace", o.trace) {
+	var ok bool
+	if o.trace, ok = o.findTrace(o.trace); !ok {
 		return 0, nil
 	}
 	fmt.Fprintf(o.out, "%s, 8 workers, KV router; %d pairs of whole commands on %d cores, medians\n", filepath.Base(o.trace), o.pairs, runtime.NumCPU())

@@ -129,11 +129,8 @@ func (c *comparison) tracePath(s row.Source, requests int) (string, error) {
 	if s == row.Synthetic {
 		return "", nil
 	}
-	path, err := filepath.Abs(s.Path())
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(path); err != nil || requests == 0 {
+	path, err := s.Path()
+	if err != nil || requests == 0 {
 		return path, err
 	}
 	long := filepath.Join(c.dir, fmt.Sprintf("%v-%d.jsonl", s, requests))

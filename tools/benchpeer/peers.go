@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/peer"
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
@@ -39,7 +39,7 @@ func runPeers(args []string, stdout, stderr io.Writer) int {
 	fs.BoolVar(&c.quick, "quick", false, "one pair, and a sixteenth of the requests where the row says how many: to try the tools")
 	fs.BoolVar(&c.scale, "scale", false, "measure how time and memory grow, without the reference")
 	fs.DurationVar(&c.timeout, "timeout", 600*time.Second, "time a run gets before it counts as unfinished; a release of the reference gets less when another has long finished")
-	fs.StringVar(&c.peer, "peer", "../shared/tools/peer", "script that installs and runs the reference")
+	fs.StringVar(&c.peer, "peer", peer.Script, "script that installs and runs the reference")
 	fs.StringVar(&c.versions, "versions", "1.2.1,1.4.2", "releases of the reference, by comma; each row is measured against the fastest")
 	return c.run(args, c.chooseRows, c.measure)
 }
@@ -85,11 +85,12 @@ func (c *comparison) measure(ctx context.Context) (missed int, err error) {
 	if c.quick {
 		c.pairs = 1
 	}
+	_, hasTrace := c.findTrace("")
 	switch {
-	case c.scale && !c.skip("trace", row.Conversation.Path()):
+	case c.scale && hasTrace:
 		missed, err = c.measureScaling(ctx)
 	case !c.scale:
-		missed, err = c.measureRows(ctx)
+		missed, err = c.measureRows(ctx, hasTrace)
 	}
 	if c.quick {
 		missed = 0
@@ -98,21 +99,26 @@ func (c *comparison) measure(ctx context.Context) (missed int, err error) {
 }
 
 // measureRows measures the rows that were chosen: those of engines' own rules, for which the
-// reference need not be there, and those against it.
-func (c *comparison) measureRows(ctx context.Context) (missed int, err error) {
-	onTrace := func(r row.RulesRow) bool { return r.Source == row.Conversation }
-	if slices.ContainsFunc(c.rules, onTrace) && c.skip("trace", row.Conversation.Path()) {
-		c.rules = slices.DeleteFunc(c.rules, onTrace)
+// reference need not be there, and those against it. Without the conversation trace its rows
+// are left out.
+func (c *comparison) measureRows(ctx context.Context, hasTrace bool) (missed int, err error) {
+	if !hasTrace {
+		c.rules = slices.DeleteFunc(c.rules, func(r row.RulesRow) bool { return r.Source == row.Conversation })
+		c.rows = slices.DeleteFunc(c.rows, func(r row.Row) bool { return r.Source == row.Conversation })
 	}
 	if len(c.rules) > 0 {
 		if missed, err = c.measureRules(ctx); err != nil {
 			return missed, err
 		}
 	}
-	if len(c.rows) == 0 || c.skip("reference", c.peer) {
+	if len(c.rows) == 0 {
 		return missed, nil
 	}
 	more, err := c.measureTable(ctx)
+	if errors.Is(err, peer.ErrMissing) {
+		fmt.Fprintf(c.out, "benchpeer: skipped: %v\n", err)
+		return missed, nil
+	}
 	return missed + more, err
 }
 
@@ -157,8 +163,8 @@ func (c *comparison) installPeer(ctx context.Context, version string) (program, 
 	if err != nil {
 		return program{}, err
 	}
-	if out, err := exec.CommandContext(ctx, script, version, "--help").CombinedOutput(); err != nil {
-		return program{}, fmt.Errorf("%s %s --help: %w\n%s", c.peer, version, err, out)
+	if err := peer.Install(ctx, script, version); err != nil {
+		return program{}, err
 	}
 	p := program{name: version, argv: []string{script, version}}
 	return p.withTimeout(c.timeout), nil

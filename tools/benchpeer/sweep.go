@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/replay-llm/replay/tools/benchpeer/row"
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
@@ -26,7 +25,7 @@ type sweeps struct {
 
 func runSweeps(args []string, stdout, stderr io.Writer) int {
 	s := &sweeps{bench: newBench("benchsweep", 7, "sweeps on one core and on two, in turn", stdout, stderr)}
-	s.flags.StringVar(&s.trace, "trace", row.Conversation.Path(), "the trace to replay")
+	s.flags.StringVar(&s.trace, "trace", "", "the trace to replay; empty: the conversation trace")
 	s.flags.Float64Var(&s.speedup, "speedup", 1.8, "times as fast as on one core that two cores are to be")
 	s.flags.DurationVar(&s.overhead, "overhead", 5*time.Millisecond, "most that a cell may cost beside its replay")
 	return s.run(args, func() error { return nil }, s.measure)
@@ -54,7 +53,8 @@ func emptyGrid() []string {
 
 // measure prints what it measures and counts the bounds that are missed.
 func (s *sweeps) measure(ctx context.Context) (missed int, err error) {
-	if s.skip("trace", s.trace) {
+	var ok bool
+	if s.trace, ok = s.findTrace(s.trace); !ok {
 		return 0, nil
 	}
 	if filepath.Dir(s.binary) == s.dir { // the program was built, which runs queues by the other one

@@ -192,7 +192,7 @@ func formatBound(bound float64) string {
 	if bound == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("≥ %.0fx", bound)
+	return fmt.Sprintf("≥ %.4gx", bound)
 }
 
 // formatTime writes a time with three digits.

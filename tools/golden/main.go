@@ -1,8 +1,8 @@
 // Command golden replays every case of a directory of reference results and
 // compares reports and, where they were kept, single requests.
 //
-//	go run ./tools/golden                          all cases of ../shared/golden
-//	go run ./tools/golden -dir testdata/reference  those that come with the project
+//	go run ./tools/golden                          the cases of testdata/reference, and those of the optional data
+//	go run ./tools/golden -dir testdata/reference  those of one directory
 //	go run ./tools/golden -only vllm-4w-kv         some of them
 //	go run ./tools/golden -arch arm64              here and on another architecture
 //
@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/tools/golden/reference"
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
@@ -29,7 +30,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("golden", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	results := fs.String("dir", "../shared/golden", "directory of reference results")
+	results := fs.String("dir", "", "directory of reference results; empty: "+kept+", and those of the optional data")
 	only := fs.String("only", "", "run only cases whose name contains this")
 	binary := fs.String("binary", "", "replay binary; empty: build it")
 	arch := fs.String("arch", "", "compare with a build for this architecture, run under an emulator, instead of with the reference")
@@ -37,11 +38,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
-	if _, err := os.Stat(*results); err != nil {
-		fmt.Fprintf(stdout, "golden: skipped, there are no reference results at %s\n", *results)
-		return 0
-	}
-	cases, err := loadCases(*results, *only)
+	cases, err := loadCases(listResults(*results, stderr), *only)
 	if err != nil {
 		fmt.Fprintf(stderr, "golden: %v\n", err)
 		return 1
@@ -78,10 +75,32 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return t.printCounts()
 }
 
-// loadCases reads the cases whose names contain only.
-func loadCases(dir, only string) ([]reference.Case, error) {
-	cases, err := reference.Load(dir)
-	return slices.DeleteFunc(cases, func(c reference.Case) bool { return !strings.Contains(c.Name, only) }), err
+// kept is the directory of results in the repository, from the root of the checkout.
+const kept = "testdata/reference"
+
+// listResults returns the directories of reference results: the one that is given, or all.
+func listResults(given string, stderr io.Writer) []string {
+	if given != "" {
+		return []string{given}
+	}
+	more, err := optional.FindData("golden")
+	if err != nil {
+		fmt.Fprintf(stderr, "golden: skipped: %v\n", err)
+		return []string{kept}
+	}
+	return []string{kept, more}
+}
+
+// loadCases reads the cases of the directories whose names contain only.
+func loadCases(dirs []string, only string) (all []reference.Case, err error) {
+	for _, dir := range dirs {
+		cases, err := reference.Load(dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, cases...)
+	}
+	return slices.DeleteFunc(all, func(c reference.Case) bool { return !strings.Contains(c.Name, only) }), nil
 }
 
 // checkAll compares the cases with the reference, in process and through the

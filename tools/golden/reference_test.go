@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
 	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
-// kept is the directory of the reference's results.
-const kept = "../../testdata/reference"
-
 // Every report and every request is the reference's, number for number.
 func TestReference(t *testing.T) {
-	cases, err := reference.Load(kept)
+	cases, err := reference.Load(filepath.Join("../..", kept))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +38,7 @@ func TestReference(t *testing.T) {
 
 // A difference is seen: the results of one case are not those of another.
 func TestCheckSeesDifferences(t *testing.T) {
-	cases, err := reference.Load(kept)
+	cases, err := reference.Load(filepath.Join("../..", kept))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ type verdict struct {
 // judge runs workloads in both programs.
 type judge struct {
 	binary string
-	peer   *peer
+	peer   *process
 	alone  bool   // without the peer
 	dir    string // of files that go
 	keep   string // of files that stay

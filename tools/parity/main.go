@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/tools/draw"
+	"github.com/replay-llm/replay/tools/peer"
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
@@ -52,7 +54,7 @@ func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.StringVar(&s.skip, "skip", "", "leave out cases with any of these tags")
 	fs.IntVar(&s.jobs, "jobs", min(2, runtime.NumCPU()), "runs at once")
 	fs.BoolVar(&s.verbose, "v", false, "print every run")
-	fs.StringVar(&s.peer, "peer", "../shared/tools/peer", "script that installs and runs the reference")
+	fs.StringVar(&s.peer, "peer", peer.Script, "script that installs and runs the reference")
 	fs.StringVar(&s.version, "version", "1.2.1", "release of the reference")
 	fs.StringVar(&s.binary, "binary", "", "replay binary; empty: build it")
 	fs.DurationVar(&s.patience, "patience", 4*time.Second, "time the reference gets before a run of it counts as endless")
@@ -68,12 +70,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
-	if _, err := os.Stat(s.peer); err != nil && !s.alone {
-		fmt.Fprintf(stdout, "parity: skipped, there is no reference at %s\n", s.peer)
-		return 0
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	err := s.installPeer(ctx)
+	switch {
+	case errors.Is(err, peer.ErrMissing):
+		fmt.Fprintf(stdout, "parity: skipped: %v\n", err)
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "parity: %v\n", err)
+		return 1
+	}
 	totals, err := s.runAll(ctx, stdout)
 	if err != nil {
 		fmt.Fprintf(stderr, "parity: %v\n", err)
@@ -85,6 +92,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// installPeer installs the reference if it is required and not installed yet.
+func (s *settings) installPeer(ctx context.Context) error {
+	if s.alone || peer.IsInstalled(s.version) {
+		return nil
+	}
+	return peer.Install(ctx, s.peer, s.version)
 }
 
 // totals counts runs by verdict.
@@ -104,18 +119,12 @@ func (s *settings) runAll(ctx context.Context, stdout io.Writer) (totals, error)
 	if err != nil {
 		return totals{}, err
 	}
-	python := ""
-	if !s.alone {
-		if python, err = findPython(ctx, s.peer, s.version); err != nil {
-			return totals{}, err
-		}
-	}
 	cases := s.sendCases(ctx)
 	results := make(chan verdict)
 	var wg sync.WaitGroup
 	for range max(s.jobs, 1) {
 		wg.Go(func() {
-			j := judge{binary: binary, peer: &peer{python: python, patience: s.patience}, alone: s.alone, dir: dir, keep: s.keep}
+			j := judge{binary: binary, peer: &process{python: peer.Python(s.version), patience: s.patience}, alone: s.alone, dir: dir, keep: s.keep}
 			defer j.peer.stop()
 			for c := range cases {
 				results <- j.decide(ctx, c)

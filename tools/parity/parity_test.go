@@ -3,22 +3,27 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/tools/draw"
+	"github.com/replay-llm/replay/tools/peer"
 )
 
 // The reference takes nearly all of what is drawn.
 func TestPeerTakesWorkloads(t *testing.T) {
-	python := filepath.Join(peerHome(), "1.2.1", "bin", "python")
-	if _, err := os.Stat(python); err != nil || testing.Short() {
-		t.Skip("the reference is not installed")
+	if testing.Short() {
+		t.Skip("skipped: -short")
 	}
-	p := &peer{python: python, patience: 2 * time.Second}
+	const version = "1.2.1"
+	if !peer.IsInstalled(version) {
+		t.Skipf("skipped: the reference is not installed (%s %s --help)", peer.Script, version)
+	}
+	python := optional.Program(t, peer.Python(version), "-c", "import dynamo.replay")
+	p := &process{python: python, patience: 2 * time.Second}
 	defer p.stop()
 	dir := t.TempDir()
 	taken, endless, refused := 0, 0, 0

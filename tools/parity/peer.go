@@ -2,16 +2,13 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 )
 
@@ -26,28 +23,8 @@ const memoryKB = 4 << 20
 // errEndless is a run of the reference that did not end in time.
 var errEndless = errors.New("the reference did not end")
 
-// findPython returns the Python interpreter that has the reference, installed when it
-// is not there yet.
-func findPython(ctx context.Context, script, version string) (string, error) {
-	home := peerHome()
-	python := filepath.Join(home, version, "bin", "python")
-	if _, err := os.Stat(filepath.Join(home, version, "ready")); err == nil {
-		return python, nil
-	}
-	if out, err := exec.CommandContext(ctx, script, version, "--help").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s %s --help: %w: %s", script, version, err, out)
-	}
-	return python, nil
-}
-
-// peerHome returns where the script installs the reference.
-func peerHome() string {
-	cache := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache"))
-	return cmp.Or(os.Getenv("REPLAY_PEER_HOME"), filepath.Join(cache, "replay-peer"))
-}
-
-// peer is the reference, kept running.
-type peer struct {
+// process is the reference, kept running.
+type process struct {
 	python   string
 	patience time.Duration
 
@@ -64,7 +41,7 @@ type answer struct {
 
 // run runs the reference with a list of arguments, or a schedule. The error is errEndless when
 // it did not end, or died.
-func (p *peer) run(ctx context.Context, what any) (answer, error) {
+func (p *process) run(ctx context.Context, what any) (answer, error) {
 	if p.cmd == nil {
 		if err := p.start(); err != nil {
 			return answer{}, err
@@ -94,7 +71,7 @@ func (p *peer) run(ctx context.Context, what any) (answer, error) {
 	}
 }
 
-func (p *peer) start() error {
+func (p *process) start() error {
 	p.cmd = exec.Command("bash", "-c", fmt.Sprintf(`ulimit -v %d; exec "$0" -u -c "$1"`, memoryKB), p.python, loop)
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -122,7 +99,7 @@ func (p *peer) start() error {
 	return nil
 }
 
-func (p *peer) stop() {
+func (p *process) stop() {
 	if p.cmd == nil {
 		return
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
@@ -153,11 +153,7 @@ func TestTimeline(t *testing.T) {
 
 // The conversation trace of Mooncake, as published.
 func TestMooncakeConversation(t *testing.T) {
-	const path = "../../../../shared/traces/mooncake_conversation.jsonl"
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("the public traces are not there")
-	}
-	s, err := formats.OpenPath(path, nil, formats.Options{})
+	s, err := formats.OpenPath(optional.Data(t, "traces/mooncake_conversation.jsonl"), nil, formats.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,18 +6,16 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
-
-const goldenDir = "../../../../shared/golden"
 
 // goldenCase is a line of cases.json, its engine arguments read.
 type goldenCase struct {
@@ -57,9 +55,9 @@ type traceRow struct {
 // never ends has to end in a stall or a refusal.
 func TestGolden(t *testing.T) {
 	var cases []goldenCase
-	raw, err := os.ReadFile(filepath.Join(goldenDir, "cases.json"))
+	raw, err := os.ReadFile(optional.Data(t, "golden/cases.json"))
 	if err != nil {
-		t.Skip("no golden cases here:", err)
+		t.Fatal(err)
 	}
 	if err := json.Unmarshal(raw, &cases); err != nil {
 		t.Fatal(err)
@@ -256,11 +254,13 @@ func (w *workload) playOne(core *Core) error {
 
 func loadTrace(t testing.TB, name string) []traceRow {
 	t.Helper()
-	f, err := os.Open(filepath.Join(goldenDir, "traces", name))
+	path, err := optional.FindData("golden/traces/" + name)
 	if err != nil {
-		if f, err = os.Open(filepath.Join(goldenDir, "..", "traces", name)); err != nil {
-			t.Fatal(err)
-		}
+		path = optional.Data(t, "traces/"+name)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
 	}
 	defer f.Close()
 	return decodeLines[traceRow](t, f)
@@ -268,7 +268,7 @@ func loadTrace(t testing.TB, name string) []traceRow {
 
 func loadGolden(t *testing.T, name string) []goldenRequest {
 	t.Helper()
-	f, err := os.Open(filepath.Join(goldenDir, name+".requests.jsonl.gz"))
+	f, err := os.Open(optional.Data(t, "golden/"+name+".requests.jsonl.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
 package reference
 
 import (
-	"os"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/sim"
@@ -12,9 +12,7 @@ import (
 // What the reference reports of runs that no golden case covers: single-token
 // pages, small clips, odd conservativeness, hundreds of retractions.
 func TestReferenceReports(t *testing.T) {
-	if _, err := os.Stat(goldenDir); err != nil {
-		t.Skip("no traces here:", err)
-	}
+	optional.Data(t, "golden") // and the traces in it
 	for _, want := range []struct {
 		trace                     string
 		page, pages, chunk, clip  int

@@ -7,8 +7,11 @@ package row
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/replay-llm/replay/internal/optional"
 )
 
 // Source is where the requests of a row come from.
@@ -16,7 +19,7 @@ type Source uint8
 
 const (
 	Synthetic    Source = iota // made up by the program: no two prompts share anything
-	Conversation               // the Mooncake conversation trace, which is not part of the project
+	Conversation               // the Mooncake conversation trace, which is optional data
 	Sessions                   // the project's trace of conversations of several turns
 )
 
@@ -26,9 +29,15 @@ const ConversationRequests = 12_031
 // TraceBlock is the number of tokens that a hash id of the traces stands for.
 const TraceBlock = 512
 
-// Path returns the trace's file, relative to the project's root; "" for Synthetic.
-func (s Source) Path() string {
-	return [...]string{"", "../shared/traces/mooncake_conversation.jsonl", "testdata/traces/sessions.jsonl"}[s]
+// Path returns the trace's file; "" for Synthetic.
+func (s Source) Path() (string, error) {
+	switch s {
+	case Conversation:
+		return optional.FindData("traces/mooncake_conversation.jsonl")
+	case Sessions:
+		return filepath.Join(optional.Root(), "testdata", "traces", "sessions.jsonl"), nil
+	}
+	return "", nil
 }
 
 func (s Source) String() string { return [...]string{"synthetic", "conversation", "sessions"}[s] }

@@ -11,14 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/tools/golden/reference"
 )
-
-// results is where the reference's results lie.
-const results = "../../../../shared/golden"
 
 func TestCompare(t *testing.T) {
 	ref := func() *collector.Report {
@@ -145,10 +143,7 @@ func TestReadRequestsRefuses(t *testing.T) {
 // From what the reference says of every request, each figure of its report that
 // is about requests alone follows, in every case.
 func TestReferenceAgreesWithItself(t *testing.T) {
-	cases, err := reference.Load(results)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("no reference results in %s", results)
-	}
+	cases, err := reference.Load(optional.Data(t, "golden"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,125 @@
+// Package optional finds what tests and tools use if it is present and skip if
+// it is not: a folder of data, and programs other than Go.
+package optional
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	variable      = "REPLAY_DATA"
+	defaultFolder = "../shared" // from the root of the checkout
+	patience      = time.Minute // for a program that is tried
+	maxReason     = 160         // bytes of a reason
+)
+
+// Test is the part of testing.TB that a skip requires.
+type Test interface {
+	Helper()
+	Skipf(format string, args ...any)
+	TempDir() string
+}
+
+// FindData returns the path of a file or folder of the optional data. It is in
+// the folder that REPLAY_DATA names, or in the default one; both are relative to
+// the root of the checkout. The error names what is missing.
+func FindData(name string) (string, error) {
+	folder, said := os.Getenv(variable), variable+"="+os.Getenv(variable)
+	if folder == "" {
+		folder, said = defaultFolder, defaultFolder+", and "+variable+" is not set"
+	}
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(Root(), folder)
+	}
+	path := filepath.Join(folder, filepath.FromSlash(name))
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("optional data: there is no %s in %s", name, said)
+	}
+	return path, nil
+}
+
+// Root returns the root of the checkout: the nearest folder with a go.mod,
+// or the working directory.
+func Root() string {
+	at, err := os.Getwd()
+	for err == nil && at != filepath.Dir(at) {
+		if _, missing := os.Stat(filepath.Join(at, "go.mod")); missing == nil {
+			return at
+		}
+		at = filepath.Dir(at)
+	}
+	return "."
+}
+
+// Data returns what FindData returns, and skips the test if there is no such data.
+func Data(t Test, name string) string {
+	t.Helper()
+	path, err := FindData(name)
+	if err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	return path
+}
+
+// Program returns the path of a program that runs with the given arguments, such
+// as --version, and skips the test if the program is missing or does not run.
+func Program(t Test, name string, args ...string) string {
+	t.Helper()
+	path, err := tryProgram(name, "", args...)
+	if err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	return path
+}
+
+// Python returns a Python 3 that imports the modules, and skips the test if there
+// is none.
+func Python(t Test, modules ...string) string {
+	t.Helper()
+	return Program(t, "python3", "-c", "import "+strings.Join(append([]string{"sys"}, modules...), ", "))
+}
+
+// Rust returns a Rust compiler that compiles and links, and skips the test if
+// there is none.
+func Rust(t Test) string {
+	t.Helper()
+	path, err := tryProgram("rustc", "fn main() {}", "-o", filepath.Join(t.TempDir(), "empty"), "-")
+	if err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	return path
+}
+
+// tryProgram runs a program with an input and returns its path.
+func tryProgram(name, input string, args ...string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%s is not installed", name)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdin, cmd.WaitDelay = strings.NewReader(input), time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s %s does not run: %w: %s", name, strings.Join(args, " "), err, firstLine(out))
+	}
+	return path, nil
+}
+
+// firstLine returns the line of an output that gives the reason of a failure: the
+// first one, or the last one of a Python traceback.
+func firstLine(out []byte) string {
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	line := lines[0]
+	if bytes.HasPrefix(line, []byte("Traceback")) {
+		line = lines[len(lines)-1]
+	}
+	return string(line[:min(len(line), maxReason)])
+}

@@ -1,0 +1,36 @@
+package tidy
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The folder of optional data has its default in internal/optional and, for make, in the Makefile. All other
+// files take it from there, and nothing requires it.
+func TestOptionalDataHasOnePlace(t *testing.T) {
+	places := []string{"Makefile", "internal/optional/optional.go"}
+	folder := regexp.MustCompile(`\.\./shared\b|\bshared/(golden|measured|spec|tools|traces|vllm-runs)\b`)
+	checked := 0
+	for _, name := range listFiles(t) {
+		if dir := path.Dir(name); dir == "internal/tidy" || strings.HasPrefix(name, "dist/") {
+			continue
+		}
+		checked++
+		text := readFile(t, name)
+		found := folder.FindAllString(text, -1)
+		switch {
+		case !slices.Contains(places, name):
+			for _, m := range found {
+				t.Errorf("%s: %s, want optional.FindData or $(REPLAY_DATA)", name, m)
+			}
+		case len(found) != 1:
+			t.Errorf("%s names the folder %d times, want once", name, len(found))
+		}
+	}
+	if checked < 300 {
+		t.Errorf("%d files, want all", checked)
+	}
+}
