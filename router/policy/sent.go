@@ -89,14 +89,29 @@ func (s *sent) add(now sim.Time, w sim.WorkerID, p *prompt.Prompt, blocks int32)
 			r.use(now, n, size)
 		}
 	}
-	for last := r.pieces[0].before; last != 0 && s.isOver(now, r, last); last = r.pieces[0].before {
-		r.forget(last, s.capacity)
+	s.forgetOld(now, r)
+	s.forgetExcess(r)
+}
+
+// forgetOld forgets the blocks that were sent too long ago.
+func (s *sent) forgetOld(now sim.Time, r *recent) {
+	if s.keep == 0 {
+		return
+	}
+	for i := r.pieces[0].before; i != 0 && now >= r.pieces[i].used+s.keep; i = r.pieces[0].before {
+		r.forget(i, r.pieces[i].left)
 	}
 }
 
-// isOver reports whether the piece used last is too much or too old.
-func (s *sent) isOver(now sim.Time, r *recent, i int32) bool {
-	return s.capacity > 0 && r.used > s.capacity || s.keep > 0 && now >= r.pieces[i].used+s.keep
+// forgetExcess forgets the blocks over the capacity, of each piece its first ones first.
+func (s *sent) forgetExcess(r *recent) {
+	if s.capacity == 0 {
+		return
+	}
+	for r.used > s.capacity {
+		i := r.pieces[0].before
+		r.forget(i, int32(min(int64(r.pieces[i].left), r.used-s.capacity)))
+	}
 }
 
 // use puts the first blocks of a node in front of all others.
@@ -126,16 +141,11 @@ func (r *recent) unlink(i int32) {
 	r.pieces[x.before].after, r.pieces[x.after].before = x.after, x.before
 }
 
-// forget forgets as many of a piece's blocks as are too many, from its first on; all where
-// there is no capacity.
-func (r *recent) forget(i int32, capacity int64) {
+// forget forgets the first blocks of what is left of a piece.
+func (r *recent) forget(i, blocks int32) {
 	x := &r.pieces[i]
-	gone := x.left
-	if capacity > 0 {
-		gone = int32(min(int64(gone), r.used-capacity))
-	}
-	r.used -= int64(gone)
-	if x.left -= gone; x.left > 0 {
+	r.used -= int64(blocks)
+	if x.left -= blocks; x.left > 0 {
 		return
 	}
 	r.unlink(i)

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/replay-llm/replay/sim"
@@ -64,5 +66,75 @@ func TestSentKeep(t *testing.T) {
 	s.add(4000, 0, &other, 4)
 	if r := &s.workers[0]; len(r.at) != 1 || len(r.vacant) != 2 {
 		t.Errorf("%d pieces are known and %d to use again, want 1 and 2", len(r.at), len(r.vacant))
+	}
+}
+
+// sentTwin is sent for one worker and nodes of one block: a list of blocks, the one used last at the end.
+type sentTwin struct {
+	capacity int
+	keep     sim.Time
+	blocks   []sentBlock
+}
+
+type sentBlock struct {
+	prompt, index int
+	used          sim.Time
+}
+
+// add notes the blocks of a prompt.
+func (s *sentTwin) add(now sim.Time, prompt, blocks int) {
+	for i := range blocks {
+		s.blocks = slices.DeleteFunc(s.blocks, func(b sentBlock) bool { return b.prompt == prompt && b.index == i })
+		s.blocks = append(s.blocks, sentBlock{prompt, i, now})
+	}
+	if s.keep > 0 {
+		s.blocks = slices.DeleteFunc(s.blocks, func(b sentBlock) bool { return now >= b.used+s.keep })
+	}
+	if s.capacity > 0 && len(s.blocks) > s.capacity {
+		s.blocks = slices.Delete(s.blocks, 0, len(s.blocks)-s.capacity)
+	}
+}
+
+// match returns how many leading blocks of a prompt are there.
+func (s *sentTwin) match(now sim.Time, prompt, blocks int) int {
+	for i := range blocks {
+		if !slices.ContainsFunc(s.blocks, func(b sentBlock) bool {
+			return b.prompt == prompt && b.index == i && (s.keep == 0 || now < b.used+s.keep)
+		}) {
+			return i
+		}
+	}
+	return blocks
+}
+
+// Blocks are forgotten by number, by age, by both and by neither, as the twin forgets them.
+func TestSentEqualsTwin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 92))
+	for range 400 {
+		tree := prompt.NewTree(10, 10, prompt.Options{})
+		var prompts []prompt.Prompt
+		for i := range 4 {
+			n := 1 + rng.IntN(4)
+			hashes := make([]uint64, n)
+			for j := range hashes {
+				hashes[j] = uint64(10*i + j + 1)
+			}
+			prompts = append(prompts, tree.Add(hashes, 10*n))
+		}
+		capacity, keep := rng.IntN(8), sim.Time(rng.IntN(4)*10)
+		s, twin, now := makeSent(tree, int64(capacity), keep), &sentTwin{capacity: capacity, keep: keep}, sim.Time(0)
+		for range 40 {
+			now += sim.Time(rng.IntN(3) * 5)
+			i := rng.IntN(len(prompts))
+			p := &prompts[i]
+			if got, want := s.match(now, 0, p), twin.match(now, i, int(p.Blocks)); int(got) != want {
+				t.Fatalf("capacity %d, keep %v, at %v: %d blocks of prompt %d, want %d", capacity, keep, now, got, i, want)
+			}
+			s.add(now, 0, p, p.Blocks)
+			twin.add(now, i, int(p.Blocks))
+			if got := s.on(0).used; got != int64(len(twin.blocks)) {
+				t.Fatalf("capacity %d, keep %v, at %v: %d blocks are remembered, want %d", capacity, keep, now, got, len(twin.blocks))
+			}
+		}
 	}
 }
