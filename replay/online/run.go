@@ -60,6 +60,7 @@ type hooks struct {
 	came    func(q *sim.Request, at sim.Time)                // at the instant at which it arrives
 	arrived func(q *sim.Request, scheduled, really sim.Time) // as the demux takes it in
 	pass    func(w sim.WorkerID)                             // as a pass ends, on the worker's goroutine
+	alarm   func() alarm                                     // that timers sleep on
 }
 
 // ErrDeadline is the cause of a replay that its deadline ended.
@@ -137,6 +138,7 @@ func prepareRun(cfg *Config) (*run, error) {
 	}
 	h.FirstOfOne = true
 	x := &run{Run: h, cfg: cfg, clock: NewClock()}
+	x.clock.newAlarm = cfg.hooks.alarm
 	x.instants = new(instants)
 	x.unordered = true
 	x.rec = &Recorder{run: x, wake: make(chan struct{}, 1)}

@@ -1,6 +1,7 @@
 package online
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -37,7 +38,11 @@ type alarm interface {
 // NewTimer returns a timer of the clock. A precise one spends the end of each
 // sleep looking at the clock, which takes a processor.
 func NewTimer(c *Clock, precise bool) *Timer {
-	return &Timer{clock: c, spin: precise, alarm: newAlarm()}
+	make := newAlarm
+	if c.newAlarm != nil {
+		make = c.newAlarm
+	}
+	return &Timer{clock: c, spin: precise, alarm: make()}
 }
 
 // Sleep returns once the clock shows at, or once Wake was called since the last
@@ -106,10 +111,13 @@ func (s sleeper) wait()               { <-s.timer.C }
 func (s sleeper) close()              { s.timer.Stop() }
 
 // Clock is the real clock of a run, in ms since its start.
-type Clock struct{ start time.Time }
+type Clock struct {
+	start    time.Time
+	newAlarm func() alarm // of its timers; nil: the system's
+}
 
 // NewClock is a clock that starts now.
-func NewClock() *Clock { return &Clock{time.Now()} }
+func NewClock() *Clock { return &Clock{start: time.Now()} }
 
 // Now is the time on the clock.
 func (c *Clock) Now() sim.Time { return sim.Time(time.Since(c.start).Nanoseconds()) / 1e6 }
@@ -119,11 +127,8 @@ func (c *Clock) At(t time.Time) sim.Time { return sim.Time(t.Sub(c.start).Nanose
 
 // timeUntil is how long it takes until the clock shows at.
 func (c *Clock) timeUntil(at sim.Time) time.Duration {
-	ms := float64(at - c.Now())
-	if ms > maxSleepMS {
-		ms = maxSleepMS
-	}
-	return time.Duration(ms * 1e6)
+	ms := min(float64(at-c.Now()), maxSleepMS)
+	return time.Duration(math.Ceil(ms * 1e6)) // rounded up: after the sleep the clock shows at
 }
 
 // maxSleepMS bounds one sleep; who sleeps longer sleeps again.
