@@ -221,7 +221,7 @@ bench-sweep: ## measure sweeps of 200 cells on one core and on two, and what a c
 	$(GO) run ./tools/benchpeer sweep
 
 docs: ## run every command of README and docs, the walk and the workflow among them, and compare with what the text shows
-	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay ./cmd/internal/cli
+	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay/docs ./cmd/internal/cli
 	$(GO) test -count=1 -v ./docs
 
 docs-site: ## make the site of docs in bin/site, and check its links (Python 3.11)

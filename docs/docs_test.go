@@ -1,5 +1,5 @@
 // Package docs holds the documentation to the program: what it lists is what
-// there is. That its commands print what it shows is tested in cmd/replay.
+// there is. cmd/replay/docs tests that its commands print what it shows.
 package docs
 
 import (

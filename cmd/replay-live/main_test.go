@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 	"github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/internal/script"
 )
@@ -16,7 +17,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "put what commands print into the transcripts")
 
 // asProgram makes this test binary the program itself.
-const asProgram = "REPLAY_TEST_AS_PROGRAM"
+const asProgram = clitest.AsProgram
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
@@ -42,11 +43,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join(here, "..", "replay", "testdata", "files"))); err != nil {
-				t.Fatal(err)
-			}
-			t.Chdir(dir)
+			clitest.EnterCopy(t, filepath.Join(here, "..", "replay", "testdata", "files"))
 			script.Run(t, path, script.Options{Name: "replay-live", Program: run, Rewrite: *rewrite})
 		})
 	}

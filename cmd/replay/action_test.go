@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 )
 
 // action is what GitHub reads of action.yml.
@@ -162,7 +163,7 @@ func (r *runner) runStep(t *testing.T, name string, want int) string {
 	if err := os.WriteFile(script, []byte(s.Run), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out := shell(t, filepath.Join(r.dir, fill(t, s.Directory, r.values)), "bash --noprofile --norc -e -o pipefail '"+script+"'", want)
+	out := clitest.Shell(t, filepath.Join(r.dir, fill(t, s.Directory, r.values)), "bash --noprofile --norc -e -o pipefail '"+script+"'", want)
 	text, err := os.ReadFile(os.Getenv("GITHUB_OUTPUT"))
 	if err != nil {
 		t.Fatal(err)
@@ -183,8 +184,8 @@ func TestAction(t *testing.T) {
 	}
 	a := readAction(t)
 	dir := enterFiles(t, here)
-	enterPath(t)
-	shell(t, dir, "replay check budgets.yaml --update", 0)
+	clitest.EnterPath(t, "replay", "replay-live")
+	clitest.Shell(t, dir, "replay check budgets.yaml --update", 0)
 	budgets, err := os.ReadFile("budgets.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 )
 
 // A trace of any format is replayed as the Mooncake trace that can be made of
@@ -34,7 +35,7 @@ func TestFormatsReplayAsConverted(t *testing.T) {
 				continue
 			}
 			_, want, wantErrs := command(rows, append(args, "-", "--trace-block-size="+c.block)...)
-			if code != cli.ExitDone || cleanText(got) != cleanText(want) {
+			if code != cli.ExitDone || clitest.CleanText(got) != clitest.CleanText(want) {
 				t.Errorf("%s, %s: exit %d, report\n%s%s\nconverted\n%s%s", c.name, mode[0], code, got, errs, want, wantErrs)
 			}
 		}
@@ -62,7 +63,7 @@ func TestLeftOpenAsConverted(t *testing.T) {
 		}
 		code, got, errs := command("", append([]string{"trace", "--output=json", path}, flags...)...)
 		_, want, wantErrs := command(rows, "trace", "--output=json", "-", "--trace-block-size=16")
-		if code != cli.ExitDone || cleanText(got) != cleanText(want) {
+		if code != cli.ExitDone || clitest.CleanText(got) != clitest.CleanText(want) {
 			t.Errorf("%s %s: exit %d, report\n%s%s\nconverted\n%s%s", c.name, c.flags, code, got, errs, want, wantErrs)
 		}
 	}
@@ -89,7 +90,7 @@ func TestColumnsAsConverted(t *testing.T) {
 		code, got, errs := command("", mine...)
 		_, want, _ := command("", theirs...)
 		got = strings.ReplaceAll(strings.ReplaceAll(got, own, "FILE"), strings.TrimPrefix(columns, "--columns="), "")
-		if want = strings.ReplaceAll(want, converted, "FILE"); code != cli.ExitDone || cleanText(got) != cleanText(want) {
+		if want = strings.ReplaceAll(want, converted, "FILE"); code != cli.ExitDone || clitest.CleanText(got) != clitest.CleanText(want) {
 			t.Errorf("%q: exit %d\n%s%s\nconverted\n%s", args, code, got, errs, want)
 		}
 	}
@@ -117,7 +118,7 @@ func TestAgenticTarget(t *testing.T) {
 				t.Errorf("%s: exit %d: %s", name, code, errs)
 			}
 		}
-		if cleanText(replays[0]) != cleanText(replays[1]) {
+		if clitest.CleanText(replays[0]) != clitest.CleanText(replays[1]) {
 			t.Errorf("%s: as agentic_mooncake\n%s\nis replayed as\n%s, not as\n%s", name, rows, replays[1], replays[0])
 		}
 	}
@@ -170,7 +171,7 @@ func checkGeneratedReplays(t *testing.T, text string) {
 	for _, mode := range [][]string{{"trace"}, {"concurrency", "--max-in-flight=2"}} {
 		code, got, errs := command("", append(mode, generated...)...)
 		_, want, _ := command(rows, append(mode, "-", "--seed=7", "--output=json")...)
-		if code != cli.ExitDone || cleanText(got) != cleanText(want) {
+		if code != cli.ExitDone || clitest.CleanText(got) != clitest.CleanText(want) {
 			t.Errorf("%s: exit %d, report\n%s%s\nof the trace\n%s", mode[0], code, got, errs, want)
 		}
 	}

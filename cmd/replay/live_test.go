@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
@@ -59,7 +60,7 @@ func TestSignalInRealTime(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitTerminated} {
 		for after := 300 * time.Millisecond; ; after *= 2 {
 			cmd := exec.Command(program, hour()...)
-			cmd.Env = append(os.Environ(), asProgram+"=1")
+			cmd.Env = append(os.Environ(), clitest.AsProgram+"=1")
 			var out, errs bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			if err := cmd.Start(); err != nil {

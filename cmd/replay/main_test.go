@@ -6,16 +6,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	live "github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/cmd/replay/root"
 	"github.com/replay-llm/replay/internal/script"
 )
 
 var rewrite = flag.Bool("rewrite", false, "put what commands print into the transcripts")
+
+func TestMain(m *testing.M) {
+	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New, "replay-live": live.New}))
+}
 
 // Run carries out a command line of the program.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -36,35 +41,16 @@ func TestScripts(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
 			enterFiles(t, here)
-			enterPath(t)
-			script.Run(t, path, script.Options{Name: "replay", Program: run, Rewrite: *rewrite, Clean: clean})
+			clitest.EnterPath(t, "replay", "replay-live")
+			script.Run(t, path, script.Options{Name: "replay", Program: run, Rewrite: *rewrite, Clean: clitest.Clean})
 		})
 	}
 }
 
-// enterFiles makes a directory with the files of testdata/files the current one.
+// enterFiles changes to a new directory with copies of the files of testdata/files.
 func enterFiles(t *testing.T, here string) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(here, "testdata", "files"))); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(dir)
-	return dir
-}
-
-// clean takes out what differs between runs: real time, and the build.
-func clean(line string) string {
-	for _, c := range []struct{ pattern, stable string }{
-		{`^(Wall Time \(ms\): ).*`, "${1}..."},
-		{`^(  "(wall_time_ms|processed_tokens_per_s|processed_output_tokens_per_s)": )[^,]*`, "${1}..."},
-		{`replay_report_[0-9_]*\.json`, "replay_report_....json"},
-		{`^replay \S+ go1\S*`, "replay ..."},
-		{`^built by: go1.*`, "built by: ..."},
-	} {
-		line = regexp.MustCompile(c.pattern).ReplaceAllString(line, c.stable)
-	}
-	return line
+	return clitest.EnterCopy(t, filepath.Join(here, "testdata", "files"))
 }
 
 // Standard output holds the report and nothing else.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 )
 
 // cleanly runs a command that must succeed and returns what it prints, but for real times.
@@ -12,7 +14,7 @@ func cleanly(t *testing.T, args ...string) string {
 	t.Helper()
 	lines := strings.Split(string(printed(t, args)), "\n")
 	for i := range lines {
-		lines[i] = clean(lines[i])
+		lines[i] = clitest.Clean(lines[i])
 	}
 	return strings.Join(lines, "\n")
 }

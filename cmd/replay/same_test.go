@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 )
 
 // outcome is what a command prints, without what differs between runs.
@@ -20,7 +22,7 @@ func outcome(t *testing.T, stdin string, args ...string) string {
 	if code := run(append(args, "--trace-block-size=64", "--output=json"), in, &out, &errs); code != 0 {
 		t.Errorf("%q: exit %d: %s", args, code, &errs)
 	}
-	return cleanText(out.String() + errs.String())
+	return clitest.CleanText(out.String() + errs.String())
 }
 
 // Command lines that say the same in other words.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -51,7 +52,7 @@ func TestWatchChangesNothing(t *testing.T) {
 func stable(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		b.WriteString(clean(strings.TrimSuffix(line, "\n")) + "\n")
+		b.WriteString(clitest.Clean(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	// run.json has a hash of the report, which has the real time of the run.
 	return regexp.MustCompile(`(?s)("name": "report.json",\s*"bytes": )\d+(,\s*"sha256": ")\w+`).ReplaceAllString(b.String(), "${1}...${2}...")

@@ -16,6 +16,7 @@ import (
 	"testing/iotest"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 )
 
 // listed are the names in a directory.
@@ -36,7 +37,7 @@ func listed(t *testing.T, dir string) string {
 // the given words of the shell.
 func limited(dir, line string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.Command("sh", "-c", line+` exec "$0" "$@"`)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), asProgram+"=1")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), clitest.AsProgram+"=1")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	return cmd, &errs

@@ -1,14 +1,14 @@
-package main
+package docs
 
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 )
 
 // The steps of the workflow in docs/ci.md pass on the example, fail when a budget
@@ -18,7 +18,7 @@ func TestWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../../docs/ci.md")
+	text, err := os.ReadFile("../../../docs/ci.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +26,12 @@ func TestWorkflow(t *testing.T) {
 	if len(steps) != 3 {
 		t.Fatalf("%d steps that replay runs, want 3: %q", len(steps), steps)
 	}
-	dir := enterRepository(t, here, filepath.Join(here, "..", ".."))
+	dir := enterRepository(t, here, filepath.Join(here, "..", "..", ".."))
 	t.Setenv("GITHUB_ACTIONS", "true")
 	t.Setenv("GITHUB_STEP_SUMMARY", filepath.Join(dir, "summary.md"))
-	shell(t, dir, "replay check budgets.yaml --update", 0)
+	clitest.Shell(t, dir, "replay check budgets.yaml --update", 0)
 	for _, step := range steps {
-		shell(t, dir, step, 0)
+		clitest.Shell(t, dir, step, 0)
 	}
 	if summary, err := os.ReadFile("summary.md"); err != nil || !bytes.Contains(summary, []byte("| `p99_ttft_ms` | 24.20 |")) {
 		t.Errorf("%v; the summary is\n%s", err, summary)
@@ -40,8 +40,8 @@ func TestWorkflow(t *testing.T) {
 		t.Errorf("%v; junit.xml is\n%s", err, junit)
 	}
 
-	shell(t, dir, "replay trace requests.jsonl --trace-block-size 64 --out out/run --overwrite", 0)
-	out := shell(t, dir, steps[1], cli.ExitBudget)
+	clitest.Shell(t, dir, "replay trace requests.jsonl --trace-block-size 64 --out out/run --overwrite", 0)
+	out := clitest.Shell(t, dir, steps[1], cli.ExitBudget)
 	if !strings.Contains(out, "::error file=budgets.yaml,line=4,title=budget of p99_ttft_ms exceeded::") {
 		t.Errorf("no annotation in\n%s", out)
 	}
@@ -58,19 +58,4 @@ func workflowSteps(text string) []string {
 		}
 	}
 	return steps
-}
-
-// shell runs a command line, which must end with the given code, and returns its
-// standard output.
-func shell(t *testing.T, dir, line string, want int) string {
-	t.Helper()
-	cmd := exec.Command("sh", "-c", line)
-	cmd.Dir = dir
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // the exit code tells
-	if got := cmd.ProcessState.ExitCode(); got != want {
-		t.Fatalf("$ %s: exit code %d, want %d\n%s%s", line, got, want, &out, &errs)
-	}
-	return out.String()
 }

@@ -1,4 +1,6 @@
-package main
+// Package docs runs the commands of README.md and of the pages of docs, and
+// compares what they print with what the text shows.
+package docs
 
 import (
 	"bytes"
@@ -10,39 +12,29 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 	live "github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/cmd/replay/root"
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/script"
 )
 
-// asProgram makes this test binary the program itself, or replay-live when that
-// is what it is called by.
-const asProgram = "REPLAY_TEST_AS_PROGRAM"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		program := root.New
-		if filepath.Base(os.Args[0]) == "replay-live" {
-			program = live.New
-		}
-		os.Exit(cli.Program(program).Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-	}
-	os.Exit(m.Run())
+	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New, "replay-live": live.New}))
 }
 
 // TestDocs runs every command of README.md and the pages of docs that starts replay,
-// in the root of the repository as it were, and compares what it prints with
-// what the text shows. Files that commands name are those of testdata/files.
+// in a copy of the root of the repository, and compares what it prints with what
+// the text shows. The files that commands name are those of ../testdata/files.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipped: the commands of all pages take minutes under the race detector; go test ./cmd/replay, without -short, runs them")
+		t.Skip("skipped: the commands of all pages take minutes under the race detector; go test ./cmd/replay/docs, without -short, runs them")
 	}
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	top := filepath.Join(here, "..", "..")
+	top := filepath.Join(here, "..", "..", "..")
 	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no documentation: %v", err)
@@ -77,12 +69,12 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// enterRepository makes a directory the current one that has links to all that
-// is in the root but what commands have left there (.gitignore), the files of
-// testdata/files, and the program in bin.
+// enterRepository changes to a new directory with copies of the example files and
+// links to everything in the root except what commands have left there
+// (.gitignore), and puts both programs on the path.
 func enterRepository(t *testing.T, here, top string) string {
 	t.Helper()
-	dir := enterFiles(t, here)
+	dir := clitest.EnterCopy(t, filepath.Join(here, "..", "testdata", "files"))
 	entries, err := os.ReadDir(top)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +92,7 @@ func enterRepository(t *testing.T, here, top string) string {
 			t.Fatal(err)
 		}
 	}
-	enterPath(t)
+	clitest.EnterPath(t, "replay", "replay-live")
 	return dir
 }
 
@@ -125,33 +117,7 @@ func runDoc(t *testing.T, dir, page string, c script.Case) {
 	if strings.TrimSpace(c.Output) == "" {
 		return
 	}
-	if got := cleanText(out.String()); !script.Matches(cleanText(c.Output), got) {
+	if got := clitest.CleanText(out.String()); !script.Matches(clitest.CleanText(c.Output), got) {
 		t.Errorf("%s:%d: $ %s prints\n%s\nand the text shows\n%s", page, c.Line, c.Command, got, c.Output)
 	}
-}
-
-// cleanText cleans every line.
-func cleanText(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString(clean(strings.TrimSuffix(line, "\n")) + "\n")
-	}
-	return b.String()
-}
-
-// enterPath puts both programs on the path.
-func enterPath(t *testing.T) {
-	t.Helper()
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := t.TempDir()
-	for _, name := range []string{"replay", "replay-live"} {
-		if err := os.Symlink(binary, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv(asProgram, "1")
 }
