@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/internal/optional"
 )
 
 // tab is a page that is open in a real browser, which is told what to do through a pipe,
@@ -44,10 +46,7 @@ type message struct {
 // openTab starts chromium without anything in it.
 func openTab(t *testing.T) *tab {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("skipped: there is no chromium (Debian's package chromium has it)")
-	}
+	path := optional.Program(t, "chromium", "--version")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	theirs, ours, err := os.Pipe()
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/cmd/replay/records"
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/html"
 )
 
@@ -102,10 +103,7 @@ type reply struct {
 // askNode asks the worker of a page in Node, with a file unless it is "".
 func askNode(t *testing.T, page, file string, questions ...[2]any) []reply {
 	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("skipped: there is no node (Debian's package nodejs has it)")
-	}
+	node := optional.Program(t, "node", "--version")
 	text, err := json.Marshal(questions)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/replay-live/serve"
+	"github.com/replay-llm/replay/internal/optional"
 )
 
 // The peer is the published Python package ai-dynamo. These tests run with it
@@ -96,9 +97,7 @@ func needPeer(t *testing.T, module string) {
 	if *peerPython == "" {
 		t.Skip("skipped: no peer, which -peer names (make interop)")
 	}
-	if out, err := exec.Command(*peerPython, "-c", "import "+module).CombinedOutput(); err != nil {
-		t.Skipf("skipped: %s has no %s: %s", *peerPython, module, out)
-	}
+	optional.Program(t, *peerPython, "-c", "import "+module)
 }
 
 // peerModel is a directory with what the package wants of a model.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 
@@ -104,13 +106,7 @@ func TestTokenizerFlag(t *testing.T) {
 // runClient runs OpenAI's own client for Python, which $REPLAY_OPENAI_PYTHON or python3 has.
 func runClient(t *testing.T, url string) {
 	t.Helper()
-	python := os.Getenv("REPLAY_OPENAI_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if err := exec.Command(python, "-c", "import openai").Run(); err != nil {
-		t.Skipf("skipped: no package openai in %s; REPLAY_OPENAI_PYTHON names a Python that has it", python)
-	}
+	python := optional.Program(t, cmp.Or(os.Getenv("REPLAY_OPENAI_PYTHON"), "python3"), "-c", "import openai")
 	out, err := exec.Command(python, "testdata/openai_client.py", url).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "is content") {
 		t.Errorf("%v: %s", err, out)

@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/manual"
 	live "github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/cmd/replay/root"
+	"github.com/replay-llm/replay/internal/optional"
 )
 
 // Every command has a manual page with all its flags that are shown, which groff, where
@@ -51,10 +52,7 @@ func TestManual(t *testing.T) {
 			}
 		})
 	}
-	groff, err := exec.LookPath("groff")
-	if err != nil {
-		t.Skip("skipped: there is no groff, which finds mistakes in man pages")
-	}
+	groff := optional.Program(t, "groff", "--version")
 	var all bytes.Buffer
 	for name, text := range pages {
 		if strings.HasPrefix(name, "man/") {

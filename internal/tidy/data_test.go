@@ -1,6 +1,7 @@
 package tidy
 
 import (
+	"go/ast"
 	"path"
 	"regexp"
 	"slices"
@@ -32,5 +33,22 @@ func TestOptionalDataHasOnePlace(t *testing.T) {
 	}
 	if checked < 300 {
 		t.Errorf("%d files, want all", checked)
+	}
+}
+
+// A test that requires a program other than Go tries it first: internal/optional runs it, and skips the test with a
+// line that names it. To find it on the path is not enough.
+func TestProgramsAreTried(t *testing.T) {
+	for _, s := range parseAll(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok || !s.test {
+				return s.test
+			}
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "exec" && sel.Sel.Name == "LookPath" {
+				t.Errorf("%s: exec.LookPath, want optional.Program", s.at(sel))
+			}
+			return true
+		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
@@ -37,9 +38,7 @@ func startPeer(t *testing.T, config drt.Config, script string, args ...string) *
 	if *peerPython == "" {
 		t.Skip("skipped: no peer, which -peer names (make interop)")
 	}
-	if out, err := exec.Command(*peerPython, "-c", "import dynamo.runtime").CombinedOutput(); err != nil {
-		t.Skipf("skipped: %s has no dynamo.runtime: %s", *peerPython, out)
-	}
+	optional.Program(t, *peerPython, "-c", "import dynamo.runtime")
 	cmd := exec.CommandContext(limited(t), *peerPython, append([]string{filepath.Join("testdata", "peer", script)}, args...)...)
 	cmd.Env = append(os.Environ(),
 		"ETCD_ENDPOINTS="+config.Etcd.Endpoints[0], "NATS_SERVER="+config.NATS.URL,

@@ -2,6 +2,7 @@ package kvevents
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -18,13 +20,7 @@ import (
 // another interpreter than python3.
 func python(t *testing.T, script string, args ...string) (io.WriteCloser, *bufio.Scanner) {
 	t.Helper()
-	name := os.Getenv("REPLAY_PYTHON")
-	if name == "" {
-		name = "python3"
-	}
-	if out, err := exec.Command(name, "-c", "import zmq").CombinedOutput(); err != nil {
-		t.Skipf("%s without pyzmq (make kv-interop installs it): %v %s", name, err, out[max(0, len(out)-100):])
-	}
+	name := optional.Program(t, cmp.Or(os.Getenv("REPLAY_PYTHON"), "python3"), "-c", "import zmq") // make kv-interop installs it
 	c := exec.CommandContext(within(t), name, append([]string{"-u", "-c", script}, args...)...)
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
@@ -38,10 +39,7 @@ func TestAppendFloat(t *testing.T) {
 
 // Python's json module writes the same digits.
 func TestAppendFloatLikePython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3 to compare with")
-	}
+	python := optional.Python(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	var in, want []string
 	for len(want) < 30_000 {
@@ -64,7 +62,7 @@ func TestAppendFloatLikePython(t *testing.T) {
 	cmd.Stdin = strings.NewReader(strings.Join(in, " "))
 	out, err := cmd.Output()
 	if err != nil {
-		t.Skipf("python3 does not run: %v", err)
+		t.Fatal(err)
 	}
 	got := strings.Fields(string(out))
 	if len(got) != len(want) {

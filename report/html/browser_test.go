@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/requests"
 )
@@ -128,13 +129,7 @@ type program struct {
 
 func find(t *testing.T) program {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return program{path: path}
-		}
-	}
-	t.Skip("skipped: there is no chromium (Debian's package chromium has it)")
-	return program{}
+	return program{path: optional.Program(t, "chromium", "--version")}
 }
 
 // drawn is what a page says of itself.

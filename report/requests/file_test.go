@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/parquet"
 )
 
@@ -221,15 +222,13 @@ func TestColumns(t *testing.T) {
 
 // Parquet files open in the usual reader with the right types.
 func TestPyArrow(t *testing.T) {
-	if err := exec.Command("python3", "-c", "import pyarrow").Run(); err != nil {
-		t.Skip("skipped: there is no python3 with pyarrow (PyPI)")
-	}
+	python := optional.Python(t, "pyarrow.parquet")
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	rows := random(5000)
 	if err := writeFile(path, rows); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("python3", "-c", `
+	out, err := exec.Command(python, "-c", `
 import sys, pyarrow.parquet as pq
 t = pq.read_table(sys.argv[1])
 print(t.num_rows)
@@ -255,15 +254,13 @@ print(sum(v for v in t["input_tokens"].to_pylist()))
 
 // So does the database that people ask such files with.
 func TestDuckDB(t *testing.T) {
-	if err := exec.Command("python3", "-c", "import duckdb").Run(); err != nil {
-		t.Skip("skipped: there is no python3 with duckdb (PyPI)")
-	}
+	python := optional.Python(t, "duckdb")
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	rows := random(5000)
 	if err := writeFile(path, rows); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("python3", "-c", `
+	out, err := exec.Command(python, "-c", `
 import sys, duckdb
 for name, kind, *_ in duckdb.sql(f"describe select * from '{sys.argv[1]}'").fetchall(): print(name, kind)
 print(*duckdb.sql(f"select count(*), sum(input_tokens), count(ttft_ms), count(session), count(slo_met) from '{sys.argv[1]}'").fetchall()[0])

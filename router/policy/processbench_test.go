@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/internal/peer"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
@@ -57,9 +58,15 @@ func BenchmarkProcess(b *testing.B) {
 		"batch":  {nil, asBatcher + "=1 " + os.Args[0]},
 	} {
 		b.Run(name, func(b *testing.B) {
+			switch name {
+			case "python":
+				optional.Python(b)
+			case "rust":
+				optional.Rust(b)
+			}
 			if len(program.build) > 0 {
 				if out, err := exec.CommandContext(context.Background(), program.build[0], program.build[1:]...).CombinedOutput(); err != nil {
-					b.Skipf("%v\n%s", err, out)
+					b.Fatalf("%v\n%s", err, out)
 				}
 			}
 			ask, err := peer.Start(context.Background(), peer.Options{Name: "program", Command: program.run, Timeout: time.Minute, Stderr: os.Stderr})

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/licenses"
+	"github.com/replay-llm/replay/internal/optional"
 )
 
 // A program small enough to be released in a test, which says of itself what the
@@ -139,11 +140,9 @@ func makeRepository(t *testing.T) (dir string, git func(args ...string)) {
 // A release of a commit is made of that commit, whatever lies about, has all its parts,
 // and is made with the same bytes again.
 func TestRelease(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("no git")
-	}
+	optional.Program(t, "git", "--version")
 	if runtime.GOOS != "linux" {
-		t.Skip("the image wants a program for linux")
+		t.Skip("skipped: the image requires a program for linux")
 	}
 	dir, git := makeRepository(t)
 	here := platform{runtime.GOOS, runtime.GOARCH}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/internal/optional"
 )
 
 var browser = flag.String("browser", "", "look at the site in a `folder` in a real browser")
@@ -45,10 +47,7 @@ func TestBrowser(t *testing.T) {
 	if *browser == "" {
 		t.Skip("skipped: only with -browser and the folder of a site (make docs-site browser)")
 	}
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("skipped: there is no chromium (Debian's package chromium has it)")
-	}
+	chromium := optional.Program(t, "chromium", "--version")
 	found, err := checkSite(*browser)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/internal/peer"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
@@ -23,21 +24,18 @@ import (
 
 const scalerExamples = "../../../examples/scaler-process/"
 
-// exampleScalers returns the autoscalers in programs that come as examples, by their folders. What cannot be run here is left
-// out.
-func exampleScalers(t *testing.T) map[string]string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "scaler")
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", program, scalerExamples+"go").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	all := map[string]string{"go": program}
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Log(err)
-	} else {
-		all["python"] = "python3 " + scalerExamples + "python/scaler.py"
-	}
-	return all
+// withScalers runs a test with each of the autoscalers in programs that come as examples, by their folders.
+func withScalers(t *testing.T, test func(t *testing.T, name, program string)) {
+	t.Run("go", func(t *testing.T) {
+		program := filepath.Join(t.TempDir(), "scaler")
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, scalerExamples+"go").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		test(t, "go", program)
+	})
+	t.Run("python", func(t *testing.T) {
+		test(t, "python", optional.Python(t)+" "+scalerExamples+"python/scaler.py")
+	})
 }
 
 // readScaler returns the autoscaler of a file beside an example.
@@ -56,7 +54,7 @@ func readScaler(t *testing.T, path string) *replay.Autoscale {
 
 // An autoscaler in a program wants at each tick what the same autoscaler in a file wants, whatever is seen.
 func TestScalersInProgramsEqualTheirTwins(t *testing.T) {
-	for name, program := range exampleScalers(t) {
+	withScalers(t, func(t *testing.T, name, program string) {
 		own, twin := readScaler(t, scalerExamples+name+"/process.yaml"), readScaler(t, scalerExamples+name+"/twin.yaml")
 		if !strings.Contains(own.Program.Command, "scaler") || own.Min != twin.Min || own.Max != twin.Max || !reflect.DeepEqual(own.Startup, twin.Startup) || own.Delay != twin.Delay {
 			t.Errorf("%s: process.yaml and twin.yaml differ in more than the scaler", name)
@@ -79,7 +77,7 @@ func TestScalersInProgramsEqualTheirTwins(t *testing.T) {
 		if changes < 60 {
 			t.Errorf("%s: %d changes of the number of workers, want many", name, changes)
 		}
-	}
+	})
 }
 
 // compareTicks shows two scalers the same 200 ticks, and returns how often they changed the number of workers.
@@ -133,7 +131,7 @@ func TestReplaysWithScalersInProgramsEqualTheirTwins(t *testing.T) {
 		return "prefill: {metrics: [{metric: in_flight, target: 2}]}\ndecode:\n  " + strings.ReplaceAll(text, "\n", "\n  ") + "\n"
 	}
 	scale := " scale=" + write("scale.yaml", "- {at: 40s, workers: 6}\n")
-	for name, program := range exampleScalers(t) {
+	withScalers(t, func(t *testing.T, name, program string) {
 		texts := [2]string{}
 		for i, file := range []string{"/twin.yaml", "/process.yaml"} {
 			text, err := os.ReadFile(scalerExamples + name + file)
@@ -155,7 +153,7 @@ func TestReplaysWithScalersInProgramsEqualTheirTwins(t *testing.T) {
 				t.Errorf("%s: %s: the file scales\n%s\nthe program\n%s", name, w, want, got)
 			}
 		}
-	}
+	})
 }
 
 // tellScaling returns what autoscalers did, without their reasons.

@@ -4,6 +4,7 @@ package docs
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	live "github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/cmd/replay/root"
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/internal/script"
 )
 
@@ -57,6 +59,13 @@ func TestDocs(t *testing.T) {
 			dir := enterRepository(t, here, top)
 			for _, block := range script.Blocks(string(text)) {
 				for _, c := range block.Cases {
+					if strings.Contains(c.Command, "python") { // an example that requires it
+						t.Run(fmt.Sprintf("line-%d", c.Line), func(t *testing.T) {
+							optional.Python(t)
+							runDoc(t, dir, name, c)
+						})
+						continue
+					}
 					runDoc(t, dir, name, c)
 				}
 			}

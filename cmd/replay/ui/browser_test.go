@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/internal/optional"
 )
 
 var (
@@ -110,11 +112,7 @@ func TestBrowser(t *testing.T) {
 	for _, name := range []string{"chromium", "firefox-esr"} {
 		for _, width := range []int{1400, 390} {
 			t.Run(fmt.Sprint(name, "/", width), func(t *testing.T) {
-				path, err := exec.LookPath(name)
-				if err != nil {
-					t.Skipf("skipped: there is no %s (Debian's package %s has it)", name, name)
-				}
-				drivePage(t, path, width)
+				drivePage(t, optional.Program(t, name, "--version"), width)
 			})
 		}
 	}
