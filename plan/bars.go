@@ -76,7 +76,10 @@ func (c *Config) measureBars(ctx context.Context, b *bench, a *Answer) (*Bars, e
 		}
 	}
 	bars.Workers, bars.Load = rangeOf(workers), rangeOf(loads)
-	return bars, nil
+	if c.Confidence > 0 && c.Variants[a.Variant].Fixed.Size() == 0 {
+		a.Confident, err = c.findConfident(ctx, b, a, sizes)
+	}
+	return bars, err
 }
 
 func rangeOf(values []float64) *Range {

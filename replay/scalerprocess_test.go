@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +41,7 @@ func TestScalerProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	acts := result.Scaling[0].Acts
-	if len(acts) < 3 || acts[0].At != 1000 || acts[0].From != 4 || acts[0].To != 5 || acts[1].Why != "up to 6" {
+	if len(acts) < 3 || acts[0].At != 0 || acts[0].From != 4 || acts[0].To != 5 || acts[1].Why != "up to 6" {
 		t.Errorf("acts are %+v, want one worker more each second", acts)
 	}
 	text, err := os.ReadFile(note)
@@ -77,16 +78,33 @@ func TestScalerProcess(t *testing.T) {
 	}
 }
 
+// A worker costs the price of a GPU times its GPUs: that of the file or, without one, that of its GPU.
+func TestScalingCountsGPUs(t *testing.T) {
+	for _, tc := range []struct{ price, want float64 }{{0, 2.5}, {4, 4}} {
+		spec := scaledBy("n=4; while read line; do case $line in *protocol*) echo '{\"version\":1}';; *) n=$((n+1)); echo $n;; esac; done")
+		spec.Pools[0].Engine.ProfilePath = "roofline:h100/llama-3.1-70b?tp=4"
+		spec.Autoscale.Cost = tc.price
+		result, err := spec.Run(context.Background(), replay.Streams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := result.Scaling[0].Usage()
+		if u.WorkerHours == 0 || math.Abs(u.GPUHours/u.WorkerHours-4) > 1e-9 || math.Abs(u.Cost/u.GPUHours-tc.want) > 1e-9 {
+			t.Errorf("at %v a GPU: %+v, want 4 GPU-hours a worker-hour and %v a GPU-hour", tc.price, u, tc.want)
+		}
+	}
+}
+
 // An error of a program ends the replay, names the tick and the line, and takes no longer than an answer may.
 func TestScalerProcessErrors(t *testing.T) {
 	const hello = `read x; echo '{"version":1}'; `
 	for _, tc := range []struct{ script, want string }{
 		{`exit 2`, ": exit status 2, want an answer to line 1"},
 		{`read x; echo 3; read x`, `: the answer to line 1 is "3", want {"version": 1}`},
-		{hello + `read x; echo 4; read x; exit 1`, "tick at 2s: scaler process X: exit status 1, want an answer to line 3"},
-		{hello + `read x; echo four; read x`, `tick at 1s: scaler process X: the answer to line 2 is "four", want a number of workers, 0 to 100000, or an object such as`},
-		{hello + `read x; echo -3; read x`, `tick at 1s: scaler process X: the answer to line 2 is "-3", want a number of workers`},
-		{hello + `sleep 60`, "tick at 1s: scaler process X: no answer to line 2 within 400ms"},
+		{hello + `read x; echo 4; read x; exit 1`, "tick at 1s: scaler process X: exit status 1, want an answer to line 3"},
+		{hello + `read x; echo four; read x`, `tick at 0s: scaler process X: the answer to line 2 is "four", want a number of workers, 0 to 100000, or an object such as`},
+		{hello + `read x; echo -3; read x`, `tick at 0s: scaler process X: the answer to line 2 is "-3", want a number of workers`},
+		{hello + `sleep 60`, "tick at 0s: scaler process X: no answer to line 2 within 400ms"},
 		{hello + `read x; printf '4\n4\n'; read x; sleep 1`, "two lines in answer to one"},
 		{hello + `while read x; do echo 4; done; exit 7`, "exit status 7 after its last answer"},
 	} {

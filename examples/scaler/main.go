@@ -34,7 +34,7 @@ func run(out io.Writer) error {
 	hpa := autoscale.Default(autoscale.HPA)
 	hpa.Min, hpa.Max = 2, 16
 	hpa.Targets = []autoscale.Target{{Metric: autoscale.InFlight, Value: 8}}
-	hpa.Down.Window = 60_000 // ms, as all times are
+	hpa.Down.Set, hpa.Down.Window = true, 60_000 // ms, as all times are
 	hpa.Startup = autoscale.Ladder{Image: autoscale.Law{Mean: 10_000}, Weights: autoscale.Law{Mean: 15_000}, WarmUp: autoscale.Law{Mean: 5_000}}
 	own := hpa
 	own.Kind = autoscale.Given // what it sees and how workers start stays
@@ -63,8 +63,8 @@ func run(out io.Writer) error {
 		mean, hours, changes := float64(r.workers), float64(r.workers)*x.DurationMS/3_600_000, 0
 		if r.autoscale != nil {
 			s := result.Scaling[0]
-			hours, _, mean, _ = s.WorkerHours()
-			changes = len(s.Acts)
+			u := s.Usage()
+			mean, hours, changes = u.Mean, u.WorkerHours, len(s.Acts)
 		}
 		fmt.Fprintf(out, "%-14s %6.1f ms %7.0f ms %9.2f %14.3f %9d\n", r.name, x.TTFT.Mean, x.TTFT.P99, mean, hours, changes)
 	}

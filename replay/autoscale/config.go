@@ -46,6 +46,9 @@ type Target struct {
 
 // Behavior is how fast HPA goes in one direction.
 type Behavior struct {
+	// Set is true if the file has it. HPA and KEDA with neither direction set follow the rule of
+	// HPA without behavior: the most wanted in five minutes, at most twice the workers, or four.
+	Set      bool     `json:",omitempty"`
 	Window   sim.Time // it goes no further than what was wanted at every tick in it
 	Policies []Policy `json:",omitempty"` // none: as fast as it wants
 	Least    bool     `json:",omitempty"` // the policy that allows least counts, not the one that allows most
@@ -114,6 +117,11 @@ func (c *Config) looks() []Metric {
 	return all
 }
 
+// hasBehavior reports whether windows and policies apply, and not HPA's rule without them.
+func (c *Config) hasBehavior() bool {
+	return c.Up.Set || c.Down.Set || c.Kind != HPA && c.Kind != KEDA
+}
+
 // seesAll reports whether it is not known what the scaler looks at.
 func (c *Config) seesAll() bool { return c.Kind == Given || c.Kind == ByProgram }
 
@@ -122,6 +130,3 @@ func (c *Config) SeesKV() bool { return c.seesAll() || slices.Contains(c.looks()
 
 // SeesTokens reports whether the scaler looks at the tokens that workers give, or may.
 func (c *Config) SeesTokens() bool { return c.seesAll() || slices.Contains(c.looks(), OutputRate) }
-
-// SeesEach reports whether the scaler looks at single workers, or may.
-func (c *Config) SeesEach() bool { return c.seesAll() || c.Rules != nil && c.Rules.looksAtEach() }

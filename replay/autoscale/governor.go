@@ -7,12 +7,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// governor holds back what a scaler wants, as Kubernetes' HorizontalPodAutoscaler does: by
+// governor limits what a scaler wants, as Kubernetes' HorizontalPodAutoscaler does: by
 // stabilization windows, policies, and the bounds (docs/autoscaling.md, HPA).
 type governor struct {
 	c      *Config
-	wanted []step // what was wanted before it was held back, in order of time
-	acts   []step // by how many workers the number has changed
+	wanted []step // what was wanted before windows and policies, in order of time
+	ups    []step // by how many workers the number rose
+	downs  []step // by how many it fell
 }
 
 // step is a number at an instant.
@@ -21,18 +22,39 @@ type step struct {
 	n  int
 }
 
-// govern returns how many workers there are to be where n are wanted, at least that many, and in
-// words what has held it back.
-func (g *governor) govern(s *Signals, n, least int) (int, string) {
+// defaultWindow is how long HPA remembers what was wanted, without scale_up and scale_down.
+const defaultWindow sim.Time = 300_000
+
+// bound returns the number within min and max, and true if the present one is outside: then no
+// metric is read.
+func (g *governor) bound(s *Signals) (int, bool) {
+	g.begin(s)
+	to := min(max(s.Workers, g.c.Min), g.c.Max)
+	g.note(s, to)
+	return to, to != s.Workers
+}
+
+// begin notes the number at the first tick as wanted.
+func (g *governor) begin(s *Signals) {
 	if len(g.wanted) == 0 {
 		g.wanted = append(g.wanted, step{s.Now, s.Workers})
 	}
-	steady := g.stabilize(s, n)
-	limited := g.limitRate(s, steady)
-	to := min(max(limited, least), g.c.Max)
-	if to != s.Workers {
-		g.acts = append(g.acts, step{s.Now, to - s.Workers})
+}
+
+// govern returns the number of workers where n are wanted, at least least of them, and in
+// words what limited it.
+func (g *governor) govern(s *Signals, n, least int) (int, string) {
+	g.begin(s)
+	var steady, limited int
+	if g.c.hasBehavior() {
+		steady = g.stabilize(s, n)
+		limited = g.limitRate(s, steady)
+	} else {
+		steady = g.rememberMost(s, n)
+		limited = min(steady, max(2*s.Workers, 4))
 	}
+	to := min(max(limited, least), g.c.Max)
+	g.note(s, to)
 	why := ""
 	if steady != n {
 		why += fmt.Sprintf("; the window allows %d", steady)
@@ -46,8 +68,8 @@ func (g *governor) govern(s *Signals, n, least int) (int, string) {
 	return to, why
 }
 
-// stabilize goes up to the least that was wanted in the one window, and down to the most that
-// was wanted in the other.
+// stabilize returns the least that was wanted in the one window if it is more than the present
+// number, and the most that was wanted in the other if it is less.
 func (g *governor) stabilize(s *Signals, n int) int {
 	up, down := n, n
 	kept := g.wanted[:0]
@@ -67,19 +89,55 @@ func (g *governor) stabilize(s *Signals, n int) int {
 	return min(max(s.Workers, up), down)
 }
 
+// rememberMost returns the most that was wanted in the default window.
+func (g *governor) rememberMost(s *Signals, n int) int {
+	most := n
+	kept := g.wanted[:0]
+	for _, w := range g.wanted {
+		if s.Now-w.at <= defaultWindow {
+			most, kept = max(most, w.n), append(kept, w)
+		}
+	}
+	g.wanted = append(kept, step{s.Now, n})
+	return most
+}
+
+// note remembers a change of the number. One that is older than every period of its direction
+// makes room for it.
+func (g *governor) note(s *Signals, to int) {
+	if to == s.Workers || !g.c.hasBehavior() {
+		return
+	}
+	events, b, n := &g.ups, &g.c.Up, to-s.Workers
+	if n < 0 {
+		events, b, n = &g.downs, &g.c.Down, -n
+	}
+	longest := sim.Time(0)
+	for i := range b.Policies {
+		longest = max(longest, b.Policies[i].Period)
+	}
+	for i := len(*events) - 1; i >= 0; i-- {
+		if s.Now-(*events)[i].at > longest {
+			(*events)[i] = step{s.Now, n}
+			return
+		}
+	}
+	*events = append(*events, step{s.Now, n})
+}
+
 // limitRate goes from the present number towards n as far as policies allow.
 func (g *governor) limitRate(s *Signals, n int) int {
 	switch {
 	case n > s.Workers:
-		return min(n, max(g.c.Up.limit(s, g.acts, 1), s.Workers))
+		return min(n, max(g.limit(s, &g.c.Up, 1), s.Workers))
 	case n < s.Workers:
-		return max(n, min(g.c.Down.limit(s, g.acts, -1), s.Workers))
+		return max(n, min(g.limit(s, &g.c.Down, -1), s.Workers))
 	}
 	return n
 }
 
 // limit returns how far the policies allow to go: up with sign 1, down with -1.
-func (b *Behavior) limit(s *Signals, acts []step, sign int) int {
+func (g *governor) limit(s *Signals, b *Behavior, sign int) int {
 	switch {
 	case b.Off:
 		return s.Workers
@@ -88,7 +146,7 @@ func (b *Behavior) limit(s *Signals, acts []step, sign int) int {
 	}
 	far := 0
 	for i := range b.Policies {
-		to := b.Policies[i].reach(s, acts, sign)
+		to := g.reach(s, &b.Policies[i], sign)
 		if i == 0 || (sign*to > sign*far) != b.Least {
 			far = to
 		}
@@ -96,19 +154,26 @@ func (b *Behavior) limit(s *Signals, acts []step, sign int) int {
 	return far
 }
 
-// reach returns the number of workers that a policy allows now: so many beside those at the
+// reach returns the number of workers that a policy allows now: so many more or less than at the
 // begin of its period.
-func (p *Policy) reach(s *Signals, acts []step, sign int) int {
+func (g *governor) reach(s *Signals, p *Policy, sign int) int {
 	begin := s.Workers
-	for i := len(acts) - 1; i >= 0 && s.Now-acts[i].at < p.Period; i-- {
-		begin -= acts[i].n
+	for _, e := range g.ups {
+		if s.Now-e.at < p.Period {
+			begin -= e.n
+		}
+	}
+	for _, e := range g.downs {
+		if s.Now-e.at < p.Period {
+			begin += e.n
+		}
 	}
 	if p.Workers > 0 {
 		return begin + sign*p.Workers
 	}
 	to := float64(begin) * (1 + float64(sign)*p.Percent/100)
 	if sign > 0 {
-		return roundUp(to)
+		return roundCeil(to)
 	}
 	return int(to)
 }

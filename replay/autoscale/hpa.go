@@ -3,60 +3,127 @@ package autoscale
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// hpa scales as Kubernetes' HorizontalPodAutoscaler does (docs/autoscaling.md, HPA).
+// hpa scales as the controller of Kubernetes' HorizontalPodAutoscaler, release 1.37
+// (docs/autoscaling.md, HPA).
 type hpa struct {
 	governor
 	reason
 }
 
-// Want returns the number of workers: what metrics want, held back by the windows, and
-// brought near by the policies.
+// Want returns the number of workers: the most that a metric asks for, within the windows and
+// the policies.
 func (h *hpa) Want(s *Signals) int {
+	if to, ok := h.bound(s); ok {
+		h.why = fmt.Sprintf("%d workers are outside %d to %d", s.Workers, h.c.Min, h.c.Max)
+		return to
+	}
+	n, known := 0, 0
 	h.why = "nothing has been read"
-	n := s.Workers
-	if s.Ready > 0 {
-		n = 0
-		for i, t := range h.c.Targets {
-			if want := h.recommend(s, t); want > n || i == 0 {
-				n, h.why = want, fmt.Sprintf("%s is %.4g a worker, target %.4g: %d", t.Metric, s.PerWorker(t.Metric), t.Value, want)
-			}
+	for _, t := range h.c.Targets {
+		want, ok := h.recommend(s, t)
+		if !ok {
+			continue
 		}
+		if known++; n == 0 || want > n {
+			n, h.why = want, fmt.Sprintf("%s is %.4g a worker, target %.4g: %d", t.Metric, perWorker(s, t.Metric), t.Value, want)
+		}
+	}
+	if known == 0 || known < len(h.c.Targets) && n < s.Workers {
+		return s.Workers
 	}
 	to, held := h.govern(s, n, h.c.Min)
 	h.why += held
 	return to
 }
 
-// recommend returns how many workers a metric wants: those that have it times the ratio of its
-// mean to the target, rounded up. Workers that run and have told nothing yet count as on target
-// to shrink and as idle to grow; those that do not run yet count as idle to grow.
-func (h *hpa) recommend(s *Signals, t Target) int {
-	ratio := s.PerWorker(t.Metric) / t.Value
-	missing := min(s.Missing, max(s.Workers-s.Ready, 0))
-	unready := max(s.Workers-s.Ready, 0) - missing
-	if missing == 0 && (ratio < 1 || unready == 0) {
-		if h.isNear(ratio) {
-			return s.Workers
-		}
-		return roundUp(ratio * float64(s.Ready))
+// recommend returns the number of workers that a metric asks for; ok is false if nothing is known
+// of it.
+func (h *hpa) recommend(s *Signals, t Target) (n int, ok bool) {
+	if s.At == 0 {
+		return 0, false
 	}
-	sum, n := s.Sum(t.Metric), s.Ready+missing
-	if ratio < 1 {
-		sum += float64(float64(missing) * t.Value)
-	} else {
-		n += unready
+	if t.Metric.isOfPool() {
+		return averageValue(s, t, h.c.Tolerance), true
 	}
-	diluted := sum / float64(n) / t.Value
-	if h.isNear(diluted) || (ratio < 1) != (diluted < 1) {
-		return s.Workers
-	}
-	to := roundUp(diluted * float64(n))
-	if (diluted < 1) == (to > s.Workers) {
-		return s.Workers
-	}
-	return to
+	return h.podsMetric(s, t)
 }
 
-func (h *hpa) isNear(ratio float64) bool { return math.Abs(1-ratio) <= h.c.Tolerance }
+// podsMetric returns the number of workers at which the mean of a metric of single workers is the
+// target. Workers that run and are not in the scrape count as on target to shrink and as idle to
+// grow; those that do not run yet count as idle to grow. Values are whole thousandths, and so is
+// their mean.
+func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
+	count, sum, target := len(s.Each), int64(0), roundTarget(t.Value)
+	if count == 0 {
+		return 0, false
+	}
+	for i := range s.Each {
+		sum += scaleToMilli(s.Each[i].value(t.Metric))
+	}
+	ratio := func() float64 { return float64(sum/int64(count)) / float64(target) }
+	first := ratio()
+	unready := max(s.Workers-s.Ready-s.Missing, 0)
+	grows := unready > 0 && first > 1
+	if !grows && s.Missing == 0 {
+		if isNear(first, h.c.Tolerance) {
+			return s.Workers, true
+		}
+		return roundCeil(first * float64(s.Ready)), true
+	}
+	switch {
+	case first < 1:
+		count, sum = count+s.Missing, sum+int64(s.Missing)*target
+	case first > 1:
+		count += s.Missing
+	}
+	if grows {
+		count += unready
+	}
+	second := ratio()
+	if isNear(second, h.c.Tolerance) || first < 1 && second > 1 || first > 1 && second < 1 {
+		return s.Workers, true
+	}
+	n := roundCeil(second * float64(count))
+	if second < 1 && n > s.Workers || second > 1 && n < s.Workers {
+		return s.Workers, true
+	}
+	return n, true
+}
+
+// averageValue returns the number of workers at which a metric of the pool, divided by it, is the
+// target.
+func averageValue(s *Signals, t Target, tolerance float64) int {
+	usage, target := float64(scaleToMilli(s.Sum(t.Metric))), float64(roundTarget(t.Value))
+	if isNear(usage/(target*float64(s.Workers)), tolerance) {
+		return s.Workers
+	}
+	return roundCeil(usage / target)
+}
+
+// perWorker returns a metric as averageValue and podsMetric compare it with the target.
+func perWorker(s *Signals, m Metric) float64 {
+	if m.isOfPool() {
+		return s.Sum(m) / float64(max(s.Workers, 1))
+	}
+	return s.PerWorker(m)
+}
+
+// isOfPool reports whether the metric is one number of the pool, not one of each worker.
+func (m Metric) isOfPool() bool { return m == Held || slices.Contains(Rates(), m) }
+
+// isNear reports whether a ratio of a metric to its target changes nothing.
+func isNear(ratio, tolerance float64) bool { return 1-tolerance <= ratio && ratio <= 1+tolerance }
+
+// scaleToMilli returns a value in whole thousandths, rounded down, as adapters of metrics write it.
+func scaleToMilli(x float64) int64 { return int64(min(x, math.MaxInt32) * 1000) }
+
+// roundTarget returns a target in whole thousandths, rounded up; a thousandth at least.
+func roundTarget(x float64) int64 {
+	return max(int64(math.Ceil(math.Round(min(x, math.MaxInt32)*1e6)/1e3)), 1)
+}
+
+// roundCeil rounds up, within the largest cluster.
+func roundCeil(x float64) int { return int(math.Ceil(min(x, MostWorkers))) }

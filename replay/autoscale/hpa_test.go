@@ -9,13 +9,15 @@ import (
 
 // seen are the signals of ready workers among all, whose metric is so high on average.
 func seen(at sim.Time, all, ready int, kv float64) *Signals {
-	return &Signals{Now: at, Workers: all, Scrape: Scrape{At: at, Ready: ready, KV: kv * float64(ready)}}
+	s := &Signals{Now: at, Workers: all, Scrape: Scrape{At: at + 1, Ready: ready}}
+	s.spread(kv)
+	return s
 }
 
 func hpaOf(change func(*Config)) Scaler {
 	c := Default(HPA)
 	c.Max, c.Targets = 1000, []Target{{Metric: KVUsage, Value: 0.1}}
-	c.Up.Policies, c.Down.Policies, c.Down.Window = nil, nil, 0
+	c.Up, c.Down = Behavior{Set: true}, Behavior{}
 	if change != nil {
 		change(&c)
 	}
@@ -55,7 +57,10 @@ func TestHPATakesTheHighestMetric(t *testing.T) {
 		c.Targets = []Target{{Metric: KVUsage, Value: 0.1}, {Metric: Waiting, Value: 2}, {Metric: Held, Value: 1}}
 	})
 	s := seen(0, 4, 4, 0.05)
-	s.Waiting, s.Held = 12, 3
+	s.Held = 3
+	for i := range s.Each {
+		s.Each[i].Waiting = 3
+	}
 	if got := h.Want(s); got != 6 {
 		t.Errorf("got %d workers, want 6", got)
 	}
@@ -95,7 +100,7 @@ func TestHPAPolicies(t *testing.T) {
 		{"the slower", func(c *Config) { c.Down.Policies, c.Down.Least = two, true }, 80, repeat(40, 4), "80 76 72 68 64"},
 		{"five in a minute", func(c *Config) { c.Down.Policies = []Policy{{Workers: 5, Period: 60_000}} }, 20, repeat(3, 5), "20 15 10 5 3 3"},
 		{"never down", func(c *Config) { c.Down.Off = true }, 20, repeat(3, 2), "20 20 20"},
-		{"the defaults up", func(c *Config) { c.Up = Default(HPA).Up }, 1, repeat(100, 6), "1 5 10 20 40 80 100"},
+		{"the defaults up", func(c *Config) { c.Up.Policies = Default(HPA).Up.Policies }, 1, repeat(100, 6), "1 5 10 20 40 80 100"},
 	} {
 		if got := walk(hpaOf(tc.change), tc.from, 60_000, tc.to...); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)

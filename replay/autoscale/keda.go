@@ -38,11 +38,7 @@ func (k *keda) Want(s *Signals) int {
 	}
 	n := 0
 	for i, t := range k.c.Targets {
-		want := s.Workers
-		if total := s.Sum(t.Metric); math.Abs(1-total/(t.Value*float64(s.Workers))) > k.c.Tolerance {
-			want = roundUp(total / t.Value)
-		}
-		if want > n || i == 0 {
+		if want := averageValue(s, t, k.c.Tolerance); want > n || i == 0 {
 			n, k.why = want, fmt.Sprintf("%s is %.4g, threshold %.4g: %d", t.Metric, s.Sum(t.Metric), t.Value, want)
 		}
 	}
@@ -61,7 +57,6 @@ func (k *keda) activate(s *Signals) (n int, done bool) {
 				return 0, false
 			}
 			k.why = fmt.Sprintf("%s is %.4g, above its activation of %.4g", t.Metric, total, t.Activation)
-			k.governor = governor{c: k.c}
 			return max(k.c.Min, 1), true
 		}
 	}

@@ -3,7 +3,6 @@ package autoscale
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/replay-llm/replay/internal/formula"
 	"github.com/replay-llm/replay/sim"
@@ -108,7 +107,7 @@ func (r *Rules) check() error {
 	var v formula.Value
 	switch {
 	case r.Want == "" && r.Up == "" && r.Down == "":
-		return fmt.Errorf("no rule, want one as want: ceil(in_flight_total / 8), or up and down")
+		return fmt.Errorf("no rule, want one as want: roundCeil(in_flight_total / 8), or up and down")
 	case r.Want != "" && (r.Up != "" || r.Down != ""):
 		return fmt.Errorf("want beside up or down, which are not looked at then: want one or the other")
 	case r.UpBy < 1 || r.DownBy < 1 || !isTime(r.UpCooldown, 0) || !isTime(r.DownCooldown, 0):
@@ -141,12 +140,6 @@ func CheckRule(text string, bool bool) error {
 		return &formula.Error{Line: 1, Text: "it has a value for each worker, want one for all, as any(waiting > 4) or sum(waiting)"}
 	}
 	return nil
-}
-
-// looksAtEach reports whether some rule looks at single workers.
-func (r *Rules) looksAtEach() bool {
-	facts := ruleFacts()
-	return slices.ContainsFunc(r.facts(), func(i int) bool { return facts[i].each != nil })
 }
 
 // facts returns the places of the facts that rules look at.

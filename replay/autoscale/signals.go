@@ -12,7 +12,7 @@ type Signals struct {
 	Starting, Leaving int
 	// Missing are the workers whose server runs by now, and of which the scrape has nothing.
 	Missing int
-	Scrape
+	Scrape  // without the workers that are leaving or gone by now
 }
 
 // Scrape is what was read of the cluster at an instant.
@@ -31,13 +31,48 @@ type Scrape struct {
 	// their prompts, and tokens that workers gave.
 	Rate, InputRate, OutputRate float64
 
-	Each []Gauge // of each ready worker, where Config.SeesEach
+	Each []Gauge // of each ready worker
 }
 
 // Gauge is what a worker tells of itself.
 type Gauge struct {
+	Worker           sim.WorkerID
 	Running, Waiting int
 	KV               float64
+}
+
+// value returns a metric of single workers.
+func (g *Gauge) value(m Metric) float64 {
+	switch m {
+	case Waiting:
+		return float64(g.Waiting)
+	case Running:
+		return float64(g.Running)
+	case KVUsage:
+		return g.KV
+	}
+	return float64(g.Running + g.Waiting)
+}
+
+// Add counts what a ready worker tells of itself.
+func (s *Scrape) Add(g Gauge) {
+	s.Ready++
+	s.Running += g.Running
+	s.Waiting += g.Waiting
+	s.KV += g.KV
+	s.Each = append(s.Each, g)
+}
+
+// Keep returns the scrape with those of its workers alone that keep reports.
+func (s *Scrape) Keep(keep func(sim.WorkerID) bool) Scrape {
+	left := *s
+	left.Ready, left.Running, left.Waiting, left.KV, left.Each = 0, 0, 0, 0, nil
+	for _, g := range s.Each {
+		if keep(g.Worker) {
+			left.Add(g)
+		}
+	}
+	return left
 }
 
 // Metric is a number that a scaler may look at.

@@ -52,6 +52,7 @@ func (x *rig) open(t *testing.T, d *datadriven.TestData) string {
 		if err := json.Unmarshal([]byte(d.Input), &c); err != nil {
 			t.Fatalf("%s: %v", d.Pos, err)
 		}
+		c.Up.Set, c.Down.Set = strings.Contains(d.Input, `"Up"`), strings.Contains(d.Input, `"Down"`)
 	}
 	every := int(c.Sync / 1000)
 	*x = rig{}
@@ -90,6 +91,19 @@ func (x *rig) tickAll(t *testing.T, text string) string {
 	return b.String()
 }
 
+// spread gives each ready worker its share of what is waiting and running, and kv of its blocks held.
+func (s *Scrape) spread(kv float64) {
+	all := *s
+	if len(all.Each) > 0 || all.Ready == 0 {
+		return
+	}
+	s.Ready, s.Waiting, s.Running = 0, 0, 0
+	share := func(n, i int) int { return n*(i+1)/all.Ready - n*i/all.Ready }
+	for i := range all.Ready {
+		s.Add(Gauge{Waiting: share(all.Waiting, i), Running: share(all.Running, i), KV: kv})
+	}
+}
+
 // see takes in what a line says of the scrape at the next tick.
 func (x *rig) see(t *testing.T, line string) {
 	old := x.s
@@ -121,7 +135,7 @@ func (x *rig) see(t *testing.T, line string) {
 			t.Fatalf("%s: %v", word, err)
 		}
 	}
-	x.s.KV = kv * float64(x.s.Ready)
+	x.s.spread(kv)
 	x.s.Arrived += int(x.s.Rate * float64(x.every) / 1000)
 	x.s.Input += int(x.s.InputRate * float64(x.every) / 1000)
 }

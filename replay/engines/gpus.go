@@ -14,23 +14,61 @@ type GPUs struct {
 	Price float64 // of all of them for an hour by default, 0 where one of them has none
 }
 
+// Rent is the GPUs of a worker, and what they cost for an hour: 0 if that is not known.
+type Rent struct {
+	GPUs    int
+	PerHour float64
+}
+
+// Rent returns that of a worker of the kind: the price of a GPU times its GPUs. A gpuPrice of 0 is
+// the default price of the GPU.
+func (k *Kind) Rent(gpuPrice float64) (Rent, error) {
+	gpus, price, err := timing.GPUs(k.Engine.ProfilePath)
+	if gpuPrice > 0 {
+		price = gpuPrice
+	}
+	return Rent{gpus, float64(gpus) * price}, err
+}
+
+// Rents returns that of a worker of each kind of the pool.
+func (p *Pool) Rents(gpuPrice float64) ([]Rent, error) {
+	var all []Rent
+	for _, k := range p.Kinds() {
+		rent, err := k.Rent(gpuPrice)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rent)
+	}
+	return all, nil
+}
+
 // GPUs returns those of all workers at the start.
 func (t *Topology) GPUs() (GPUs, error) {
+	var kinds []Kind
+	for i := range t.Pools {
+		kinds = append(kinds, t.Pools[i].Kinds()...)
+	}
+	return sumGPUs(kinds)
+}
+
+// GPUs returns those of the workers of the pool at the start.
+func (p *Pool) GPUs() (GPUs, error) { return sumGPUs(p.Kinds()) }
+
+func sumGPUs(kinds []Kind) (GPUs, error) {
 	var all GPUs
 	var names []string
 	priced := true
-	for i := range t.Pools {
-		for _, k := range t.Pools[i].Kinds() {
-			each, price, err := timing.GPUs(k.Engine.ProfilePath)
-			if err != nil {
-				return all, err
-			}
-			all.Count += k.Count * each
-			all.Price += float64(float64(k.Count*each) * price)
-			priced = priced && price > 0
-			if name := timing.GPUName(k.Engine.ProfilePath); name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+	for _, k := range kinds {
+		rent, err := k.Rent(0)
+		if err != nil {
+			return all, err
+		}
+		all.Count += k.Count * rent.GPUs
+		all.Price += float64(float64(k.Count) * rent.PerHour)
+		priced = priced && rent.PerHour > 0
+		if name := timing.GPUName(k.Engine.ProfilePath); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	if !priced {

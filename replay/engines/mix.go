@@ -40,8 +40,8 @@ func (p *Pool) Kinds() []Kind {
 	return []Kind{{Engine: p.Engine, Count: p.Count}}
 }
 
-// kindOf returns the index of the kind of a worker, of one that an autoscaler has added, too.
-func (s *Stage) kindOf(id sim.WorkerID) int {
+// KindOf returns the index of the kind of a worker, of one that an autoscaler has added, too.
+func (s *Stage) KindOf(id sim.WorkerID) int {
 	if int(id) < s.Count {
 		return s.Pool.kindOf(id)
 	}

@@ -82,7 +82,7 @@ func TestLaterKind(t *testing.T) {
 			continue
 		}
 		stage := Stage{Topology: &top, Pool: &top.Pools[0]}
-		if got := fmt.Sprint(top.KindNames()); got != c.want || top.Pools[0].Mix[stage.kindOf(9)].Name != top.KindNames()[3] {
+		if got := fmt.Sprint(top.KindNames()); got != c.want || top.Pools[0].Mix[stage.KindOf(9)].Name != top.KindNames()[3] {
 			t.Errorf("%s: %s, want %s", c.named, got, c.want)
 		}
 	}

@@ -79,7 +79,7 @@ func (s *Stage) ClockOf(id sim.WorkerID) timing.Clock { return s.at(id).Clock }
 func (s *Stage) at(id sim.WorkerID) *Stage {
 	speed := s.speedOf(s.index, id)
 	if len(s.kinds) > 0 {
-		s = s.kinds[s.kindOf(id)]
+		s = s.kinds[s.KindOf(id)]
 	}
 	if speed == 1 {
 		return s

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/router/policy"
-	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -23,9 +22,9 @@ func (t *Topology) checkText() error {
 	}
 	for i := range t.Pools {
 		for _, k := range t.Pools[i].Kinds() {
-			if price, err := k.price(); err != nil {
+			if rent, err := k.Rent(0); err != nil {
 				return err
-			} else if price == 0 {
+			} else if rent.PerHour == 0 {
 				return errors.New("a router policy or an admission that looks at cost, want workers whose GPU has a price (--gpu)")
 			}
 		}
@@ -37,18 +36,12 @@ func (t *Topology) checkText() error {
 func (s *Stage) traits() []policy.Worker {
 	var all []policy.Worker
 	for _, k := range s.Pool.Kinds() {
-		price, _ := k.price() // checkText has
+		rent, _ := k.Rent(0) // checkText has
 		for range k.Count {
-			all = append(all, policy.Worker{Kind: k.Name, Speed: s.speedOf(s.index, sim.WorkerID(len(all))), Cost: price})
+			all = append(all, policy.Worker{Kind: k.Name, Speed: s.speedOf(s.index, sim.WorkerID(len(all))), Cost: rent.PerHour})
 		}
 	}
 	k := s.Pool.Kinds()[s.laterKind()]
-	price, _ := k.price()
-	return append(all, policy.Worker{Kind: k.Name, Speed: 1, Cost: price})
-}
-
-// price returns what a worker costs an hour by default prices; 0 where that is not known.
-func (k *Kind) price() (float64, error) {
-	gpus, price, err := timing.GPUs(k.Engine.ProfilePath)
-	return float64(gpus) * price, err
+	rent, _ := k.Rent(0)
+	return append(all, policy.Worker{Kind: k.Name, Speed: 1, Cost: rent.PerHour})
 }

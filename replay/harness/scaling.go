@@ -12,8 +12,6 @@ type Scaling struct {
 	Acts  []ScalingAct
 	Sizes []PoolSize // from each of these instants to the next
 	End   sim.Time   // when the last request had ended
-
-	cost float64
 }
 
 // ScalingAct is a change of the number of workers that is wanted.
@@ -28,12 +26,12 @@ type ScalingAct struct {
 type PoolSize struct {
 	At                       sim.Time
 	Ready, Starting, Leaving int
+	GPUs                     int     // of all of them
+	PerHour                  float64 // what these cost for an hour, 0: not known
 }
 
-// NewScaling returns the scaling of a pool whose workers cost so much in an hour.
-func NewScaling(stage scheduler.Role, cost float64) *Scaling {
-	return &Scaling{Stage: stage, cost: cost}
-}
+// NewScaling returns the scaling of a pool.
+func NewScaling(stage scheduler.Role) *Scaling { return &Scaling{Stage: stage} }
 
 // Name returns what the pool's workers are called, with a capital letter.
 func (s *Scaling) Name() string {
@@ -46,9 +44,6 @@ func (s *Scaling) Name() string {
 	return "Workers"
 }
 
-// Cost returns what so many worker-hours cost, 0 where it is not known.
-func (s *Scaling) Cost(hours float64) float64 { return hours * s.cost }
-
 // SetSize notes how many workers there are from now on.
 func (s *Scaling) SetSize(size PoolSize) {
 	if n := len(s.Sizes); n > 0 && s.Sizes[n-1].At == size.At {
@@ -58,10 +53,20 @@ func (s *Scaling) SetSize(size PoolSize) {
 	s.Sizes = append(s.Sizes, size)
 }
 
-// WorkerHours returns how long workers were there, from the instant at which they were asked
-// for, and the least, the mean and the largest number of those that got requests.
-func (s *Scaling) WorkerHours() (hours float64, least int, mean float64, most int) {
-	var paid, ready float64
+// Usage is how many workers a pool had, and what they cost.
+type Usage struct {
+	WorkerHours float64 // from the instant at which each worker was asked for
+	GPUHours    float64
+	Cost        float64 // 0: not known
+	// Least, Mean and Most are the workers that got requests.
+	Least, Most int
+	Mean        float64
+}
+
+// Usage returns that from the start to the end of the last request.
+func (s *Scaling) Usage() Usage {
+	const hour = 3_600_000
+	var u Usage
 	for i, size := range s.Sizes {
 		until := s.End
 		if i+1 < len(s.Sizes) {
@@ -71,18 +76,19 @@ func (s *Scaling) WorkerHours() (hours float64, least int, mean float64, most in
 			break
 		}
 		if i == 0 {
-			least = size.Ready
+			u.Least = size.Ready
 		}
-		least, most = min(least, size.Ready), max(most, size.Ready)
+		u.Least, u.Most = min(u.Least, size.Ready), max(u.Most, size.Ready)
 		length := float64((until - size.At).Max0())
-		paid += float64(length * float64(size.Ready+size.Starting+size.Leaving))
-		ready += float64(length * float64(size.Ready))
+		u.WorkerHours += float64(length * float64(size.Ready+size.Starting+size.Leaving))
+		u.GPUHours += float64(length * float64(size.GPUs))
+		u.Cost += float64(length * size.PerHour)
+		u.Mean += float64(length * float64(size.Ready))
 	}
-	const hour = 3_600_000
-	if s.End > 0 {
-		mean = ready / float64(s.End)
+	if u.WorkerHours, u.GPUHours, u.Cost = u.WorkerHours/hour, u.GPUHours/hour, u.Cost/hour; s.End > 0 {
+		u.Mean /= float64(s.End)
 	}
-	return paid / hour, least, mean, most
+	return u
 }
 
 // ScalingFields returns what a report tells of the autoscalers of a cluster. Where there are two
@@ -100,17 +106,22 @@ func ScalingFields(all []*Scaling) []collector.Field {
 	for _, s := range all {
 		own, x := s.fields(s.Stage.String() + "_")
 		fields = append(fields, own...)
-		sum.hours, sum.cost, sum.ups, sum.downs = sum.hours+x.hours, sum.cost+x.cost, sum.ups+x.ups, sum.downs+x.downs
+		sum.add(x)
 	}
-	fields = append(fields, collector.Field{Key: "worker_hours", Value: sum.hours},
+	fields = append(fields, collector.Field{Key: "worker_hours", Value: sum.hours}, collector.Field{Key: "gpu_hours", Value: sum.gpus},
 		collector.Field{Key: "scale_ups", Value: sum.ups}, collector.Field{Key: "scale_downs", Value: sum.downs})
 	return append(fields, sum.costField()...)
 }
 
 // scalingSum is what adds up over pools.
 type scalingSum struct {
-	hours, cost float64
-	ups, downs  int
+	hours, gpus, cost float64
+	ups, downs        int
+}
+
+func (x *scalingSum) add(y scalingSum) {
+	x.hours, x.gpus, x.cost = x.hours+y.hours, x.gpus+y.gpus, x.cost+y.cost
+	x.ups, x.downs = x.ups+y.ups, x.downs+y.downs
 }
 
 // costField returns the cost, where it is known.
@@ -133,14 +144,15 @@ func (s *Scaling) fields(prefix string) ([]collector.Field, scalingSum) {
 			x.downs++
 		}
 	}
-	hours, least, mean, most := s.WorkerHours()
-	x.hours, x.cost = hours, s.Cost(hours)
+	u := s.Usage()
+	x.hours, x.gpus, x.cost = u.WorkerHours, u.GPUHours, u.Cost
 	return []collector.Field{
-		{Key: prefix + "worker_hours", Value: hours},
+		{Key: prefix + "worker_hours", Value: u.WorkerHours},
+		{Key: prefix + "gpu_hours", Value: u.GPUHours},
 		{Key: prefix + "scale_ups", Value: x.ups},
 		{Key: prefix + "scale_downs", Value: x.downs},
-		{Key: prefix + "least_workers", Value: least},
-		{Key: prefix + "mean_workers", Value: mean},
-		{Key: prefix + "most_workers", Value: most},
+		{Key: prefix + "least_workers", Value: u.Least},
+		{Key: prefix + "mean_workers", Value: u.Mean},
+		{Key: prefix + "most_workers", Value: u.Most},
 	}, x
 }

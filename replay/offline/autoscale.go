@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -21,9 +22,9 @@ type autoscaler struct {
 	wanted   int      // workers
 	looks    int      // scrapes so far
 	single   bool     // what workers tell has to be known after each pass, not after a run of them
-	each     bool     // single workers are looked at
 	output   int      // tokens that workers have given; where single
 	chance   *rand.Rand
+	rents    []engines.Rent // of a worker of each kind
 	done     *harness.Scaling
 }
 
@@ -34,22 +35,27 @@ type gauge struct {
 }
 
 // planAutoscalers puts the autoscalers on the agenda, that of the entry pool first.
-func (c *cluster) planAutoscalers() {
+func (c *cluster) planAutoscalers() error {
 	for i, p := range c.pools {
 		a := c.AutoscalerOf(i)
 		if a == nil {
 			continue
 		}
+		rents, err := p.Rents(a.Cost)
+		if err != nil {
+			return err
+		}
 		p.auto = &autoscaler{
-			Config: a, pool: p, scaler: c.newScaler(a, p), exporter: autoscale.Exporter{Config: a}, tick: a.Sync,
-			wanted: p.Count, done: harness.NewScaling(p.Role, a.Cost), chance: sim.NewRand(c.Seed, "autoscaler of "+p.Role.String()),
-			single: a.SeesKV() || a.SeesTokens() || c.cfg.Scalers[i] != nil, each: a.SeesEach() || c.cfg.Scalers[i] != nil,
+			Config: a, pool: p, scaler: c.newScaler(a, p), exporter: autoscale.Exporter{Config: a},
+			wanted: p.Count, done: harness.NewScaling(p.Role), rents: rents, chance: sim.NewRand(c.Seed, "autoscaler of "+p.Role.String()),
+			single: a.SeesKV() || a.SeesTokens() || c.cfg.Scalers[i] != nil,
 		}
 		p.auto.planScrape()
 		c.scaled = append(c.scaled, p.auto.done)
 		p.noteSize(c.now)
 		c.schedule(min(p.auto.scrape, p.auto.tick), p.auto)
 	}
+	return nil
 }
 
 // newScaler returns who decides on the workers of a pool.
@@ -95,8 +101,9 @@ func (a *autoscaler) happen(c *cluster) error {
 
 // rescale asks the scaler how many workers there should be, and begins to bring that about.
 func (c *cluster) rescale(a *autoscaler) error {
-	s := autoscale.Signals{Now: c.now, Workers: a.wanted, Missing: c.countRunning(a.pool), Scrape: a.exporter.Latest(c.now)}
-	s.Missing = max(s.Missing-s.Ready, 0)
+	seen := a.exporter.Latest(c.now)
+	s := autoscale.Signals{Now: c.now, Workers: a.wanted, Scrape: seen.Keep(a.pool.isActive)}
+	s.Missing = c.countRunning(a.pool) - s.Ready
 	if c.Disaggregated() {
 		s.Pool = a.pool.Role.String()
 	}
@@ -134,6 +141,9 @@ func (c *cluster) countRunning(p *pool) int {
 	}
 	return n
 }
+
+// isActive reports whether a worker gets requests.
+func (p *pool) isActive(id sim.WorkerID) bool { return p.workers[id].state == active }
 
 // want notes how many workers there are to be from now on; given says that somebody else wants that.
 func (a *autoscaler) want(now sim.Time, n int, why string, given bool) {
@@ -177,13 +187,7 @@ func (c *cluster) scrapeWorkers(p *pool) autoscale.Scrape {
 			w.keepGauge() // a pass of the run is over
 		}
 		running := min(w.gauge.running, len(w.has))
-		s.Ready++
-		s.Running += running
-		s.Waiting += len(w.has) - running
-		s.KV += w.gauge.kv
-		if p.auto.each {
-			s.Each = append(s.Each, autoscale.Gauge{Running: running, Waiting: len(w.has) - running, KV: w.gauge.kv})
-		}
+		s.Add(autoscale.Gauge{Worker: w.id, Running: running, Waiting: len(w.has) - running, KV: w.gauge.kv})
 	}
 	return s
 }
@@ -217,7 +221,7 @@ func (p *pool) noteSize(now sim.Time) {
 	}
 }
 
-// countSizes counts the workers that are ready, starting and leaving.
+// countSizes counts the workers that are ready, starting and leaving, and what they cost.
 func (p *pool) countSizes(now sim.Time) harness.PoolSize {
 	size := harness.PoolSize{At: now}
 	for _, w := range p.workers {
@@ -228,7 +232,12 @@ func (p *pool) countSizes(now sim.Time) harness.PoolSize {
 			size.Starting++
 		case leaving:
 			size.Leaving++
+		case gone:
+			continue
 		}
+		rent := p.auto.rents[p.KindOf(w.id)]
+		size.GPUs += rent.GPUs
+		size.PerHour += rent.PerHour
 	}
 	return size
 }

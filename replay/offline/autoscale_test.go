@@ -42,7 +42,7 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	if kind == autoscale.KEDA {
 		a.Polling, a.Cooldown = sim.Time(every), sim.Time(down)
 	}
-	a.Startup.Image.Mean, a.Down.Window, a.Down.Policies = sim.Time(image), sim.Time(down), nil
+	a.Startup.Image.Mean, a.Down = sim.Time(image), autoscale.Behavior{Set: true, Window: sim.Time(down)}
 	if x.cfg.Autoscale = &a; x.cfg.Disaggregated() {
 		x.cfg.AutoscaleDecode = &a
 	}
@@ -91,7 +91,8 @@ type watcher struct {
 func (w watcher) Want(s *autoscale.Signals) int {
 	*w.seen = append(*w.seen, *s)
 	if w.blind {
-		(*w.seen)[len(*w.seen)-1].KV = 0
+		last := &(*w.seen)[len(*w.seen)-1]
+		last.KV, last.Each = 0, nil
 	}
 	return w.Scaler.Want(s)
 }

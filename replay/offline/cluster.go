@@ -64,7 +64,9 @@ func newCluster(r *run) (*cluster, error) {
 		return nil, err
 	}
 	c.openLives()
-	c.planAutoscalers()
+	if err = c.planAutoscalers(); err != nil {
+		return nil, err
+	}
 	return c, c.planFaults()
 }
 

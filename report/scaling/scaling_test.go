@@ -40,7 +40,7 @@ func play(requests int, slow ...[2]sim.Time) *harness.Result {
 // lets one go at 6 s and one at 7 s.
 func scaled() *harness.Result {
 	r := play(1000, [2]sim.Time{500, 2700}, [2]sim.Time{6500, 7100})
-	s := harness.NewScaling(scheduler.Aggregated, 0)
+	s := harness.NewScaling(scheduler.Aggregated)
 	s.End = 10_000
 	s.Acts = []harness.ScalingAct{{At: 1000, From: 1, To: 2}, {At: 2000, From: 2, To: 3, Why: "waiting is 9"}, {At: 6000, From: 3, To: 2}, {At: 7000, From: 2, To: 1}}
 	for _, z := range []harness.PoolSize{{At: 0, Ready: 1}, {At: 1000, Ready: 1, Starting: 1}, {At: 2000, Ready: 1, Starting: 2}, {At: 2500, Ready: 2, Starting: 1}, {At: 3500, Ready: 3}, {At: 6000, Ready: 2}, {At: 7000, Ready: 1}} {

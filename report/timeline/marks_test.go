@@ -15,7 +15,7 @@ import (
 // Faults and what an autoscaler did are on a track of the cluster, as far as the cut leaves them.
 func TestMarks(t *testing.T) {
 	r := &harness.Result{Incidents: []harness.Incident{{At: 10, What: "worker 1 dies"}, {At: 100, What: "late"}}}
-	s := harness.NewScaling(scheduler.Decode, 0)
+	s := harness.NewScaling(scheduler.Decode)
 	s.Acts = []harness.ScalingAct{{At: 20, From: 2, To: 3, Why: `running is "9"`}}
 	s.SetSize(harness.PoolSize{At: 20, Ready: 2, Starting: 1})
 	r.Scaling = append(r.Scaling, s)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
@@ -44,8 +43,7 @@ func (t *turns) judge(out io.Writer) error {
 	defer os.RemoveAll(dir)
 	sheets, _, err := judgeSheets([]*server{s}, dir)
 	if err == nil {
-		all := accuracy.Errors{Sheets: sheets}
-		fmt.Fprint(out, all.SheetsTable())
+		fmt.Fprint(out, sheets)
 	}
 	return err
 }

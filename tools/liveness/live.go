@@ -43,7 +43,7 @@ func (x *trial) drawScalers(d *draw.Drawer) {
 			a.Targets = append(a.Targets, autoscale.Target{Metric: autoscale.Held, Value: 1})
 		}
 		a.Startup.Image.Mean = draw.Pick(d.Rand, sim.Time(0), 30, 1000)
-		a.Down.Window = draw.Pick(d.Rand, sim.Time(0), 200)
+		a.Down.Set, a.Down.Window = true, draw.Pick(d.Rand, sim.Time(0), 200)
 		*[]**replay.Autoscale{&x.spec.Autoscale, &x.spec.AutoscaleDecode}[i] = &a
 		x.spec.Pools[i].Count = min(max(x.spec.Pools[i].Count, max(a.Min, 1)), a.Max)
 	}

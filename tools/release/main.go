@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -91,11 +90,6 @@ func (r *release) makeAll(out string) error {
 	if err != nil {
 		return err
 	}
-	page, err := r.makeExplorer()
-	if err != nil {
-		return err
-	}
-	shared = append(shared, page)
 	var images []imagePlatform
 	var sums []checksum
 	for _, p := range r.platforms {
@@ -116,7 +110,7 @@ func (r *release) makeAll(out string) error {
 			images = append(images, imagePlatform{p, programs})
 		}
 	}
-	rest, err := r.makeRest(images, page, sums)
+	rest, err := r.makeRest(images, sums)
 	if err != nil {
 		return err
 	}
@@ -129,7 +123,7 @@ func (r *release) makeAll(out string) error {
 }
 
 // makeRest returns the files that are of several platforms.
-func (r *release) makeRest(images []imagePlatform, page file, sums []checksum) ([]file, error) {
+func (r *release) makeRest(images []imagePlatform, sums []checksum) ([]file, error) {
 	var rest []file
 	if len(images) > 0 {
 		image, err := r.makeImage(images)
@@ -137,6 +131,10 @@ func (r *release) makeRest(images []imagePlatform, page file, sums []checksum) (
 			return nil, err
 		}
 		rest = append(rest, file{name: r.name() + "_image.tar", data: image})
+	}
+	page, err := r.makeExplorer()
+	if err != nil {
+		return nil, err
 	}
 	rest = append(rest, page)
 	if r.tagged() {
@@ -159,11 +157,6 @@ func (r *release) packPlatform(p platform, programs, shared []file) ([]file, err
 	archive, err := pack(strings.TrimSuffix(strings.TrimSuffix(name, ".zip"), ".tar.gz"), all, r.time)
 	if err != nil {
 		return nil, err
-	}
-	if p == (platform{runtime.GOOS, runtime.GOARCH}) && p.system != "windows" {
-		if err := r.checkLive(name, archive); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
 	}
 	bill, err := r.makeBill(p, programs)
 	if err != nil {

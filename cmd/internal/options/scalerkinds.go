@@ -200,6 +200,7 @@ func (f *scalerFile) readLaw(to *autoscale.Law) func(ast.Node) error {
 
 // readBehavior reads how fast it goes in one direction.
 func (f *scalerFile) readBehavior(node ast.Node, b *autoscale.Behavior) error {
+	b.Set = true
 	_, err := f.readKeys(node, "a direction",
 		yamlKey{"window", readTime(&b.Window)},
 		yamlKey{"policies", func(n ast.Node) error {

@@ -58,10 +58,13 @@ const mostActs = 8
 // addScaling adds a few lines about the autoscalers to those below the report.
 func (r *run) addScaling() {
 	for _, s := range r.result.Scaling {
-		hours, least, mean, most := s.WorkerHours()
-		text := fmt.Sprintf("%s: %d to %d, %.2f on average; %.2f worker-hours", s.Name(), least, most, mean, hours)
-		if cost := s.Cost(hours); cost > 0 {
-			text += fmt.Sprintf(", which cost %.2f", cost)
+		u := s.Usage()
+		text := fmt.Sprintf("%s: %d to %d, %.2f on average; %.2f worker-hours", s.Name(), u.Least, u.Most, u.Mean, u.WorkerHours)
+		if u.GPUHours > u.WorkerHours {
+			text += fmt.Sprintf(", %.2f GPU-hours", u.GPUHours)
+		}
+		if u.Cost > 0 {
+			text += fmt.Sprintf(", which cost %.2f", u.Cost)
 		}
 		r.lines = append(r.lines, terminal.WrapLine(text, 4))
 		var acts []string

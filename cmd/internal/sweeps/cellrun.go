@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/requests"
@@ -63,7 +64,7 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 	if err != nil {
 		return nil, runs.ExplainError(err)
 	}
-	if err := addHardware(result.Report, &spec); err != nil {
+	if err := addHardware(result, &spec); err != nil {
 		return nil, err
 	}
 	if err := slo.CheckClasses(o.Outputs.Slo.All, w.Classes); err != nil {
@@ -72,9 +73,9 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 	return cellReport(o, result, w, &spec)
 }
 
-// addHardware adds to a report how many GPUs the cluster has, which, and what they cost by
-// the tables. A cluster that changes its size has no one number of them.
-func addHardware(report *collector.Report, spec *replay.Spec) error {
+// addHardware adds to a report how many GPUs the cluster has, which, and what they cost for an
+// hour: on average over the replay where an autoscaler changes their number. It adds nothing with --scale.
+func addHardware(result *harness.Result, spec *replay.Spec) error {
 	if spec.Compat || len(spec.Scale) > 0 {
 		return nil
 	}
@@ -82,14 +83,39 @@ func addHardware(report *collector.Report, spec *replay.Spec) error {
 	if err != nil {
 		return err
 	}
-	report.Extra = append(report.Extra, collector.Field{Key: plan.GPUsKey, Value: gpus.Count})
-	if gpus.Name != "" {
-		report.Extra = append(report.Extra, collector.Field{Key: plan.GPUNameKey, Value: gpus.Name})
+	count, perHour, priced := 0.0, 0.0, true
+	for i := range spec.Pools {
+		n, price, err := meanGPUs(result, &spec.Pools[i])
+		if err != nil {
+			return err
+		}
+		count, perHour, priced = count+n, perHour+price, priced && price > 0
 	}
-	if gpus.Price > 0 {
-		report.Extra = append(report.Extra, collector.Field{Key: plan.CostPerHourKey, Value: gpus.Price})
+	add := func(key string, value any) {
+		result.Report.Extra = append(result.Report.Extra, collector.Field{Key: key, Value: value})
+	}
+	add(plan.GPUsKey, count)
+	if gpus.Name != "" {
+		add(plan.GPUNameKey, gpus.Name)
+	}
+	if priced {
+		add(plan.CostPerHourKey, perHour)
 	}
 	return nil
+}
+
+// meanGPUs returns the GPUs of a pool over the replay and what they cost for an hour, 0 if that is
+// not known.
+func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, err error) {
+	const hour = 3_600_000
+	for _, s := range result.Scaling {
+		if s.Stage == p.Role && s.End > 0 {
+			u := s.Usage()
+			return u.GPUHours * hour / float64(s.End), u.Cost * hour / float64(s.End), nil
+		}
+	}
+	gpus, err := p.GPUs()
+	return float64(gpus.Count), gpus.Price, err
 }
 
 // PrintWarnings prints what the cells are warned of, each once. Cells that cannot be run say

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	target    = 8.0    // requests in flight on a worker
+	target    = 8      // requests in flight on a worker
 	tolerance = 0.1    // so near to 1, the ratio of what is to the target changes nothing
 	window    = 60_000 // ms, in which the most that was wanted counts on the way down
 )
 
 // tick is what is looked at of a line. What is scraped is null until something has been read.
 type tick struct {
-	Now      float64  `json:"now"` // ms
-	Workers  int      `json:"workers"`
-	Least    int      `json:"least"`
-	Most     int      `json:"most"`
-	Ready    int      `json:"ready"`
-	Missing  int      `json:"missing"`
-	InFlight *float64 `json:"in_flight_total"`
+	Now      float64 `json:"now"` // ms
+	Workers  int     `json:"workers"`
+	Least    int     `json:"least"`
+	Most     int     `json:"most"`
+	Ready    int     `json:"ready"`
+	Missing  int     `json:"missing"`
+	InFlight *int    `json:"in_flight_total"`
 }
 
 // answer is what there is to be, and why.
@@ -86,7 +86,7 @@ func (s *scaler) decide(t *tick) answer {
 	n, why := t.Workers, "nothing has been read"
 	if t.InFlight != nil && t.Ready > 0 {
 		n = t.recommend()
-		why = fmt.Sprintf("%.4g in flight on a worker: %d", *t.InFlight/float64(t.Ready), n)
+		why = fmt.Sprintf("%.4g in flight on a worker: %d", float64(*t.InFlight)/float64(t.Ready), n)
 	}
 	if s.wanted == nil {
 		s.wanted = []step{{t.Now, t.Workers}}
@@ -106,22 +106,28 @@ func (s *scaler) decide(t *tick) answer {
 }
 
 // recommend returns the workers by which the requests in flight would be on target. Those of which nothing is known count as
-// on target on the way down, and as idle on the way up; those that do not run yet as idle on the way up.
+// on target to shrink, and as idle to grow; those that do not run yet as idle to grow. Means are whole thousandths, rounded down.
 func (t *tick) recommend() int {
 	sum, n := *t.InFlight, t.Ready
-	ratio := sum / float64(n) / target
-	missing := min(t.Missing, max(t.Workers-t.Ready, 0))
-	if n += missing; ratio < 1 {
-		sum += float64(missing) * target
-	} else {
-		n += max(t.Workers-t.Ready, 0) - missing
+	ratio := func() float64 { return float64(1000*sum/n) / (1000 * target) }
+	first := ratio()
+	missing := min(t.Missing, t.Workers-t.Ready)
+	unready := 0
+	if first > 1 {
+		unready = max(t.Workers-t.Ready-missing, 0)
 	}
-	diluted := sum / float64(n) / target
-	to := int(math.Ceil(diluted*float64(n) - 1e-9))
 	switch {
-	case math.Abs(1-diluted) <= tolerance, (ratio < 1) != (diluted < 1):
+	case first < 1:
+		sum, n = sum+missing*target, n+missing
+	case first > 1:
+		n += missing + unready
+	}
+	second := ratio()
+	if 1-tolerance <= second && second <= 1+tolerance || first < 1 && second > 1 || first > 1 && second < 1 {
 		return t.Workers
-	case n > t.Ready && (diluted < 1) == (to > t.Workers):
+	}
+	to := int(math.Ceil(second * float64(n)))
+	if n > t.Ready && (second < 1 && to > t.Workers || second > 1 && to < t.Workers) {
 		return t.Workers
 	}
 	return to
