@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/optional"
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // tab is a page that is open in a real browser, which is told what to do through a pipe,
@@ -215,12 +216,9 @@ func (b *tab) eval(script string) string {
 // wait waits until a script is true in the page.
 func (b *tab) wait(script string) {
 	b.t.Helper()
-	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(5 * time.Millisecond) {
-		if b.eval("try { !!("+script+") } catch { false }") == "true" {
-			return
-		}
+	if !poll.Wait(func() bool { return b.eval("try { !!("+script+") } catch { false }") == "true" }) {
+		b.t.Fatalf("never: %s; the page says %s %v", script, b.eval(`document.body.innerText.slice(0, 2000)`), b.problems)
 	}
-	b.t.Fatalf("waited a minute for %s; the page says %s %v", script, b.eval(`document.body.innerText.slice(0, 2000)`), b.problems)
 }
 
 // resize makes the window as wide, in the colours of a scheme.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // caller starts a replay on processes as a process of its own.
@@ -52,7 +53,7 @@ func TestClusterFaultInterrupt(t *testing.T) {
 	temporary := t.TempDir()
 	trace := shortTrace(t, "short.jsonl", 3000)
 	cmd, out, errs := caller(t, []string{"TMPDIR=" + temporary}, "trace", trace, "--mode", "cluster", "--spawn", "3")
-	until(t, "three workers", func() bool { return len(descendants(cmd.Process.Pid)) == 3 })
+	poll.Until(t, "three workers", func() bool { return len(descendants(cmd.Process.Pid)) == 3 })
 	workers := descendants(cmd.Process.Pid)
 	time.Sleep(5 * time.Second)
 	from := time.Now()
@@ -94,13 +95,13 @@ func TestClusterFaultInterrupt(t *testing.T) {
 func TestClusterFaultOrphans(t *testing.T) {
 	clusterRequest(t)
 	cmd, _, _ := caller(t, []string{"TMPDIR=" + t.TempDir()}, "trace", shortTrace(t, "short.jsonl", 3000), "--mode", "cluster", "--spawn", "3")
-	until(t, "three workers", func() bool { return len(descendants(cmd.Process.Pid)) == 3 })
+	poll.Until(t, "three workers", func() bool { return len(descendants(cmd.Process.Pid)) == 3 })
 	workers := descendants(cmd.Process.Pid)
 	time.Sleep(3 * time.Second)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	took := until(t, "workers gone", func() bool { return !alive(workers[0]) && !alive(workers[1]) && !alive(workers[2]) })
+	took := poll.Until(t, "workers gone", func() bool { return !alive(workers[0]) && !alive(workers[1]) && !alive(workers[2]) })
 	mayTake(t, "caller killed to the end of its workers", took, 40*time.Second)
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // asking is a request to a frontend whose answer is read as it comes.
@@ -85,30 +87,30 @@ func TestClusterFaultClientLeaves(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
 	w, f := c.worker("--speedup-ratio=0.05"), c.front()
-	until(t, "a model", func() bool { return f.answers() == http.StatusOK })
+	poll.Until(t, "a model", func() bool { return f.answers() == http.StatusOK })
 	for i, middle := range []bool{false, true} {
 		a := f.ask(2000, 500)
 		if middle {
 			a.event()
 		} else {
-			until(t, "request at the worker", w.busy)
+			poll.Until(t, "request at the worker", w.busy)
 		}
 		a.conn.Close()
-		took := until(t, "idle worker", func() bool { return !w.busy() })
+		took := poll.Until(t, "idle worker", func() bool { return !w.busy() })
 		// A pass takes 20 times as long as it would, and is not interrupted.
 		mayTake(t, fmt.Sprintf("client leaves (stream begun: %v) to idle worker", middle), took, 5*time.Second)
-		until(t, "counts", func() bool {
+		poll.Until(t, "counts", func() bool {
 			return w.metric("dynamo_component_cancellation_total", "") == float64(i+1) && f.metric("dynamo_frontend_model_cancellation_total", "") == float64(i+1)
 		})
 	}
 	quick := c.worker("--namespace=quick", "--model-name=quick")
-	until(t, "another model", func() bool { return strings.Contains(f.get("/v1/models"), `"quick"`) })
+	poll.Until(t, "another model", func() bool { return strings.Contains(f.get("/v1/models"), `"quick"`) })
 	var all []time.Duration
 	for range 20 {
 		a := f.askModel("quick", 2000)
 		a.event()
 		a.conn.Close()
-		all = append(all, until(t, "idle worker", func() bool { return !quick.busy() }))
+		all = append(all, poll.Until(t, "idle worker", func() bool { return !quick.busy() }))
 	}
 	slices.Sort(all)
 	mayTake(t, "client leaves to idle worker, median of 20", all[10], 50*time.Millisecond)
@@ -150,7 +152,7 @@ func TestClusterFaultWorkerCrash(t *testing.T) {
 		}
 		workers := []*member{c.worker("--lease=2s"), c.worker("--lease=2s")}
 		f := c.front(args...)
-		until(t, "two workers", func() bool { return strings.Contains(f.get("/health"), `"instances":2`) })
+		poll.Until(t, "two workers", func() bool { return strings.Contains(f.get("/health"), `"instances":2`) })
 		const tokens = 200
 		a := f.ask(50, tokens)
 		a.event()
@@ -175,7 +177,7 @@ func TestClusterFaultWorkerCrash(t *testing.T) {
 				t.Errorf("status %d with one worker left", code)
 			}
 		}
-		gone := until(t, "a key gone", func() bool { return strings.Contains(f.get("/health"), `"instances":1`) })
+		gone := poll.Until(t, "a key gone", func() bool { return strings.Contains(f.get("/health"), `"instances":1`) })
 		mayTake(t, "worker crash to its key's end, lease of 2 s", gone, 4*time.Second)
 	}
 }
@@ -186,7 +188,7 @@ func TestClusterFaultWorkerHangs(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
 	w, f := c.worker("--lease=2s"), c.front("--stream-timeout=1s")
-	until(t, "a model", func() bool { return f.answers() == http.StatusOK })
+	poll.Until(t, "a model", func() bool { return f.answers() == http.StatusOK })
 	a := f.ask(50, 5000)
 	a.event()
 	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -198,12 +200,12 @@ func TestClusterFaultWorkerHangs(t *testing.T) {
 	if last := events[len(events)-1]; !strings.Contains(last, "ResponseTimeout") {
 		t.Errorf("last event %s, want ResponseTimeout", last)
 	}
-	until(t, "no workers", func() bool { return f.answers() == http.StatusServiceUnavailable })
-	until(t, "a key gone", func() bool {
+	poll.Until(t, "no workers", func() bool { return f.answers() == http.StatusServiceUnavailable })
+	poll.Until(t, "a key gone", func() bool {
 		return strings.Contains(f.get("/health"), `"models":[]`) || strings.Contains(f.get("/health"), `"instances":0`)
 	})
 	w.signal(syscall.SIGCONT)
-	mayTake(t, "worker wakes up to answers", until(t, "an answer", func() bool { return f.answers() == http.StatusOK }), 40*time.Second)
+	mayTake(t, "worker wakes up to answers", poll.Until(t, "an answer", func() bool { return f.answers() == http.StatusOK }), 40*time.Second)
 }
 
 // A stream whose worker is cut off for good ends with an error within a minute, without a limit of the
@@ -212,7 +214,7 @@ func TestClusterFaultCutForGood(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
 	w, f := c.worker(), c.front()
-	until(t, "a model", func() bool { return f.answers() == http.StatusOK })
+	poll.Until(t, "a model", func() bool { return f.answers() == http.StatusOK })
 	a := f.ask(50, 5000)
 	a.event()
 	w.signal(syscall.SIGSTOP)
@@ -231,12 +233,12 @@ func TestClusterFaultCallerCrash(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
 	w, f := c.worker(), c.front()
-	until(t, "a model", func() bool { return f.answers() == http.StatusOK })
+	poll.Until(t, "a model", func() bool { return f.answers() == http.StatusOK })
 	for range 20 {
 		f.ask(50, 5000).event()
 	}
 	f.kill()
-	took := until(t, "idle worker", func() bool { return !w.busy() })
+	took := poll.Until(t, "idle worker", func() bool { return !w.busy() })
 	mayTake(t, "caller crash with 20 streams to idle worker", took, time.Second)
 	if got := w.metric("dynamo_component_cancellation_total", ""); got != 20 {
 		t.Errorf("%v cancellations, want 20", got)
@@ -252,12 +254,12 @@ func TestClusterFaultPrefill(t *testing.T) {
 		p := c.worker("--disaggregation-mode=prefill", "--speedup-ratio=0.05", fmt.Sprintf("--bootstrap=%v", together))
 		d := c.worker("--disaggregation-mode=decode")
 		f := c.front()
-		until(t, "a pair", func() bool { return f.answers() == http.StatusOK })
+		poll.Until(t, "a pair", func() bool { return f.answers() == http.StatusOK })
 		before := d.metric("dynamo_component_requests_total", "")
 		a := f.ask(4000, 50)
-		until(t, "prefill", p.busy)
+		poll.Until(t, "prefill", p.busy)
 		a.conn.Close()
-		took := until(t, "idle workers", func() bool { return !p.busy() && !d.busy() })
+		took := poll.Until(t, "idle workers", func() bool { return !p.busy() && !d.busy() })
 		mayTake(t, fmt.Sprintf("client leaves during prefill (both at once: %v)", together), took, 20*time.Second)
 		called := d.metric("dynamo_component_requests_total", "") - before
 		if !together && called != 0 || called > 1 {
@@ -279,7 +281,7 @@ func TestClusterFaultServers(t *testing.T) {
 	c := newCompound(t)
 	c.worker()
 	f := c.front()
-	until(t, "a model", func() bool { return f.answers() == http.StatusOK })
+	poll.Until(t, "a model", func() bool { return f.answers() == http.StatusOK })
 	a := f.ask(50, 300)
 	a.event()
 	c.servers.KillNATS()
@@ -294,7 +296,7 @@ func TestClusterFaultServers(t *testing.T) {
 	if err := c.servers.RestartNATS(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mayTake(t, "NATS back to answers", until(t, "an answer", func() bool { return f.answers() == http.StatusOK }), 10*time.Second)
+	mayTake(t, "NATS back to answers", poll.Until(t, "an answer", func() bool { return f.answers() == http.StatusOK }), 10*time.Second)
 	c.servers.KillEtcd()
 	for range 20 {
 		if code := f.answers(); code != http.StatusOK {

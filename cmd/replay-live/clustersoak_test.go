@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 
@@ -185,7 +186,7 @@ func TestClusterSoakKills(t *testing.T) {
 		}
 	}
 	all.Wait()
-	idle := until(t, "idle workers", func() bool { return sumOf(workers, "dynamo_component_inflight_requests") == 0 })
+	idle := poll.Until(t, "idle workers", func() bool { return sumOf(workers, "dynamo_component_inflight_requests") == 0 })
 	failed := 0
 	for _, n := range s.failed {
 		failed += n
@@ -210,7 +211,7 @@ func TestClusterSoakKills(t *testing.T) {
 	if err := rt.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	until(t, "as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
+	poll.Until(t, "as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
 	for _, w := range workers {
 		t.Logf("worker %s: %s", w.Instance, residentSize(w.cmd.Process.Pid))
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // composed is what docs/deploy.md starts.
@@ -117,7 +119,7 @@ func TestStackInAFile(t *testing.T) {
 	}
 	names := drawnNames(t)
 	for _, name := range names {
-		until(t, name+", which the dashboard draws", func() bool {
+		poll.Until(t, name+", which the dashboard draws", func() bool {
 			_, worker := exportedBy(t, w, linkToken)
 			_, own := exportedBy(t, front, "")
 			exported := worker + own

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/drt/drttest"
 )
 
@@ -39,7 +40,7 @@ func TestEventPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers.Revoke(t, id)
-	until(t, "all is told again", func() bool { return slices.Equal(told(), want) })
+	poll.Until(t, "all is told again", func() bool { return slices.Equal(told(), want) })
 	w.end()
 	if got := told(); len(got) > 0 {
 		t.Errorf("told by a worker that has left: %v", got)

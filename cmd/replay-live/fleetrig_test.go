@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/replay-llm/replay/cmd/replay-live/serve"
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/sim/blockhash"
 )
@@ -56,7 +57,7 @@ func newFleetSoak(t *testing.T, rng *rand.Rand) *fleetSoak {
 		s.workers = append(s.workers, s.newWorker())
 	}
 	s.front = s.compound.front("--router=kv", "--migration-limit=3", "--lease=2s")
-	until(t, "four workers", func() bool { return strings.Contains(s.front.get("/health"), `"instances":4`) })
+	poll.Until(t, "four workers", func() bool { return strings.Contains(s.front.get("/health"), `"instances":4`) })
 	return s
 }
 
@@ -89,7 +90,7 @@ func (s *fleetSoak) replaceWorker(i int) {
 
 // rest waits until the fleet has come to rest, with all its workers.
 func (s *fleetSoak) rest() {
-	until(s.t, "four workers at rest", func() bool {
+	poll.Until(s.t, "four workers at rest", func() bool {
 		busy := 0.0
 		for _, w := range s.workers {
 			busy += w.metric("dynamo_component_inflight_requests", "")
@@ -104,7 +105,7 @@ func (s *fleetSoak) checkIndex() {
 	s.t.Helper()
 	for i, w := range s.workers {
 		fresh, sub := s.follow(w.member)
-		until(s.t, "a new follower has all", func() bool { n := sub.Stats().Next; return n > 0 && n == w.sub.Stats().Next })
+		poll.Until(s.t, "a new follower has all", func() bool { n := sub.Stats().Next; return n > 0 && n == w.sub.Stats().Next })
 		hits := 0
 		for group := range soakGroups {
 			var query []uint64

@@ -15,7 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 var gateways = flag.String("gateways", "", "the `directory` of vllm-router, vLLM's own router (make gateways)")
@@ -77,7 +78,7 @@ func TestVLLMRouterFollowsEvents(t *testing.T) {
 	if answer := ask(); !strings.Contains(answer, `"cached_tokens":0`) {
 		t.Errorf("the first: %s", answer)
 	}
-	until(t, "the router knows of the blocks", func() bool { return strings.Contains(ask(), `"cached_tokens":288`) })
+	poll.Until(t, "the router knows of the blocks", func() bool { return strings.Contains(ask(), `"cached_tokens":288`) })
 	for range 20 {
 		if answer := ask(); !strings.Contains(answer, `"cached_tokens":288`) {
 			t.Errorf("it went to another server: %s", answer)
@@ -125,17 +126,17 @@ func startRouter(t *testing.T, f *fleetOf, more ...string) (url string) {
 	}
 	t.Cleanup(func() { end(); _ = cmd.Wait() })
 	url = "http://127.0.0.1:" + strconv.Itoa(port)
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if r, err := http.Get(url + "/health"); err == nil {
-			r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				return url
-			}
+	if !poll.Wait(func() bool {
+		r, err := http.Get(url + "/health")
+		if err != nil {
+			return false
 		}
-		if time.Now().After(limit) {
-			t.Fatalf("vllm-router does not get up: %s", &out)
-		}
+		r.Body.Close()
+		return r.StatusCode == http.StatusOK
+	}) {
+		t.Fatalf("vllm-router does not get up: %s", &out)
 	}
+	return url
 }
 
 func anyPort(t *testing.T) int {

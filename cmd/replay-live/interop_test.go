@@ -15,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/replay-live/serve"
 	"github.com/replay-llm/replay/internal/optional"
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // The peer is the published Python package ai-dynamo. These tests run with it
@@ -79,7 +80,7 @@ func (p *peers) startPeerFront(plane, mode, model string, env ...string) string 
 	l.Close() // the package takes no listener
 	p.startPeer(env, "-m", "dynamo.frontend", "--http-host=127.0.0.1", fmt.Sprintf("--http-port=%d", port), "--router-mode="+mode, "--request-plane="+plane)
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
-	until(p.t, "the peer's list of models", func() bool {
+	poll.Until(p.t, "the peer's list of models", func() bool {
 		r, err := http.Get(url + "/v1/models")
 		if err != nil {
 			return false
@@ -126,7 +127,7 @@ func completeBoth(t *testing.T, url, model string) {
 	for path, prompt := range map[string]string{"completions": `"prompt":"It was a bright morning"`, "chat/completions": `"messages":[{"role":"user","content":"Good morning"}]`} {
 		var status int
 		var body string
-		until(t, "an answer of "+model, func() bool {
+		poll.Until(t, "an answer of "+model, func() bool {
 			status, body = postJSON(t, url+"/v1/"+path, fmt.Sprintf(`{"model":%q,"max_tokens":3,%s}`, model, prompt))
 			return status != http.StatusNotFound && status != http.StatusServiceUnavailable
 		})
@@ -177,7 +178,7 @@ func TestInteropPeerPrefillDecode(t *testing.T) {
 			decode := c.worker(append(common, "--disaggregation-mode=decode")...)
 			url := c.startPeerFront(test.plane, test.mode, "ours")
 			// The frontend serves without the prefill worker until it has found it: a decode worker refuses that.
-			until(t, "an answer through both", func() bool {
+			poll.Until(t, "an answer through both", func() bool {
 				status, _ := postJSON(t, url+"/v1/completions", `{"model":"ours","max_tokens":1,"prompt":"It was"}`)
 				return status == http.StatusOK
 			})

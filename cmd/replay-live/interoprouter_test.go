@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // The package's own KV router sees what the caches of our workers hold: on both of its event planes,
@@ -28,12 +30,11 @@ type routed struct {
 	workers [2]*member
 }
 
-// Attempts, and how many of them have to be as they should be, one after another: events take their
-// time to arrive.
-const (
-	routeAttempts = 12
-	routeInARow   = 4
-)
+// routedPrompts is how many prompts are routed by what is cached.
+const routedPrompts = 4
+
+// settling is how long events may take to arrive at a program that does not report them.
+const settling = 2 * time.Second
 
 func peerRouter(t *testing.T, requests, events string) {
 	t.Helper()
@@ -50,8 +51,7 @@ func peerRouter(t *testing.T, requests, events string) {
 	// cache, and in the end more to do.
 	held := f.hold(prompt(0, 3))
 	first, other := held.worker, 1-held.worker
-	inARow, known := 0, []int(nil)
-	for i := 1; i <= routeAttempts && inARow < routeInARow; i++ {
+	for i := 1; i <= routedPrompts; i++ {
 		if w := f.ask(prompt(10*i, 7)); w != other {
 			t.Fatalf("the idle worker was not asked: %d, want %d", w, other)
 		}
@@ -59,34 +59,23 @@ func peerRouter(t *testing.T, requests, events string) {
 		if busy.worker != other {
 			t.Fatalf("the less used worker was not asked: %d, want %d", busy.worker, other)
 		}
-		time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+		time.Sleep(settling)
 		// Now the other one has five blocks of requests under way, the first one three.
-		if w := f.ask(prompt(10*i, 7)); w == other {
-			inARow, known = inARow+1, append(known, i)
-		} else {
-			inARow = 0
+		if w := f.ask(prompt(10*i, 7)); w != other {
+			t.Errorf("prompt %d went to worker %d, want %d, which has its prefix", i, w, other)
 		}
 		busy.end()
-	}
-	if inARow < routeInARow {
-		t.Fatalf("%d in a row went to the worker that has their prefix, want %d", inARow, routeInARow)
 	}
 	held.end()
 
 	late := routed{t, c.startPeerFront(requests, "kv", "ours", "DYN_EVENT_PLANE="+events), f.workers}
-	inARow = 0
-	for n := 0; n < len(known) && inARow < 2; n++ {
-		time.Sleep(time.Duration(n) * 200 * time.Millisecond) // it asks the workers when it finds them
-		busy := late.hold(prompt(10*known[n]+1, 5))
-		if w := late.ask(prompt(10*known[n], 7)); busy.worker == other && w == other {
-			inARow++
-		} else {
-			inARow = 0
+	time.Sleep(settling) // it asks the workers when it finds them
+	for i := 1; i <= 2; i++ {
+		busy := late.hold(prompt(10*i+1, 5))
+		if w := late.ask(prompt(10*i, 7)); busy.worker != other || w != other {
+			t.Errorf("a frontend that came later: prompts %d went to workers %d and %d, want %d, which has their prefixes (not %d)", i, busy.worker, w, other, first)
 		}
 		busy.end()
-	}
-	if inARow < 2 {
-		t.Errorf("a frontend that came later: %d in a row went to worker %d, which has their prefix, want 2 (not %d)", inARow, other, first)
 	}
 }
 
@@ -106,7 +95,7 @@ func (f *routed) counted() (n [2]float64) {
 // askedSince waits for the worker that was asked since the count was n.
 func (f *routed) askedSince(n [2]float64) (worker int) {
 	f.t.Helper()
-	until(f.t, "a worker is asked", func() bool {
+	poll.Until(f.t, "a worker is asked", func() bool {
 		for i, now := range f.counted() {
 			if now > n[i] {
 				worker = i
@@ -163,7 +152,7 @@ func (h holding) end() {
 	w := h.f.workers[h.worker]
 	before := w.metric("dynamo_component_inflight_requests", "")
 	h.cancel()
-	until(h.f.t, "the request has ended", func() bool { return w.metric("dynamo_component_inflight_requests", "") < before })
+	poll.Until(h.f.t, "the request has ended", func() bool { return w.metric("dynamo_component_inflight_requests", "") < before })
 }
 
 // Every event of a cache that evicts is one that the package's router can apply: no block is stored twice,
@@ -189,7 +178,7 @@ func TestInteropPeerEvictions(t *testing.T) {
 	wg.Wait()
 	front := &member{t: t, HTTP: url}
 	const applied = "dynamo_component_kv_cache_events_applied"
-	until(t, "events are applied", func() bool { return front.metric(applied, `event_type="removed",status="ok"`) > 50 })
+	poll.Until(t, "events are applied", func() bool { return front.metric(applied, `event_type="removed",status="ok"`) > 50 })
 	if all, ok := front.metric(applied, ""), front.metric(applied, `status="ok"`); all != ok {
 		t.Errorf("%v of %v events were applied, want all", ok, all)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // deployed is a container of examples/stack/kubernetes, as far as it says what runs and who asks it.
@@ -113,7 +115,7 @@ func TestKubernetes(t *testing.T) {
 		{f, front.Liveness, "http"}, {f, front.Readiness, "http"},
 		{w, work.Startup, "system"}, {w, work.Liveness, "system"}, {w, work.Readiness, "system"},
 	} {
-		until(t, p.probe.Get.Path+" is answered", func() bool { return statusAt(t, p.m, p.probe.Get.Path) == http.StatusOK })
+		poll.Until(t, p.probe.Get.Path+" is answered", func() bool { return statusAt(t, p.m, p.probe.Get.Path) == http.StatusOK })
 		if p.probe.Get.Port != p.port {
 			t.Errorf("%s is asked at port %s, want %s", p.probe.Get.Path, p.probe.Get.Port, p.port)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -48,9 +49,7 @@ func TestKVTail(t *testing.T) {
 				{Removed: []uint64{2}},
 				third, third, third, {Removed: []uint64{3}},
 			})
-			for tee.Stats().Published < 6 {
-				time.Sleep(time.Millisecond)
-			}
+			poll.Until(t, "six batches are published", func() bool { return tee.Stats().Published >= 6 })
 			count := map[bool]string{true: "6", false: "2"}[c.buffer > 1] // a snapshot is two batches
 			args := append([]string{"kv-tail", tee.Events(), "--replay", tee.Replay(), "--count", count}, c.flags...)
 			var out, errs bytes.Buffer

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/link/linktest"
 )
@@ -28,7 +29,7 @@ func complete(t *testing.T, front *member, model string) (int, string) {
 // awaitModel waits until a frontend knows a model.
 func awaitModel(t *testing.T, front *member, model string) {
 	t.Helper()
-	until(t, model+" is served", func() bool {
+	poll.Until(t, model+" is served", func() bool {
 		r, err := http.Get(front.HTTP + "/v1/models")
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +95,7 @@ func TestLinks(t *testing.T) {
 				t.Errorf("a caller that is not ours: %d: %s", code, body)
 			}
 			for _, listener := range []string{"rendezvous", "requests"} {
-				until(t, listener+" counted", func() bool {
+				poll.Until(t, listener+" counted", func() bool {
 					return prefill.metric("replay_refused_connections_total", fmt.Sprintf("listener=%q", listener)) > 0
 				})
 			}

@@ -11,9 +11,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/replay-llm/replay/internal/optional"
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 
@@ -117,19 +117,15 @@ func runClient(t *testing.T, url string) {
 // awaitHealthy waits until a frontend has found a worker.
 func awaitHealthy(t *testing.T, url string) {
 	t.Helper()
-	for end := time.Now().Add(clusterLimit); ; time.Sleep(20 * time.Millisecond) {
+	poll.Until(t, "two workers", func() bool {
 		r, err := http.Get(url + "/health")
-		if err == nil {
-			b, _ := io.ReadAll(r.Body)
-			r.Body.Close()
-			if r.StatusCode == http.StatusOK && strings.Contains(string(b), fmt.Sprintf(`"instances":%d`, 2)) {
-				return
-			}
+		if err != nil {
+			return false
 		}
-		if time.Now().After(end) {
-			t.Fatal("the frontend has found no workers")
-		}
-	}
+		defer r.Body.Close()
+		b, _ := io.ReadAll(r.Body)
+		return r.StatusCode == http.StatusOK && strings.Contains(string(b), `"instances":2`)
+	})
 }
 
 // postJSON posts a body and returns the status and the answer.

@@ -187,19 +187,6 @@ func (m *member) metric(name, where string) float64 {
 	return sum
 }
 
-// until waits until is holds, and returns how long that took.
-func until(t *testing.T, what string, is func() bool) time.Duration {
-	t.Helper()
-	from := time.Now()
-	for !is() {
-		if time.Since(from) > clusterLimit {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return time.Since(from)
-}
-
 // replayed is what a replay in this process printed.
 type replayed struct {
 	code   int

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // A worker that tells of more blocks than a frontend lets it is not followed any more, which is said once and
@@ -24,7 +26,7 @@ func TestRoguePublisher(t *testing.T) {
 		if r.StatusCode != http.StatusOK {
 			t.Errorf("request %d: %s", i, r.Status)
 		}
-		until(t, "it is cut off", func() bool { return front.metric("replay_kv_publishers_cut_total", `limit="blocks"`) == 1 })
+		poll.Until(t, "it is cut off", func() bool { return front.metric("replay_kv_publishers_cut_total", `limit="blocks"`) == 1 })
 	}
 	front.end()
 	if said := front.err.String(); strings.Count(said, "is followed no more") != 1 || strings.Count(said, "\n") != 1 {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // crowd is a server of completions that counts how many it serves at a time; each token takes 5 ms.
@@ -137,7 +138,7 @@ func TestDriveAndRecordProcesses(t *testing.T) {
 	}
 	client, clientErrs, _ := startProcess(t, 0, "drive", long, "--trace-block-size", "8", "--url", at.HTTP, "--out", filepath.Join(dir, "ended"))
 	second, _, _ := startProcess(t, 0, "drive", long, "--trace-block-size", "8", "--url", at.HTTP, "--out", filepath.Join(dir, "broken"))
-	until(t, "both are served", func() bool { return s.now.Load() == 2 })
+	poll.Until(t, "both are served", func() bool { return s.now.Load() == 2 })
 	for _, end := range []struct {
 		cmd    *exec.Cmd
 		signal syscall.Signal

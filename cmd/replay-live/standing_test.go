@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/drt/drttest"
 )
 
@@ -48,14 +49,14 @@ func (o ordeal) endure(t *testing.T) {
 	lease := "--lease=" + o.lease.String()
 	workers := []*member{c.worker(lease, "--speedup-ratio=0.05"), c.worker(lease, "--speedup-ratio=0.05")}
 	f := c.front(lease, "--router=kv", "--migration-limit=3")
-	until(t, "two workers", func() bool { return strings.Contains(f.get("/health"), `"instances":2`) })
+	poll.Until(t, "two workers", func() bool { return strings.Contains(f.get("/health"), `"instances":2`) })
 	l := f.load(o.streams, o.tokens)
-	until(t, "streams", func() bool { return l.events.Load() > int64(o.streams) })
+	poll.Until(t, "streams", func() bool { return l.events.Load() > int64(o.streams) })
 
 	for _, forgets := range []bool{false, true} {
 		servers.KillEtcd()
 		from := time.Now()
-		until(t, "it is told that what is known is old", func() bool {
+		poll.Until(t, "it is told that what is known is old", func() bool {
 			return strings.Contains(f.get("/health"), `"discovery_stale_seconds"`) && f.metric("replay_discovery_stale_seconds", "") > 0
 		})
 		time.Sleep(o.away - time.Since(from))
@@ -67,9 +68,9 @@ func (o ordeal) endure(t *testing.T) {
 		if err := servers.RestartEtcd(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		took := until(t, "both workers in etcd", func() bool { return areRegistered(t, servers, workers) })
+		took := poll.Until(t, "both workers in etcd", func() bool { return areRegistered(t, servers, workers) })
 		mayTake(t, fmt.Sprintf("etcd is back (without its data: %v) to workers that are there", forgets), took, 20*time.Second)
-		until(t, "it is told that all is new", func() bool {
+		poll.Until(t, "it is told that all is new", func() bool {
 			return !strings.Contains(f.get("/health"), "stale") && f.metric("replay_discovery_stale_seconds", "") == 0
 		})
 		l.check(t, fmt.Sprintf("etcd was away (without its data: %v)", forgets))
@@ -78,8 +79,8 @@ func (o ordeal) endure(t *testing.T) {
 		m.signal(syscall.SIGSTOP)
 		time.Sleep(o.paused)
 		m.signal(syscall.SIGCONT)
-		until(t, "both workers in etcd", func() bool { return areRegistered(t, servers, workers) })
-		until(t, "two workers", func() bool { return strings.Contains(f.get("/health"), `"instances":2`) })
+		poll.Until(t, "both workers in etcd", func() bool { return areRegistered(t, servers, workers) })
+		poll.Until(t, "two workers", func() bool { return strings.Contains(f.get("/health"), `"instances":2`) })
 		l.check(t, "paused: "+what)
 	}
 	l.end()
@@ -102,7 +103,7 @@ func TestFrontendTellsItsEnd(t *testing.T) {
 	c := newCompound(t)
 	w := c.worker("--speedup-ratio=0.05")
 	f := c.front("--grace=200ms")
-	until(t, "a model", func() bool { return f.answers() == http.StatusOK })
+	poll.Until(t, "a model", func() bool { return f.answers() == http.StatusOK })
 	a := f.ask(50, 5000)
 	a.event()
 	f.signal(syscall.SIGTERM)
@@ -114,7 +115,7 @@ func TestFrontendTellsItsEnd(t *testing.T) {
 	if code := f.cmd.ProcessState.ExitCode(); code != cli.ExitRefused {
 		t.Errorf("exit %d, want %d: a request was not waited for: %s", code, cli.ExitRefused, &f.err)
 	}
-	until(t, "idle worker", func() bool { return !w.busy() })
+	poll.Until(t, "idle worker", func() bool { return !w.busy() })
 }
 
 func (m *member) signal(s syscall.Signal) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // Without etcd, workers are where --static says, or at a subject that they share: a frontend and a replay ask them.
@@ -32,7 +33,7 @@ func TestStaticDiscovery(t *testing.T) {
 			workers = append(workers, c.worker(args...))
 		}
 		f := c.front(append([]string{"--discovery=static", "--static-model=m"}, run.caller...)...)
-		until(t, "a model", func() bool { return strings.Contains(f.get("/health"), `"healthy"`) })
+		poll.Until(t, "a model", func() bool { return strings.Contains(f.get("/health"), `"healthy"`) })
 		for i := range 8 {
 			r, err := http.Post(f.HTTP+"/v1/completions", "application/json", strings.NewReader(`{"model":"m","prompt":"abc","max_tokens":4}`))
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // One worker process and four give the same bytes, as does no queue at all, and
@@ -23,12 +24,12 @@ func TestSweepWorkers(t *testing.T) {
 	if lines := strings.Count(want, "\n"); lines != count+1 {
 		t.Fatalf("%d lines, want one per cell and a head", lines)
 	}
-	attempts := 1
+	rounds := 1
 	if *fullSweep {
-		attempts = 3 // other people use this machine too
+		rounds = 3
 	}
-	best := 0.0
-	for range attempts {
+	var faster []float64
+	for range rounds {
 		took := map[int]time.Duration{}
 		for _, workers := range []int{1, 4} {
 			s := newSite(t)
@@ -48,14 +49,12 @@ func TestSweepWorkers(t *testing.T) {
 				t.Errorf("%d workers: another table\n%s\nthan\n%s", workers, got, want)
 			}
 		}
-		best = max(best, took[1].Seconds()/took[4].Seconds())
+		faster = append(faster, took[1].Seconds()/took[4].Seconds())
 		t.Logf("%d cells: %v with 1 worker, %v with 4 on %d cores", count, took[1], took[4], runtime.NumCPU())
-		if best >= 0.8*float64(cores) {
-			break
-		}
 	}
-	if *fullSweep && best < 0.8*float64(cores) {
-		t.Errorf("four workers are %.2f times as fast as one, want %.2f", best, 0.8*float64(cores))
+	slices.Sort(faster)
+	if median := faster[len(faster)/2]; *fullSweep && median < 0.8*float64(cores) {
+		t.Errorf("four workers are %.2f times as fast as one in the median of %d rounds, want %.2f", median, rounds, 0.8*float64(cores))
 	}
 }
 
@@ -108,9 +107,7 @@ func TestSweepServerRestart(t *testing.T) {
 	want := s.local(grid)
 	id := s.submit(grid...)
 	workers := []*process{s.worker(), s.worker()}
-	for s.status(id)["done"] < count/4 {
-		time.Sleep(20 * time.Millisecond)
-	}
+	poll.Until(t, "a quarter of the cells is done", func() bool { return s.status(id)["done"] >= count/4 })
 	before, _ := s.sweep(cli.ExitIncomplete, "collect", id, "--output", "csv")
 	port, err := strconv.Atoi(s.url[strings.LastIndexByte(s.url, ':')+1:])
 	if err != nil {

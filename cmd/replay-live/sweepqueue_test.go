@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // drain lets a worker empty the queue.
@@ -185,9 +186,7 @@ func TestSweepInterrupted(t *testing.T) {
 	s := newSite(t)
 	s.submit("--set", "input-tokens=700", "--set", "output-tokens=4", "--set", "request-count=20", "--set", "seed="+hangs)
 	p := s.begin(s.self(), "sweep", "work", "--nats", s.url, "--lease", "5m", "--jobs", "1", "--cache", s.cache)
-	for len(s.begun()) == 0 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	poll.Until(t, "the cell is begun", func() bool { return len(s.begun()) > 0 })
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -195,11 +194,7 @@ func TestSweepInterrupted(t *testing.T) {
 		t.Errorf("exit %d: %s", code, &p.err)
 	}
 	s.begin(s.self(), "sweep", "work", "--nats", s.url, "--lease", "5m", "--jobs", "1", "--cache", s.cache)
-	for started := time.Now(); len(s.begun()) < 2; time.Sleep(10 * time.Millisecond) {
-		if time.Since(started) > 30*time.Second {
-			t.Fatal("the cell was not begun again")
-		}
-	}
+	poll.Until(t, "the cell is begun again", func() bool { return len(s.begun()) == 2 })
 }
 
 // A sweep run keeps queue and results where it is told, so that the next one

@@ -1,14 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
@@ -49,37 +50,37 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A signal ends a run with the report of what there is and the code of the
-// signal. One that comes before the run has begun leaves no report: then it is
-// tried again, later.
+// A signal ends a run with the report of what there is and the code of the signal.
 func TestSignalInRealTime(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitTerminated} {
-		for after := 300 * time.Millisecond; ; after *= 2 {
-			cmd := exec.Command(program, hour()...)
-			cmd.Env = append(os.Environ(), clitest.AsProgram+"=1")
-			var out, errs bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(after)
-			if err := cmd.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait()
-			if out.Len() == 0 && after < 10*time.Second {
-				continue
-			}
-			if code := cmd.ProcessState.ExitCode(); code != want {
-				t.Errorf("%v: exit %d, want %d: %s", signal, code, want, &errs)
-			}
-			partialReport(t, out.Bytes())
-			break
+		cmd := exec.Command(program, hour()...)
+		cmd.Env = append(os.Environ(), clitest.AsProgram+"=1", "REPLAY_PROGRESS=lines")
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		errs, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(errs)
+		if first, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(first, "progress: ") { // requests have finished
+			t.Errorf("%q, %v", first, err)
+		}
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		rest, _ := io.ReadAll(lines)
+		_ = cmd.Wait() // the exit code tells
+		if code := cmd.ProcessState.ExitCode(); code != want {
+			t.Errorf("%v: exit %d, want %d: %s", signal, code, want, rest)
+		}
+		partialReport(t, out.Bytes())
 	}
 }
 

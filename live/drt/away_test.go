@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
 )
@@ -97,7 +98,7 @@ func etcdComesBack(t *testing.T, forgets bool) {
 	}
 	began := time.Now()
 	s.KillEtcd()
-	eventually(t, "it is known to be stale", func() bool { return !caller.StaleSince().IsZero() })
+	poll.Until(t, "it is known to be stale", func() bool { return !caller.StaleSince().IsZero() })
 	for time.Since(began) < config.Lease*3/2 {
 		if got, err := call(t, c, `{"n":1}`, drt.RoundRobin()); err != nil || got != `0 "done"` {
 			t.Fatalf("a call while etcd is away: %q, %v", got, err)
@@ -118,7 +119,7 @@ func etcdComesBack(t *testing.T, forgets bool) {
 	keys := etcd(t, s)
 	for _, rt := range workers {
 		for _, key := range []string{"v1/instances/test/backend/generate/%x", "v1/mdc/test/backend/generate/%x", "v1/other/%x"} {
-			eventually(t, fmt.Sprintf(key, rt.ID()), func() bool {
+			poll.Until(t, fmt.Sprintf(key, rt.ID()), func() bool {
 				r, err := keys.Get(limited(t), fmt.Sprintf(key, rt.ID()))
 				return err == nil && len(r.Kvs) == 1 && r.Kvs[0].Lease == int64(rt.ID())
 			})
@@ -127,7 +128,7 @@ func etcdComesBack(t *testing.T, forgets bool) {
 			t.Error(rt.Err())
 		}
 	}
-	eventually(t, "it is up to date", func() bool { return caller.StaleSince().IsZero() })
+	poll.Until(t, "it is up to date", func() bool { return caller.StaleSince().IsZero() })
 	if n := least(); n != 3 {
 		t.Errorf("%d instances at the least, want 3 all the time", n)
 	}
@@ -165,17 +166,8 @@ func TestEtcdForgetsForGood(t *testing.T) {
 	if err := s.RestartEtcd(limited(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is up to date", func() bool { return caller.StaleSince().IsZero() })
+	poll.Until(t, "it is up to date", func() bool { return caller.StaleSince().IsZero() })
 	await(t, c, 0)
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for ctx := limited(t); !is(); time.Sleep(5 * time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // However etcd is changed, killed and brought back, with its data or without, and changed before anybody has
@@ -228,7 +220,7 @@ func TestInstancesEqualKeys(t *testing.T) {
 		n = rnd.IntN(12)
 		change(n)
 		story = append(story, fmt.Sprint("back, ", n, " changes"))
-		eventually(t, fmt.Sprintf("what is there, %v, after %q", there, story), func() bool {
+		poll.Until(t, fmt.Sprintf("what is there, %v, after %q", there, story), func() bool {
 			want := 0
 			for _, is := range there {
 				if is {

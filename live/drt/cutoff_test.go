@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 )
@@ -73,9 +74,7 @@ func (w *wireTap) pass(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		for w.cut.Load() {
-			time.Sleep(time.Millisecond) // it is sent again and again
-		}
+		poll.Wait(func() bool { return !w.cut.Load() })
 		if n > 0 {
 			_, _ = to.Write(buf[:n])
 		}

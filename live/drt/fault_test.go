@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
@@ -129,15 +130,14 @@ func awaitDone(t *testing.T, done <-chan struct{}) {
 func awaitWritten(t *testing.T, s *stack.Stack, key string, revision int64) {
 	t.Helper()
 	c := etcd(t, s)
-	for ctx := limited(t); ; time.Sleep(time.Millisecond) {
+	ctx := limited(t)
+	poll.Until(t, key+" is written", func() bool {
 		r, err := c.Get(ctx, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Kvs) == 1 && r.Kvs[0].CreateRevision > revision {
-			return
-		}
-	}
+		return len(r.Kvs) == 1 && r.Kvs[0].CreateRevision > revision
+	})
 }
 
 // Without NATS streams go on, new calls fail soon, and after it is back they work.

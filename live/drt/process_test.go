@@ -12,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/fault"
@@ -172,14 +173,10 @@ func TestFaultNATSAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	for {
-		if _, err := call(t, c, `{"n":1}`, drt.RoundRobin()); err == nil {
-			break
-		} else if time.Since(began) > timeLimit {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	poll.Until(t, "a call that succeeds", func() bool {
+		_, err := call(t, c, `{"n":1}`, drt.RoundRobin())
+		return err == nil
+	})
 	within(t, "nats back: a new call succeeds", began, 3*time.Second)
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/fault"
 )
 
@@ -175,15 +176,10 @@ func TestCanary(t *testing.T) {
 	becomes(200, false)
 	becomes(503, true)
 	close(e.ill) // well from now on
-	becomes2 := func() {
-		for {
-			if got, _ := get(t, r, "GET", "/health", ""); got == 200 {
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}
-	becomes2()
+	poll.Until(t, "healthy again", func() bool {
+		got, _ := get(t, r, "GET", "/health", "")
+		return got == 200
+	})
 	b.signals <- syscall.SIGTERM
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/fault"
@@ -125,9 +126,7 @@ func TestEarlySignals(t *testing.T) {
 	e.start = func() error {
 		b.signals <- syscall.SIGTERM
 		// The worker takes the signal out of the channel while this runs on.
-		for len(b.signals) > 0 {
-			time.Sleep(time.Millisecond)
-		}
+		poll.Wait(func() bool { return len(b.signals) == 0 })
 		e.note("started")
 		return nil
 	}
@@ -193,9 +192,7 @@ func TestGracePeriod(t *testing.T) {
 	<-b.ready
 	b.signals <- syscall.SIGTERM
 	began := time.Now()
-	for len(b.hub.Keys(t)) > 0 && e.String() == "start" {
-		time.Sleep(time.Millisecond)
-	}
+	poll.Until(t, "withdrawn", func() bool { return len(b.hub.Keys(t)) == 0 || e.String() != "start" })
 	if got := e.String(); got != "start" && time.Since(began) < 200*time.Millisecond {
 		t.Errorf("calls %q before the grace period was over", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
@@ -158,7 +159,7 @@ func (p *plane) ask(t *testing.T, question1 string) string {
 // await waits until as many events are published.
 func (p *plane) await(t *testing.T, n uint64) {
 	t.Helper()
-	drttest.Eventually(t, fmt.Sprintf("%d events", n), func() bool {
+	poll.Until(t, fmt.Sprintf("%d events", n), func() bool {
 		p.state.Lock()
 		defer p.state.Unlock()
 		return p.last >= n

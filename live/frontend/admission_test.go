@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/frontend"
 )
@@ -52,7 +52,7 @@ func TestAdmission(t *testing.T) {
 		all = append(all, s.dial(t, promptOf(n)))
 		if n <= 2 {
 			s.await(t, n, "inflight_requests")
-			drttest.Eventually(t, "begun", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.order) == n })
+			poll.Until(t, "begun", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.order) == n })
 		} else {
 			s.await(t, n-2, "queued_requests")
 		}

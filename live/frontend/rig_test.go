@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/frontend"
 	"github.com/replay-llm/replay/live/route"
@@ -100,7 +100,7 @@ func (s *site) count(name string, labels ...string) int {
 // await waits until a metric is n.
 func (s *site) await(t *testing.T, n int, name string, labels ...string) {
 	t.Helper()
-	drttest.Eventually(t, fmt.Sprintf("%d %s", n, name), func() bool { return s.count(name, labels...) == n })
+	poll.Until(t, fmt.Sprintf("%d %s", n, name), func() bool { return s.count(name, labels...) == n })
 }
 
 // open serves a model "m" that f answers for.

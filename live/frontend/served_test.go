@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/drttest"
@@ -241,12 +242,12 @@ func TestClientLeavesCluster(t *testing.T) {
 			for in.Scan() && !strings.HasPrefix(in.Text(), "data: ") {
 			}
 		} else {
-			drttest.Eventually(t, "request on the scheduler", func() bool { return w.mock.ActiveRequests() == 1 })
+			poll.Until(t, "request on the scheduler", func() bool { return w.mock.ActiveRequests() == 1 })
 		}
 		c.Close()
-		drttest.Eventually(t, "empty scheduler", func() bool { return w.mock.ActiveRequests() == 0 && w.mock.Fullness().ActiveBlocks == 0 })
+		poll.Until(t, "empty scheduler", func() bool { return w.mock.ActiveRequests() == 0 && w.mock.Fullness().ActiveBlocks == 0 })
 		labels := map[string]string{"model": mocker.DefaultModel, "endpoint": "completions", "request_type": test.kind}
-		drttest.Eventually(t, "counts", func() bool {
+		poll.Until(t, "counts", func() bool {
 			return f.metrics.Value("dynamo_frontend_model_cancellation_total", labels) == 1 && w.cancelled() == float64(i+1)
 		})
 	}
@@ -256,7 +257,7 @@ func TestClientLeavesCluster(t *testing.T) {
 			t.Errorf("%d %s", r.StatusCode, body)
 		}
 	}
-	drttest.Eventually(t, "an end", func() bool { return w.metrics.Value("dynamo_component_inflight_requests", nil) == 0 && f.Active() == 0 })
+	poll.Until(t, "an end", func() bool { return w.metrics.Value("dynamo_component_inflight_requests", nil) == 0 && f.Active() == 0 })
 	if all := f.metrics.Value("dynamo_frontend_model_cancellation_total", nil); all != 2 || w.cancelled() != 2 {
 		t.Errorf("%v cancellations at the frontend and %v at the worker, want 2 and 2", all, w.cancelled())
 	}
@@ -297,8 +298,8 @@ func TestPair(t *testing.T) {
 	for in.Scan() && !strings.HasPrefix(in.Text(), "data: ") {
 	}
 	c.Close()
-	drttest.Eventually(t, "empty schedulers", func() bool { return decode.mock.ActiveRequests()+prefill.mock.ActiveRequests() == 0 })
-	drttest.Eventually(t, "a count at decode", func() bool { return decode.cancelled() == 1 })
+	poll.Until(t, "empty schedulers", func() bool { return decode.mock.ActiveRequests()+prefill.mock.ActiveRequests() == 0 })
+	poll.Until(t, "a count at decode", func() bool { return decode.cancelled() == 1 })
 	if n := prefill.cancelled(); n > 1 {
 		t.Errorf("%v cancellations at prefill, want at most one: it may have been over", n)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -59,9 +60,7 @@ func beFollower(ends []string) error {
 		if _, err := fmt.Sscan(in.Text(), &next, &seed, &queries); err != nil {
 			return err
 		}
-		for s.Stats().Next < next {
-			time.Sleep(time.Millisecond)
-		}
+		poll.Wait(func() bool { return s.Stats().Next >= next })
 		fmt.Printf("%s; %d snapshots, %d orphans\n", answers(x, seed, queries), s.Stats().Snapshots, orphans.Load())
 	}
 	return in.Err()

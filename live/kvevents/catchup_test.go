@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -156,9 +157,7 @@ func TestHeals(t *testing.T) {
 		}
 	}()
 	s := p.subscribe(t, x)
-	for ctx := within(t); p.pub.Subscribers() == 0 && ctx.Err() == nil; {
-		time.Sleep(time.Millisecond)
-	}
+	poll.Until(t, "a subscriber", func() bool { return p.pub.Subscribers() > 0 })
 	p.live(10, storedBatch(110))
 	if err := s.Applied(within(t), 11); err != nil {
 		t.Fatal(err)
@@ -167,13 +166,13 @@ func TestHeals(t *testing.T) {
 		t.Errorf("%d blocks, want the live one; %+v", x.Size(), st)
 	}
 	answers.Store(true)
-	for n, ctx := uint64(11), within(t); x.Size() < 12; n++ { // batches go on
-		if ctx.Err() != nil {
-			t.Fatalf("%d blocks; %+v", x.Size(), s.Stats())
+	poll.Until(t, "12 blocks", func() bool { // batches continue
+		if x.Size() >= 12 {
+			return true
 		}
 		p.live(11, storedBatch(111))
-		time.Sleep(time.Millisecond)
-	}
+		return false
+	})
 }
 
 // An answer that begins later than asked, as of a publisher that keeps no

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -79,11 +80,7 @@ func TestRecordedPublisher(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sub.Close()
-		for ctx := within(t); tee.Stats().Subscribers == 0; time.Sleep(time.Millisecond) {
-			if ctx.Err() != nil {
-				t.Fatal("no subscriber")
-			}
-		}
+		poll.Until(t, "a subscriber", func() bool { return tee.Stats().Subscribers > 0 })
 		for i, m := range batches {
 			if n := enqueueRecorded(t, tee, m[0]); n > 0 {
 				t.Fatalf("%s, batch %d: %d events dropped", release, i, n)

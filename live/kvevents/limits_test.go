@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 )
 
@@ -55,6 +56,7 @@ func TestRoguePublishers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
+			poll.Until(t, "a subscriber", func() bool { return p.Subscribers() == 1 })
 			late := time.After(hang)
 			for n := uint64(0); ; n++ {
 				b := test.batch(n)
@@ -68,9 +70,7 @@ func TestRoguePublishers(t *testing.T) {
 					if !errors.As(err, &limit) || limit.Reason != test.want {
 						t.Errorf("cut off for %v, want %s", err, test.want)
 					}
-					for p.Subscribers() > 0 {
-						time.Sleep(time.Millisecond)
-					}
+					poll.Until(t, "no subscriber", func() bool { return p.Subscribers() == 0 })
 					if n := index.Size(); n != 0 || cuts.Load() != 1 || len(feed.fed) != 0 {
 						t.Errorf("%d blocks are left, after %d times", n, cuts.Load())
 					}
@@ -79,7 +79,7 @@ func TestRoguePublishers(t *testing.T) {
 					t.Fatal("it goes on")
 				default:
 					if n%64 == 63 {
-						time.Sleep(time.Millisecond)
+						poll.Wait(func() bool { return len(cut) > 0 || s.Stats().Next+64 > n })
 					}
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -227,11 +228,6 @@ func blocksOf(x *Index) int {
 // Applied waits until all batches with sequence numbers below next have been
 // applied, or are known to be lost.
 func (s *Subscriber) Applied(ctx context.Context, next uint64) error {
-	for s.Stats().Next < next {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		time.Sleep(100 * time.Microsecond)
-	}
-	return nil
+	poll.Wait(func() bool { return s.Stats().Next >= next || ctx.Err() != nil })
+	return ctx.Err()
 }

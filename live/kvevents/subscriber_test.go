@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -154,9 +155,7 @@ func TestNoReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for ctx := within(t); tee.Stats().Subscribers == 0 && ctx.Err() == nil; {
-		time.Sleep(time.Millisecond)
-	}
+	poll.Until(t, "a subscriber", func() bool { return tee.Stats().Subscribers > 0 })
 	tee.Enqueue([]scheduler.KVEvent{store(0, scheduler.KVBlock{Seq: 2, Tokens: 2})})
 	if err := s.Applied(within(t), 2); err != nil {
 		t.Fatal(err)

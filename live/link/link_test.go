@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/link/linktest"
 )
@@ -48,19 +49,15 @@ func (c *counted) watch() link.Watch {
 
 func (c *counted) await(t *testing.T, what string) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	var line string
+	poll.Until(t, what+" is counted once", func() bool {
 		c.mu.Lock()
-		n, line := c.n[what], strings.Join(c.lines, "\n")
-		c.mu.Unlock()
-		if n == 1 {
-			if strings.Count(line, "\n") > 0 || strings.Contains(line, token) {
-				t.Errorf("told %q, want one line", line)
-			}
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("%v, want %s once", c.n, what)
-		}
+		defer c.mu.Unlock()
+		line = strings.Join(c.lines, "\n")
+		return c.n[what] == 1
+	})
+	if strings.Count(line, "\n") > 0 || strings.Contains(line, token) {
+		t.Errorf("told %q, want one line", line)
 	}
 }
 

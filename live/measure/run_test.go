@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/replay-llm/replay/live/measure"
@@ -36,7 +37,9 @@ func countLines(t *testing.T, path string) int {
 
 // A disk that is full for a while costs the requests of that while, which are counted; both files
 // have whole lines, of the same requests, and go on afterwards.
-func TestFullDisk(t *testing.T) {
+func TestFullDisk(t *testing.T) { synctest.Test(t, fullDisk) }
+
+func fullDisk(t *testing.T) {
 	dir := t.TempDir()
 	warned := make(chan error, 10)
 	r, err := measure.Create(dir, measure.Options{BlockTokens: 16, Meta: map[string]any{}, Warn: func(err error) { warned <- err }})
@@ -48,6 +51,7 @@ func TestFullDisk(t *testing.T) {
 			r.Add(&measure.Row{ID: "a", Status: measure.StatusOK, Input: 400, Output: 3, Blocks: make([]uint64, 25)})
 		}
 		time.Sleep(500 * time.Millisecond) // rows are written five times a second
+		synctest.Wait()
 	}
 	add(5)
 	var old syscall.Rlimit
@@ -76,7 +80,9 @@ func TestFullDisk(t *testing.T) {
 }
 
 // Where no new part can be made, the one before goes on.
-func TestPartThatCannotBeMade(t *testing.T) {
+func TestPartThatCannotBeMade(t *testing.T) { synctest.Test(t, partThatCannotBeMade) }
+
+func partThatCannotBeMade(t *testing.T) {
 	dir := t.TempDir()
 	r, err := measure.Create(dir, measure.Options{BlockTokens: 16, Meta: map[string]any{}, PartTime: time.Millisecond})
 	if err != nil {
@@ -89,6 +95,7 @@ func TestPartThatCannotBeMade(t *testing.T) {
 	add := func() {
 		r.Add(&measure.Row{ID: "a", Status: measure.StatusOK, Input: 4, Output: 3})
 		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
 	}
 	add()
 	add()

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/conformance"
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -125,12 +125,7 @@ func TestRecordedRequests(t *testing.T) {
 			drained(t, e)
 		}
 		want := recordedBatches(t, release)
-		for end := time.Now().Add(hang); s.Stats().Next < e.tee.Stats().Published || s.Stats().Next < uint64(len(want)); {
-			if time.Now().After(end) {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		poll.Until(t, "all batches", func() bool { return s.Stats().Next >= max(e.tee.Stats().Published, uint64(len(want))) })
 		mu.Lock()
 		defer mu.Unlock()
 		sameBatches(t, release, got, want, made)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/drt/stack"
 	"github.com/replay-llm/replay/plan"
 )
@@ -279,11 +280,7 @@ func TestKilledWorker(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(2 * time.Minute); len(s.begun()) < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatal("the cells are not begun")
-		}
-	}
+	poll.Until(t, "both cells are begun", func() bool { return len(s.begun()) == 2 })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

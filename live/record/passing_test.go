@@ -259,10 +259,11 @@ func TestConnectionsLast(t *testing.T) {
 func TestClientLeavesWhileItSends(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, answer)
 	c := r.dial(t)
-	fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{")
-	time.Sleep(50 * time.Millisecond)
+	fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n{")
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100") { // the body is being read
+		t.Fatalf("%q, %v", line, err)
+	}
 	c.Close()
-	time.Sleep(50 * time.Millisecond)
 	r.stop()
 	if rows, _ := r.rows(t, ""); len(rows) != 1 || rows[0].Status != "cancelled" {
 		t.Errorf("%+v, want a cancelled request", rows)

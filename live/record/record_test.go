@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/measure"
 	"github.com/replay-llm/replay/live/record"
 )
@@ -246,17 +247,17 @@ func TestHalfAnswers(t *testing.T) {
 		_, _ = io.ReadAll(response.Body)
 		response.Body.Close()
 	}
-	under := make(chan struct{})
-	go func() {
-		defer close(under)
-		if response, err := r.client.Post(r.url+"/v1/completions", "", strings.NewReader(long)); err == nil {
-			_, _ = io.ReadAll(response.Body)
-			response.Body.Close()
+	response, err := r.client.Post(r.url+"/v1/completions", "", strings.NewReader(long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	for pieces := bufio.NewReader(response.Body); ; {
+		if line, err := pieces.ReadString('\n'); err != nil || strings.Contains(line, " t2") { // the third piece: the first ones are on record
+			break
 		}
-	}()
-	time.Sleep(50 * time.Millisecond)
+	}
 	r.stop()
-	<-under
 	rows, trace := r.rows(t, "")
 	if len(rows) != 3 || len(trace) != 3 {
 		t.Fatalf("%+v, want three rows", rows)
@@ -270,9 +271,13 @@ func TestHalfAnswers(t *testing.T) {
 // Parts of a run are runs.
 func TestParts(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{PartBytes: 1}, answer)
-	for range 2 {
+	for n := 1; n <= 2; n++ {
 		r.post(t, r.url, `{"prompt":"a","max_tokens":1}`)
-		time.Sleep(300 * time.Millisecond) // they are written together otherwise
+		part := fmt.Sprintf("part-%04d", n)
+		poll.Until(t, part+" is written", func() bool { // they are written together otherwise
+			text, err := os.ReadFile(filepath.Join(r.dir, part, measure.TraceFile))
+			return err == nil && len(text) > 0
+		})
 	}
 	r.stop()
 	for _, part := range []string{"part-0001", "part-0002"} {

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/fault"
 )
 
@@ -42,11 +44,7 @@ func (s *Server) awaitRoom(t *testing.T, id uint64, wait time.Duration) error {
 // occupied waits until n rooms are waited in.
 func (s *Server) occupied(t *testing.T, n int) {
 	t.Helper()
-	for limit := time.Now().Add(long); s.Rooms() != n; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%d rooms, want %d", s.Rooms(), n)
-		}
-	}
+	poll.Until(t, fmt.Sprintf("%d rooms", n), func() bool { return s.Rooms() == n })
 }
 
 // Decode waits when it comes first and when it comes last, and rooms are

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/drttest"
@@ -112,7 +113,7 @@ func TestPickByCache(t *testing.T) {
 	}
 	prompt := promptOf(1, 2, 3, 4, 5, 6)
 	publish(tees[200], prompt[:5*blockTokens])
-	drttest.Eventually(t, "five blocks", func() bool { return p.index.Size() == 5 })
+	poll.Until(t, "five blocks", func() bool { return p.index.Size() == 5 })
 	a := pickWorker(t, p, prompt, 100, 200, 300)
 	if a.Instance != 200 {
 		t.Errorf("went to %d, want 200, where it is cached", a.Instance)
@@ -155,7 +156,7 @@ func TestPickHolds(t *testing.T) {
 			}
 			got <- err
 		}()
-		drttest.Eventually(t, "a held request", func() bool { return queued() > n })
+		poll.Until(t, "a held request", func() bool { return queued() > n })
 		return got
 	}
 	ctx, giveUp := context.WithCancel(drttest.Within(t))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/drttest"
@@ -151,7 +152,7 @@ func TestPoolByCache(t *testing.T) {
 			t.Errorf("idle workers: %x answered, want the lowest, such as %x", home, id)
 		}
 	}
-	drttest.Eventually(t, "the blocks of the prompt", func() bool {
+	poll.Until(t, "the blocks of the prompt", func() bool {
 		who, cached := call(t, p, drttest.Within(t), prompt(1, 10), nil)
 		return who == home && cached >= 100
 	})
@@ -164,7 +165,7 @@ func TestPoolByCache(t *testing.T) {
 	if err := workers[home].Close(drttest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
-	drttest.Eventually(t, "two workers", func() bool { return len(p.Workers()) == 2 })
+	poll.Until(t, "two workers", func() bool { return len(p.Workers()) == 2 })
 	if who, _ := call(t, p, drttest.Within(t), prompt(2, 10), nil); who == home {
 		t.Errorf("%x answered, which has left", who)
 	}

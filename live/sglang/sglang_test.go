@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/sglang"
 	"github.com/replay-llm/replay/live/telemetry/telemetrytest"
@@ -169,23 +170,22 @@ func TestPaths(t *testing.T) {
 		`cached_tokens_total{cache_source="device",` + labels[1:]: 16, "max_total_num_tokens" + labels: 1600, "num_running_reqs" + labels: 0,
 		"time_to_first_token_seconds" + labels + " count": 3, "inter_token_latency_seconds" + labels + " count": 8, "e2e_request_latency_seconds" + labels + " count": 3,
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		_, text := ask(t, url+"/metrics", "")
+	var wrong []string
+	var text string
+	if !poll.Wait(func() bool {
+		_, text = ask(t, url+"/metrics", "")
 		m, err := telemetrytest.Parse([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var wrong []string
+		wrong = wrong[:0]
 		for name, n := range want {
 			if have, ok := m.Samples["sglang:"+name]; !ok || have != n {
 				wrong = append(wrong, name)
 			}
 		}
-		if len(wrong) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%v: %s", wrong, text)
-		}
+		return len(wrong) == 0
+	}) {
+		t.Fatalf("%v: %s", wrong, text)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // lines is what was written, for several goroutines.
@@ -41,11 +43,7 @@ func TestThrottle(t *testing.T) {
 	if got := out.all(); len(got) != 3 {
 		t.Fatalf("%d lines at once, want 3:\n%s", len(got), strings.Join(got, "\n"))
 	}
-	for from := time.Now(); len(out.all()) < 5; time.Sleep(time.Millisecond) {
-		if time.Since(from) > time.Minute {
-			t.Fatal("nobody says how many were left out")
-		}
-	}
+	poll.Until(t, "two counts of the lines that were left out", func() bool { return len(out.all()) >= 5 })
 	if got := strings.Join(out.all()[3:], "\n"); strings.Count(got, "n=999 left_out=998 in=1s") != 2 {
 		t.Errorf("then %s", got)
 	}

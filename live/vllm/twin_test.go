@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/telemetry/telemetrytest"
 )
 
@@ -95,9 +95,9 @@ type counted struct {
 }
 
 // scrape reads the metrics of a server once nothing runs there.
-func scrape(t *testing.T, url string) *counted {
+func scrape(t *testing.T, url string) (c *counted) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	poll.Until(t, "no request is under way", func() bool {
 		r, err := http.Get(url + "/metrics")
 		if err != nil {
 			t.Fatal(err)
@@ -111,14 +111,10 @@ func scrape(t *testing.T, url string) *counted {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := readCounts(m)
-		if c.Samples[`vllm:num_requests_running{engine="0",model_name="tiny"}`]+c.Samples[`vllm:num_requests_waiting{engine="0",model_name="tiny"}`] == 0 {
-			return c
-		}
-		if time.Now().After(end) {
-			t.Fatal("requests are under way for 20 s")
-		}
-	}
+		c = readCounts(m)
+		return c.Samples[`vllm:num_requests_running{engine="0",model_name="tiny"}`]+c.Samples[`vllm:num_requests_waiting{engine="0",model_name="tiny"}`] == 0
+	})
+	return c
 }
 
 // readCounts takes what two servers have in common from metrics.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/openai"
 	"github.com/replay-llm/replay/live/vllm"
 )
@@ -56,9 +57,7 @@ func TestReasons(t *testing.T) {
 		t.Errorf("%q is not what comes before %q", cut, stop)
 	}
 	leaveEarly(t, url, prompt+`"max_tokens":400,"stream":true}`)
-	for end := time.Now().Add(20 * time.Second); sample(t, url, success("abort")) == 0 && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	poll.Until(t, "an aborted request is counted", func() bool { return sample(t, url, success("abort")) > 0 })
 	for reason, want := range map[string]float64{"stop": 1, "abort": 1, "length": 1, "error": 0} {
 		if n := sample(t, url, success(reason)); n != want {
 			t.Errorf("%s: %v, want %v", reason, n, want)
@@ -133,15 +132,13 @@ func TestLoadIsTold(t *testing.T) {
 			}
 		}()
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		b := get(t, url+"/metrics")
-		if strings.Contains(b, `vllm:num_requests_running{engine="0",model_name="tiny"} 2`) && strings.Contains(b, `vllm:num_requests_waiting{engine="0",model_name="tiny"} 1`) &&
-			!strings.Contains(b, `vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0`+"\n") && get(t, url+"/load") == `{"server_load":3}` {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("never two running and one waiting: %s", b)
-		}
+	var b string
+	if !poll.Wait(func() bool {
+		b = get(t, url+"/metrics")
+		return strings.Contains(b, `vllm:num_requests_running{engine="0",model_name="tiny"} 2`) && strings.Contains(b, `vllm:num_requests_waiting{engine="0",model_name="tiny"} 1`) &&
+			!strings.Contains(b, `vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0`+"\n") && get(t, url+"/load") == `{"server_load":3}`
+	}) {
+		t.Fatalf("never two running and one waiting: %s", b)
 	}
 }
 

@@ -1,7 +1,6 @@
 package online
 
 import (
-	"context"
 	"encoding/hex"
 	"flag"
 	"fmt"
@@ -10,8 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
@@ -100,15 +99,8 @@ func TestSubscribersRebuildWhatWorkersCache(t *testing.T) {
 		following = append(following, s)
 	}
 	mustRun(t, c)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
 	for w, s := range following {
-		for s.Stats().Next < x.events[w] {
-			if ctx.Err() != nil {
-				t.Fatal(ctx.Err())
-			}
-			time.Sleep(time.Millisecond)
-		}
+		poll.Until(t, fmt.Sprintf("all events of worker %d", w), func() bool { return s.Stats().Next >= x.events[w] })
 	}
 	blocks, want := got.Blocks(), x.own.Blocks()
 	if !slices.Equal(blocks, want) || len(blocks) != 2 {
@@ -138,11 +130,7 @@ func stalled(t *testing.T, tee *kvevents.Tee) {
 	if _, err := c.Write(hello); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); tee.Stats().Subscribers == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no subscriber")
-		}
-	}
+	poll.Until(t, "a subscriber", func() bool { return tee.Stats().Subscribers > 0 })
 }
 
 // A consumer that never reads does not change how long a run takes by more than

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -82,18 +83,19 @@ func ids(first, n int) string {
 // A completion between the driver's look at the feed and its wait is not lost:
 // the driver has nothing else that would ever wake it.
 func TestCompletionBeforeWait(t *testing.T) {
-	c := config(t, 1, line(0, 64, 1, "1")+line(0, 64, 1, "2")+line(0, 64, 1, "3"))
-	c.closed(1)
-	ended := make(chan struct{}, 16)
-	c.hooks.pass = func(sim.WorkerID) { ended <- struct{}{} }
-	c.hooks.looked = func() {
-		select {
-		case <-ended:
-			time.Sleep(time.Millisecond) // the demux is likely through with it
-		case <-time.After(200 * time.Millisecond): // woken for nothing
+	synctest.Test(t, func(t *testing.T) {
+		c := config(t, 1, line(0, 64, 1, "1")+line(0, 64, 1, "2")+line(0, 64, 1, "3"))
+		c.closed(1)
+		c.hooks.alarm = newSleeper
+		ended := make(chan struct{}, 16)
+		c.hooks.pass = func(sim.WorkerID) { ended <- struct{}{} }
+		c.hooks.looked = func() {
+			select {
+			case <-ended:
+				synctest.Wait() // the demux is through with it
+			case <-time.After(200 * time.Millisecond): // woken for nothing
+			}
 		}
-	}
-	within(t, func() {
 		if r := mustRun(t, c); r.Report.Completed != 3 {
 			t.Errorf("%d completed, want 3", r.Report.Completed)
 		}

@@ -26,16 +26,6 @@ func Within(t testing.TB) context.Context {
 	return ctx
 }
 
-// Eventually waits until is reports true.
-func Eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for ctx := Within(t); !is(); time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // Servers are an etcd and a NATS of a test's own.
 type Servers struct {
 	*stack.Stack

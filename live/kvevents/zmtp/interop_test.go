@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-zeromq/zmq4"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // Another implementation's SUB socket follows our PUB socket, and ours theirs
@@ -20,7 +22,7 @@ func TestOtherSub(t *testing.T) {
 	if err := theirs.SetOption(zmq4.OptionSubscribe, "kv"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a subscriber", func() bool { return p.Subscribers() == 1 })
+	poll.Until(t, "a subscriber", func() bool { return p.Subscribers() == 1 })
 	big := make([]byte, 100_000)
 	for i := range 200 {
 		p.Send(Message{[]byte("other"), nil})
@@ -44,7 +46,7 @@ func TestOtherPub(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := subscribeTo(t, "tcp://"+theirs.Addr().String(), "kv", SubOptions{})
-	eventually(t, "a topic", func() bool { return len(theirs.(zmq4.Topics).Topics()) == 1 })
+	poll.Until(t, "a topic", func() bool { return len(theirs.(zmq4.Topics).Topics()) == 1 })
 	for i := range 100 {
 		if err := theirs.Send(zmq4.NewMsgFrom([]byte("kv"), fmt.Append(nil, i))); err != nil {
 			t.Fatal(err)

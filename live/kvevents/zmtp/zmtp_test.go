@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // hang is far more than anything here takes.
@@ -24,18 +26,6 @@ func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// eventually waits until something is so.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for ctx := within(t); !is(); {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("never: %s", what)
-		case <-time.After(time.Millisecond):
-		}
-	}
 }
 
 // The bytes of the wire, as the protocol's text has them.
@@ -196,7 +186,7 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 	healthy := subscribeTo(t, p.Endpoint(), "", SubOptions{})
 	connected(t, healthy)
-	eventually(t, "two subscribers", func() bool { return p.Subscribers() == 2 })
+	poll.Until(t, "two subscribers", func() bool { return p.Subscribers() == 2 })
 	missed, body := 0, make([]byte, 1<<20)
 	for i := 0; missed < 10; i++ {
 		if i == 1000 {
@@ -318,7 +308,7 @@ func TestReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	eventually(t, "a message", func() bool {
+	poll.Until(t, "a message", func() bool {
 		p.Send(Message{[]byte("back")})
 		s.mu.Lock()
 		defer s.mu.Unlock()

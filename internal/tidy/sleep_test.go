@@ -1,0 +1,61 @@
+package tidy
+
+import (
+	"go/ast"
+	"strings"
+	"testing"
+)
+
+// sleepers returns the test files that may call time.Sleep, and what takes real time in each.
+func sleepers() map[string]string {
+	return map[string]string{
+		"cmd/replay-live/clusterend_test.go":    "a replay in real time runs until it is interrupted",
+		"cmd/replay-live/clusterfault_test.go":  "etcd is away for a time",
+		"cmd/replay-live/fleetrig_test.go":      "servers and lines are away for a time",
+		"cmd/replay-live/fleetsoak_test.go":     "faults come at random times, and clients pause",
+		"cmd/replay-live/interoprouter_test.go": "a program that does not report events receives them",
+		"cmd/replay-live/standing_test.go":      "servers are away for longer than a lease",
+		"cmd/replay-live/sweepfault_test.go":    "workers are killed at intervals, and the server is away for a time",
+		"cmd/replay-live/sweepqueue_test.go":    "nothing happens for longer than two leases",
+		"cmd/replay-live/sweepsite_test.go":     "a cell hangs",
+		"live/conformance/kit_test.go":          "an engine is slow",
+		"live/drt/away_test.go":                 "etcd is away for longer than a lease",
+		"live/drt/cutoff_test.go":               "a line is cut for half a lease",
+		"live/drt/process_test.go":              "etcd and NATS are away for a part of a lease, and for longer than one",
+		"live/drt/slow_test.go":                 "a call is held up for longer than the limit",
+		"live/engine/signal_test.go":            "an engine takes time to start",
+		"live/kvevents/bench_test.go":           "subscribers are killed at random times",
+		"live/measure/run_test.go":              "the clock is that of testing/synctest",
+		"live/mocker/soak_test.go":              "clients are slow, and cancel at random times",
+		"live/record/bench_test.go":             "streams settle before the measurement",
+		"live/record/passing_test.go":           "the gaps between the pieces of an answer are measured",
+	}
+}
+
+// Tests sleep only where real time is the subject. All others wait for a channel, a condition
+// (internal/poll) or the clock of testing/synctest.
+func TestSleepsHaveReasons(t *testing.T) {
+	left := sleepers()
+	allowed := sleepers()
+	for _, s := range parseAll(t) {
+		if !strings.HasSuffix(s.path, "_test.go") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok || call.Sel.Name != "Sleep" {
+				return true
+			}
+			if x, ok := call.X.(*ast.Ident); !ok || x.Name != "time" {
+				return true
+			}
+			if delete(left, s.path); allowed[s.path] == "" {
+				t.Errorf("%s: a test sleeps: wait for a channel or with internal/poll, or add the file to sleepers with the reason", s.at(call))
+			}
+			return true
+		})
+	}
+	for path := range left {
+		t.Errorf("%s does not sleep: remove it from sleepers", path)
+	}
+}
