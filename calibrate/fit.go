@@ -43,6 +43,9 @@ type Options struct {
 	// Reference makes the scheduler follow the rules of the reference instead of
 	// those of vLLM 0.19.
 	Reference bool
+	// Progress, when not nil, is called from any goroutine with the number of steps done: a run that is prepared, the
+	// routing of all runs, a fit, the profile.
+	Progress func(done, total int)
 }
 
 // part is a set of requests by name.
@@ -117,7 +120,7 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{}
+	r, steps := &Result{}, newSteps(o.Progress, len(runs)+len(all)+2)
 	sims := make([]*Simulation, len(runs))
 	runs = slices.Clone(runs)
 	for i := range runs {
@@ -125,11 +128,13 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 			return nil, err
 		}
 		r.addNotes(runs, i)
+		steps.end()
 	}
 	if r.Profile.Warmup, err = routeRuns(ctx, sims, runs, o, &all[0]); err != nil {
 		return nil, err
 	}
-	fits, err := fitAll(ctx, sims, runs, all)
+	steps.end()
+	fits, err := fitAll(ctx, sims, runs, all, steps)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +146,9 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 			return nil, err
 		}
 	}
-	return r, r.makeProfile(ctx, sims, runs, &fits[0], all)
+	err = r.makeProfile(ctx, sims, runs, &fits[0], all)
+	steps.end()
+	return r, err
 }
 
 // prepareRun decides what a run leaves open, and prepares for replays of it.

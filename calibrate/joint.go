@@ -88,12 +88,13 @@ func (r *Result) addNotes(runs []*Measured, i int) {
 
 // fitAll fits to each training. The fits know nothing of each other, so that they
 // may run side by side.
-func fitAll(ctx context.Context, sims []*Simulation, runs []*Measured, all []training) ([]fitted, error) {
+func fitAll(ctx context.Context, sims []*Simulation, runs []*Measured, all []training, steps *steps) ([]fitted, error) {
 	fits := make([]fitted, len(all))
 	var g errgroup.Group
 	for i := range all {
 		g.Go(func() (err error) {
 			fits[i], err = fitTraining(ctx, sims, runs, &all[i])
+			steps.end()
 			return err
 		})
 	}

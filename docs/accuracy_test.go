@@ -2,77 +2,53 @@ package docs
 
 import (
 	"fmt"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// spread returns the least and the greatest first number of a column, from 0, in rows
-// that contain all of some texts and none of others.
-func spread(t *testing.T, table string, column int, with, without []string) (least, most float64) {
-	t.Helper()
-	found := false
-rows:
-	for line := range strings.Lines(table) {
-		cells := strings.Split(line, "|")
-		if len(cells) < column+3 {
-			continue
-		}
-		for _, text := range with {
-			if !strings.Contains(line, text) {
-				continue rows
-			}
-		}
-		for _, text := range without {
-			if strings.Contains(line, text) {
-				continue rows
-			}
-		}
-		m := regexp.MustCompile(`^ *([+-][0-9.]+) `).FindStringSubmatch(cells[column+1])
-		if m == nil {
-			continue
-		}
-		x, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !found {
-			least, most, found = x, x, true
-		}
-		least, most = min(least, x), max(most, x)
+// What docs/trust.md quotes of errors is what make accuracy has measured, over all rows.
+func TestQuotedErrors(t *testing.T) {
+	e, err := accuracy.Load()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !found {
-		t.Fatalf("no row with %q", with)
+	trust := read(t, "trust.md")
+	sheet := func(r *accuracy.Sheet) *float64 { return &r.TPOT.Mean }
+	half, load := halves(e), e.OfFits(func(r *accuracy.Fit) *float64 { return &r.TPOT.Mean })
+	itl := e.OfSheets(accuracy.Other, func(r *accuracy.Sheet) *float64 {
+		if r.ITL == nil {
+			return nil
+		}
+		return r.ITL.P99
+	})
+	tpot := e.OfSheets(accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 })
+	for _, c := range []struct {
+		spread accuracy.Spread
+		form   string
+	}{
+		{e.OfSheets(accuracy.DenseOnOneGPU, sheet), "| %+.1f to %+.1f %% |"},
+		{e.OfSheets(accuracy.Other, sheet), "| %+.1f to %+.1f %% |"},
+		{half, "| %+.1f to %+.1f %% on the other half"},
+		{load, "| %+.1f to %+.1f %% |"},
+		{itl, "p99 ITL %+.1f to %+.1f %%"},
+		{tpot, "p99 TPOT %+.1f to %+.1f %%"},
+	} {
+		if want := fmt.Sprintf(c.form, c.spread.Least, c.spread.Most); c.spread.Rows == 0 || !strings.Contains(trust, want) {
+			t.Errorf("docs/trust.md quotes %d rows otherwise, want %q", c.spread.Rows, want)
+		}
 	}
-	return least, most
 }
 
-// What the program and docs/trust.md quote of errors is what make accuracy has measured.
-func TestQuotedErrors(t *testing.T) {
-	page := read(t, "accuracy.md")
-	sheets := part(t, page, "<!-- data sheets:", "<!-- end of data sheets")
-	fits := part(t, page, "<!-- fits:", "<!-- end of fits")
-	program := read(t, filepath.Join("..", "replay", "engines", "assumptions.go"))
-	trust := read(t, "trust.md")
-	for _, c := range []struct {
-		table         string
-		column        int
-		with, without []string
-		in, form      string
-	}{
-		{sheets, 4, nil, []string{"Kimi", "just started"}, program, "TPOT was %+.0f to %+.0f %% off"},
-		{sheets, 4, nil, []string{"Kimi", "just started"}, trust, "| %+.1f to %+.1f %% |"},
-		{sheets, 4, []string{"Kimi"}, nil, program, "TPOT was %+.0f to %+.0f %% off"},
-		{sheets, 4, []string{"Kimi"}, nil, trust, "| %+.1f to %+.1f %% |"},
-		{sheets, 10, nil, []string{"Kimi", "just started"}, program, "TPOT was %+.0f to %+.0f %% off"},
-		{fits, 3, []string{"same run", "vllm-"}, nil, trust, "| %+.1f to %+.1f %% on the other half"},
-		{fits, 3, []string{"another load"}, nil, trust, "| %+.1f to %+.1f %% |"},
-	} {
-		least, most := spread(t, c.table, c.column, c.with, c.without)
-		if want := fmt.Sprintf(c.form, least, most); !strings.Contains(c.in, want) {
-			t.Errorf("rows of docs/accuracy.md with %q are quoted otherwise, want %q", c.with, want)
+// halves returns the spread of mean TPOT of fits by vLLM's own rules on the other half of a run.
+func halves(e *accuracy.Errors) accuracy.Spread {
+	var own accuracy.Errors
+	for _, f := range e.Fits {
+		if strings.Contains(f.Judged, "same run") && strings.HasPrefix(f.Rules, "vllm-") {
+			f.OtherLoad = true
+			own.Fits = append(own.Fits, f)
 		}
 	}
+	return own.OfFits(func(r *accuracy.Fit) *float64 { return &r.TPOT.Mean })
 }

@@ -76,10 +76,7 @@ func (c *Config) measureBars(ctx context.Context, b *bench, a *Answer) (*Bars, e
 		}
 	}
 	bars.Workers, bars.Load = rangeOf(workers), rangeOf(loads)
-	if c.Confidence > 0 && c.Variants[a.Variant].Fixed.Size() == 0 {
-		a.Confident, err = c.findConfident(ctx, b, a, sizes)
-	}
-	return bars, err
+	return bars, nil
 }
 
 func rangeOf(values []float64) *Range {

@@ -1,130 +1,184 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 )
 
-// Confident is the smallest cluster that meets in most resamples, not only on the
-// workload as it was recorded.
+// Confident is the smallest cluster that meets the objectives in the target share of
+// resamples. It may miss them on the workload as recorded.
 type Confident struct {
-	Share float64 // of the resamples, that were to meet
+	Share float64 // the target: of the resamples
 	Found bool
 	Shape Shape // the largest tried when none is found
 	Met   int   // resamples in which Shape meets
 	At    Measure
 }
 
-// findConfident finds the smallest cluster that meets in the wanted share of resamples.
-// sizes are those of the smallest clusters of one pool of single resamples, 0 where there
-// is none.
-func (c *Config) findConfident(ctx context.Context, b *bench, a *Answer, sizes []int) (*Confident, error) {
-	f := &Confident{Share: c.Confidence}
-	find := func() error { return c.growPool(ctx, b, a, f, sizes) }
-	if a.Shape.Split() {
-		s := &splitSearch{Config: c, bench: b, variant: a.Variant, need: c.resamplesNeeded()}
-		find = func() error { return s.growPools(ctx, a, f) }
-	}
-	if err := find(); err != nil {
-		return nil, err
-	}
-	all, err := b.measure(ctx, Point{Variant: a.Variant, Shape: f.Shape, Load: 1})
-	if err != nil {
-		return nil, err
-	}
-	f.At = *all[0]
-	return f, nil
-}
+// seeksConfident reports whether every variant is held to resamples.
+func (c *Config) seeksConfident() bool { return c.Confidence > 0 && c.Resamples > 0 }
 
-// resampleRivals looks, where GPUs of different prices are compared, for confident clusters
-// of the other answers as long as one costs less on the workload as recorded than the
-// best does that holds in most resamples, and makes the cheapest the best.
-func (c *Config) resampleRivals(ctx context.Context, b *bench, p *Plan) error {
-	for p.ByCost && p.Best >= 0 && p.Answers[p.Best].Confident != nil {
-		best := &p.Answers[p.Best]
-		var rival *Answer
-		for i := range p.Answers {
-			a := &p.Answers[i]
-			if a.Found && a.Bars == nil && p.costsLess(a, a.Shape, best) && (rival == nil || p.isBetter(a, rival)) {
-				rival = a
-			}
-		}
-		if rival == nil {
-			return nil
-		}
-		bars, err := c.measureBars(ctx, b, rival)
-		if err != nil {
-			return err
-		}
-		if rival.Bars = bars; rival.Confident != nil && rival.Confident.Found && p.costsLess(rival, rival.Confident.Shape, best) {
-			p.Best = rival.Variant
-		}
-	}
-	return nil
-}
-
-// costsLess reports whether a cluster costs less than the confident one of the best
-// answer, if there is one.
-func (p *Plan) costsLess(a *Answer, shape Shape, best *Answer) bool {
-	return !best.Confident.Found || p.burden(a.Variant, shape) < p.burden(best.Variant, best.Confident.Shape)
-}
-
-// resamplesNeeded returns in how many resamples a cluster is to meet.
+// resamplesNeeded returns in how many resamples a cluster must meet.
 func (c *Config) resamplesNeeded() int {
 	return int(math.Ceil(c.Confidence*float64(c.Resamples) - 1e-9))
 }
 
-// growPool finds the size of one pool. It begins where as many of the resamples have
-// clusters as large, and runs every cluster it names on every resample, since more
-// workers may be worse.
-func (c *Config) growPool(ctx context.Context, b *bench, a *Answer, f *Confident, sizes []int) error {
-	need := c.resamplesNeeded()
-	try := func(workers int) (bool, error) {
-		f.Shape = One(workers)
-		met, err := c.countMet(ctx, b, a.Variant, f.Shape)
-		f.Met, f.Found = met, met >= need
-		return f.Found, err
+// resample holds the answer to resamples: its cluster where that is given, clusters of all
+// sizes where it is searched for. The resamples of a workload and the errors of its pass
+// times are the same for all variants.
+func (c *Config) resample(ctx context.Context, b *bench, a *Answer) (err error) {
+	if !c.seeksConfident() {
+		return nil
 	}
-	workers := max(a.Shape.Workers, sizeAt(sizes, need, c.Most))
-	ok, err := try(workers)
-	for ; err == nil && !ok && workers < c.Most; ok, err = try(workers) {
-		workers++
+	s := c.newTargetSearch(b, a.Variant)
+	if c.Variants[a.Variant].Fixed.Size() > 0 {
+		a.ResamplesMet, err = s.countMet(ctx, a.Shape)
+		return err
 	}
-	for err == nil && ok && workers > a.Shape.Workers {
-		if ok, err = try(workers - 1); ok {
-			workers--
+	spare := 1
+	if a.Shape.Split() {
+		spare = 3 // splits of one size are ranked by the probes
+	}
+	if err := s.chooseProbes(ctx, a.Shape, spare); err != nil {
+		return err
+	}
+	f := &Confident{Share: c.Confidence}
+	if a.Shape.Split() {
+		err = s.growPools(ctx, a, f)
+	} else {
+		err = s.growPool(ctx, a, f)
+	}
+	if err != nil {
+		return err
+	}
+	a.Confident = f
+	return s.describe(ctx, f)
+}
+
+// targetSearch looks for the smallest cluster of a variant that meets in enough resamples.
+type targetSearch struct {
+	*Config
+	bench   *bench
+	variant int
+	need    int // resamples in which a cluster must meet
+	// probes are the resamples that a cluster is run on first, more than it may miss: the
+	// resamples that the answer's cluster missed by most.
+	probes []int
+}
+
+func (c *Config) newTargetSearch(b *bench, variant int) *targetSearch {
+	s := &targetSearch{Config: c, bench: b, variant: variant, need: c.resamplesNeeded()}
+	for sample := 1; sample <= c.Resamples; sample++ {
+		s.probes = append(s.probes, sample)
+	}
+	return s
+}
+
+// chooseProbes orders the resamples and keeps spare more than a cluster may miss.
+func (s *targetSearch) chooseProbes(ctx context.Context, shape Shape, spare int) error {
+	all, err := s.measureOn(ctx, s.probes, shape)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(s.probes, func(a, b int) int { return cmp.Compare(all[b-1].shortfall(), all[a-1].shortfall()) })
+	s.probes = s.probes[:min(s.Resamples, s.Resamples-s.need+spare)]
+	return nil
+}
+
+// growPool finds the size of one pool. The search goes up and down from the minimum for
+// the workload as recorded. Smaller clusters are then run until each has missed more
+// resamples than it may, since more workers may be worse.
+func (s *targetSearch) growPool(ctx context.Context, a *Answer, f *Confident) error {
+	if !a.Found { // there is no size to start from
+		n, err := findSmallest(ctx, s.Most, s.meetTarget)
+		if f.Shape, f.Found = One(n), n > 0; n == 0 {
+			f.Shape = a.Shape
 		}
+		return err
 	}
-	if err == nil && !f.Found {
-		_, err = try(workers)
+	met := whichMeet(s.meetTarget)
+	n, err := met.findNear(ctx, a.Shape.Workers, s.Most)
+	if err != nil {
+		return err
+	}
+	ok, err := met(ctx, []int{n}) // the largest is not known to meet
+	if err != nil {
+		return err
+	}
+	if f.Shape, f.Found = One(n), ok[0]; f.Found {
+		n, err = met.checkBelow(ctx, n)
+		f.Shape = One(n)
 	}
 	return err
 }
 
-// sizeAt returns a size that need of the sizes do not exceed, or most when there are
-// fewer.
-func sizeAt(sizes []int, need, most int) int {
-	for size := 1; size <= most; size++ {
-		within := 0
-		for _, s := range sizes {
-			if s > 0 && s <= size {
-				within++
+// meetTarget reports which sizes of one pool meet in enough resamples. A size that misses
+// too many of the probes is not run on the other resamples.
+func (s *targetSearch) meetTarget(ctx context.Context, sizes []int) ([]bool, error) {
+	shapes := make([]Shape, len(sizes))
+	for i, n := range sizes {
+		shapes[i] = One(n)
+	}
+	probed, err := s.measureOn(ctx, s.probes, shapes...)
+	if err != nil {
+		return nil, err
+	}
+	var rest []Shape
+	ok := make([]bool, len(sizes))
+	for i := range shapes {
+		missed := 0
+		for _, m := range probed[i*len(s.probes) : (i+1)*len(s.probes)] {
+			if !m.Met {
+				missed++
 			}
 		}
-		if within >= need {
-			return size
+		if ok[i] = missed <= s.Resamples-s.need; ok[i] {
+			rest = append(rest, shapes[i])
 		}
 	}
-	return most
+	if _, err := s.measureOn(ctx, s.allSamples(), rest...); err != nil {
+		return nil, err
+	}
+	for i := range shapes {
+		if !ok[i] {
+			continue
+		}
+		met, err := s.countMet(ctx, shapes[i])
+		if err != nil {
+			return nil, err
+		}
+		ok[i] = met >= s.need
+	}
+	return ok, nil
+}
+
+// describe fills in what the cluster of f does in the resamples and on the workload as
+// recorded.
+func (s *targetSearch) describe(ctx context.Context, f *Confident) (err error) {
+	if f.Met, err = s.countMet(ctx, f.Shape); err != nil {
+		return err
+	}
+	all, err := s.bench.measure(ctx, Point{Variant: s.variant, Shape: f.Shape, Load: 1})
+	if err != nil {
+		return err
+	}
+	f.At = *all[0]
+	return nil
+}
+
+func (s *targetSearch) allSamples() []int {
+	all := make([]int, s.Resamples)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
 }
 
 // countMet counts the resamples in which a cluster meets.
-func (c *Config) countMet(ctx context.Context, b *bench, variant int, shape Shape) (int, error) {
-	var points []Point
-	for sample := 1; sample <= c.Resamples; sample++ {
-		points = append(points, Point{Variant: variant, Shape: shape, Load: 1, Sample: sample})
-	}
-	all, err := b.measure(ctx, points...)
+func (s *targetSearch) countMet(ctx context.Context, shape Shape) (int, error) {
+	all, err := s.measureOn(ctx, s.allSamples(), shape)
 	if err != nil {
 		return 0, err
 	}
@@ -135,4 +189,80 @@ func (c *Config) countMet(ctx context.Context, b *bench, variant int, shape Shap
 		}
 	}
 	return met, nil
+}
+
+// measureOn measures shapes on resamples, shape by shape.
+func (s *targetSearch) measureOn(ctx context.Context, samples []int, shapes ...Shape) ([]*Measure, error) {
+	var points []Point
+	for _, shape := range shapes {
+		for _, sample := range samples {
+			points = append(points, Point{Variant: s.variant, Shape: shape, Load: 1, Sample: sample})
+		}
+	}
+	return s.bench.measure(ctx, points...)
+}
+
+// checkCheaper runs every cluster of one pool that would be better than the best until it
+// has missed too many resamples, and makes one that has not the best. After it no size of
+// any variant beats the best. When no cluster is known to meet the target, the exhaustive
+// smallest of each variant are run.
+func (c *Config) checkCheaper(ctx context.Context, b *bench, p *Plan) error {
+	for again := c.seeksConfident(); again; {
+		again = false
+		limit := p.leastConfident()
+		for i := range p.Answers {
+			a := &p.Answers[i]
+			if a.Confident == nil || a.Shape.Split() {
+				continue
+			}
+			s := c.newTargetSearch(b, i)
+			if err := s.chooseProbes(ctx, a.Shape, 1); err != nil {
+				return err
+			}
+			n, err := s.findCheaper(ctx, p, limit)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				a.Confident.Shape, a.Confident.Found, again = One(n), true, true
+				if err := s.describe(ctx, a.Confident); err != nil {
+					return err
+				}
+			}
+		}
+		c.chooseBest(p)
+	}
+	return nil
+}
+
+// leastConfident returns the burden of the best cluster that meets the target, +Inf without
+// one.
+func (p *Plan) leastConfident() float64 {
+	least := math.Inf(1)
+	for i := range p.Answers {
+		if f := p.Answers[i].Confident; f != nil && f.Found {
+			least = min(least, p.burden(i, f.Shape))
+		}
+	}
+	return least
+}
+
+// findCheaper returns the smallest size with less than a burden that meets, 0 when there
+// is none.
+func (s *targetSearch) findCheaper(ctx context.Context, p *Plan, burden float64) (int, error) {
+	most := s.Most
+	if math.IsInf(burden, 1) {
+		most = min(most, exhaustive)
+	}
+	var sizes []int
+	for n := 1; n <= most; n++ {
+		if p.burden(s.variant, One(n)) < burden {
+			sizes = append(sizes, n)
+		}
+	}
+	ok, err := s.meetTarget(ctx, sizes)
+	if i := slices.Index(ok, true); err == nil && i >= 0 {
+		return sizes[i], nil
+	}
+	return 0, err
 }

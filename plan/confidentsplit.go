@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"cmp"
-	"context"
-	"slices"
-)
+import "context"
 
 // Bounds of the search for two pools: sizes of the cluster that are tried on the way up,
 // and splits of each size.
@@ -13,36 +9,21 @@ const (
 	mostSplits = 4
 )
 
-// splitSearch looks for the smallest two pools that meet in most resamples.
-type splitSearch struct {
-	*Config
-	bench   *bench
-	variant int
-	need    int // resamples in which they are to meet
-	// probes are the resamples on which a cluster is run first: those that the
-	// answer's missed by most, more than it may miss.
-	probes []int
-}
-
-// growPools finds two pools, from those of the answer up. Of each size it tries the splits
-// around the best one of the size before; sizes grow by an eighth, and those left out
-// are searched once a larger one holds.
-func (s *splitSearch) growPools(ctx context.Context, a *Answer, f *Confident) error {
-	if err := s.chooseProbes(ctx, a.Shape); err != nil {
-		return err
-	}
+// growPools finds two pools. Of each size it tries the splits around the best split of the
+// size before. Sizes grow from the answer's by an eighth; the sizes left out are searched
+// once a larger one meets. When the answer's own size meets, smaller sizes follow.
+func (s *targetSearch) growPools(ctx context.Context, a *Answer, f *Confident) error {
 	low, at := a.Shape.Size()-1, a.Shape
 	for size, tried := a.Shape.Size(), 1; ; tried++ {
 		met, err := s.tryNear(ctx, &at, size)
 		if err != nil {
 			return err
 		}
-		if f.Shape, f.Met, f.Found = at, met, met >= s.need; f.Found {
+		if f.Shape, f.Found = at, met >= s.need; f.Found {
 			break
 		}
 		if low = size; size >= s.Most || tried == mostSizes {
-			f.Met, err = s.countMet(ctx, s.bench, s.variant, at)
-			return err
+			return nil
 		}
 		size = min(size+max(1, size/8), s.Most)
 	}
@@ -56,28 +37,22 @@ func (s *splitSearch) growPools(ctx context.Context, a *Answer, f *Confident) er
 			low = size
 			continue
 		}
-		f.Shape, f.Met, high = at, met, size
+		f.Shape, high = at, size
 	}
-	return nil
-}
-
-// chooseProbes chooses the resamples to begin with.
-func (s *splitSearch) chooseProbes(ctx context.Context, shape Shape) error {
-	for sample := 1; sample <= s.Resamples; sample++ {
-		s.probes = append(s.probes, sample)
+	for size := f.Shape.Size() - 1; size == low && size >= 2; size-- {
+		at := f.Shape
+		met, err := s.tryNear(ctx, &at, size)
+		if err != nil || met < s.need {
+			return err
+		}
+		f.Shape, low = at, size-1
 	}
-	all, err := s.measureOn(ctx, s.probes, shape)
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(s.probes, func(a, b int) int { return cmp.Compare(all[b-1].shortfall(), all[a-1].shortfall()) })
-	s.probes = s.probes[:min(s.Resamples, s.Resamples-s.need+3)]
 	return nil
 }
 
 // tryNear replaces at by the best split of a size among those around it, and returns in how
 // many resamples that meets; 0 when it was not run on all, since it misses too many.
-func (s *splitSearch) tryNear(ctx context.Context, at *Shape, size int) (met int, err error) {
+func (s *targetSearch) tryNear(ctx context.Context, at *Shape, size int) (met int, err error) {
 	shapes := listSplitsNear(*at, size)
 	all, err := s.measureOn(ctx, s.probes, shapes...)
 	if err != nil {
@@ -93,7 +68,7 @@ func (s *splitSearch) tryNear(ctx context.Context, at *Shape, size int) (met int
 			}
 		}
 		if missed <= s.Resamples-s.need {
-			if met, err = s.countMet(ctx, s.bench, s.variant, shape); err != nil || met >= s.need {
+			if met, err = s.countMet(ctx, shape); err != nil || met >= s.need {
 				*at = shape
 				return met, err
 			}
@@ -103,17 +78,6 @@ func (s *splitSearch) tryNear(ctx context.Context, at *Shape, size int) (met int
 		}
 	}
 	return 0, nil
-}
-
-// measureOn measures shapes on resamples, shape by shape.
-func (s *splitSearch) measureOn(ctx context.Context, samples []int, shapes ...Shape) ([]*Measure, error) {
-	var points []Point
-	for _, shape := range shapes {
-		for _, sample := range samples {
-			points = append(points, Point{Variant: s.variant, Shape: shape, Load: 1, Sample: sample})
-		}
-	}
-	return s.bench.measure(ctx, points...)
 }
 
 // listSplitsNear returns splits of a size whose pools are about those of another cluster, or

@@ -76,7 +76,7 @@ type Plan struct {
 	// ByCost is true when GPUs of different prices are compared: the best cluster is then
 	// the one that costs least an hour, and not the one with the fewest GPUs.
 	ByCost   bool
-	Best     int       // index of the best answer, by cost of what holds in most resamples; -1: no cluster meets
+	Best     int       // index of the best answer, by cost of the cluster that meets the target; -1: no cluster meets
 	Front    []Row     // no measured cluster beats one of these in everything; by workers, then load
 	Measures []Measure // all replays, in an order that does not depend on the number of cores
 	Variants []Variant
@@ -141,9 +141,10 @@ type Answer struct {
 	Highest, Beyond *Measure
 	// Bars are the error bars; nil without resamples.
 	Bars *Bars
-	// Confident is the smallest cluster that meets in most resamples; nil when none was
-	// searched for: for a given cluster, or without resamples.
-	Confident *Confident
+	// Confident is the smallest cluster that meets in the target share of resamples; nil
+	// when none was searched for: for a given cluster, or without resamples.
+	Confident    *Confident
+	ResamplesMet int // resamples in which a given cluster meets, when all variants are resampled
 }
 
 // Find returns the plan for c.
@@ -168,7 +169,10 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 		return nil, err
 	}
 	p.ByCost = p.comparesCost()
-	p.chooseBest()
+	c.chooseBest(p)
+	if err := c.checkCheaper(ctx, b, p); err != nil {
+		return nil, err
+	}
 	if err := c.measureAround(ctx, b, p); err != nil {
 		return nil, err
 	}
@@ -225,14 +229,23 @@ func (c *Config) findAnswer(ctx context.Context, b *bench, variant int) (Answer,
 		return a, err
 	}
 	a.At, a.Found = *all[0], all[0].Met
-	if !a.Found && v.Fixed.Size() == 0 {
-		return a, nil
+	if err := c.resample(ctx, b, &a); err != nil || !a.Found && v.Fixed.Size() == 0 {
+		return a, err
 	}
 	if err := s.measureNeighbours(ctx, &a); err != nil {
 		return a, err
 	}
 	a.Highest, a.Beyond, err = b.findHighest(ctx, all[0].Point, wideLadder(c.Precision))
 	return a, err
+}
+
+// meetsTarget reports whether a cluster of the answer meets in the target share of
+// resamples, and returns the cluster and in how many it meets.
+func (c *Config) meetsTarget(a *Answer) (shape Shape, met int, ok bool) {
+	if f := a.Confident; f != nil {
+		return f.Shape, f.Met, f.Found
+	}
+	return a.Shape, a.ResamplesMet, a.Refused == nil && a.ResamplesMet >= c.resamplesNeeded()
 }
 
 // findShape finds the smallest cluster that meets, or the largest one tried.
@@ -302,20 +315,37 @@ func (s *search) countOthers(a *Answer) {
 	a.EverySmaller = a.Checked == all
 }
 
-// chooseBest picks the best answer: the least cost or the fewest GPUs, then the highest load, then the
-// first.
-func (p *Plan) chooseBest() {
+// chooseBest picks the best answer: a cluster that meets the target before one that meets
+// on the workload as recorded alone, then the least cost or the fewest GPUs, then the most
+// resamples met, then the highest load, then the first.
+func (c *Config) chooseBest(p *Plan) {
+	p.Best = -1
 	for i := range p.Answers {
 		a := &p.Answers[i]
-		if a.Found && (p.Best < 0 || p.isBetter(a, &p.Answers[p.Best])) {
+		_, _, sure := c.meetsTarget(a)
+		if sure = sure && c.seeksConfident(); !sure && !a.Found {
+			continue
+		}
+		if p.Best < 0 || c.isBetter(p, a, &p.Answers[p.Best]) {
 			p.Best = i
 		}
 	}
 }
 
-func (p *Plan) isBetter(a, b *Answer) bool {
-	if x, y := p.burden(a.Variant, a.Shape), p.burden(b.Variant, b.Shape); x != y {
+func (c *Config) isBetter(p *Plan, a, b *Answer) bool {
+	shapeA, metA, sureA := c.meetsTarget(a)
+	shapeB, metB, sureB := c.meetsTarget(b)
+	switch {
+	case !c.seeksConfident() || !sureA && !sureB:
+		shapeA, metA, shapeB, metB = a.Shape, 0, b.Shape, 0
+	case sureA != sureB:
+		return sureA
+	}
+	if x, y := p.burden(a.Variant, shapeA), p.burden(b.Variant, shapeB); x != y {
 		return x < y
+	}
+	if metA != metB {
+		return metA > metB
 	}
 	return a.Highest != nil && (b.Highest == nil || a.Highest.Load > b.Highest.Load)
 }
@@ -327,15 +357,12 @@ func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
 	if i < 0 {
 		i = slices.IndexFunc(p.Answers, func(a Answer) bool { return a.Refused == nil && c.Variants[a.Variant].Fixed.Size() > 0 })
 	}
-	if i >= 0 && c.Resamples > 0 {
+	if i >= 0 && c.Resamples > 0 && (p.Answers[i].Found || c.Variants[i].Fixed.Size() > 0) {
 		bars, err := c.measureBars(ctx, b, &p.Answers[i])
 		if err != nil {
 			return err
 		}
 		p.Answers[i].Bars = bars
-		if err := c.resampleRivals(ctx, b, p); err != nil {
-			return err
-		}
 	}
 	if !c.Front {
 		return nil

@@ -5,7 +5,7 @@
 // A planner knows neither flags nor reports: it is given a function that runs
 // one Point. Read point.go (what is run), batch.go (on all cores), search.go
 // (the smallest of one pool and of two), goodput.go (the highest load),
-// resample.go (error bars), confident.go and confidentsplit.go (what holds in most of them), pareto.go, plan.go (all of it together). For grids
+// resample.go (error bars), confident.go and confidentsplit.go (what meets in most resamples), pareto.go, plan.go (all of it together). For grids
 // read grid.go, sweep.go, table.go, repeat.go (error bars of it); live/queue spreads them over
 // processes and machines.
 package plan

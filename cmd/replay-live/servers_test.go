@@ -122,9 +122,13 @@ func TestDriveAndRecordProcesses(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &at); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
+	t.Setenv("REPLAY_PROGRESS", "lines")
 	var out, warnings bytes.Buffer
 	if code := run([]string{"drive", path, "--trace-block-size", "8", "--max-in-flight", "3", "--url", at.HTTP, "--out", filepath.Join(dir, "driven"), "--output", "json"}, strings.NewReader(""), &out, &warnings); code != cli.ExitDone {
 		t.Fatalf("exit %d: %s", code, &warnings)
+	}
+	if !strings.Contains(warnings.String(), "progress: 40 of 40 requests\n") {
+		t.Errorf("no progress of 40 requests:\n%s", &warnings)
 	}
 	var report struct {
 		Completed int  `json:"completed_requests"`

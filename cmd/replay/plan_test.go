@@ -191,7 +191,7 @@ func TestPlanPage(t *testing.T) {
 	if chosen < 0 || a.Cluster[chosen].GPUs != c.GPUs || len(a.Cluster[chosen].Low) != 2 {
 		t.Errorf("the answer is not among the clusters: %+v", a.Cluster)
 	}
-	if len(page.Facts) > 0 || strings.Contains(data, "Smallest cluster that holds:") {
+	if len(page.Facts) > 0 || strings.Contains(data, "Recommended cluster:") {
 		t.Error("text for a terminal is on the page")
 	}
 }

@@ -115,7 +115,7 @@ func TestEscapesOnTerminals(t *testing.T) {
 		if code != 0 || escaped.MatchString(text) != c.draws || colored.MatchString(text) != c.hasColors {
 			t.Errorf("%+v: exit %d, %.600q; want escape sequences: %v, colors: %v", c, code, text, c.draws, c.hasColors)
 		}
-		if c.draws && !strings.HasSuffix(text, "\x1b[J") && !strings.HasSuffix(text, "\x1b[K") {
+		if c.draws && !strings.HasSuffix(text, "\x1b[J") && !strings.HasSuffix(text, "\x1b[2K\r") {
 			t.Errorf("%+v: the last that is written is %q, want that it is cleared", c, text[max(0, len(text)-100):])
 		}
 	}

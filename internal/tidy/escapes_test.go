@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// What moves the cursor or has a color is written in two places, which ask cli.TerminalOf whether there is a
-// terminal for it (TestEscapesOnTerminals).
+// What moves the cursor or has a color is written in report/watch, besides the bars of progressbar; cli.TerminalOf
+// decides whether there is a terminal for it (TestEscapesOnTerminals).
 func TestEscapesHaveOnePlace(t *testing.T) {
-	places := []string{"cmd/internal/cli/progress.go", "report/watch/frame.go", "report/watch/screen.go"}
+	places := []string{"report/watch/frame.go", "report/watch/screen.go"}
 	seen := map[string]bool{}
 	for _, s := range parseAll(t) {
 		if strings.HasSuffix(s.path, "_test.go") {

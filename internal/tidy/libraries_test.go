@@ -17,6 +17,7 @@ type door struct {
 func doors() []door {
 	return []door{
 		{library: "github.com/spf13/", rooms: []string{"cmd"}},
+		{library: "github.com/schollz/progressbar/v3", rooms: []string{"cmd/internal/cli"}},
 		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"live", "cmd/replay-live", "loadgen/formats"}}, // there in a test that says why the simulator has none of it
 		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},

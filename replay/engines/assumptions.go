@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
@@ -116,14 +117,7 @@ func passTimes(a *engineargs.Args) string {
 			gpus = fmt.Sprintf("%d GPUs", n)
 		}
 		text := fmt.Sprintf("data sheets of %s and %s on %s a worker; ", f.GPU.Name, f.Model.Name, gpus)
-		switch {
-		case DataSheetsMeasured(a):
-			text += "on six runs of dense models on one GPU mean TPOT was -5 to +12 % off"
-		case a.Engine == engineargs.VLLM && a.Rules.Reference():
-			text += "with the reference's rules mean TPOT was -2 to +165 % off on measured servers"
-		default:
-			text += "beyond dense models on one GPU under vLLM one server was measured, whose mean TPOT was -38 to -19 % off"
-		}
+		text += describeSheetErrors(a)
 		if f.PP > 1 {
 			text += "; the stages of --pp are kept full"
 		}
@@ -133,6 +127,59 @@ func passTimes(a *engineargs.Args) string {
 		return fmt.Sprintf("profile %s, fitted to %s on %s", path, cmp.Or(p.Engine.Model, "a model that is not told"), cmp.Or(p.Engine.GPU, "a GPU that is not told"))
 	}
 	return "profile " + path
+}
+
+// describeSheetErrors describes how far data sheets were off on measured servers, over all
+// rows of docs/accuracy.md that an engine is like.
+func describeSheetErrors(a *engineargs.Args) string {
+	e, err := accuracy.Load()
+	if err != nil {
+		return err.Error()
+	}
+	own := func(r *accuracy.Sheet) *float64 { return &r.TPOT.Mean }
+	switch {
+	case DataSheetsMeasured(a):
+		s := e.OfSheets(accuracy.DenseOnOneGPU, own)
+		return fmt.Sprintf("on %d measured runs of %s mean TPOT was %v off", s.Rows, accuracy.DenseOnOneGPU, s)
+	case a.Engine == engineargs.VLLM && a.Rules.Reference():
+		s := e.OfSheets(accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return &r.ReferenceTPOT })
+		return fmt.Sprintf("with the reference's rules mean TPOT was %v off on %d measured runs", s, s.Rows)
+	default:
+		s := e.OfSheets(accuracy.Other, own)
+		return fmt.Sprintf("validated against one server only, with experts on 4 GPUs: mean TPOT was %v off on %d runs", s, s.Rows)
+	}
+}
+
+// TailErrors describes how far the 99th percentiles of replays with such pass times were
+// off on measured servers; "" for pass times of no server.
+func TailErrors(a *engineargs.Args) string {
+	e, err := accuracy.Load()
+	if err != nil || a.ProfilePath == "" {
+		return ""
+	}
+	var tpot, ttft, itl accuracy.Spread
+	if _, ok := dataSheets(a); ok {
+		class := accuracy.Other
+		if DataSheetsMeasured(a) {
+			class = accuracy.DenseOnOneGPU
+		}
+		tpot = e.OfSheets(class, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 })
+		ttft = e.OfSheets(class, func(r *accuracy.Sheet) *float64 { return r.TTFT.P99 })
+		itl = e.OfSheets(accuracy.Other, func(r *accuracy.Sheet) *float64 {
+			if r.ITL == nil {
+				return nil
+			}
+			return r.ITL.P99
+		})
+	} else {
+		tpot = e.OfFits(func(r *accuracy.Fit) *float64 { return r.TPOT.P99 })
+		ttft = e.OfFits(func(r *accuracy.Fit) *float64 { return r.TTFT.P99 })
+	}
+	text := fmt.Sprintf("p99 TTFT was %v and p99 TPOT %v off on %d measured runs", ttft, tpot, tpot.Rows)
+	if itl.Rows > 0 {
+		text += fmt.Sprintf(", p99 ITL %v on the %d runs that have it", itl, itl.Rows)
+	}
+	return text
 }
 
 // dataSheets returns the GPU and the model whose data sheets pass times come from; ok

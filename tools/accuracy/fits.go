@@ -7,41 +7,51 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// judgeFits returns the table of what replay calibrate fits to one run of a server, held to
+// judgeFits returns the rows of what replay calibrate fits to runs of a server, held to
 // requests that it has not seen.
-func judgeFits(ctx context.Context, servers []*server, data, dir string) (string, error) {
-	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Fitted to | Judged on, held out | Rules | TPOT: mean / p50 / p99 | TTFT: mean / p50 / p99 | E2E: mean / p50 / p99 | Noise of repeats, means |")
-	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- |")
+func judgeFits(ctx context.Context, servers []*server, data, dir string) (all []accuracy.Fit, err error) {
 	for _, s := range servers {
 		if !s.halves {
 			continue
 		}
 		rows, err := s.judgeHalves(ctx, data)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", s.name, err)
+			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
-		for _, row := range rows {
-			fmt.Fprintln(t, row)
-		}
+		all = append(all, rows...)
 	}
 	for _, f := range listJointFits() {
 		rows, err := f.judge(ctx, data, dir)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", f.name, err)
+			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
-		for _, row := range rows {
-			fmt.Fprintln(t, row)
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+// fillErrors fills in how far a fit is off.
+func fillErrors(row *accuracy.Fit, all []calibrate.Errors) {
+	for _, e := range all {
+		p50, p99 := toPercent(float64(e.P50)), toPercent(float64(e.P99))
+		off := accuracy.Off{Mean: toPercent(float64(e.Mean)), P50: &p50, P99: &p99}
+		switch e.Metric {
+		case "TPOT":
+			row.TPOT = off
+		case "TTFT":
+			row.TTFT = off
+		case "E2E":
+			row.E2E = off
 		}
 	}
-	return t.String(), nil
 }
 
 // judgeHalves fits to the first half of a run's requests, by the rules of vLLM and by those
 // of the reference, and judges by the second.
-func (s *server) judgeHalves(ctx context.Context, data string) ([]string, error) {
+func (s *server) judgeHalves(ctx context.Context, data string) ([]accuracy.Fit, error) {
 	dir := filepath.Join(data, s.path)
 	m, err := calibrate.Read(dir, 0)
 	if err != nil {
@@ -51,7 +61,7 @@ func (s *server) judgeHalves(ctx context.Context, data string) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	var rows []string
+	var rows []accuracy.Fit
 	for _, rules := range []string{ownRules, referenceRules} {
 		r, err := calibrate.Run(ctx, m, calibrate.Options{Holdout: 0.5, Prompts: prompts, Reference: rules == referenceRules})
 		if err != nil {
@@ -61,11 +71,9 @@ func (s *server) judgeHalves(ctx context.Context, data string) ([]string, error)
 			if !c.HeldOut || !strings.HasPrefix(c.Fitted, "first") {
 				continue
 			}
-			off := map[string]string{}
-			for _, e := range c.Errors {
-				off[e.Metric] = fmt.Sprintf("%+.1f / %+.1f / %+.1f %%", 100*e.Mean, 100*e.P50, 100*e.P99)
-			}
-			rows = append(rows, fmt.Sprintf("| %s, %s | %s of the same run | %s | %s | %s%s | %s | %s |", s.name, c.Fitted, c.Judged, rules, off["TPOT"], off["TTFT"], s.mark(), off["E2E"], unknownNoise))
+			row := accuracy.Fit{Fitted: s.name + ", " + c.Fitted, Judged: c.Judged + " of the same run", Rules: rules, Queue: s.overload, Noise: unknownNoise}
+			fillErrors(&row, c.Errors)
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil

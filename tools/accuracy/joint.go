@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/internal/accuracy"
 )
 
 // jointFit is a fit of replay calibrate to several runs of one server, held to these and to
@@ -69,7 +70,7 @@ func listJointFits() []jointFit {
 }
 
 // judge returns the rows of a fit.
-func (f *jointFit) judge(ctx context.Context, data, dir string) ([]string, error) {
+func (f *jointFit) judge(ctx context.Context, data, dir string) ([]accuracy.Fit, error) {
 	program, profile := filepath.Join(dir, "replay"), filepath.Join(dir, "joint.json")
 	if err := runCommand(ctx, nil, "go", "build", "-o", program, "./cmd/replay"); err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (f *jointFit) judge(ctx context.Context, data, dir string) ([]string, error
 	if err := runCommand(ctx, nil, program, args...); err != nil {
 		return nil, err
 	}
-	var rows []string
+	var rows []accuracy.Fit
 	for _, j := range f.judged {
 		noise, err := f.noiseOf(data, j.run)
 		if err != nil {
@@ -105,7 +106,7 @@ func (f *jointFit) judge(ctx context.Context, data, dir string) ([]string, error
 		for _, set := range j.sets {
 			for _, c := range got.Checks {
 				if c.Set == set || set == disturbed && strings.HasPrefix(c.Set, set) {
-					rows = append(rows, f.row(name, &j, &c)+" "+noise+" |")
+					rows = append(rows, f.row(name, noise, &j, &c))
 				}
 			}
 		}
@@ -114,19 +115,16 @@ func (f *jointFit) judge(ctx context.Context, data, dir string) ([]string, error
 }
 
 // row returns the row of a set of requests.
-func (f *jointFit) row(name string, j *judgedRun, c *calibrate.Judged) string {
-	off := map[string]string{}
-	for _, e := range c.Errors {
-		off[e.Metric] = fmt.Sprintf("%+.1f / %+.1f / %+.1f %%", 100*e.Mean, 100*e.P50, 100*e.P99)
-	}
-	on := nameRun(j.run) + ", " + c.Set
+func (f *jointFit) row(name, noise string, j *judgedRun, c *calibrate.Judged) accuracy.Fit {
+	row := accuracy.Fit{Fitted: name, Judged: nameRun(j.run) + ", " + c.Set, Rules: cmp.Or(f.rules, "vLLM's"), Noise: noise}
 	switch {
 	case slices.Contains(f.fitted, j.run):
-		on += " (fitted)"
+		row.Judged += " (fitted)"
 	case strings.HasPrefix(c.Set, "all"):
-		on += ": another load"
+		row.OtherLoad = true
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", name, on, cmp.Or(f.rules, "vLLM's"), off["TPOT"], off["TTFT"], off["E2E"])
+	fillErrors(&row, c.Errors)
+	return row
 }
 
 // nameRun returns the name of a run, which is a directory or a file of turns.

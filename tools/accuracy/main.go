@@ -4,7 +4,8 @@
 //	go run ./tools/accuracy [-data DIR] [-write docs/accuracy.md]
 //	go run ./tools/accuracy -turns turns.jsonl -in-flight 16 -hardware 'gb300/kimi-k2.5?tp=4' -page 256
 //
-// With -write the tables replace those between the marks of a document. Read main.go,
+// With -write the rows replace those of internal/accuracy, which the program quotes, and
+// the tables those between the marks of a document. Read main.go,
 // servers.go, then formats.go, replay.go, fits.go, joint.go, noise.go and turns.go. It exits with 3 when a bound is
 // missed: by data sheets, mean TPOT within 15 % and KV tokens within 5 %, of the servers
 // that the bounds are for.
@@ -12,6 +13,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -20,6 +22,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -76,78 +79,82 @@ func run(out io.Writer, data, document string) (missed int, err error) {
 			return 0, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	sheets, missed, err := judgeSheets(servers, dir)
-	if err != nil {
+	var all accuracy.Errors
+	if all.Sheets, missed, err = judgeSheets(servers, dir); err != nil {
 		return missed, err
 	}
-	fmt.Fprintln(out, sheets)
-	fits, err := judgeFits(context.Background(), servers, data, dir)
-	if err != nil {
+	fmt.Fprintln(out, all.SheetsTable())
+	if all.Fits, err = judgeFits(context.Background(), servers, data, dir); err != nil {
 		return missed, err
 	}
-	fmt.Fprint(out, fits)
+	fmt.Fprint(out, all.FitsTable())
 	if document == "" {
 		return missed, nil
 	}
-	return missed, replaceTables(document, map[string]string{"data sheets": sheets, "fits": fits})
+	text, err := json.MarshalIndent(&all, "", " ")
+	if err != nil {
+		return missed, err
+	}
+	if err := os.WriteFile(filepath.Join("internal", "accuracy", accuracy.FileName), append(text, '\n'), 0o644); err != nil {
+		return missed, err
+	}
+	return missed, replaceTables(document, map[string]string{"data sheets": all.SheetsTable(), "fits": all.FitsTable()})
 }
 
-// judgeSheets returns the table of data sheets, and how many of its values are out of
+// judgeSheets returns the rows of data sheets, and how many of their values are out of
 // bounds.
-func judgeSheets(servers []*server, dir string) (table string, missed int, err error) {
-	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Run | KV tokens | off | TPOT, ms | off: mean / p50 / p99 | TTFT, ms | off: mean / p50 / p99 | E2E, mean | ITL, ms | off: mean / p50 / p99 | Mean TPOT by the reference's rules |")
-	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+func judgeSheets(servers []*server, dir string) (rows []accuracy.Sheet, missed int, err error) {
 	for _, s := range servers {
 		row, n, err := s.judgeSheet(dir)
 		if err != nil {
-			return "", missed, fmt.Errorf("%s: %w", s.name, err)
+			return nil, missed, fmt.Errorf("%s: %w", s.name, err)
 		}
 		missed += n
-		fmt.Fprintln(t, row)
+		rows = append(rows, row)
 	}
-	return t.String(), missed, nil
+	return rows, missed, nil
 }
 
 // judgeSheet returns the server's row, and how many of its values are out of bounds.
-func (s *server) judgeSheet(dir string) (row string, missed int, err error) {
-	_, budget, err := s.fit()
+func (s *server) judgeSheet(dir string) (row accuracy.Sheet, missed int, err error) {
+	fit, budget, err := s.fit()
 	if err != nil {
-		return "", 0, err
+		return row, 0, err
 	}
-	kv, kvOff := "–", ""
+	row = accuracy.Sheet{Run: s.name, Class: accuracy.Other, KVTokens: s.kvTokens, Queue: s.overload}
+	if s.engine == vllmEngine && fit.Model.MoE == nil && fit.GPUs() == 1 {
+		row.Class = accuracy.DenseOnOneGPU
+	}
 	if s.kvTokens > 0 {
 		off := float64(budget.Tokens)/float64(s.kvTokens) - 1
 		missed += countBeyond(off, kvBound)
-		kv, kvOff = fmt.Sprint(s.kvTokens), formatPercent(off)
+		row.KVOff = toPercent(off)
 	}
 	measured, sheets := s.measure(), timing.RooflinePrefix+s.hardware
 	got, err := s.replay(sheets, ownRules, dir)
 	if err != nil {
-		return "", 0, err
+		return row, 0, err
 	}
 	other, err := s.replay(sheets, referenceRules, dir)
 	if err != nil {
-		return "", 0, err
+		return row, 0, err
 	}
-	reference := formatPercent(other.tpot.mean/measured.tpot.mean - 1)
+	row.ReferenceTPOT = toPercent(other.tpot.mean/measured.tpot.mean - 1)
 	if s.engine == sglangEngine {
-		reference += ", TTFT " + formatPercent(other.ttft.mean/measured.ttft.mean-1)
+		off := toPercent(other.ttft.mean/measured.ttft.mean - 1)
+		row.ReferenceTTFT = &off
 	}
 	if !s.unbounded {
 		missed += countBeyond(got.tpot.mean/measured.tpot.mean-1, tpotBound)
 	}
-	return fmt.Sprintf("| %s | %s | %s | %.1f | %s | %.0f%s | %s | %s | %s | %s | %s |", s.name, kv, kvOff, measured.tpot.mean, got.tpot.off(&measured.tpot),
-		measured.ttft.mean, s.mark(), got.ttft.off(&measured.ttft), formatPercent(got.e2e.mean/measured.e2e.mean-1),
-		formatMean(&measured.itl), got.itl.off(&measured.itl), reference), missed, nil
-}
-
-// mark returns a note where the time to the first token of a run is mostly a wait.
-func (s *server) mark() string {
-	if s.overload {
-		return " (queue)"
+	row.TPOTMS, row.TPOT = roundTo(measured.tpot.mean, 1), got.tpot.off(&measured.tpot)
+	row.TTFTMS, row.TTFT = roundTo(measured.ttft.mean, 0), got.ttft.off(&measured.ttft)
+	row.E2EMean = toPercent(got.e2e.mean/measured.e2e.mean - 1)
+	if measured.itl.mean > 0 {
+		off := got.itl.off(&measured.itl)
+		row.ITLMS, row.ITL = roundTo(measured.itl.mean, 1), &off
 	}
-	return ""
+	return row, missed, nil
 }
 
 // countBeyond returns 1 for a relative error beyond its bound.
@@ -158,33 +165,26 @@ func countBeyond(off, bound float64) int {
 	return 0
 }
 
-func formatPercent(off float64) string { return fmt.Sprintf("%+.1f %%", 100*off) }
+// toPercent returns a relative error in %, with as many digits as the rows have.
+func toPercent(off float64) float64 { return roundTo(100*off, 1) }
 
-// formatMean returns the mean of what was measured, "" of what was not.
-func formatMean(m *metric) string {
-	if m.mean == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.1f", m.mean)
+func roundTo(v float64, digits int) float64 {
+	return math.Round(v*math.Pow10(digits)) / math.Pow10(digits)
 }
 
 // metric is a time of requests, in ms. A quantile of 0 is not known.
 type metric struct{ mean, p50, p99 float64 }
 
-// off returns how far m is from what was measured: mean / p50 / p99.
-func (m *metric) off(measured *metric) string {
-	if measured.mean == 0 {
-		return ""
-	}
-	parts := []string{}
-	for _, pair := range [][2]float64{{m.mean, measured.mean}, {m.p50, measured.p50}, {m.p99, measured.p99}} {
-		if pair[1] == 0 {
-			parts = append(parts, "–")
-			continue
+// off returns how far m is from what was measured.
+func (m *metric) off(measured *metric) accuracy.Off {
+	quantile := func(simulated, measured float64) *float64 {
+		if measured == 0 {
+			return nil
 		}
-		parts = append(parts, fmt.Sprintf("%+.1f", 100*(pair[0]/pair[1]-1)))
+		off := toPercent(simulated/measured - 1)
+		return &off
 	}
-	return strings.Join(parts, " / ") + " %"
+	return accuracy.Off{Mean: toPercent(m.mean/measured.mean - 1), P50: quantile(m.p50, measured.p50), P99: quantile(m.p99, measured.p99)}
 }
 
 // replaceTables puts tables between the marks of a document.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
@@ -43,7 +44,8 @@ func (t *turns) judge(out io.Writer) error {
 	defer os.RemoveAll(dir)
 	sheets, _, err := judgeSheets([]*server{s}, dir)
 	if err == nil {
-		fmt.Fprint(out, sheets)
+		all := accuracy.Errors{Sheets: sheets}
+		fmt.Fprint(out, all.SheetsTable())
 	}
 	return err
 }

@@ -228,8 +228,8 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 	return all, err
 }
 
-// explorerFile is the page of which replay report --live makes others: the same on every platform, and in no
-// archive, which it would double.
+// explorerFile is the page of which replay report --live makes others: the same on every platform, and in each
+// archive beside the programs.
 const explorerFile = "explorer.html"
 
 // makeExplorer returns the explorer's page that needs no server.

@@ -30,6 +30,7 @@ class Replay < Formula
   def install
     bin.install "replay", "replay-live"
     man1.install Dir["man/*.1"]
+    pkgshare.install "explorer.html"
     %w[replay replay-live].each do |name|
       bash_completion.install "completions/#{name}.bash" => name
       zsh_completion.install "completions/#{name}.zsh" => "_#{name}"

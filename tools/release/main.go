@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -90,6 +91,11 @@ func (r *release) makeAll(out string) error {
 	if err != nil {
 		return err
 	}
+	page, err := r.makeExplorer()
+	if err != nil {
+		return err
+	}
+	shared = append(shared, page)
 	var images []imagePlatform
 	var sums []checksum
 	for _, p := range r.platforms {
@@ -110,7 +116,7 @@ func (r *release) makeAll(out string) error {
 			images = append(images, imagePlatform{p, programs})
 		}
 	}
-	rest, err := r.makeRest(images, sums)
+	rest, err := r.makeRest(images, page, sums)
 	if err != nil {
 		return err
 	}
@@ -123,7 +129,7 @@ func (r *release) makeAll(out string) error {
 }
 
 // makeRest returns the files that are of several platforms.
-func (r *release) makeRest(images []imagePlatform, sums []checksum) ([]file, error) {
+func (r *release) makeRest(images []imagePlatform, page file, sums []checksum) ([]file, error) {
 	var rest []file
 	if len(images) > 0 {
 		image, err := r.makeImage(images)
@@ -131,10 +137,6 @@ func (r *release) makeRest(images []imagePlatform, sums []checksum) ([]file, err
 			return nil, err
 		}
 		rest = append(rest, file{name: r.name() + "_image.tar", data: image})
-	}
-	page, err := r.makeExplorer()
-	if err != nil {
-		return nil, err
 	}
 	rest = append(rest, page)
 	if r.tagged() {
@@ -157,6 +159,11 @@ func (r *release) packPlatform(p platform, programs, shared []file) ([]file, err
 	archive, err := pack(strings.TrimSuffix(strings.TrimSuffix(name, ".zip"), ".tar.gz"), all, r.time)
 	if err != nil {
 		return nil, err
+	}
+	if p == (platform{runtime.GOOS, runtime.GOARCH}) && p.system != "windows" {
+		if err := r.checkLive(name, archive); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	bill, err := r.makeBill(p, programs)
 	if err != nil {

@@ -28,10 +28,29 @@ const smallProgram = `package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 )
 
+func makePage(path string) {
+	program, _ := os.Executable()
+	page, err := os.ReadFile(filepath.Join(filepath.Dir(program), "explorer.html"))
+	if err == nil {
+		err = os.WriteFile(path, page, 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
 func main() {
+	if i := slices.Index(os.Args, "--html"); i > 0 {
+		makePage(os.Args[i+1])
+		return
+	}
 	info, _ := debug.ReadBuildInfo()
 	commit, modified := "", "false"
 	for _, s := range info.Settings {
@@ -167,7 +186,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("made %v, want %v", names, want)
 	}
 	packed := readTar(t, []byte(readText(t, out, base+".tar.gz")), true)
-	for name, want := range map[string]string{"README.md": "small\n", "man/replay-live.1": ".TH replay-live 1\n", "LICENSES-OF-LIBRARIES.txt": "", "LICENSE": "free\n", "CHANGELOG.md": "none\n"} {
+	for name, want := range map[string]string{"README.md": "small\n", "man/replay-live.1": ".TH replay-live 1\n", "LICENSES-OF-LIBRARIES.txt": "", "LICENSE": "free\n", "CHANGELOG.md": "none\n", "explorer.html": "<!doctype html>\n"} {
 		if got, ok := packed[base+"/"+name]; !ok || string(got) != want {
 			t.Errorf("%s in the archive: %q, want %q", name, got, want)
 		}

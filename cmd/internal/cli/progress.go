@@ -4,76 +4,99 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/schollz/progressbar/v3"
 )
 
-// Progress draws on one line of a terminal how much is done, or says it in lines to a
-// program. Several goroutines may tell it. A nil one draws nothing.
+// Progress shows how much is done, with the rate and the time remaining: as a bar on a terminal, as lines for a
+// program. It may be called from several goroutines. A nil Progress shows nothing.
 type Progress struct {
-	out   *Terminal
-	lines io.Writer // where lines go in place of a drawing; nil for none
+	bar   *progressbar.ProgressBar // nil: lines
+	lines io.Writer
 	what  string
 
-	mutex   sync.Mutex
-	started time.Time
-	drawn   time.Time
-	most    int
+	mutex sync.Mutex
+	shown time.Time
+	done  int
+	total int
 }
 
-// redraw is how long a line stays at least.
+// redraw is the least time between two updates.
 const redraw = 100 * time.Millisecond
 
-// progressVariable is the variable of the environment that asks for lines where w is no
-// terminal: "progress: 12 of 60 cells". The package for Python reads them.
+// progressVariable is the environment variable that asks for lines where w is not a terminal:
+// "progress: 12 of 60 cells". The Python package reads them.
 const progressVariable = "REPLAY_PROGRESS"
 
-// NewProgress returns a line about what is counted; nil when w is no terminal and nobody
-// has asked for lines.
+// NewProgress returns a bar that counts things of a name; nil when w is not a terminal and lines are not asked for.
 func NewProgress(w io.Writer, what string) *Progress {
-	t := TerminalOf(w)
-	if t == nil && os.Getenv(progressVariable) == "lines" {
+	if t := TerminalOf(w); t != nil {
+		columns, _ := t.Size()
+		return newBar(t.file, what, columns)
+	}
+	if os.Getenv(progressVariable) == "lines" {
 		return &Progress{lines: w, what: what}
 	}
-	if t == nil {
-		return nil
-	}
-	return &Progress{out: t, what: what, started: time.Now()}
+	return nil
 }
 
-// Show draws that so many of total are done.
+// rateColumns is the least width of a terminal with room for the rate. A line that wraps is not cleared.
+const rateColumns = 70
+
+// newBar returns a Progress that draws on w.
+func newBar(w io.Writer, what string, columns int) *Progress {
+	options := []progressbar.Option{
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionFullWidth(),
+		progressbar.OptionSetTheme(progressbar.ThemeASCII),
+		progressbar.OptionUseANSICodes(true),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetItsString(what),
+	}
+	if columns >= rateColumns {
+		options = append(options, progressbar.OptionShowIts())
+	} else {
+		options = append(options, progressbar.OptionSetDescription(what))
+	}
+	bar := progressbar.NewOptions64(1, options...) // the total is known in Show
+	bar.StartWithoutRender()
+	return &Progress{bar: bar, total: 1}
+}
+
+// Show updates the number of things done and their total, at most once in 100 ms. A bar stays as it is once everything
+// is done: the total may still grow, and Clear removes the bar otherwise.
 func (p *Progress) Show(done, total int) {
 	if p == nil || total < 1 {
 		return
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if done < p.most || time.Since(p.drawn) < redraw && done < total {
+	if done < p.done || time.Since(p.shown) < redraw && done < total {
 		return
 	}
-	p.most, p.drawn = done, time.Now()
-	if p.lines != nil {
-		// Who no longer reads is no reason to end.
+	p.done, p.shown = done, time.Now()
+	// An update that cannot be written does not end the run.
+	switch {
+	case p.bar == nil:
 		_, _ = fmt.Fprintf(p.lines, "progress: %d of %d %s\n", done, total, p.what)
-		return
+	case done < total:
+		if total != p.total {
+			p.total = total
+			p.bar.ChangeMax(total)
+		}
+		_ = p.bar.Set(done)
 	}
-	share := min(1, float64(done)/float64(total))
-	text := fmt.Sprintf(" %3.0f%% (%d/%d)", 100*share, done, total)
-	if done > 0 && done < total {
-		left := time.Duration(float64(time.Since(p.started)) * (1 - share) / share)
-		text += fmt.Sprintf(" %v left", left.Round(time.Second))
-	}
-	width, _ := p.out.Size()
-	bar := max(0, width-len(p.what)-len(text)-4)
-	full := int(share * float64(bar))
-	// A terminal that cannot be drawn on is no reason to end.
-	_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s [%s%s]%s", p.what, strings.Repeat("=", full), strings.Repeat(" ", bar-full), text)
 }
 
-// Clear takes the line off the screen.
+// Clear removes the bar from the terminal. Later updates are ignored.
 func (p *Progress) Clear() {
-	if p != nil && p.lines == nil && !p.drawn.IsZero() {
-		_, _ = io.WriteString(p.out, "\r\x1b[K")
+	if p == nil || p.bar == nil {
+		return
 	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	_ = p.bar.Clear()
+	_ = p.bar.Exit()
 }

@@ -44,6 +44,3 @@ func (t *Terminal) Size() (columns, lines int) {
 	}
 	return columns, lines
 }
-
-// Write writes to the terminal.
-func (t *Terminal) Write(text []byte) (int, error) { return t.file.Write(text) }

@@ -39,9 +39,14 @@ func (s *Setting) Bind(fs *pflag.FlagSet) {
 	}
 }
 
+// String returns the value as Set takes it.
 func (s *Setting) String() string {
 	if s.text == nil {
 		return ""
+	}
+	var ends []float64
+	if s.kind == "range" && json.Unmarshal([]byte(*s.text), &ends) == nil && len(ends) == 2 {
+		return fmt.Sprintf("%v..%v", ends[0], ends[1])
 	}
 	var text string
 	if json.Unmarshal([]byte(*s.text), &text) == nil && text != "" {
@@ -94,8 +99,8 @@ func (s *Setting) setNumber(text string) error {
 	}
 	if s.kind == "range" {
 		if from, to, ok := strings.Cut(text, ".."); ok {
-			low, err := strconv.ParseFloat(from, 64)
-			high, err2 := strconv.ParseFloat(to, 64)
+			low, err := parseFinite(from)
+			high, err2 := parseFinite(to)
 			if err != nil || err2 != nil {
 				return errors.New("want a number, or two with .. between")
 			}
@@ -104,9 +109,9 @@ func (s *Setting) setNumber(text string) error {
 		}
 	}
 	if s.kind == "number" || s.kind == "ratio" || s.kind == "range" {
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return errors.New("want a number")
+		v, err := parseFinite(text)
+		if err != nil {
+			return err
 		}
 		*s.text = strconv.FormatFloat(v, 'g', -1, 64)
 		return nil
@@ -117,6 +122,14 @@ func (s *Setting) setNumber(text string) error {
 	}
 	*s.text = strconv.FormatInt(v, 10)
 	return nil
+}
+
+func parseFinite(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, errors.New("want a number")
+	}
+	return v, nil
 }
 
 // GivenOf returns the settings that have a value.

@@ -18,3 +18,27 @@ func TestSettingsTakeAnything(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsAreReadAgain sets every flag of the engine to what its value reads as: a plan,
+// a fork and a sweep hand settings on as text.
+func TestSettingsAreReadAgain(t *testing.T) {
+	ranges := 0
+	for _, s := range EngineSettings() {
+		s.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
+		for _, text := range append([]string{"file", "3", "0.25", "0.5..0.9", "true", "unlimited", "{}"}, s.Names...) {
+			if s.Set(text) != nil {
+				continue
+			}
+			first := *s.text
+			if err := s.Set(s.String()); err != nil || *s.text != first {
+				t.Errorf("--%s=%s: read as %q, which is %s again, %v; want %s", s.Name, text, s.String(), *s.text, err, first)
+			}
+			if text == "0.5..0.9" && s.kind == "range" {
+				ranges++
+			}
+		}
+	}
+	if ranges == 0 {
+		t.Error("no flag takes a range")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/loadgen"
@@ -70,6 +71,7 @@ func (r *forkRun) replayFutures(ctx context.Context, w *loadgen.Workload, past *
 	bar := cli.NewProgress(r.s.Err, "futures")
 	defer bar.Clear()
 	var wg sync.WaitGroup
+	var ended atomic.Int64
 	seats, errs := make(chan struct{}, r.jobs), make([]error, len(r.futures))
 	for i := len(r.futures) - 1; i >= 0; i-- {
 		seats <- struct{}{}
@@ -89,6 +91,7 @@ func (r *forkRun) replayFutures(ctx context.Context, w *loadgen.Workload, past *
 			} else {
 				errs[i] = r.endFuture(ctx, own, f)
 			}
+			bar.Show(int(ended.Add(1)), len(r.futures))
 			<-seats
 		})
 	}

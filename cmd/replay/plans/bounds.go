@@ -108,6 +108,8 @@ type bounded struct {
 // runBounds replays all and prints the table, or JSON.
 func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.Time, o *options.Options) error {
 	demand := 0
+	bar := cli.NewProgress(s.Err, "replays")
+	defer bar.Clear()
 	first, err := spec.Run(ctx, replay.Streams{Stdin: s.In, Opened: func(w *loadgen.Workload) { demand = demandOf(w, &spec) }})
 	if err != nil {
 		return runs.ExplainError(err)
@@ -115,6 +117,7 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.
 	variants := variantsOf(spec, demand, first.Report.Requests, ages)
 	reports := make([]*collector.Report, len(variants))
 	for i, v := range variants {
+		bar.Show(1+i, 1+len(variants))
 		result, err := v.spec.Run(ctx, replay.Streams{Stdin: s.In})
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, runs.ExplainError(err))
@@ -124,6 +127,8 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.
 		}
 		reports[i] = result.Report
 	}
+	bar.Show(1+len(variants), 1+len(variants))
+	bar.Clear()
 	if o.Output.Form.Value == "json" {
 		return writeBoundsJSON(s.Out, variants, reports)
 	}

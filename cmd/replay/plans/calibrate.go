@@ -126,7 +126,10 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 	if err := f.warmup.apply(runs...); err != nil {
 		return err
 	}
+	bar := cli.NewProgress(s.Err, "steps")
+	o.Progress = bar.Show
 	r, err := calibrate.RunAll(ctx, runs, o)
+	bar.Clear()
 	if err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(dirs, ", "), err)
 	}

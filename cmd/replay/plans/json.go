@@ -12,7 +12,7 @@ import (
 
 // PlanDocument is a plan as JSON.
 type PlanDocument struct {
-	Inputs   []plan.Setting    `json:"inputs"`            // flags, and the trace
+	Inputs   []plan.Setting    `json:"inputs"`            // flags that were given, the trace and the values tried
 	Survive  string            `json:"survive,omitempty"` // who may be gone: a number of workers, or zone
 	Found    bool              `json:"found"`
 	Best     *answerDocument   `json:"best"` // null when no cluster meets
@@ -46,6 +46,8 @@ type answerDocument struct {
 type confidentDocument struct {
 	Found      bool    `json:"found"`
 	Workers    int     `json:"workers"`
+	Prefill    int     `json:"prefill_workers"`
+	Decode     int     `json:"decode_workers"`
 	GPUs       int     `json:"gpus"`
 	Met        int     `json:"resamples_met"`
 	Confidence float64 `json:"confidence"`
@@ -83,7 +85,7 @@ type valueDocument struct {
 }
 
 func (p *planSheet) planDocument() *PlanDocument {
-	d := &PlanDocument{Survive: p.flags.survive.text, Inputs: p.runner.choices[0].settings, Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
+	d := &PlanDocument{Survive: p.flags.survive.text, Inputs: p.inputs, Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}
@@ -112,6 +114,9 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 		d.Assumes[one.Key] = one.Text
 	}
 	d.At = p.measureDocument(&a.At)
+	if p.plan.Variants[a.Variant].Fixed.Size() > 0 && p.flags.confidence > 0 {
+		d.Resamples, d.ResamplesMet = p.flags.resamples, a.ResamplesMet
+	}
 	if bars := a.Bars; bars != nil {
 		d.Resamples, d.ResamplesMet, d.WorkersResampled, d.LoadResampled = bars.Resamples, bars.Met, bars.Workers, bars.Load
 		d.SmallerResampled = append(d.SmallerResampled, bars.SmallerMet...)
@@ -120,7 +125,7 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 	if c := a.Confident; c != nil {
 		gpus := p.plan.GPUs(a.Variant, c.Shape)
 		d.Confident = &confidentDocument{
-			Found: c.Found, Workers: c.Shape.Workers, GPUs: gpus, Met: c.Met, Confidence: c.Share,
+			Found: c.Found, Workers: c.Shape.Workers, Prefill: c.Shape.Prefill, Decode: c.Shape.Decode, GPUs: gpus, Met: c.Met, Confidence: c.Share,
 			ModelError: p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec), PerHour: p.plan.PerHour(a.Variant, c.Shape),
 		}
 	}

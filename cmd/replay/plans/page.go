@@ -8,9 +8,11 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/sheet"
+	"github.com/replay-llm/replay/report/slo"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -186,21 +188,23 @@ func (p *planSheet) makeObjectives(a *plan.Answer) html.Grid {
 
 // makeVariants is a row per choice of settings.
 func (p *planSheet) makeVariants() html.Grid {
-	g := html.Grid{Title: "Choices", Head: []string{"settings", "smallest cluster, as recorded", "GPUs", "cost an hour", "highest load"}}
+	columns := p.variantColumns()
+	g := html.Grid{Title: "Choices", Head: []string{"settings"}}
+	for _, c := range columns[1:] {
+		g.Head = append(g.Head, strings.TrimSpace(c.Head[0]+" "+c.Head[1]))
+	}
+	g.Head = append(g.Head, "")
 	for i := range p.plan.Answers {
 		a := &p.plan.Answers[i]
-		row := []string{p.variantName(i), "✗ none: " + a.At.Missed + " with " + a.Shape.String(), "", "", ""}
-		if a.Refused != nil {
-			row[1] = "✗ cannot run: " + a.Refused.Error()
-		} else if a.Found {
-			gpus := p.plan.GPUs(i, a.Shape)
-			hour := ""
-			if price := p.plan.PerHour(i, a.Shape); price > 0 {
-				hour = fmt.Sprintf("%.2f", price)
-			}
-			row = []string{p.variantName(i), "✓ " + a.Shape.String(), fmt.Sprint(gpus), hour, p.formatLoad(a.Highest)}
+		note := ""
+		switch {
+		case a.Refused != nil:
+			note = "✗ cannot run: " + a.Refused.Error()
+		case !a.Found:
+			note = "✗ as recorded: " + a.At.Missed + " with " + a.Shape.String()
 		}
-		g.Rows = append(g.Rows, row)
+		row := append([]string{p.variantName(i)}, p.variantCells(a)[1:]...)
+		g.Rows = append(g.Rows, append(row, note))
 	}
 	return g
 }
@@ -273,8 +277,28 @@ func describeHardware(path string) (gpu, model string) {
 
 // assumptionsOf returns what replays of the cluster of an answer rest on.
 func (p *planSheet) assumptionsOf(a *plan.Answer) []engines.Assumption {
-	cluster := p.runner.choices[a.Variant].clusterOf(a.Shape)
-	return cluster.Assumptions()
+	c := &p.runner.choices[a.Variant]
+	shape, _, ok := p.recommend(a)
+	if !ok {
+		shape = a.Shape
+	}
+	cluster := c.clusterOf(shape)
+	return append(cluster.Assumptions(), p.describeTails(&c.spec)...)
+}
+
+// describeTails returns that 99th percentiles are not calibrated, where objectives are on
+// any.
+func (p *planSheet) describeTails(spec *replay.Spec) []engines.Assumption {
+	if !slices.ContainsFunc(p.flags.slo.All, func(o slo.Objective) bool { return o.Statistic != "mean" }) {
+		return nil
+	}
+	text := "not calibrated: no measured server tells how far quantiles are off"
+	for _, k := range spec.Entry().Kinds() {
+		if tails := engines.TailErrors(&k.Engine); tails != "" {
+			text = "not calibrated: the model error is that of mean times; " + tails
+		}
+	}
+	return []engines.Assumption{{Key: "quantiles", Text: text}}
 }
 
 // listAssumptions are what the answer rests on.

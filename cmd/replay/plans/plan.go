@@ -148,7 +148,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	if err != nil {
 		return err
 	}
-	sheet := planSheet{plan: found, flags: f, runner: runner, command: s.Args}
+	sheet := planSheet{plan: found, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
 	if err := f.files.Write(sheet.fileForms()); err != nil {
 		return err
 	}
@@ -244,6 +244,18 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 		}
 	}
 	return all, nil
+}
+
+// listSettings returns the flags that were given, the trace, and the values that are tried.
+func (f *planFlags) listSettings(o *options.Options, file string) []plan.Setting {
+	all := o.Settings()
+	if file != "" {
+		all = append(all, plan.Setting{Name: options.TraceSetting, Value: file})
+	}
+	for _, text := range f.try {
+		all = append(all, plan.Setting{Name: "try", Value: text})
+	}
+	return all
 }
 
 // variantName returns what differs between variants.

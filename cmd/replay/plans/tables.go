@@ -13,32 +13,18 @@ import (
 // writeVariants prints what each choice of settings needs. Settings stand last, or below
 // when they are long.
 func (p *planSheet) writeVariants(b *strings.Builder) {
-	all := nameColumns([2]string{"", "#"}, [2]string{"", "GPUs"}, [2]string{"smallest", "cluster"}, [2]string{"highest", "load"}, [2]string{"", "req/s"})
-	if p.plan.ByCost {
-		all = append(all, nameColumns([2]string{"cost", "/hour"})...)
-	}
-	if best := p.shownAnswer(); p.plan.ByCost && best.Confident != nil {
-		all = append(all, nameColumns([2]string{"that holds", "cost/hour"})...)
-	}
+	all := p.variantColumns()
 	behind := []string{"", "settings"}
 	for i := range p.plan.Answers {
 		a := &p.plan.Answers[i]
-		gpus, cluster, load, rate, cost, sure, settings := "-", "none", "-", "-", "-", "-", p.variantName(i)
-		if a.Refused != nil {
+		addCells(all, p.variantCells(a)...)
+		settings := p.variantName(i)
+		switch {
+		case a.Refused != nil:
 			settings += ": cannot run: " + a.Refused.Error()
-		} else if a.Found {
-			gpus, cluster = strconv.Itoa(p.plan.GPUs(a.Variant, a.Shape)), shortenShape(a.Shape)
-			cost = fmt.Sprintf("%.2f", p.plan.PerHour(a.Variant, a.Shape))
-		} else {
+		case !a.Found:
 			settings += fmt.Sprintf(": with %v, %s", a.Shape, a.At.Missed)
 		}
-		if c := a.Confident; c != nil && c.Found {
-			sure = fmt.Sprintf("%.2f", p.plan.PerHour(a.Variant, c.Shape))
-		}
-		if m := a.Highest; m != nil {
-			load, rate = p.formatTimes(m), fmt.Sprintf("%.2f", m.RequestsPerS)
-		}
-		addCells(all, []string{strconv.Itoa(i + 1), gpus, cluster, load, rate, cost, sure}[:len(all)]...)
 		behind = append(behind, settings)
 	}
 	lines := strings.Split(strings.TrimSuffix(terminal.FormatColumns(all), "\n"), "\n")
@@ -53,6 +39,74 @@ func (p *planSheet) writeVariants(b *strings.Builder) {
 		}
 	}
 	b.WriteString("\n")
+}
+
+// resamplesAll reports whether every choice of settings was resampled.
+func (p *planSheet) resamplesAll() bool { return p.flags.resamples > 0 && p.flags.confidence > 0 }
+
+// variantColumns returns the columns of variantCells.
+func (p *planSheet) variantColumns() []terminal.Column {
+	all := nameColumns([2]string{"", "#"})
+	if p.resamplesAll() {
+		all = append(all, nameColumns([2]string{"recommended", "cluster"}, [2]string{"", "GPUs"})...)
+		if p.plan.ByCost {
+			all = append(all, nameColumns([2]string{"cost", "/hour"})...)
+		}
+		all = append(all, nameColumns([2]string{"met", fmt.Sprintf("of %d", p.flags.resamples)}, [2]string{"as recorded", "cluster"})...)
+	} else {
+		all = append(all, nameColumns([2]string{"smallest", "cluster"}, [2]string{"", "GPUs"})...)
+		if p.plan.ByCost {
+			all = append(all, nameColumns([2]string{"cost", "/hour"})...)
+		}
+	}
+	return append(all, nameColumns([2]string{"highest", "load"}, [2]string{"", "req/s"})...)
+}
+
+// variantCells returns a row of what a choice of settings needs.
+func (p *planSheet) variantCells(a *plan.Answer) []string {
+	line := []string{strconv.Itoa(a.Variant + 1)}
+	cluster := func(shape plan.Shape, found bool) {
+		if !found {
+			line = append(line, "none", "-")
+		} else {
+			line = append(line, shortenShape(shape), strconv.Itoa(p.plan.GPUs(a.Variant, shape)))
+		}
+		switch {
+		case p.plan.ByCost && found:
+			line = append(line, fmt.Sprintf("%.2f", p.plan.PerHour(a.Variant, shape)))
+		case p.plan.ByCost:
+			line = append(line, "-")
+		}
+	}
+	if p.resamplesAll() {
+		shape, met, sure := p.recommend(a)
+		cluster(shape, sure)
+		if a.Refused != nil {
+			line = append(line, "-")
+		} else {
+			line = append(line, strconv.Itoa(met))
+		}
+		recorded := "none"
+		if a.Found {
+			recorded = shortenShape(a.Shape)
+		}
+		line = append(line, recorded)
+	} else {
+		cluster(a.Shape, a.Found)
+	}
+	if m := a.Highest; m != nil {
+		return append(line, p.formatTimes(m), fmt.Sprintf("%.2f", m.RequestsPerS))
+	}
+	return append(line, "-", "-")
+}
+
+// recommend returns the cluster of an answer that meets the target, in how many resamples
+// it meets, and whether there is one.
+func (p *planSheet) recommend(a *plan.Answer) (shape plan.Shape, met int, ok bool) {
+	if c := a.Confident; c != nil {
+		return c.Shape, c.Met, c.Found
+	}
+	return a.Shape, a.ResamplesMet, a.Refused == nil && float64(a.ResamplesMet) >= p.flags.confidence*float64(p.flags.resamples)-1e-9
 }
 
 // nameColumns returns columns without cells.

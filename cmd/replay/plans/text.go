@@ -15,7 +15,6 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/replay/engines"
 )
 
 // planSheet is a plan as it is printed.
@@ -24,6 +23,7 @@ type planSheet struct {
 	flags   *planFlags
 	runner  *planRunner
 	command []string // without the program
+	inputs  []plan.Setting
 }
 
 // write prints a plan in the form that is wanted, and writes its document to the file that is wanted.
@@ -55,29 +55,11 @@ func (p *planSheet) formatText() string {
 		b.WriteString(p.wrapText(answer.String()))
 	}
 	p.writeFront(&b)
-	p.writeUnfounded(&b)
+	for _, line := range runs.AssumptionLines(p.assumptionsOf(p.shownAnswer())) {
+		fmt.Fprintln(&b, line)
+	}
 	fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
 	return b.String()
-}
-
-// writeUnfounded writes in what pass times and KV cache are of no GPU, where they are.
-func (p *planSheet) writeUnfounded(b *strings.Builder) {
-	a := p.shownAnswer()
-	builtIn := false
-	for _, pool := range p.runner.choices[a.Variant].spec.Pools {
-		for _, k := range pool.Kinds() {
-			builtIn = builtIn || k.Engine.ProfilePath == ""
-		}
-	}
-	if !builtIn {
-		return
-	}
-	all := slices.DeleteFunc(p.assumptionsOf(a), func(one engines.Assumption) bool {
-		return !strings.HasSuffix(one.Key, "pass_times") && !strings.HasSuffix(one.Key, "kv_cache")
-	})
-	for _, line := range runs.AssumptionLines(all) {
-		fmt.Fprintln(b, line)
-	}
 }
 
 // wrapText fits text into the columns of a terminal, unless it may be wide.
@@ -115,12 +97,14 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 		head, hourly = "Cheapest cluster", p.formatHourly(a.Variant, a.Shape)
 	}
 	switch {
-	case a.Confident != nil:
-		head = "On the workload as recorded"
 	case fixed:
 		head = "Cluster"
+	case !a.Found && a.Confident != nil:
+		head = "No cluster meets the objectives for the trace as recorded; the largest considered"
 	case !a.Found:
 		head = "No cluster meets the objectives; the largest considered"
+	case a.Confident != nil:
+		head = "Minimum for the trace as recorded"
 	}
 	if a.Confident == nil && a.Found {
 		head += p.flags.describeSurvival()
@@ -129,7 +113,7 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	if v := p.variantName(a.Variant); v != "" {
 		name = ", " + v
 	}
-	fmt.Fprintf(b, "%s: %s (%d GPUs)%s%s\n", head, p.nameCluster(a.Variant, a.Shape), p.plan.GPUs(a.Variant, a.Shape), name, hourly)
+	fmt.Fprintf(b, "%s: %s (%s)%s%s\n", head, p.nameCluster(a.Variant, a.Shape), countGPUs(p.plan.GPUs(a.Variant, a.Shape)), name, hourly)
 	p.writeDiffering(b, a)
 	if s := p.flags.describeSurvival(); s != "" && !a.Found && fixed {
 		fmt.Fprintf(b, "  Misses%s: %s\n", s, a.At.Missed)
@@ -160,7 +144,7 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	p.writeBars(b, a)
 }
 
-// writeConfident writes the answer to act on: the cluster that holds in most resamples.
+// writeConfident writes the answer to act on: the cluster that meets in most resamples.
 func (p *planSheet) writeConfident(b *strings.Builder, a *plan.Answer) {
 	c := a.Confident
 	if c == nil {
@@ -170,20 +154,50 @@ func (p *planSheet) writeConfident(b *strings.Builder, a *plan.Answer) {
 	if v := p.variantName(a.Variant); v != "" {
 		name = ", " + v
 	}
-	when := "arrivals are resampled"
-	if model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); model > 0 {
-		when += fmt.Sprintf(" and passes take up to %g%% longer or shorter", 100*model)
-	}
 	if !c.Found {
-		fmt.Fprintf(b, "No cluster up to %v holds in %g%% of the cases when %s: it met %d of %d times\n", c.Shape, 100*c.Share, when, c.Met, p.flags.resamples)
+		fmt.Fprintf(b, "No cluster up to %v%s meets the target of %g%%: it meets the objectives in %d of %s\n", c.Shape, name, 100*c.Share, c.Met, p.describeResamples(a))
 		return
 	}
-	head := "Smallest"
-	if p.plan.ByCost {
-		head = "Cheapest"
+	fmt.Fprintf(b, "Recommended cluster%s: %s (%s)%s%s\n", p.flags.describeSurvival(), p.nameCluster(a.Variant, c.Shape), countGPUs(p.plan.GPUs(a.Variant, c.Shape)), name, p.formatHourly(a.Variant, c.Shape))
+	fmt.Fprintf(b, "  meets the objectives in %d of %s; target %g%%\n", c.Met, p.describeResamples(a), 100*c.Share)
+	p.writeOthers(b, a)
+}
+
+// writeOthers writes what the other choices of settings need, where there are any.
+func (p *planSheet) writeOthers(b *strings.Builder, best *plan.Answer) {
+	var parts []string
+	for i := range p.plan.Answers {
+		a := &p.plan.Answers[i]
+		switch c := a.Confident; {
+		case i == best.Variant:
+		case a.Refused != nil:
+			parts = append(parts, p.variantName(i)+" cannot run")
+		case c != nil && c.Found:
+			parts = append(parts, p.variantName(i)+" needs "+countGPUs(p.plan.GPUs(i, c.Shape)))
+		case c != nil:
+			parts = append(parts, fmt.Sprintf("%s does not meet the target with up to %s", p.variantName(i), countGPUs(p.plan.GPUs(i, c.Shape))))
+		}
 	}
-	fmt.Fprintf(b, "%s cluster that holds%s: %v (%d GPUs)%s%s\n", head, p.flags.describeSurvival(), c.Shape, p.plan.GPUs(a.Variant, c.Shape), name, p.formatHourly(a.Variant, c.Shape))
-	fmt.Fprintf(b, "  met %d of %d times when %s; wanted: %g%%\n", c.Met, p.flags.resamples, when, 100*c.Share)
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "  %s\n", strings.Join(parts, "; "))
+	}
+}
+
+// countGPUs returns a number of GPUs in words.
+func countGPUs(n int) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
+}
+
+// describeResamples names the resamples: how many there are, and what differs in them.
+func (p *planSheet) describeResamples(a *plan.Answer) string {
+	text := fmt.Sprintf("%d resamples (arrivals redrawn", p.flags.resamples)
+	if model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); model > 0 {
+		text += fmt.Sprintf(", pass times ±%g%%", 100*model)
+	}
+	return text + ")"
 }
 
 // formatHourly is what a cluster costs for an hour, "" without a price.

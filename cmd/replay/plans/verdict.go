@@ -22,6 +22,8 @@ func (p *planSheet) formatVerdict(a *plan.Answer) string {
 			if a.Shape.Size() == 1 {
 				recorded = "there is no smaller cluster"
 			}
+		case !a.Found:
+			recorded = "no cluster does on the workload as recorded"
 		case !c.At.Met:
 			recorded = "they do not on the workload as recorded, where " + p.describeCluster(a.Variant, a.Shape) + " would do"
 		}

@@ -1,0 +1,120 @@
+// Package accuracy has how far replays were from measured servers: the rows of
+// docs/accuracy.md, which tools/accuracy measures and the program quotes.
+//
+// Read accuracy.go, tables.go.
+package accuracy
+
+import (
+	_ "embed" // accuracy.json
+	"encoding/json"
+	"fmt"
+)
+
+// FileName is the name of the file of rows in this directory.
+const FileName = "accuracy.json"
+
+//go:embed accuracy.json
+var file []byte
+
+// Errors are all rows.
+type Errors struct {
+	Sheets []Sheet `json:"data_sheets"`
+	Fits   []Fit   `json:"fits"`
+}
+
+// Sheet is a run replayed by data sheets alone. Errors are in %, simulated to measured.
+type Sheet struct {
+	Run           string   `json:"run"`
+	Class         Class    `json:"class"`
+	KVTokens      int      `json:"kv_tokens,omitempty"` // the server reported; 0: it did not
+	KVOff         float64  `json:"kv_off,omitempty"`
+	TPOTMS        float64  `json:"tpot_ms"`
+	TPOT          Off      `json:"tpot_off"`
+	TTFTMS        float64  `json:"ttft_ms"`
+	Queue         bool     `json:"queue,omitempty"` // TTFT is mostly a waiting time
+	TTFT          Off      `json:"ttft_off"`
+	E2EMean       float64  `json:"e2e_mean_off"`
+	ITLMS         float64  `json:"itl_ms,omitempty"` // 0: not measured
+	ITL           *Off     `json:"itl_off,omitempty"`
+	ReferenceTPOT float64  `json:"reference_tpot_mean_off"`           // by the reference's rules
+	ReferenceTTFT *float64 `json:"reference_ttft_mean_off,omitempty"` // of SGLang
+}
+
+// Fit is a set of requests that a calibrated profile was held to.
+type Fit struct {
+	Fitted    string `json:"fitted"`
+	Judged    string `json:"judged"`
+	OtherLoad bool   `json:"other_load,omitempty"` // than the runs fitted to
+	Rules     string `json:"rules"`
+	TPOT      Off    `json:"tpot_off"`
+	TTFT      Off    `json:"ttft_off"`
+	Queue     bool   `json:"queue,omitempty"`
+	E2E       Off    `json:"e2e_off"`
+	Noise     string `json:"noise"` // of repeats, means
+}
+
+// Off is how far a mean and quantiles are off, in %; a quantile of nil was not measured.
+type Off struct {
+	Mean float64  `json:"mean"`
+	P50  *float64 `json:"p50,omitempty"`
+	P99  *float64 `json:"p99,omitempty"`
+}
+
+// Class is a kind of server.
+type Class string
+
+const (
+	DenseOnOneGPU Class = "dense models on one GPU" // under vLLM
+	Other         Class = "other"                   // experts on several GPUs, SGLang
+)
+
+// Load returns the rows that the program has.
+func Load() (*Errors, error) {
+	var e Errors
+	if err := json.Unmarshal(file, &e); err != nil {
+		return nil, fmt.Errorf("%s: %w", FileName, err)
+	}
+	return &e, nil
+}
+
+// Spread is the least and the greatest of some errors, in %.
+type Spread struct {
+	Rows        int
+	Least, Most float64
+}
+
+func (s *Spread) add(x float64) {
+	if s.Rows == 0 {
+		s.Least, s.Most = x, x
+	}
+	s.Rows++
+	s.Least, s.Most = min(s.Least, x), max(s.Most, x)
+}
+
+// String returns the errors as texts quote them.
+func (s Spread) String() string { return fmt.Sprintf("%+.0f to %+.0f %%", s.Least, s.Most) }
+
+// OfSheets returns the spread of an error over all rows of a class that have it.
+func (e *Errors) OfSheets(class Class, of func(*Sheet) *float64) (s Spread) {
+	for i := range e.Sheets {
+		if r := &e.Sheets[i]; r.Class == class {
+			if x := of(r); x != nil {
+				s.add(*x)
+			}
+		}
+	}
+	return s
+}
+
+// OfFits returns the spread of an error over all rows of fits to vLLM's or SGLang's own
+// rules that are judged at another load.
+func (e *Errors) OfFits(of func(*Fit) *float64) (s Spread) {
+	for i := range e.Fits {
+		if r := &e.Fits[i]; r.OtherLoad {
+			if x := of(r); x != nil {
+				s.add(*x)
+			}
+		}
+	}
+	return s
+}

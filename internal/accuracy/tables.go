@@ -1,0 +1,67 @@
+package accuracy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// SheetsTable returns the rows of data sheets as a table of Markdown.
+func (e *Errors) SheetsTable() string {
+	t := &strings.Builder{}
+	fmt.Fprintln(t, "| Run | KV tokens | off | TPOT, ms | off: mean / p50 / p99 | TTFT, ms | off: mean / p50 / p99 | E2E, mean | ITL, ms | off: mean / p50 / p99 | Mean TPOT by the reference's rules |")
+	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	for i := range e.Sheets {
+		r := &e.Sheets[i]
+		kv, kvOff, itlMS, itl := "–", "", "", ""
+		if r.KVTokens > 0 {
+			kv, kvOff = fmt.Sprint(r.KVTokens), formatPercent(r.KVOff)
+		}
+		if r.ITL != nil {
+			itlMS, itl = fmt.Sprintf("%.1f", r.ITLMS), r.ITL.String()
+		}
+		reference := formatPercent(r.ReferenceTPOT)
+		if r.ReferenceTTFT != nil {
+			reference += ", TTFT " + formatPercent(*r.ReferenceTTFT)
+		}
+		fmt.Fprintf(t, "| %s | %s | %s | %.1f | %v | %.0f%s | %v | %s | %s | %s | %s |\n", r.Run, kv, kvOff, r.TPOTMS, r.TPOT,
+			r.TTFTMS, formatMark(r.Queue), r.TTFT, formatPercent(r.E2EMean), itlMS, itl, reference)
+	}
+	return t.String()
+}
+
+// FitsTable returns the rows of fits as a table of Markdown.
+func (e *Errors) FitsTable() string {
+	t := &strings.Builder{}
+	fmt.Fprintln(t, "| Fitted to | Judged on, held out | Rules | TPOT: mean / p50 / p99 | TTFT: mean / p50 / p99 | E2E: mean / p50 / p99 | Noise of repeats, means |")
+	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- |")
+	for i := range e.Fits {
+		r := &e.Fits[i]
+		judged := r.Judged
+		if r.OtherLoad {
+			judged += ": another load"
+		}
+		fmt.Fprintf(t, "| %s | %s | %s | %v | %v%s | %v | %s |\n", r.Fitted, judged, r.Rules, r.TPOT, r.TTFT, formatMark(r.Queue), r.E2E, r.Noise)
+	}
+	return t.String()
+}
+
+// String returns mean / p50 / p99.
+func (o Off) String() string {
+	quantile := func(q *float64) string {
+		if q == nil {
+			return "–"
+		}
+		return fmt.Sprintf("%+.1f", *q)
+	}
+	return fmt.Sprintf("%+.1f / %s / %s %%", o.Mean, quantile(o.P50), quantile(o.P99))
+}
+
+func formatPercent(x float64) string { return fmt.Sprintf("%+.1f %%", x) }
+
+// formatMark returns a note where TTFT is mostly a waiting time.
+func formatMark(queue bool) string {
+	if queue {
+		return " (queue)"
+	}
+	return ""
+}
