@@ -101,3 +101,13 @@ func profileWarnings(a *engineargs.Args) []string {
 	}
 	return all
 }
+
+// nodeWarnings names a worker whose GPUs are on several nodes.
+func nodeWarnings(a *engineargs.Args) []string {
+	f, ok := dataSheets(a)
+	if !ok || f.Nodes() == 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("a worker of %d %s spans %d nodes of %d GPUs: collectives across nodes run at %g GB/s a GPU, within a node at %g",
+		f.GPUs(), f.GPU.Name, f.Nodes(), f.GPU.NodeSize(), f.GPU.NodeGBPerSecond(), f.GPU.Link)}
+}

@@ -311,7 +311,7 @@ func (t *Topology) Warnings() []string {
 				all = append(all, fmt.Sprintf("%snum_g2_blocks is %d: nothing is offloaded, as in the reference's release", name, k.Engine.G2.Blocks))
 				k.Engine.G2.Blocks = 0
 			}
-			for _, w := range append(k.Engine.Warnings(), profileWarnings(&k.Engine)...) {
+			for _, w := range slices.Concat(k.Engine.Warnings(), profileWarnings(&k.Engine), nodeWarnings(&k.Engine)) {
 				all = append(all, name+w)
 			}
 		}

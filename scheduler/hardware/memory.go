@@ -137,14 +137,11 @@ func (f *Fit) TransferBytes() int {
 	return int(one.KVBytesPerToken(contextLength))
 }
 
-// NetworkGBPerSecond returns the bandwidth between workers: 400 Gbit/s for each GPU of
-// those that have a link of their own, 100 Gbit/s for each of the others.
-func (f *Fit) NetworkGBPerSecond() float64 {
-	if f.GPU.PCIe {
-		return 12.5 * float64(f.TP*f.PP)
-	}
-	return 50 * float64(f.TP*f.PP)
-}
+// NetworkGBPerSecond returns the bandwidth between workers: that of each GPU to other nodes.
+func (f *Fit) NetworkGBPerSecond() float64 { return f.GPU.NodeGBPerSecond() * float64(f.TP*f.PP) }
+
+// Nodes returns the nodes over which the GPUs of a worker are spread.
+func (f *Fit) Nodes() int { return (f.GPUs() + f.GPU.NodeSize() - 1) / f.GPU.NodeSize() }
 
 // LongestSequence returns the longest sequence, in tokens.
 func (f *Fit) LongestSequence() int {

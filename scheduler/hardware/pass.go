@@ -85,20 +85,16 @@ func (f *Fit) Fastest() Pass {
 // for TP, two all-to-alls a layer of experts for EP, an all-gather and a reduce-scatter
 // for DP without it, a hop a stage for PP.
 func (f *Fit) addNetwork(p *Pass) {
-	m, link, each := &f.Model, linkShare*f.GPU.Link*1e9, linkTime
-	if f.GPU.PCIe {
-		each = pcieTime
-	}
-	if link == 0 {
-		link = linkShare * 16e9 // nothing is said of it: PCIe of the slower kind
-	}
+	m := &f.Model
 	hidden := 2 * float64(m.Hidden) // bytes of a token between layers
 	if n := float64(f.TP); f.TP > 1 {
 		reduces := 2 * float64(m.Layers)
+		link, each := f.linkOf(f.TP)
 		p.Base += reduces * each
 		p.Network += reduces * 2 * (n - 1) / n * hidden / link / float64(f.PP)
 	}
 	if sends := 2 * float64(m.expertLayers()); sends > 0 {
+		link, each := f.linkOf(f.TP * f.DP)
 		switch n, k := float64(f.EP), float64(f.DP); {
 		case f.EP > 1: // a token goes to the GPUs of its experts, and back
 			p.Base += sends * each
@@ -109,7 +105,33 @@ func (f *Fit) addNetwork(p *Pass) {
 		}
 	}
 	if f.PP > 1 {
-		p.Base += float64(f.PP-1) * each
-		p.Network += float64(f.PP-1) * hidden / link / float64(f.PP)
+		far := min((f.TP*f.PP-1)/f.GPU.NodeSize(), f.PP-1) // hops to a stage on the next node
+		p.addHops(f, f.PP-1-far, hidden, 1)
+		p.addHops(f, far, hidden, f.GPU.NodeSize()+1)
 	}
+}
+
+// addHops adds so many hops of a token's bytes between stages, over the link that joins gpus.
+func (p *Pass) addHops(f *Fit, hops int, bytes float64, gpus int) {
+	link, each := f.linkOf(gpus)
+	p.Base += float64(hops) * each
+	p.Network += float64(hops) * bytes / link / float64(f.PP)
+}
+
+// linkOf returns the bandwidth of a collective of so many GPUs, in bytes/s, and the least time that
+// one takes, in s. Across nodes both are those within a node, changed as the bandwidth of the link
+// between nodes is to that within one: the rule by which NVIDIA's measured tables are extended
+// beyond a node.
+func (f *Fit) linkOf(gpus int) (bandwidth, least float64) {
+	bandwidth, least = linkShare*f.GPU.Link*1e9, linkTime
+	if f.GPU.PCIe {
+		least = pcieTime
+	}
+	if bandwidth == 0 {
+		bandwidth = linkShare * 16e9 // nothing is said of it: PCIe of the slower kind
+	}
+	if node := linkShare * f.GPU.NodeGBPerSecond() * 1e9; gpus > f.GPU.NodeSize() && node < bandwidth {
+		return node, least * bandwidth / node
+	}
+	return bandwidth, least
 }
