@@ -171,6 +171,7 @@ func (q *requests) makeRequest(turn int32, arrives sim.Time) *sim.Request {
 	*r = sim.Request{
 		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output), Prompt: q.prompts.At(int(turn)),
 		Session: t.Session, Turn: t.Index, Line: t.Line, Priority: q.w.PriorityOf(turn), Class: q.w.ClassOf(turn), Arrived: arrives,
+		Draws: sim.DrawsOf(t.Session, t.Index),
 	}
 	q.next++
 	return r

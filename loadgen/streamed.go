@@ -184,6 +184,7 @@ func (f *Feed) makeStreamed(in *Incoming, at sim.Time) *sim.Request {
 	*r = sim.Request{
 		ID: q.next, InputTokens: int(in.Input), OutputTokens: int(in.Output), Prompt: s.tree.Add(in.IDs, int(in.Input)),
 		Session: in.Session, Turn: in.Turn, Line: in.Line, Priority: in.Priority, Arrived: at,
+		Draws: sim.DrawsOf(in.Session, in.Turn),
 	}
 	q.next++
 	return r

@@ -1,7 +1,5 @@
 package scheduler
 
-import "github.com/replay-llm/replay/sim"
-
 // Acceptance is how many drafts a model accepts where an engine decodes speculatively.
 type Acceptance struct {
 	// Rates is, by position, how likely a draft is accepted if those before it are. Where
@@ -30,17 +28,17 @@ func DrawNumber(seed, request, place uint64) float64 {
 }
 
 // Accepted returns how many of so many drafts for the tokens of a request's answer
-// after the first sampled ones are accepted.
-func (a *Acceptance) Accepted(id sim.RequestID, sampled, drafts int) int {
+// after the first sampled ones are accepted. request is the request's DrawKey.
+func (a *Acceptance) Accepted(request uint64, sampled, drafts int) int {
 	rate := a.Low
 	if a.High > a.Low {
-		rate += float64((a.High - a.Low) * DrawNumber(a.Seed, uint64(id), 0))
+		rate += float64((a.High - a.Low) * DrawNumber(a.Seed, request, 0))
 	}
 	for i := range drafts {
 		if a.Rates != nil {
 			rate = a.Rates[i]
 		}
-		if !(DrawNumber(a.Seed, uint64(id), uint64(sampled+i)+1) < rate) {
+		if !(DrawNumber(a.Seed, request, uint64(sampled+i)+1) < rate) {
 			return i
 		}
 	}

@@ -24,5 +24,20 @@ type Request struct {
 	Line         int32 // line of the trace file, 0 when there is none
 	Priority     int32 // the least is the most urgent; 0 where nothing is said
 	Arrived      Time  // when it becomes ready
-	Local        bool  // a decode worker computes its prompt, though there are prefill workers
+	// Draws stands for the request wherever something is drawn for it: the same number in all
+	// replays of a workload, whatever the order of arrivals. 0: its ID does.
+	Draws uint64
+	Local bool // a decode worker computes its prompt, though there are prefill workers
+}
+
+// DrawsOf returns the Draws of a turn of a session. A session of one turn has the draws of
+// a request whose ID is the session's place in the workload.
+func DrawsOf(session, turn int32) uint64 { return uint64(turn)<<32 + uint64(session) + 1 }
+
+// DrawKey returns the number that draws for r depend on.
+func (r *Request) DrawKey() uint64 {
+	if r.Draws == 0 {
+		return uint64(r.ID)
+	}
+	return r.Draws - 1
 }

@@ -120,7 +120,7 @@ func (c *Core) addDrafts(f *flight) {
 		x := share{visit: visit{r, r.epoch}}
 		f.length += r.InputTokens + r.sampled
 		if f.verifies {
-			x.accepted = s.Accepted(r.ID, r.sampled, s.Depth())
+			x.accepted = s.Accepted(r.DrawKey(), r.sampled, s.Depth())
 			f.length += s.Tokens - 1
 		}
 		r.sampled += x.accepted + 1

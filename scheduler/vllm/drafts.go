@@ -16,9 +16,10 @@ type Speculation struct {
 // speculation is what a request needs where an engine decodes speculatively. Its
 // target counts drafts in flight as accepted, as vLLM does until their pass has ended.
 type speculation struct {
-	drafts   int // proposed for its next pass; without any those of a share are padding
-	sampled  int // answer tokens that passes have sampled, delivered or not
-	rejected int // drafts that passes in flight have rejected, while the request keeps its place
+	draws    uint64 // what is accepted depends on
+	drafts   int    // proposed for its next pass; without any those of a share are padding
+	sampled  int    // answer tokens that passes have sampled, delivered or not
+	rejected int    // drafts that passes in flight have rejected, while the request keeps its place
 }
 
 // lookahead returns for how many tokens beyond those it computes a request gets
@@ -71,7 +72,7 @@ func (c *Core) sampleDrafts(x *share, r *request, drafts int) {
 	x.before -= int32(r.spec.rejected)
 	x.drafts, x.accepted = int32(drafts), 0
 	if x.verifies = drafts > 0 && r.spec.drafts > 0; x.verifies {
-		x.accepted = int32(s.Accepted(r.id, r.spec.sampled, drafts))
+		x.accepted = int32(s.Accepted(r.spec.draws, r.spec.sampled, drafts))
 	}
 	r.target = r.computed + 1
 	r.spec.sampled += int(x.accepted) + 1

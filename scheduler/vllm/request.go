@@ -87,6 +87,7 @@ func (r *request) init(s slot, q *sim.Request, cfg *Config) {
 	*r = request{
 		slot: s, id: q.ID, state: waiting, local: q.Local, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
 		held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0], pass: -1, plan: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
+		spec: speculation{draws: q.DrawKey()},
 	}
 	if cfg.PrefixCaching && !q.Prompt.Unique() {
 		r.shared = int(q.Prompt.Blocks)

@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
@@ -103,6 +104,54 @@ type bounded struct {
 	spec  replay.Spec
 	stale []router.Signal // signals that are old,
 	age   sim.Time        // and how old; 0: as they are by default
+	alone bool            // each request comes to an engine at rest
+}
+
+// run replays v.
+func (v *bounded) run(ctx context.Context, s cli.Streams) (*harness.Result, error) {
+	if !v.alone {
+		return v.spec.Run(ctx, replay.Streams{Stdin: s.In})
+	}
+	w, err := v.spec.Open(ctx, replay.Streams{Stdin: s.In})
+	if err != nil {
+		return nil, err
+	}
+	first := v.spec
+	first.Mode, first.MaxInFlight = loadgen.Concurrency, 1
+	result, err := first.RunOn(ctx, w, replay.Streams{})
+	if err != nil {
+		return nil, err
+	}
+	spaced := v.spec
+	spaced.Mode, spaced.MaxInFlight, spaced.Speedup = loadgen.Trace, 0, 1
+	return spaced.RunOn(ctx, spaceTurns(w, sim.Time(result.Report.E2E.Max)), replay.Streams{})
+}
+
+// spaceTurns returns a workload with the turns of w one after the other, each of which
+// takes at most longest. The gap between turns is twice as long: a request whose answer
+// ended in the middle of accepted drafts leaves a pass behind that was planned before, and
+// a request that comes at once would wait for its end.
+func spaceTurns(w *loadgen.Workload, longest sim.Time) *loadgen.Workload {
+	gap := 2*longest + 1
+	o := *w
+	o.Graph, o.Untimed = nil, false
+	o.Sessions, o.Turns = slices.Clone(w.Sessions), slices.Clone(w.Turns)
+	order := make([]int, len(o.Sessions))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(w.Sessions[a].Arrival, w.Sessions[b].Arrival) })
+	at := sim.Time(0)
+	for _, i := range order {
+		o.Sessions[i].Arrival, o.Sessions[i].HasArrival = at, true
+		at += sim.Time(o.Sessions[i].Turns) * (gap + longest)
+	}
+	for i := range o.Turns {
+		if o.Turns[i].Delay = gap; o.Turns[i].Index == 0 {
+			o.Turns[i].Delay = 0
+		}
+	}
+	return &o
 }
 
 // runBounds replays all and prints the table, or JSON.
@@ -118,7 +167,7 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.
 	reports := make([]*collector.Report, len(variants))
 	for i, v := range variants {
 		bar.Show(1+i, 1+len(variants))
-		result, err := v.spec.Run(ctx, replay.Streams{Stdin: s.In})
+		result, err := v.run(ctx, s)
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, runs.ExplainError(err))
 		}
@@ -167,7 +216,7 @@ func variantsOf(spec replay.Spec, demand, requests int, ages []sim.Time) []bound
 		}
 		all = append(all, withStaleSignals(routed, ages)...)
 	}
-	return append(all, bounded{name: "a worker each", spec: withWorkerEach(spec, requests)}, bounded{name: "ceiling", spec: ceilingOf(spec, demand)})
+	return append(all, bounded{name: "a worker each", spec: withWorkerEach(spec, requests)}, bounded{name: "ceiling", spec: ceilingOf(spec, demand), alone: true})
 }
 
 // routeBy is spec with the policy of that name, with its own settings and files where it has it.
@@ -194,7 +243,13 @@ func withEndlessCache(spec replay.Spec, demand int) replay.Spec {
 
 // withInstantTransfer lets KV caches reach the decode stage in no time.
 func withInstantTransfer(spec replay.Spec) replay.Spec {
-	return changeEngines(spec, func(a *engineargs.Args) { a.KVBytesPerToken, a.TransferGBPerSecond, a.TransferLatencyMs = 0, 0, 0 })
+	spec = changeEngines(spec, func(a *engineargs.Args) { a.KVBytesPerToken, a.TransferGBPerSecond, a.TransferLatencyMs = 0, 0, 0 })
+	if spec.PD != nil { // there is nothing to send
+		pd := *spec.PD
+		pd.Sharing, pd.NIC, pd.Core, pd.Missing = "", 0, 0, false
+		spec.PD = &pd
+	}
+	return spec
 }
 
 // withWorkerEach gives every request a worker that nobody else has used.
@@ -204,14 +259,11 @@ func withWorkerEach(spec replay.Spec, requests int) replay.Spec {
 	return withInstantTransfer(spec)
 }
 
-// ceilingOf replays one request after the other on an engine that forgets nothing.
+// ceilingOf returns spec on one engine that forgets nothing.
 func ceilingOf(spec replay.Spec, demand int) replay.Spec {
-	spec.Mode, spec.MaxInFlight = loadgen.Concurrency, 1
 	spec = routeBy(spec, policy.RoundRobin)
 	spec.Topology = spec.Resize(1, 1)
-	return withInstantTransfer(changeEngines(withEndlessCache(spec, demand), func(a *engineargs.Args) {
-		a.Rules.EmptyPassIdle = false // it would sleep after each request
-	}))
+	return withInstantTransfer(withEndlessCache(spec, demand))
 }
 
 // boundColumn is a value that is compared.
