@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
@@ -330,7 +331,8 @@ func TestRealServers(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")
 	}
-	for _, name := range []string{"RTXPRO6000_Llama-3.1-8B", "RTX4090_Llama-3.1-8B"} {
+	names := []string{"RTX4090_Llama-3.1-8B", "RTXPRO6000_Llama-3.1-8B"}
+	for _, name := range names[:long.Cases(1, 2)] {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m, p := measuredRun(t, name)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
@@ -115,7 +116,7 @@ func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
 
 // A replay that keeps nothing of its trace ends as one that has read it all.
 func TestStreamedEqualsKept(t *testing.T) {
-	for seed := range uint64(80) {
+	for seed := range long.Cases(uint64(40), 80) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		requests, contents := 50+rng.IntN(400), 40
 		if seed%20 == 0 { // nodes are forgotten, and their ids used again

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -92,10 +93,7 @@ func (l *hashTwin) advance(rng *rand.Rand) {
 // Prompts known by their hashes are placed as those of a tree are, whatever the
 // policy needs.
 func TestHashTwin(t *testing.T) {
-	held, seeds := 0, uint64(200)
-	if testing.Short() {
-		seeds = 50
-	}
+	held, seeds := 0, long.Cases(uint64(50), 200)
 	for seed := range seeds {
 		rng := sim.NewRand(seed, "live")
 		workers := 1 + rng.IntN(5)

@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/cmd/replay/records"
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/html"
 )
@@ -46,6 +47,9 @@ func TestPage(t *testing.T) {
 	}
 	t.Logf("%d bytes", len(page))
 	t.Run("again", func(t *testing.T) {
+		if !long.Enabled() {
+			t.Skip("skipped: the simulator is built a second time; REPLAY_LONG=1 go test ./cmd/explorer builds it")
+		}
 		again, err := b.makePage()
 		if err != nil || !bytes.Equal(page, again) {
 			t.Errorf("another %d bytes the second time, %v", len(again), err)
@@ -137,7 +141,7 @@ func testNode(t *testing.T, page string) {
 	name := filepath.Base(chat)
 	var questions [][2]any
 	var want []string
-	for range 6 {
+	for range long.Cases(3, 6) {
 		settings := exploretest.Draw(rng, chat)
 		want = append(want, digestOf(t, session, settings))
 		settings["trace"] = name

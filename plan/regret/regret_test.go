@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
@@ -139,8 +140,9 @@ func (g *given) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 // TestEqualsWholeRuns holds each outcome to a whole replay, from its beginning, with a policy that makes that one
 // choice; and what is said of the workers to the rows of all requests.
 func TestEqualsWholeRuns(t *testing.T) {
-	tried, held, others := 0, 0, 0
-	for seed := range uint64(300) {
+	const all = 300
+	tried, held, others, cases := 0, 0, 0, long.Cases(75, all)
+	for seed := range uint64(cases) {
 		x := newTrial(seed)
 		seen := &decisions{}
 		base, err := x.spec.RunOn(t.Context(), x.w, replay.Streams{Observer: seen})
@@ -183,7 +185,7 @@ func TestEqualsWholeRuns(t *testing.T) {
 			}
 		}
 	}
-	if tried < 2000 || held < 20 || others < 500 {
+	if tried*all < 2000*cases || held*all < 20*cases || others*all < 500*cases {
 		t.Errorf("%d choices were tried, %d requests had been held back, %d choices gave something else: want more", tried, held, others)
 	}
 }

@@ -4,26 +4,22 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// trials returns how many of n random trials a test makes: all of them where
-// invariants are checked, as make test does.
+// trials returns how many of n random trials a test makes.
 func trials(t *testing.T, n int) int { return n / share(t) }
 
 // share returns which part of the trials a test makes: one in so many.
 func share(t *testing.T) int {
-	switch {
-	case testing.Short():
+	if testing.Short() {
 		return 20
-	case invariant.Enabled:
-		return 1
 	}
-	return 4
+	return long.Cases(12, 1)
 }
 
 // The cluster takes runs of passes, cuts them short and orders what coincides
@@ -31,7 +27,7 @@ func share(t *testing.T) int {
 // requests and every call of a router are the same, with runs and without. A
 // failure names its seed; to see it alone:
 //
-//	go test ./replay/offline -run 'TestClusterEqualsLiteral/^1234$'
+//	REPLAY_LONG=1 go test ./replay/offline -run 'TestClusterEqualsLiteral/^1234$'
 func TestClusterEqualsLiteral(t *testing.T) {
 	met, ran := map[string]int{}, 0
 	n := trials(t, 6000)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -31,10 +32,7 @@ func passes(t *testing.T, core scheduler.Core, arrivals []schedulertest.Arrival)
 // A planner has every request looked at in every pass. Without one the passes
 // are the same, in tight memory and wide, with short budgets and long prompts.
 func TestSteadyRequestsChangeNothing(t *testing.T) {
-	preempted, cut, cases := 0, 0, uint64(400)
-	if testing.Short() {
-		cases = 100
-	}
+	preempted, cut, cases := 0, 0, long.Cases(uint64(100), 400)
 	for seed := range cases {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		tree := prompt.NewTree(8, 4, prompt.Options{})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -147,10 +148,7 @@ func (f *fate) note(cfg *vllm.Config, p *scheduler.Pass) {
 // Under vLLM's own rules, and with each of them left out or alone, the core does
 // what its twin does, pass by pass.
 func TestDifferential(t *testing.T) {
-	cases := uint64(250)
-	if testing.Short() {
-		cases = 50
-	}
+	cases := long.Cases(uint64(50), 250)
 	rules := flips()
 	names := make([]string, 0, len(rules))
 	for name := range rules {

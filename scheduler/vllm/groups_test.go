@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -42,10 +43,7 @@ func drawWindows(seed uint64, rules vllm.Rules) drawn {
 
 // Where layers have windows, the core does what its twin does, pass by pass.
 func TestWindowsDifferential(t *testing.T) {
-	cases := uint64(1500)
-	if testing.Short() {
-		cases = 300
-	}
+	cases := long.Cases(uint64(300), 1500)
 	for name, rules := range map[string]vllm.Rules{"0.19": vllm.Rules019(), "0.20": vllm.Rules020(), "0.24": vllm.Rules024(), "0.33": vllm.Rules033()} {
 		var seen fate
 		for seed := range cases {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -79,10 +80,7 @@ type runs struct {
 // Runs of passes, cut anywhere, are the passes one by one, also for requests that wait
 // in line meanwhile and for those who are cancelled.
 func TestRuns(t *testing.T) {
-	cases := uint64(400)
-	if testing.Short() {
-		cases = 100
-	}
+	cases := long.Cases(uint64(100), 400)
 	var all runs
 	for seed := range cases {
 		d := drawLong(seed)

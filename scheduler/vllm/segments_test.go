@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -211,10 +212,7 @@ func (c *cached) ofBlocks(tree *prompt.Tree, p *prompt.Prompt) (n int32) {
 // Blocks in segments are what single blocks are: the same passes, the same cached
 // blocks after each.
 func TestSegmentsEqualBlocks(t *testing.T) {
-	cases := uint64(300)
-	if testing.Short() {
-		cases = 100
-	}
+	cases := long.Cases(uint64(100), 300)
 	rules := []vllm.Rules{vllm.Rules019(), vllm.Rules024(), vllm.Rules033(), {MixedStep: true, RecomputeLast: true}}
 	all := [2]int{}
 	for seed := range cases {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
@@ -186,10 +187,7 @@ func drawDrafts(seed uint64) drawn {
 
 // An engine that decodes speculatively does what its twin does, pass by pass.
 func TestDraftsDifferential(t *testing.T) {
-	cases := uint64(8000)
-	if testing.Short() {
-		cases = 1500
-	}
+	cases := long.Cases(uint64(1500), 8000)
 	var seen fate
 	for seed := range cases {
 		d := drawDrafts(seed)

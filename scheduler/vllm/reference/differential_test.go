@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -25,12 +26,9 @@ const differentialPatience = 300
 // Random small cases through the core and its twin: every pass is the same.
 // A failure names its seed; to see it alone:
 //
-//	go test ./scheduler/vllm -run 'TestCoreEqualsTwin/^1234$'
+//	REPLAY_LONG=1 go test ./scheduler/vllm/reference -run 'TestCoreEqualsTwin/^1234$'
 func TestCoreEqualsTwin(t *testing.T) {
-	cases := 5000
-	if testing.Short() {
-		cases = 1000
-	}
+	cases := long.Cases(1000, 5000)
 	met, ran := make(map[string]int), 0
 	for seed := range cases {
 		if t.Failed() {

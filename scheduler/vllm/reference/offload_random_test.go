@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
@@ -41,10 +42,7 @@ func offloadCase(seed uint64) *twinCase {
 // Random cases end, keep their accounts (with -tags invariants those of every
 // block), and come out the same however many passes are asked for at once.
 func TestOffloadRandom(t *testing.T) {
-	cases := 300
-	if testing.Short() {
-		cases = 100
-	}
+	cases := long.Cases(100, 300)
 	met := make(map[string]int)
 	for seed := range uint64(cases) {
 		c := offloadCase(seed)

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -17,10 +18,7 @@ import (
 // on the cases of the differential test: with nowhere to send blocks to, an
 // engine that keeps account of single blocks does the same.
 func TestBlockByBlockEqualsPlain(t *testing.T) {
-	cases := 2000
-	if testing.Short() {
-		cases = 500
-	}
+	cases := long.Cases(500, 2000)
 	met := make(map[string]int)
 	for seed := range cases {
 		c := newCase(uint64(seed))
