@@ -232,7 +232,7 @@ take 0 0: 0 line 1/0@0 1 line 2/0@0
 take 35 0: 2 line 3/1@35 3 line 4/1@35
 `},
 		{"disaggregated sessions without times start at 0",
-			strings.ReplaceAll(strings.ReplaceAll(twoSessions, `"timestamp":100,`, ""), `,"hash_ids":[7]`, `,"hash_ids":[]`),
+			strings.ReplaceAll(strings.ReplaceAll(twoSessions, `"timestamp":100,`, ""), `"input_length":64,"output_length":2,"hash_ids":[7]`, `"input_length":0,"output_length":2,"hash_ids":[]`),
 			Admission{Speedup: 1, Disaggregated: true}, false, `
 			take 0 0`, `
 take 0 0: 0 line 1/0@0 1 line 2/0@0
@@ -253,7 +253,7 @@ take 0 0: 0 line 1/0@0 1 line 2/0@0
 func TestRefusesWorkloads(t *testing.T) {
 	const (
 		untimed  = `{"output_length":1,"hash_ids":[1]}` + "\n"
-		empty    = `{"timestamp":0,"input_length":5,"output_length":1,"hash_ids":[]}` + "\n"
+		empty    = `{"timestamp":0,"input_length":0,"output_length":1,"hash_ids":[]}` + "\n"
 		zero     = `{"timestamp":0,"input_length":0,"output_length":1,"hash_ids":[1]}` + "\n"
 		early    = `{"timestamp":-5,"output_length":1,"hash_ids":[1]}` + "\n"
 		wide     = `{"timestamp":-1e308,"output_length":1,"hash_ids":[1]}` + "\n" + `{"timestamp":1e308,"output_length":1,"hash_ids":[1]}` + "\n"

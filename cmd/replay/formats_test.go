@@ -16,8 +16,8 @@ func TestFormatsReplayAsConverted(t *testing.T) {
 	here, _ := os.Getwd()
 	examples := filepath.Join(here, "..", "..", "testdata", "traces", "formats")
 	for _, c := range []struct{ name, block string }{
-		{"agentic_v2.jsonl", "512"}, {"azure_2024.csv", "512"}, {"bailian.jsonl", "16"}, {"burstgpt.csv", "512"},
-		{"dynamo.jsonl", "64"}, {"servingsim_tokens.jsonl", "16"}, {"vidur_blocks.csv", "512"},
+		{"agentic_v2.jsonl", "64"}, {"azure_2024.csv", "512"}, {"bailian.jsonl", "16"}, {"burstgpt.csv", "512"},
+		{"dynamo.jsonl", "16"}, {"servingsim_tokens.jsonl", "16"}, {"vidur_blocks.csv", "512"},
 		{"vllm_bench.json", "512"}, {"weka.json", "64"},
 	} {
 		path := filepath.Join(examples, c.name)

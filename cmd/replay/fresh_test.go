@@ -33,7 +33,11 @@ func makeRun(t *testing.T, name string, rate float64, flags ...string) string {
 	for at := 0.0; at < 24; at += rng.ExpFloat64() / rate {
 		x := line{at, float64(100 + rng.IntN(900)), float64(30 + rng.IntN(300))}
 		lines = append(lines, x)
-		fmt.Fprintf(trace, `{"timestamp":%v,"input_length":%v,"output_length":%v,"hash_ids":[%d,%d]}`+"\n", 1000*x.at, x.in, x.out, 2*len(lines), 2*len(lines)+1)
+		ids := fmt.Sprint(2 * len(lines))
+		if x.in > 512 {
+			ids += fmt.Sprintf(",%d", 2*len(lines)+1)
+		}
+		fmt.Fprintf(trace, `{"timestamp":%v,"input_length":%v,"output_length":%v,"hash_ids":[%s]}`+"\n", 1000*x.at, x.in, x.out, ids)
 	}
 	write := func(name, text string) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

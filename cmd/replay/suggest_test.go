@@ -17,8 +17,8 @@ func TestSuggestions(t *testing.T) {
 	enterFiles(t, here)
 	for name, text := range map[string]string{
 		"deployment.yaml": "gpu: h100\nmodle: llama-3.1-8b\n",
-		"entries.yaml":    "run: trace requests.jsonl\nbudgest:\n  p99_ttft_ms: +2%\n",
-		"keys.yaml":       "run: trace requests.jsonl\nbudgets:\n  p99_tfft_ms: +2%\n",
+		"entries.yaml":    "run: trace requests.jsonl --trace-block-size 64\nbudgest:\n  p99_ttft_ms: +2%\n",
+		"keys.yaml":       "run: trace requests.jsonl --trace-block-size 64\nbudgets:\n  p99_tfft_ms: +2%\n",
 		"behaviour.yaml":  "run: trace requests.jsonl\nbehaviour: exatc\n",
 		"axes.yaml":       "grid:\n  ruoter: [kv]\n",
 		"sections.yaml":   "trace: requests.jsonl\ngird:\n  router: [kv]\n",

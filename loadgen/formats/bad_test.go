@@ -81,7 +81,7 @@ func badRows() []badRow {
 		{"bailian blocks", chatRow, "f: trace block size is 512, want 16 for bailian", -1, Options{TraceBlock: 512}},
 		{"chat twice", chatRow + "\n" + chatRow, "f:2: chat_id 7 was on line 1", 1, no},
 		{"own parent", chatRow + "\n" + strings.Replace(strings.Replace(chatRow, ":-1", ":8", 1), ":7", ":8", 1), "f:2: parent_chat_id 8 is the row's own chat_id", 1, no},
-		{"too few ids", chatRow + "\n" + strings.Replace(strings.Replace(chatRow, ":40", ":90", 1), ":7", ":8", 1), "f:2: 3 ids of 16 tokens for 90 tokens, want 5 or 6", 1, no},
+		{"too few ids", chatRow + "\n" + strings.Replace(strings.Replace(chatRow, ":40", ":90", 1), ":7", ":8", 1), "f:2: number of hash ids is 3 for 90 prompt tokens, must be 5 or 6 with blocks of 16 tokens; no block size fits all rows", 1, no},
 		{"no such wait", `{"request_id":"a","wait_for":["q9"],"input_length":9,"output_length":1,"hash_ids":[1]}`, "f:1: wait_for names q9, which is not in the file", -1, no},
 		{"cycle", `{"request_id":"a","wait_for":["b"],"input_length":9,"output_length":1,"hash_ids":[1]}` + "\n" + `{"request_id":"b","wait_for":["a"],"input_length":9,"output_length":1,"hash_ids":[1]}`, "f:1: requests a, b wait for each other", -1, no},
 		{"version 3", strings.Replace(v2, ":2", ":3", 1), "f:1: version is 3, want 2", -1, no},

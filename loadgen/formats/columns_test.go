@@ -72,7 +72,7 @@ func TestColumnsRefused(t *testing.T) {
 		{"time,prompt_tokens,completion_tokens\n1767225600000,2,3", theirs, "f:2: time is 1767225600000, which are more than 3000 years in seconds; want arrival_unit=ms"},
 		{head + "1,2", theirs, "f:3: 2 fields, want 3"},
 		{"a;b\n\"1\"2;3", "input=a,output=b", "want a semicolon"},
-		{"a,b,h\n200,1,7", "input=a,output=b,hash=h", "f:2: 1 ids of 16 tokens for 200 tokens, want 12 or 13"},
+		{"a,b,h\n200,1,7", "input=a,output=b,hash=h", "f:2: number of hash ids is 1 for 200 prompt tokens, must be 12 or 13 with blocks of 16 tokens; --trace-block-size 128 fits all rows"},
 		{"a,b,p\n2,1,soon", "input=a,output=b,priority=p", `f:2: p is "soon", want a whole number of 32 bits`},
 		{"a,b,c\n2,1," + strings.Repeat("x", 65), "input=a,output=b,class=c", "f:2: c: class is"},
 		{"", theirs, "f: no requests in the file, want at least one"},

@@ -33,6 +33,9 @@ func (m *mooncakeRows) readRow(r *Record) error {
 	if name := m.row.priorityName; err == io.EOF && name != "" && !m.ranked {
 		return fmt.Errorf("%s: no row has the field %s, want the one that has the priority", m.s.Name, name)
 	}
+	if err == io.EOF {
+		m.s.warnLess()
+	}
 	if err != nil {
 		return err
 	}
@@ -41,6 +44,9 @@ func (m *mooncakeRows) readRow(r *Record) error {
 		return m.s.lines.errorf("%v", err)
 	}
 	r.reset(m.s.lines.line)
+	if err := m.checkCover(r); err != nil {
+		return err
+	}
 	f := &m.row
 	m.ranked = m.ranked || f.has(fieldPriority)
 	r.IDs, r.Input, r.Output, r.Priority = f.ids, int(f.prompt), int(f.answer), f.priority
@@ -53,6 +59,24 @@ func (m *mooncakeRows) readRow(r *Record) error {
 	r.At, r.HasAt = f.either(fieldTimestamp, fieldCreated, 0)
 	r.Delay, r.HasDelay = f.either(fieldDelay, fieldDelayMS, 2)
 	return nil
+}
+
+// checkCover refuses the row just read if it has not one id for each block of its prompt.
+func (m *mooncakeRows) checkCover(r *Record) error {
+	f := &m.row
+	if f.delta || !f.has(fieldInput) || f.input == 0 {
+		return nil
+	}
+	n := uint64(len(f.ids))
+	m.s.cover.add(n, f.input, false, false)
+	switch {
+	case !f.misfit:
+		return nil
+	case f.scanner.compat:
+		m.s.takeLess(r, n, f.input)
+		return nil
+	}
+	return m.s.coverError(r, n, f.input, false)
 }
 
 func (m *mooncakeRows) next(r *Record) error {
@@ -85,7 +109,9 @@ type segment struct {
 
 func openDelta(s *Stream) (rows, error) {
 	s.Chained = true
-	return &deltaRows{s: s, rows: newMooncakeRows(s), chains: make(map[string][]segment), blocks: make(trie)}, nil
+	d := &deltaRows{s: s, rows: newMooncakeRows(s), chains: make(map[string][]segment), blocks: make(trie)}
+	d.rows.row.delta = true
+	return d, nil
 }
 
 func (d *deltaRows) next(r *Record) error {

@@ -13,7 +13,8 @@ import (
 type mooncakeRow struct {
 	scanner scanner
 	arena   arena
-	block   int // tokens of a hash id
+	block   int  // tokens of a hash id
+	delta   bool // ids are those of new tokens alone
 
 	seen, set      rowField   // fields of the row; set are those that are not null
 	session        []byte     // in the line
@@ -24,6 +25,7 @@ type mooncakeRow struct {
 	priority       int32
 	class          []byte
 	priorityName   string // of its field; "": priority
+	misfit         bool   // the number of ids is not that of the prompt's blocks
 }
 
 // rowField is a field of a row that is read as it comes, or a set of them: a bit each.
@@ -238,14 +240,16 @@ func (m *mooncakeRow) checkLengths() error {
 	return err
 }
 
-// inputTokens is the length of the prompt: what the ids hold, or less.
+// inputTokens is the length of the prompt. Where the ids do not fit it, it is what they hold, or less.
 func (m *mooncakeRow) inputTokens() (int32, error) {
 	ids, block := uint64(len(m.ids)), uint64(m.block)
 	held := ids * block
 	if ids > 0 && held/ids != block {
 		return 0, fmt.Errorf("hash_ids has %d ids of %d tokens, more tokens than can be counted", ids, block)
 	}
+	m.misfit = false
 	if m.has(fieldInput) {
+		m.misfit = !m.delta && m.input > 0 && (held < m.input || held-m.input >= block)
 		held = min(held, m.input)
 	}
 	return tokenCount(held, "input_length")

@@ -31,10 +31,11 @@ type Stream struct {
 
 	origin  stamp
 	started bool
-	read    int         // records asked for
-	skipped int         // bad rows
-	dropped int         // rows left out by a rule of the format, such as failures
-	zeroes  int         // requests for no output, skipped
+	read    int // records asked for
+	skipped int // bad rows
+	dropped int // rows left out by a rule of the format, such as failures
+	zeroes  int // requests for no output, skipped
+	cover   cover
 	assume  *assumption // nil unless prefixes are made up
 	pacer   *pacer      // nil unless arrivals are made up
 	counted bool        // answers were counted by pieces, and that was told
@@ -49,9 +50,11 @@ type rows interface {
 
 // shape is what sets a format apart after reading.
 type shape struct {
-	raw     bool   // times and ids are as they are to be: no origin, no new numbers
-	zero    string // what to do with 0 output tokens; "": refuse
-	inexact bool   // the number of ids need not fit the length
+	raw      bool   // times and ids are as they are to be: no origin, no new numbers
+	zero     string // what to do with 0 output tokens; "": refuse
+	exact    bool   // there is an id for each block of a prompt, and no other
+	inexact  bool   // there may be any number of ids beyond those of full blocks
+	ownBlock bool   // the file or the format says the block size
 }
 
 // NewStream starts reading a trace from r, which is unpacked already; name
@@ -113,6 +116,7 @@ func (s *Stream) checkOptions() error {
 
 // finishOpening settles what the format left open.
 func (s *Stream) finishOpening() error {
+	s.shape.ownBlock = s.Block != 0
 	s.Block = cmp.Or(s.Block, s.o.TraceBlock, defaultBlock)
 	if e := s.o.Earliest; e != nil {
 		s.origin, s.started = e.stamp, true
@@ -156,9 +160,7 @@ func (s *Stream) Next(r *Record) error {
 
 // countBad counts err as a bad row, or gives it back when it is one too many.
 func (s *Stream) countBad(err error) error {
-	var row *loadgen.SyntaxError
-	var fatal *fatalError
-	if !errors.As(err, &row) || errors.As(err, &fatal) || s.o.stops() {
+	if !isBadRow(err) || s.o.stops() {
 		return err
 	}
 	if s.o.SkipBad > 0 && !s.o.KeepGoing && s.skipped >= s.o.SkipBad {
@@ -169,6 +171,13 @@ func (s *Stream) countBad(err error) error {
 		s.o.Bad(err)
 	}
 	return nil
+}
+
+// isBadRow reports whether err is about a row, after which others can be read.
+func isBadRow(err error) bool {
+	var row *loadgen.SyntaxError
+	var fatal *fatalError
+	return errors.As(err, &row) && !errors.As(err, &fatal)
 }
 
 // Raw reports whether times and ids are to stay as the file has them.
@@ -228,8 +237,8 @@ func (s *Stream) applyZeroOutput(r *Record) (keep bool, err error) {
 // number of them.
 const maxBlocks = 1 << 24
 
-// countIDs checks that there are ids for all full blocks, and perhaps one more
-// for the rest.
+// countIDs checks that there are ids for all full blocks, and one more for the rest, which
+// some formats may leave out.
 func (s *Stream) countIDs(r *Record) error {
 	if blocks := r.Input / s.Block; blocks > maxBlocks {
 		return s.rowError(r, "the prompt is %d blocks of %d tokens, want at most %d", blocks, s.Block, maxBlocks)
@@ -239,20 +248,19 @@ func (s *Stream) countIDs(r *Record) error {
 		return nil
 	}
 	full, rest := r.Input/s.Block, r.Input%s.Block
-	n := len(r.IDs)
+	n, spare := len(r.IDs), !s.shape.exact
+	s.cover.add(uint64(n), uint64(r.Input), spare, s.shape.inexact)
 	switch {
 	case n == full && rest == 0, n == full+1 && rest > 0:
 		return nil
-	case n == full:
+	case n == full && spare:
 		r.Full = true
 		return nil
 	case s.shape.inexact && n > full:
 		r.IDs, r.Full = r.IDs[:full], rest > 0
 		return nil
-	case rest == 0:
-		return s.rowError(r, "%d ids of %d tokens for %d tokens, want %d", n, s.Block, r.Input, full)
 	}
-	return s.rowError(r, "%d ids of %d tokens for %d tokens, want %d or %d", n, s.Block, r.Input, full, full+1)
+	return s.coverError(r, uint64(n), uint64(r.Input), spare)
 }
 
 // countArrival counts the arrival from the origin.

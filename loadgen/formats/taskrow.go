@@ -27,7 +27,7 @@ func openTasks(s *Stream) (rows, error) {
 	if err != nil || len(t.bad) > 0 && s.o.stops() {
 		return t, err
 	}
-	s.Chained, s.shape.inexact = true, true
+	s.Chained, s.shape.exact = true, true
 	t.v2 = true // waits are as they stand
 	if err := t.linkBranches(); err != nil {
 		return t, err

@@ -287,7 +287,7 @@ func TestManyRuns(t *testing.T) {
 	for i := range *runs {
 		var trace string
 		for r := range 5 {
-			trace += line(r, 64+r, 1+r%3, fmt.Sprintf("1,%d", r))
+			trace += line(r, 65+r, 1+r%3, fmt.Sprintf("1,%d", r))
 		}
 		c := config(t, 1+i%2, trace)
 		c.Pools[0].Engine.Speedup = 50

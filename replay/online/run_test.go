@@ -118,8 +118,8 @@ func TestSessions(t *testing.T) {
 	var trace string
 	for s := range 3 {
 		for turn := range 3 {
-			trace += fmt.Sprintf(`{"session_id":"%d","timestamp":%d,"input_length":%d,"output_length":2,"hash_ids":[%d,%d,%d]}`+"\n",
-				s, 3*s+20*turn, 64*(turn+1), 10*s+1, 10*s+2, 10*s+3)
+			trace += fmt.Sprintf(`{"session_id":"%d","timestamp":%d,"input_length":%d,"output_length":2,"hash_ids":[%s]}`+"\n",
+				s, 3*s+20*turn, 64*(turn+1), ids(10*s, turn+1))
 		}
 	}
 	r := mustRun(t, config(t, 2, trace))

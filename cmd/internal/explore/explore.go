@@ -10,6 +10,7 @@ package explore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/rundir"
@@ -94,8 +96,8 @@ func (s *Session) AddReadable(ctx context.Context, path string) error {
 
 func (s *Session) addReadable(ctx context.Context, t *trace) error {
 	spec := replay.Spec{Trace: &replay.Trace{Path: t.file(), Detect: true}}
-	if _, err := spec.Open(ctx, t.streams()); err != nil {
-		return err
+	if _, err := spec.Open(ctx, t.streams()); err != nil && !errors.As(err, new(*formats.MisfitError)) {
+		return err // of a misfit it is a knob that helps
 	}
 	return s.add(t)
 }

@@ -41,6 +41,7 @@ func Knobs() []Knob {
 	return []Knob{
 		{Flag: "speedup", Group: "Load", Label: "Load factor (times of the trace divided by)", Steps: splitWords("0.25 0.5 0.75 1 1.25 1.5 2 2.5 3 4 5 6 8 10 12 16 20 24 32 48 64"), Preset: "1"},
 		{Flag: "max-in-flight", Group: "Load", Label: "Requests kept in flight, instead", Preset: "requests arrive at their times"},
+		{Flag: "trace-block-size", Group: "Load", Label: "Tokens of a hash id", Preset: "512, or what the trace says"},
 		{Flag: "until", Group: "Load", Label: "End at", Preset: "the end of the trace"},
 		{Flag: "classes", Group: "Load", Label: "Classes of requests", File: true, Preset: "those of the trace"},
 		{Flag: "workers", Group: "Cluster", Label: "Workers", Steps: few, Preset: "1"},

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +26,7 @@ import (
 
 // CellRunner replays cells. Those that replay the same workload share it.
 type CellRunner struct {
+	Warn    func(string) // of what is remarkable in a trace, from several goroutines; nil: nobody
 	open    runs.Recent[*openWorkload]
 	samples runs.Recent[*openWorkload] // resamples of them
 }
@@ -121,7 +119,7 @@ func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, 
 // PrintWarnings prints what the cells are warned of, each once. Cells that cannot be run say
 // why when they are.
 func PrintWarnings(w io.Writer, cells []plan.Cell) {
-	seen := map[string]bool{}
+	var all warnings
 	for i := range cells {
 		o, file, mode, err := options.OptionsOf(cells[i].Settings)
 		if err != nil {
@@ -132,12 +130,10 @@ func PrintWarnings(w io.Writer, cells []plan.Cell) {
 			continue
 		}
 		for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
-			seen[warning] = true
+			all.add(warning)
 		}
 	}
-	for _, warning := range slices.Sorted(maps.Keys(seen)) {
-		fmt.Fprintf(w, "replay: warning: %s\n", warning)
-	}
+	all.print(w)
 }
 
 // cellReport is the report as one line, with what came of the objectives and, in open
@@ -178,7 +174,7 @@ func (r *CellRunner) openSample(spec replay.Spec, sample int) (*loadgen.Workload
 	key := plan.WorkloadKey(&spec)
 	w := r.open.Get(key, func() *openWorkload {
 		load := sync.OnceValues(func() (*loadgen.Workload, error) {
-			return spec.Open(context.Background(), replay.Streams{Stdin: strings.NewReader("")})
+			return spec.Open(context.Background(), replay.Streams{Stdin: strings.NewReader(""), Warn: r.Warn})
 		})
 		return &openWorkload{load, sync.OnceValues(func() (*plan.Resampler, error) {
 			w, err := load()

@@ -114,13 +114,15 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 		}
 		defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
 	}
-	var runner CellRunner
+	var traces warnings
+	runner := CellRunner{Warn: traces.add}
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
 	PrintWarnings(s.Err, cells[:g.Size()])
 	bar := cli.NewProgress(s.Err, "cells")
 	sweep.Progress = func(done int) { bar.Show(done, len(cells)) }
 	outcomes, _, err := sweep.Do(ctx)
 	bar.Clear()
+	traces.print(s.Err)
 	if err != nil {
 		return err
 	}

@@ -333,7 +333,7 @@ func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []c
 		}
 		key := plan.WorkloadKey(&c.spec)
 		if seen[key] == nil {
-			w, err := c.spec.Open(ctx, replay.Streams{Stdin: s.In})
+			w, err := c.spec.Open(ctx, replay.Streams{Stdin: s.In, Warn: func(text string) { fmt.Fprintf(s.Err, "replay: warning: %s\n", text) }})
 			if err != nil {
 				return nil, err
 			}

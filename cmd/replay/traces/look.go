@@ -130,7 +130,7 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, want *want
 	if err != nil {
 		return err
 	}
-	if err := (&checked{stream.Name, stream.Format, good, bad, listed}).writeEnd(s.Out, want.form); err != nil {
+	if err := (&checked{stream.Name, stream.Format, good, bad, listed, stream.Misfit()}).writeEnd(s.Out, want.form); err != nil {
 		return err
 	}
 	switch {
@@ -148,7 +148,8 @@ type checked struct {
 	Format   string   `json:"format"`
 	Requests int      `json:"requests"`
 	BadRows  int      `json:"bad_rows"`
-	Listed   []string `json:"complaints"` // of the first bad rows
+	Listed   []string `json:"complaints"`       // of the first bad rows
+	Blocks   string   `json:"blocks,omitempty"` // which block size fits all rows, where theirs does not
 }
 
 // writeEnd writes all as JSON, or what comes after the complaints.
@@ -158,6 +159,9 @@ func (c *checked) writeEnd(w io.Writer, form string) error {
 	}
 	if more := c.BadRows - len(c.Listed); more > 0 {
 		fmt.Fprintf(w, "%s: %d more bad rows\n", c.Trace, more)
+	}
+	if c.Blocks != "" {
+		fmt.Fprintf(w, "%s: %s\n", c.Trace, c.Blocks)
 	}
 	_, err := fmt.Fprintf(w, "%s: %s, %d requests, %d bad rows\n", c.Trace, c.Format, c.Requests, c.BadRows)
 	return err

@@ -1,0 +1,146 @@
+package formats
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// cover compares the numbers of hash ids of a file's rows with the lengths of their prompts.
+type cover struct {
+	begun       bool   // there was a row
+	least, most uint64 // the block sizes that fit all rows so far, in tokens
+	reading     bool   // the rest of the file is read for least and most alone
+
+	// Rows that do not fit and are replayed as the reference replays them.
+	rows  int
+	lost  uint64 // tokens of their prompts that are not replayed
+	first string // what is wrong with the first
+}
+
+// add takes a row of n ids and so many tokens into account. With spare, a last block that is
+// not full may have no id; with more, there may be any number of ids beyond.
+func (c *cover) add(n, tokens uint64, spare, more bool) {
+	if !c.begun {
+		c.begun, c.least, c.most = true, 1, maxTokens
+	}
+	switch {
+	case spare && tokens >= c.least*(n+1):
+		c.least = tokens/(n+1) + 1
+	case spare || tokens <= c.least*n:
+	case n == 0:
+		c.least = c.most + 1
+	default:
+		c.least = (tokens + n - 1) / n
+	}
+	switch {
+	case more || n == 0 || n == 1 && tokens > 0 || tokens > c.most*(n-1):
+	case tokens == 0:
+		c.least = c.most + 1
+	default:
+		c.most = (tokens - 1) / (n - 1)
+	}
+}
+
+// fitting is the roundest block size that fits all rows, 0 when there is none.
+func (c *cover) fitting() uint64 {
+	if c.least > c.most {
+		return 0
+	}
+	most := min(c.most, 2*c.least-1) // holds a power of two
+	for shift := bits.Len64(most); shift > 0; shift-- {
+		if size := (c.least + 1<<shift - 1) >> shift << shift; size <= most {
+			return size
+		}
+	}
+	return c.least
+}
+
+// fitText is which block size fits all rows read so far.
+func (s *Stream) fitText() string {
+	switch size := s.cover.fitting(); {
+	case size == 0:
+		return "no block size fits all rows"
+	case s.shape.ownBlock:
+		return fmt.Sprintf("blocks of %d fit all rows", size)
+	default:
+		return fmt.Sprintf("--trace-block-size %d fits all rows", size)
+	}
+}
+
+// Misfit returns, once all rows are read, which block size would have fitted them; "" if the one they were
+// read with did.
+func (s *Stream) Misfit() string {
+	if !s.cover.begun || s.cover.least <= uint64(s.Block) && uint64(s.Block) <= s.cover.most {
+		return ""
+	}
+	return s.fitText()
+}
+
+// misfitText is what is wrong with a row of n ids for a prompt of so many tokens.
+func (s *Stream) misfitText(n, tokens uint64, spare bool) string {
+	full, rest := tokens/uint64(s.Block), tokens%uint64(s.Block)
+	want := fmt.Sprint(full)
+	switch {
+	case rest > 0 && spare:
+		want = fmt.Sprintf("%d or %d", full, full+1)
+	case rest > 0:
+		want = fmt.Sprint(full + 1)
+	}
+	return fmt.Sprintf("number of hash ids is %d for %d prompt tokens, must be %s with blocks of %d tokens", n, tokens, want, s.Block)
+}
+
+// MisfitError refuses a row whose hash ids do not fit its prompt.
+type MisfitError struct{ row *loadgen.SyntaxError }
+
+func (e *MisfitError) Error() string { return e.row.Error() }
+func (e *MisfitError) Unwrap() error { return e.row }
+
+// coverError refuses a row of n ids that do not fit its prompt of so many tokens. Where it is the last that is read,
+// the rest of the file says which block size would fit.
+func (s *Stream) coverError(r *Record, n, tokens uint64, spare bool) error {
+	if s.cover.reading {
+		return nil
+	}
+	line, text := r.Line, s.misfitText(n, tokens, spare)
+	if s.o.stops() {
+		s.readRest()
+		text += "; " + s.fitText()
+	}
+	return &MisfitError{&loadgen.SyntaxError{Name: s.Name, Line: line, Msg: text}}
+}
+
+// readRest reads the rest of the file for the sake of its block size.
+func (s *Stream) readRest() {
+	s.cover.reading = true
+	var r Record
+	for {
+		r.reset(0)
+		err := s.rows.next(&r)
+		if err == nil && !s.shape.raw {
+			s.countIDs(&r)
+		}
+		if err != nil && !isBadRow(err) {
+			return
+		}
+	}
+}
+
+// takeLess notes a row of n ids whose prompt is replayed as what the ids hold, as the reference has it.
+func (s *Stream) takeLess(r *Record, n, tokens uint64) {
+	c := &s.cover
+	if c.rows++; c.rows == 1 {
+		c.first = s.rowError(r, "%s", s.misfitText(n, tokens, false)).Error()
+	}
+	if held := n * uint64(s.Block); held < tokens {
+		c.lost += tokens - held
+	}
+}
+
+// warnLess warns of the rows of which less is replayed, once all are read.
+func (s *Stream) warnLess() {
+	if c := &s.cover; c.rows > 0 {
+		s.o.warn(fmt.Sprintf("%s; %s; %d rows do not fit, and %d prompt tokens are dropped as in the reference", c.first, s.fitText(), c.rows, c.lost))
+	}
+}
