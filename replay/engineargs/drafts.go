@@ -53,6 +53,9 @@ func (m *reader) readSpeculation(s *SGLangArgs) {
 	if _, given := m.values["max_running_requests"]; !given {
 		s.MaxRunning = draftSeats
 	}
+	if m.err != nil { // what was read may be 0
+		return
+	}
 	switch d.Name {
 	case "STANDALONE":
 		d.Algorithm = scheduler.ByDraftModel
