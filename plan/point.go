@@ -76,6 +76,8 @@ type Measure struct {
 	Window string // which part of the replay it is about, for people alone; "": all
 
 	Shed, Arrived int // requests that were turned away, and all; 0 without an admission
+
+	Rejected, Capped int // requests whose prompts are longer than the engines take, and whose answers end there
 }
 
 // Value is what became of one objective.

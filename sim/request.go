@@ -12,12 +12,14 @@ type WorkerID int32
 
 // Request is one turn as it enters a cluster.
 //
-// A feed owns the requests it hands out; nobody else writes to them, but to Local.
+// A feed owns the requests it hands out; nobody else writes to them, but to Local and, when
+// they arrive, to OutputTokens and Cut.
 type Request struct {
 	ID           RequestID
 	Class        int32 // its place among the classes of the workload; 0 where there are none
 	InputTokens  int   // prompt length, > 0
 	OutputTokens int   // answer length asked for
+	Cut          int   // answer tokens asked for beyond it, which the engines' longest sequence does not leave room for
 	Prompt       prompt.Prompt
 	Session      int32 // index of the session in the workload
 	Turn         int32 // index of the turn in its session

@@ -48,6 +48,7 @@ type Collector struct {
 	toHost, loaded int // tokens sent to host memory, and fetched from it
 
 	clipped, clippedTokens int // answers that engines shortened, and the tokens that they lack
+	capped, cappedTokens   int // the same of answers that end at the longest sequence
 
 	apart  bool                    // see CountPreemptedApart
 	again  int                     // admissions counted apart
@@ -121,6 +122,10 @@ func (c *Collector) Arrive(r *sim.Request, at sim.Time) {
 	if c.fold != nil {
 		c.foldEnded()
 		c.fold.remarks = append(c.fold.remarks, remark{line: r.Line, class: r.Class})
+	}
+	if r.Cut > 0 && c.window.Holds(at) {
+		c.capped++
+		c.cappedTokens += r.Cut
 	}
 	c.records = append(c.records, Record{
 		Arrival: at, Admit: never,

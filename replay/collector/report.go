@@ -36,6 +36,9 @@ type Report struct {
 	// ClippedRequests are those whose answers engines shortened to what their pools hold,
 	// and ClippedTokens what they asked for beyond that.
 	ClippedRequests, ClippedTokens int
+	// CappedRequests are those whose answers end at the longest sequence of their engines, and
+	// CappedTokens what they asked for beyond that.
+	CappedRequests, CappedTokens int
 
 	TTFT           Distribution // time to first token
 	TTST           Distribution // first to second token
@@ -134,6 +137,9 @@ func (c *Collector) countTotals(r *Report) {
 	}
 	if r.ClippedRequests, r.ClippedTokens = c.clipped, c.clippedTokens; c.clipped > 0 {
 		r.Extra = append(r.Extra, Field{"clipped_requests", c.clipped}, Field{"clipped_tokens", c.clippedTokens})
+	}
+	if r.CappedRequests, r.CappedTokens = c.capped, c.cappedTokens; c.capped > 0 {
+		r.Extra = append(r.Extra, Field{"length_capped_requests", c.capped}, Field{"length_capped_tokens", c.cappedTokens})
 	}
 	r.divideByWall()
 }

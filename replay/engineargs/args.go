@@ -40,6 +40,7 @@ type Args struct {
 	BlockTokens      int  // tokens per KV block; default 64 for vLLM, 1 for SGLang
 	MaxSeqs          int  // requests a vLLM engine runs at once; default 256; Unlimited lifts the limit
 	MaxBatchedTokens int  // tokens a vLLM engine computes per pass; default 8192; Unlimited lifts the limit
+	MaxLength        int  // max_model_len, tokens of the longest sequence, or SGLang's context_length; 0: no limit
 	PrefixCaching    bool // reuse cached blocks across requests; default true
 	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens; default true
 	Preemption       vllm.Preemption
@@ -86,6 +87,7 @@ type SGLangArgs struct {
 	ChunkTokens      int               // chunked_prefill_size, prompt tokens of one request per pass; default 8192
 	ClipNewTokens    int               // answer tokens counted at most when memory is reserved; default 4096
 	Conservativeness float64           // scales the share of answers that memory is reserved for; default 1
+	ContextLength    int               // another name of MaxLength, as written; 0: not given
 	PrefillRequests  int               // prefill_max_requests, of a pass of prompts; 0: no limit
 	LogInterval      int               // decode_log_interval, passes of tokens alone of which one publishes KV events; 0: DefaultLogInterval
 	MaxRunning       int               // max_running_requests, at once; default Unlimited

@@ -31,6 +31,14 @@ func (d *SGLangDrafts) Mixes() bool {
 	return !slices.Contains([]string{"FROZEN_KV_MTP", "STANDALONE", "NGRAM"}, d.Name)
 }
 
+// ReservedTokens returns how many tokens SGLang takes a prompt to have more, for drafts, when it holds it to the longest sequence.
+func (d *SGLangDrafts) ReservedTokens() int {
+	if d.Name == "" || d.Algorithm != scheduler.ByHead {
+		return 0
+	}
+	return max(d.TopK*d.Steps, d.Tokens)
+}
+
 // readSpeculation reads SGLang's own keys, with its defaults.
 func (m *reader) readSpeculation(s *SGLangArgs) {
 	d := &s.Drafts

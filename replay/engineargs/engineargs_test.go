@@ -58,6 +58,7 @@ func TestEveryKey(t *testing.T) {
 		{"kv_transfer_bandwidth", `64.5`, set(func(a *Args) { a.TransferGBPerSecond = 64.5 })},
 		{"scheduling_policy", `"fcfs"`, set(func(*Args) {})},
 		{"max_num_active_seqs", `2`, set(func(a *Args) { a.ActiveSeqs = 2 })},
+		{"max_model_len", `4096`, set(func(a *Args) { a.MaxLength = 4096 })},
 		{"prefill_schedule_interval", `1`, set(func(a *Args) { a.PrefillInterval = 1 })},
 		{"sliding_window", `null`, set(func(*Args) {})},
 		{"attention_chunk_size", `null`, set(func(*Args) {})},

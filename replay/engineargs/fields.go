@@ -32,6 +32,9 @@ func (r *reader) read(a *Args) {
 	r.size("block_size", &a.BlockTokens)
 	r.limit("max_num_seqs", &a.MaxSeqs)
 	r.limit("max_num_batched_tokens", &a.MaxBatchedTokens)
+	if r.count("max_model_len", &a.MaxLength); r.compat && a.MaxLength > 0 {
+		r.fail("max_model_len", strconv.Itoa(a.MaxLength), "none with compat: the reference has no longest sequence")
+	}
 	r.flag("enable_prefix_caching", &a.PrefixCaching)
 	r.flag("enable_chunked_prefill", &a.ChunkedPrefill)
 	r.ratio("speedup_ratio", &a.Speedup)
@@ -64,6 +67,7 @@ func (r *reader) read(a *Args) {
 	r.readSpeculative(a)
 	r.readRules(a)
 	r.checkWarmup(a)
+	r.verify(a)
 }
 
 // readRules reads the rules of vLLM's scheduler: a set of them by name, then single
@@ -252,6 +256,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	m.number("schedule_conservativeness", &s.Conservativeness)
 	given := len(m.asked)
 	overlap := true
+	m.count("context_length", &s.ContextLength)
 	m.limit("max_running_requests", &s.MaxRunning)
 	m.limit("prefill_max_requests", &s.PrefillRequests)
 	m.size("decode_log_interval", &s.LogInterval)

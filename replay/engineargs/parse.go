@@ -165,6 +165,10 @@ func (a *Args) checkSGLang(compat bool) error {
 		return &KeyError{"sglang.page_size", strconv.Itoa(s.PageTokens), fmt.Sprintf("block_size, which is %d", a.BlockTokens)}
 	}
 	a.BlockTokens = max(a.BlockTokens, s.PageTokens, 1)
+	if n := s.ContextLength; n > 0 && a.MaxLength > 0 && n != a.MaxLength {
+		return &KeyError{"sglang.context_length", strconv.Itoa(n), fmt.Sprintf("max_model_len, which is %d", a.MaxLength)}
+	}
+	a.MaxLength = max(a.MaxLength, s.ContextLength)
 	if a.Speculative != nil && a.DPSize > 1 {
 		return &KeyError{"dp_size", strconv.Itoa(a.DPSize), "1 with speculative_algorithm, which was not held against SGLang's ranks"}
 	}

@@ -18,6 +18,9 @@ type Speculative struct {
 	Name      string // of the method, as vLLM has it
 	Model     string // of the drafter; "": not named
 	SeedGiven bool   // acceptance_seed was written
+	// Of no effect but that vLLM refuses some.
+	LookupMin, LookupMax int // prompt_lookup_min and prompt_lookup_max, of ngram; 0: not given
+	MaxLength            int // max_model_len, of the drafter; 0: not given
 	// A draft of all requests together takes Ms and Share of the pass without drafts.
 	// Unless TimeGiven both are what is usual with the method.
 	Ms, Share float64
@@ -30,9 +33,12 @@ func listMethods() []method {
 	return []method{
 		{"eagle", scheduler.ByHead, true}, {"eagle3", scheduler.ByHead, true}, {"mtp", scheduler.ByHead, true},
 		{"draft_model", scheduler.ByDraftModel, true},
-		{"ngram", scheduler.ByLookup, false}, {"ngram_gpu", scheduler.ByLookup, true}, {"suffix", scheduler.ByLookup, false}, {"medusa", scheduler.ByLookup, false},
+		{"ngram", scheduler.ByLookup, false}, {"ngram_gpu", scheduler.ByLookup, true}, {"suffix", scheduler.ByLookup, false}, {medusa, scheduler.ByLookup, false},
 	}
 }
+
+// medusa is a method that vLLM has had up to 0.32.
+const medusa = "medusa"
 
 type method struct {
 	name  string
@@ -66,9 +72,10 @@ func (r *reader) readSpeculative(a *Args) {
 	}
 	m.text("model", &s.Model)
 	m.readLaw(s)
-	for _, key := range []string{"prompt_lookup_max", "prompt_lookup_min", "draft_tensor_parallel_size", "max_model_len"} {
-		m.size(key, &number)
-	}
+	m.size("prompt_lookup_max", &s.LookupMax)
+	m.size("prompt_lookup_min", &s.LookupMin)
+	m.size("draft_tensor_parallel_size", &number)
+	m.size("max_model_len", &s.MaxLength)
 	for _, key := range []string{"rejection_sample_method", "draft_sample_method", "quantization", "revision"} {
 		m.text(key, &text)
 	}

@@ -87,6 +87,9 @@ func (t *Topology) Assumptions() []Assumption {
 // assumptionsOf returns what is assumed of an engine.
 func assumptionsOf(prefix string, a *engineargs.Args) []Assumption {
 	all := []Assumption{{prefix + "pass_times", passTimes(a)}, {prefix + "kv_cache", describeBlocks(a)}, {prefix + "scheduler", schedulerRules(a)}}
+	if a.MaxLength > 0 {
+		all = append(all, Assumption{prefix + "max_model_len", fmt.Sprintf("%d tokens, of a prompt and its answer", a.MaxLength)})
+	}
 	if a.Warmup.Given() {
 		all = append(all, Assumption{prefix + "warm_up", describeWarmup(a)})
 	}

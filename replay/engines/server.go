@@ -92,24 +92,16 @@ func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting
 // serverLimits returns how many tokens a pass and how many requests at once a server has:
 // those of a that are said, and for the others what it takes beside them.
 func serverLimits(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) (tokens, seqs int) {
+	own := *a
 	tokens, seqs = vllm.ServerLimits(a.Profile, f.GPU.Name, f.GPU.MemoryGiB)
-	if gives("max_num_seqs") {
-		seqs = a.MaxSeqs
+	if !gives("max_num_seqs") {
+		own.MaxSeqs = seqs
 	}
-	if gives("max_num_batched_tokens") {
-		tokens = a.MaxBatchedTokens
-	} else {
-		if !a.ChunkedPrefill {
-			tokens = max(tokens, f.LongestSequence())
-		}
-		if seqs != engineargs.Unlimited {
-			tokens = min(tokens, seqs*f.LongestSequence())
-		}
+	if !gives("max_num_batched_tokens") {
+		own.MaxBatchedTokens = tokens
 	}
-	if !gives("max_num_seqs") && tokens != engineargs.Unlimited {
-		seqs = min(seqs, tokens)
-	}
-	return tokens, seqs
+	own.CompleteLimits(f.LongestSequence(), gives)
+	return own.MaxBatchedTokens, own.MaxSeqs
 }
 
 // describeLimits returns whose limits an engine has that follows vLLM's own rules on a GPU of

@@ -86,15 +86,17 @@ func (e *OversizeError) Error() string {
 
 func (e *OversizeError) Unwrap() error { return e.Err }
 
-// CheckSizes refuses, before any pass, requests that no idle engine can run.
+// CheckSizes refuses, before any pass, requests that no idle engine can run. Those that are refused for their
+// length are turned away when they arrive.
 func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	var found OversizeError
 	hopeless := false
-	sizes := SizeChecks(stages)
+	sizes, lengths := SizeChecks(stages), NewLengths(stages[0].Topology)
 	for i := range w.Turns {
 		var err *scheduler.OversizeError
-		for k := 0; k < len(sizes) && err == nil; k++ {
-			err = sizes[k](int(w.Turns[i].Input), int(w.Turns[i].Output))
+		output, refused := lengths.Fit(int(w.Turns[i].Input), int(w.Turns[i].Output))
+		for k := 0; k < len(sizes) && err == nil && refused == nil; k++ {
+			err = sizes[k](int(w.Turns[i].Input), output)
 		}
 		if err == nil {
 			continue

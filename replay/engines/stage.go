@@ -219,7 +219,7 @@ func (s *Stage) vllmConfig() vllm.Config {
 	return vllm.Config{
 		Speculation: withSeed(a.Speculative, s.Seed),
 		Blocks:      a.Blocks, BlockTokens: a.BlockTokens,
-		MaxSeqs: seats, MaxBatchedTokens: a.MaxBatchedTokens,
+		MaxSeqs: seats, MaxBatchedTokens: a.MaxBatchedTokens, MaxLength: a.MaxLength,
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
 		Preemption: a.Preemption, Policy: a.Scheduling, PrefillInterval: a.PrefillInterval, Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,

@@ -70,7 +70,9 @@ type Run struct {
 	// which begin now; 0: all of it.
 	LinkShare float64
 
-	warming *warming // nil: caches begin empty
+	lengths    engines.Lengths
+	rejections rejections
+	warming    *warming // nil: caches begin empty
 	// sizes are the checks of requests that are not known beforehand, by pool; nil where they are.
 	sizes []func(input, output int) *scheduler.OversizeError
 }
@@ -94,7 +96,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 		return nil, err
 	}
 	use.Requests, use.Classes = len(c.Workload.Turns), classTerms(c.Workload)
-	r := &Run{Config: c, Use: use}
+	r := &Run{Config: c, Use: use, lengths: engines.NewLengths(&c.Topology)}
 	if err := r.openFeed(traceBlock, block, join && engines.Joined(&c.Topology, use)); err != nil {
 		return nil, err
 	}
@@ -175,6 +177,17 @@ func (r *Run) MakeStages() (err error) {
 	return err
 }
 
+// FitLength ends the answer of a request, before it arrives, where its sequence is as long as the engines
+// take. It returns why they refuse the prompt; nil when they do not.
+func (r *Run) FitLength(q *sim.Request) *Rejection {
+	output, refused := r.lengths.Fit(q.InputTokens, q.OutputTokens)
+	if refused != nil {
+		return &Rejection{Request: q.ID, Place: r.Place(q), Reason: refused.Key, Err: refused}
+	}
+	q.OutputTokens, q.Cut = output, q.OutputTokens-output
+	return nil
+}
+
 // Arrive opens the books on a request.
 func (r *Run) Arrive(q *sim.Request, at sim.Time) {
 	r.Requests.Set(int(q.ID), q)
@@ -252,8 +265,10 @@ type Result struct {
 	Partial bool
 	// RanOut reports whether all sessions of the workload had begun by the end.
 	RanOut bool
-	// Rejected are the requests turned away because no engine could run them.
+	// Rejected are the requests turned away because no engine could run them; of a workload that is not
+	// kept, the first of them.
 	Rejected []Rejection
+	Reasons  []Reason // how many there are of them, by reason
 	// Incidents are what went wrong, in order of time.
 	Incidents []Incident
 	// Facts are what router policies in programs looked at, by name.
@@ -279,6 +294,7 @@ type Result struct {
 type Rejection struct {
 	Request sim.RequestID
 	Place   string // in the trace
+	Reason  string // max_model_len, context_length, or unfit: an idle engine could not run it
 	Err     error  // why it cannot run
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -219,7 +220,7 @@ func (c *cluster) unscaled() string {
 		return text
 	}
 	for id, r := range c.Collector.Requests() {
-		if r.Tokens != r.OutputTokens && c.Topology.Admission == nil {
+		if r.Tokens != r.OutputTokens && c.Topology.Admission == nil && c.Collector.OutcomeOf(id) != collector.Rejected {
 			return fmt.Sprintf("request %d has %d of %d tokens", id, r.Tokens, r.OutputTokens)
 		}
 	}

@@ -316,7 +316,6 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 		}
 		for _, a := range c.arrivals {
 			changed = true
-			c.pools[0].prompts += a.Request.InputTokens
 			ok, err := c.noteArrival(a)
 			if err != nil {
 				return true, err
@@ -325,6 +324,7 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 				again = true // its place is free for another
 				continue
 			}
+			c.pools[0].prompts += a.Request.InputTokens
 			id := a.Request.ID // one that is shed is not there any more
 			if err := c.enterCluster(a.Request); err != nil {
 				return true, err

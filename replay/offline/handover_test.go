@@ -156,8 +156,12 @@ func (c *cluster) miscounted() string {
 	if c.traffic == nil || c.Faults != nil || c.Client != nil {
 		return ""
 	}
-	sent, local := 0, 0
-	for _, r := range c.Collector.Records() {
+	sent, local, rejected := 0, 0, 0
+	for id, r := range c.Collector.Records() {
+		if c.Collector.OutcomeOf(sim.RequestID(id)) == collector.Rejected {
+			rejected++
+			continue
+		}
 		if r.PrefillWorker == collector.Nowhere {
 			local++
 		} else {
@@ -165,7 +169,7 @@ func (c *cluster) miscounted() string {
 		}
 	}
 	n := c.traffic
-	if n.local != local || n.transfers+n.local != c.Collector.Len() || n.tokens > sent || n.tokens < sent && !c.PD.Missing {
+	if n.local != local || n.transfers+n.local != c.Collector.Len()-rejected || n.tokens > sent || n.tokens < sent && !c.PD.Missing {
 		return fmt.Sprintf("%+v, want %d prompts on decode workers and %d tokens sent", *n, local, sent)
 	}
 	return ""

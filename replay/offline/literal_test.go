@@ -246,7 +246,12 @@ func (l *literal) handoffs() (changed bool, err error) {
 func (l *literal) arrivals() (bool, error) {
 	batch := l.Feed.Take(l.now, l.clusterInFlight(), []loadgen.Arrival{})
 	for _, a := range batch {
-		l.noteArrival(a)
+		if ok, err := l.noteArrival(a); err != nil || !ok {
+			if err != nil {
+				return true, err
+			}
+			continue
+		}
 		if err := l.assign(l.pools[0], a.Request); err != nil {
 			return true, err
 		}

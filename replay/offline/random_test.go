@@ -83,7 +83,18 @@ func (d draw) trial(t testing.TB) (*trial, string) {
 	if !x.cfg.Compat && len(text)%3 > 0 {
 		d.ownRules(x)
 	}
+	if !x.cfg.Compat && len(text)%2 > 0 {
+		d.lengths(x)
+	}
 	return x, text
+}
+
+// lengths gives the engines a longest sequence, which some prompts exceed and some answers reach.
+func (d draw) lengths(x *trial) {
+	t := pick(d, x.cfg.Workload.Turns...)
+	for i := range x.cfg.Pools {
+		x.cfg.Pools[i].Engine.MaxLength = int(t.Input) + 1 + d.IntN(int(t.Output)+8)
+	}
 }
 
 func (d draw) admission(x *trial) {

@@ -289,8 +289,15 @@ func (x *trial) broken(out outcome) string {
 	if out.inFlight != 0 {
 		return fmt.Sprintf("the workers still hold %d requests", out.inFlight)
 	}
+	lengths := engines.NewLengths(&x.cfg.Topology)
 	for i := range out.records {
 		r := &out.records[i]
+		if _, refused := lengths.Fit(int(r.InputTokens), int(r.OutputTokens)); refused != nil {
+			if r.Tokens > 0 || r.Admitted() {
+				return fmt.Sprintf("request %d is refused, and has %d tokens", i, r.Tokens)
+			}
+			continue
+		}
 		times := []sim.Time{r.Arrival, r.Admit, r.First}
 		if r.Tokens >= 2 {
 			times = append(times, r.Second)

@@ -54,10 +54,10 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	if r.partial && r.cfg.Until > 0 { // a run that somebody steps through counts as the reference's does
 		r.Collector.EndedEarly()
 	}
-	var extra []collector.Field
-	if r.cfg.Reject {
-		extra = append(extra, collector.Field{Key: "rejected_requests", Value: len(r.rejected)})
+	result := &harness.Result{
+		Collector: r.Collector, Partial: r.partial, RanOut: r.Feed.RanOut(), Incidents: r.countCosts(), Scaling: r.scaled,
 	}
+	extra := r.AddRejected(result, r.cfg.Reject)
 	if r.Faults != nil || r.Client != nil {
 		extra = append(extra, r.OutcomeFields()...)
 	}
@@ -83,9 +83,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 			extra = append(extra, collector.Field{Key: "host_cache_written_tokens", Value: sent}, collector.Field{Key: "host_cache_loaded_tokens", Value: fetched})
 		}
 	}
-	result := &harness.Result{
-		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial, RanOut: r.Feed.RanOut(), Incidents: r.countCosts(), Scaling: r.scaled,
-	}
+	result.Report = r.Report(time.Since(started), extra...)
 	r.addCaches(result)
 	return result
 }
@@ -103,8 +101,7 @@ type run struct {
 	*harness.Run
 	cfg *Config
 
-	rejected []harness.Rejection
-	partial  bool
+	partial bool
 
 	incidents []harness.Incident
 	scaled    []*harness.Scaling // of the pools that have an autoscaler
@@ -187,18 +184,27 @@ func (r *run) chooseDriver() (driver, error) {
 // turned away; to whoever waits for it, it has finished.
 func (r *run) noteArrival(a loadgen.Arrival) (ok bool, err error) {
 	q := a.Request
+	refused := r.FitLength(q)
 	r.Arrive(q, a.At)
-	if !r.cfg.Reject {
+	if refused == nil && !r.cfg.Reject {
 		return true, r.CheckSize(q)
 	}
-	reason := engines.Fits(r.Stages, q.InputTokens, q.OutputTokens)
-	if reason == nil {
-		return true, nil
+	if refused == nil {
+		reason := engines.Fits(r.Stages, q.InputTokens, q.OutputTokens)
+		if reason == nil {
+			return true, nil
+		}
+		refused = &harness.Rejection{Request: q.ID, Place: r.Place(q), Reason: unfit, Err: reason}
 	}
-	r.rejected = append(r.rejected, harness.Rejection{Request: q.ID, Place: r.Place(q), Err: reason})
-	r.Collector.GiveUp(q.ID, collector.Rejected, 0, 0)
+	if r.Client != nil {
+		r.Collector.Sent(q.ID, a.At)
+	}
+	r.Reject(refused)
 	return false, r.finishRequest(q.ID, a.At)
 }
+
+// unfit is the reason of a request that no idle engine could run to its end.
+const unfit = "unfit"
 
 // endInstant is the first instant at which nothing begins any more.
 func (r *run) endInstant() sim.Time {

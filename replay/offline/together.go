@@ -5,7 +5,6 @@ package offline
 func (c *cluster) takeTogether(p *pool) (again bool, err error) {
 	c.together = c.together[:0]
 	for _, a := range c.arrivals {
-		p.prompts += a.Request.InputTokens
 		ok, err := c.noteArrival(a)
 		if err != nil {
 			return false, err
@@ -14,6 +13,7 @@ func (c *cluster) takeTogether(p *pool) (again bool, err error) {
 			again = true
 			continue
 		}
+		p.prompts += a.Request.InputTokens
 		c.together = append(c.together, a.Request)
 	}
 	if err := p.Expect(c.now, c.together); err != nil {

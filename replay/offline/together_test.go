@@ -157,8 +157,10 @@ func (c *cluster) disagrees() string {
 	for _, n := range by {
 		sum += n
 	}
-	if sum != len(c.Workload.Turns) || c.done != sum || by[collector.Rejected] != len(c.rejected) {
-		return fmt.Sprintf("%d requests ended, %d of them %v, %d rejected", c.done, len(c.Workload.Turns), by, len(c.rejected))
+	var told harness.Result
+	c.AddRejected(&told, false)
+	if sum != len(c.Workload.Turns) || c.done != sum || by[collector.Rejected] != len(told.Rejected) {
+		return fmt.Sprintf("%d requests ended, %d of them %v, %d rejected", c.done, len(c.Workload.Turns), by, len(told.Rejected))
 	}
 	for i, p := range c.pools {
 		wanted, serving := 0, 0

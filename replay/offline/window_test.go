@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
@@ -143,6 +144,10 @@ func checkInFlight(result *harness.Result, cfg *Config, exact bool) error {
 	for id, r := range result.Collector.Requests() {
 		if r.Arrival >= cfg.Admission.Stop {
 			return fmt.Errorf("request %d arrives at %v ms, after the end at %v", id, r.Arrival, cfg.Admission.Stop)
+		}
+		lengths := engines.NewLengths(&cfg.Topology)
+		if _, refused := lengths.Fit(int(r.InputTokens), int(r.OutputTokens)); refused != nil && result.Collector.OutcomeOf(id) == collector.Rejected {
+			continue
 		}
 		if result.Collector.OutcomeOf(id) != collector.Completed {
 			return fmt.Errorf("request %d is %v", id, result.Collector.OutcomeOf(id))

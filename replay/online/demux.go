@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -147,9 +148,12 @@ func comparePlans(a, b item) int {
 	return cmp.Or(cmp.Compare(a.planned.End, b.planned.End), cmp.Compare(a.planned.Start, b.planned.Start), cmp.Compare(a.worker, b.worker))
 }
 
-// noteArrival brings the arrival of a request.
-func (x *run) noteArrival(q *sim.Request, at, really sim.Time) {
+// noteArrival brings the arrival of a request, which engines may refuse.
+func (x *run) noteArrival(q *sim.Request, at, really sim.Time, refused *harness.Rejection) {
 	x.Arrive(q, at)
+	if refused != nil {
+		x.Reject(refused)
+	}
 	x.rec.tokens = append(x.rec.tokens, tally{})
 	if h := x.cfg.hooks.arrived; h != nil {
 		h(q, at, really)

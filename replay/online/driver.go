@@ -182,8 +182,13 @@ func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 	if x.cfg.Admission.Mode == loadgen.Concurrency {
 		at = now // that is when the client has sent it
 	}
-	x.rec.addNews(arrivals, func() { x.noteArrival(a.Request, at, now) })
+	refused := x.FitLength(a.Request)
+	x.rec.addNews(arrivals, func() { x.noteArrival(a.Request, at, now, refused) })
 	d.inFlight++
+	if refused != nil {
+		d.endRequest(e, at, nil)
+		return
+	}
 	placed, found := context.WithCancel(context.Background())
 	d.tasks.Go(func() {
 		defer found()

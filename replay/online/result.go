@@ -74,10 +74,10 @@ func (x *run) makeResult(cause error, wall time.Duration) *harness.Result {
 	if len(x.failed) > 0 {
 		fields = append(fields, collector.Field{Key: "errors", Value: listFailures(x.failed)})
 	}
-	return &harness.Result{
-		Report: x.Report(wall, collector.Field{Key: "online", Value: fields}), Collector: x.Collector,
-		Partial: cause != nil, Cause: cause, Cancelled: x.cancelled, Failed: x.failed,
-	}
+	result := &harness.Result{Collector: x.Collector, Partial: cause != nil, Cause: cause, Cancelled: x.cancelled, Failed: x.failed}
+	extra := append(x.AddRejected(result, false), collector.Field{Key: "online", Value: fields})
+	result.Report = x.Report(wall, extra...)
+	return result
 }
 
 // mostListed is how many failures a report lists.

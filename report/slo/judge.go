@@ -30,6 +30,7 @@ type Judged struct {
 	Attainment float64 // of an objective of single requests: share that met it
 	ValueMS    float64 // of a statistic
 	Met        bool    // of a statistic
+	Rejected   int     // of a statistic that is missed whatever the others take: requests that were rejected
 }
 
 // unfinished stands for the objectives of a request that has no answer.
@@ -139,6 +140,7 @@ func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
 		j.Attainment = shareOf(t.met[k], t.held[k])
 		o.Objectives = append(o.Objectives, j)
 	}
+	rejected := countRejected(result)
 	for _, objective := range t.objectives {
 		if objective.Statistic == "" {
 			continue
@@ -150,6 +152,15 @@ func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
 			j.ValueMS, _ = FindStatistic(result, j.Statistic, j.Metric)
 		}
 		j.Met = known && j.ValueMS <= objective.LimitMS
+		if j.Class != "" {
+			times, n := countRejectedOf(&objective, rows)
+			j.judgeRejected(len(times), n, func(p float64) float64 { return percentileIn(times, p) })
+		} else {
+			j.judgeRejected(result.Report.Completed, rejected, func(p float64) float64 {
+				ms, _ := result.Collector.Percentile(objective.metricOf().Key, p)
+				return ms
+			})
+		}
 		o.Overall = o.Overall && j.Met
 		o.Objectives = append(o.Objectives, j)
 	}
@@ -225,6 +236,8 @@ func (o *Outcome) Lines() []string {
 			lines = append(lines, fmt.Sprintf("SLO %v: met by %.2f%%", j.Objective, 100*j.Attainment))
 		case j.Met:
 			lines = append(lines, fmt.Sprintf("SLO %v: met, %.2f ms", j.Objective, j.ValueMS))
+		case j.Rejected > 0:
+			lines = append(lines, fmt.Sprintf("SLO %v: missed, %d requests were rejected", j.Objective, j.Rejected))
 		default:
 			lines = append(lines, fmt.Sprintf("SLO %v: missed, %.2f ms", j.Objective, j.ValueMS))
 		}
@@ -242,7 +255,12 @@ func (o *Outcome) Missed() string {
 		parts = append(parts, fmt.Sprintf("%d of %d requests of class %s met their objectives, want %.2f%%", c.Met, c.Held, c.Name, 100*o.Target))
 	}
 	for i := range o.Objectives {
-		if j := &o.Objectives[i]; j.Statistic != "" && !j.Met {
+		j := &o.Objectives[i]
+		switch {
+		case j.Statistic == "" || j.Met:
+		case j.Rejected > 0:
+			parts = append(parts, fmt.Sprintf("%s cannot be met: %d requests were rejected", j.Name(), j.Rejected))
+		default:
 			parts = append(parts, fmt.Sprintf("%s is %.2f ms, want at most %g ms", j.Name(), j.ValueMS, j.LimitMS))
 		}
 	}

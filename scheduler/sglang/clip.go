@@ -9,6 +9,13 @@ import (
 // shortBy is by how many tokens a prompt that SGLang takes is at least shorter than the pool.
 const shortBy = 7
 
+// LongestPrompt returns the most tokens of a prompt that an engine takes whose longest sequence has so many,
+// where its frontend keeps some for drafts.
+func LongestPrompt(context, reserved int) int { return max(0, context-max(shortBy, reserved+1)) }
+
+// LongestSequence returns the most tokens that a prompt and its answer have on such an engine.
+func LongestSequence(context int) int { return max(0, context-2) }
+
 // Fits returns the reason why a request of input and output tokens never runs on an engine
 // made with c, however idle it is; nil when it does, if with a shorter output.
 func Fits(c Config, input, output int) *scheduler.OversizeError {

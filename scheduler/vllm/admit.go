@@ -36,7 +36,7 @@ func (c *Core) admitHead(p *pass) bool {
 		return false
 	}
 	prompt := want > 1
-	if want == 1 && c.padsDrafts(p, cached) {
+	if want == 1 && c.padsDrafts(p, cached) && !c.padsTooFar(cached) {
 		if want += c.cfg.Speculation.Tokens; want > p.budget-c.draftSlots {
 			return false
 		}
@@ -111,6 +111,6 @@ func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
 		free -= int(w * float64(c.cfg.Blocks))
 	}
-	chunk := c.blocksFor(r, tokens+c.lookahead(r))
+	chunk := c.blocksFor(r, c.addLookahead(r, tokens))
 	return c.pool.hasRoom(r, hits, chunk, whole, free)
 }

@@ -40,6 +40,7 @@ type Config struct {
 	BlockTokens      int  // tokens per KV block, 2 to 1024, a power of two
 	MaxSeqs          int  // requests running at once; Unlimited lifts the limit
 	MaxBatchedTokens int  // tokens computed per pass; Unlimited lifts the limit
+	MaxLength        int  // tokens of the longest sequence, beyond which drafts do not go; no request is longer; Unlimited lifts the limit
 	PrefixCaching    bool // reuse cached blocks across requests
 	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens
 	Preemption       Preemption

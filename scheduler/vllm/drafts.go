@@ -32,6 +32,17 @@ func (c *Core) lookahead(r *request) int {
 	return s.Tokens
 }
 
+// addLookahead returns tokens and lookahead, as far as the longest sequence goes.
+func (c *Core) addLookahead(r *request, tokens int) int {
+	if tokens += c.lookahead(r); c.boundsDrafts() {
+		return min(tokens, c.cfg.MaxLength)
+	}
+	return tokens
+}
+
+// boundsDrafts reports whether drafts may go beyond the longest sequence.
+func (c *Core) boundsDrafts() bool { return c.cfg.Speculation != nil && c.cfg.MaxLength != Unlimited }
+
 // recomputesHit reports whether the last block that a request finds is computed again,
 // for the hidden states that the drafter reads.
 func (c *Core) recomputesHit() bool {
@@ -51,6 +62,12 @@ func (c *Core) padsDrafts(p *pass, cached int) bool {
 		}
 	}
 	return true
+}
+
+// padsTooFar reports whether drafts that are none would leave a request with that many cached tokens no
+// room for the token that it samples.
+func (c *Core) padsTooFar(cached int) bool {
+	return c.rules.PadAlone && c.cfg.MaxLength != Unlimited && cached+2+c.cfg.Speculation.Tokens > c.cfg.MaxLength
 }
 
 // endsInFlight reports whether r has all its tokens once the pass in flight ends,

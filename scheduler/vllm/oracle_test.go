@@ -27,6 +27,7 @@ type oracleCase struct {
 		MaxSeqs        int     `json:"max_num_seqs"`
 		MaxBatched     int     `json:"max_num_batched_tokens"`
 		Async          bool    `json:"async_scheduling"`
+		MaxLength      int     `json:"max_model_len"`
 		PrefixCaching  bool    `json:"enable_prefix_caching"`
 		ChunkedPrefill bool    `json:"enable_chunked_prefill"`
 		LongPrefill    int     `json:"long_prefill_token_threshold"`
@@ -82,7 +83,7 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 	}
 	windows := vllm.Windows{Tokens: max(s.Window, s.Chunk), Chunked: s.Chunk > 0, Groups: s.WindowGroups, Full: s.FullGroups}
 	return vllm.Config{
-		Windows: windows, Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
+		MaxLength: s.MaxLength, Windows: windows, Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
 		PrefixCaching: s.PrefixCaching, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
 		Tree:  prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: !windows.Given()}), // as replays have it
 		Clock: clock, Speculation: c.speculation(),
@@ -117,6 +118,14 @@ func (c *oracleCase) speculation() *vllm.Speculation {
 	return s
 }
 
+// answer returns the length of an answer that ends at the longest sequence.
+func (c *oracleCase) answer(input, output int) int {
+	if longest := c.Settings.MaxLength; longest > 0 {
+		return min(output, longest-input)
+	}
+	return output
+}
+
 // replay returns what happens to the requests here.
 func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 	t.Helper()
@@ -129,7 +138,7 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 		for ; next < len(c.Rows) && c.arrival(next) <= now; next++ {
 			row := &c.Rows[next]
 			core.Submit(&sim.Request{
-				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: row.Output, Prompt: prompts.At(next),
+				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: c.answer(row.Input, row.Output), Prompt: prompts.At(next),
 				Priority: row.Rank, Arrived: c.arrival(next),
 			})
 			did[next][4], did[next][5] = new(float64), new(float64)

@@ -89,7 +89,10 @@ func (c *Core) planRunning(p *pass) {
 		if p.limit > 0 {
 			want = min(want, p.limit)
 		}
-		if want == 0 {
+		if c.boundsDrafts() {
+			want = min(want, c.cfg.MaxLength-1-r.computed)
+		}
+		if want <= 0 {
 			continue
 		}
 		if c.groups != nil {
@@ -178,7 +181,7 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 // allocBlocks gives r blocks for the given number of its tokens and reports
 // whether there were enough.
 func (c *Core) allocBlocks(r *request, tokens int) bool {
-	n := c.blocksFor(r, tokens+c.lookahead(r))
+	n := c.blocksFor(r, c.addLookahead(r, tokens))
 	if n <= r.blocks {
 		if tokens&c.mask == 0 || c.cfg.Speculation != nil {
 			c.nameBlocks(r, min(tokens, c.knownTokens(r)))

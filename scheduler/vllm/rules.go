@@ -101,19 +101,25 @@ type profile struct {
 	from  [2]int // the first release known to follow them
 	rules Rules
 	large bool // ServerLimits has more for GPUs of 160 GiB
+	start Start
 }
 
 // knownProfiles lists what is known, the oldest first. docs/rules/vllm.md says which
 // releases were run to find where each rule changed.
 func knownProfiles() []profile {
+	early, later := Start{Medusa: true, SeqSlots: true}, Start{Medusa: true, LongBounded: true}
+	active := later
+	active.ActiveSeqs = true
+	newest := active
+	newest.Medusa, newest.Lookahead = false, true
 	return []profile{
-		{"vllm-0.19", [2]int{0, 19}, Rules019(), false},
-		{"vllm-0.20", [2]int{0, 20}, Rules020(), false},
-		{"vllm-0.24", [2]int{0, 24}, Rules024(), false},
-		{"vllm-0.28", [2]int{0, 28}, Rules028(), true},
-		{"vllm-0.30", [2]int{0, 30}, Rules030(), true},
-		{"vllm-0.32", [2]int{0, 32}, Rules032(), true},
-		{"vllm-0.33", [2]int{0, 33}, Rules033(), true},
+		{"vllm-0.19", [2]int{0, 19}, Rules019(), false, early},
+		{"vllm-0.20", [2]int{0, 20}, Rules020(), false, early},
+		{"vllm-0.24", [2]int{0, 24}, Rules024(), false, early},
+		{"vllm-0.28", [2]int{0, 28}, Rules028(), true, later},
+		{"vllm-0.30", [2]int{0, 30}, Rules030(), true, later},
+		{"vllm-0.32", [2]int{0, 32}, Rules032(), true, active},
+		{"vllm-0.33", [2]int{0, 33}, Rules033(), true, newest},
 	}
 }
 

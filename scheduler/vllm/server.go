@@ -1,6 +1,10 @@
 package vllm
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler"
+)
 
 // ServerBlock is the tokens of a KV block of a vLLM server where nothing is said.
 const ServerBlock = 16
@@ -18,4 +22,35 @@ func ServerLimits(profile, gpu string, memory float64) (batchedTokens, seqs int)
 	default:
 		return 2048, 256
 	}
+}
+
+// Start is what the releases of a profile check when a server starts, and the settings that they have.
+type Start struct {
+	ActiveSeqs  bool // max_num_active_seqs, which 0.31 has, too
+	Medusa      bool // the method medusa of speculative_config
+	LongBounded bool // long_prefill_token_threshold is at most the longest sequence
+	SeqSlots    bool // a draft model takes a token of each pass for every one of max_num_seqs
+	Lookahead   bool // a pass has more tokens than a request has drafts
+}
+
+// StartOf returns what the releases of a profile check; ok reports whether it is known.
+func StartOf(profile string) (s Start, ok bool) {
+	if k := findProfile(profile); k != nil {
+		return k.start, true
+	}
+	return s, false
+}
+
+// DraftSlots returns the tokens of a pass that a server keeps for drafts when it starts, where it decodes
+// speculatively with that many drafts and requests at once, Unlimited where these have no limit.
+func (s *Start) DraftSlots(method scheduler.Drafter, drafts, seqs int) int {
+	switch {
+	case s.Lookahead && method != scheduler.ByLookup:
+		return drafts
+	case method != scheduler.ByDraftModel:
+		return 0
+	case s.SeqSlots:
+		return seqs
+	}
+	return 1
 }

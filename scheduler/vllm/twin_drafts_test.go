@@ -29,6 +29,14 @@ func (t *twin) lookahead(r *twinRequest) int {
 	return s.Tokens
 }
 
+// withLookahead returns tokens and lookahead, up to the longest sequence.
+func (t *twin) withLookahead(r *twinRequest, tokens int) int {
+	if longest := t.cfg.MaxLength; longest > 0 && t.cfg.Speculation != nil {
+		return min(tokens+t.lookahead(r), longest)
+	}
+	return tokens + t.lookahead(r)
+}
+
 // endsInFlight reports whether one token of the pass in flight is the last of r.
 func (t *twin) endsInFlight(r *twinRequest) bool {
 	inFlight := r.target - r.known()
@@ -38,6 +46,9 @@ func (t *twin) endsInFlight(r *twinRequest) bool {
 // pads reports whether a request with so many tokens to compute gets drafts that are none.
 func (t *twin) pads(f *twinFlight, want, cached int) bool {
 	if t.cfg.Speculation == nil || !t.rules.PadDrafts || want != 1 {
+		return false
+	}
+	if longest := t.cfg.MaxLength; longest > 0 && t.rules.PadAlone && cached+1+t.cfg.Speculation.Tokens+1 > longest {
 		return false
 	}
 	if f.ran == 0 {
@@ -182,6 +193,12 @@ func drawDrafts(seed uint64) drawn {
 	}
 	d.cfg.Speculation, d.cfg.Clock.DraftMs, d.cfg.Clock.DraftShare = s, float64(rng.IntN(2)), float64(rng.IntN(3))/10
 	d.cfg.Blocks += rng.IntN(4) * (1 + s.Tokens/d.cfg.BlockTokens)
+	if rng.IntN(2) == 0 {
+		for i := range d.arrivals {
+			d.cfg.MaxLength = max(d.cfg.MaxLength, d.arrivals[i].Request.InputTokens+d.arrivals[i].Request.OutputTokens)
+		}
+		d.cfg.MaxLength += rng.IntN(2) * rng.IntN(2*s.Tokens)
+	}
 	return d
 }
 

@@ -22,7 +22,10 @@ func (t *twin) planRunning(f *twinFlight) {
 			continue
 		}
 		want := t.cut(r.target-r.computed+r.drafts, f.budget-t.slots())
-		if want == 0 {
+		if longest := t.cfg.MaxLength; longest > 0 && t.cfg.Speculation != nil {
+			want = min(want, longest-1-r.computed)
+		}
+		if want <= 0 {
 			continue
 		}
 		t.dropPassed(r)

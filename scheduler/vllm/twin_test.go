@@ -321,7 +321,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 func (t *twin) fits(r *twinRequest, hits [][]*twinBlock, tokens int) bool {
 	chunk, whole := 0, 0
 	for g, group := range hits {
-		chunk += max(0, t.need(r, tokens+t.lookahead(r))-len(group))
+		chunk += max(0, t.need(r, t.withLookahead(r, tokens))-len(group))
 		if t.rules.ReserveWhole {
 			whole += max(0, t.admitted(g, (r.target+t.cfg.BlockTokens-1)/t.cfg.BlockTokens)-len(group))
 		}
@@ -352,7 +352,7 @@ func (t *twin) cover(r *twinRequest, tokens int) bool {
 	for len(r.held) < len(t.groups) {
 		r.held = append(r.held, nil)
 	}
-	lack := (t.need(r, tokens+t.lookahead(r)) - len(r.held[0])) * len(t.groups)
+	lack := (t.need(r, t.withLookahead(r, tokens)) - len(r.held[0])) * len(t.groups)
 	if lack <= 0 {
 		if tokens%t.cfg.BlockTokens == 0 || t.cfg.Speculation != nil {
 			t.name(r, tokens)

@@ -79,6 +79,16 @@ def rank(rng, rows):
         r["priority"] = rng.randrange(-1, levels - 1)
 
 
+def bound(rng, s, rows):
+    """Gives every third case a longest sequence, which answers reach and drafts go beyond. Prompts are shorter, as the frontend has it."""
+    if "max_model_len" in s or rng.random() >= 0.35:
+        return
+    least, most = 1 + max(r["input_length"] for r in rows), max(r["input_length"] + r["output_length"] for r in rows)
+    s["max_model_len"] = rng.choice([rng.randint(least, most + 1), most, most + 1, most + rng.randint(0, 10)])
+    if s["long_prefill_token_threshold"]:
+        s["max_model_len"] = max(s["max_model_len"], s["long_prefill_token_threshold"])
+
+
 def window(rng, s, rows):
     """Gives some layers a window, or chunks, and the pool the blocks that their groups need."""
     block, most = s["block_size"], max(r["input_length"] + r["output_length"] for r in rows)
@@ -152,6 +162,8 @@ def replay(binary, trace_file, s, trace, profile, out):
             "--max-num-seqs", str(s["max_num_seqs"]), "--max-num-batched-tokens", str(s["max_num_batched_tokens"]),
             "--enable-prefix-caching=" + str(s["enable_prefix_caching"]).lower(),
             "--enable-chunked-prefill=" + str(s["enable_chunked_prefill"]).lower(), "--requests", out, "--output", "json"]
+    if s.get("max_model_len"):
+        args += ["--max-model-len", str(s["max_model_len"])]
     r = subprocess.run(args, capture_output=True, text=True, timeout=120)
     if r.returncode:
         return None, r.stderr.strip().splitlines()[-1:]
@@ -292,6 +304,7 @@ def parity():
             window(rng, s, rows)
         if s.get("policy") == "priority":
             rank(rng, rows)
+        bound(rng, s, rows)
         if "max_num_active_seqs" in s:
             s["max_num_active_seqs"] = min(s["max_num_active_seqs"], s["max_num_seqs"])
         try:

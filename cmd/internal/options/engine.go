@@ -50,6 +50,7 @@ func EngineSettings() []Setting {
 		{Name: "chunked-prefill-size", Key: "sglang.chunked_prefill_size", kind: "int", preset: "8192", engine: "sglang", help: "sglang: prompt `tokens` of one request per pass"},
 		{Name: "clip-max-new-tokens", Key: "sglang.clip_max_new_tokens", kind: "int", preset: "4096", engine: "sglang", help: "sglang: answer `tokens` reserved at most"},
 		{Name: "schedule-conservativeness", Key: "sglang.schedule_conservativeness", kind: "number", preset: "1", engine: "sglang", help: "sglang: `factor` on the memory reserved for answers"},
+		{Name: "context-length", Key: "sglang.context_length", kind: "int", preset: "the model's", engine: "sglang", cluster: true, help: "sglang: another name of --max-model-len, in `tokens`"},
 		{Name: "max-running-requests", Key: "sglang.max_running_requests", kind: "limit", preset: "unlimited", engine: "sglang", help: "sglang: `requests` a worker runs at once"},
 		{Name: "prefill-max-requests", Key: "sglang.prefill_max_requests", kind: "limit", preset: "unlimited", engine: "sglang", help: "sglang: `requests` of a pass that computes prompts"},
 		{Name: "decode-log-interval", Key: "sglang.decode_log_interval", kind: "int", preset: "40", engine: "sglang", help: "sglang: `passes` of tokens alone of which one publishes what has happened to the KV cache"},

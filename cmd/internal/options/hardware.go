@@ -22,6 +22,9 @@ import (
 // runs on, and how its model is spread. Engine arguments follow from them.
 const hardwarePrefix = "hardware."
 
+// lengthKey is the engine argument that also says for what the memory of a GPU is divided.
+const lengthKey = "max_model_len"
+
 // HardwareSettings returns the flags that say what a worker runs on.
 func HardwareSettings() []Setting {
 	var gpus, models []string
@@ -43,10 +46,12 @@ func HardwareSettings() []Setting {
 		{Name: "kv-cache-dtype", kind: "name", preset: "auto", Names: []string{"auto", "bfloat16", "fp8"}, help: "type of the KV cache, by `name`; auto: bfloat16"},
 		{Name: "graphs", kind: "name", preset: "full", Names: hardware.GraphModes(), help: "what runs as CUDA graphs, by `name`: full, piecewise or none (--enforce-eager)"},
 		{Name: "gpu-memory-utilization", kind: "number", preset: "0.9, with sglang as its server", help: "`share` of a GPU's memory that the engine takes"},
-		{Name: "max-model-len", kind: "int", preset: "the model's", help: "longest sequence, in `tokens`"},
+		{Name: "max-model-len", Key: lengthKey, kind: "int", preset: "the model's", help: "longest sequence, in `tokens`: longer prompts are rejected, and answers end there"},
 	}
 	for i := range all {
-		all[i].Key, all[i].cluster = hardwarePrefix+all[i].Name, true
+		if all[i].cluster = true; all[i].Key == "" {
+			all[i].Key = hardwarePrefix + all[i].Name
+		}
 	}
 	return all
 }
@@ -66,7 +71,7 @@ func (h *Hardware) Bind(fs *pflag.FlagSet) {
 func HardwareOf(settings []Setting) Hardware {
 	var h Hardware
 	for _, s := range settings {
-		if strings.HasPrefix(s.Key, hardwarePrefix) {
+		if s.Key == lengthKey || strings.HasPrefix(s.Key, hardwarePrefix) {
 			h = append(h, s)
 		}
 	}
@@ -75,8 +80,10 @@ func HardwareOf(settings []Setting) Hardware {
 
 // Text returns the value of a flag, "" when it was not given.
 func (h Hardware) Text(name string) string {
-	if s := byKey(GivenOf(h), hardwarePrefix+name); s != nil {
-		return s.String()
+	for _, s := range GivenOf(h) {
+		if s.Name == name {
+			return s.String()
+		}
 	}
 	return ""
 }
@@ -140,8 +147,18 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 	}
 	own, all := *a, []engineargs.Setting(nil)
 	legacy := o.Reference || o.compat != ""
+	switch {
+	case legacy:
+	case a.MaxLength > 0:
+		f.MaxLength = a.MaxLength
+	case f.Model.Context > 0:
+		own.MaxLength = f.Model.Context
+		all = append(all, engineargs.Setting{Key: lengthKey, Value: strconv.Itoa(f.Model.Context)})
+	}
 	if !legacy {
-		own, all = engines.OnServer(own, &f, gives)
+		var follows []engineargs.Setting
+		own, follows = engines.OnServer(own, &f, gives)
+		all = append(all, follows...)
 	}
 	f = engines.OnEngine(f, &own)
 	if !legacy && h.Text("gpu-memory-utilization") == "" {
@@ -195,7 +212,7 @@ func (o *Options) checkHardware() error {
 	profile := o.FirstChanged("timing-profile", "planner-profile-data")
 	var rest []string
 	for _, s := range HardwareOf(o.Engine.Settings) {
-		if s.Name != "gpu" && s.Name != "model" {
+		if s.Name != "gpu" && s.Name != "model" && s.Key != lengthKey {
 			rest = append(rest, s.Name)
 		}
 	}

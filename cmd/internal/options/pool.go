@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
@@ -114,6 +115,9 @@ func (o *Options) ParseEngine(p *Pool) error {
 		return err
 	}
 	set := append(settingValues(o.Engine.Settings), settingValues(p.own)...)
+	if o.compat != "" { // the reference knows no longest sequence: it is of the GPU's memory alone
+		set = slices.DeleteFunc(set, func(s engineargs.Setting) bool { return s.Key == lengthKey })
+	}
 	read := func(early bool, unless ...engineargs.Setting) (engineargs.Args, error) {
 		return engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: p.Role, Set: set, Unless: unless, Early: early})
 	}

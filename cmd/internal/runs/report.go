@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/replay-llm/replay/internal/terminal"
@@ -60,8 +62,8 @@ func (r *run) missingLines() []string {
 	if r.spec.Recycle || r.spec.Stream != nil {
 		total = r.result.Collector.Len()
 	}
-	if n := len(r.result.Rejected); n > 0 {
-		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))
+	if n := r.result.CountRejected(); n > 0 {
+		lines = append(lines, terminal.WrapLine(fmt.Sprintf("Rejected: %d of %d requests%s", n, total, describeReasons(r.result)), 10))
 	}
 	if r.spec.Admission != nil || r.spec.Process != nil {
 		if by, _ := r.result.Collector.Outcomes(); r.spec.Admission != nil || by[collector.Shed] > 0 {
@@ -81,6 +83,21 @@ func (r *run) missingLines() []string {
 	return append(lines, fmt.Sprintf("%s: %d of %d requests unfinished", ended, countUnfinished(r.result, total), total))
 }
 
+// describeReasons describes why requests were rejected.
+func describeReasons(r *harness.Result) string {
+	var all []string
+	for _, x := range r.Reasons {
+		i := slices.IndexFunc(r.Rejected, func(one harness.Rejection) bool { return one.Reason == x.Key })
+		var long *engines.LengthError
+		if i >= 0 && errors.As(r.Rejected[i].Err, &long) {
+			all = append(all, fmt.Sprintf("%d with a prompt of more than %d tokens (%s %d)", x.Count, long.Most, long.Key, long.Limit))
+		} else {
+			all = append(all, fmt.Sprintf("%d that no idle engine can run", x.Count))
+		}
+	}
+	return ": " + strings.Join(all, ", ")
+}
+
 // clientLine returns how often clients sent their requests, and what came of it.
 func (r *run) clientLine(total int) string {
 	by, _ := r.result.Collector.Outcomes()
@@ -93,7 +110,7 @@ func (r *run) clientLine(total int) string {
 // got all their tokens and were not rejected either.
 func countUnfinished(r *harness.Result, total int) int {
 	by, _ := r.Collector.Outcomes()
-	left := total - len(r.Rejected) - by[collector.Shed] - by[collector.Lost]
+	left := total - r.CountRejected() - by[collector.Shed] - by[collector.Lost]
 	return left - r.Collector.CountFull()
 }
 
@@ -101,10 +118,10 @@ func countUnfinished(r *harness.Result, total int) int {
 const mostListed = 10
 
 // listRejected describes which requests were left out, and why.
-func listRejected(w io.Writer, all []harness.Rejection) {
-	for i, r := range all {
+func listRejected(w io.Writer, result *harness.Result) {
+	for i, r := range result.Rejected {
 		if i == mostListed {
-			fmt.Fprintf(w, "replay: rejected: and %d more\n", len(all)-i)
+			fmt.Fprintf(w, "replay: rejected: and %d more\n", result.CountRejected()-i)
 			return
 		}
 		fmt.Fprintf(w, "replay: rejected: %s: %v\n", r.Place, r.Err)

@@ -98,7 +98,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if err := r.study(ctx); err != nil {
 		return err
 	}
-	listRejected(r.s.Err, r.result.Rejected)
+	listRejected(r.s.Err, r.result)
 	if r.live {
 		ctx = context.WithoutCancel(ctx)
 	}

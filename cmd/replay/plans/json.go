@@ -71,7 +71,9 @@ type measureDocument struct {
 	OutputPerS     float64         `json:"output_throughput_tok_s"`
 	TotalPerS      float64         `json:"total_throughput_tok_s"`
 	Reused         float64         `json:"prefix_cache_reused_ratio"`
-	Shed           *int            `json:"shed_requests,omitempty"`        // with an admission
+	Shed           *int            `json:"shed_requests,omitempty"`     // with an admission
+	Rejected       int             `json:"rejected_requests,omitempty"` // prompts longer than the engines take
+	Capped         int             `json:"length_capped_requests,omitempty"`
 	CostOutput     *float64        `json:"cost_per_million_output_tokens"` // null without --gpu-cost
 	CostTotal      *float64        `json:"cost_per_million_tokens"`
 }
@@ -151,6 +153,7 @@ func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 		GPUs: p.plan.GPUs(m.Variant, m.Shape), PerHour: p.plan.PerHour(m.Variant, m.Shape), Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
 		RequestsPerS: m.RequestsPerS, OutputPerS: m.OutputTokensPerS, TotalPerS: m.TotalTokensPerS, Reused: m.PrefixReusedRatio,
 	}
+	d.Rejected, d.Capped = m.Rejected, m.Capped
 	if m.Arrived > 0 {
 		d.Shed = &m.Shed
 	}

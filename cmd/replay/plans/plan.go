@@ -393,7 +393,10 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	if n := result.Report.ClippedRequests; n > 0 { // what it promises is not what was asked for
 		return plan.Measure{}, &plan.CannotRunError{Err: fmt.Errorf("%d answers are shortened by %d tokens, which the pools cannot hold", n, result.Report.ClippedTokens)}
 	}
-	m := measureOf(result, w, r.flags)
+	m, err := measureOf(result, w, r.flags)
+	if err != nil {
+		return m, &plan.CannotRunError{Err: err}
+	}
 	if result.Collector.Window().IsSet() {
 		m.Window = result.Collector.CountWindow().String()
 	}
@@ -419,7 +422,9 @@ func refuseShed(result *harness.Result, spec *replay.Spec) error {
 }
 
 // measureOf returns what a plan wants to know of a replay.
-func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) plan.Measure {
+//
+// The error is why no cluster meets an objective: too many requests are rejected.
+func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) (plan.Measure, error) {
 	report, objectives := result.Report, f.slo.All
 	single := slices.ContainsFunc(objectives, func(o slo.Objective) bool { return o.Statistic == "" })
 	var rows []requests.Row
@@ -434,6 +439,7 @@ func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) plan.M
 		Met: outcome.Holds(), Missed: outcome.Missed(),
 		RequestsPerS: report.RequestsPerS, OutputTokensPerS: report.OutputTokensPerS,
 		TotalTokensPerS: report.TotalTokensPerS, PrefixReusedRatio: report.PrefixCacheReusedRatio,
+		Rejected: result.CountRejected(), Capped: report.CappedRequests,
 	}
 	if single {
 		m.Values = append(m.Values, plan.Value{
@@ -445,6 +451,9 @@ func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) plan.M
 		}
 	}
 	for _, j := range outcome.Objectives {
+		if j.Rejected > 0 {
+			return m, fmt.Errorf("%d of %d requests are rejected, first %s: %v; %s cannot be met", m.Rejected, report.Requests, result.Rejected[0].Place, result.Rejected[0].Err, j.Name())
+		}
 		other := map[string]string{"itl": "tpot", "tpot": "itl"}[j.Metric]
 		if value, ok := slo.FindStatistic(result, j.Statistic, other); ok && j.Class == "" {
 			m.Others = append(m.Others, plan.Value{Name: j.Statistic + " " + other, Unit: "ms", Value: value, Limit: j.LimitMS, Met: value <= j.LimitMS})
@@ -455,5 +464,5 @@ func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) plan.M
 			})
 		}
 	}
-	return m
+	return m, nil
 }

@@ -136,6 +136,12 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	if a.At.Window != "" {
 		b.WriteString(terminal.WrapLine("  Window: "+a.At.Window, 4) + "\n")
 	}
+	if a.At.Rejected > 0 {
+		b.WriteString(terminal.WrapLine(fmt.Sprintf("  Rejected: %d requests with prompts longer than the engines take, which have missed their objectives", a.At.Rejected), 4) + "\n")
+	}
+	if a.At.Capped > 0 {
+		b.WriteString(terminal.WrapLine(fmt.Sprintf("  Capped: %d answers, which end at the longest sequence", a.At.Capped), 4) + "\n")
+	}
 	if a.At.Arrived > 0 {
 		fmt.Fprintf(b, "  Shed: %d of %d requests, which have missed their objectives\n", a.At.Shed, a.At.Arrived)
 	}

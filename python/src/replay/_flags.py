@@ -60,6 +60,8 @@ class RunFlags(TypedDict, total=False):
     """YAML file that holds flags by name, without dashes; a flag given here wins"""
     connect_timeout: Value
     """time to reach etcd and NATS (default 10s)"""
+    context_length: int
+    """sglang: another name of --max-model-len, in tokens (default the model's)"""
     core_bandwidth: float
     """GB/s of the network between them, which all transfers share"""
     dag: Literal["auto", "graph", "chain", "refuse"]
@@ -353,7 +355,7 @@ class RunFlags(TypedDict, total=False):
     max_in_flight: int
     """keep K requests in flight"""
     max_model_len: int
-    """longest sequence, in tokens (default the model's)"""
+    """longest sequence, in tokens: longer prompts are rejected, and answers end there (default the model's)"""
     max_num_batched_tokens: Union[int, str]
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     max_num_seqs: Union[int, str]
@@ -816,6 +818,8 @@ class PlanFlags(TypedDict, total=False):
     """share of the resampled workloads to hold in; 0: the recorded one alone (default 0.95)"""
     config: Value
     """YAML file that holds flags by name, without dashes; a flag given here wins"""
+    context_length: int
+    """sglang: another name of --max-model-len, in tokens (default the model's)"""
     core_bandwidth: float
     """GB/s of the network between them, which all transfers share"""
     dag: Literal["auto", "graph", "chain", "refuse"]
@@ -1087,7 +1091,7 @@ class PlanFlags(TypedDict, total=False):
     max_in_flight: int
     """keep K requests in flight"""
     max_model_len: int
-    """longest sequence, in tokens (default the model's)"""
+    """longest sequence, in tokens: longer prompts are rejected, and answers end there (default the model's)"""
     max_num_batched_tokens: Union[int, str]
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     max_num_seqs: Union[int, str]

@@ -1,0 +1,61 @@
+package harness
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// rejections are the requests that were turned away because no engine could run them.
+type rejections struct {
+	list    []Rejection
+	reasons []Reason
+}
+
+// Reason is how many requests are turned away for the same reason.
+type Reason struct {
+	Key   string // as in Rejection.Reason
+	Count int
+}
+
+// keptRejections bounds the rejections that are kept of a workload that is not.
+const keptRejections = 1000
+
+// Reject notes that a request is turned away.
+func (r *Run) Reject(x *Rejection) {
+	all := &r.rejections
+	if !r.Streamed() || len(all.list) < keptRejections {
+		all.list = append(all.list, *x)
+	}
+	i, known := slices.BinarySearchFunc(all.reasons, x.Reason, func(have Reason, key string) int { return cmp.Compare(have.Key, key) })
+	if !known {
+		all.reasons = slices.Insert(all.reasons, i, Reason{Key: x.Reason})
+	}
+	all.reasons[i].Count++
+	r.Collector.GiveUp(x.Request, collector.Rejected, 0, 0)
+	r.Collector.KeepOutcomes()
+}
+
+// AddRejected enters into a result which requests were turned away; the entries that its report gets are
+// returned. always wants them even where there is no such request.
+func (r *Run) AddRejected(to *Result, always bool) []collector.Field {
+	to.Rejected, to.Reasons = r.rejections.list, r.rejections.reasons
+	n := to.CountRejected()
+	if n == 0 && !always {
+		return nil
+	}
+	fields := []collector.Field{{Key: "rejected_requests", Value: n}}
+	for _, x := range to.Reasons {
+		fields = append(fields, collector.Field{Key: "rejected_by_" + x.Key, Value: x.Count})
+	}
+	return fields
+}
+
+// CountRejected returns how many requests were turned away because no engine could run them.
+func (r *Result) CountRejected() (n int) {
+	for _, x := range r.Reasons {
+		n += x.Count
+	}
+	return n
+}
