@@ -34,6 +34,7 @@ func TestFleetSoak(t *testing.T) {
 	}
 	length, streams := *soakFor, 1000
 	if length == 0 {
+		t.Parallel()
 		length, streams = 6*time.Second, 40
 	}
 	s := newFleetSoak(t, rand.New(rand.NewPCG(*soakSeed, 0)))

@@ -32,6 +32,7 @@ type ordeal struct {
 // Etcd is killed for longer than a lease, and comes back with its data, and then without; a frontend and
 // a worker are paused for longer than a lease. No stream is cut meanwhile, no request is refused, no process ends.
 func TestStanding(t *testing.T) {
+	t.Parallel()
 	ordeal{lease: 2 * time.Second, away: 2500 * time.Millisecond, paused: 2500 * time.Millisecond, streams: 20, tokens: 12}.endure(t)
 }
 

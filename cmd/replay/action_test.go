@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
 	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 )
 

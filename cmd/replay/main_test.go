@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
 			enterFiles(t, here)
 			clitest.EnterPath(t, "replay", "replay-live")
-			script.Run(t, path, script.Options{Name: "replay", Program: run, Rewrite: *rewrite, Clean: clitest.Clean})
+			script.Run(t, path, script.Options{Name: "replay", Program: run, Rewrite: *rewrite, Clean: clitest.NewCleaner()})
 		})
 	}
 }

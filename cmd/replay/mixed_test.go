@@ -12,11 +12,7 @@ import (
 // cleanly runs a command that must succeed and returns what it prints, but for real times.
 func cleanly(t *testing.T, args ...string) string {
 	t.Helper()
-	lines := strings.Split(string(printed(t, args)), "\n")
-	for i := range lines {
-		lines[i] = clitest.Clean(lines[i])
-	}
-	return strings.Join(lines, "\n")
+	return clitest.CleanText(string(printed(t, args)))
 }
 
 // A mix of deployments that say the same prints the report of the plain pool, byte by byte.

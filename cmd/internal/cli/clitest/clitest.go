@@ -58,25 +58,34 @@ func EnterCopy(t *testing.T, files string) string {
 	return dir
 }
 
-// Clean replaces the parts of a line that differ between runs: real time, and the build.
-func Clean(line string) string {
-	for _, c := range []struct{ pattern, stable string }{
-		{`^(Wall Time \(ms\): ).*`, "${1}..."},
-		{`^(  "(wall_time_ms|processed_tokens_per_s|processed_output_tokens_per_s)": )[^,]*`, "${1}..."},
-		{`replay_report_[0-9_]*\.json`, "replay_report_....json"},
-		{`^replay \S+ go1\S*`, "replay ..."},
-		{`^built by: go1.*`, "built by: ..."},
-	} {
-		line = regexp.MustCompile(c.pattern).ReplaceAllString(line, c.stable)
+// NewCleaner returns a function that replaces the parts of a line that differ between runs:
+// real time, and the build.
+func NewCleaner() func(line string) string {
+	type part struct {
+		pattern *regexp.Regexp
+		stable  string
 	}
-	return line
+	parts := []part{
+		{regexp.MustCompile(`^(Wall Time \(ms\): ).*`), "${1}..."},
+		{regexp.MustCompile(`^(  "(wall_time_ms|processed_tokens_per_s|processed_output_tokens_per_s)": )[^,]*`), "${1}..."},
+		{regexp.MustCompile(`replay_report_[0-9_]*\.json`), "replay_report_....json"},
+		{regexp.MustCompile(`^replay \S+ go1\S*`), "replay ..."},
+		{regexp.MustCompile(`^built by: go1.*`), "built by: ..."},
+	}
+	return func(line string) string {
+		for _, p := range parts {
+			line = p.pattern.ReplaceAllString(line, p.stable)
+		}
+		return line
+	}
 }
 
 // CleanText cleans every line of a text.
 func CleanText(text string) string {
+	clean := NewCleaner()
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		b.WriteString(Clean(strings.TrimSuffix(line, "\n")) + "\n")
+		b.WriteString(clean(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return b.String()
 }
