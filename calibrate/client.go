@@ -3,7 +3,6 @@ package calibrate
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // readTimes reads the requests of a run.

@@ -2,11 +2,12 @@ package calibrate
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // bench is the result of vllm bench serve or of sglang.bench_serving, with a value per request

@@ -18,13 +18,13 @@ package calibrate
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 

@@ -1,9 +1,9 @@
 package calibrate
 
 import (
-	"encoding/json"
 	"fmt"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )

@@ -2,11 +2,12 @@ package calibrate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // otlpBatch is what an exporter of OpenTelemetry wrote at once, in OTLP's JSON.

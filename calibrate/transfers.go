@@ -2,7 +2,6 @@ package calibrate
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 

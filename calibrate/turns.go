@@ -3,7 +3,6 @@ package calibrate
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // turnRow is a line of a benchmark of sessions in a closed loop: a turn, in order of completion.

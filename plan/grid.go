@@ -3,13 +3,13 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay"
 )
 

@@ -3,13 +3,14 @@ package plan
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // Outcome is what became of a cell: a report, or the reason why there is none.

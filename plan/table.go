@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // Table is the outcome of a sweep, a row per cell in grid order.

@@ -6,8 +6,9 @@ package accuracy
 
 import (
 	_ "embed" // accuracy.json
-	"encoding/json"
 	"fmt"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // FileName is the name of the file of rows in this directory.

@@ -19,7 +19,7 @@ func doors() []door {
 		{library: "github.com/spf13/", rooms: []string{"cmd"}},
 		{library: "github.com/schollz/progressbar/v3", rooms: []string{"cmd/internal/cli"}},
 		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd"}},
-		{library: "github.com/goccy/go-json", rooms: []string{"live", "cmd/replay-live", "loadgen/formats"}}, // there in a test that says why the simulator has none of it
+		{library: "github.com/goccy/go-json", rooms: []string{"internal/json"}},
 		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},
 		{library: "github.com/agnivade/levenshtein", rooms: []string{"internal/nearest"}},
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},

@@ -3,7 +3,6 @@ package drive
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // askTime is how long a server may take to say what it is.

@@ -10,7 +10,6 @@ package drive
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/measure"
 	"github.com/replay-llm/replay/replay/online"
 	"github.com/replay-llm/replay/sim"

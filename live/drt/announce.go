@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/fault"
 )
 

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/goccy/go-json"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // cardPrefix is where model cards are.

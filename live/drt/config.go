@@ -3,7 +3,6 @@ package drt
 import (
 	"cmp"
 	"fmt"
-	"github.com/goccy/go-json"
 	"log/slog"
 	"net"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/link"

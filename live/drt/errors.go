@@ -3,9 +3,9 @@ package drt
 import (
 	"errors"
 	"fmt"
-	"github.com/goccy/go-json"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
 )

@@ -2,9 +2,10 @@ package drt
 
 import (
 	"fmt"
-	"github.com/goccy/go-json"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // Name is the full name of an endpoint.

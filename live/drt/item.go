@@ -2,10 +2,10 @@ package drt
 
 import (
 	"context"
-	"github.com/goccy/go-json"
 	"iter"
 	"time"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 )
 

@@ -3,8 +3,8 @@ package drt
 import (
 	"context"
 	"fmt"
-	"github.com/goccy/go-json"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/fault"
 )

@@ -30,13 +30,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/goccy/go-json"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/link"
 )
 

@@ -3,11 +3,11 @@ package drt
 import (
 	"context"
 	"fmt"
-	"github.com/goccy/go-json"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/telemetry"

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/fault"

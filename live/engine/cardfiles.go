@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-json"
 	"github.com/zeebo/blake3"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/fault"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-json"
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // Cards as releases 1.2.1 and 1.6.1 of the published package write them, and our own.

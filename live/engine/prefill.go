@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
-	"github.com/goccy/go-json"
 	"iter"
 	"math/rand/v2"
 	"time"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/fault"
 )

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-json"
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/drttest"

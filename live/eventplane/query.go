@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/kvevents"

@@ -2,8 +2,9 @@ package fault
 
 import (
 	"fmt"
-	"github.com/goccy/go-json"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // maxDepth bounds the causes of an error that is read or written. A chain

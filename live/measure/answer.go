@@ -2,8 +2,9 @@ package measure
 
 import (
 	"bytes"
-	"encoding/json"
 	"time"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 const (

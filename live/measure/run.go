@@ -11,7 +11,6 @@ package measure
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,6 +21,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // The files of a run, and how requests ended.

@@ -2,11 +2,11 @@ package mocker
 
 import (
 	"context"
-	"github.com/goccy/go-json"
 	"iter"
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"

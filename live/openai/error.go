@@ -6,8 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/fault"
 )
@@ -110,7 +109,7 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 		Param   *string `json:"param"`
 		Code    int     `json:"code"`
 	}
-	b, err := json.MarshalWithOption(map[string]body{"error": {e.Message, e.kind(), orNull(e.Param), e.Status}}, json.DisableHTMLEscape())
+	b, err := json.MarshalUnescaped(map[string]body{"error": {e.Message, e.kind(), orNull(e.Param), e.Status}})
 	if err != nil {
 		panic(err) // texts and a number cannot fail
 	}

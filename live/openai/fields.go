@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-json"
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // fields are the keys of a body, read as leniently as vLLM's server reads them: a number

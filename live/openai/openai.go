@@ -11,8 +11,7 @@
 package openai
 
 import (
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/engine"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/goccy/go-json"
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // Parse reads the body of a request. What is wrong with it is an *Error, as vLLM's server

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/goccy/go-json"
+	"github.com/replay-llm/replay/internal/json"
 )
 
 func (r *Request) newTextPrompt(text string) Prompt {

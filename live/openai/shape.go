@@ -4,8 +4,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/engine"
 )
 
@@ -180,7 +179,7 @@ func appendText(dst, text []byte) []byte { return appendString(dst, string(text)
 func appendString(dst []byte, text string) []byte {
 	for i := range len(text) {
 		if b := text[i]; b < ' ' || b == '"' || b == '\\' || b >= utf8.RuneSelf {
-			quoted, err := json.MarshalWithOption(text, json.DisableHTMLEscape())
+			quoted, err := json.MarshalUnescaped(text)
 			if err != nil {
 				panic(err) // a text cannot fail
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-json"
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // TokenizeRequest asks for the tokens of a text, or of a conversation. OpenAI has no such

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/goccy/go-json"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/plan"
 )
 

@@ -5,13 +5,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"hash"
 	"os"
 	"sync"
 	"sync/atomic"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 

@@ -13,12 +13,12 @@ package route
 import (
 	"context"
 	"fmt"
-	"github.com/goccy/go-json"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"

@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/openai"
 )
@@ -254,7 +253,7 @@ func (g *generating) writeStream(ctx context.Context) {
 			if g.list {
 				r.Index = &p.Choice
 			}
-			b, _ = json.MarshalWithOption(r, json.DisableHTMLEscape())
+			b, _ = json.MarshalUnescaped(r)
 		}
 		if send(b) != nil {
 			g.rc.Kill()

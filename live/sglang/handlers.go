@@ -5,8 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
 )
@@ -37,7 +36,7 @@ func (s *Server) newHandler(own http.Handler) http.Handler {
 
 // writeJSON answers with JSON.
 func writeJSON(w http.ResponseWriter, status int, answer any) {
-	b, err := json.MarshalWithOption(answer, json.DisableHTMLEscape())
+	b, err := json.MarshalUnescaped(answer)
 	if err != nil {
 		panic(err) // texts and numbers cannot fail
 	}

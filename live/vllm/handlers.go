@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/goccy/go-json"
-
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/openai"
 )
 
@@ -65,7 +64,7 @@ func writeDetail(w http.ResponseWriter, status int, detail string) {
 
 // writeJSON answers with JSON.
 func writeJSON(w http.ResponseWriter, status int, answer any) {
-	b, err := json.MarshalWithOption(answer, json.DisableHTMLEscape())
+	b, err := json.MarshalUnescaped(answer)
 	if err != nil {
 		panic(err) // texts and numbers cannot fail
 	}

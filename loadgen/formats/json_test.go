@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	gojson "github.com/goccy/go-json"
+	gojson "github.com/replay-llm/replay/internal/json"
 )
 
 // The libraries take the last of two members with one name, and do not say where
@@ -18,7 +18,7 @@ func TestWhyAScanner(t *testing.T) {
 	)
 	for name, unmarshal := range map[string]func([]byte, any) error{
 		"encoding/json": stdjson.Unmarshal,
-		"goccy/go-json": func(text []byte, v any) error { return gojson.Unmarshal(text, v) },
+		"goccy/go-json": gojson.Unmarshal,
 	} {
 		var row struct {
 			Output int      `json:"output_length"`

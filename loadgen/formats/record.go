@@ -11,11 +11,7 @@
 // Mooncake row is read by it in a tenth of the time that encoding/json takes and
 // somewhat less than goccy/go-json takes (BenchmarkRow); and neither library
 // refuses a key that is given twice, or says where in a list something is wrong
-// (TestWhyAScanner). The
-// rest of the simulator reads and writes small values with encoding/json:
-// goccy/go-json is two to three times as fast, and would make the program 2.4 MB
-// larger and take 1 MiB more before the first request. The served side, where
-// every message is JSON, uses it.
+// (TestWhyAScanner). All other JSON is read and written by internal/json.
 //
 // Read record.go and stream.go, then detect.go; of what a file is made of:
 // input.go, lines.go, scan.go (with values.go and number.go), json.go, fields.go,

@@ -2,11 +2,12 @@ package tokenizer
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // file is a tokenizer.json. Members that change nothing in the tokens of a text,

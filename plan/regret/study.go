@@ -1,9 +1,9 @@
 package regret
 
 import (
-	"encoding/json"
 	"io"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/sim"

@@ -2,7 +2,6 @@ package autoscale
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/sim"
 )
 

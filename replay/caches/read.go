@@ -3,12 +3,12 @@ package caches
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/sim"
 )
 

@@ -2,9 +2,9 @@ package caches
 
 import (
 	"bufio"
-	"encoding/json"
 	"io"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim/prompt"
 )

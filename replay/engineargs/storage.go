@@ -1,9 +1,9 @@
 package engineargs
 
 import (
-	"encoding/json"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 

@@ -1,10 +1,10 @@
 package engineargs
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 

@@ -1,10 +1,10 @@
 package engines
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/vllm"

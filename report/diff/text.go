@@ -2,7 +2,6 @@ package diff
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/report/requests"
 )

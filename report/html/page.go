@@ -17,13 +17,13 @@ package html
 
 import (
 	"embed"
-	"encoding/json"
 	"fmt"
 	htmltext "html"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/ledger"

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // Simulator is what a page needs that answers its questions itself.

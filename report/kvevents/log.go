@@ -4,10 +4,10 @@ package kvevents
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"

@@ -1,13 +1,14 @@
 package rundir
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // WriteJSON writes what one file of a run directory holds, a value a line.

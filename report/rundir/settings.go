@@ -1,13 +1,14 @@
 package rundir
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // Settings are the values of a configuration, as JSON, by their keys: names from the

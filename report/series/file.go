@@ -1,7 +1,6 @@
 package series
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // FileName is the name of a series in a run directory.

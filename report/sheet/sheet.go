@@ -6,10 +6,10 @@ package sheet
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"io"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/report/parquet"
 )
 

@@ -1,9 +1,9 @@
 package timeline
 
 import (
-	"encoding/json"
 	"fmt"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"

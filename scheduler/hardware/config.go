@@ -1,13 +1,14 @@
 package hardware
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // config is what is read of a model's config.json, by Hugging Face's names.

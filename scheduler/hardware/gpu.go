@@ -9,10 +9,11 @@ package hardware
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // GiB is 2^30 bytes.

@@ -1,12 +1,13 @@
 package timing
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // Profile is a fitted model with what it was fitted to, as a file holds it.

@@ -7,13 +7,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"runtime/debug"
 	"syscall/js"
 	"time"
 
 	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // restEvery is for how long a run holds the worker, before it looks whether somebody

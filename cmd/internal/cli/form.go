@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // BindForm adds the flag that says what a command prints: a table, or JSON for

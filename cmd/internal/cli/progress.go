@@ -6,14 +6,12 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 )
 
 // Progress shows how much is done, with the rate and the time remaining: as a bar on a terminal, as lines for a
 // program. It may be called from several goroutines. A nil Progress shows nothing.
 type Progress struct {
-	bar   *progressbar.ProgressBar // nil: lines
+	bar   bar // nil: lines
 	lines io.Writer
 	what  string
 
@@ -21,6 +19,14 @@ type Progress struct {
 	shown time.Time
 	done  int
 	total int
+}
+
+// bar draws on a terminal. It is a *progressbar.ProgressBar.
+type bar interface {
+	ChangeMax(total int)
+	Set(done int) error
+	Clear() error
+	Exit() error
 }
 
 // redraw is the least time between two updates.
@@ -40,29 +46,6 @@ func NewProgress(w io.Writer, what string) *Progress {
 		return &Progress{lines: w, what: what}
 	}
 	return nil
-}
-
-// rateColumns is the least width of a terminal with room for the rate. A line that wraps is not cleared.
-const rateColumns = 70
-
-// newBar returns a Progress that draws on w.
-func newBar(w io.Writer, what string, columns int) *Progress {
-	options := []progressbar.Option{
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionFullWidth(),
-		progressbar.OptionSetTheme(progressbar.ThemeASCII),
-		progressbar.OptionUseANSICodes(true),
-		progressbar.OptionShowCount(),
-		progressbar.OptionSetItsString(what),
-	}
-	if columns >= rateColumns {
-		options = append(options, progressbar.OptionShowIts())
-	} else {
-		options = append(options, progressbar.OptionSetDescription(what))
-	}
-	bar := progressbar.NewOptions64(1, options...) // the total is known in Show
-	bar.StartWithoutRender()
-	return &Progress{bar: bar, total: 1}
 }
 
 // Show updates the number of things done and their total, at most once in 100 ms. A bar stays as it is once everything

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-json"
-
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"

@@ -3,12 +3,12 @@ package serve
 import (
 	"context"
 	"fmt"
-	"github.com/goccy/go-json"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/conformance"
 
 	served "github.com/replay-llm/replay/live/engine"

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goccy/go-json"
-
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // fleetServer is one of several servers of a process.

@@ -7,14 +7,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/goccy/go-json"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/replay-live/cluster"
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
 )

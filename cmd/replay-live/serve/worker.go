@@ -3,7 +3,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"github.com/goccy/go-json"
 	"os"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/replay-live/cluster"
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/eventplane"
 	"github.com/replay-llm/replay/live/link"

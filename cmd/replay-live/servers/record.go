@@ -3,7 +3,6 @@ package servers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drive"
 	"github.com/replay-llm/replay/live/measure"

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"github.com/goccy/go-json"
 	"io"
 	"runtime/debug"
 	"runtime/metrics"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/queue"
 	"github.com/replay-llm/replay/plan"
 )

@@ -1,12 +1,12 @@
 package plans
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/plan"
 )
 

@@ -3,7 +3,8 @@ package wire
 import (
 	"bytes"
 	"fmt"
-	"github.com/goccy/go-json"
+
+	"github.com/replay-llm/replay/internal/json"
 )
 
 // RequestHeader is the header of a request frame.
