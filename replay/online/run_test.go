@@ -70,6 +70,20 @@ func TestTwoRequests(t *testing.T) {
 	}
 }
 
+// A prompt that is too long is rejected, and a closed loop goes on; an answer ends at the longest sequence.
+func TestRejected(t *testing.T) {
+	for _, inFlight := range []int{0, 1} {
+		c := config(t, 1, line(0, 64, 3, "1")+line(0, 128, 3, "2,3")+line(0, 126, 9, "4,5"))
+		if c.Pools[0].Engine.MaxLength = 128; inFlight > 0 {
+			c.closed(inFlight)
+		}
+		r := mustRun(t, c)
+		if r.CountRejected() != 1 || r.Rejected[0].Request != 1 || r.Report.Completed != 2 || r.Report.OutputTokens != 5 {
+			t.Errorf("%d in flight: %+v, %d completed, %d tokens, want the second rejected and 3 and 2 tokens", inFlight, r.Rejected, r.Report.Completed, r.Report.OutputTokens)
+		}
+	}
+}
+
 // Round robin takes the workers in turn.
 func TestRoundRobin(t *testing.T) {
 	var trace string

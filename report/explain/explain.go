@@ -123,6 +123,9 @@ func (r *Run) requestTitle(id int) string {
 }
 
 func (r *Run) whereText(row *requests.Row) string {
+	if !row.Worker.Known() && !row.PrefillWorker.Known() {
+		return "no worker"
+	}
 	text := fmt.Sprintf("worker %d", row.Worker)
 	if kind := r.kindOf(row); kind != "" {
 		text += " (" + kind + ")"
