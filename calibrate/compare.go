@@ -87,7 +87,7 @@ func (m *Measured) Compare(result *harness.Result, repeats []*Measured) (*Compar
 	if err := c.addCounted(m, result); err != nil {
 		return nil, err
 	}
-	c.addPods(m.pods)
+	c.addPods(m.pods, records)
 	c.addNoise(repeats)
 	return c, nil
 }

@@ -225,13 +225,13 @@ func (s *Settings) noteCounted(all []*counted, requests int) {
 func podsOf(all []*counted) []pod {
 	var pods []pod
 	for _, c := range all {
-		p := pod{name: c.name, generated: c.generated}
+		p := pod{name: c.name, generated: c.generated, served: c.generated, hit: math.NaN()}
 		if c.between != nil && c.between.count > 0 {
 			p.running = c.between.sum / c.between.count * c.generated
 			p.lines = fewLines
 		}
 		if c.queried > 0 {
-			p.hits = []float64{c.cached / c.queried}
+			p.hit = c.cached / c.queried
 		}
 		pods = append(pods, p)
 	}

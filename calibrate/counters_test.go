@@ -63,8 +63,9 @@ func TestCountedByServers(t *testing.T) {
 	if err != nil || s.Blocks != 1000 || s.BlockTokens != 16 || s.Pods != 3 || !s.PrefixCaching {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s.noteSlow(podsOf(all)); !strings.Contains(strings.Join(s.Notes, ";"), "metrics-1-2.prom is slow: 18.0 ms") {
-		t.Errorf("%q, want the third", s.Notes)
+	m := &Measured{pods: podsOf(all)}
+	if m.noteSlow(); !strings.Contains(strings.Join(m.Settings.Notes, ";"), "metrics-1-2.prom is slow: 18.0 ms") {
+		t.Errorf("%q, want the third", m.Settings.Notes)
 	}
 }
 

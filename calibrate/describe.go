@@ -17,7 +17,7 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 	var seen []pass
 	engine := runs[0].Settings.Engine
 	r.Profile = timing.Profile{
-		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + r.Run, Parameters: f.parameters, Engine: &engine, Warmup: r.Profile.Warmup, Slow: r.Profile.Slow,
+		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + r.Run, Parameters: f.parameters, Engine: &engine, Warmup: r.Profile.Warmup, Slow: r.Profile.Slow, Unheard: r.Profile.Unheard,
 	}
 	var trials []*trial
 	_, targets := targetsOf(sims, runs, all[0].on)

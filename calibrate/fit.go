@@ -134,6 +134,7 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 		return nil, err
 	}
 	steps.end()
+	r.noteEvents(runs)
 	fits, err := fitAll(ctx, sims, runs, all, steps)
 	if err != nil {
 		return nil, err

@@ -79,7 +79,12 @@ func (r *Result) addNotes(runs []*Measured, i int) {
 		r.Run += ", "
 	}
 	r.Run += runs[i].Name
-	for _, n := range runs[i].Settings.Notes {
+	r.addNotesOf(runs[i])
+}
+
+// addNotesOf adds what was assumed of a run.
+func (r *Result) addNotesOf(m *Measured) {
+	for _, n := range m.Settings.Notes {
 		if !slices.Contains(r.Notes, n) {
 			r.Notes = append(r.Notes, n)
 		}

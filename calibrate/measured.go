@@ -56,6 +56,9 @@ type Measured struct {
 	// InFlight is the number of requests in flight in a closed loop, whose arrivals follow from it; 0: they
 	// arrive by themselves.
 	InFlight int
+	// RouterListens reports that its router follows the KV events that reach it, and that nothing but the run itself
+	// says whether any do; Unheard that none do.
+	RouterListens, Unheard bool
 }
 
 // Request is what was measured of one request. Instants are seconds on the clock

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,18 +38,77 @@ func TestSlowPod(t *testing.T) {
 	if err != nil || len(pods) != 4 {
 		t.Fatalf("%d pods, %v", len(pods), err)
 	}
-	s := &Settings{}
-	s.noteSlow(pods)
-	if len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "vllm-pod3.log is slow: 18.0 ms") {
-		t.Errorf("%q, want the third pod", s.Notes)
+	m := &Measured{pods: pods, Requests: []Request{{Input: 500, Output: 200}}}
+	m.noteSlow()
+	if notes := m.Settings.Notes; len(notes) != 1 || !strings.Contains(notes[0], "vllm-pod3.log is slow: 18.0 ms") {
+		t.Errorf("%q, want the third pod", notes)
 	}
 	c := &Compared{}
+	var records []collector.Record
 	for i := range 8 {
+		records = append(records, collector.Record{Worker: sim.WorkerID(i % 4), InputTokens: 100, OutputTokens: 10, Reused: 40, Admit: sim.Time(i)})
 		c.Requests = append(c.Requests, Both{Worker: i % 4, InputTokens: 100, OutputTokens: 10, Cached: [2]int{-1, 40}})
 	}
-	c.addPods(pods)
+	c.addPods(pods, records)
 	if len(c.Sides) != 5 || c.Sides[0].Simulated != 0.4 || !near(c.Sides[0].Measured, 0.38) || c.Sides[1].Name != "share of tokens, vllm-pod4.log" || c.Sides[1].Simulated != 0.25 {
 		t.Errorf("%+v", c.Sides)
+	}
+}
+
+// What a server logs as it starts, and too few lines, say nothing of how fast it is.
+func TestStartOfPods(t *testing.T) {
+	rows := func(lines int, stall, ms float64) (all []podRow) {
+		for k := range lines {
+			r := podRow{running: 30 + float64(k%3), hit: math.NaN(), at: float64(86390 + 10*k), steady: true}
+			if r.generated = 1000 * r.running / ms; k < 2 {
+				r.running, r.generated = stall*r.running, r.generated/stall
+			}
+			if r.at >= secondsOfDay {
+				r.at -= secondsOfDay
+			}
+			all = append(all, r)
+		}
+		return append([]podRow{{at: 86000, hit: math.NaN()}}, all...)
+	}
+	for _, c := range []struct {
+		lines     int
+		stall, ms float64
+		slow      bool
+	}{{10, 4, 15, false}, {10, 1, 16.8, false}, {40, 4, 15, false}, {40, 1, 16.8, true}} {
+		m := &Measured{Requests: []Request{{Input: 500, Output: 200}}}
+		for i := range 4 {
+			stall, ms := 1.0, 15.0
+			if i == 2 {
+				stall, ms = c.stall, c.ms
+			}
+			m.pods = append(m.pods, newPod(fmt.Sprintf("vllm-pod%d.log", i+1), rows(c.lines, stall, ms)))
+		}
+		if m.noteSlow(); (len(m.Settings.Notes) > 0) != c.slow {
+			t.Errorf("%+v: %q", c, m.Settings.Notes)
+		}
+		if m.findSpeeds(4); (m.speeds != nil) != c.slow {
+			t.Errorf("%+v: speeds are %v", c, m.speeds)
+		}
+	}
+}
+
+// The hit rate of a log is that of its last line, of as many requests of the replay.
+func TestHitRateOfLogs(t *testing.T) {
+	var rows []podRow
+	for k := range 10 {
+		rows = append(rows, podRow{running: 1, generated: 10, hit: 0.5 - float64(k)/40, at: math.NaN(), steady: true})
+	}
+	var records []collector.Record
+	for i := range 1500 {
+		r := collector.Record{InputTokens: 100, OutputTokens: 1, Reused: 100, Admit: sim.Time(i)}
+		if i >= 500 {
+			r.Reused = 30
+		}
+		records = append(records, r)
+	}
+	c := &Compared{}
+	if c.addPods([]pod{newPod("vllm.log", rows)}, records); len(c.Sides) != 1 || c.Sides[0].Name != hitRateName || !near(c.Sides[0].Measured, 0.275) || !near(c.Sides[0].Simulated, 0.3) {
+		t.Errorf("%+v, want 27.5 and 30 %%", c.Sides)
 	}
 }
 

@@ -16,6 +16,9 @@ func routeRuns(ctx context.Context, sims []*Simulation, runs []*Measured, o Opti
 	}
 	engine := runs[0].Settings.Engine // by whose release's rules it is replayed
 	p := timing.Profile{Version: timing.ProfileVersion, Parameters: startParameters(&sims[0].settings), Engine: &engine}
+	if err := findEvents(runs, o, &p); err != nil {
+		return nil, err
+	}
 	routed := false
 	for again := range 2 {
 		var err error

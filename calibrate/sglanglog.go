@@ -101,18 +101,38 @@ func (s *Settings) readSGLang(t tree) {
 }
 
 // podLines reads what servers log every few seconds, or passes, while they serve.
-type podLines struct{ vllm, sglang *regexp.Regexp }
+type podLines struct{ vllm, sglang, clock *regexp.Regexp }
 
 func newPodLines() podLines {
 	return podLines{
 		vllm:   regexp.MustCompile(`generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs, .*Prefix cache hit rate: ([\d.]+)%`),
 		sglang: regexp.MustCompile(`(#?[a-z][a-z -]*[a-z](?: \(token/s\))?): ([\d.]+)`),
+		clock:  regexp.MustCompile(`\b(\d\d):(\d\d):(\d\d)\b`),
 	}
 }
 
 // podRow is what a line says: the requests that run, the tokens a second that they get, and
 // the share of prompt tokens found cached.
-type podRow struct{ generated, running, hit float64 }
+type podRow struct {
+	generated, running, hit float64
+	at                      float64 // s of the day; NaN: not told
+	served                  float64 // the tokens of which it tells, in proportion
+	steady                  bool    // lines come every logPeriod
+}
+
+// readClock returns the time of a line, in s of the day; NaN where it has none.
+func (l podLines) readClock(line string) float64 {
+	m := l.clock.FindStringSubmatch(line)
+	if m == nil {
+		return math.NaN()
+	}
+	at := 0.0
+	for _, part := range m[1:] {
+		n, _ := strconv.Atoi(part) // they are all digits
+		at = float64(60*at) + float64(n)
+	}
+	return at
+}
 
 // read reads a line of either engine. SGLang says of each pass that computes prompts what was
 // found, of which prompts are the sums: cached tokens, and all.
@@ -122,6 +142,7 @@ func (l podLines) read(line string, prompts *[2]float64) (row podRow, ok bool) {
 		row.running, _ = strconv.ParseFloat(m[2], 64)
 		row.hit, _ = strconv.ParseFloat(m[3], 64)
 		row.hit /= 100
+		row.at, row.served, row.steady = l.readClock(line), row.generated, true
 		return row, true
 	}
 	decode := strings.Contains(line, "Decode batch")
@@ -138,5 +159,6 @@ func (l podLines) read(line string, prompts *[2]float64) (row podRow, ok bool) {
 	}
 	row.running, row.hit = fields["#running-req"], math.NaN()
 	row.generated, ok = fields["gen throughput (token/s)"]
+	row.at, row.served = l.readClock(line), row.running // a line is of as many passes as any
 	return row, ok
 }

@@ -21,8 +21,8 @@ func writeSGLangLogs(t *testing.T, dir string, times ...float64) {
 		text.WriteString(sglangStart)
 		for k := range 10 {
 			running := 30 + k%3
-			fmt.Fprintf(text, "[2026-05-01 10:01:%02d TP0] Prefill batch. #new-seq: 4, #new-token: 3000, #cached-token: 1000, token usage: 0.20, #running-req: %d, #queue-req: 0, cuda graph: False, input throughput (token/s): 4000.00\n", k, running)
-			fmt.Fprintf(text, "[2026-05-01 10:01:%02d TP0] Decode batch. #running-req: %d, #token: 12345, token usage: 0.20, cuda graph: True, gen throughput (token/s): %.2f, #queue-req: 0, \n", k, running, 1000*float64(running)/ms)
+			fmt.Fprintf(text, "[2026-05-01 10:%02d:00 TP0] Prefill batch. #new-seq: 4, #new-token: 3000, #cached-token: 1000, token usage: 0.20, #running-req: %d, #queue-req: 0, cuda graph: False, input throughput (token/s): 4000.00\n", k, running)
+			fmt.Fprintf(text, "[2026-05-01 10:%02d:00 TP0] Decode batch. #running-req: %d, #token: 12345, token usage: 0.20, cuda graph: True, gen throughput (token/s): %.2f, #queue-req: 0, \n", k, running, 1000*float64(running)/ms)
 		}
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("sglang-%d.log", i+1)), []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
@@ -50,11 +50,11 @@ func TestSGLangLogs(t *testing.T) {
 	if err != nil || len(pods) != 4 {
 		t.Fatalf("%d pods, %v", len(pods), err)
 	}
-	s.Notes = nil
-	if s.noteSlow(pods); len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "sglang-3.log is slow: 18.0 ms") {
-		t.Errorf("%q, want the third", s.Notes)
+	m := &Measured{pods: pods, Requests: []Request{{Input: 500, Output: 200}}}
+	if m.noteSlow(); len(m.Settings.Notes) != 1 || !strings.Contains(m.Settings.Notes[0], "sglang-3.log is slow: 18.0 ms") {
+		t.Errorf("%q, want the third", m.Settings.Notes)
 	}
-	if !slices.Equal(pods[0].hits, []float64{0.25}) {
-		t.Errorf("found %v, want a quarter", pods[0].hits)
+	if pods[0].hit != 0.25 {
+		t.Errorf("found %v, want a quarter", pods[0].hit)
 	}
 }

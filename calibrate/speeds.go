@@ -60,12 +60,12 @@ func (m *Measured) SpeedsFor(workers int) []float64 {
 	return slices.Clone(m.speeds)
 }
 
-// speedsOf returns how fast each server is beside the median of all, at equal load; nil where none is slow.
-func (m *Measured) speedsOf(all []pod) (speeds []float64) {
+// slownessOf returns the logarithm of how much longer the passes of each server take than those of the median of all, at
+// equal load; nil where that is not known.
+func (m *Measured) slownessOf(all []pod) (slow []float64) {
 	if len(all) < fewPeers {
 		return nil
 	}
-	var slow []float64
 	load, exponent := 0.0, 0.0
 	for i := range all {
 		if p := &all[i]; p.lines < fewLines || !(p.generated > 0) || !(p.running > 0) {
@@ -83,10 +83,19 @@ func (m *Measured) speedsOf(all []pod) (speeds []float64) {
 		}
 		slow = append(slow, t)
 	}
-	usual, found := quantileOf(slow, 0.5), false
-	for i := range all {
+	usual := quantileOf(slow, 0.5)
+	for i := range slow {
+		slow[i] -= usual
+	}
+	return slow
+}
+
+// speedsOf returns how fast each server is beside the median of all, at equal load; nil where none is slow.
+func (m *Measured) speedsOf(all []pod) (speeds []float64) {
+	found := false
+	for i, off := range m.slownessOf(all) {
 		speed := 1.0
-		if more := math.Exp(slow[i]-usual) - 1; more >= leastSlow && more >= slowContrast*all[i].off {
+		if more := math.Exp(off) - 1; more >= leastSlow && more >= slowContrast*all[i].off {
 			speed, found = math.Round(1e4/(1+more))/1e4, true
 		}
 		speeds = append(speeds, speed)

@@ -218,9 +218,10 @@ func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return d.index.observe(w, p)
 }
 
-// LearnCache takes in what a worker had cached before anything happened, which is known at once.
+// LearnCache takes in what a worker had cached before anything happened, which is known at once,
+// unless nothing of caches ever is.
 func (d *Dispatcher) LearnCache(w sim.WorkerID, p *scheduler.Pass) error {
-	if d.index == nil {
+	if d.index == nil || d.late != nil && d.late.age.Never {
 		return nil
 	}
 	return d.index.observe(w, p)

@@ -41,6 +41,9 @@ func (d *Dispatcher) makeLate() {
 
 // observe takes in what a pass did to the cache of w.
 func (l *lateCaches) observe(w sim.WorkerID, p *scheduler.Pass) {
+	if l.age.Never {
+		return
+	}
 	for int(w) >= len(l.workers) {
 		l.workers = append(l.workers, announced{})
 	}

@@ -35,10 +35,15 @@ type Age struct {
 	Delay sim.Time
 	// Interval is between two reads, the first at 0; 0: a read at each look.
 	Interval sim.Time
+	// Never reports that nothing reaches a router; of Caches only.
+	Never bool `json:",omitempty"`
 }
 
 // asOf returns the instant up to which everything is known at now.
 func (a Age) asOf(now sim.Time) sim.Time {
+	if a.Never {
+		return sim.Time(math.Inf(-1))
+	}
 	if a.Interval > 0 {
 		now = sim.Time(a.Interval * sim.Time(math.Floor(float64(now/a.Interval))))
 	}

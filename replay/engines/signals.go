@@ -63,6 +63,8 @@ func (t *Topology) checkSignals(looks []router.Signal) error {
 			return fmt.Errorf("%s, and the router looks at no signal", s)
 		case !slices.Contains(looks, s):
 			return fmt.Errorf("%s, and the router looks at %s alone", s, joinSignals(looks))
+		case age.Never && s != router.Caches:
+			return fmt.Errorf("%s=never: only %s may never reach a router", s, router.Caches)
 		case !(age.Delay >= 0 && age.Delay <= longestAge && (age.Interval == 0 || age.Interval >= 1 && age.Interval <= longestAge)):
 			return fmt.Errorf("%s %v ms old, read every %v ms, want a delay of 0 to 24h and an interval of 0, or 1 ms to 24h", s, float64(age.Delay), float64(age.Interval))
 		}

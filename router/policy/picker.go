@@ -16,9 +16,6 @@ type Picker struct {
 	Scorers []Scorer
 	Draw    Draw
 	Gate    *router.Gate // flow control; nil: none
-	// Settling is the time from the start in which requests arrive of which nothing counts as
-	// cached; 0: none.
-	Settling sim.Time `json:",omitempty"`
 	// Idle are plugins of the configuration that change nothing here, and why.
 	Idle []string `json:",omitempty"`
 }
@@ -37,11 +34,6 @@ func Draws() []Draw { return []Draw{MaxScore, WeightedRandom, AnyScore} }
 
 // PickerName is what reports call a router that is a Picker.
 const PickerName Name = "llm-d"
-
-// Settling is the time from the start of a measured run in which nothing is known of caches:
-// fresh servers compile their kernels, and what they cache is told late. Prompts that many
-// have in common are cached everywhere afterwards.
-const Settling sim.Time = 5000
 
 // picker is the policy of a Picker.
 type picker struct {
@@ -86,9 +78,6 @@ func (p *Picker) Describe(signals router.Signals) string {
 	if signals == (router.Signals{}) && p.readsMetrics() {
 		text += fmt.Sprintf("; metrics are read every %v ms, %v ms old", router.Scrape, router.Lag)
 	}
-	if p.Settling > 0 {
-		text += fmt.Sprintf("; nothing counts as cached for %v ms", p.Settling)
-	}
 	if len(p.Idle) > 0 {
 		text += "; without effect: " + strings.Join(p.Idle, ", ")
 	}
@@ -115,9 +104,7 @@ func (p *picker) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 		p.totals = append(p.totals, 0)
 	}
 	for i := range p.scorers {
-		if s := &p.scorers[i]; s.Kind != PrecisePrefix || q.Arrived >= p.Settling {
-			s.addScores(q, c, p.totals)
-		}
+		p.scorers[i].addScores(q, c, p.totals)
 	}
 	w := p.draw(c.Workers)
 	for i := range p.scorers {

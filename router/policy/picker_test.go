@@ -13,7 +13,7 @@ import (
 func TestPicker(t *testing.T) {
 	p := NewPicker(Picker{Scorers: []Scorer{
 		{Kind: PrecisePrefix, Weight: 3}, {Kind: FreeKV, Weight: 2}, {Kind: ShortQueue, Weight: 2},
-	}, Draw: MaxScore, Settling: Settling}, Options{})
+	}, Draw: MaxScore}, Options{})
 	for i, c := range []struct {
 		overlap []int32
 		metrics []router.Metrics
@@ -24,14 +24,14 @@ func TestPicker(t *testing.T) {
 		{[]int32{8, 8, 8}, []router.Metrics{{KV: 0.3}, {KV: 0.2}, {KV: 0.25}}, 1},
 		{[]int32{0, 0, 0}, []router.Metrics{{Waiting: 2}, {Waiting: 2}, {Waiting: 1}}, 2},
 	} {
-		got := p.Choose(&sim.Request{Prompt: prompt.Prompt{Blocks: 8}, Arrived: Settling}, &router.Candidates{Workers: []sim.WorkerID{0, 1, 2}, Overlap: c.overlap, Metrics: c.metrics})
+		got := p.Choose(&sim.Request{Prompt: prompt.Prompt{Blocks: 8}}, &router.Candidates{Workers: []sim.WorkerID{0, 1, 2}, Overlap: c.overlap, Metrics: c.metrics})
 		if got.Worker != c.want {
 			t.Errorf("case %d: worker %d, want %d", i, got.Worker, c.want)
 		}
 	}
 	seen := map[sim.WorkerID]bool{}
-	for range 50 { // nothing counts as cached before
-		seen[p.Choose(&sim.Request{Prompt: prompt.Prompt{Blocks: 8}}, &router.Candidates{Workers: []sim.WorkerID{0, 1}, Overlap: []int32{1, 8}, Metrics: make([]router.Metrics, 2)}).Worker] = true
+	for range 50 {
+		seen[p.Choose(&sim.Request{Prompt: prompt.Prompt{Blocks: 8}}, &router.Candidates{Workers: []sim.WorkerID{0, 1}, Overlap: []int32{0, 0}, Metrics: make([]router.Metrics, 2)}).Worker] = true
 	}
 	if len(seen) != 2 {
 		t.Errorf("of equals %v are taken, want both", seen)

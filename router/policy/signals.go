@@ -90,6 +90,10 @@ func DescribeSignals(looks []router.Signal, s router.Signals, gated bool) string
 	for _, x := range looks {
 		var parts []string
 		age := s.AgeOf(x, gated)
+		if age.Never {
+			all = append(all, string(x)+" never received")
+			continue
+		}
 		if age.Delay > 0 {
 			parts = append(parts, fmt.Sprintf("%v ms old", float64(age.Delay)))
 		}

@@ -20,6 +20,8 @@ type Profile struct {
 	Way        *Way       `json:"way,omitempty"`         // nil: the times were the engine's own
 	Link       *Link      `json:"kv_transfer,omitempty"` // nil: no transfer was measured
 	Warmup     *Warmup    `json:"warmup,omitempty"`      // of fresh servers; nil: none was seen
+	// Unheard reports that KV events of the servers did not reach the router of the runs fitted to.
+	Unheard bool `json:"no_kv_events,omitempty"`
 	// Slow are the servers of the runs fitted to that were slower than the one whose times these are.
 	Slow []SlowServer `json:"slow_servers,omitempty"`
 	// Trusted, when not nil, are the passes the parameters were fitted to.

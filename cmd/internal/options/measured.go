@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -84,6 +85,10 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 			return spec, nil, nil, err
 		}
 		m.AddWay(p.Way)
+		m.Unheard = m.Unheard || p.Unheard
+	}
+	if m.RouterListens = spec.Picker != nil && spec.Picker.FollowsCaches() && spec.Signals.Index == nil && spec.Pools[0].Count > 1; m.RouterListens {
+		HideEvents(&spec, m.Unheard)
 	}
 	if m.InFlight > 0 {
 		spec.Mode, spec.MaxInFlight = loadgen.Concurrency, m.InFlight
@@ -100,6 +105,14 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	block, err := m.WriteTrace(trace, p)
 	spec.Trace = &replay.Trace{Path: "-", Format: formats.Mooncake, BlockTokens: block}
 	return spec, trace, filled, err
+}
+
+// HideEvents lets no KV events reach the router of a replay, or all at once.
+func HideEvents(spec *replay.Spec, hidden bool) {
+	spec.Signals.Index = nil
+	if hidden {
+		spec.Signals.Set(router.Caches, router.Age{Never: true})
+	}
 }
 
 // warmUp lets workers be fresh, as their profile has it, where the servers of a run were.

@@ -72,9 +72,6 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 	if err != nil {
 		return fmt.Errorf("--%s: %w", pickerFlag, err)
 	}
-	if o.measured != nil {
-		p.Settling = policy.Settling
-	}
 	spec.Picker, spec.Router, spec.RouterConfig = p, policy.PickerName, nil
 	return nil
 }
@@ -221,6 +218,10 @@ func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
 		if err != nil {
 			return fmt.Errorf("parameters of %s: %w", x.Name, err)
 		}
+		if s.Speculative > 0 && c.lacksPreparation() {
+			s.Speculative = 0
+			p.Idle = append(p.Idle, fmt.Sprintf("speculativeIndexing of %s (requires the feature gate %s)", x.Name, preparation))
+		}
 		s.Weight = weight
 		p.Scorers = append(p.Scorers, s)
 	case slices.Contains(policy.Draws(), policy.Draw(x.Type)):
@@ -231,6 +232,18 @@ func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
 	}
 	return nil
 }
+
+// preparation is the feature gate of the releases of the first apiVersion without which plugins are
+// not called before a request is scheduled: what was sent is then not noted.
+const preparation = "prepareDataPlugins"
+
+// lacksPreparation reports whether plugins are not called before a request is scheduled.
+func (c *pickerConfig) lacksPreparation() bool {
+	return c.isFirstVersion() && !slices.Contains(c.Features, preparation)
+}
+
+// isFirstVersion reports whether the configuration is of the releases before llm-d's own apiVersion.
+func (c *pickerConfig) isFirstVersion() bool { return strings.HasPrefix(c.Version, "inference.networking") }
 
 // weigh returns the weight of a plugin in its profile, 1 where it says none.
 func (r *pluginRef) weigh() (float64, error) {

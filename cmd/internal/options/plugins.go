@@ -95,7 +95,7 @@ func (c *pickerConfig) readScorer(x *pickerPlugin) (s policy.Scorer, err error) 
 	s.Kind = policy.ScorerKind(x.Type)
 	switch s.Kind {
 	case policy.PrecisePrefix:
-		s.Relative = strings.HasPrefix(c.Version, "inference.networking")
+		s.Relative = c.isFirstVersion()
 		err = readPrecise(x, &s)
 	case policy.ApproximatePrefix:
 		err = c.readApproximate(x, &s)

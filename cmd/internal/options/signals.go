@@ -24,10 +24,13 @@ type signalPart struct {
 
 func signalParts() [2]signalPart {
 	return [2]signalPart{
-		{"signal-delay", "`age` of signals when routers read them: 500ms, or index=500ms,waiting=1s (docs/policies.md)", func(a *router.Age) *sim.Time { return &a.Delay }},
+		{"signal-delay", "`age` of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)", func(a *router.Age) *sim.Time { return &a.Delay }},
 		{"signal-interval", "`time` between two reads of signals: 1s, or waiting=1s,kv_usage=5s", func(a *router.Age) *sim.Time { return &a.Interval }},
 	}
 }
+
+// neverTold is the delay of a signal that no router receives.
+const neverTold = "never"
 
 // fillSignals enters into spec how old signals are.
 func (o *Options) fillSignals(spec *replay.Spec) error {
@@ -90,6 +93,10 @@ func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("no signal is %s, want %s%s", name, cli.Either(names), nearest.Ask(name, names))
 		}
+		if value == neverTold && part.flag == signalParts()[0].flag {
+			spec.Signals.Set(router.Signal(name), router.Age{Never: true})
+			continue
+		}
 		at, err := cli.ParseInstant(value)
 		if err != nil {
 			return fmt.Errorf("%s: %w", word, err)
@@ -107,7 +114,7 @@ func (f *policyFile) readSignals(node ast.Node) error {
 		keys = append(keys, yamlKey{string(s), func(n ast.Node) error {
 			age := t.Signals.AgeOf(s, false)
 			_, err := f.readKeys(n, "a signal",
-				yamlKey{"delay", readTime(&age.Delay)},
+				yamlKey{"delay", readDelay(&age)},
 				yamlKey{"interval", readTime(&age.Interval)})
 			t.Signals.Set(s, age)
 			return err
@@ -115,6 +122,17 @@ func (f *policyFile) readSignals(node ast.Node) error {
 	}
 	_, err := f.readKeys(node, "signals", keys...)
 	return err
+}
+
+// readDelay reads how old a signal is: a time, or never.
+func readDelay(age *router.Age) func(ast.Node) error {
+	return func(n ast.Node) error {
+		if text, err := cli.YamlText(n); err == nil && text == neverTold {
+			age.Never = true
+			return nil
+		}
+		return readTime(&age.Delay)(n)
+	}
 }
 
 // checkSignals refuses ages of signals that the policy does not look at.

@@ -57,7 +57,7 @@ func withStaleSignals(spec replay.Spec, ages []sim.Time) []bounded {
 		stale := spec
 		for _, s := range looks {
 			was := now.AgeOf(s, spec.Picker != nil && spec.Picker.Gate != nil)
-			was.Delay = age
+			was.Delay, was.Never = age, false
 			stale.Signals.Set(s, was)
 		}
 		label := fmt.Sprintf("  %s %s s old", name, strconv.FormatFloat(float64(age)/1000, 'g', -1, 64))

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -88,6 +89,7 @@ type validated struct {
 	Checks    []calibrate.Judged `json:"checks"`
 	Assumes   map[string]string  `json:"assumptions"`
 	Sides     []calibrate.Side   `json:"side_by_side"`
+	Warnings  []string           `json:"warnings,omitempty"` // of servers with other shares of the work
 	assumed   []engines.Assumption
 }
 
@@ -118,7 +120,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
 		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
 	}
-	result, err := spec.Run(ctx, replay.Streams{Stdin: trace})
+	result, err := replayMeasured(ctx, m, &spec, trace.Bytes())
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
@@ -132,6 +134,9 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	if err := f.compare(v, m, result); err != nil {
 		return err
 	}
+	for _, warning := range v.Warnings {
+		fmt.Fprintf(s.Err, "replay: warning: %s: %s\n", m.Name, warning)
+	}
 	if err := v.write(s.Out, f.form.Value); err != nil {
 		return err
 	}
@@ -139,6 +144,24 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 		return cli.Coded(cli.ExitDiffer, "%s: mean %s is %+.1f %% off, want within %g %%", m.Name, worst.Metric, 100*worst.Mean, 100*f.within)
 	}
 	return nil
+}
+
+// replayMeasured replays the trace of a measured run. Where only the run says whether KV events reached its router,
+// spec becomes what the run shows.
+func replayMeasured(ctx context.Context, m *calibrate.Measured, spec *replay.Spec, trace []byte) (*harness.Result, error) {
+	replayOnce := func(s *replay.Spec) (*harness.Result, error) {
+		return s.Run(ctx, replay.Streams{Stdin: bytes.NewReader(trace)})
+	}
+	if !m.RouterListens {
+		return replayOnce(spec)
+	}
+	result, err := m.FindEvents(func(unheard bool) (*harness.Result, error) {
+		one := *spec
+		options.HideEvents(&one, unheard)
+		return replayOnce(&one)
+	})
+	options.HideEvents(spec, m.Unheard)
+	return result, err
 }
 
 // compare puts measured and simulated side by side, and onto a page if one is wanted.
@@ -158,7 +181,7 @@ func (f *validation) compare(v *validated, m *calibrate.Measured, result *harnes
 	if err != nil {
 		return err
 	}
-	v.Sides = c.Sides
+	v.Sides, v.Warnings = c.Sides, c.Warnings()
 	if f.html == "" {
 		return nil
 	}

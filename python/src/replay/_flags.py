@@ -659,7 +659,7 @@ class RunFlags(TypedDict, total=False):
     shared_prefix_ratio: float
     """synthetic: share of the prompt's blocks common to a group, 0 to 1"""
     signal_delay: Value
-    """age of signals when routers read them: 500ms, or index=500ms,waiting=1s (docs/policies.md)"""
+    """age of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)"""
     signal_interval: Value
     """time between two reads of signals: 1s, or waiting=1s,kv_usage=5s"""
     skip_bad: Value
@@ -1353,7 +1353,7 @@ class PlanFlags(TypedDict, total=False):
     shared_prefix_ratio: float
     """synthetic: share of the prompt's blocks common to a group, 0 to 1"""
     signal_delay: Value
-    """age of signals when routers read them: 500ms, or index=500ms,waiting=1s (docs/policies.md)"""
+    """age of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)"""
     signal_interval: Value
     """time between two reads of signals: 1s, or waiting=1s,kv_usage=5s"""
     skip_bad: Value

@@ -1,0 +1,254 @@
+package calibrate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// How far a replay by caches has to be from a run before its router is taken to receive no KV events: in shares of
+// the generated tokens where they are known, otherwise in times per token; and what part of that may be left
+// without events.
+const (
+	shareContrast = 0.03
+	timeContrast  = 0.05
+	leftOver      = 0.5
+)
+
+// logPeriod is the time in s between two lines of a server's log.
+const logPeriod = 10
+
+// routing is how far two replays of a run are from it: one whose router receives KV events, and one whose router
+// never does.
+type routing struct {
+	heard, unheard float64
+	least          float64 // distance from which on one of them is wrong
+	shares         bool    // distances are of shares of tokens, not of times
+}
+
+// FindEvents finds whether the router of the run received the KV events of its servers, by a replay with each: the
+// second is taken where it explains what the run tells of its servers, or else its times per token, and the first
+// does not. A profile of the same servers decides where the run tells neither. It returns the replay that is taken.
+func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)) (*harness.Result, error) {
+	var results [2]*harness.Result
+	for i, unheard := range []bool{false, true} {
+		var err error
+		if results[i], err = replay(unheard); err != nil || !m.RouterListens {
+			return results[i], err
+		}
+	}
+	r, err := m.compareRouting(results)
+	if err != nil {
+		return nil, err
+	}
+	m.decideEvents(r)
+	if m.Unheard {
+		return results[1], nil
+	}
+	return results[0], nil
+}
+
+// decideEvents keeps what was believed of KV events unless r clearly speaks against it, and notes it where they do
+// not reach the router.
+func (m *Measured) decideEvents(r routing) {
+	switch {
+	case r.heard > r.least && r.unheard < leftOver*r.heard:
+		m.Unheard = true
+	case r.unheard > r.least && r.heard < leftOver*r.unheard:
+		m.Unheard = false
+	case m.Unheard:
+		m.noteEvents("as on the servers of the profile")
+		return
+	}
+	if m.Unheard {
+		how := fmt.Sprintf("times per token are %.1f %% off with them and %.1f %% without", 100*r.heard, 100*r.unheard)
+		if r.shares {
+			how = fmt.Sprintf("the servers' shares of tokens are %.1f points off with them and %.1f without", 100*r.heard, 100*r.unheard)
+		}
+		m.noteEvents(how)
+	}
+}
+
+// noteEvents notes that KV events do not reach the router, and why.
+func (m *Measured) noteEvents(how string) {
+	m.Settings.addNote("%s: KV events do not reach the router, so that no prompt counts as cached: %s; --signal-delay index=0 replays with them", m.Name, how)
+}
+
+// compareRouting returns how far two replays are from the run, of which the router of the first receives KV events.
+func (m *Measured) compareRouting(results [2]*harness.Result) (r routing, err error) {
+	measured := m.serverShares()
+	r.shares, r.least = measured != nil, shareContrast
+	if !r.shares {
+		r.least = timeContrast
+	}
+	for i, off := range []*float64{&r.heard, &r.unheard} {
+		if r.shares {
+			*off = distanceOfShares(measured, m.workerShares(results[i]))
+		} else if *off, err = m.distanceOfTimes(results[i]); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// distanceOfTimes returns how far the times per token of a replay are from those of the run: on average over mean,
+// median and p90.
+func (m *Measured) distanceOfTimes(result *harness.Result) (float64, error) {
+	out, err := m.outcomeOf(result)
+	if err != nil {
+		return 0, err
+	}
+	parts, _ := splitParts(m, 0)
+	e := judgeOutcome(m, parts[0].withoutWarmUp(m), out)[1]
+	return (math.Abs(e.Mean) + math.Abs(e.P50) + math.Abs(e.P90)) / 3, nil
+}
+
+// serverShares returns which share of the generated tokens the busiest server had, the second and so on, as the mean
+// over the time of the run; nil where that is not known.
+func (m *Measured) serverShares() []float64 {
+	if _, taken := m.podsOfRows(); taken != nil {
+		return sharesOver(len(m.Requests), func(i int) (int, float64, float64, int) {
+			r := &m.Requests[i]
+			return taken[i], r.First, r.Last, r.Output
+		})
+	}
+	if len(m.pods) < 2 {
+		return nil
+	}
+	n := math.MaxInt
+	for i := range m.pods {
+		n = min(n, len(m.pods[i].steps))
+	}
+	if n < fewLines {
+		return nil
+	}
+	windows := make([][]float64, n)
+	for k := range windows {
+		for i := range m.pods {
+			windows[k] = append(windows[k], m.pods[i].steps[k])
+		}
+	}
+	return meanShares(windows)
+}
+
+// workerShares is serverShares of a replay.
+func (m *Measured) workerShares(result *harness.Result) []float64 {
+	records := m.recordsOf(result)
+	return sharesOver(len(records), func(i int) (int, float64, float64, int) {
+		r := &records[i]
+		return int(r.Worker), float64(r.First) / 1000, float64(r.Last) / 1000, int(r.OutputTokens)
+	})
+}
+
+// sharesOver returns the mean shares of servers over windows of logPeriod, the busiest one of each first. Request i
+// was answered by a server with tokens between two instants.
+func sharesOver(n int, request func(i int) (server int, first, last float64, tokens int)) []float64 {
+	var windows [][]float64
+	servers := 0
+	for i := range n {
+		server, first, last, tokens := request(i)
+		if !(first <= last) {
+			continue // it broke off
+		}
+		servers = max(servers, server+1)
+		each := float64(tokens) / max(last-first, 1e-3)
+		for k := max(int(first/logPeriod), 0); float64(k*logPeriod) < last; k++ {
+			for len(windows) <= k {
+				windows = append(windows, nil)
+			}
+			for len(windows[k]) <= server {
+				windows[k] = append(windows[k], 0)
+			}
+			windows[k][server] += each * (min(last, float64((k+1)*logPeriod)) - max(first, float64(k*logPeriod)))
+		}
+	}
+	for k := range windows {
+		for len(windows[k]) < servers {
+			windows[k] = append(windows[k], 0)
+		}
+	}
+	if len(windows) > 4 { // servers fill and empty, as in lines of logs
+		windows = windows[2 : len(windows)-1]
+	}
+	return meanShares(windows)
+}
+
+// meanShares returns the mean shares over windows, the largest of each first.
+func meanShares(windows [][]float64) []float64 {
+	var mean []float64
+	counted := 0.0
+	for _, w := range windows {
+		total := 0.0
+		for _, x := range w {
+			total += x
+		}
+		if total == 0 {
+			continue
+		}
+		counted++
+		slices.SortFunc(w, func(a, b float64) int { return cmp.Compare(b, a) })
+		for len(mean) < len(w) {
+			mean = append(mean, 0)
+		}
+		for i, x := range w {
+			mean[i] += x / total
+		}
+	}
+	for i := range mean {
+		mean[i] /= counted
+	}
+	return mean
+}
+
+// distanceOfShares returns the part of all tokens that other servers have.
+func distanceOfShares(a, b []float64) float64 {
+	off := 0.0
+	for i := range max(len(a), len(b)) {
+		x, y := 0.0, 0.0
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		off += math.Abs(x-y) / 2
+	}
+	return off
+}
+
+// findEvents finds of each run whose router is known whether it received KV events, those of which more than times is
+// known first: what they show holds for the others of the same router, and for the profile.
+func findEvents(runs []*Measured, o Options, p *timing.Profile) error {
+	for _, own := range []bool{true, false} {
+		for i, m := range runs {
+			if !m.isRouted() || own != (m.serverShares() != nil) {
+				continue
+			}
+			m.Unheard = slices.ContainsFunc(runs[:i], func(x *Measured) bool { return x.Unheard && x.Settings.Router == m.Settings.Router })
+			_, err := m.FindEvents(func(unheard bool) (*harness.Result, error) {
+				before := m.Unheard
+				defer func() { m.Unheard = before }()
+				m.Unheard = unheard
+				return o.Replay(m, p, 0)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noteEvents adds what was found of KV events to the result and its profile.
+func (r *Result) noteEvents(runs []*Measured) {
+	for i, m := range runs {
+		if m.Unheard {
+			r.Profile.Unheard = true
+			r.addNotesOf(runs[i])
+		}
+	}
+}
