@@ -152,14 +152,15 @@ func (t *traceTable) addRow(row *tableRow) error {
 // lengths: the smallest block that servers have.
 const fineTokens = 16
 
-// prompts returns which prompts begin alike, nil when none does. A client counts the tokens of
-// a prefix by itself: what the server counts more of the prompts that have one than of the
-// others is taken to be the prefix's.
-func (t *traceTable) prompts(path string) *Prompts {
-	var with, without []float64
+// excesses returns by how many tokens more the server counts the prefix of each group than the client,
+// which counts by itself: what it counts more of the prompts of the group than of those without a prefix.
+// No group has any: nil.
+func (t *traceTable) excesses() map[string]float64 {
+	var without []float64
+	with := map[string][]float64{}
 	for i := range t.shapes {
 		if s := &t.shapes[i]; s.group != "" && s.shared > 0 {
-			with = append(with, float64(s.excess))
+			with[s.group] = append(with[s.group], float64(s.excess))
 		} else {
 			without = append(without, float64(s.excess))
 		}
@@ -167,9 +168,21 @@ func (t *traceTable) prompts(path string) *Prompts {
 	if len(with) == 0 {
 		return nil
 	}
-	more := meanOf(with)
+	more, usual := map[string]float64{}, 0.0
 	if len(without) > 0 {
-		more -= meanOf(without)
+		usual = meanOf(without)
+	}
+	for group, all := range with {
+		more[group] = meanOf(all) - usual
+	}
+	return more
+}
+
+// prompts returns which prompts begin alike, nil when none does.
+func (t *traceTable) prompts(path string) *Prompts {
+	more := t.excesses()
+	if more == nil {
+		return nil
 	}
 	p := &Prompts{BlockTokens: fineTokens, path: path}
 	groups, next := map[string]uint64{}, uint64(1)<<40
@@ -177,7 +190,7 @@ func (t *traceTable) prompts(path string) *Prompts {
 		shape, input := &t.shapes[i], t.requests[i].Input
 		shared := 0
 		if shape.group != "" {
-			shared = min(int(float64(shape.shared)+more), input)
+			shared = min(int(float64(shape.shared)+more[shape.group]), input)
 		}
 		if _, ok := groups[shape.group]; !ok {
 			groups[shape.group] = uint64(len(groups)+1) << 20

@@ -82,6 +82,24 @@ func TestPrefixAsServed(t *testing.T) {
 	}
 }
 
+// Each group of prefixes has a length of its own, by what the server counts of its prompts.
+func TestPrefixesOfGroups(t *testing.T) {
+	table := &traceTable{}
+	for _, s := range []prefixShape{{excess: 1}, {"a", 64, -5}, {"b", 64, 19}, {"a", 64, -3}, {"b", 64, 21}} {
+		table.requests, table.shapes = append(table.requests, Request{Input: 200}), append(table.shapes, s)
+	}
+	p := table.prompts("")
+	alike := func(i, k int) (blocks int) {
+		for blocks < len(p.ids[i]) && p.ids[i][blocks] == p.ids[k][blocks] {
+			blocks++
+		}
+		return blocks
+	}
+	if a, b := alike(1, 3), alike(2, 4); a != 3 || b != 5 || alike(1, 2) != 0 {
+		t.Errorf("%d and %d blocks in common, want 3 and 5: 59 and 83 tokens", a, b)
+	}
+}
+
 func TestBadTraceV2(t *testing.T) {
 	for _, c := range []struct{ row, want string }{
 		{"91,,,0,100,20,100,0,1700000000000000,5,6,ok\n", ":42: sent, first and last chunk"},
