@@ -29,6 +29,11 @@ type Check struct {
 	HeldOut bool     `json:"held_out"`
 	Form    string   `json:"form"`
 	Errors  []Errors `json:"errors"` // by metric
+	// Known is what is known to be unusual about the set, for which it does not count: "" where nothing is.
+	Known string `json:"known,omitempty"`
+
+	run    int   // of the requests
+	chosen []int // those of a set that was fitted to as a whole, or held out; nil of others
 }
 
 // Options are the choices of a calibration.
@@ -143,7 +148,11 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	r.notePaces(runs, &all[0])
 	for i := range fits {
 		r.Simulations += fits[i].runs
+		before := len(r.Checks)
 		if err := r.addChecks(sims, runs, &fits[i], &all[i], &all[0]); err != nil {
+			return nil, err
+		}
+		if err := checkStart(ctx, sims, runs, &fits[i], &all[i], r.Checks[before:]); err != nil {
 			return nil, err
 		}
 	}

@@ -132,11 +132,20 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 			if len(runs) > 1 {
 				name = t.nameSlow(m.Name+", "+name, i, all)
 			}
+			c := Check{Fitted: t.name, Judged: name, HeldOut: heldOut, Form: f.form.Name, Known: t.knownOf(i, all), run: i}
+			left := &all.on[i].left
+			rest := left.leave(m, judged.chosen)
 			if len(judged.chosen) > 0 {
-				r.Checks = append(r.Checks, Check{t.name, name, heldOut, f.form.Name, judgeOutcome(m, judged.chosen, &out)})
+				whole := c
+				if len(rest) < len(judged.chosen) && whole.Known == "" {
+					whole.Known = "its server was disturbed for a time"
+				}
+				whole.chosen, whole.Errors = judged.chosen, judgeOutcome(m, judged.chosen, &out)
+				r.Checks = append(r.Checks, whole)
 			}
-			if rest := all.on[i].left.leave(m, judged.chosen); len(rest) > 0 && len(rest) < len(judged.chosen) {
-				r.Checks = append(r.Checks, Check{t.name, name + " but " + all.on[i].left.String(), heldOut, f.form.Name, judgeOutcome(m, rest, &out)})
+			if len(rest) > 0 && len(rest) < len(judged.chosen) {
+				c.Judged, c.chosen, c.Errors = name+" but "+left.String(), rest, judgeOutcome(m, rest, &out)
+				r.Checks = append(r.Checks, c)
 			}
 		}
 		add(t.on[i], false)

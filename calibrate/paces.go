@@ -14,7 +14,9 @@ import (
 // leastPace. Those of so many whose requests waited longest for their tokens are looked at.
 const (
 	leastPace  = 0.03
-	paceTries  = 2
+	clearPace  = 0.05 // which shows without lowering the loss clearly, where runs are no more at odds then
+	surePace   = 0.08 // more than a fit to some loads is off at another
+	paceTries  = 3
 	paceRounds = 4 // of replays that find how much slower a run is
 )
 
@@ -51,6 +53,14 @@ func (t *training) nameSlow(name string, i int, all *training) string {
 		return fmt.Sprintf("%s (a server %.1f %% slower, simulated so)", name, 100*slow)
 	}
 	return fmt.Sprintf("%s (a server %.1f %% slower, replayed as an ordinary one)", name, 100*slow)
+}
+
+// knownOf returns what is known of run i for which an ordinary server's fit is no fit to it, "" where nothing is.
+func (t *training) knownOf(i int, all *training) string {
+	if all.slownessOf(i) > 0 && t.slownessOf(i) == 0 {
+		return "its server was slow"
+	}
+	return ""
 }
 
 // notePaces notes the slow runs, and has the profile name them.
@@ -121,7 +131,8 @@ func (s *paceFit) searchAt(paces []float64, without int) *search {
 // findSlow returns the run that most explains as one of a slow server, -1 where none does so clearly, and its pace.
 func (s *paceFit) findSlow() (best int, pace float64, err error) {
 	plain := s.searchAt(s.t.paces, -1)
-	least := plain.descendNewton(point{u: s.f.u}).loss * (1 - worth)
+	usual := plain.descendNewton(point{u: s.f.u}).loss
+	least := usual * (1 - worth)
 	if best = -1; plain.err != nil {
 		return best, 0, plain.err
 	}
@@ -140,23 +151,33 @@ func (s *paceFit) findSlow() (best int, pace float64, err error) {
 		if s.t.slownessOf(i) > 0 {
 			continue
 		}
-		at, loss, err := s.tryPace(i)
+		at, loss, odds, err := s.tryPace(i)
 		if err != nil {
 			return -1, 0, err
 		}
-		if 1/at-1 >= leastPace && loss < least {
-			best, pace, least = i, at, loss
+		clear := loss < usual && (1/at-1 >= surePace || 1/at-1 >= clearPace && odds < sizeOf(off)/2)
+		if 1/at-1 >= leastPace && loss < least || clear && best < 0 {
+			best, pace, least = i, at, min(loss, least)
 		}
 	}
 	return best, pace, nil
 }
 
-// tryPace returns how fast the server of a run is beside what the other runs lead to, and the loss of all with that.
-func (s *paceFit) tryPace(i int) (pace, loss float64, err error) {
+// sizeOf returns the sum of the sizes of values.
+func sizeOf(values []float64) (sum float64) {
+	for _, x := range values {
+		sum += math.Abs(x)
+	}
+	return sum
+}
+
+// tryPace returns how fast the server of a run is beside what the other runs lead to, and the loss of all with that, and
+// by how much their times per token are at odds then.
+func (s *paceFit) tryPace(i int) (pace, loss, odds float64, err error) {
 	others := s.searchAt(s.t.paces, i)
 	to := others.descendNewton(point{u: s.f.u})
 	if others.err != nil {
-		return 0, 0, others.err
+		return 0, 0, 0, others.err
 	}
 	paces := slices.Clone(s.t.paces)
 	if paces == nil {
@@ -167,14 +188,18 @@ func (s *paceFit) tryPace(i int) (pace, loss float64, err error) {
 	for range paceRounds {
 		one := s.searchAt(paces, -1)
 		if one.err = one.simulate(to.u); one.err != nil {
-			return 0, 0, one.err
+			return 0, 0, 0, one.err
 		}
 		paces[i] *= math.Exp(-one.trials[at].behind())
 	}
 	paces[i] = math.Round(1e4*paces[i]) / 1e4
 	all := s.searchAt(paces, -1)
-	loss = all.descendNewton(to).loss
-	return paces[i], loss + float64(clientWeight*squareOf(math.Log(paces[i]))), all.err
+	fit := all.descendNewton(to)
+	all.loss(fit.u)
+	for _, t := range all.trials {
+		odds += math.Abs(t.behind())
+	}
+	return paces[i], fit.loss + float64(clientWeight*squareOf(math.Log(paces[i]))), odds, all.err
 }
 
 // behind returns the median of the logarithms by how much longer the requests of a trial waited for their tokens than

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
@@ -100,13 +99,28 @@ func (r *Result) writeRange(line func(format string, args ...any)) {
 	line("max_num_seqs %d, max_num_batched_tokens %d, vLLM %s on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, e.Version, cmp.Or(e.GPU, "an unknown GPU"))
 }
 
-// verdict returns, in words, whether r holds.
+// verdict returns, in words, whether r holds, and why not.
 func (r *Result) verdict() string {
+	held, counts := false, false
+	var worst *Check
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		if held = held || c.HeldOut; !c.HeldOut || c.Known != "" {
+			continue
+		}
+		counts = true
+		if worst == nil || offOf(&c.Errors[furthestOf(c.Errors)]) > offOf(&worst.Errors[furthestOf(worst.Errors)]) {
+			worst = c
+		}
+	}
 	switch {
-	case !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.HeldOut }):
+	case !held:
 		return "Nothing was held out: --holdout 0.5 shows how well the profile predicts."
+	case !counts:
+		return "Only requests of slow or disturbed servers were held out: they do not show how well the profile predicts."
 	case r.Holds():
 		return "Held-out means of TTFT, TPOT and E2E are within 5 %."
 	}
-	return "Held-out means of TTFT, TPOT and E2E are NOT within 5 %: do not rely on this profile."
+	e := &worst.Errors[furthestOf(worst.Errors)]
+	return fmt.Sprintf("Held-out means of TTFT, TPOT and E2E are NOT within 5 %%: do not rely on this profile. Furthest is mean %s on %s, %+.1f %%, of the fit to %s.", e.Metric, worst.Judged, 100*e.Mean, worst.Fitted)
 }

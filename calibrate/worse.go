@@ -1,0 +1,87 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// By how much further the means of a fit may be than those of its start, on average over the logarithms of their ratios:
+// from what it was fitted to, and from what was held out, where another load may be far away.
+const (
+	worseBy        = 0.05
+	worseByHeldOut = 0.2
+)
+
+// WorseError reports a fit that is further from what was measured than where its search began.
+type WorseError struct {
+	Fitted, Judged, Metric string
+	Off, Start             float64 // errors of the mean, relative
+}
+
+func (e *WorseError) Error() string {
+	return fmt.Sprintf("the fit to %s is worse than its start: mean %s on %s is %+.1f %% off, and %+.1f %% by the data sheets at the scale of the run: other or more requests are required, or --warmup",
+		e.Fitted, e.Metric, e.Judged, 100*e.Off, 100*e.Start)
+}
+
+// checkStart refuses a fit that is further from what it is judged by than where its search began: the parameters of
+// data sheets, all multiplied alike until requests take as long as in the runs that the fit sees.
+func checkStart(ctx context.Context, sims []*Simulation, runs []*Measured, f *fitted, t *training, checks []Check) error {
+	paced := t.atPaces(sims)
+	seen, targets := targetsOf(paced, runs, t.on)
+	s := newSearch(ctx, seen, targets)
+	s.form, s.start = f.form, f.start
+	at := s.scaleStart()
+	if s.err != nil {
+		return s.err
+	}
+	p, way := s.form.parametersAt(&s.start, at.u), s.form.wayAt(at.u)
+	outs := make([]*Outcome, len(runs))
+	for i := range checks {
+		c := &checks[i]
+		if c.chosen == nil || c.Known != "" {
+			continue
+		}
+		if outs[c.run] == nil {
+			outs[c.run] = &Outcome{Way: way}
+			if err := paced[c.run].Run(&p, outs[c.run], nil); err != nil {
+				return err
+			}
+		}
+		began := judgeOutcome(runs[c.run], c.chosen, outs[c.run])
+		most := worseBy
+		if c.HeldOut {
+			most = worseByHeldOut
+		}
+		if distanceOfMeans(c.Errors) <= distanceOfMeans(began)+most {
+			continue
+		}
+		k := furthestOf(c.Errors)
+		return &WorseError{Fitted: c.Fitted, Judged: c.Judged, Metric: c.Errors[k].Metric, Off: c.Errors[k].Mean, Start: began[k].Mean}
+	}
+	return nil
+}
+
+// offOf returns how far a mean is off, the same for twice and half as much.
+func offOf(e *Errors) float64 { return math.Abs(math.Log1p(e.Mean)) }
+
+// distanceOfMeans returns how far the means of all metrics are off on average, of those that there are.
+func distanceOfMeans(all []Errors) float64 {
+	sum, n := 0.0, 0.0
+	for i := range all {
+		if off := offOf(&all[i]); !math.IsNaN(off) {
+			sum, n = sum+off, n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// furthestOf returns the metric whose mean is furthest off.
+func furthestOf(all []Errors) (k int) {
+	for i := range all {
+		if offOf(&all[i]) > offOf(&all[k]) || math.IsNaN(all[k].Mean) {
+			k = i
+		}
+	}
+	return k
+}
