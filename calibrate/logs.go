@@ -85,7 +85,7 @@ func readLog(path string) (tree, error) {
 		return treeOfSGLang(log.SGLang), nil
 	}
 	t := KnownSettings(log.Known)
-	t["vllm_version"] = log.Release
+	t["vllm_version"], t[askedKey] = log.Release, log.Asked
 	if log.Async != "" {
 		t["async_scheduling"] = log.Async == "enabled"
 	}

@@ -38,11 +38,13 @@ type Settings struct {
 	// estimated is true when Blocks is a guess from what was in use, to be fitted.
 	estimated bool
 	// open are settings that the file leaves open: the run is to decide.
-	open     []opening
-	flags    []Flag   // of a replay, where the server is SGLang
-	args     any      // of that server, as it has them
-	missing  []string // what is not there and cannot be assumed
-	refusals []string // what is not modelled
+	open  []opening
+	flags []Flag // of a replay, beside those of the fields above
+	// unapplied are settings that were asked for and that a replay does not have.
+	unapplied []string
+	args      any      // of that server, as it has them
+	missing   []string // what is not there and cannot be assumed
+	refusals  []string // what is not modelled
 }
 
 // NotModelledError reports a run that cannot be simulated.
@@ -175,6 +177,7 @@ func newSettings(t tree) Settings {
 	}
 	s.readModelled(t)
 	s.refuseUnmodelled(t)
+	s.readReported(t)
 	return s
 }
 

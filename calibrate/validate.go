@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/collector"
@@ -232,7 +233,18 @@ func (s *Settings) Flags() []Flag {
 	if s.Version != "" {
 		all = append(all, Flag{"scheduler-profile", vllm.Nearest(s.Version)})
 	}
-	return append(s.addCluster(all), Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
+	all = append(s.addCluster(all), Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
+	return append(all, s.flags...)
+}
+
+// NoteUnapplied notes the settings of the run that do not apply to its replay: those that a replay does not have, and
+// flags that it cannot take.
+func (m *Measured) NoteUnapplied(flags []string) {
+	all := append(slices.Clone(m.Settings.unapplied), flags...)
+	text := "settings of the run that do not apply to the replay: " + strings.Join(all, ", ")
+	if len(all) > 0 && !slices.Contains(m.Settings.Notes, text) {
+		m.Settings.addNote("%s", text)
+	}
 }
 
 // addCluster adds the flags that say how many servers there are and what is in front of them.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,6 +33,7 @@ type Log struct {
 	Async    string            // scheduling of passes ahead: enabled or disabled; "": not printed
 	Known    map[string]string // values of flags
 	Told     map[string]string // all that vLLM printed of its arguments and configuration, by its own names
+	Asked    []string          // names of the arguments with which vLLM was started
 	// GraphMode is cudagraph_mode and GraphSizes the sizes of captured graphs; "" and none: not printed.
 	GraphMode  string
 	GraphSizes []int
@@ -85,6 +88,9 @@ func newVLLMLines() *vllmLines {
 // read takes in a line.
 func (l *vllmLines) read(line string) {
 	if m := l.arguments.FindStringSubmatch(line); m != nil {
+		asked := map[string]string{}
+		addPairs(asked, m[1], ":")
+		l.Asked = slices.Sorted(maps.Keys(asked))
 		addPairs(l.Told, m[1], ":")
 		collectPairs(l.given, l.argument.FindAllStringSubmatch(m[1], -1))
 	}

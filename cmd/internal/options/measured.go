@@ -58,19 +58,27 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	for _, s := range settings {
 		given[s.Name] = s.Value
 	}
+	var unapplied []string
 	if kind := cmp.Or(m.Settings.Kind, "vllm"); cmp.Or(given["engine"], kind) == kind {
 		for _, s := range m.Settings.Flags() {
-			derived := s.Name == "num-gpu-blocks" && given["gpu"] != "" || (s.Name == "tp" || s.Name == "dp") && given["gpu"] == ""
+			derived := s.Name == "num-gpu-blocks" && given["gpu"] != ""
+			if _, ok := given[s.Name]; s.NeedsGPU() && given["gpu"] == "" && !ok {
+				if given["timing-profile"] == "" {
+					unapplied = append(unapplied, s.Name+" "+s.Value+" (requires --gpu)")
+				}
+				continue // or the profile has it
+			}
 			if given["router"]+given[policyFlag] != "" && s.Name == pickerFlag {
 				continue
 			}
-			if _, ok := given[s.Name]; ok || derived || s.Name == "scheduler-profile" && given["timing-profile"] != "" { // which has the rules it was fitted under
+			if _, ok := given[s.Name]; ok || derived || (s.Name == "scheduler-profile" || s.Name == "extra-engine-args") && given["timing-profile"] != "" { // which has the rules it was fitted under
 				continue
 			}
 			settings = append(settings, plan.Setting{Name: s.Name, Value: s.Value})
 			filled = append(filled, s.Name+" "+s.Value)
 		}
 	}
+	m.NoteUnapplied(unapplied)
 	own, _, _, err := OptionsOf(settings)
 	if err != nil {
 		return spec, nil, nil, err

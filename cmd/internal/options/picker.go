@@ -243,7 +243,9 @@ func (c *pickerConfig) lacksPreparation() bool {
 }
 
 // isFirstVersion reports whether the configuration is of the releases before llm-d's own apiVersion.
-func (c *pickerConfig) isFirstVersion() bool { return strings.HasPrefix(c.Version, "inference.networking") }
+func (c *pickerConfig) isFirstVersion() bool {
+	return strings.HasPrefix(c.Version, "inference.networking")
+}
 
 // weigh returns the weight of a plugin in its profile, 1 where it says none.
 func (r *pluginRef) weigh() (float64, error) {
