@@ -63,6 +63,7 @@ func Compare(a, b *Side, o Options) *Diff {
 	if a.Run != nil && b.Run != nil {
 		d.compareSettings(a, b)
 		d.Requests = compareRequests(a.Rows, b.Rows, o.Top)
+		d.Requests.Paired.holdBack(a.Draws() || b.Draws())
 	}
 	d.compareMetrics(a, b, o.Tolerance)
 	d.Same = len(d.Metrics) == 0 && (d.Requests == nil || d.Requests.areSame())

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/sim"
 )
@@ -16,8 +18,10 @@ import (
 type Paired struct {
 	Pairs     int          `json:"pairs"`
 	Resamples int          `json:"resamples"`
-	Stretch   int          `json:"stretch"` // neighbours drawn together
+	Stretch   int          `json:"stretch"`   // neighbours drawn together
+	Stretches int          `json:"stretches"` // of that length, in all pairs
 	Metrics   []PairedStat `json:"metrics"`
+	Repeats   int          `json:"repeats,omitempty"` // seeds that the intervals come from; 0: one
 }
 
 // PairedStat is a statistic of the pairs. All of them are better when smaller.
@@ -44,11 +48,17 @@ const (
 	TooFew Verdict = "too few" // pairs for an interval
 )
 
+// OneSeed is the verdict where a router draws and was replayed with one seed: what it drew
+// changes all that follows, and one pair of runs does not show by how much.
+const OneSeed Verdict = "one seed"
+
 const (
 	pairedResamples = 1000
 	pairedSeed      = 42
 	fewestForMean   = 30  // pairs
 	fewestForP99    = 300 // pairs: three beyond it
+	fewestStretches = 6   // however long values are correlated
+	stretchTimes    = 4   // correlation times in a stretch, at least
 )
 
 // pairedTime is a time that both requests of a pair have. The mean is that of sums over
@@ -90,8 +100,11 @@ func comparePairs(pairs []pair) *Paired {
 	p := &Paired{Pairs: n, Resamples: pairedResamples, Stretch: max(1, int(math.Round(math.Sqrt(float64(n)))))}
 	var series []*pairSeries
 	for _, t := range listPairedTimes() {
-		series = append(series, newPairSeries(t, pairs))
+		s := newPairSeries(t, pairs)
+		series = append(series, s)
+		p.Stretch = max(p.Stretch, min(n/fewestStretches, int(math.Ceil(stretchTimes*correlationTime(s.differences())))))
 	}
+	p.Stretches = n / max(1, p.Stretch)
 	changes := make([][2][]float64, len(series)) // of means, of p99s
 	if n >= fewestForMean {
 		draw := newStretches(n, p.Stretch)
@@ -110,10 +123,10 @@ func comparePairs(pairs []pair) *Paired {
 	draw := wholeOf(n)
 	for i, s := range series {
 		if a, b, ok := s.means(draw.spans); ok {
-			p.Metrics = append(p.Metrics, s.describe("mean", [2]float64{a, b}, changes[i][0]))
+			p.Metrics = append(p.Metrics, s.describe("mean", [2]float64{a, b}, changes[i][0], p.Stretches))
 		}
 		if a, b, ok := s.tails(draw); ok {
-			p.Metrics = append(p.Metrics, s.describe("p99", [2]float64{a, b}, changes[i][1]))
+			p.Metrics = append(p.Metrics, s.describe("p99", [2]float64{a, b}, changes[i][1], p.Stretches))
 		}
 	}
 	return p
@@ -162,6 +175,41 @@ func newPairSeries(t pairedTime, pairs []pair) *pairSeries {
 	return s
 }
 
+// differences returns by how much the time of each pair differs, per unit of weight, of
+// the pairs that have it.
+func (s *pairSeries) differences() []float64 {
+	var all []float64
+	for i := 1; i < len(s.before); i++ {
+		from, to := &s.before[i-1], &s.before[i]
+		if to.known > from.known {
+			all = append(all, (to.sum[1]-from.sum[1])/(to.weight[1]-from.weight[1])-(to.sum[0]-from.sum[0])/(to.weight[0]-from.weight[0]))
+		}
+	}
+	return all
+}
+
+// correlationTime returns over how many neighbours values are correlated: the integrated
+// autocorrelation time, summed up to the first lag that is 5 times the sum so far.
+func correlationTime(values []float64) float64 {
+	n := len(values)
+	mean, variance := 0.0, 0.0
+	for _, v := range values {
+		mean += v / float64(n)
+	}
+	for _, v := range values {
+		variance += float64((v - mean) * (v - mean))
+	}
+	time := 1.0
+	for lag := 1; variance > 0 && lag < n/2 && float64(lag) < 5*time; lag++ {
+		sum := 0.0
+		for i := lag; i < n; i++ {
+			sum += float64((values[i] - mean) * (values[i-lag] - mean))
+		}
+		time = max(1, time+2*sum/variance)
+	}
+	return time
+}
+
 // means returns the means of both sides over spans, if any pair has the time.
 func (s *pairSeries) means(spans []span) (a, b float64, ok bool) {
 	var all pairSums
@@ -202,23 +250,31 @@ func (s *pairSeries) tails(d *stretches) (a, b float64, ok bool) {
 	return at[0], at[1], true
 }
 
-// describe returns what changes came to, and sorts them.
-func (s *pairSeries) describe(statistic string, at [2]float64, changes []float64) PairedStat {
+// describe returns what changes came to, and sorts them. The interval of resamples is as
+// much wider as Student's t says for so few stretches.
+func (s *pairSeries) describe(statistic string, at [2]float64, changes []float64, stretches int) PairedStat {
 	p := PairedStat{Metric: s.name, Statistic: statistic, Pairs: s.pairs, A: at[0], B: at[1], Change: at[1] - at[0], Verdict: TooFew}
 	if len(changes) == 0 || s.pairs < fewestForMean {
 		return p
 	}
 	slices.Sort(changes)
 	last := float64(len(changes) - 1)
-	low, high := changes[int(math.Round(0.025*last))], changes[int(math.Round(0.975*last))]
-	p.Low, p.High, p.Verdict = &low, &high, Tie
-	switch {
-	case high < 0:
+	wider := distuv.StudentsT{Sigma: 1, Nu: float64(stretches - 1)}.Quantile(0.975) / distuv.UnitNormal.Quantile(0.975)
+	low := p.Change + float64(wider*(changes[int(math.Round(0.025*last))]-p.Change))
+	high := p.Change + float64(wider*(changes[int(math.Round(0.975*last))]-p.Change))
+	p.Low, p.High = &low, &high
+	p.judge()
+	return p
+}
+
+// judge derives the verdict from the interval.
+func (p *PairedStat) judge() {
+	switch p.Verdict = Tie; {
+	case *p.High < 0:
 		p.Verdict = Win
-	case low > 0:
+	case *p.Low > 0:
 		p.Verdict = Lose
 	}
-	return p
 }
 
 // span is some neighbours, from one up to and without another.

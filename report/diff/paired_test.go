@@ -35,7 +35,7 @@ func findStat(t *testing.T, p *Paired, metric, statistic string) PairedStat {
 func TestPairedRuns(t *testing.T) {
 	few, many := busySide(t, 1), busySide(t, 3)
 	lost, won := Compare(many, few, Options{}).Requests.Paired, Compare(few, many, Options{}).Requests.Paired
-	if lost == nil || lost.Pairs != 600 || lost.Stretch != 24 || lost.Resamples != 1000 || len(lost.Metrics) != 7 {
+	if lost == nil || lost.Pairs != 600 || lost.Stretch != 100 || lost.Resamples != 1000 || len(lost.Metrics) != 7 {
 		t.Fatalf("%+v", lost)
 	}
 	numbers := few.Report.Numbers()
@@ -119,5 +119,43 @@ func TestManyPairs(t *testing.T) {
 	comparePairs(pairsOf(make([]float64, 200_000)))
 	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("%v", took)
+	}
+}
+
+// The correlation time of independent values is 1, and of values that each hold for a
+// while about as long.
+func TestCorrelationTime(t *testing.T) {
+	rand := rand.New(rand.NewPCG(1, 2))
+	draw := func(each int) []float64 {
+		all := make([]float64, 0, 20_000)
+		for len(all) < cap(all) {
+			all = append(all, slices.Repeat([]float64{rand.NormFloat64()}, each)...)
+		}
+		return all
+	}
+	if time := correlationTime(draw(1)); time > 1.2 {
+		t.Errorf("%v of independent values", time)
+	}
+	if time := correlationTime(draw(20)); time < 15 || time > 25 {
+		t.Errorf("%v of values that hold for 20", time)
+	}
+}
+
+// Where a router draws, one seed gives intervals and no verdict.
+func TestOneSeed(t *testing.T) {
+	draws := func(s *replay.Spec) {
+		s.Synthetic = loadgen.Synthetic{Requests: 300, Input: 2000, Output: 20, Interval: 30}
+		s.Topology = s.Resize(3)
+		s.Router = "p2c"
+	}
+	a := side(t, draws)
+	b := side(t, func(s *replay.Spec) { draws(s); s.Seed = 7 })
+	if !a.Draws() || busySide(t, 2).Draws() {
+		t.Fatal("p2c draws, and round robin does not")
+	}
+	for _, m := range Compare(a, b, Options{}).Requests.Paired.Metrics {
+		if m.Low != nil && m.Verdict != OneSeed {
+			t.Errorf("%s %s: %s, want no verdict", m.Statistic, m.Metric, m.Verdict)
+		}
 	}
 }

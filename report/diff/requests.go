@@ -78,6 +78,38 @@ type key struct {
 // nothing else happened to any request of both.
 func PairRows(a, b []requests.Row) *Paired { return compareRequests(a, b, 0).Paired }
 
+// PairAll returns the statistics of the requests of both, without intervals.
+func PairAll(a, b []requests.Row) *Paired {
+	p := &Paired{}
+	pairs := joinRows(a, b)
+	whole := wholeOf(len(pairs))
+	for _, t := range listPairedTimes() {
+		s := newPairSeries(t, pairs)
+		if x, y, ok := s.means(whole.spans); ok {
+			p.Metrics = append(p.Metrics, s.describe("mean", [2]float64{x, y}, nil, 0))
+		}
+		if x, y, ok := s.tails(whole); ok {
+			p.Metrics = append(p.Metrics, s.describe("p99", [2]float64{x, y}, nil, 0))
+		}
+	}
+	return p
+}
+
+// joinRows returns the requests that both have, in the order of a.
+func joinRows(a, b []requests.Row) []pair {
+	var pairs []pair
+	inB := make(map[key]int32, len(b))
+	for i := range b {
+		inB[key{b[i].Session, b[i].Turn}] = int32(i)
+	}
+	for i := range a {
+		if j, ok := inB[key{a[i].Session, a[i].Turn}]; ok {
+			pairs = append(pairs, pair{&a[i], &b[j]})
+		}
+	}
+	return pairs
+}
+
 func compareRequests(a, b []requests.Row, top int) *Requests {
 	d := &Requests{Most: []Moved{}}
 	pairs := make([]pair, 0, min(len(a), len(b)))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -208,8 +209,11 @@ func orNone(s string) string {
 
 // writeText writes p: the changes with their intervals.
 func (p *Paired) writeText(b *bytes.Buffer) {
-	b.WriteString(terminal.WrapText(fmt.Sprintf("B against A, of the %d requests in both, with 95%% intervals (paired bootstrap, %d resamples in stretches of %d):\n",
-		p.Pairs, p.Resamples, p.Stretch), 2))
+	if p.Repeats > 0 {
+		b.WriteString(terminal.WrapText(fmt.Sprintf("B against A, means over %d seeds, with 95%% confidence intervals of the change (Student's t):\n", p.Repeats), 2))
+	} else {
+		p.writeHead(b)
+	}
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "ms\tA\tB\tchange\tfrom\tto\tverdict\t\n")
 	for _, m := range p.Metrics {
@@ -220,4 +224,13 @@ func (p *Paired) writeText(b *bytes.Buffer) {
 		fmt.Fprintf(t, "%s %s\t%.3f\t%.3f\t%+.3f\t%s\t%s\t%s\t\n", m.Statistic, m.Metric, m.A, m.B, m.Change, from, to, m.Verdict)
 	}
 	t.Flush()
+	if slices.ContainsFunc(p.Metrics, func(m PairedStat) bool { return m.Verdict == OneSeed }) {
+		b.WriteString(terminal.WrapText("No verdict: a router draws, and each side has one seed. --repeat 10 replays both with 10 seeds.\n", 2))
+	}
+}
+
+// writeHead writes where the intervals come from.
+func (p *Paired) writeHead(b *bytes.Buffer) {
+	b.WriteString(terminal.WrapText(fmt.Sprintf("B against A, of the %d requests in both, with 95%% confidence intervals (paired bootstrap, %d resamples of %d stretches of %d):\n",
+		p.Pairs, p.Resamples, p.Stretches, p.Stretch), 2))
 }

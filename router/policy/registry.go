@@ -37,6 +37,7 @@ type Info struct {
 	Caches bool
 	// MinWorkers is how many workers a pool that does all of the work needs.
 	MinWorkers int
+	Draws      bool // workers at random
 
 	make func(Options) (router.Policy, error)
 }
@@ -44,12 +45,12 @@ type Info struct {
 // All returns the registry, the default policy first.
 func All() []Info {
 	return []Info{
-		{RoundRobin, "rr", "round_robin", "workers in turn", false, 1, newRoundRobin},
-		{KV, "kv_router", "kv_router", "the worker where the request costs least, by what is cached there and what it has to do", true, 2, newKV},
-		{"random", "", "random", "any worker, all alike", false, 1, newRandom},
-		{"least-loaded", "", "least-loaded", "the worker with the fewest requests, then the fewest prompt tokens to compute", false, 1, newLeastLoaded},
-		{"p2c", "", "p2c", "of two workers drawn at random the one with less to do (power of two choices)", false, 1, newTwoChoices},
-		{"session", "", "session", "the same worker for all turns of a session, while it is there and has not too much to do", false, 1, newSession},
+		{RoundRobin, "rr", "round_robin", "workers in turn", false, 1, false, newRoundRobin},
+		{KV, "kv_router", "kv_router", "the worker where the request costs least, by what is cached there and what it has to do", true, 2, false, newKV},
+		{"random", "", "random", "any worker, all alike", false, 1, true, newRandom},
+		{"least-loaded", "", "least-loaded", "the worker with the fewest requests, then the fewest prompt tokens to compute", false, 1, false, newLeastLoaded},
+		{"p2c", "", "p2c", "of two workers drawn at random the one with less to do (power of two choices)", false, 1, true, newTwoChoices},
+		{"session", "", "session", "the same worker for all turns of a session, while it is there and has not too much to do", false, 1, false, newSession},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/passes"
+	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 )
 
@@ -25,6 +27,8 @@ type diffFlags struct {
 	diff.Options
 	form  cli.Choice
 	rerun bool
+	// repeat is the number of seeds that both runs are replayed with; 0: none.
+	repeat int
 }
 
 // NewDiffCommand compares two recorded runs.
@@ -36,11 +40,13 @@ func NewDiffCommand(s cli.Streams) *cobra.Command {
 		Long: `Compare two runs: which settings and values differ and by how much, which
 requests moved, the first instant at which something else happened to one, and
 the first pass at which the schedules part. Latencies are compared request by
-request: the change of means and p99s with a 95 % interval, and whether B wins,
-loses or ties. A and B are directories made with --out, or report files, also
-those of the reference; of a report file only the values are compared. A run
-without --passes is run again, from the same place, to see its passes; that its
-inputs and results are still the same is checked.
+request: the change of means and p99s with a 95 % confidence interval, and
+whether B wins, loses or ties. Where a router draws workers at random there is
+no verdict without --repeat, which replays both with several seeds. A and B are
+directories made with --out, or report files, also those of the reference; of a
+report file only the values are compared. A run without --passes is run again,
+from the same place, to see its passes; that its inputs and results are still
+the same is checked.
 
 The exit code is 0 when the runs are the same and 3 when they differ. Settings
 and real times do not count for that.`,
@@ -52,6 +58,8 @@ and real times do not count for that.`,
 				return cli.Usagef("%d runs: want two, each a directory made with --out or a report file", len(args))
 			case !(f.Tolerance >= 0 && f.Tolerance < 1):
 				return cli.Usagef("--tolerance=%v: want 0 or more, below 1", f.Tolerance)
+			case f.repeat < 0 || f.repeat == 1 || f.repeat > mostSeeds:
+				return cli.Usagef("--repeat=%d: must be 2 to %d, or 0", f.repeat, mostSeeds)
 			case f.Top < 0:
 				return cli.Usagef("--top=%d: want at least 0", f.Top)
 			}
@@ -64,6 +72,7 @@ func (f *diffFlags) bindFlags(fs *pflag.FlagSet) {
 	cli.BindForm(fs, &f.form)
 	cli.BindOldJSON(fs, &f.form)
 	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list, those that moved most")
+	fs.IntVar(&f.repeat, "repeat", 0, "replay both runs with `N` seeds: intervals and verdicts are those of seeds; 0: of the requests of one")
 	fs.BoolVar(&f.rerun, "rerun", true, "run again what has no passes recorded, to find the first that differs")
 	fs.Float64Var(&f.Tolerance, "tolerance", 0, "`share` by which values may differ and count as the same")
 }
@@ -87,6 +96,11 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 			return err
 		}
 	}
+	if f.repeat > 0 {
+		if err := f.repeatSeeds(ctx, s, d, a, b); err != nil {
+			return err
+		}
+	}
 	write := d.WriteText
 	if f.form.Value == "json" {
 		write = d.WriteJSON
@@ -97,6 +111,33 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 	if !d.Same {
 		return cli.ExitWith(cli.ExitDiffer) // the output says it
 	}
+	return nil
+}
+
+// mostSeeds bounds --repeat.
+const mostSeeds = 1000
+
+// repeatSeeds replays both runs with several seeds, the same for both.
+func (f *diffFlags) repeatSeeds(ctx context.Context, s cli.Streams, d *diff.Diff, a, b *diff.Side) error {
+	if d.Requests == nil || d.Requests.Paired == nil {
+		return cli.Usagef("--repeat: requires two directories made with --out in which requests differ")
+	}
+	seeds := make([][2][]requests.Row, f.repeat)
+	bar := cli.NewProgress(s.Err, "replays")
+	defer bar.Clear()
+	for k := range seeds {
+		for i, side := range []*diff.Side{a, b} {
+			err := repeatRun(ctx, s, side, []string{"--seed", strconv.Itoa(k + 1)}, func(again *rundir.Run, _ string) (err error) {
+				seeds[k][i], err = again.Rows()
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			bar.Show(2*k+i+1, 2*len(seeds))
+		}
+	}
+	d.Requests.Paired.Repeat(seeds)
 	return nil
 }
 
@@ -137,32 +178,43 @@ func cannotRun(format string, args ...any) error { return &cannotError{fmt.Sprin
 // runAgain runs the command of a recorded run again, and returns its passes if it
 // gives the same.
 func runAgain(ctx context.Context, s cli.Streams, side *diff.Side) (all []passes.Pass, err error) {
+	err = repeatRun(ctx, s, side, nil, func(again *rundir.Run, dir string) (err error) {
+		if again.Lifecycles != side.Run.Lifecycles {
+			return cannotRun("%s: its command gives another run now, by %s", side.Name, cli.Version())
+		}
+		all, err = passes.ReadFile(filepath.Join(dir, passes.FileName))
+		return err
+	})
+	return all, err
+}
+
+// repeatRun runs the command of a recorded run again, with more arguments, and shows what
+// it leaves.
+func repeatRun(ctx context.Context, s cli.Streams, side *diff.Side, more []string, show func(again *rundir.Run, dir string) error) (err error) {
 	run := side.Run
 	if slices.ContainsFunc(run.Inputs, func(in rundir.Input) bool { return in.Path == "-" }) {
-		return nil, cannotRun("%s: it read standard input, and has no passes recorded", side.Name)
+		return cannotRun("%s: it read standard input, and has no passes recorded", side.Name)
 	}
 	if err := run.CheckInputs(); err != nil {
-		return nil, cannotRun("%s: %v", side.Name, err)
+		return cannotRun("%s: %v", side.Name, err)
 	}
 	temporary, err := os.MkdirTemp("", "replay-diff-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 	dir := filepath.Join(temporary, "run")
-	quiet := cli.Streams{Program: s.Program, In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Args: run.Command, Again: dir}
-	if err := quiet.Execute(ctx, run.Command); err != nil {
+	args := slices.Concat(run.Command, more)
+	quiet := cli.Streams{Program: s.Program, In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Args: args, Again: dir}
+	if err := quiet.Execute(ctx, args); err != nil {
 		if ctx.Err() != nil {
-			return nil, err
+			return err
 		}
-		return nil, cannotRun("%s: its command does not run any more: %v", side.Name, err)
+		return cannotRun("%s: its command does not run any more: %v", side.Name, err)
 	}
 	again, err := rundir.Open(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if again.Lifecycles != run.Lifecycles {
-		return nil, cannotRun("%s: its command gives another run now, by %s", side.Name, cli.Version())
-	}
-	return passes.ReadFile(filepath.Join(dir, passes.FileName))
+	return show(again, dir)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
@@ -161,7 +162,9 @@ func writePage(path string, dirs []string) error {
 			return err
 		}
 		if len(runs) > 0 {
-			run.Paired = diff.PairRows(runs[0].Rows, run.Rows)
+			if run.Paired, err = pairRuns(dirs[0], dir, runs[0].Rows, run.Rows); err != nil {
+				return err
+			}
 		}
 		runs = append(runs, *run)
 	}
@@ -171,6 +174,19 @@ func writePage(path string, dirs []string) error {
 		return fmt.Errorf("--html: %w", err)
 	}
 	return nil
+}
+
+// pairRuns compares the requests of two run directories.
+func pairRuns(first, second string, rows, others []requests.Row) (*diff.Paired, error) {
+	a, err := rundir.Open(first)
+	if err != nil {
+		return nil, err
+	}
+	b, err := rundir.Open(second)
+	if err != nil {
+		return nil, err
+	}
+	return diff.PairSides(&diff.Side{Run: a, Rows: rows}, &diff.Side{Run: b, Rows: others}), nil
 }
 
 // openDrawn reads what a page shows of a run.

@@ -89,7 +89,7 @@
     const signed = (v) => (v < 0 ? "−" : "+") + ms(Math.abs(v));
     const show = (m) => {
       if (!m) return el("td", "");
-      const verdict = { win: ["b.better", "✓ better"], lose: ["b.worse", "✗ worse"], tie: ["span", "no clear change"], "too few": ["span", "too few requests"] }[m.verdict];
+      const verdict = { win: ["b.better", "✓ better"], lose: ["b.worse", "✗ worse"], tie: ["span", "no clear change"], "too few": ["span", "too few requests"], "one seed": ["span", "one seed"] }[m.verdict];
       return el("td", signed(m.change) + " ", el(...verdict), m.low === null ? "" : el("div.small", `${signed(m.low)} to ${signed(m.high)}`));
     };
     const name = (m) => `${m.statistic} ${names[m.metric]}`;
