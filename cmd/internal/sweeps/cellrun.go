@@ -92,7 +92,11 @@ func addHardware(result *harness.Result, spec *replay.Spec) error {
 	add := func(key string, value any) {
 		result.Report.Extra = append(result.Report.Extra, collector.Field{Key: key, Value: value})
 	}
-	add(plan.GPUsKey, count)
+	if whole := int(count); float64(whole) == count {
+		add(plan.GPUsKey, whole)
+	} else {
+		add(plan.GPUsKey, count)
+	}
 	if gpus.Name != "" {
 		add(plan.GPUNameKey, gpus.Name)
 	}

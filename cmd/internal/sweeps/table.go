@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/saturation"
 	"github.com/replay-llm/replay/report/sheet"
@@ -60,14 +62,19 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 	if f.wide {
 		forms["table"] = t.WriteText
 	}
-	all := sheetOf(t)
+	all, assumed := sheetOf(t), listAssumptions(g.Cells())
 	forms["parquet"] = all.WriteParquet
-	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, t, all)) }
+	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, t, all, assumed)) }
 	if err := f.Files.Write(forms); err != nil {
 		return err
 	}
 	if err := forms[f.form.Value](w); err != nil {
 		return err
+	}
+	if f.form.Value == "table" {
+		for _, line := range runs.AssumptionLines(assumed) {
+			fmt.Fprintln(w, line)
+		}
 	}
 	if n := t.Incomplete(); n > 0 {
 		return cli.Coded(cli.ExitIncomplete, "%d of %d cells have no report", n, g.Size())
@@ -131,7 +138,7 @@ func isNumber(text string) bool {
 }
 
 // sweepPage is a page of a sweep: what all cells have, a chart and the table.
-func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table) *html.SheetPage {
+func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table, assumed []engines.Assumption) *html.SheetPage {
 	facts := html.Facts{Title: "All cells have"}
 	for _, s := range g.Common {
 		facts.Rows = append(facts.Rows, [2]string{s.Name, s.Value})
@@ -139,6 +146,13 @@ func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table) *html.SheetPage {
 	page := &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size())}
 	if len(facts.Rows) > 0 {
 		page.Facts = append(page.Facts, facts)
+	}
+	assumes := html.Facts{Title: "What this assumes"}
+	for _, a := range assumed {
+		assumes.Rows = append(assumes.Rows, [2]string{strings.ReplaceAll(a.Key, "_", " "), a.Text})
+	}
+	if len(assumes.Rows) > 0 {
+		page.Facts = append(page.Facts, assumes)
 	}
 	by := ""
 	if len(g.Axes) > 0 {

@@ -181,7 +181,13 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.
 	if o.Output.Form.Value == "json" {
 		return writeBoundsJSON(s.Out, variants, reports)
 	}
-	return writeBounds(s.Out, variants, reports, o.TableForm() == collector.Wide)
+	if err := writeBounds(s.Out, variants, reports, o.TableForm() == collector.Wide); err != nil || spec.Compat {
+		return err
+	}
+	for _, line := range runs.AssumptionLines(spec.Assumptions()) {
+		fmt.Fprintln(s.Out, line)
+	}
+	return nil
 }
 
 // demandOf is the number of KV blocks that hold a whole workload at once.
