@@ -20,6 +20,8 @@ type Source interface {
 	Later(next int64, in *Incoming) error
 	// SessionID returns what a session is called, of which one turn is in a line of the file.
 	SessionID(session, line int32) (string, error)
+	// Dropped counts the rows read so far that are no requests.
+	Dropped() Dropped
 	// Close gives up what the source reads from.
 	Close() error
 }

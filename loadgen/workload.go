@@ -11,7 +11,9 @@ package loadgen
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -31,6 +33,8 @@ type Workload struct {
 	// Source gives the requests in place of Sessions and Turns, where they are not kept: such a workload is replayed
 	// once, and is to be closed. Nil: they are kept.
 	Source Source
+	// Dropped counts the rows of the trace that are no requests here; of a Source, see CountDropped.
+	Dropped Dropped
 	// Priorities are those of the turns, the least the most urgent; nil where the trace
 	// gives none.
 	Priorities []int32
@@ -60,6 +64,50 @@ type Workload struct {
 	// AgenticPrefix the line of the session's first turn follows, of others its
 	// number.
 	SessionPrefix string
+}
+
+// Dropped counts the rows of a trace that are not replayed.
+type Dropped struct {
+	ZeroOutput int // requests for 0 answer tokens
+	Other      int // what the format leaves out, such as requests that failed, and requests to other models
+	Bad        int // bad rows that are skipped on demand
+}
+
+// Rows is the number of all of them.
+func (d Dropped) Rows() int { return d.ZeroOutput + d.Other + d.Bad }
+
+// DroppedKind is a reason for which rows are dropped.
+type DroppedKind struct {
+	Key  string // in reports
+	Text string // for people, in the plural
+	Rows int
+}
+
+// Kinds are the reasons for which there are dropped rows.
+func (d Dropped) Kinds() []DroppedKind {
+	all := []DroppedKind{
+		{"dropped_zero_output_requests", "with 0 output tokens (--zero-output)", d.ZeroOutput},
+		{"dropped_other_requests", "failed, or of another model", d.Other},
+		{"dropped_bad_rows", "bad (--skip-bad)", d.Bad},
+	}
+	return slices.DeleteFunc(all, func(k DroppedKind) bool { return k.Rows == 0 })
+}
+
+// String describes the dropped rows; "" without any.
+func (d Dropped) String() string {
+	var parts []string
+	for _, k := range d.Kinds() {
+		parts = append(parts, fmt.Sprint(k.Rows, " ", k.Text))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// CountDropped counts the rows of the trace that are no requests of w. Where w has a Source, all are known only at its end.
+func (w *Workload) CountDropped() Dropped {
+	if w.Source != nil {
+		return w.Source.Dropped()
+	}
+	return w.Dropped
 }
 
 // Session is a conversation: turns of which each waits for the one before.

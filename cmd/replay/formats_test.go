@@ -3,12 +3,18 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
 )
+
+// cleanReport leaves out of a report what differs between runs, and the rows of the trace that are not replayed.
+func cleanReport(text string) string {
+	return regexp.MustCompile(`  "dropped_[^\n]*\n`).ReplaceAllString(clitest.CleanText(text), "")
+}
 
 // A trace of any format is replayed as the Mooncake trace that can be made of
 // it.
@@ -35,7 +41,7 @@ func TestFormatsReplayAsConverted(t *testing.T) {
 				continue
 			}
 			_, want, wantErrs := command(rows, append(args, "-", "--trace-block-size="+c.block)...)
-			if code != cli.ExitDone || clitest.CleanText(got) != clitest.CleanText(want) {
+			if code != cli.ExitDone || cleanReport(got) != cleanReport(want) {
 				t.Errorf("%s, %s: exit %d, report\n%s%s\nconverted\n%s%s", c.name, mode[0], code, got, errs, want, wantErrs)
 			}
 		}
@@ -63,7 +69,7 @@ func TestLeftOpenAsConverted(t *testing.T) {
 		}
 		code, got, errs := command("", append([]string{"trace", "--output=json", path}, flags...)...)
 		_, want, wantErrs := command(rows, "trace", "--output=json", "-", "--trace-block-size=16")
-		if code != cli.ExitDone || clitest.CleanText(got) != clitest.CleanText(want) {
+		if code != cli.ExitDone || cleanReport(got) != cleanReport(want) {
 			t.Errorf("%s %s: exit %d, report\n%s%s\nconverted\n%s%s", c.name, c.flags, code, got, errs, want, wantErrs)
 		}
 	}
@@ -90,7 +96,7 @@ func TestColumnsAsConverted(t *testing.T) {
 		code, got, errs := command("", mine...)
 		_, want, _ := command("", theirs...)
 		got = strings.ReplaceAll(strings.ReplaceAll(got, own, "FILE"), strings.TrimPrefix(columns, "--columns="), "")
-		if want = strings.ReplaceAll(want, converted, "FILE"); code != cli.ExitDone || clitest.CleanText(got) != clitest.CleanText(want) {
+		if want = strings.ReplaceAll(want, converted, "FILE"); code != cli.ExitDone || cleanReport(got) != cleanReport(want) {
 			t.Errorf("%q: exit %d\n%s%s\nconverted\n%s", args, code, got, errs, want)
 		}
 	}
@@ -171,7 +177,7 @@ func checkGeneratedReplays(t *testing.T, text string) {
 	for _, mode := range [][]string{{"trace"}, {"concurrency", "--max-in-flight=2"}} {
 		code, got, errs := command("", append(mode, generated...)...)
 		_, want, _ := command(rows, append(mode, "-", "--seed=7", "--output=json")...)
-		if code != cli.ExitDone || clitest.CleanText(got) != clitest.CleanText(want) {
+		if code != cli.ExitDone || cleanReport(got) != cleanReport(want) {
 			t.Errorf("%s: exit %d, report\n%s%s\nof the trace\n%s", mode[0], code, got, errs, want)
 		}
 	}
@@ -193,5 +199,23 @@ func TestDirectoryIsHashed(t *testing.T) {
 	code, out, errs := command("", "verify", "run", "--quiet")
 	if want := "servegen/chunk-3-trace.csv"; code == cli.ExitDone || !strings.Contains(out+errs, want) {
 		t.Errorf("another file: exit %d: %s%s, want a word on %s", code, out, errs, want)
+	}
+}
+
+// run.json and report.json count the rows that are not replayed.
+func TestDroppedInRunDirectory(t *testing.T) {
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	if code, _, errs := command("", "trace", "burst.csv", "--out", "dropped"); code != cli.ExitDone {
+		t.Fatal(errs)
+	}
+	for file, want := range map[string]string{
+		"run.json":    `"reason": "dropped_zero_output_requests",\s*"rows": 2`,
+		"report.json": `"dropped_zero_output_requests": 2,`,
+	} {
+		text, err := os.ReadFile(filepath.Join("dropped", file))
+		if err != nil || !regexp.MustCompile(want).Match(text) {
+			t.Errorf("%s: %v, want %s in\n%s", file, err, want, text)
+		}
 	}
 }

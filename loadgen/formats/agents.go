@@ -28,6 +28,7 @@ type agentRows struct {
 	shared uint64   // its first blocks that the group shares
 	ids    []uint64 // of its last prompt
 	unique uint64   // the next id that nobody shares
+	before float64  // delay of the turns dropped just before, in ms
 }
 
 func openAgents(s *Stream) (rows, error) {
@@ -84,6 +85,7 @@ func (a *agentRows) workload() (*loadgen.Workload, error) {
 	if err != io.EOF {
 		return nil, err
 	}
+	a.w.Dropped = a.s.Dropped()
 	return a.w, nil
 }
 
@@ -94,12 +96,12 @@ func (a *agentRows) readLine() error {
 		return err
 	}
 	a.scanner.reset(line)
-	sessions, turns := len(a.w.Sessions), len(a.w.Turns)
+	sessions, turns, zeroes := len(a.w.Sessions), len(a.w.Turns), a.s.zeroes
 	if err = a.readAgent(); err == nil {
 		err = a.addSession()
 	}
 	if err != nil {
-		a.w.Sessions, a.w.Turns = a.w.Sessions[:sessions], a.w.Turns[:turns]
+		a.w.Sessions, a.w.Turns, a.s.zeroes = a.w.Sessions[:sessions], a.w.Turns[:turns], zeroes
 		return a.s.lines.errorf("%v", err)
 	}
 	return nil
@@ -184,8 +186,35 @@ func (a *agentRows) addSession() error {
 	if err := a.addTurn(length, a.lengths[2], delay); err != nil {
 		return err
 	}
+	if w.Sessions[len(w.Sessions)-1].Turns == 0 {
+		w.Sessions = w.Sessions[:len(w.Sessions)-1]
+		return nil
+	}
 	w.Turns[len(w.Turns)-1].Next = -1
 	return nil
+}
+
+// takesTurn applies the rule for requests of no output to a turn. The delay before a turn that is dropped is
+// a part of the next one's.
+func (a *agentRows) takesTurn(output *uint64, delay *float64) (bool, error) {
+	if s := &a.w.Sessions[len(a.w.Sessions)-1]; s.Turns > 0 {
+		*delay += a.before
+	} else {
+		*delay = 0
+	}
+	a.before = 0
+	switch {
+	case *output > 0 || a.s.o.Compat:
+	case a.s.o.ZeroOutput == "one":
+		*output = 1
+	case a.s.o.ZeroOutput == "error":
+		return false, errZeroOutput()
+	default:
+		a.s.zeroes++
+		a.before = *delay
+		return false, nil
+	}
+	return true, nil
 }
 
 func (a *agentRows) checkLists(turns uint64) error {
@@ -246,6 +275,9 @@ const maxAgentBlocks = 1 << 24
 // addTurn appends a turn whose prompt is the session's last one grown to length.
 // Prompts of a session are beginnings of one list.
 func (a *agentRows) addTurn(length, output uint64, delay float64) error {
+	if keep, err := a.takesTurn(&output, &delay); !keep {
+		return err
+	}
 	in, err := tokenCount(length, "the prompt")
 	if err != nil {
 		return err

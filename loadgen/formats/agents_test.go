@@ -20,7 +20,7 @@ func readAgents(text string, o Options) (*loadgen.Workload, error) {
 const agent = `{"num_turns":2,"input_prompt_length":100,"assistant_response_length":[10,20],"tool_call_output_length":[30,40], "tool_call_latency":[0.5,1.25],"final_assistant_response_length":5}`
 
 func TestReadsAgents(t *testing.T) {
-	const single = `{"num_turns":0,"input_prompt_length":300,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":0,"more":{}}`
+	const single = `{"num_turns":0,"input_prompt_length":300,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":7,"more":{}}`
 	for _, c := range []struct {
 		name, text string
 		o          Options
@@ -30,18 +30,18 @@ func TestReadsAgents(t *testing.T) {
 1 applied_compute_agentic_session_1/1 in=140 out=20 ids=[1 2 3] delay=500
 1 applied_compute_agentic_session_1/2 in=200 out=5 ids=[1 2 3 4] delay=1250
 `},
-		{"no tools is one turn; ids count on over the file", "\n" + single + "\n" + agent, Options{}, `2 applied_compute_agentic_session_2/0 in=300 out=0 ids=[1 2 3 4 5]
+		{"no tools is one turn; ids count on over the file", "\n" + single + "\n" + agent, Options{}, `2 applied_compute_agentic_session_2/0 in=300 out=7 ids=[1 2 3 4 5]
 3 applied_compute_agentic_session_3/0 in=100 out=10 ids=[6 7]
 3 applied_compute_agentic_session_3/1 in=140 out=20 ids=[6 7 8] delay=500
 3 applied_compute_agentic_session_3/2 in=200 out=5 ids=[6 7 8 9] delay=1250
 `},
 		// Groups go by line, blank ones too; 2.5 of 5 blocks rounds away from 0.
-		{"groups share", single + "\n\n" + single + "\n" + single, Options{SharedRatio: 0.5, Groups: 2}, `1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[11979012058852098048 11979012058852098049 11979012058852098050 1 2]
-3 applied_compute_agentic_session_3/0 in=300 out=0 ids=[11979012058852098048 11979012058852098049 11979012058852098050 3 4]
-4 applied_compute_agentic_session_4/0 in=300 out=0 ids=[11979012063147065344 11979012063147065345 11979012063147065346 5 6]
+		{"groups share", single + "\n\n" + single + "\n" + single, Options{SharedRatio: 0.5, Groups: 2}, `1 applied_compute_agentic_session_1/0 in=300 out=7 ids=[11979012058852098048 11979012058852098049 11979012058852098050 1 2]
+3 applied_compute_agentic_session_3/0 in=300 out=7 ids=[11979012058852098048 11979012058852098049 11979012058852098050 3 4]
+4 applied_compute_agentic_session_4/0 in=300 out=7 ids=[11979012063147065344 11979012063147065345 11979012063147065346 5 6]
 `},
-		{"without groups nothing is shared", single, Options{SharedRatio: 1}, "1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[1 2 3 4 5]\n"},
-		{"without a ratio nothing is shared", single, Options{Groups: 3}, "1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[1 2 3 4 5]\n"},
+		{"without groups nothing is shared", single, Options{SharedRatio: 1}, "1 applied_compute_agentic_session_1/0 in=300 out=7 ids=[1 2 3 4 5]\n"},
+		{"without a ratio nothing is shared", single, Options{Groups: 3}, "1 applied_compute_agentic_session_1/0 in=300 out=7 ids=[1 2 3 4 5]\n"},
 		{"all is shared, but only of the first prompt", agent, Options{SharedRatio: 1, Groups: 1}, `1 applied_compute_agentic_session_1/0 in=100 out=10 ids=[11979012058852098048 11979012058852098049]
 1 applied_compute_agentic_session_1/1 in=140 out=20 ids=[11979012058852098048 11979012058852098049 1] delay=500
 1 applied_compute_agentic_session_1/2 in=200 out=5 ids=[11979012058852098048 11979012058852098049 1 2] delay=1250

@@ -17,7 +17,7 @@ type exportRows struct {
 }
 
 func openExport(s *Stream) (rows, error) {
-	s.Private, s.Measured, s.shape.zero = true, true, "skip"
+	s.Private, s.Measured = true, true
 	s.Chained = s.o.Sessions != "flat"
 	x := &exportRows{ends: make(lastEnds)}
 	x.s, x.read = s, x.readRow

@@ -63,7 +63,7 @@ func badRows() []badRow {
 		{"span without begin", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"1"}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":"1"}}]}]}]}]}`, "f:1: resourceSpans[0].scopeSpans[0].spans[0].startTimeUnixNano is missing, want ns since 1970", -1, no},
 		{"spans without requests", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"GET"}]}]}]}`, "f: no span says how many tokens it used", -1, no},
 		{"input 0", azure + "2023-11-16 18:15:47.5,0,33", "f:3: input is 0, want > 0", 1, no},
-		{"output 0", azure + "2023-11-16 18:15:47.5,4,0", "f:3: output is 0, want > 0 (or --zero-output)", 1, no},
+		{"output 0", azure + "2023-11-16 18:15:47.5,4,0", "f:3: the output is 0 tokens, must be at least 1 (--zero-output drop or one)", 1, Options{LeftOpen: LeftOpen{ZeroOutput: "error"}}},
 		{"no such day", azure + "2023-11-31 18:15:47.5,4,1", `f:3: TIMESTAMP is "2023-11-31 18:15:47.5", want a valid date and time`, 1, no},
 		{"hour 24", azure + "2023-11-16 24:15:47.5,4,1", `f:3: TIMESTAMP is "2023-11-16 24:15:47.5", want a valid date and time`, 1, no},
 		{"zone on some rows", azure + "2023-11-16 18:15:47.5Z,4,1", `f:3: TIMESTAMP is "2023-11-16 18:15:47.5Z", which has a zone`, 1, no},

@@ -20,7 +20,7 @@ type benchRows struct {
 
 func openBench(s *Stream) (rows, error) {
 	b := &benchRows{gathered: gathered{s: s}}
-	s.Private, s.Measured, s.shape.zero = true, true, "skip"
+	s.Private, s.Measured = true, true
 	err := b.eachObject(b.readRun)
 	if err != nil || len(b.bad) > 0 {
 		return b, err

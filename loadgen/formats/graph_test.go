@@ -145,7 +145,7 @@ func TestLostEdges(t *testing.T) {
 {"request_id":"a","play_id":"p","session_id":"m","input_length":64,"output_length":0,"hash_ids":[1],"not_before_ms":0}
 {"request_id":"b","play_id":"p","session_id":"m","input_length":64,"output_length":3,"hash_ids":[1],"not_before_ms":9,"dependencies":[{"request_id":"a","trigger":"completion","delay_ms":5,"relation":"sequence"}]}
 `
-	rows, _, lost := asGraph(t, text, Options{LeftOpen: LeftOpen{ZeroOutput: "skip"}})
+	rows, _, lost := asGraph(t, text, Options{LeftOpen: LeftOpen{ZeroOutput: "drop"}})
 	if len(rows) != 1 || rows[0] != "r0 p/m at 9" && rows[0] != "r0 p/m at 0" || lost != 1 {
 		t.Errorf("%q, %d edges lost; want one row without edges", rows, lost)
 	}

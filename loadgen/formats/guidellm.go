@@ -14,7 +14,7 @@ func isGuide(o *object) bool {
 // openGuide reads the report of GuideLLM.
 func openGuide(s *Stream) (rows, error) {
 	g := &gathered{s: s}
-	s.Private, s.Measured, s.shape.zero = true, true, "skip"
+	s.Private, s.Measured = true, true
 	s.Chained = s.o.Sessions != "flat"
 	joins := 0
 	var all []Record
@@ -73,7 +73,7 @@ func openLifecycle(s *Stream) (rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Measured, s.shape.zero = true, "skip"
+	s.Measured = true
 	return g, g.eachObject(func(f *fields) error {
 		r := Record{Line: f.line}
 		r.arrives(f.needStamp("start_time", 9))

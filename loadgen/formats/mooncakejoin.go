@@ -32,11 +32,15 @@ func (m *mooncakeRows) workload() (*loadgen.Workload, error) {
 	file.place, file.lines, file.ownIDs, file.w.SessionPrefix = file.placeRow, m.s.lines, true, loadgen.RequestPrefix
 	var r Record
 	for {
-		err := m.readRow(&r)
+		keep, err := false, m.readRow(&r)
 		if err == nil {
+			keep, err = m.s.applyZeroOutput(&r)
+		}
+		if keep {
 			err = file.addRecord(&r)
 		}
 		if err == io.EOF {
+			file.w.Dropped = m.s.Dropped()
 			return file.finish("the file is empty, want at least one request", nil)
 		}
 		if err != nil {

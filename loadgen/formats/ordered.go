@@ -183,5 +183,8 @@ func (o *Ordered) SessionID(_, line int32) (string, error) {
 	return loadgen.RequestPrefix + strconv.Itoa(int(line)), nil
 }
 
+// Dropped counts the rows that were left out so far.
+func (o *Ordered) Dropped() loadgen.Dropped { return o.s.Dropped() }
+
 // Close closes the file.
 func (o *Ordered) Close() error { return o.s.Close() }

@@ -25,7 +25,7 @@ type otlpSpan struct {
 
 func openOTLP(s *Stream) (rows, error) {
 	x := &otlpRows{gathered: gathered{s: s}, spans: map[string]*otlpSpan{}}
-	s.Private, s.Measured, s.shape.zero = true, true, "skip"
+	s.Private, s.Measured = true, true
 	s.Chained = s.o.Sessions != "flat"
 	if err := x.eachObject(x.readBatch); err != nil || len(x.bad) > 0 && s.o.stops() {
 		return x, err

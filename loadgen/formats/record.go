@@ -160,8 +160,8 @@ type LeftOpen struct {
 	// SkipBad is the number of bad rows to skip, in all formats but mooncake;
 	// negative: any number.
 	SkipBad int
-	// ZeroOutput says what to do with requests for 0 tokens: error, skip or one
-	// (make it 1). "": as the format wants it.
+	// ZeroOutput says what to do with requests for 0 answer tokens: drop them, make it one, or
+	// error. "": drop. As the reference reads its formats, such requests stay as they are.
 	ZeroOutput string
 	// Sessions is auto, flat (no request waits for another) or chain (requests
 	// of one conversation wait for each other). "": auto.

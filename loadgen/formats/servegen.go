@@ -183,7 +183,7 @@ func (t *lengthTable) at(u float64) int {
 
 // openServeGen reads the clients with the given numbers.
 func openServeGen(s *Stream, dir string, numbers []int) (rows, error) {
-	s.Private, s.shape.zero = true, "skip"
+	s.Private = true
 	p := &serveRows{s: s}
 	for _, n := range numbers {
 		c, err := readClient(dir, n)

@@ -253,6 +253,9 @@ func (x *spilled) SessionID(session, _ int32) (string, error) {
 	return string(name), err
 }
 
+// Dropped counts the rows that were left out.
+func (x *spilled) Dropped() loadgen.Dropped { return x.s.Dropped() }
+
 // Close gives up the files.
 func (x *spilled) Close() error { return cmp.Or(x.closeFile(), x.s.Close()) }
 

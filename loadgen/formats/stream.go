@@ -50,11 +50,10 @@ type rows interface {
 
 // shape is what sets a format apart after reading.
 type shape struct {
-	raw      bool   // times and ids are as they are to be: no origin, no new numbers
-	zero     string // what to do with 0 output tokens; "": refuse
-	exact    bool   // there is an id for each block of a prompt, and no other
-	inexact  bool   // there may be any number of ids beyond those of full blocks
-	ownBlock bool   // the file or the format says the block size
+	raw      bool // times and ids are as they are to be: no origin, no new numbers
+	exact    bool // there is an id for each block of a prompt, and no other
+	inexact  bool // there may be any number of ids beyond those of full blocks
+	ownBlock bool // the file or the format says the block size
 }
 
 // NewStream starts reading a trace from r, which is unpacked already; name
@@ -90,7 +89,7 @@ func (s *Stream) checkOptions() error {
 		return fmt.Errorf("trace block size is %d, want > 0", o.TraceBlock)
 	}
 	for _, c := range []struct{ name, value, names string }{
-		{"zero output", o.ZeroOutput, "error skip one"},
+		{"zero output", o.ZeroOutput, "drop one error"},
 		{"sessions", o.Sessions, "auto flat chain"},
 		{"DAG", o.DAG, "refuse chain graph"},
 		{"jitter", o.Jitter, "second"},
@@ -186,19 +185,20 @@ func (s *Stream) Raw() bool { return s.shape.raw }
 // Skipped is the number of bad rows skipped so far.
 func (s *Stream) Skipped() int { return s.skipped }
 
-// Dropped is the number of requests left out so far: failed ones, those for no
-// output, those of other models.
-func (s *Stream) Dropped() int { return s.dropped + s.zeroes }
+// Dropped counts the rows left out so far.
+func (s *Stream) Dropped() loadgen.Dropped {
+	return loadgen.Dropped{ZeroOutput: s.zeroes, Other: s.dropped, Bad: s.skipped}
+}
 
 // finishRecord brings a record from the form of its format into that of all.
 func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
 	if r.Session != nil && s.o.Sessions == "flat" && r.HasAt {
 		r.Session, r.HasDelay, r.Delay = nil, false, 0
 	}
+	if keep, err := s.applyZeroOutput(r); !keep {
+		return false, err
+	}
 	if !s.shape.raw {
-		if keep, err := s.applyZeroOutput(r); !keep {
-			return false, err
-		}
 		if r.Input <= 0 {
 			return false, s.rowError(r, "input is %d, want > 0", r.Input)
 		}
@@ -215,22 +215,23 @@ func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
 
 // applyZeroOutput applies the rule for requests of no output.
 func (s *Stream) applyZeroOutput(r *Record) (keep bool, err error) {
-	if r.Output > 0 {
+	if r.Output > 0 || s.shape.raw && s.o.Compat {
 		return true, nil
 	}
-	rule := s.o.ZeroOutput
-	if rule == "" {
-		rule = s.shape.zero
-	}
-	switch rule {
+	switch s.o.ZeroOutput {
 	case "one":
 		r.Output = 1
 		return true, nil
-	case "skip":
-		s.zeroes++
-		return false, nil
+	case "error":
+		return false, s.rowError(r, "%v", errZeroOutput())
 	}
-	return false, s.rowError(r, "output is 0, want > 0 (or --zero-output)")
+	s.zeroes++
+	return false, nil
+}
+
+// errZeroOutput refuses a request for no output.
+func errZeroOutput() error {
+	return errors.New("the output is 0 tokens, must be at least 1 (--zero-output drop or one)")
 }
 
 // maxBlocks bounds the blocks of one prompt, since a short row can ask for any

@@ -42,7 +42,7 @@ func azureImagesRow(c *csvRows, r *Record) bool {
 }
 
 func beginBurst(s *Stream, have []bool) {
-	s.Private, s.shape.zero = true, "skip"
+	s.Private = true
 	s.Chained = have[6] && have[7] && s.o.Sessions != "flat"
 }
 

@@ -59,7 +59,7 @@ func openVLLMLog(s *Stream) (rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Approximate, s.shape.zero = false, "skip"
+	s.Approximate = false
 	x := &logRows{
 		gathered: gathered{s: s}, t: t, stamp: newLogStamp(), limit: regexp.MustCompile(`\bmax_tokens=(\d+|None)`), year: 2000,
 		byID: map[string]int{}, prompts: map[string]Record{}, answered: map[string]int{},

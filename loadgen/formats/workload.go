@@ -64,6 +64,7 @@ func Collect(s *Stream) (*loadgen.Workload, error) {
 		}
 		return nil
 	})
+	c.w.Dropped = s.Dropped()
 	w, err := c.finish("no requests in the file, want at least one", err)
 	if err == nil && c.tasks != nil && c.tasks.lost > 0 {
 		s.o.warn(fmt.Sprintf("%s: %d waits for requests that were left out are over at once", s.Name, c.tasks.lost))
@@ -97,6 +98,9 @@ func newCollector(name string, block int) *collector {
 // finish returns the workload, if reading ended without err and none says why there
 // is nothing in it.
 func (c *collector) finish(none string, err error) (*loadgen.Workload, error) {
+	if n := c.w.Dropped.ZeroOutput; n > 0 {
+		none = fmt.Sprintf("all requests are for 0 output tokens (%d dropped), must be at least 1 token in one of them (--zero-output one)", n)
+	}
 	if err == nil && len(c.w.Turns) == 0 {
 		err = &loadgen.SyntaxError{Name: c.w.Name, Msg: none}
 	}

@@ -312,5 +312,8 @@ func (r *Run) Report(wall time.Duration, extra ...collector.Field) *collector.Re
 	report := r.Collector.Report(0)
 	report.SetWall(wall)
 	report.Extra = append(report.Extra, extra...)
+	for _, k := range r.Workload.CountDropped().Kinds() {
+		report.Extra = append(report.Extra, collector.Field{Key: k.Key, Value: k.Rows})
+	}
 	return report
 }

@@ -38,10 +38,18 @@ type Run struct {
 	Requests string   `json:"requests_file"`
 	Inputs   []Input  `json:"inputs"`
 	Config   Settings `json:"config"`
+	// Dropped counts the rows of the trace that were not replayed.
+	Dropped []Dropped `json:"dropped,omitempty"`
 	Digest
 	Files []Stored `json:"files"`
 
 	dir string // where it was read from
+}
+
+// Dropped is a number of rows that were not replayed, by the key of the report that has it, too.
+type Dropped struct {
+	Reason string `json:"reason"`
+	Rows   int    `json:"rows"`
 }
 
 // Stored is a file of the directory other than run.json.

@@ -27,7 +27,7 @@ type LeftOpen struct {
 func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	o := &f.read
 	f.prefix = prefix
-	f.zero = cli.Choice{Names: []string{"auto", "error", "skip", "one"}, Value: "auto"}
+	f.zero = cli.Choice{Names: []string{"drop", "one", "error"}, Value: "drop"}
 	f.sessions = cli.Choice{Names: []string{"auto", "flat", "chain"}, Value: "auto"}
 	f.dag = cli.Choice{Names: []string{"auto", "graph", "chain", "refuse"}, Value: "auto"}
 	f.jitter = cli.Choice{Names: []string{"none", "second"}, Value: "none"}
@@ -35,7 +35,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.Lookup("skip-bad").NoOptDefVal = "all"
 	fs.StringVar(&o.Columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
 	fs.StringVar(&o.PriorityFrom, "priority-from", "", "`field` of a request's priority, where that is not priority (mooncake)")
-	fs.Var(&f.zero, "zero-output", "requests for 0 tokens: error, skip or one; auto: as the `format` wants it")
+	fs.Var(&f.zero, "zero-output", "requests for 0 output tokens: `drop`, one (output token) or error; dropped ones are counted")
 	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
 	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, keep what is a `chain`, or all (graph); auto: graph where it takes one")
 	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
@@ -57,7 +57,7 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 		choice *cli.Choice
 		to     *string
 		unset  string
-	}{{&f.zero, &o.ZeroOutput, "auto"}, {&f.sessions, &o.Sessions, "auto"}, {&f.dag, &o.DAG, "auto"}, {&f.jitter, &o.Jitter, "none"}} {
+	}{{&f.zero, &o.ZeroOutput, "drop"}, {&f.sessions, &o.Sessions, "auto"}, {&f.dag, &o.DAG, "auto"}, {&f.jitter, &o.Jitter, "none"}} {
 		if *c.to = c.choice.Value; *c.to == c.unset {
 			*c.to = ""
 		}

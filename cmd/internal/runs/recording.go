@@ -180,6 +180,9 @@ func (r *run) addDigest(lifecycles string) error {
 	}
 	r.run.Inputs = inputs
 	r.run.Config = rundir.SettingsOf(r.spec.Recorded())
+	for _, k := range r.workload.CountDropped().Kinds() {
+		r.run.Dropped = append(r.run.Dropped, rundir.Dropped{Reason: k.Key, Rows: k.Rows})
+	}
 	r.run.Digest = rundir.NewDigest(inputs, r.run.Config, lifecycles)
 	if out.Digest {
 		report.Extra = append(report.Extra, collector.Field{Key: "digest", Value: r.run.Digest.Run})

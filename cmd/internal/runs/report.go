@@ -62,6 +62,9 @@ func (r *run) missingLines() []string {
 	if r.spec.Recycle || r.spec.Stream != nil {
 		total = r.result.Collector.Len()
 	}
+	if d := r.workload.CountDropped(); d.Rows() > 0 {
+		lines = append(lines, terminal.WrapLine(fmt.Sprintf("Dropped: %d of %d rows of the trace: %s", d.Rows(), total+d.Rows(), d), 9))
+	}
 	if n := r.result.CountRejected(); n > 0 {
 		lines = append(lines, terminal.WrapLine(fmt.Sprintf("Rejected: %d of %d requests%s", n, total, describeReasons(r.result)), 10))
 	}

@@ -130,7 +130,8 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, want *want
 	if err != nil {
 		return err
 	}
-	if err := (&checked{stream.Name, stream.Format, good, bad, listed, stream.Misfit()}).writeEnd(s.Out, want.form); err != nil {
+	dropped := stream.Dropped()
+	if err := (&checked{stream.Name, stream.Format, good, bad, dropped.ZeroOutput, dropped.Other, listed, stream.Misfit()}).writeEnd(s.Out, want.form); err != nil {
 		return err
 	}
 	switch {
@@ -144,12 +145,14 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, want *want
 
 // checked is what validate found.
 type checked struct {
-	Trace    string   `json:"trace"`
-	Format   string   `json:"format"`
-	Requests int      `json:"requests"`
-	BadRows  int      `json:"bad_rows"`
-	Listed   []string `json:"complaints"`       // of the first bad rows
-	Blocks   string   `json:"blocks,omitempty"` // which block size fits all rows, where theirs does not
+	Trace      string   `json:"trace"`
+	Format     string   `json:"format"`
+	Requests   int      `json:"requests"`
+	BadRows    int      `json:"bad_rows"`
+	ZeroOutput int      `json:"dropped_zero_output_requests"`
+	Other      int      `json:"dropped_other_requests"`
+	Listed     []string `json:"complaints"`       // of the first bad rows
+	Blocks     string   `json:"blocks,omitempty"` // which block size fits all rows, where theirs does not
 }
 
 // writeEnd writes all as JSON, or what comes after the complaints.
@@ -163,7 +166,11 @@ func (c *checked) writeEnd(w io.Writer, form string) error {
 	if c.Blocks != "" {
 		fmt.Fprintf(w, "%s: %s\n", c.Trace, c.Blocks)
 	}
-	_, err := fmt.Fprintf(w, "%s: %s, %d requests, %d bad rows\n", c.Trace, c.Format, c.Requests, c.BadRows)
+	dropped := ""
+	if d := (loadgen.Dropped{ZeroOutput: c.ZeroOutput, Other: c.Other}); d.Rows() > 0 {
+		dropped = "; dropped: " + d.String()
+	}
+	_, err := fmt.Fprintf(w, "%s: %s, %d requests, %d bad rows%s\n", c.Trace, c.Format, c.Requests, c.BadRows, dropped)
 	return err
 }
 
@@ -203,8 +210,6 @@ func checkRow(stream *formats.Stream, r *formats.Record) error {
 		wrong = "input_length is 0 because hash_ids is empty, want > 0"
 	case r.Input == 0:
 		wrong = "input_length is 0, want > 0"
-	case r.Output == 0:
-		wrong = "output_length is 0, want > 0"
 	default:
 		return nil
 	}

@@ -70,6 +70,7 @@ type reader struct {
 	told   map[string]bool // bad rows and warnings that were listed
 	listed int             // bad rows listed
 	bad    int             // bad rows in a reading
+	last   *formats.Stream // that was opened
 }
 
 // mostBadRows bounds how many bad rows are listed.
@@ -131,7 +132,9 @@ func (r *reader) Open() (*formats.Stream, error) {
 		}
 	}
 	o.Warn = func(text string) { r.printOnce("warning: " + text) }
-	return formats.OpenPath(r.path, r.s.In, o)
+	s, err := formats.OpenPath(r.path, r.s.In, o)
+	r.last = s
+	return s, err
 }
 
 // printOnce prints a remark unless it was printed when the file was read before.
@@ -144,8 +147,12 @@ func (r *reader) printOnce(text string) bool {
 	return true
 }
 
-// printSkipped prints how many bad rows were skipped.
+// printSkipped prints how many bad rows were skipped, and how many requests dropped.
 func (r *reader) printSkipped() {
+	if d := r.last.Dropped(); d.ZeroOutput+d.Other > 0 {
+		d.Bad = 0
+		fmt.Fprintf(r.s.Err, "replay: %s: dropped: %s\n", r.path, d)
+	}
 	if r.bad > 0 {
 		fmt.Fprintf(r.s.Err, "replay: %s: %d bad rows skipped\n", r.path, r.bad)
 	}

@@ -9,6 +9,7 @@ package inspect
 import (
 	"math"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
@@ -22,8 +23,7 @@ type Summary struct {
 	Measured     bool // times are those of a client that waited for answers
 	Estimated    bool // lengths were estimated from bytes
 	Requests     int64
-	Skipped      int   // bad rows
-	Dropped      int   // requests left out by a rule of the format
+	Dropped      loadgen.Dropped
 	Waiting      int64 // requests that wait for another to complete
 	InputTokens  int64
 	OutputTokens int64
@@ -74,7 +74,7 @@ func Read(s *formats.Stream) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum.Skipped, sum.Dropped = s.Skipped(), s.Dropped()
+	sum.Dropped = s.Dropped()
 	sum.Finish()
 	return sum, nil
 }

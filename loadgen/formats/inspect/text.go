@@ -37,8 +37,8 @@ func (s *Summary) WriteText(w io.Writer) error {
 		line("Graph", "%d requests wait for others, %d of them for several; at most %d", g.Waiting, g.Joins, g.Widest)
 		line("", "wait for one, and the longest chain has %d", g.Deepest)
 	}
-	if s.Skipped+s.Dropped > 0 {
-		line("Left out", "%d bad rows, %d failed or empty requests", s.Skipped, s.Dropped)
+	for i, k := range s.Dropped.Kinds() {
+		line([]string{"Dropped", ""}[min(i, 1)], "%d %s", k.Rows, k.Text)
 	}
 	if s.Measured {
 		line("Beware", "start times are those of a client that waited for this server")
@@ -140,7 +140,7 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 	peak := s.Arrivals.Peak()
 	values := map[string]any{
 		"trace": s.Name, "format": s.Format, "also": s.Also, "requests": s.Requests,
-		"bad_rows": s.Skipped, "left_out_requests": s.Dropped,
+		"bad_rows": s.Dropped.Bad, "left_out_requests": s.Dropped.ZeroOutput + s.Dropped.Other, "zero_output_requests": s.Dropped.ZeroOutput,
 		"conversations": math.Round(s.Sessions.Value), "conversations_approximate": s.Sessions.Approximate,
 		"waiting_requests": s.Waiting, "mean_delay_ms": s.Delays.Mean(),
 		"input_tokens": s.Input.values(s.Estimated), "output_tokens": s.Output.values(s.Estimated),

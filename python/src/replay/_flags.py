@@ -746,8 +746,8 @@ class RunFlags(TypedDict, total=False):
     """speeds of workers that differ, one each: 1,1,0.84,1"""
     workers: Union[int, str]
     """N workers that prefill and decode; a mix: h100:4,l40s:8 (default 1)"""
-    zero_output: Literal["auto", "error", "skip", "one"]
-    """requests for 0 tokens: error, skip or one; auto: as the format wants it (default auto)"""
+    zero_output: Literal["drop", "one", "error"]
+    """requests for 0 output tokens: drop, one (output token) or error; dropped ones are counted (default drop)"""
 
 
 class SweepFlags(TypedDict, total=False):
@@ -1422,8 +1422,8 @@ class PlanFlags(TypedDict, total=False):
     """speeds of workers that differ, one each: 1,1,0.84,1"""
     workers: Union[int, str]
     """N workers that prefill and decode; a mix: h100:4,l40s:8 (default 1)"""
-    zero_output: Literal["auto", "error", "skip", "one"]
-    """requests for 0 tokens: error, skip or one; auto: as the format wants it (default auto)"""
+    zero_output: Literal["drop", "one", "error"]
+    """requests for 0 output tokens: drop, one (output token) or error; dropped ones are counted (default drop)"""
     zones: int
     """number of zones that workers are dealt out over, with --survive zone (default 3)"""
 
