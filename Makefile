@@ -9,7 +9,7 @@ SEED ?= 1
 SGLANG_EACH ?= 50
 SGLANG_SETS = '"schedule_conservativeness":0.0' '"enable_mixed_chunk":true' '"ignore_eos":true' '"enable_prefix_caching":false' \
   '"enable_prefix_caching":false,"ignore_eos":true' '"prefill_max_requests":2' '"schedule_policy":"lof"' '"schedule_policy":"hrrn"' \
-  '"draw":["clip"]' '"draw":["ranks"]' '"draw":["windows"]' '"draw":["priority"]' '"draw":["drafts"]' '"enable_hierarchical_cache":true' \
+  '"draw":["clip"]' '"draw":["ranks"]' '"draw":["windows"]' '"draw":["priority"]' '"draw":["drafts"]' '"draw":["straddle","drafts"]' '"enable_hierarchical_cache":true' \
   '"schedule_policy":"random"' '"schedule_policy":"shortest-prefill-first"' '"draw":["eviction"]' '"draw":["interval"]'
 # The folder of optional data: recorded traces, measured servers, more results of the reference.
 REPLAY_DATA ?= ../shared
@@ -84,11 +84,13 @@ parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of
 	    --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done; done
 	for release in $(VLLM); do \
-	  echo "== vLLM $${release%:*}, speculative decoding"; methods="ngram_gpu draft_model"; \
-	  [ $${release%:*} = 0.33.0 ] || methods="$$methods eagle"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_METHODS="$$methods" VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity 300 \
+	  echo "== vLLM $${release%:*}, speculative decoding"; \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity 300 \
 	    --seed 3 --set '{"speculative_config":"random"}' --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
+	echo "== vLLM 0.24.0, an interval between prompts, which it does not hold"
+	VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.24 tools/vllmoracle/run 0.24.0 --parity 100 --seed 3 \
+	  --set '{"prefill_schedule_interval":4}' --replay bin/replay --out bin/parity-vllm
 	for setting in '"watermark":0.1' '"prefill_schedule_interval":4' '"max_num_active_seqs":3'; do \
 	  echo "== vLLM 0.33.0, $$setting"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.33 tools/vllmoracle/run 0.33.0 --parity 300 --seed 3 --set "{$$setting}" \

@@ -231,7 +231,7 @@ func (s *Settings) Flags() []Flag {
 		}
 	}
 	if s.Version != "" {
-		all = append(all, Flag{"scheduler-profile", vllm.Nearest(s.Version)})
+		all = append(all, Flag{"scheduler-profile", vllm.RulesName(s.Version)})
 	}
 	all = append(s.addCluster(all), Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
 	return append(all, s.flags...)

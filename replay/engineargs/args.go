@@ -5,6 +5,7 @@
 package engineargs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -63,6 +64,7 @@ type Args struct {
 	G2          G2
 	SGLang      SGLangArgs
 	Rules       vllm.Rules   // of vLLM's scheduler; default those of the reference
+	Uncertain   string       // what is not known of Rules, as those of a release that was not compared; "": nothing
 	Profile     string       // the set that Rules are of, single ones apart, as vllm-0.33; "": the reference's
 	Windows     vllm.Windows // groups of layers some of which attend to the last tokens alone; none by default
 	NoHybrid    bool         // disable_hybrid_kv_cache_manager: layers are one group, and keep all tokens
@@ -172,6 +174,12 @@ func (a *Args) Transfer() scheduler.Transfer {
 // Warnings names arguments that were read and do not mean what they seem to.
 func (a *Args) Warnings() []string {
 	var w []string
+	if a.Uncertain != "" {
+		w = append(w, "scheduler_profile: "+a.Uncertain)
+	}
+	if a.PrefillInterval > 1 && !a.Rules.OwnInterval && !a.Rules.Reference() {
+		w = append(w, fmt.Sprintf("prefill_schedule_interval is %d and has no effect with the rules of %s: an engine alone holds it since vllm-0.33", a.PrefillInterval, cmp.Or(a.Profile, "scheduler_rules")))
+	}
 	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(Policies(), s) {
 		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof, hrrn, shortest-prefill-first or random", s))
 	}

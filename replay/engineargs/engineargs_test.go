@@ -162,7 +162,7 @@ func TestRefused(t *testing.T) {
 		{`{"speculative_config":{"num_speculative_tokens":2,"synthetic_acceptance_length":4}}`, `synthetic_acceptance_length is 4, want a number from 1 to 3`},
 		{`{"speculative_config":{"num_speculative_tokens":2,"synthetic_acceptance_length":2,"acceptance_rate":1}}`, `acceptance_rate is 1, want none beside synthetic_acceptance_length`},
 		{`{"speculative_config":{"num_speculative_tokens":2,"acceptance_rate":1,"acceptance":1}}`, `speculative_config.acceptance is 1, want one of`},
-		{`{"speculative_config":{"method":"ngram","num_speculative_tokens":2,"acceptance_rate":1},"scheduler_profile":"vllm","scheduler_rules":{"two_in_flight":true}}`, `scheduler_rules.two_in_flight is true, want false with method ngram`},
+		{`{"speculative_config":{"method":"ngram","num_speculative_tokens":2,"acceptance_rate":1},"scheduler_profile":"vllm-0.24","scheduler_rules":{"two_in_flight":true}}`, `scheduler_rules.two_in_flight is true, want false with method ngram`},
 		{`{"speculative_config":{"num_speculative_tokens":2,"acceptance_rate":1},"engine_type":"sglang"}`, `want sglang.speculative_algorithm with it`},
 		{`{"scheduler_rules":{"watermark":1}}`, `scheduler_rules.watermark is 1, want less than 1`},
 		{`{"preemption_mode":"FIFO"}`, `preemption_mode is "FIFO", want "lifo" or "fifo"`},

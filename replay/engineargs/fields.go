@@ -78,18 +78,15 @@ func (r *reader) readRules(a *Args) {
 		r.checkHiCache(a)
 		return
 	}
-	name := r.choice("scheduler_profile", vllm.Profiles()...)
+	name, isRelease := vllm.ParseRelease(string(r.raw("scheduler_profile")))
+	if !isRelease {
+		name = r.choice("scheduler_profile", vllm.Profiles()...)
+	}
 	if rules, err := vllm.ParseProfile(name); err == nil {
-		a.Rules, a.Profile = rules, vllm.NameProfile(name)
+		a.Rules, a.Profile, a.Uncertain = rules, vllm.NameProfile(name), vllm.Uncertainty(name)
 	}
 	m := r.openObject("scheduler_rules")
-	if s := a.Speculative; s != nil && !s.isAsync() {
-		if m != nil && string(m.values["two_in_flight"]) == "true" {
-			m.fail("two_in_flight", "true", "false with method "+s.Name+", for which vLLM schedules synchronously")
-			r.err = m.err
-		}
-		a.Rules.TwoInFlight = false
-	}
+	r.readAsync(a, m)
 	if m == nil {
 		r.checkRules(a)
 		return
@@ -113,13 +110,16 @@ func (r *reader) readRules(a *Args) {
 		{"window_bound", &x.WindowBound}, {"window_lag", &x.WindowLag},
 		{"draft_room", &x.DraftRoom},
 		{"pad_drafts", &x.PadDrafts}, {"pad_alone", &x.PadAlone}, {"name_accepted", &x.NameAccepted}, {"draft_slots", &x.DraftSlots},
+		{"draft_budget", &x.DraftBudget}, {"skip_drafts", &x.SkipDrafts}, {"hash_ahead", &x.HashAhead}, {"own_interval", &x.OwnInterval},
 	} {
 		m.flag(f.key, f.on)
 	}
 	for _, key := range m.values.unknownKeys(m.asked) {
 		m.fail(key, shortenValue(m.values[key]), "one of "+strings.Join(m.asked, ", "))
 	}
-	r.err = m.err
+	if r.err == nil {
+		r.err = m.err
+	}
 	r.checkRules(a)
 }
 

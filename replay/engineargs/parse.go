@@ -153,6 +153,9 @@ func (a *Args) check(compat bool) error {
 	if a.BlockTokens == 0 {
 		a.BlockTokens = 64
 	}
+	if a.PrefillInterval > 1 && a.DPSize > 1 {
+		return &KeyError{"prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "1 with dp_size, as vLLM counts it over all ranks of experts, which is not simulated"}
+	}
 	return a.checkWindows()
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/nearest"
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -27,24 +26,8 @@ type Speculative struct {
 	TimeGiven bool
 }
 
-// listMethods returns those of vLLM's speculative_config, with what the scheduler does for each.
-// vLLM turns asynchronous scheduling off for those that need tokens on the CPU.
-func listMethods() []method {
-	return []method{
-		{"eagle", scheduler.ByHead, true}, {"eagle3", scheduler.ByHead, true}, {"mtp", scheduler.ByHead, true},
-		{"draft_model", scheduler.ByDraftModel, true},
-		{"ngram", scheduler.ByLookup, false}, {"ngram_gpu", scheduler.ByLookup, true}, {"suffix", scheduler.ByLookup, false}, {medusa, scheduler.ByLookup, false},
-	}
-}
-
 // medusa is a method that vLLM has had up to 0.32.
 const medusa = "medusa"
-
-type method struct {
-	name  string
-	kind  scheduler.Drafter
-	async bool
-}
 
 // maxDrafts bounds num_speculative_tokens.
 const maxDrafts = 64
@@ -104,21 +87,35 @@ func (m *reader) refuseOthers() {
 }
 
 func (r *reader) readMethod(s *Speculative) {
-	all := listMethods()
-	names := make([]string, len(all))
-	for i := range all {
-		names[i] = all[i].name
+	var names []string
+	for _, m := range vllm.Methods() {
+		names = append(names, m.Name)
 	}
 	if name := r.choice("method", names...); name != "" {
 		s.Name = name
 	}
-	s.Method = all[slices.Index(names, s.Name)].kind
+	s.Method = vllm.FindMethod(s.Name).Kind
 }
 
-// isAsync reports whether vLLM schedules asynchronously with the method.
-func (s *Speculative) isAsync() bool {
-	all := listMethods()
-	return all[slices.IndexFunc(all, func(m method) bool { return m.name == s.Name })].async
+// readAsync sets whether passes overlap where an engine decodes speculatively, as the release
+// has it with the method, unless m, the rules that are given, says so.
+func (r *reader) readAsync(a *Args, m *reader) {
+	if a.Speculative == nil || a.Rules.Reference() && m == nil {
+		return
+	}
+	given := ""
+	if m != nil {
+		given = string(m.values["two_in_flight"])
+	}
+	method := vllm.FindMethod(a.Speculative.Name)
+	does, can := method.Asynchronous(a.Profile)
+	switch {
+	case given == "true" && !can:
+		m.fail("two_in_flight", given, "false with method "+method.Name+", with which this release schedules synchronously")
+		r.err = m.err
+	case given == "" || given == "null":
+		a.Rules.TwoInFlight = a.Rules.TwoInFlight && does
+	}
 }
 
 // readAcceptance reads how many drafts are accepted: by position, as a mean, or a rate

@@ -1,6 +1,10 @@
 package engineargs
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,14 +19,14 @@ func TestSpeculative(t *testing.T) {
 	cases := []struct {
 		text  string
 		want  vllm.Speculation
-		async bool
+		async bool // by the newest release
 	}{
 		{`{"method":"eagle3","model":"a/b","num_speculative_tokens":2,"acceptance_rate":0.5}`,
 			vllm.Speculation{Method: scheduler.ByHead, Tokens: 2, Acceptance: scheduler.Acceptance{Low: 0.5, High: 0.5}}, true},
 		{`{"model":"a/b","num_speculative_tokens":2,"acceptance_rate":[0.5,0.75],"acceptance_seed":7,"draft_tensor_parallel_size":1}`,
 			vllm.Speculation{Method: scheduler.ByDraftModel, Tokens: 2, Acceptance: scheduler.Acceptance{Low: 0.5, High: 0.75, Seed: 7}}, true},
 		{`{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4,"rejection_sample_method":"synthetic","synthetic_acceptance_rates":[0.5,0.25,0]}`,
-			vllm.Speculation{Method: scheduler.ByLookup, Tokens: 3, Acceptance: scheduler.Acceptance{Rates: []float64{0.5, 0.5, 0}}}, false},
+			vllm.Speculation{Method: scheduler.ByLookup, Tokens: 3, Acceptance: scheduler.Acceptance{Rates: []float64{0.5, 0.5, 0}}}, true},
 		{`{"method":"mtp","num_speculative_tokens":3,"synthetic_acceptance_length":2.5}`,
 			vllm.Speculation{Method: scheduler.ByHead, Tokens: 3, Acceptance: scheduler.Acceptance{Rates: []float64{1, 0.5, 0}}}, true},
 	}
@@ -31,6 +35,81 @@ func TestSpeculative(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(a.Speculative.Speculation, c.want) || a.Rules.TwoInFlight != c.async {
 			t.Errorf("%s: %+v, %v, want %+v", c.text, a.Speculative, err, c.want)
 		}
+	}
+}
+
+// TestMethods schedules as vLLM's own configuration does with each method of drafts, by release:
+// testdata/vllm/methods.jsonl.
+func TestMethods(t *testing.T) {
+	file, err := os.Open("../../testdata/vllm/methods.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rows := 0
+	for lines := bufio.NewScanner(file); lines.Scan(); rows++ {
+		var row struct {
+			Release, Method string
+			Set             *bool
+			Async           bool `json:"async_scheduling"`
+			Budget          int
+			Refused         bool
+		}
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		rules := "{}"
+		if row.Set != nil {
+			rules = fmt.Sprintf(`{"two_in_flight":%t}`, *row.Set)
+		}
+		a, err := Parse([]byte(fmt.Sprintf(`{"scheduler_profile":"vllm-%s","scheduler_rules":%s,"speculative_config":{"method":%q,"num_speculative_tokens":3,"acceptance_rate":0.5}}`,
+			row.Release, rules, row.Method)), Options{})
+		if row.Refused != (err != nil) {
+			t.Errorf("%s: %v", lines.Text(), err)
+		}
+		if row.Refused || err != nil {
+			continue
+		}
+		c := vllm.Config{MaxBatchedTokens: a.MaxBatchedTokens, MaxSeqs: a.MaxSeqs, Rules: a.Rules, Speculation: &a.Speculative.Speculation}
+		if a.Uncertain != "" || a.Rules.TwoInFlight != row.Async || c.Budget() != row.Budget {
+			t.Errorf("%s: asynchronous %t, budget %d; %s", lines.Text(), a.Rules.TwoInFlight, c.Budget(), a.Uncertain)
+		}
+	}
+	if rows < 9*24 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+// TestUnknownRelease checks whose rules a release has that was not compared, and that what is not known is named.
+func TestUnknownRelease(t *testing.T) {
+	for name, want := range map[string][]string{
+		"vllm-0.29.1": {"0.29.1", "vllm-0.28", "pad_alone"},
+		"vllm-0.33.4": {"0.33.4", "vllm-0.33"},
+		"vllm-0.11.2": {"0.11.2", "vllm-0.19"},
+		"vllm-0.31.0": nil, "vllm-0.27.1": nil, "vllm": nil, "vllm-0.33": nil,
+	} {
+		a, err := Parse([]byte(`{"scheduler_profile":"`+name+`"}`), Options{})
+		if err != nil || (len(want) == 0) != (len(a.Warnings()) == 0) {
+			t.Errorf("%s: %v, %v", name, err, a.Warnings())
+		}
+		for _, part := range want {
+			if !strings.Contains(strings.Join(a.Warnings(), " "), part) {
+				t.Errorf("%s: %v, want %s in it", name, a.Warnings(), part)
+			}
+		}
+	}
+}
+
+// TestPrefillIntervalOfOld checks the warning that releases before 0.33 hold no interval for an engine alone.
+func TestPrefillIntervalOfOld(t *testing.T) {
+	for profile, warns := range map[string]bool{"vllm-0.24": true, "vllm-0.32": true, "vllm-0.33": false} {
+		a, err := Parse([]byte(`{"prefill_schedule_interval":4,"scheduler_profile":"`+profile+`"}`), Options{})
+		if err != nil || warns != (len(a.Warnings()) == 1) || a.Rules.OwnInterval == warns {
+			t.Errorf("%s: %v, %v", profile, a.Warnings(), err)
+		}
+	}
+	if _, err := Parse([]byte(`{"prefill_schedule_interval":2,"dp_size":2,"scheduler_profile":"vllm"}`), Options{}); err == nil || !strings.Contains(err.Error(), "want 1 with dp_size") {
+		t.Errorf("ranks: %v", err)
 	}
 }
 

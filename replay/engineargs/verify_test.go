@@ -26,17 +26,18 @@ func TestServerStarts(t *testing.T) {
 		{`"max_model_len":4096,"max_num_batched_tokens":4096,"enable_chunked_prefill":false`, "", nil},
 		{`"max_model_len":10000,"enable_chunked_prefill":false`, "", nil},
 		{`"max_model_len":4096,"max_num_batched_tokens":512`, "", nil},
-		{`"max_num_active_seqs":8`, "max_num_active_seqs", []string{"vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.28", "vllm-0.30"}},
+		{`"max_num_active_seqs":8`, "max_num_active_seqs", []string{"vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30"}},
 		{`"max_num_active_seqs":9,"max_num_seqs":8`, "max_num_active_seqs", nil},
-		{`"max_model_len":100,` + long + `101}`, "scheduler_rules.long_prefill_tokens", []string{"vllm-0.28", "vllm-0.30", "vllm-0.32", "vllm-0.33"}},
+		{`"max_model_len":100,` + long + `101}`, "scheduler_rules.long_prefill_tokens", []string{"vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33"}},
 		{`"max_model_len":100,` + long + `100}`, "", nil},
-		{drafts + `,` + long + `3}`, "scheduler_rules.long_prefill_tokens", []string{"vllm-0.30", "vllm-0.32", "vllm-0.33"}},
+		{drafts + `,` + long + `3}`, "scheduler_rules.long_prefill_tokens", []string{"vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33"}},
 		{drafts + `,` + long + `4}`, "", nil},
 		{`"speculative_config":{"method":"medusa","num_speculative_tokens":3,"acceptance_rate":0.5}`, "speculative_config.method", []string{"vllm-0.33"}},
 		{drafts + `,"max_num_batched_tokens":3,"max_num_seqs":1`, "max_num_batched_tokens", []string{"vllm-0.33"}},
 		{drafts + `,"max_num_batched_tokens":4,"max_num_seqs":1`, "", nil},
-		{draftModel + `,"max_num_batched_tokens":64,"max_num_seqs":64`, "max_num_batched_tokens", []string{"vllm-0.19", "vllm-0.20", "vllm-0.24"}},
-		{draftModel + `,"max_num_batched_tokens":1,"max_num_seqs":1`, "max_num_batched_tokens", nil},
+		{draftModel + `,"max_num_batched_tokens":64,"max_num_seqs":64`, "max_num_batched_tokens", []string{"vllm-0.20", "vllm-0.24", "vllm-0.27"}}, // 0.19 takes a budget of 0 for none
+		{draftModel + `,"max_num_batched_tokens":1,"max_num_seqs":1`, "max_num_batched_tokens", []string{
+			"vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33"}},
 		{`"speculative_config":{"method":"ngram","num_speculative_tokens":3,"acceptance_rate":0.5,"prompt_lookup_min":4,"prompt_lookup_max":3}`, "speculative_config.prompt_lookup_min", nil},
 		{`"max_model_len":100,"speculative_config":{"method":"eagle","num_speculative_tokens":3,"acceptance_rate":0.5,"max_model_len":101}`, "speculative_config.max_model_len", nil},
 	} {

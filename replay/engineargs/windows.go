@@ -16,12 +16,12 @@ const (
 )
 
 // LayerTypes returns the value of layer_types for a model with so many layers with a
-// window, which are the first, and others.
-func LayerTypes(windowed, full int, chunked bool) []string {
+// window, which are the first unless those without are, and others.
+func LayerTypes(windowed, full int, chunked, fullFirst bool) []string {
 	types := make([]string, windowed+full)
 	for i := range types {
 		switch {
-		case i >= windowed:
+		case fullFirst && i < full, !fullFirst && i >= windowed:
 			types[i] = fullAttention
 		case chunked:
 			types[i] = chunkedAttention
@@ -72,7 +72,7 @@ func (r *reader) readWindows(a *Args) {
 	if windowed == 0 || tokens == 0 || a.NoHybrid && full > 0 {
 		return
 	}
-	a.Windows = vllm.Windows{Tokens: tokens, Chunked: chunk > 0}
+	a.Windows = vllm.Windows{Tokens: tokens, Chunked: chunk > 0, FullFirst: len(types) > 0 && types[0] == fullAttention}
 	a.Windows.Groups, a.Windows.Full = vllm.GroupLayers(windowed, full)
 }
 

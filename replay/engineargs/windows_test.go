@@ -14,6 +14,7 @@ func TestWindows(t *testing.T) {
 		want vllm.Windows
 	}{
 		{`"sliding_window":128,"layer_types":["sliding_attention","full_attention"]`, vllm.Windows{Tokens: 128, Groups: 1, Full: 1}},
+		{`"sliding_window":128,"layer_types":["full_attention","sliding_attention","sliding_attention"]`, vllm.Windows{Tokens: 128, Groups: 2, Full: 1, FullFirst: true}},
 		{`"attention_chunk_size":8192,"layer_types":["chunked_attention","chunked_attention","chunked_attention","full_attention"]`, vllm.Windows{Tokens: 8192, Chunked: true, Groups: 3, Full: 1}},
 		{`"sliding_window":4096`, vllm.Windows{Tokens: 4096, Groups: 1}},
 		{`"sliding_window":4096,"disable_hybrid_kv_cache_manager":true`, vllm.Windows{Tokens: 4096, Groups: 1}},

@@ -38,7 +38,7 @@ func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, e
 		}
 	}
 	if a.Engine == engineargs.VLLM && p.Engine.Kind != timing.SGLang && p.Engine.Version != "" {
-		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(vllm.Nearest(p.Engine.Version))})
+		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(vllm.RulesName(p.Engine.Version))})
 	}
 	return all, nil
 }

@@ -121,7 +121,7 @@ func Joined(t *Topology, use Use) bool {
 		for _, k := range t.Pools[i].Kinds() {
 			stage := Stage{Topology: t, Pool: k.pool(), Use: use}
 			a := &stage.Engine
-			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() ||
+			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() || stage.hashesAhead() ||
 				(t.FollowsCaches() || stage.seesCaches() || use.Policy != nil) && stage.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}
@@ -155,7 +155,7 @@ func (s *Stage) routerCapture() scheduler.Capture {
 		return scheduler.CaptureResidency
 	case s.Custom != nil:
 		return scheduler.CaptureNone
-	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offloadConfig().Blocks == 0 && (!a.Windows.Given() || a.Windows.Full > 0) && (a.Rules.Reference() || a.DPSize == 1):
+	case a.Engine == engineargs.VLLM && a.PrefixCaching && !s.hashesAhead() && s.offloadConfig().Blocks == 0 && (!a.Windows.Given() || a.Windows.Full > 0) && (a.Rules.Reference() || a.DPSize == 1):
 		return scheduler.CaptureResidency
 	case a.Engine == engineargs.VLLM:
 		return scheduler.CaptureEvents
@@ -165,6 +165,12 @@ func (s *Stage) routerCapture() scheduler.Capture {
 		return scheduler.CaptureEvents
 	}
 	return scheduler.CaptureNone
+}
+
+// hashesAhead reports whether a vLLM engine knows a block by the token after it, too.
+func (s *Stage) hashesAhead() bool {
+	c := s.vllmConfig()
+	return s.Engine.Engine == engineargs.VLLM && c.HashesAhead()
 }
 
 // Core returns a new engine for the given worker.

@@ -30,8 +30,8 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 	if m.Chunked && m.Window%max(1, a.BlockTokens) != 0 {
 		return nil
 	}
-	types, _ := json.Marshal(engineargs.LayerTypes(m.WindowLayers, full, m.Chunked))
-	a.Windows = vllm.Windows{Tokens: m.Window, Chunked: m.Chunked}
+	types, _ := json.Marshal(engineargs.LayerTypes(m.WindowLayers, full, m.Chunked, m.FullFirst))
+	a.Windows = vllm.Windows{Tokens: m.Window, Chunked: m.Chunked, FullFirst: m.FullFirst}
 	a.Windows.Groups, a.Windows.Full = vllm.GroupLayers(m.WindowLayers, full)
 	return []engineargs.Setting{window, {Key: "layer_types", Value: string(types)}}
 }

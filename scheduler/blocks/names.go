@@ -56,8 +56,13 @@ func (n *Names) Path(path []prompt.NodeID, i int) uint64 {
 // Own returns the name of block i of what is a request's own. A number of its
 // own is the hash of 16 bytes, which are never the tokens of a prompt's block.
 func (n *Names) Own(id sim.RequestID, i int) uint64 {
-	if s := n.sources[id]; s != nil && i < len(s.sequence) {
+	s := n.sources[id]
+	switch {
+	case s == nil || n.alone:
+	case i < len(s.sequence):
 		return s.sequence[i]
+	case !s.prompt.Unique() && i < int(s.prompt.Blocks): // others may have it under another key
+		return n.Path(s.prompt.Nodes, i)
 	}
 	return ownHash(id, i)
 }

@@ -192,6 +192,7 @@ func (c *config) model() (Model, error) {
 	}
 	m.Window, m.WindowLayers = c.windows()
 	m.Chunked = m.WindowLayers > 0 && c.Chunk >= c.Window
+	m.FullFirst = m.WindowLayers > 0 && len(c.LayerTypes) > 0 && c.LayerTypes[0] == "full_attention"
 	return m, c.readQuantization(&m)
 }
 

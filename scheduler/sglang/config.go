@@ -106,9 +106,9 @@ func Check(c Config) error {
 		return fmt.Errorf("decode_log_interval is %d, want > 0", c.DecodeLogInterval)
 	case c.Window < 0 || c.Window > math.MaxInt32:
 		return fmt.Errorf("sliding_window_size is %d, want 0 to %d", c.Window, math.MaxInt32)
-	case c.Window > 0 && (c.WindowPages > c.Pages || c.Window+c.PageTokens >= c.WindowPages*c.PageTokens):
-		return fmt.Errorf("swa_full_tokens_ratio gives layers with a window %d tokens of the pool's %d, want no more than that, and more than sliding_window_size %d and a page of %d",
-			c.WindowPages*c.PageTokens, c.Pages*c.PageTokens, c.Window, c.PageTokens)
+	case c.Window > 0 && (c.WindowPages > c.Pages || c.WindowPages < 1):
+		return fmt.Errorf("swa_full_tokens_ratio gives layers with a window %d tokens of the pool's %d, must be at least a page of %d and no more than the pool",
+			c.WindowPages*c.PageTokens, c.Pages*c.PageTokens, c.PageTokens)
 	case c.DecodeInterval < 0 || c.DecodeIntervalSeats < 0:
 		return fmt.Errorf("prefill_decode_interval is %d, and %d for prefill_decode_interval_min_bs, want >= 0", c.DecodeInterval, c.DecodeIntervalSeats)
 	case c.Policy == ShortestPrefill && !c.PrefixCaching:

@@ -127,6 +127,9 @@ func (c *Core) Submit(r *sim.Request) {
 	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: c.clipOutput(r.InputTokens, r.OutputTokens), epoch: q.epoch + 1, hit: -1, place: notRunning}
 	if c.pairs {
 		q.seq.Pairs, q.seq.Full = 1, c.pagesOf(c.ownPrompt(r))
+		if c.Tree.Straddles() {
+			q.seq.Next = c.Tree.AppendLeads(nil, q.seq.Nodes)
+		}
 	}
 	c.joinQueue(q)
 	c.live++
@@ -319,6 +322,12 @@ func (c *Core) measurePass() {
 
 // stallError returns the reason why nothing can run.
 func (c *Core) stallError() error {
+	if len(c.running) == 1 && c.Window > 0 && c.isShort() {
+		r := c.running[0]
+		return &scheduler.StallError{Request: r.ID, Reason: fmt.Sprintf(
+			"SGLang aborts it: input_length %d, output_length %d, and its next token finds no room, with %d of %d tokens free, %d of %d for layers with a window",
+			r.InputTokens, r.OutputTokens, c.free, c.pool, c.win.free, c.win.pool)}
+	}
 	r := c.partial
 	if r == nil && c.waiting.Len() > 0 {
 		r = c.waiting.Front()

@@ -192,6 +192,9 @@ func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*sche
 	submit := func() {
 		for ; next < len(c.Rows) && c.arrival(next) <= now; next++ {
 			row := &c.Rows[next]
+			if err := fitsWindows(cfg, row.Input, row.Output); err != nil && cfg.Role == scheduler.Aggregated {
+				t.Fatalf("request %d: %v, and SGLang runs it", next, err)
+			}
 			requests = append(requests, &sim.Request{
 				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: row.Output, Priority: row.Prio, Prompt: cfg.Tree.Add(row.IDs, row.Input),
 				Arrived: c.arrival(next),

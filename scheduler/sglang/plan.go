@@ -115,6 +115,9 @@ func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 		if c.tiers != nil && c.isShort() {
 			return false // what is being copied is about to be evictable
 		}
+		if c.Window > 0 && len(c.running) == 1 && c.isShort() {
+			return false // SGLang aborts it
+		}
 	}
 	c.counted.sum += c.counted.batch
 	c.addTokens(f)

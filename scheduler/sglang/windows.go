@@ -38,11 +38,10 @@ const slideEvery = 128
 // tokens: that share of these.
 func WindowPages(tokens, page int, share float64) int { return int(float64(tokens)*share) / page }
 
-// fitsWindows is Fits for the second pool. A request alone holds there what its lock covers of
-// the tree, at most two windows, and a window of its own, with what has not been given back.
+// fitsWindows is Fits for the second pool, which holds at least the tokens of a request that the
+// window has not passed. What it holds more depends on what is cached and when it was retracted.
 func fitsWindows(c *Config, input, output int) *scheduler.OversizeError {
-	most := 3*ceilTo(c.Window, c.PageTokens) + 2*slideEvery + 6*c.PageTokens
-	need := min(most, ceilTo(input+max(1, output), c.PageTokens))
+	need := ceilTo(min(c.Window+1, input+max(1, output)-1), c.PageTokens)
 	if c.Window == 0 || need <= c.WindowPages*c.PageTokens {
 		return nil
 	}

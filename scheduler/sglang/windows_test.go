@@ -13,10 +13,12 @@ func TestFitsWindows(t *testing.T) {
 	for _, c := range []struct{ window, windowPages, in, out, blocks int }{
 		{0, 0, 500, 500, 0},
 		{16, 100, 500, 500, 0},
-		{16, 25, 500, 500, 0},   // 3 windows, 256 tokens and 6 pages
-		{16, 24, 500, 500, 105}, // of which one page is missing
-		{16, 24, 300, 84, 0},
-		{16, 24, 300, 85, 105},
+		{16, 25, 500, 500, 0}, // 3 windows, 256 tokens and 6 pages
+		{16, 24, 500, 500, 0}, // of which one page is missing; alone it ends
+		{400, 24, 300, 84, 0},
+		{400, 24, 300, 85, 0},
+		{400, 24, 300, 86, 105}, // grows to a token more than there are
+		{400, 24, 100, 284, 0},
 	} {
 		config := config(16, 100)
 		config.Window, config.WindowPages = c.window, c.windowPages

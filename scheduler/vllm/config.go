@@ -62,10 +62,20 @@ type Config struct {
 
 // Budget returns the number of tokens a pass may compute.
 func (c *Config) Budget() int {
-	if c.MaxBatchedTokens == Unlimited {
+	switch s := c.Speculation; {
+	case c.MaxBatchedTokens == Unlimited:
 		return math.MaxInt
+	case s != nil && s.Method == scheduler.ByDraftModel && c.Rules.DraftBudget:
+		if left := c.MaxBatchedTokens - c.MaxSeqs; left != 0 || c.Rules.DraftRoom {
+			return left
+		} // 0.19 takes a budget of 0 for none, and later releases do not start with it
 	}
 	return c.MaxBatchedTokens
+}
+
+// HashesAhead reports whether a block is known by the token after it, too.
+func (c *Config) HashesAhead() bool {
+	return c.PrefixCaching && c.Rules.HashAhead && c.Speculation != nil && c.Speculation.Method == scheduler.ByHead
 }
 
 // Crowded reports whether no more requests may run beside so many.
@@ -81,11 +91,12 @@ const maxTokens = math.MaxInt32
 // could never be computed, because it exceeds a pass and may not be cut; nil
 // when it can.
 func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
-	if c.ChunkedPrefill || c.MaxBatchedTokens == Unlimited || input <= c.MaxBatchedTokens {
+	most := c.Budget()
+	if c.ChunkedPrefill || input <= most {
 		return nil
 	}
 	return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
-		"with chunked prefill off a prompt is computed whole, want at most max_num_batched_tokens %d", c.MaxBatchedTokens)}
+		"with chunked prefill off a prompt is computed whole, want at most max_num_batched_tokens %d", most)}
 }
 
 // Fits returns why an idle engine cannot run a request of the given lengths to

@@ -79,13 +79,13 @@ func TestProfiles(t *testing.T) {
 		t.Errorf("vllm: %+v, %v", rules, err)
 	}
 	for release, want := range map[string]string{
-		"0.11.2": "vllm-0.19", "0.20.2": "vllm-0.20", "0.24.0": "vllm-0.24", "0.28.0": "vllm-0.28", "0.30.0": "vllm-0.30", "0.32.0": "vllm-0.32", "0.33.0": "vllm-0.33", "1.0": "vllm-0.33", "dev": "vllm-0.19",
+		"0.11.2": "vllm-0.19", "0.20.2": "vllm-0.20", "0.24.0": "vllm-0.24", "0.27.1": "vllm-0.27", "0.28.0": "vllm-0.28", "0.31.0": "vllm-0.31", "0.30.0": "vllm-0.30", "0.32.0": "vllm-0.32", "0.33.0": "vllm-0.33", "1.0": "vllm-0.33", "dev": "vllm-0.19",
 	} {
 		if got := vllm.Nearest(release); got != want {
 			t.Errorf("release %s: rules of %s, want %s", release, got, want)
 		}
 	}
-	if _, err := vllm.ParseProfile("vllm-0"); err == nil || err.Error() != `scheduler_profile is "vllm-0", want reference or vllm-0.19 or vllm-0.20 or vllm-0.24 or vllm-0.28 or vllm-0.30 or vllm-0.32 or vllm-0.33 or vllm` {
+	if _, err := vllm.ParseProfile("vllm-0"); err == nil || err.Error() != `scheduler_profile is "vllm-0", want reference or vllm-0.19 or vllm-0.20 or vllm-0.24 or vllm-0.27 or vllm-0.28 or vllm-0.30 or vllm-0.31 or vllm-0.32 or vllm-0.33 or vllm` {
 		t.Errorf("vllm-0: %v", err)
 	}
 }

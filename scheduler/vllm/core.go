@@ -38,6 +38,7 @@ type Core struct {
 	// With speculative decoding, of requests that ended with the latest pass and with the
 	// one before: a pass that is planned may have a share for them.
 	parting, parted []slot
+	ahead           bool     // a block is known by the token after it, too
 	draftSlots      int      // tokens of the budget that the drafter takes for each request of a pass
 	left            sim.Time // when nobody was left for the pass that is planned; 0: somebody is
 	live            int
@@ -72,13 +73,19 @@ func New(cfg Config) (*Core, error) {
 	if err := cfg.checkWindows(); err != nil {
 		return nil, err
 	}
-	if cfg.Capture == scheduler.CaptureResidency && (cfg.Offload.Given() || cfg.Windows.Given() && cfg.Windows.Full == 0 || !cfg.PrefixCaching) {
+	if cfg.Budget() < 1 {
+		return nil, fmt.Errorf("max_num_batched_tokens is %d, must be more than max_num_seqs %d with a draft model, as a pass keeps a token for each", cfg.MaxBatchedTokens, cfg.MaxSeqs)
+	}
+	if !cfg.Rules.OwnInterval {
+		cfg.PrefillInterval = 0
+	}
+	if cfg.Capture == scheduler.CaptureResidency && (cfg.HashesAhead() || cfg.Offload.Given() || cfg.Windows.Given() && cfg.Windows.Full == 0 || !cfg.PrefixCaching) {
 		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it, or not be named by content")
 	}
 	c := &Core{
 		cfg: cfg, rules: cfg.Rules,
 		shift: uint(bits.TrailingZeros(uint(cfg.BlockTokens))), mask: cfg.BlockTokens - 1,
-		next: new(flight), after: new(flight),
+		next: new(flight), after: new(flight), ahead: cfg.HashesAhead(),
 	}
 	c.pool, c.cold = newPool(c), cfg.Warmup.Given()
 	if s := cfg.Speculation; s != nil && s.Method == scheduler.ByDraftModel && c.rules.DraftSlots {

@@ -41,7 +41,8 @@ type device struct {
 	split   bool      // they do
 	perNode int
 	groups  int         // of layers, each of which has a block for the same tokens
-	nodes   *residents  // of the last group, if residency is told
+	watched int         // of these, the one that events tell of
+	nodes   *residents  // of that group, if residency is told
 	found   [][]blockID // by place in the tree, in pages: 1 + the first block that holds it
 	// firstOwn is the first block by key, for what only one request can name and
 	// several blocks hold. A single one stands in the request itself.
@@ -92,7 +93,7 @@ func (p *device) takeBlock() blockID {
 		left := k.later != noBlock && p.removeCopy(b)
 		if p.told {
 			content, group := p.parseGroup(k.key)
-			p.core.events.noteRemoved(content, left || group != p.groups-1)
+			p.core.events.noteRemoved(content, left || group != p.watched)
 		}
 		if p.nodes != nil && !left {
 			p.nodes.note(k.key, -1)
@@ -260,10 +261,14 @@ func (p *device) placeOf(key int64) *blockID {
 
 // keyOf returns the key of what block i of r holds.
 func (p *device) keyOf(r *request, i int) int64 {
-	if i < r.shared {
-		return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)
+	switch {
+	case i >= r.shared:
+		return ownKey(r.id, i)
+	case p.core.ahead: // the place of the block after it, or of another that begins alike
+		i++
+		return int64(p.core.cfg.Tree.Lead(r.path[i/p.perNode]))*int64(p.perNode) + int64(i%p.perNode)
 	}
-	return ownKey(r.id, i)
+	return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)
 }
 
 // parseGroup returns the key of what a block of that key holds, and the group it is of.

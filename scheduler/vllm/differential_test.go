@@ -37,6 +37,7 @@ func draw(seed uint64, rules vllm.Rules) drawn {
 			Base: 0.01, Token: 1e-4, Context: 1e-5, Mixed: 2e-5, Pair: 1e-6, Request: 1e-4,
 		}},
 	}}
+	d.cfg.Rules.OwnInterval = true
 	if rng.IntN(3) == 0 || !rules.MixedStep {
 		d.cfg.Clock.Model = timing.Polynomial{}
 	}

@@ -46,7 +46,7 @@ func (c *Core) boundsDrafts() bool { return c.cfg.Speculation != nil && c.cfg.Ma
 // recomputesHit reports whether the last block that a request finds is computed again,
 // for the hidden states that the drafter reads.
 func (c *Core) recomputesHit() bool {
-	return c.cfg.Speculation != nil && c.cfg.Speculation.Method == scheduler.ByHead
+	return c.cfg.Speculation != nil && c.cfg.Speculation.Method == scheduler.ByHead && !c.rules.HashAhead
 }
 
 // padsDrafts reports whether a request that is admitted with one token to compute gets
@@ -68,6 +68,26 @@ func (c *Core) padsDrafts(p *pass, cached int) bool {
 // room for the token that it samples.
 func (c *Core) padsTooFar(cached int) bool {
 	return c.rules.PadAlone && c.cfg.MaxLength != Unlimited && cached+2+c.cfg.Speculation.Tokens > c.cfg.MaxLength
+}
+
+// wantsDrafts reports whether r, which the pass that is planned computes as x says, may verify
+// the drafts that are made after it. It may not if x ends before the last token that is known,
+// and if it samples the last token of the answer, however many drafts in flight are rejected.
+func (c *Core) wantsDrafts(r *request, x *share) bool {
+	sure := r.given + 1
+	if int(x.target) > c.knownTokens(r) {
+		sure++
+	}
+	return x.samples && sure < r.end-r.input
+}
+
+// draftsAfter returns how many drafts of each request are made after the pass f.
+func (c *Core) draftsAfter(f *flight) int {
+	s := c.cfg.Speculation
+	if s == nil || c.rules.SkipDrafts && s.Method != scheduler.ByLookup && !f.drafted {
+		return 0
+	}
+	return s.Tokens
 }
 
 // endsInFlight reports whether r has all its tokens once the pass in flight ends,

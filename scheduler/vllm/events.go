@@ -15,6 +15,9 @@ type events struct {
 	own   map[sim.RequestID]*ownBlocks // by request, as long as one of them can be found
 	out   *scheduler.Pass
 	last  sim.RequestID // whose block was stored last
+	// copies counts the blocks of the same content where the token after a block names it, too,
+	// of which nothing is told; nil elsewhere.
+	copies map[uint64]int32
 }
 
 // ownBlocks counts the blocks that only one request can name.
@@ -26,6 +29,9 @@ type ownBlocks struct {
 func (e *events) init(cfg *Config) {
 	if cfg.Capture == scheduler.CaptureEvents {
 		*e = events{names: blocks.NewNames(cfg.Tree, true), tree: cfg.Tree, own: make(map[sim.RequestID]*ownBlocks)}
+		if cfg.HashesAhead() {
+			e.copies = make(map[uint64]int32)
+		}
 	}
 }
 
@@ -65,7 +71,12 @@ func (e *events) noteStored(r *request, i int, isCopy bool) {
 	if i >= r.shared {
 		e.own[r.id].named++
 	}
-	e.appendStored(r.id, e.hashesOf(r, i), isCopy)
+	h := e.hashesOf(r, i)
+	if e.copies != nil {
+		e.copies[h.Seq]++
+		isCopy = e.copies[h.Seq] > 1
+	}
+	e.appendStored(r.id, h, isCopy)
 }
 
 // appendStored writes down a block that can be found, of a request. It goes on where the
@@ -97,14 +108,19 @@ func (e *events) noteRemoved(key int64, isCopy bool) {
 	}
 	var hash uint64
 	if key >= 0 {
-		per := int64(e.tree.PerNode())
-		hash = e.tree.SequenceHash(prompt.NodeID(key/per), int(key%per))
+		hash = e.placeHash(key)
 	} else {
 		id, i := parseKey(key)
 		hash = e.names.Own(id, i)
 		o := e.own[id]
 		o.named--
 		e.dropUnnamed(id, o)
+	}
+	if e.copies != nil {
+		if e.copies[hash]--; e.copies[hash] == 0 {
+			delete(e.copies, hash)
+		}
+		isCopy = e.copies[hash] > 0
 	}
 	if n := len(e.out.Events); n > 0 {
 		if last := &e.out.Events[n-1]; last.Tier == scheduler.Device && last.Copy == isCopy && len(last.Removed) > 0 {
@@ -113,6 +129,19 @@ func (e *events) noteRemoved(key int64, isCopy bool) {
 		}
 	}
 	e.out.Events = append(e.out.Events, scheduler.KVEvent{Removed: []uint64{hash}, Copy: isCopy})
+}
+
+// placeHash returns the name of a block of that key, a place in the tree.
+func (e *events) placeHash(key int64) uint64 {
+	per := int64(e.tree.PerNode())
+	node, i := prompt.NodeID(key/per), int(key%per)
+	switch {
+	case e.copies == nil:
+		return e.tree.SequenceHash(node, i)
+	case i > 0:
+		return e.tree.SequenceHash(node, i-1)
+	}
+	return e.tree.SequenceHash(e.tree.Parent(node), int(per)-1)
 }
 
 // hashesOf returns what events say of block i of r.
@@ -129,7 +158,7 @@ func (e *events) hashesOf(r *request, i int) (h blocks.Hashes) {
 
 // sequenceHash returns the name of block i of r.
 func (e *events) sequenceHash(r *request, i int) uint64 {
-	if i < r.shared {
+	if i < r.full {
 		return e.names.Path(r.path, i)
 	}
 	return e.names.Own(r.id, i)

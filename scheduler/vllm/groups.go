@@ -7,22 +7,22 @@ import (
 
 // grouped is a device from which several groups of layers take their blocks, as vLLM's
 // hybrid KV cache manager has them. Of each block of tokens a request holds one for each
-// group, those with windows first: r.held[i*groups+g]. Groups with windows have let go of
-// their first r.passed, which are noBlock.
+// group: r.held[i*groups+g]. Groups with windows have let go of their first r.passed, which
+// are noBlock.
 type grouped struct {
 	deviceOnly
 	windows  Windows
-	windowed int // of the groups, the first ones, which have windows
+	from, to int // the groups from one up to another have windows
 }
 
 func newGrouped(c *Core) *grouped {
 	w := c.cfg.Windows
 	d := newDevice(c)
-	d.groups = w.Groups + w.Full
+	d.groups, d.watched = w.Groups+w.Full, w.watched()
 	if c.cfg.Capture == scheduler.CaptureResidency {
-		d.nodes = newResidents(c, d.groups)
+		d.nodes = newResidents(c, d.groups, d.watched)
 	}
-	return &grouped{deviceOnly: deviceOnly{device: d}, windows: w, windowed: w.Groups}
+	return &grouped{deviceOnly: deviceOnly{device: d}, windows: w, from: w.first(), to: w.first() + w.Groups}
 }
 
 // keyOf returns the key of what group g has of block i of r.
@@ -61,7 +61,7 @@ func (p *grouped) has(r *request, i, from, to int) bool {
 func (p *grouped) Cached(s slot) int {
 	c, r := p.core, &p.core.requests[s]
 	n, most := 0, c.findableBlocks(r)
-	for n < most && p.has(r, n, p.windowed, p.groups) {
+	for n < most && p.has(r, n, 0, p.from) && p.has(r, n, p.to, p.groups) {
 		n++
 	}
 	return p.inWindows(r, n)
@@ -72,7 +72,7 @@ func (p *grouped) Cached(s slot) int {
 func (p *grouped) inWindows(r *request, most int) int {
 	if p.windows.Chunked {
 		n := p.windows.passed(most<<p.core.shift) >> p.core.shift
-		for n < most && p.has(r, n, 0, p.windowed) {
+		for n < most && p.has(r, n, p.from, p.to) {
 			n++
 		}
 		return n
@@ -80,7 +80,7 @@ func (p *grouped) inWindows(r *request, most int) int {
 	want := (p.windows.Tokens - 1 + p.core.mask) >> p.core.shift
 	run := 0
 	for i := most - 1; i >= 0; i-- {
-		if !p.has(r, i, 0, p.windowed) {
+		if !p.has(r, i, p.from, p.to) {
 			run = 0
 		} else if run++; run == want {
 			return i + want
@@ -99,7 +99,7 @@ func (p *grouped) firstHeld(hits int) int {
 // with windows need some at a time.
 func (p *grouped) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	windowed := max(0, p.core.cfg.admittedBlocks(whole)-hits)
-	need := max(p.groups*(chunk-hits), (p.groups-p.windowed)*(whole-hits)+p.windowed*windowed)
+	need := max(p.groups*(chunk-hits), p.windows.Full*(whole-hits)+p.windows.Groups*windowed)
 	return need <= free && need+p.idleHits(r, hits) <= free
 }
 
@@ -118,7 +118,7 @@ func (p *grouped) idleHits(r *request, hits int) (idle int) {
 
 // skipped returns n for groups with windows, which do without their first n blocks.
 func (p *grouped) skipped(g, n int) int {
-	if g < p.windowed {
+	if p.from <= g && g < p.to {
 		return n
 	}
 	return 0
@@ -187,7 +187,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 		p.nodes.note(key, 1)
 	}
 	if p.told {
-		p.core.events.noteStored(r, i, isCopy || g != p.groups-1)
+		p.core.events.noteStored(r, i, isCopy || g != p.watched)
 	}
 }
 
@@ -200,7 +200,7 @@ func (p *grouped) passedBlocks(r *request, computed int) int {
 // dropBlocks lets go of the first blocks of r, so many, in groups with windows, last to
 // first.
 func (p *grouped) dropBlocks(r *request, n int) {
-	for g := range p.windowed {
+	for g := p.from; g < p.to; g++ {
 		for i := n - 1; i >= r.passed; i-- {
 			p.letGoBlock(r.held[i*p.groups+g])
 			r.held[i*p.groups+g] = noBlock

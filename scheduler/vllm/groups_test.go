@@ -30,6 +30,7 @@ func drawWindows(seed uint64, rules vllm.Rules) drawn {
 	case 2:
 		w.Tokens = 2 + rng.IntN(3*d.cfg.BlockTokens)
 	}
+	w.FullFirst = rng.IntN(2) == 0
 	d.cfg.Windows = w
 	need := largest/d.cfg.BlockTokens + 1
 	d.cfg.Blocks = 1 + w.Full*need + w.Groups*(1+rng.IntN(need)) + rng.IntN(12)

@@ -78,9 +78,6 @@ func (c *Core) measurePass(f *flight) timing.Step {
 		if x.dropped {
 			continue
 		}
-		if x.samples && c.cfg.Speculation != nil {
-			s.Drafts = c.cfg.Speculation.Tokens
-		}
 		if !c.rules.WholeAllocation && x.samples && int(x.target)&c.mask == 0 {
 			s.Active -= c.cfg.BlockTokens // the block of a token that is not there yet
 		}
@@ -103,6 +100,9 @@ func (c *Core) measurePass(f *flight) timing.Step {
 				s.Context += int64(x.target)
 			}
 		}
+	}
+	if s.Requests > 0 {
+		s.Drafts = c.draftsAfter(f)
 	}
 	if c.cfg.Role == scheduler.Prefill && !c.rules.MixedStep {
 		s.Decodes, s.DecodeLength = 0, 0

@@ -22,23 +22,24 @@ type oracleCase struct {
 	Release  string `json:"vllm"`
 	Profile  string `json:"profile"`
 	Settings struct {
-		Blocks         int     `json:"num_gpu_blocks"`
-		BlockTokens    int     `json:"block_size"`
-		MaxSeqs        int     `json:"max_num_seqs"`
-		MaxBatched     int     `json:"max_num_batched_tokens"`
-		Async          bool    `json:"async_scheduling"`
-		MaxLength      int     `json:"max_model_len"`
-		PrefixCaching  bool    `json:"enable_prefix_caching"`
-		ChunkedPrefill bool    `json:"enable_chunked_prefill"`
-		LongPrefill    int     `json:"long_prefill_token_threshold"`
-		ReserveWhole   bool    `json:"scheduler_reserve_full_isl"`
-		Watermark      float64 `json:"watermark"`
-		Policy         string  `json:"policy"`
-		PrefillEvery   int     `json:"prefill_schedule_interval"`
-		Window         int     `json:"sliding_window"`
-		Chunk          int     `json:"attention_chunk_size"`
-		WindowGroups   int     `json:"window_groups"`
-		FullGroups     int     `json:"full_groups"`
+		Blocks         int      `json:"num_gpu_blocks"`
+		BlockTokens    int      `json:"block_size"`
+		MaxSeqs        int      `json:"max_num_seqs"`
+		MaxBatched     int      `json:"max_num_batched_tokens"`
+		Async          bool     `json:"async_scheduling"`
+		MaxLength      int      `json:"max_model_len"`
+		PrefixCaching  bool     `json:"enable_prefix_caching"`
+		ChunkedPrefill bool     `json:"enable_chunked_prefill"`
+		LongPrefill    int      `json:"long_prefill_token_threshold"`
+		ReserveWhole   bool     `json:"scheduler_reserve_full_isl"`
+		Watermark      float64  `json:"watermark"`
+		Policy         string   `json:"policy"`
+		PrefillEvery   int      `json:"prefill_schedule_interval"`
+		Window         int      `json:"sliding_window"`
+		Chunk          int      `json:"attention_chunk_size"`
+		WindowGroups   int      `json:"window_groups"`
+		FullGroups     int      `json:"full_groups"`
+		LayerTypes     []string `json:"layer_types"`
 		Speculative    *struct {
 			Method string          `json:"method"`
 			Tokens int             `json:"num_speculative_tokens"`
@@ -81,13 +82,32 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 	if d := s.Speculative; d != nil {
 		clock.DraftMs, clock.DraftShare = d.Ms, d.Share
 	}
-	windows := vllm.Windows{Tokens: max(s.Window, s.Chunk), Chunked: s.Chunk > 0, Groups: s.WindowGroups, Full: s.FullGroups}
-	return vllm.Config{
+	windows := c.windows()
+	cfg := vllm.Config{
 		MaxLength: s.MaxLength, Windows: windows, Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
 		PrefixCaching: s.PrefixCaching, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
-		Tree:  prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: !windows.Given()}), // as replays have it
 		Clock: clock, Speculation: c.speculation(),
 	}
+	joined := !windows.Given() && !cfg.HashesAhead() // as replays have it
+	cfg.Tree = prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: joined})
+	return cfg
+}
+
+// windows returns the groups of the case's layers.
+func (c *oracleCase) windows() vllm.Windows {
+	s := &c.Settings
+	w := vllm.Windows{Tokens: max(s.Window, s.Chunk), Chunked: s.Chunk > 0, Groups: s.WindowGroups, Full: s.FullGroups}
+	if len(s.LayerTypes) > 0 {
+		full := 0
+		for _, t := range s.LayerTypes {
+			if t == "full_attention" {
+				full++
+			}
+		}
+		w.Groups, w.Full = vllm.GroupLayers(len(s.LayerTypes)-full, full)
+		w.FullFirst = s.LayerTypes[0] == "full_attention"
+	}
+	return w
 }
 
 // speculation returns how the case decodes speculatively, nil where it does not.
@@ -96,13 +116,8 @@ func (c *oracleCase) speculation() *vllm.Speculation {
 	if d == nil {
 		return nil
 	}
-	s := &vllm.Speculation{Tokens: d.Tokens, Acceptance: scheduler.Acceptance{Seed: d.Seed}}
-	switch d.Method {
-	case "draft_model":
-		s.Method = scheduler.ByDraftModel
-	case "eagle":
-		s.Method = scheduler.ByHead
-	}
+	method := vllm.FindMethod(d.Method)
+	s := &vllm.Speculation{Method: method.Kind, Tokens: d.Tokens, Acceptance: scheduler.Acceptance{Seed: d.Seed}}
 	var both [2]float64
 	switch {
 	case json.Unmarshal(d.Rate, &both) == nil:

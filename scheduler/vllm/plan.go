@@ -30,13 +30,16 @@ type flight struct {
 	live   int    // shares that are not dropped
 	steady int    // requests that gain a token without a share
 	extra  []slot // as well, but they are steady no more
-	step   timing.Step
+	// drafted is whether a request, which may have lost its place since, can use the drafts
+	// that are made after it.
+	drafted bool
+	step    timing.Step
 }
 
 func (f *flight) isEmpty() bool { return f.live+f.steady == 0 }
 
 func (f *flight) clear() {
-	f.shares, f.extra, f.live, f.steady = f.shares[:0], f.extra[:0], 0, 0
+	f.shares, f.extra, f.live, f.steady, f.drafted = f.shares[:0], f.extra[:0], 0, 0, false
 }
 
 // pass is what planning keeps in mind.
@@ -173,6 +176,7 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	} else if r.computed > r.furthest {
 		r.furthest, c.further = r.computed, true
 	}
+	f.drafted = f.drafted || c.wantsDrafts(r, &x)
 	r.midway = !x.samples
 	f.shares = append(f.shares, x)
 	f.live++
@@ -212,6 +216,9 @@ func (c *Core) knownTokens(r *request) int { return r.input + r.given }
 func (c *Core) nameBlocks(r *request, tokens int) {
 	if !c.cfg.PrefixCaching {
 		return
+	}
+	if c.ahead {
+		tokens = min(tokens, c.knownTokens(r)-1)
 	}
 	if full := min(tokens>>c.shift, r.blocks); full > r.named {
 		c.pool.nameBlocks(r, full)

@@ -47,8 +47,9 @@ type request struct {
 	order   uint64 // of admission; running is sorted by it
 	rank    rank
 
-	path     []prompt.NodeID // names the first shared blocks by content
-	shared   int             // full prompt blocks named by content
+	path     []prompt.NodeID // names the first full blocks by content
+	full     int             // full prompt blocks named by content in events
+	shared   int             // of these, those that others can find
 	blocks   int             // that it holds
 	named    int             // of these, the first ones, which can be found
 	passed   int             // and the first ones, of which groups with windows have let go
@@ -90,8 +91,11 @@ func (r *request) init(s slot, q *sim.Request, cfg *Config) {
 		spec: speculation{draws: q.DrawKey()},
 	}
 	if cfg.PrefixCaching && !q.Prompt.Unique() {
-		r.shared = int(q.Prompt.Blocks)
-		r.path = cfg.Tree.Full(&q.Prompt)
+		r.full = int(q.Prompt.Blocks)
+		r.shared, r.path = r.full, cfg.Tree.Full(&q.Prompt)
+		if cfg.HashesAhead() { // by the token after a block, which must be one of the prompt
+			r.shared, r.path = (q.InputTokens-1)/cfg.BlockTokens, q.Prompt.Nodes
+		}
 	}
 }
 

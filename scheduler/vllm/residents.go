@@ -10,23 +10,24 @@ import (
 )
 
 // residents counts the cached blocks of each node of the tree in one group of layers,
-// the last, for whom Config.Capture tells residency. In a group that attends to everything
+// the one that is watched, for whom Config.Capture tells residency. In a group that attends to everything
 // a request holds all blocks before one of its own and lets go of them after it, so that
 // those of a node come and go in order.
 type residents struct {
 	out     *events
 	perNode int64
 	groups  int64
+	watched int64
 	nodes   []int32
 }
 
-func newResidents(c *Core, groups int) *residents {
-	return &residents{out: &c.events, perNode: int64(c.cfg.Tree.PerNode()), groups: int64(groups)}
+func newResidents(c *Core, groups, watched int) *residents {
+	return &residents{out: &c.events, perNode: int64(c.cfg.Tree.PerNode()), groups: int64(groups), watched: int64(watched)}
 }
 
 // note notes that content of that key, the first or last copy of it, is cached or evicted.
 func (n *residents) note(key int64, by int32) {
-	if key < 0 || key%n.groups != n.groups-1 {
+	if key < 0 || key%n.groups != n.watched {
 		return
 	}
 	at := key / n.groups

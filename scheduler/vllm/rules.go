@@ -1,10 +1,6 @@
 package vllm
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "fmt"
 
 // Rules chooses, rule by rule, between vLLM's own scheduler and the reference
 // simulator (false, 0). What releases of vLLM follow are the rows of
@@ -89,6 +85,17 @@ type Rules struct {
 	// DraftSlots takes a token of the budget of a pass for each request in it where a
 	// draft model computes beside it.
 	DraftSlots bool
+	// DraftBudget leaves a token of the budget of a pass for each of MaxSeqs requests where a
+	// draft model computes beside it, whether they are there or not.
+	DraftBudget bool
+	// SkipDrafts makes no drafts after a pass none of whose requests can use them; otherwise
+	// the drafter runs after every pass.
+	SkipDrafts bool
+	// HashAhead names a block by the token after it, too, where the drafter reads hidden states;
+	// otherwise the last block that a request finds is computed again.
+	HashAhead bool
+	// OwnInterval holds Config.PrefillInterval for an engine alone; otherwise it has no effect.
+	OwnInterval bool
 	// FirstTokenFree makes a prompt's first token part of the pass that covers
 	// it; otherwise it counts as a decode in that pass too.
 	FirstTokenFree bool
@@ -102,24 +109,28 @@ type profile struct {
 	rules Rules
 	large bool // ServerLimits has more for GPUs of 160 GiB
 	start Start
+	// compared lists the releases whose own scheduler did the same as these rules.
+	compared []string
 }
 
 // knownProfiles lists what is known, the oldest first. docs/rules/vllm.md says which
 // releases were run to find where each rule changed.
 func knownProfiles() []profile {
-	early, later := Start{Medusa: true, SeqSlots: true}, Start{Medusa: true, LongBounded: true}
+	oldest, early, later := Start{Medusa: true, NoSlots: true}, Start{Medusa: true, SeqSlots: true}, Start{Medusa: true, LongBounded: true}
 	active := later
 	active.ActiveSeqs = true
 	newest := active
 	newest.Medusa, newest.Lookahead = false, true
 	return []profile{
-		{"vllm-0.19", [2]int{0, 19}, Rules019(), false, early},
-		{"vllm-0.20", [2]int{0, 20}, Rules020(), false, early},
-		{"vllm-0.24", [2]int{0, 24}, Rules024(), false, early},
-		{"vllm-0.28", [2]int{0, 28}, Rules028(), true, later},
-		{"vllm-0.30", [2]int{0, 30}, Rules030(), true, later},
-		{"vllm-0.32", [2]int{0, 32}, Rules032(), true, active},
-		{"vllm-0.33", [2]int{0, 33}, Rules033(), true, newest},
+		{"vllm-0.19", [2]int{0, 19}, Rules019(), false, oldest, []string{"0.19.0", "0.19.1"}},
+		{"vllm-0.20", [2]int{0, 20}, Rules020(), false, early, []string{"0.20.2"}},
+		{"vllm-0.24", [2]int{0, 24}, Rules024(), false, early, []string{"0.24.0"}},
+		{"vllm-0.27", [2]int{0, 27}, Rules027(), false, early, []string{"0.27.1"}},
+		{"vllm-0.28", [2]int{0, 28}, Rules028(), true, later, []string{"0.28.0"}},
+		{"vllm-0.30", [2]int{0, 30}, Rules030(), true, later, []string{"0.30.0"}},
+		{"vllm-0.31", [2]int{0, 31}, Rules031(), true, active, []string{"0.31.0"}},
+		{"vllm-0.32", [2]int{0, 32}, Rules032(), true, active, []string{"0.32.0"}},
+		{"vllm-0.33", [2]int{0, 33}, Rules033(), true, newest, []string{"0.33.0"}},
 	}
 }
 
@@ -142,31 +153,12 @@ func Release(name string) string {
 	return fmt.Sprintf("%d.%d.0", k.from[0], k.from[1])
 }
 
-// Nearest returns the name of the set of rules that a release of vLLM, as 0.20.2,
-// follows as far as is known: the newest of no later release, or else the oldest.
-func Nearest(version string) string { return nearestProfile(version).name }
-
-// RulesOf returns the rules of Nearest.
-func RulesOf(version string) Rules { return nearestProfile(version).rules }
-
-func nearestProfile(version string) profile {
-	all := knownProfiles()
-	nearest := all[0]
-	for _, k := range all {
-		var asked [2]int
-		if n, _ := fmt.Sscanf(version, "%d.%d", &asked[0], &asked[1]); n == 2 && slices.Compare(k.from[:], asked[:]) <= 0 {
-			nearest = k
-		}
-	}
-	return nearest
-}
-
 // Rules019 returns the rules of vLLM 0.19 with asynchronous scheduling.
 func Rules019() Rules {
 	return Rules{
 		MixedStep: true, BudgetGate: true, RecomputeLast: true, AdmitIdle: true, ReserveWhole: true,
 		WholeAllocation: true, OneQueue: true, NullBlock: true, LastVictim: true, TwoInFlight: true,
-		FirstTokenFree: true, NameAtEnd: true, EmptyPassMs: 1,
+		FirstTokenFree: true, NameAtEnd: true, EmptyPassMs: 1, DraftBudget: true,
 	}
 }
 
@@ -184,10 +176,17 @@ func Rules024() Rules {
 	return r
 }
 
+// Rules027 returns the rules of vLLM 0.27 with asynchronous scheduling.
+func Rules027() Rules {
+	r := Rules024()
+	r.WindowLag, r.PadDrafts = true, true
+	return r
+}
+
 // Rules028 returns the rules of vLLM 0.28 with asynchronous scheduling.
 func Rules028() Rules {
-	r := Rules024()
-	r.WindowLag, r.PadDrafts, r.DraftSlots, r.KeepNext = true, true, true, true
+	r := Rules027()
+	r.DraftSlots, r.DraftBudget, r.KeepNext = true, false, true
 	return r
 }
 
@@ -198,17 +197,21 @@ func Rules030() Rules {
 	return r
 }
 
-// Rules032 returns the rules of vLLM 0.32 with asynchronous scheduling.
-func Rules032() Rules {
+// Rules031 returns the rules of vLLM 0.31 with asynchronous scheduling.
+func Rules031() Rules {
 	r := Rules030()
 	r.WholeAlone = true
 	return r
 }
 
+// Rules032 returns the rules of vLLM 0.32 with asynchronous scheduling.
+func Rules032() Rules { return Rules031() }
+
 // Rules033 returns the rules of vLLM 0.33 with asynchronous scheduling.
 func Rules033() Rules {
 	r := Rules032()
 	r.PastSelf, r.NameAccepted = true, true
+	r.SkipDrafts, r.HashAhead, r.OwnInterval = true, true, true
 	return r
 }
 
@@ -222,40 +225,6 @@ func Profiles() []string {
 		names = append(names, k.name)
 	}
 	return append(names, newestProfile)
-}
-
-// ParseProfile returns the set of rules of the given name; "" is the
-// reference's.
-func ParseProfile(name string) (Rules, error) {
-	if k := findProfile(name); k != nil {
-		return k.rules, nil
-	}
-	if name == "reference" || name == "" {
-		return Rules{}, nil
-	}
-	return Rules{}, fmt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
-}
-
-// NameProfile returns the name of a set of rules of vLLM's own by one of its names, "" where
-// there is none.
-func NameProfile(name string) string {
-	if k := findProfile(name); k != nil {
-		return k.name
-	}
-	return ""
-}
-
-// findProfile returns the profile of a name, nil where there is none.
-func findProfile(name string) *profile {
-	if name == newestProfile {
-		name = Newest()
-	}
-	for _, k := range knownProfiles() {
-		if k.name == name {
-			return &k
-		}
-	}
-	return nil
 }
 
 // usableBlocks returns the number of blocks of the pool that requests can have.

@@ -26,9 +26,10 @@ func ServerLimits(profile, gpu string, memory float64) (batchedTokens, seqs int)
 
 // Start is what the releases of a profile check when a server starts, and the settings that they have.
 type Start struct {
-	ActiveSeqs  bool // max_num_active_seqs, which 0.31 has, too
+	ActiveSeqs  bool // max_num_active_seqs
 	Medusa      bool // the method medusa of speculative_config
 	LongBounded bool // long_prefill_token_threshold is at most the longest sequence
+	NoSlots     bool // a draft model may take all tokens of a pass, which counts as none
 	SeqSlots    bool // a draft model takes a token of each pass for every one of max_num_seqs
 	Lookahead   bool // a pass has more tokens than a request has drafts
 }
@@ -47,7 +48,7 @@ func (s *Start) DraftSlots(method scheduler.Drafter, drafts, seqs int) int {
 	switch {
 	case s.Lookahead && method != scheduler.ByLookup:
 		return drafts
-	case method != scheduler.ByDraftModel:
+	case method != scheduler.ByDraftModel || s.NoSlots:
 		return 0
 	case s.SeqSlots:
 		return seqs

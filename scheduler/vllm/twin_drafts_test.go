@@ -1,6 +1,7 @@
 package vllm_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -18,6 +19,33 @@ func (t *twin) slots() int {
 		return 1
 	}
 	return 0
+}
+
+// budget returns the tokens that a pass may compute.
+func (t *twin) budget() int {
+	s := t.cfg.Speculation
+	switch {
+	case t.cfg.MaxBatchedTokens == vllm.Unlimited:
+		return math.MaxInt
+	case t.rules.DraftBudget && s != nil && s.Method == scheduler.ByDraftModel && (t.rules.DraftRoom || t.cfg.MaxSeqs != t.cfg.MaxBatchedTokens):
+		return t.cfg.MaxBatchedTokens - t.cfg.MaxSeqs
+	}
+	return t.cfg.MaxBatchedTokens
+}
+
+// ahead reports whether a block's name has the token after it.
+func (t *twin) ahead() bool {
+	s := t.cfg.Speculation
+	return t.rules.HashAhead && t.cfg.PrefixCaching && s != nil && s.Method == scheduler.ByHead
+}
+
+// usesDrafts reports whether r, which is given so many tokens, may verify drafts after them.
+func (t *twin) usesDrafts(r *twinRequest, tokens int) bool {
+	sure := r.given + 1
+	if r.target > r.known() {
+		sure++
+	}
+	return r.computed+tokens >= r.target && sure < r.OutputTokens
 }
 
 // lookahead returns for how many tokens more r gets blocks, for its drafts.
@@ -177,7 +205,7 @@ func drawDrafts(seed uint64) drawn {
 	v := reflect.ValueOf(&rules).Elem()
 	for _, name := range []string{
 		"ReserveWhole", "OneQueue", "NullBlock", "PastSelf", "TwoInFlight", "WholeAlone", "EmptyPassIdle", "NameAtEnd",
-		"DraftRoom", "NameAccepted", "PadDrafts", "PadAlone", "DraftSlots",
+		"DraftRoom", "NameAccepted", "PadDrafts", "PadAlone", "DraftSlots", "DraftBudget", "SkipDrafts", "HashAhead",
 	} {
 		if rng.IntN(6) == 0 {
 			v.FieldByName(name).SetBool(!v.FieldByName(name).Bool())
@@ -192,6 +220,9 @@ func drawDrafts(seed uint64) drawn {
 		s.Rates = []float64{0.9, 0.8, 0.5, 0.7, 0}
 	}
 	d.cfg.Speculation, d.cfg.Clock.DraftMs, d.cfg.Clock.DraftShare = s, float64(rng.IntN(2)), float64(rng.IntN(3))/10
+	if d.cfg.MaxBatchedTokens != vllm.Unlimited { // or no pass has room for anything
+		d.cfg.MaxBatchedTokens = max(d.cfg.MaxBatchedTokens, s.Tokens+1, d.cfg.MaxSeqs+1+rng.IntN(9))
+	}
 	d.cfg.Blocks += rng.IntN(4) * (1 + s.Tokens/d.cfg.BlockTokens)
 	if rng.IntN(2) == 0 {
 		for i := range d.arrivals {

@@ -28,8 +28,14 @@ type twinName struct {
 }
 
 func (t *twin) nameOf(r *twinRequest, i, g int) twinName {
+	per := t.cfg.Tree.PerNode()
+	if t.ahead() {
+		if i++; i*t.cfg.BlockTokens < r.InputTokens && !r.Prompt.Unique() {
+			return twinName{of: 1 + int64(r.Prompt.Nodes[i/per]), index: i % per, group: g}
+		}
+		return twinName{own: true, of: 1 + int64(r.ID), index: i, group: g}
+	}
 	if t.cfg.PrefixCaching && !r.Prompt.Unique() && i < int(r.Prompt.Blocks) {
-		per := t.cfg.Tree.PerNode()
 		return twinName{of: 1 + int64(r.Prompt.Nodes[i/per]), index: i % per, group: g}
 	}
 	return twinName{own: true, of: 1 + int64(r.ID), index: i, group: g}

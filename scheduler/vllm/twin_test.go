@@ -51,6 +51,7 @@ type twinRequest struct {
 
 // twinFlight is a pass that is planned.
 type twinFlight struct {
+	drafted        bool // a request can use the drafts after it
 	shares         []*twinShare
 	budget         int
 	shut, prefills bool // for prompts; it computes some
@@ -82,6 +83,9 @@ func newTwin(c vllm.Config) *twin {
 	t.pool.unnamedFirst = !c.Rules.OneQueue
 	t.groups = make([]vllm.Windows, max(1, c.Windows.Groups+c.Windows.Full))
 	for g := range c.Windows.Groups {
+		if c.Windows.FullFirst {
+			g += c.Windows.Full
+		}
 		t.groups[g] = c.Windows
 	}
 	return t
@@ -231,13 +235,10 @@ func (t *twin) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 
 // plan decides what a pass computes.
 func (t *twin) plan(p *scheduler.Pass) *twinFlight {
-	f := &twinFlight{budget: t.cfg.MaxBatchedTokens}
+	f := &twinFlight{budget: t.budget()}
 	t.limit = t.rules.LongPrefillTokens
 	if t.rules.WholeAlone && len(t.running)+len(t.waiting) <= 1 {
 		t.limit = 0
-	}
-	if f.budget == vllm.Unlimited {
-		f.budget = math.MaxInt
 	}
 	f.shut = t.isShut()
 	t.planRunning(f)
@@ -271,7 +272,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 		most = r.target - 1
 		hits = t.hits(r, most/t.cfg.BlockTokens)
 	}
-	if s := t.cfg.Speculation; s != nil && s.Method == scheduler.ByHead && len(hits[0]) > 0 { // the drafter needs what the last gives
+	if s := t.cfg.Speculation; s != nil && s.Method == scheduler.ByHead && !t.rules.HashAhead && len(hits[0]) > 0 { // the drafter needs what the last gives
 		hits[0] = hits[0][:len(hits[0])-1]
 	}
 	cached := min(len(hits[0])*t.cfg.BlockTokens, most)
@@ -377,7 +378,11 @@ func (t *twin) name(r *twinRequest, tokens int) {
 	if !t.cfg.PrefixCaching {
 		return
 	}
-	if full := min(min(tokens, r.known())/t.cfg.BlockTokens, len(r.held[0])); full > r.named {
+	known := r.known()
+	if t.ahead() {
+		known--
+	}
+	if full := min(min(tokens, known)/t.cfg.BlockTokens, len(r.held[0])); full > r.named {
 		for g, group := range r.held {
 			for i := r.named; i < full; i++ {
 				t.pool.name(group[i], t.nameOf(r, i, g))
@@ -390,6 +395,7 @@ func (t *twin) name(r *twinRequest, tokens int) {
 // schedule enters tokens of r into the pass.
 func (t *twin) schedule(f *twinFlight, r *twinRequest, tokens int) {
 	x := &twinShare{r: r, before: r.computed, tokens: tokens, target: r.target}
+	f.drafted = f.drafted || t.usesDrafts(r, tokens)
 	f.prefills = f.prefills || r.midway
 	r.computed += tokens
 	r.flight = f
@@ -434,9 +440,9 @@ func (t *twin) measure(f *twinFlight) (s timing.Step) {
 				s.Tokens += 1 + x.drafts
 			}
 		}
-		if x.samples && t.cfg.Speculation != nil {
-			s.Drafts = t.cfg.Speculation.Tokens
-		}
+	}
+	if c := t.cfg.Speculation; c != nil && s.Requests > 0 && (f.drafted || !t.rules.SkipDrafts || c.Method == scheduler.ByLookup) {
+		s.Drafts = c.Tokens
 	}
 	if t.cfg.Role == scheduler.Prefill && !t.rules.MixedStep {
 		s.Decodes, s.DecodeLength = 0, 0

@@ -13,6 +13,26 @@ type Windows struct {
 	Chunked bool // it attends to the tokens of its chunk of so many; otherwise to the last ones
 	Groups  int  // of layers with a window, > 0 where Tokens are
 	Full    int  // of layers that attend to everything
+	// FullFirst puts the groups of layers that attend to everything first, as vLLM does
+	// where the first layer of the model does; otherwise the others come first.
+	FullFirst bool
+}
+
+// first returns the first group whose layers have a window; the others of them follow it.
+func (w *Windows) first() int {
+	if w.FullFirst {
+		return w.Full
+	}
+	return 0
+}
+
+// watched returns the group of which routers are told: the last that attends to everything,
+// or without one the last.
+func (w *Windows) watched() int {
+	if w.FullFirst && w.Full > 0 {
+		return w.Full - 1
+	}
+	return w.Groups + w.Full - 1
 }
 
 // Given reports whether any layers have a window.

@@ -11,13 +11,42 @@ type run struct {
 // straddle interns engine blocks that do not line up with trace blocks: the
 // content of a node is then a list of runs.
 type straddle struct {
+	leads  map[lead]NodeID  // the first node made for each
 	number map[string]int32 // by the runs, written out
 	runs   [][]run          // by number
 	key    []byte
 	block  []run
 }
 
-func newStraddle() *straddle { return &straddle{number: make(map[string]int32)} }
+// lead is what nodes after one another have in common that begin with the same token.
+type lead struct {
+	parent NodeID
+	id     uint64
+}
+
+func newStraddle() *straddle {
+	return &straddle{number: make(map[string]int32), leads: make(map[lead]NodeID)}
+}
+
+// Straddles reports whether nodes are engine blocks that do not line up with trace blocks.
+func (t *Tree) Straddles() bool { return t.straddle != nil }
+
+// Lead returns the node that stands for all that follow the same node and begin with the same
+// token as n: the first of them that was made.
+func (t *Tree) Lead(n NodeID) NodeID {
+	if t.straddle == nil {
+		return n // a node has one hash id
+	}
+	return t.straddle.leads[lead{t.parent[n], t.straddle.runs[t.content[n]][0].id}]
+}
+
+// AppendLeads appends the leads of nodes to dst.
+func (t *Tree) AppendLeads(dst, nodes []NodeID) []NodeID {
+	for _, n := range nodes {
+		dst = append(dst, t.Lead(n))
+	}
+	return dst
+}
 
 // addStraddling interns a prompt whose tokens are hash ids.
 func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
@@ -49,6 +78,10 @@ func (t *Tree) addBlocks(tokens int, fill func(from, to int)) []NodeID {
 		t.straddle.block = t.straddle.block[:0]
 		fill(from, min(from+t.blockTokens, tokens))
 		at = t.internChild(at, t.straddle.intern())
+		l := lead{t.parent[at], t.straddle.block[0].id}
+		if _, known := t.straddle.leads[l]; !known {
+			t.straddle.leads[l] = at
+		}
 		nodes = append(nodes, at)
 	}
 	return nodes

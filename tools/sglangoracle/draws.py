@@ -2,9 +2,20 @@
 import random
 
 
-def draw_more(seed, c, rows):
+def draw_more(seed, c, rows, block):
     for what in c.pop("draw", []):
-        DRAWS[what](random.Random(f"{what} {seed}"), c, rows)
+        r = random.Random(f"{what} {seed}")
+        if what == "straddle":
+            draw_straddle(r, c, block)
+        else:
+            DRAWS[what](r, c, rows)
+
+
+def draw_straddle(r, c, block):
+    """Pages that do not divide the blocks of the trace."""
+    tokens, page = c["page_size"] * c["num_gpu_blocks"], r.choice([p for p in (24, 40, 48, 64, 96) if block % p])
+    c["page_size"], c["num_gpu_blocks"] = page, tokens // page + 4
+    c["chunked_prefill_size"] = -(-c["chunked_prefill_size"] // page) * page
 
 
 def draw_clip(r, c, rows):
@@ -28,7 +39,7 @@ def draw_ranks(r, c, rows):
 def draw_windows(r, c, rows):
     """A pool for layers with windows, and now and then outputs that go past these."""
     c["sliding_window_size"] = r.choice([8, 16, 50, 100])
-    c["swa_full_tokens_ratio"] = r.choice([0.4, 0.6, 0.8, 1.0])
+    c["swa_full_tokens_ratio"] = r.choice([0.15, 0.25, 0.4, 0.6, 0.8, 1.0])
     if r.random() < 0.3:
         longest = max(x["output_length"] for x in rows)
         for x in rows:

@@ -37,7 +37,7 @@ torch.set_num_threads(1)
 import windows  # noqa: E402
 from sglang.srt.managers import scheduler as sched  # noqa: E402
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch  # noqa: E402
-from sglang.srt.managers.utils import GenerationBatchResult  # noqa: E402
+from sglang.srt.managers.utils import GenerationBatchResult, validate_input_length  # noqa: E402
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams  # noqa: E402
 from sglang.srt.sampling.sampling_params import SamplingParams  # noqa: E402
 
@@ -409,6 +409,8 @@ class Oracle(sched.Scheduler):
         params = SamplingParams(max_new_tokens=r.output, temperature=0, ignore_eos=self.c.ignore_eos)
         params.normalize(None)
         req = Req(name(r), "", array("q", r.tokens), params, eos_token_ids=None, vocab_size=1 << 60, priority=r.priority)
+        if validate_input_length(req, self.max_req_len - 5, False):  # of what TpModelWorker makes of it
+            r.aborted = True
         req.logprob_start_len = -1  # as the server sets it where no log-probabilities are asked for
         if self.c.clip_outputs:
             self.init_req_max_new_tokens(req)

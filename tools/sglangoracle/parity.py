@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import traceback
 
 import hicache
 import oracle
@@ -36,7 +38,7 @@ FIELDS = ("timestamp", "input_length", "output_length", "hash_ids", "priority")
 
 
 def ask_sglang(case, events=False):
-    """The columns of each request and, where they are asked for, the events; None where SGLang itself gave one up."""
+    """The columns of each request and, where they are asked for, the events, and whether SGLang itself gave one up."""
     s = case["settings"]
     c = oracle.Config(
         page_size=s["page_size"], pool=s["num_gpu_blocks"] * s["page_size"], max_prefill_tokens=s["max_prefill_tokens"],
@@ -57,9 +59,12 @@ def ask_sglang(case, events=False):
                                max(1, x["output_length"]), x.get("priority", 0)) for i, x in enumerate(case["rows"])]
     answer = passes.simulate(c, requests)
     did = answer["requests"]
-    if any(x["aborted"] for x in did):
-        return None
-    return [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"], *hicache.columns(x)] for x in did], answer["events"]
+    gave_up = any(x["aborted"] for x in did)
+    return gave_up, [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"], *hicache.columns(x)] for x in did], answer["events"]
+
+
+class ReplayRefuses(Exception):
+    """replay does not run the case, or fails at it."""
 
 
 def ask_replay(program, case):
@@ -87,10 +92,8 @@ def ask_replay(program, case):
             [program, "trace", f"{d}/t.jsonl", "--engine", "sglang", "--scheduler-profile", "sglang-0.5.23",
              "--trace-block-size", str(case["trace_block_size"]), "--requests", f"{d}/r.jsonl", "--output", "json",
              *join(args)], capture_output=True, text=True, timeout=600)
-        if "can never run" in done.stderr:
-            return None
         if done.returncode:
-            raise RuntimeError(done.stderr.strip()[-300:])
+            raise ReplayRefuses(done.stderr.strip()[-300:])
         out = {}
         with open(f"{d}/r.jsonl") as f:
             for line in f:
@@ -147,6 +150,62 @@ def order(did):
     return sorted(range(len(did)), key=lambda i: (did[i][0], i))
 
 
+# What can become of a case. The others than GOOD are what replay or the oracle has to answer for.
+CLASSES = ("equal", "as recorded", "SGLang fails", "SGLang gives up a request", "differs", "only replay refuses", "not compared", "the oracle fails")
+GOOD = CLASSES[:4]
+
+
+class Tally:
+    """Counts cases by what became of them, and columns that differ."""
+
+    def __init__(self):
+        self.classes, self.fields, self.requests = dict.fromkeys(CLASSES, 0), collections.Counter(), 0
+
+    def add(self, name, kind, text="", rows=()):
+        self.classes[kind] += 1
+        self.requests += len(rows)
+        if kind not in ("equal", "as recorded"):
+            print(f"{name}: {kind}: {text}", flush=True)
+
+    def print(self):
+        print(f"{sum(self.classes.values())} cases with {self.requests} requests: " + "; ".join(f"{n} {kind}" for kind, n in self.classes.items()))
+        if self.classes["differs"]:
+            print("differ in: " + ", ".join(f"{k} {n}" for k, n in self.fields.items()))
+        return all(kind in GOOD or n == 0 for kind, n in self.classes.items())
+
+
+def judge(a, case, tally):
+    """What became of a case: its class and a word about it; and what SGLang did, None where it did not end."""
+    try:
+        gave_up, did, published = ask_sglang(case, a.events)
+    except (oracle.Stall, AssertionError, RuntimeError, ValueError) as e:
+        place = traceback.extract_tb(e.__traceback__)[-1]
+        if isinstance(e, oracle.Stall) or f"{os.sep}sglang{os.sep}" in place.filename:
+            return "SGLang fails", repr(str(e)[:90]), None, None  # it has nothing it could run, or no memory for what it has planned
+        return "the oracle fails", f"{e!r} at {place.filename}:{place.lineno}", None, None
+    except Exception as e:
+        place = traceback.extract_tb(e.__traceback__)[-1]
+        return "the oracle fails", f"{e!r} at {place.filename}:{place.lineno}", None, None
+    if gave_up:
+        return "SGLang gives up a request", "", None, None
+    if case["settings"].get("role", "null") != "null":  # of a prefill or decode worker alone, which go test compares
+        if "requests" not in case:
+            return ("equal" if not a.replay else "not compared"), "a worker of one role: --record it, for go test", did, published
+        return ("as recorded" if did == case["requests"] else "differs"), "from what was recorded", did, published
+    if not a.replay:
+        return "equal", "", did, published
+    try:
+        here = ask_replay(a.replay, case)
+    except (ReplayRefuses, subprocess.TimeoutExpired) as e:
+        return "only replay refuses", str(e), did, published
+    wrong = [f"request {i}: {COLUMNS[k]} is {y[k]}, and {x[k]} in SGLang"
+             for i, (x, y) in enumerate(zip(did, here)) for k in range(min(len(x), len(y))) if x[k] != y[k]]
+    tally.fields["order"] += order(did) != order(here)
+    for k, column in enumerate(COLUMNS):
+        tally.fields[column] += any(x[k:k + 1] != y[k:k + 1] for x, y in zip(did, here) if k < len(y))
+    return ("differs", f"{wrong[0]} ({len(wrong)} in all)", did, published) if wrong else ("equal", "", did, published)
+
+
 def main():
     p = argparse.ArgumentParser(prog="sglangoracle", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--parity", type=int, default=0)
@@ -162,49 +221,15 @@ def main():
     p.add_argument("--events", action="store_true", help="record what is published of the cache, too")
     p.add_argument("--small", type=int, default=1 << 30, help="requests of a case that is recorded, at most")
     a = p.parse_args()
-    asked = requests = gave_up = refused = differ = 0
-    roles = 0
-    fields = collections.Counter()
+    tally = Tally()
     for c in cases(a):
-        name = f"{c['name']}, {c['loop']}"
-        try:
-            did, published = ask_sglang(c, a.events) or (None, None)
-        except (RuntimeError, AssertionError) as e:  # SGLang's own: no memory for what it has planned
-            print(f"{name}: SGLang fails: {str(e)[:90]!r}", flush=True)
-            did = None
-        if did is None:
-            gave_up += 1
-            continue
-        if a.record and len(c["rows"]) <= a.small:
+        kind, text, did, published = judge(a, c, tally)
+        tally.add(f"{c['name']}, {c['loop']}", kind, text, c["rows"])
+        if did and a.record and len(c["rows"]) <= a.small:
             with open(a.record, "a") as f:
                 kept = {**c, "requests": did, **({"published": published} if a.events else {})}
                 f.write(json.dumps(kept, separators=(",", ":")) + "\n")
-        asked, requests = asked + 1, requests + len(did)
-        if not a.replay:
-            continue
-        if c["settings"].get("role", "null") != "null":
-            roles += 1
-            continue
-        here = ask_replay(a.replay, c)
-        if here is None:
-            refused += 1
-            continue
-        wrong = [f"request {i}: {COLUMNS[k]} is {y[k]}, and {x[k]} in SGLang"
-                 for i, (x, y) in enumerate(zip(did, here)) for k in range(min(len(x), len(y))) if x[k] != y[k]]
-        fields["order"] += order(did) != order(here)
-        for k, column in enumerate(COLUMNS):
-            fields[column] += any(x[k:k + 1] != y[k:k + 1] for x, y in zip(did, here) if k < len(y))
-        if wrong:
-            differ += 1
-            print(f"{name}: {wrong[0]} ({len(wrong)} in all)", flush=True)
-    print(f"{asked} cases with {requests} requests; SGLang gave up requests in {gave_up} more, which are left out")
-    if roles:
-        print(f"{roles} of them are of prefill or decode workers alone, which go test compares")
-    if refused:
-        print(f"replay refuses {refused} of them: more than its pool can ever hold")
-    if a.replay:
-        print(f"{differ} differ: " + ", ".join(f"{k} in {fields[k]}" for k in [*COLUMNS, "order"]))
-    sys.exit(differ > 0)
+    sys.exit(not tally.print())
 
 
 main()

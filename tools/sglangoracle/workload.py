@@ -34,5 +34,5 @@ def workload(seed, settings=None):
     }
     c["max_running_requests"] = r.choice([max(2, n), max(2, n), 2, 4, 8])
     c.update(settings or {})
-    draws.draw_more(seed, c, rows)
+    draws.draw_more(seed, c, rows, block)
     return c, block, rows

@@ -1,7 +1,6 @@
 """Runs vLLM's own scheduler over a workload on a virtual clock. See the header of ../vllm-oracle."""
 import argparse
 import contextlib
-import dataclasses
 import inspect
 import json
 import os
@@ -18,6 +17,7 @@ os.environ["VLLM_NO_USAGE_STATS"] = "1"
 os.environ["VLLM_PLUGINS"] = ""
 stubs.install()
 
+from config import Bag, Refused, configure, kv_cache, pick  # noqa: E402
 from drafts import Drafts  # noqa: E402
 from timing import Profile  # noqa: E402
 from workload import read, tokens  # noqa: E402
@@ -26,13 +26,8 @@ import vllm.v1.core.kv_cache_utils as kv_cache_utils  # noqa: E402
 import vllm.utils.hashing as hashing  # noqa: E402
 import vllm.v1.engine.core as engine_core  # noqa: E402
 from vllm.config import VllmConfig  # noqa: E402
-from vllm.config.cache import CacheConfig  # noqa: E402
-from vllm.config.scheduler import SchedulerConfig  # noqa: E402
-from vllm.config.speculative import SpeculativeConfig  # noqa: E402
 from vllm.sampling_params import SamplingParams  # noqa: E402
 from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
-from vllm.v1.kv_cache_interface import (  # noqa: E402
-    ChunkedLocalAttentionSpec, FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec)
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput  # noqa: E402
 from vllm.v1.request import Request  # noqa: E402
 
@@ -44,105 +39,11 @@ DEFAULTS = {
     "idle_sleep_ms": 1.0,  # what EngineCore sleeps after a pass of nothing with requests left
     "sliding_window": 0,  # tokens; then there are groups of KV blocks of layers with that window
     "attention_chunk_size": 0,  # tokens; or of layers that attend within chunks of so many
-    "window_groups": 1, "full_groups": 1,  # how many of them, and of groups of layers that attend to everything
-    "v2_model_runner": None,
+    "layer_types": None,  # of each layer, by the names of config.json; else of the first window_groups layers and full_groups others
+    "window_groups": 1, "full_groups": 1,
+    "architecture": "LlamaForCausalLM", "v2_model_runner": None,  # the runner is what the release takes, unless it is said
     "speculative_config": None,  # see drafts.py
 }
-OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms", "sliding_window", "attention_chunk_size", "window_groups", "full_groups",
-       "v2_model_runner"}
-
-
-class Bag(types.SimpleNamespace):
-    """Settings by name. One that is not there is an error that names it, not a guess."""
-
-
-def pick(function, **values):
-    """Those of values that function takes."""
-    names = inspect.signature(function).parameters
-    return {k: v for k, v in values.items() if k in names}
-
-
-class Config:
-    """Stands in for VllmConfig: what that derives from other settings is derived by its own code."""
-
-    def __init__(self, v2):
-        self._v2 = v2
-
-
-def borrow():
-    for name in ("max_concurrent_batches", "max_in_flight_tokens", "num_speculative_tokens", "num_lookahead_tokens",
-                 "num_prefill_lookahead_tokens", "num_hash_lookahead_tokens", "is_mm_encoder_only", "uniform_decode_query_len"):
-        if isinstance(inspect.getattr_static(VllmConfig, name, None), property):
-            setattr(Config, name, inspect.getattr_static(VllmConfig, name))
-    Config.use_v2_model_runner = property(lambda self: self._v2)
-
-
-class Speculation:
-    """Stands in for SpeculativeConfig: what that derives from its fields is derived by its own code."""
-
-    def __init__(self, given):
-        for name, f in SpeculativeConfig.__dataclass_fields__.items():
-            d = f.default
-            setattr(self, name, None if "FieldInfo" in repr(type(d)) or d is dataclasses.MISSING else d)
-        self.__dict__.update({k: v for k, v in given.items() if k in SpeculativeConfig.__dataclass_fields__})
-        self.draft_model_config = self.target_model_config = Bag(hf_config=Bag(architectures=[], model_type=""), architectures=[])
-
-    def __getattr__(self, name):
-        found = inspect.getattr_static(SpeculativeConfig, name, None)
-        if isinstance(found, property):
-            return found.fget(self)
-        if inspect.isfunction(found):
-            return types.MethodType(found, self)
-        raise AttributeError(f"the scheduler asks SpeculativeConfig for {name}, which the oracle does not have")
-
-
-def configure(s):
-    fields = {k: v for k, v in s.items() if k not in OWN}
-    known = set(SchedulerConfig.__dataclass_fields__) if hasattr(SchedulerConfig, "__dataclass_fields__") else set(fields)
-    unknown = sorted(set(fields) - known)
-    if unknown:
-        sys.exit(f"settings {', '.join(unknown)}: this vLLM's scheduler has none of that name")
-    borrow()
-    v2 = s["v2_model_runner"]
-    c = Config(hasattr(VllmConfig, "use_v2_model_runner") if v2 is None else v2)
-    c.scheduler_config = SchedulerConfig(max_model_len=s["max_model_len"], is_encoder_decoder=False, **fields)
-    c.cache_config = CacheConfig(**pick(
-        CacheConfig, block_size=s["block_size"], enable_prefix_caching=s["enable_prefix_caching"], gpu_memory_utilization=0.9))
-    c.cache_config.num_gpu_blocks = s["num_gpu_blocks"]
-    c.model_config = Bag(
-        max_model_len=s["max_model_len"], is_encoder_decoder=False, uses_mrope=False, runner_type="generate",
-        is_diffusion=False, supports_multimodal_inputs=False, multimodal_config=None, return_sampling_mask=False,
-        enable_return_routed_experts=False, is_multimodal_model=False, skip_tokenizer_init=True)
-    c.parallel_config = Bag(
-        decode_context_parallel_size=1, prefill_context_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1,
-        data_parallel_index=0, data_parallel_rank=0)
-    c.is_encoder_only = False
-    c.observability_config = Bag(
-        kv_cache_metrics=False, kv_cache_metrics_sample=0.0, per_request_spec_decode_metrics=None, enable_mfu_metrics=False,
-        enable_logging_iteration_details=False)
-    c.ec_manager_config = Bag(get_encoder_cache_manager_obj=lambda: None)
-    c.aux_output_config = Bag(enabled=False)
-    c.lora_config = c.kv_events_config = c.kv_transfer_config = c.ec_transfer_config = None
-    c.speculative_config = Speculation(s["speculative_config"]) if s["speculative_config"] else None
-    c.diffusion_config = c.structured_outputs_config = None
-    c.attention_config = Bag(hisparse_config=None)
-    return c
-
-
-def spec(kind, s, **more):
-    return kind(**pick(kind, block_size=s["block_size"], num_kv_heads=1, head_size=8, dtype=None, **more))
-
-
-def kv_cache(s):
-    window = None
-    if s["sliding_window"]:
-        window = spec(SlidingWindowSpec, s, sliding_window=s["sliding_window"])
-    elif s["attention_chunk_size"]:
-        window = spec(ChunkedLocalAttentionSpec, s, attention_chunk_size=s["attention_chunk_size"])
-    # Models have their windows in the first layers, and vLLM the groups in the order of these.
-    groups = [KVCacheGroupSpec([f"window{i}"], window) for i in range(s["window_groups"] if window else 0)]
-    groups += [KVCacheGroupSpec([f"full{i}"], spec(FullAttentionSpec, s)) for i in range(s["full_groups"] if window else 1)]
-    return KVCacheConfig(**pick(KVCacheConfig, num_blocks=s["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=groups))
 
 
 def new_scheduler(config, s):
@@ -152,8 +53,8 @@ def new_scheduler(config, s):
         grammar_bitmask=lambda *_: None, accept_tokens=lambda *_: True,
         validate_tokens=lambda _, tokens: tokens)
     return kind(**pick(
-        Scheduler.__init__, vllm_config=config, kv_cache_config=kv_cache(s), structured_output_manager=never,
-        block_size=s["block_size"], include_finished_set=False, log_stats=False))
+        Scheduler.__init__, vllm_config=config, kv_cache_config=kv_cache(config, s), structured_output_manager=never,
+        hash_block_size=s["block_size"], block_size=s["block_size"], include_finished_set=False, log_stats=False))
 
 
 class Clock:
@@ -229,6 +130,8 @@ class Executor:
                     rejected.append((life, life.places, drafts - accepted))
                 life.proposed = True
         count = getattr(out, "num_spec_tokens_to_schedule", self.drafts.count) if self.drafts.count else 0
+        if getattr(out, "skip_drafts", False):  # as its model runner does
+            count = 0
         self.proposed = DraftTokenIds(ids, [[1] * count if t else [] for t in sampled])
         if not ids:
             end = max(now, self.free)
@@ -236,7 +139,7 @@ class Executor:
             self.last = Flight(runner_output([], []), end, self.clock)
             return self.last
         start = max(now, self.free)
-        self.free = end = start + self.drafts.pass_ms(self.profile.pass_ms(work), count if any(sampled) else 0)
+        self.free = end = start + self.drafts.pass_ms(self.profile.pass_ms(work), count)
         self.log.pass_(now, start, end, out, before, sampled)
         self.last = Flight(runner_output(ids, sampled), end, self.clock, rejected)
         return Flight(None, start, self.clock)
@@ -389,6 +292,10 @@ class Engine:
 ENDLESS = 20000
 
 
+class Stuck(Exception):
+    """The engine would never end: with what it is given it cannot, or its own code stops."""
+
+
 def drive(engine, rows, hasher, block, priority):
     """EngineCore.run_busy_loop: take in what has arrived, then a step."""
     clock, scheduler, at = engine.clock, engine.scheduler, 0
@@ -399,7 +306,7 @@ def drive(engine, rows, hasher, block, priority):
         if left != (len(scheduler.requests), at):
             left, since = (len(scheduler.requests), at), engine.log.passes
         elif engine.log.passes - since > ENDLESS:
-            sys.exit(f"{ENDLESS} passes in which nobody came or ended: it would go on for ever")
+            raise Stuck(f"{ENDLESS} passes in which no request came or ended: it would continue for ever")
         if not (scheduler.has_requests() or engine.batch_queue):
             if at == len(rows):
                 return
@@ -418,7 +325,7 @@ def drive(engine, rows, hasher, block, priority):
         idle = 0 if engine.log.passes != before else idle + 1
         if idle > 1000:
             if at == len(rows):
-                sys.exit("the scheduler plans nothing and has requests left: it would hang")
+                raise Stuck("the scheduler plans nothing and has requests left: it would hang")
             clock.now = max(clock.now, rows[at].arrival)  # only an arrival can change that
             idle = 0
 
@@ -437,7 +344,11 @@ def main():
     given = json.loads(text)
     s = settle(given)
     rows = read(a.workload, a.limit)
-    for name, value in run(rows, s, Profile(a.timing_profile), a.trace_block_size, a.out).items():
+    try:
+        told = run(rows, s, Profile(a.timing_profile), a.trace_block_size, a.out)
+    except (Refused, Stuck) as e:
+        sys.exit(f"vLLM: {e}")
+    for name, value in told.items():
         print(f"{name:24} {value}")
     if a.against:
         against(run.lives, [json.loads(line) for line in open(a.against)])
@@ -488,15 +399,19 @@ def run(rows, s, profile, block, out=None):
     kv_cache_utils.init_none_hash(digest)
     config = configure(s)
     hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], digest, **pick(
-        kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0))) \
+        kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0) if hasattr(VllmConfig, "num_hash_lookahead_tokens") else 0)) \
         if s["enable_prefix_caching"] else None
     began = time.monotonic()
-    engine = Engine(config, s, profile, lives, log)
+    try:
+        engine = Engine(config, s, profile, lives, log)
+    except (AssertionError, ValueError) as e:
+        raise Refused(str(e)) from e
     drive(engine, rows, hasher, block, s["policy"] == "priority")
     log.close()
     done = [l.as_row() for l in lives.values()]
     told = {
-        "vllm": getattr(vllm, "__version__", "?"), "scheduler": type(engine.scheduler).__name__, "requests": len(done), "passes": log.passes,
+        "vllm": getattr(vllm, "__version__", "?"), "scheduler": type(engine.scheduler).__name__,
+        "async_scheduling": engine.async_scheduling, "groups": " ".join(type(g.kv_cache_spec).__name__ for g in engine.scheduler.kv_cache_config.kv_cache_groups), "requests": len(done), "passes": log.passes,
         "empty_passes": log.empty, "naps": engine.slept, "preemptions": sum(d["preemptions"] for d in done),
         "cached_tokens": sum(d["cached_tokens"] for d in done), "end_ms": max((d["last_token_ms"] or 0.0 for d in done), default=0.0), "wall_s": round(time.monotonic() - began, 2)}
     if out:

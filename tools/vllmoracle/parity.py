@@ -7,15 +7,20 @@ Every case that differs is left in DIR: case-I.jsonl, case-I.json (settings), ti
 cases.jsonl beside this file has one small case for each rule that was once found to differ.
 """
 import argparse
+import contextlib
 import json
 import os
 import random
 import subprocess
 import sys
+import traceback
 
 import main
+from config import configure, kv_cache
 from timing import Profile
 from workload import read
+
+from vllm.v1.kv_cache_interface import FullAttentionSpec
 
 EXACT, CLOSE = 0.0, 1e-9  # of times: the same bits; the same but for the last digits
 
@@ -95,13 +100,19 @@ def window(rng, s, rows):
     tokens = rng.choice([2, block - 1, block, block + 1, 2 * block, 3 * block + rng.randint(0, block), rng.randint(2, most + 1), 2 * most])
     s["sliding_window"] = 0 if rng.random() < 0.2 else tokens
     s["attention_chunk_size"] = 0 if s["sliding_window"] else max(1, tokens // block) * block
-    s["window_groups"], s["full_groups"] = rng.choice([(1, 1), (1, 1), (1, 1), (2, 1), (3, 1), (5, 1), (1, 2), (1, 0)])
+    windowed, full = rng.choice([(1, 1), (1, 1), (1, 1), (2, 1), (3, 1), (5, 1), (1, 2), (1, 0), (4, 2), (3, 4), (2, 5)])
+    kind = "sliding_attention" if s["sliding_window"] else "chunked_attention"
+    s["layer_types"] = [kind] * windowed + ["full_attention"] * full
+    if rng.random() < 0.6:
+        rng.shuffle(s["layer_types"])
+    groups = [g.kv_cache_spec for g in kv_cache(configure(main.settle(s)), main.settle(s)).kv_cache_groups]
+    windowed, full = sum(not isinstance(g, FullAttentionSpec) for g in groups), sum(isinstance(g, FullAttentionSpec) for g in groups)
     need = kept = (most - 2) // block + 1
     more = rng.choice([0, 1, 3, need // 2, need * 2, need * 8])
     if rng.random() < 0.5:  # no more than the windows need
         kept = min(need, -(-(tokens - 1 + 2 * s["max_num_batched_tokens"]) // block) + 1)
         s["scheduler_reserve_full_isl"] = s["scheduler_reserve_full_isl"] and PROFILE != "vllm-0.19"
-    s["num_gpu_blocks"] = 1 + s["full_groups"] * need + s["window_groups"] * kept + more
+    s["num_gpu_blocks"] = 1 + full * need + windowed * kept + more
 
 
 def speculate(rng, s):
@@ -121,15 +132,14 @@ def speculate(rng, s):
     if rng.random() < 0.3:
         spec["draft_share"] = rng.uniform(0, 0.3)
     s["speculative_config"] = spec
-    if PROFILE > "vllm-0.24" and s["long_prefill_token_threshold"]:  # vLLM stops where it pads to more than that
-        s["long_prefill_token_threshold"] = max(s["long_prefill_token_threshold"], k + 1)
     s["num_gpu_blocks"] += k // s["block_size"] * 2 + 2
     # A pass has room for all drafts, as vLLM's server sees to, now and then.
     if rng.random() < 0.5:
         s["max_num_batched_tokens"] = max(s["max_num_batched_tokens"], s["max_num_seqs"] * (k + 1))
+    s["async_scheduling"] = rng.choice([None, None, None, True, False])
 
 
-METHODS = os.environ.get("VLLM_ORACLE_METHODS", "ngram_gpu draft_model eagle").split()
+METHODS = os.environ.get("VLLM_ORACLE_METHODS", "eagle eagle3 mtp draft_model ngram_gpu ngram suffix medusa").split()
 
 
 def rename(rows):
@@ -140,8 +150,10 @@ def rename(rows):
 
 
 def replay(binary, trace_file, s, trace, profile, out):
-    rules = {"two_in_flight": bool(s["async_scheduling"]), "reserve_whole": bool(s.get("scheduler_reserve_full_isl", True)),
+    rules = {"reserve_whole": bool(s.get("scheduler_reserve_full_isl", True)),
              "long_prefill_tokens": s["long_prefill_token_threshold"]}
+    if s["async_scheduling"] is not None:
+        rules["two_in_flight"] = s["async_scheduling"]
     if "watermark" in s:
         rules["watermark"] = s["watermark"]
     rules.update(s.get("replay_rules", {}))
@@ -153,7 +165,7 @@ def replay(binary, trace_file, s, trace, profile, out):
     for name, kind in (("sliding_window", "sliding_attention"), ("attention_chunk_size", "chunked_attention")):
         if s.get(name):
             engine[name] = s[name]
-            engine["layer_types"] = [kind] * s["window_groups"] + ["full_attention"] * s["full_groups"]
+            engine["layer_types"] = s.get("layer_types") or [kind] * s["window_groups"] + ["full_attention"] * s["full_groups"]
     if os.path.exists(out):
         os.remove(out)
     args = [binary, "trace", trace_file, "--workers", "1", "--trace-format", "mooncake", "--trace-block-size", str(trace),
@@ -166,7 +178,7 @@ def replay(binary, trace_file, s, trace, profile, out):
         args += ["--max-model-len", str(s["max_model_len"])]
     r = subprocess.run(args, capture_output=True, text=True, timeout=120)
     if r.returncode:
-        return None, r.stderr.strip().splitlines()[-1:]
+        return None, r.stderr.strip()[-400:]
     return [json.loads(line) for line in open(out)], None
 
 
@@ -202,29 +214,59 @@ def compare(theirs, ours):
     return diff, exact, worst
 
 
+# What can become of a case. The last four are what replay or the oracle has to answer for.
+CLASSES = ("equal", "both refuse", "the engine fails", "differ", "only replay refuses", "only the engine refuses", "the oracle fails")
+GOOD = CLASSES[:3]
+
+
+class Outcome:
+    def __init__(self, name, text="", told=None, diff=None, exact=False):
+        self.name, self.text, self.told, self.diff, self.exact = name, text, told, diff or {}, exact
+
+
+def ask_engine(work, s, profile, trace, out):
+    """What the engine did, or the Outcome if it did not get through."""
+    try:
+        return main.run(read(work), main.settle(s), profile, trace, out), None
+    except main.Refused as e:
+        return None, Outcome("only the engine refuses", str(e))
+    except main.Stuck as e:
+        return None, Outcome("the engine fails", str(e))
+    except (AssertionError, ValueError, RuntimeError) as e:
+        place = traceback.extract_tb(e.__traceback__)[-1]
+        name = "the engine fails" if f"{os.sep}vllm{os.sep}" in place.filename else "the oracle fails"
+        return None, Outcome(name, f"{type(e).__name__} {e} at {os.path.basename(place.filename)}:{place.lineno}")
+    except Exception as e:  # what the oracle does not have
+        place = traceback.extract_tb(e.__traceback__)[-1]
+        return None, Outcome("the oracle fails", f"{type(e).__name__} {e} at {os.path.basename(place.filename)}:{place.lineno}")
+
+
 def once(i, s, trace, rows, profile, a):
+    """Runs a case in both and returns its Outcome."""
     os.makedirs(a.out, exist_ok=True)
     name = lambda x: os.path.join(a.out, x)  # noqa: E731
     work, times = name(f"case-{i}.jsonl"), name(f"timing-{i}.json")
     with open(work, "w") as f:
         f.writelines(json.dumps(r) + "\n" for r in rows)
-    json.dump(profile, open(times, "w"))
+    with open(times, "w") as f:
+        json.dump(profile, f)
     settings = {k: v for k, v in s.items() if k != "replay_rules"}
-    told = main.run(read(work), main.settle(settings), Profile(times), trace, name(f"oracle-{i}"))
+    told, failed = ask_engine(work, settings, Profile(times), trace, name(f"oracle-{i}"))
+    if failed and failed.name != "only the engine refuses":
+        return failed
     ours, problem = replay(a.replay, work, s, trace, times, name(f"replay-{i}.jsonl"))
+    if failed:
+        return failed if ours is not None else Outcome("both refuse", f"{failed.text}; replay: {problem}")
     if ours is None:
-        return told, {"error": [1, str(problem)]}, False, 0.0
-    return (told, *compare(main.run.lives, ours))
+        return Outcome("only replay refuses", problem, told)
+    diff, exact, _ = compare(main.run.lives, ours)
+    return Outcome("differ" if diff else "equal", json.dumps(diff), told, diff, exact)
 
 
 def shrink(i, s, trace, rows, profile, a, budget=120):
     """Leaves out requests, then shortens them, while there still is a difference."""
     def fails(rows):
-        try:
-            found = bool(rows) and once(f"{i}-min", s, trace, rows, profile, a)[1]
-            return bool(found) and "error" not in found
-        except (SystemExit, AssertionError):
-            return False
+        return bool(rows) and once(f"{i}-min", s, trace, rows, profile, a).name == "differ"
     step = max(1, len(rows) // 2)
     while step and budget > 0:
         at = 0
@@ -260,6 +302,7 @@ def parse():
     p.add_argument("--set", default="{}")
     p.add_argument("--shrink", type=int, default=0, help="how many cases that differ to make small")
     p.add_argument("--keep", action="store_true", help="leave the cases that are equal, too")
+    p.add_argument("--show", action="store_true", help="print a line for every case")
     p.add_argument("--record", help="a file to which small cases go with what vLLM did, a line each")
     p.add_argument("--cases", help="cases to run first, a line each")
     return p.parse_args(sys.argv[1:])
@@ -269,10 +312,12 @@ COLUMNS = ("admit_ms", "first_token_ms", "second_token_ms", "last_token_ms", "re
 SMALL = int(os.environ.get("VLLM_ORACLE_SMALL", 24))  # requests of a case that is recorded, at most
 
 
-def record(a, name, told, s, trace, rows, profile):
+def record(a, name, outcome, s, trace, rows, profile):
     """Adds a case to the file of --record, for replay's own tests."""
-    if not a.record or len(rows) > SMALL:
+    told = outcome.told
+    if not a.record or len(rows) > SMALL or not told:
         return
+    s = {**s, "async_scheduling": told["async_scheduling"]}
     profile = {**profile, "parameters": {k: v for k, v in profile["parameters"].items() if v}}
     line = {"name": name, "vllm": told["vllm"], "profile": PROFILE, "settings": s, "trace_block_size": trace, "timing": profile, "rows": rows,
             "columns": COLUMNS, "requests": [[r[k] for k in COLUMNS] for r in main.run.lives]}
@@ -280,68 +325,97 @@ def record(a, name, told, s, trace, rows, profile):
         f.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 
+class Tally:
+    """Counts cases by what became of them."""
+
+    def __init__(self):
+        self.classes = dict.fromkeys(CLASSES, 0)
+        self.kinds, self.requests, self.exact, self.preempting, self.hitting, self.total = {}, {}, 0, 0, 0, 0
+
+    def add(self, outcome, rows):
+        self.classes[outcome.name] += 1
+        self.total += len(rows)
+        self.exact += outcome.exact and outcome.name == "equal"
+        if outcome.told:
+            self.preempting += outcome.told["preemptions"] > 0
+            self.hitting += outcome.told["cached_tokens"] > 0
+        for k, v in outcome.diff.items():
+            self.kinds[k] = self.kinds.get(k, 0) + 1
+            self.requests[k] = self.requests.get(k, 0) + v[0]
+
+    def print(self, drawn):
+        assert drawn == sum(self.classes.values()), (drawn, self.classes)
+        print(f"{drawn} cases, {self.total} requests; {self.preempting} cases with preemptions, {self.hitting} with hits; {self.exact} equal to the last bit")
+        print("; ".join(f"{n} {name}" for name, n in self.classes.items()))
+        if self.kinds:
+            print(f"cases that differ by kind: {self.kinds}; requests: {self.requests}")
+        return all(name in GOOD or n == 0 for name, n in self.classes.items())
+
+
+def draw(a, i, fixed):
+    """Case i of the seed."""
+    rng = random.Random(a.seed * 1_000_003 + i)
+    s, trace, rows, profile = case(rng)
+    s.update(fixed)
+    rename(rows)
+    if s.get("speculative_config") == "random":
+        speculate(rng, s)
+    if s.get("sliding_window") == -1:
+        window(rng, s, rows)
+    if s.get("policy") == "priority":
+        rank(rng, rows)
+    bound(rng, s, rows)
+    if "max_num_active_seqs" in s:
+        s["max_num_active_seqs"] = min(s["max_num_active_seqs"], s["max_num_seqs"])
+    return s, trace, rows, profile
+
+
+def sweep_up(a, i):
+    """Removes the files of a case."""
+    for x in (f"case-{i}.jsonl", f"timing-{i}.json", f"replay-{i}.jsonl", f"oracle-{i}/requests.jsonl", f"oracle-{i}/passes.jsonl", f"oracle-{i}/run.json"):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(a.out, x))
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(os.path.join(a.out, f"oracle-{i}"))
+
+
+def show(name, outcome, s):
+    preempted = outcome.told["preemptions"] if outcome.told else 0
+    print(f"{name}: {outcome.name}: {outcome.text} preempted {preempted} {json.dumps(s)}", flush=True)
+
+
 def parity():
     a = parse()
     fixed = json.loads(a.set)
-    kinds, equal, exact, cases, preempting, hitting, shrunk, total = {}, 0, 0, 0, 0, 0, 0, {}
-    requests = 0
+    tally, shrunk, drawn = Tally(), 0, 0
     for line in open(a.cases) if a.cases else ():
         c = json.loads(line)
-        rows = c["rows"]
-        told, diff, _, _ = once(c["name"], {**c["settings"], **fixed}, c["trace_block_size"], rows, c["timing"], a)
-        record(a, c["name"], told, {**c["settings"], **fixed}, c["trace_block_size"], rows, c["timing"])
-        print(f"{c['name']:20} {json.dumps(diff) if diff else 'equal'}: {c['rule']} (from {c['from']})", flush=True)
-    for i in range(a.count):
-        if a.only >= 0 and i != a.only:
+        s, rows = {**c["settings"], **fixed}, c["rows"]
+        outcome = once(c["name"], s, c["trace_block_size"], rows, c["timing"], a)
+        tally.add(outcome, rows)
+        drawn += 1
+        record(a, c["name"], outcome, s, c["trace_block_size"], rows, c["timing"])
+        print(f"{c['name']:20} {outcome.name} {outcome.text}: {c.get('rule', '')} (from {c.get('from', c.get('vllm', ''))})", flush=True)
+    for i in range(a.count) if a.only < 0 else [a.only]:
+        s, trace, rows, profile = draw(a, i, fixed)
+        outcome = once(i, s, trace, rows, profile, a)
+        tally.add(outcome, rows)
+        drawn += 1
+        record(a, f"seed {a.seed}, case {i}", outcome, s, trace, rows, profile)
+        if outcome.name not in ("equal", "both refuse") or a.show:
+            show(f"case {i}", outcome, s)
+        if outcome.name in GOOD and not a.keep:
+            sweep_up(a, i)
             continue
-        rng = random.Random(a.seed * 1_000_003 + i)
-        s, trace, rows, profile = case(rng)
-        s.update(fixed)
-        if s.get("speculative_config") == "random":
-            speculate(rng, s)
-        rename(rows)
-        if s.get("sliding_window") == -1:
-            window(rng, s, rows)
-        if s.get("policy") == "priority":
-            rank(rng, rows)
-        bound(rng, s, rows)
-        if "max_num_active_seqs" in s:
-            s["max_num_active_seqs"] = min(s["max_num_active_seqs"], s["max_num_seqs"])
-        try:
-            told, diff, same, worst = once(i, s, trace, rows, profile, a)
-        except SystemExit as e:
-            print(f"case {i}: left out: {e} {json.dumps(s)}", flush=True)
-            continue
-        record(a, f"seed {a.seed}, case {i}", told, s, trace, rows, profile)
-        cases += 1
-        requests += len(rows)
-        preempting += told["preemptions"] > 0
-        hitting += told["cached_tokens"] > 0
-        exact += same and not diff
-        if not diff:
-            equal += 1
-            if not a.keep:
-                for x in (f"case-{i}.jsonl", f"timing-{i}.json", f"replay-{i}.jsonl", f"oracle-{i}/requests.jsonl", f"oracle-{i}/passes.jsonl", f"oracle-{i}/run.json"):
-                    os.remove(os.path.join(a.out, x))
-                os.rmdir(os.path.join(a.out, f"oracle-{i}"))
-            continue
-        for k, v in diff.items():
-            kinds[k] = kinds.get(k, 0) + 1
-            if k != "error":
-                total[k] = total.get(k, 0) + v[0]
-        json.dump({**s, "trace_block_size": trace}, open(os.path.join(a.out, f"case-{i}.json"), "w"))
-        brief = {k: v for k, v in s.items()}
-        print(f"case {i}: {json.dumps(diff)} preempted {told['preemptions']} {json.dumps(brief)}", flush=True)
-        if shrunk < a.shrink:
+        with open(os.path.join(a.out, f"case-{i}.json"), "w") as f:
+            json.dump({**s, "trace_block_size": trace}, f)
+        if outcome.name == "differ" and shrunk < a.shrink:
             shrunk += 1
             small = shrink(i, s, trace, rows, profile, a)
-            json.dump({**s, "trace_block_size": trace}, open(os.path.join(a.out, f"case-{i}-min.json"), "w"))
+            with open(os.path.join(a.out, f"case-{i}-min.json"), "w") as f:
+                json.dump({**s, "trace_block_size": trace}, f)
             print(f"  made small: {len(small)} requests: " + " ".join(json.dumps(r) for r in small[:8]), flush=True)
-    if not cases:
-        return
-    print(f"{cases} cases, {requests} requests; {preempting} cases with preemptions, {hitting} with hits")
-    print(f"{equal} equal ({100 * equal / max(1, cases):.1f} %), {exact} to the last bit; cases that differ by kind: {kinds}; requests: {total}")
-    sys.exit(equal < cases)
+    sys.exit(not tally.print(drawn))
 
 
 if __name__ == "__main__":

@@ -225,9 +225,8 @@ func (o *Options) checkHardware() error {
 	)
 }
 
-// NearestRules returns the name of the rules that a release of vLLM, as 0.20.2, follows as
-// far as they are known.
-func NearestRules(release string) string { return vllm.Nearest(release) }
+// NearestRules returns what --scheduler-profile has for a release of vLLM, as 0.20.2.
+func NearestRules(release string) string { return vllm.RulesName(release) }
 
 // ReleaseOf returns the release of vLLM that a name of --scheduler-profile stands for.
 func ReleaseOf(rules string) string { return vllm.Release(rules) }

@@ -174,7 +174,7 @@ class RunFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     decode_schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    decode_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.28", "vllm-0.30", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
+    decode_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
     """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
     decode_scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
@@ -546,7 +546,7 @@ class RunFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     prefill_schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    prefill_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.28", "vllm-0.30", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
+    prefill_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
     """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
     prefill_scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
@@ -646,7 +646,7 @@ class RunFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.28", "vllm-0.30", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
+    scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
     """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
     scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
@@ -930,7 +930,7 @@ class PlanFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     decode_schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    decode_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.28", "vllm-0.30", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
+    decode_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
     """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
     decode_scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
@@ -1260,7 +1260,7 @@ class PlanFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     prefill_schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    prefill_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.28", "vllm-0.30", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
+    prefill_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
     """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
     prefill_scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
@@ -1340,7 +1340,7 @@ class PlanFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.28", "vllm-0.30", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
+    scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
     """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
     scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""

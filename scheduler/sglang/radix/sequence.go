@@ -20,6 +20,9 @@ type Sequence struct {
 	// Pairs is 1 where a page is known by the token after it, too, and that token must be one
 	// of the prompt for it to count as full; 0 otherwise.
 	Pairs int32
+	// Next is, where Pairs is 1 and nodes are pages that straddle blocks of the trace, of each of
+	// Nodes the one that stands for all that begin with the same token; nil elsewhere.
+	Next []prompt.NodeID
 }
 
 // NewSequence returns the pages of r.
@@ -45,6 +48,8 @@ func (s *Sequence) KeyOf(i, perNode int32) Key {
 	switch {
 	case i >= s.Full:
 		return generatedKey | Key(s.Owner)
+	case s.Next != nil && s.Seed == 0:
+		return Key(s.Next[i+s.Pairs])
 	case perNode == 1:
 		return s.NodeKey(i + s.Pairs)
 	}

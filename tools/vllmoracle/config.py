@@ -1,0 +1,197 @@
+"""What a release of vLLM makes of settings before it starts, decided by its own configuration code.
+
+The configuration of a server is a tree of objects with models and devices in it, which are stand-ins here. What vLLM
+derives from other settings (asynchronous scheduling, the model runner, the budget of a pass, groups of KV blocks, what a
+drafter needs) is derived by its own properties, methods and statements. What it refuses is a Refused.
+"""
+import ast
+import dataclasses
+import inspect
+import textwrap
+import types
+import typing
+
+import vllm.config.vllm as config_module
+import vllm.utils.torch_utils as torch_utils
+from vllm.config import VllmConfig
+from vllm.config.cache import CacheConfig
+from vllm.config.scheduler import SchedulerConfig
+from vllm.config import speculative
+
+torch_utils.get_dtype_size = lambda dtype: 2  # in bytes, where torch is a stand-in
+
+import vllm.v1.core.kv_cache_utils as kv_cache_utils  # noqa: E402
+import vllm.v1.kv_cache_interface as kv_cache_interface  # noqa: E402
+from vllm.v1.kv_cache_interface import (  # noqa: E402
+    ChunkedLocalAttentionSpec, FullAttentionSpec, KVCacheConfig, SlidingWindowSpec)
+
+SpeculativeConfig = speculative.SpeculativeConfig
+kv_cache_interface.get_dtype_size = torch_utils.get_dtype_size
+config_module.HAS_TRITON = True  # as on a server with a GPU
+
+# Settings of the oracle that are no fields of SchedulerConfig.
+OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms",
+       "sliding_window", "attention_chunk_size", "layer_types", "window_groups", "full_groups", "v2_model_runner", "architecture"}
+
+
+class Refused(Exception):
+    """vLLM does not start with these settings."""
+
+
+class Bag(types.SimpleNamespace):
+    """Settings by name. One that is not there is an error that names it, not a guess."""
+
+
+def pick(function, **values):
+    """Those of values that function takes."""
+    names = inspect.signature(function).parameters
+    return {k: v for k, v in values.items() if k in names}
+
+
+class Derived:
+    """A stand-in whose properties and methods are those of a class of vLLM."""
+
+    of = None
+
+    def __getattr__(self, name):
+        found = inspect.getattr_static(self.of, name, None)
+        if isinstance(found, staticmethod):
+            return found.__func__
+        if isinstance(found, property):
+            return found.fget(self)
+        if inspect.isfunction(found):
+            return types.MethodType(found, self)
+        raise AttributeError(f"vLLM asks {self.of.__name__} for {name}, which the oracle does not have")
+
+
+class Config(Derived):
+    """Stands in for VllmConfig."""
+
+    of = VllmConfig
+
+
+class Speculation(Derived):
+    """Stands in for SpeculativeConfig."""
+
+    of = SpeculativeConfig
+
+    def __init__(self, given):
+        for name, f in SpeculativeConfig.__dataclass_fields__.items():
+            d = f.default
+            setattr(self, name, None if "FieldInfo" in repr(type(d)) or d is dataclasses.MISSING else d)
+        self.__dict__.update({k: v for k, v in given.items() if k in SpeculativeConfig.__dataclass_fields__})
+        methods = typing.get_args(speculative.SpeculativeMethod)
+        if self.method not in methods:
+            raise Refused(f"method {self.method!r} is none of {', '.join(methods)}")
+        self.draft_model_config = self.target_model_config = Bag(hf_config=Bag(architectures=[], model_type=""), architectures=[])
+
+
+def statements_that_set(function, attribute):
+    """The source of the statements of function that set attribute, as in self.a.b, and of those before that make their names."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0].body
+
+    def stores(node):
+        found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        return found | {(a.asname or a.name).split(".")[0] for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
+
+    def loads(node):
+        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+    def sets(node):
+        return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and ast.unparse(n) == attribute for n in ast.walk(node))
+
+    kept, wanted = [], set()
+    for node in reversed(body):
+        if sets(node) or stores(node) & wanted:
+            kept.append(node)
+            wanted |= loads(node)
+    return ast.unparse(ast.Module(kept[::-1], []))
+
+
+def decide_async(c):
+    """Leaves in c whether its release schedules asynchronously."""
+    source = statements_that_set(VllmConfig.__post_init__, "self.scheduler_config.async_scheduling")
+    scope = {"self": c}
+    exec(compile(source, config_module.__file__, "exec"), vars(config_module), scope)
+
+
+def configure(s):
+    """The configuration of an engine with the settings s, as far as its loop and scheduler read it."""
+    fields = {k: v for k, v in s.items() if k not in OWN}
+    unknown = sorted(set(fields) - set(SchedulerConfig.__dataclass_fields__))
+    if unknown:
+        raise Refused(f"this vLLM's scheduler has no {', '.join(unknown)}")
+    try:
+        return derive(s, fields)
+    except (ValueError, AssertionError) as e:  # pydantic's are ValueErrors
+        raise Refused(str(e).replace("\n", " ")) from e
+
+
+def derive(s, fields):
+    c = Config()
+    c.scheduler_config = SchedulerConfig(max_model_len=s["max_model_len"], is_encoder_decoder=False, **fields)
+    c.scheduler_config.disable_hybrid_kv_cache_manager = False
+    c.cache_config = CacheConfig(**pick(
+        CacheConfig, block_size=s["block_size"], enable_prefix_caching=s["enable_prefix_caching"], gpu_memory_utilization=0.9))
+    c.cache_config.num_gpu_blocks = s["num_gpu_blocks"]
+    if hasattr(c.cache_config, "kv_cache_layout"):
+        c.cache_config.kv_cache_layout = "NHD"
+    c.model_config = Bag(
+        max_model_len=s["max_model_len"], is_encoder_decoder=False, uses_mrope=False, runner_type="generate", is_moe=False,
+        is_diffusion=False, supports_multimodal_inputs=False, multimodal_config=None, return_sampling_mask=False, is_hybrid=False,
+        enable_return_routed_experts=False, is_multimodal_model=False, skip_tokenizer_init=True, architectures=[s["architecture"]],
+        logits_processors=None, is_attention_free=False, quantization=None, enable_prompt_embeds=False, enforce_eager=False,
+        has_inner_state=False, use_mla=False, logprobs_mode="raw_logprobs")
+    c.compilation_config = Bag(mode=None, pass_config=Bag(enable_sp=False))
+    c.parallel_config = Bag(
+        decode_context_parallel_size=1, prefill_context_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1,
+        data_parallel_index=0, data_parallel_rank=0, distributed_executor_backend="mp", enable_dbo=False, all2all_backend="",
+        use_ubatching=False, enable_elastic_ep=False, tensor_parallel_size=1)
+    c.is_encoder_only = False
+    c.observability_config = Bag(
+        kv_cache_metrics=False, kv_cache_metrics_sample=0.0, per_request_spec_decode_metrics=None, enable_mfu_metrics=False,
+        enable_logging_iteration_details=False)
+    c.ec_manager_config = Bag(get_encoder_cache_manager_obj=lambda: None)
+    c.aux_output_config = Bag(enabled=False)
+    c.lora_config = c.kv_events_config = c.kv_transfer_config = c.ec_transfer_config = c.watermark_config = None
+    c.diffusion_config = c.structured_outputs_config = c.reasoning_config = None
+    c.attention_config = Bag(hisparse_config=None)
+    c.speculative_config = Speculation(s["speculative_config"]) if s["speculative_config"] else None
+    if s["v2_model_runner"] is not None:
+        c.use_v2_model_runner = s["v2_model_runner"]
+    elif not hasattr(VllmConfig, "use_v2_model_runner"):
+        c.use_v2_model_runner = False
+    decide_async(c)
+    if hasattr(VllmConfig, "_set_max_num_scheduled_tokens"):
+        c._set_max_num_scheduled_tokens()
+    if hasattr(c.scheduler_config, "verify_max_model_len"):
+        c.scheduler_config.verify_max_model_len(s["max_model_len"])
+    return c
+
+
+def spec(kind, s, **more):
+    return kind(**pick(kind, block_size=s["block_size"], num_kv_heads=1, head_size=8, dtype=None, **more))
+
+
+def layer_types(s):
+    """What each layer attends to, in the order of the model: by the names of config.json."""
+    if not s["sliding_window"] and not s["attention_chunk_size"]:
+        return ["full_attention"]
+    kind = "sliding_attention" if s["sliding_window"] else "chunked_attention"
+    return s["layer_types"] or [kind] * s["window_groups"] + ["full_attention"] * s["full_groups"]
+
+
+def kv_cache(c, s):
+    """The groups of KV blocks into which vLLM puts the layers of a model."""
+    kinds = {
+        "full_attention": lambda: spec(FullAttentionSpec, s),
+        "sliding_attention": lambda: spec(SlidingWindowSpec, s, sliding_window=s["sliding_window"]),
+        "chunked_attention": lambda: spec(ChunkedLocalAttentionSpec, s, attention_chunk_size=s["attention_chunk_size"]),
+    }
+    layers = {f"model.layers.{i}.self_attn": kinds[t]() for i, t in enumerate(layer_types(s))}
+    try:
+        import vllm.v1.core.kv_cache_planning as planning
+    except ImportError:
+        planning = kv_cache_utils
+    groups = planning.get_kv_cache_groups(c, layers)
+    return KVCacheConfig(**pick(KVCacheConfig, num_blocks=s["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=groups))

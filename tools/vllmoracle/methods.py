@@ -1,0 +1,31 @@
+"""Prints how a server of a release of vLLM schedules with each method of speculative_config: a row for each method and value
+of async_scheduling, null where it is not set. See the header of run; testdata/vllm/methods.jsonl holds the rows of all releases.
+
+vLLM's own configuration decides (config.py).
+"""
+import json
+import sys
+
+import main
+from config import Refused, configure
+
+METHODS = ("eagle", "eagle3", "mtp", "draft_model", "ngram", "ngram_gpu", "suffix", "medusa")
+
+
+def rows(release):
+    for method in METHODS:
+        for given in (None, True, False):
+            s = main.settle({"async_scheduling": given, "speculative_config": {"method": method, "num_speculative_tokens": 3, "acceptance_rate": 0.5}})
+            row = {"release": release, "method": method, "set": given}
+            try:
+                c = configure(s)
+                row["async_scheduling"] = bool(c.scheduler_config.async_scheduling)
+                row["budget"] = c.scheduler_config.max_num_scheduled_tokens
+            except Refused:
+                row["refused"] = True
+            yield row
+
+
+if __name__ == "__main__":
+    for r in rows(sys.argv[1]):
+        print(json.dumps(r))
