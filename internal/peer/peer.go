@@ -152,11 +152,19 @@ func (p *Peer) explain(err error) error {
 	case errors.Is(err, errTwice):
 		err = fmt.Errorf("%w, line %d: want one, and what is said beside it on standard error", err, p.asked)
 	case p.expired.Load():
-		err = fmt.Errorf("no answer to line %d within %v", p.asked, p.Timeout)
+		err = p.errLate()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		err = fmt.Errorf("%s, want an answer to line %d", p.describeEnd(), p.asked)
+		end := p.describeEnd()
+		if err = fmt.Errorf("%s, want an answer to line %d", end, p.asked); p.expired.Load() { // it closed its streams and continued
+			err = p.errLate()
+		}
 	}
 	return fmt.Errorf("%s: %w", p.title(), err)
+}
+
+// errLate returns the error of an answer that takes too long.
+func (p *Peer) errLate() error {
+	return fmt.Errorf("no answer to line %d within %v", p.asked, p.Timeout)
 }
 
 // describeEnd returns how the program ended.

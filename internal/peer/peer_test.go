@@ -48,6 +48,8 @@ func TestErrors(t *testing.T) {
 		{`while read x; do echo 1; done; echo 2`, "two lines in answer to one, line 3: want one, and what is said beside it on standard error"},
 		{`while read x; do echo 1; done; exit 5`, "exit status 5 after its last answer, want it to end where its input does"},
 		{`while read x; do echo 1; done; sleep 60`, "it goes on 600ms after the end of its input, want it to end there"},
+		{`read x; echo 1; exec >&-; sleep 60`, "no answer to line 2 within 600ms"},
+		{`exec <&-; sleep 60`, "no answer to line 1 within 600ms"},
 		{`read x; head -c 4500000 /dev/zero; sleep 60`, "an answer of more than 4194304 bytes"},
 	} {
 		p := startShell(t, context.Background(), tc.script, 600*time.Millisecond)
