@@ -152,7 +152,7 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 		if err := r.addChecks(sims, runs, &fits[i], &all[i], &all[0]); err != nil {
 			return nil, err
 		}
-		if err := checkStart(ctx, sims, runs, &fits[i], &all[i], r.Checks[before:]); err != nil {
+		if err := fits[i].checkStart(ctx, sims, runs, &all[i], r.Checks[before:]); err != nil {
 			return nil, err
 		}
 	}

@@ -26,7 +26,7 @@ func (e *WorseError) Error() string {
 
 // checkStart refuses a fit that is further from what it is judged by than where its search began: the parameters of
 // data sheets, all multiplied alike until requests take as long as in the runs that the fit sees.
-func checkStart(ctx context.Context, sims []*Simulation, runs []*Measured, f *fitted, t *training, checks []Check) error {
+func (f *fitted) checkStart(ctx context.Context, sims []*Simulation, runs []*Measured, t *training, checks []Check) error {
 	paced := t.atPaces(sims)
 	seen, targets := targetsOf(paced, runs, t.on)
 	s := newSearch(ctx, seen, targets)

@@ -40,7 +40,7 @@ func TestWorseFit(t *testing.T) {
 		if err := r.addChecks(sims, runs, f, &all[c.training], &all[0]); err != nil {
 			t.Fatal(err)
 		}
-		err := checkStart(t.Context(), sims, runs, f, &all[c.training], r.Checks)
+		err := f.checkStart(t.Context(), sims, runs, &all[c.training], r.Checks)
 		var worse *WorseError
 		if errors.As(err, &worse) != c.refused || !c.refused && err != nil {
 			t.Errorf("%+v: %v", c, err)

@@ -25,7 +25,7 @@ func doors() []door {
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
 		{library: "github.com/zeebo/blake3", rooms: []string{"live/engine"}}, // digests in model cards
 		{library: "github.com/klauspost/compress", rooms: []string{"loadgen"}},
-		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate", "plan"}},
+		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate", "plan", "report/diff"}},
 		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report"}},
 		{library: "golang.org/x/term", rooms: []string{"cmd"}},
 		{library: "golang.org/x/text", rooms: []string{"loadgen"}},

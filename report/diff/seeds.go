@@ -1,13 +1,13 @@
 package diff
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/router/policy"
 )

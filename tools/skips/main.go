@@ -41,7 +41,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if *table {
 		err = printTable(*file, stdout)
 	} else {
-		err = collect(stdin, stdout, *step, *file)
+		err = collectReports(stdin, stdout, *step, *file)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "skips: %v\n", err)
@@ -55,8 +55,8 @@ type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
 
-// collect copies the reports of go test, and adds the skipped tests to a file.
-func collect(in io.Reader, out io.Writer, step, file string) (err error) {
+// collectReports copies the reports of go test, and adds the skipped tests to a file.
+func collectReports(in io.Reader, out io.Writer, step, file string) (err error) {
 	into, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err

@@ -54,31 +54,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 		return spec, nil, nil, err
 	}
 	settings := slices.DeleteFunc(o.Settings(), func(s plan.Setting) bool { return s.Name == "max-in-flight" }) // the run has it
-	given := map[string]string{}
-	for _, s := range settings {
-		given[s.Name] = s.Value
-	}
-	var unapplied []string
-	if kind := cmp.Or(m.Settings.Kind, "vllm"); cmp.Or(given["engine"], kind) == kind {
-		for _, s := range m.Settings.Flags() {
-			derived := s.Name == "num-gpu-blocks" && given["gpu"] != ""
-			if _, ok := given[s.Name]; s.NeedsGPU() && given["gpu"] == "" && !ok {
-				if given["timing-profile"] == "" {
-					unapplied = append(unapplied, s.Name+" "+s.Value+" (requires --gpu)")
-				}
-				continue // or the profile has it
-			}
-			if given["router"]+given[policyFlag] != "" && s.Name == pickerFlag {
-				continue
-			}
-			if _, ok := given[s.Name]; ok || derived || (s.Name == "scheduler-profile" || s.Name == "extra-engine-args") && given["timing-profile"] != "" { // which has the rules it was fitted under
-				continue
-			}
-			settings = append(settings, plan.Setting{Name: s.Name, Value: s.Value})
-			filled = append(filled, s.Name+" "+s.Value)
-		}
-	}
-	m.NoteUnapplied(unapplied)
+	settings, filled = takeReported(settings, m)
 	own, _, _, err := OptionsOf(settings)
 	if err != nil {
 		return spec, nil, nil, err
@@ -113,6 +89,36 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	block, err := m.WriteTrace(trace, p)
 	spec.Trace = &replay.Trace{Path: "-", Format: formats.Mooncake, BlockTokens: block}
 	return spec, trace, filled, err
+}
+
+// takeReported returns the settings with those that a run reports and that are not given, and which
+// these are, as FLAG VALUE. It notes those that cannot apply.
+func takeReported(settings []plan.Setting, m *calibrate.Measured) (all []plan.Setting, filled []string) {
+	given := map[string]string{}
+	for _, s := range settings {
+		given[s.Name] = s.Value
+	}
+	var unapplied []string
+	defer func() { m.NoteUnapplied(unapplied) }()
+	if kind := cmp.Or(m.Settings.Kind, "vllm"); cmp.Or(given["engine"], kind) != kind {
+		return settings, nil
+	}
+	for _, s := range m.Settings.Flags() {
+		_, has := given[s.Name]
+		ruled := (s.Name == "scheduler-profile" || s.Name == "extra-engine-args") && given["timing-profile"] != "" // the profile has the rules it was fitted under
+		switch {
+		case s.NeedsGPU() && given["gpu"] == "" && !has:
+			if given["timing-profile"] == "" { // otherwise the profile has it
+				unapplied = append(unapplied, s.Name+" "+s.Value+" (requires --gpu)")
+			}
+		case given["router"]+given[policyFlag] != "" && s.Name == pickerFlag:
+		case has, ruled, s.Name == "num-gpu-blocks" && given["gpu"] != "":
+		default:
+			settings = append(settings, plan.Setting{Name: s.Name, Value: s.Value})
+			filled = append(filled, s.Name+" "+s.Value)
+		}
+	}
+	return settings, filled
 }
 
 // HideEvents lets no KV events reach the router of a replay, or all at once.
