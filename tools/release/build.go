@@ -51,6 +51,16 @@ func listPrograms() []string { return []string{"replay", "replay-live"} }
 // for all where none are named.
 func newRelease(root, commit string, platforms []string) (*release, error) {
 	r := &release{root: root}
+	if len(platforms) == 0 {
+		r.platforms = listPlatforms()
+	}
+	for _, name := range platforms {
+		system, processor, ok := strings.Cut(name, "/")
+		if !ok || !slices.Contains(listPlatforms(), platform{system, processor}) {
+			return nil, fmt.Errorf("--platforms: %q: want linux, darwin or windows, and /amd64 or /arm64", name)
+		}
+		r.platforms = append(r.platforms, platform{system, processor})
+	}
 	text, err := r.run(root, nil, "git", "show", "-s", "--format=%H %ct", commit)
 	if err != nil {
 		return nil, err
@@ -68,16 +78,6 @@ func newRelease(root, commit string, platforms []string) (*release, error) {
 	r.version = "devel-" + hash[:12]
 	if all := strings.Fields(tags); len(all) > 0 {
 		r.version = strings.TrimPrefix(all[0], "v")
-	}
-	if len(platforms) == 0 {
-		r.platforms = listPlatforms()
-	}
-	for _, name := range platforms {
-		system, processor, ok := strings.Cut(name, "/")
-		if !ok || !slices.Contains(listPlatforms(), platform{system, processor}) {
-			return nil, fmt.Errorf("--platforms: %q: want linux, darwin or windows, and /amd64 or /arm64", name)
-		}
-		r.platforms = append(r.platforms, platform{system, processor})
 	}
 	return r, nil
 }

@@ -47,7 +47,7 @@ func main() {
 // sumsFile is the file that every release ends with.
 const sumsFile = "SHA256SUMS"
 
-// makeInto makes all files of a release in the folder out. It replaces the release
+// makeInto makes all files of a release in the folder out, and the folders above it. It replaces the release
 // that is there when all is made, and nothing else.
 func (r *release) makeInto(out string) error {
 	entries, err := os.ReadDir(out)
@@ -57,7 +57,11 @@ func (r *release) makeInto(out string) error {
 	if _, err := os.Stat(filepath.Join(out, sumsFile)); err != nil && len(entries) > 0 {
 		return fmt.Errorf("-out: %s holds something else than a release, want a new folder, or one with a %s", out, sumsFile)
 	}
-	staging, err := os.MkdirTemp(filepath.Dir(filepath.Clean(out)), ".release-")
+	parent := filepath.Dir(filepath.Clean(out))
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	staging, err := os.MkdirTemp(parent, ".release-")
 	if err != nil {
 		return err
 	}

@@ -161,7 +161,7 @@ func TestRelease(t *testing.T) {
 	if r, err = newRelease(dir, "HEAD", []string{here.String()}); err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(t.TempDir(), "dist")
+	out := filepath.Join(t.TempDir(), "bin", "dist") // bin is missing in a clone
 	if err := r.makeInto(out); err != nil {
 		t.Fatal(err)
 	}
@@ -359,8 +359,9 @@ func TestCheckHeader(t *testing.T) {
 }
 
 // What is asked for is said when it cannot be.
+// What is refused is refused without git: a folder without a repository will do.
 func TestRefusals(t *testing.T) {
-	if _, err := newRelease("../..", "HEAD", []string{"plan9/amd64"}); err == nil || !strings.Contains(err.Error(), `"plan9/amd64": want linux`) {
+	if _, err := newRelease(t.TempDir(), "HEAD", []string{"plan9/amd64"}); err == nil || !strings.Contains(err.Error(), `"plan9/amd64": want linux`) {
 		t.Error(err)
 	}
 	taken := t.TempDir()
