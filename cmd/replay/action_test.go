@@ -81,8 +81,8 @@ func TestActionIsSound(t *testing.T) {
 		if strings.Contains(s.Run, "${{") {
 			t.Errorf("step %d: an expression in a script: %s", i, s.Run)
 		}
-		if s.Uses != "" && !regexp.MustCompile(`^[a-z]+/[a-z-]+@v\d+$`).MatchString(s.Uses) {
-			t.Errorf("step %d: uses %s, want a version", i, s.Uses)
+		if s.Uses != "" && !regexp.MustCompile(`^[a-z]+/[a-z-]+@[0-9a-f]{40}$`).MatchString(s.Uses) {
+			t.Errorf("step %d: uses %s, want the SHA of a commit", i, s.Uses)
 		}
 		used += s.If + s.Directory
 		for _, m := range []map[string]string{s.With, s.Env} {
