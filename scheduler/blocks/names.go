@@ -56,15 +56,19 @@ func (n *Names) Path(path []prompt.NodeID, i int) uint64 {
 // Own returns the name of block i of what is a request's own. A number of its
 // own is the hash of 16 bytes, which are never the tokens of a prompt's block.
 func (n *Names) Own(id sim.RequestID, i int) uint64 {
-	s := n.sources[id]
-	switch {
-	case s == nil || n.alone:
-	case i < len(s.sequence):
+	if s := n.sources[id]; s != nil && i < len(s.sequence) {
 		return s.sequence[i]
-	case !s.prompt.Unique() && i < int(s.prompt.Blocks): // others may have it under another key
-		return n.Path(s.prompt.Nodes, i)
 	}
 	return ownHash(id, i)
+}
+
+// Content returns the name of block i of a request by its content, where that is of the prompt, and
+// otherwise what Own returns.
+func (n *Names) Content(id sim.RequestID, i int) uint64 {
+	if s := n.sources[id]; s != nil && !s.prompt.Unique() && i < int(s.prompt.Blocks) {
+		return n.Path(s.prompt.Nodes, i)
+	}
+	return n.Own(id, i)
 }
 
 // Tokens returns the hash of the tokens of block i of a request; a block with

@@ -112,6 +112,9 @@ func (e *events) noteRemoved(key int64, isCopy bool) {
 	} else {
 		id, i := parseKey(key)
 		hash = e.names.Own(id, i)
+		if e.copies != nil {
+			hash = e.names.Content(id, i)
+		}
 		o := e.own[id]
 		o.named--
 		e.dropUnnamed(id, o)
