@@ -256,8 +256,8 @@ func TestRefusesWorkloads(t *testing.T) {
 		empty    = `{"timestamp":0,"input_length":0,"output_length":1,"hash_ids":[]}` + "\n"
 		zero     = `{"timestamp":0,"input_length":0,"output_length":1,"hash_ids":[1]}` + "\n"
 		early    = `{"timestamp":-5,"output_length":1,"hash_ids":[1]}` + "\n"
-		wide     = `{"timestamp":-1e308,"output_length":1,"hash_ids":[1]}` + "\n" + `{"timestamp":1e308,"output_length":1,"hash_ids":[1]}` + "\n"
-		sessions = `{"session_id":"s","output_length":1,"hash_ids":[1]}` + "\n" + `{"session_id":"s","delay":1e308,"output_length":1,"hash_ids":[]}` + "\n"
+		wide     = `{"timestamp":-1e13,"output_length":1,"hash_ids":[1]}` + "\n" + `{"timestamp":1e13,"output_length":1,"hash_ids":[1]}` + "\n"
+		sessions = `{"session_id":"s","output_length":1,"hash_ids":[1]}` + "\n" + `{"session_id":"s","delay":1e13,"output_length":1,"hash_ids":[]}` + "\n"
 		fine     = ""
 	)
 	trace := Admission{Speedup: 1}
@@ -282,8 +282,8 @@ func TestRefusesWorkloads(t *testing.T) {
 		{"negative start", early, closed, `day.jsonl:1: timestamp is -5, want >= 0 in concurrency mode`},
 		{"negative start, disaggregated", early, apart(closed), fine},
 		{"negative start, shifted", early, trace, fine},
-		{"too wide", wide, trace, `day.jsonl:2: timestamp 1e+308 becomes +Inf after shift and speed-up, want a finite instant`},
-		{"slowed too much", sessions, apart(Admission{Speedup: 0.1}), `day.jsonl:2: delay is +Inf, want finite and >= 0`},
+		{"too wide", wide, Admission{Speedup: 1e-300}, `day.jsonl:2: timestamp 1e+13 becomes +Inf after shift and speed-up, want a finite instant`},
+		{"slowed too much", sessions, apart(Admission{Speedup: 1e-300}), `day.jsonl:2: delay is +Inf, want finite and >= 0`},
 		{"speed-up 0", early, Admission{}, `arrival speed-up ratio is 0, want a finite number > 0`},
 		{"speed-up negative", early, Admission{Speedup: -1}, `arrival speed-up ratio is -1, want a finite number > 0`},
 		{"speed-up NaN", early, Admission{Speedup: math.NaN()}, `arrival speed-up ratio is NaN, want a finite number > 0`},

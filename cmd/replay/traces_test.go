@@ -208,3 +208,57 @@ func TestGenerateCommand(t *testing.T) {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
 }
+
+// What validate refuses, no command about traces takes; what may be skipped is counted alike.
+func TestTracesAgreeOnBadRows(t *testing.T) {
+	good := strings.ReplaceAll(threeRows, "-3", "3")
+	for name, text := range map[string]string{
+		"early.jsonl":  strings.ReplaceAll(good, ":20,", ":-20,"),
+		"empty.jsonl":  strings.ReplaceAll(good, `[5,7]`, `[]`),
+		"before.jsonl": strings.ReplaceAll(strings.ReplaceAll(good, `{`, `{"session_id":"a",`), ":20,", ":5,"),
+		"late.jsonl":   strings.ReplaceAll(good, ":20,", ":1e300,"),
+		"early.csv":    "arrived_at,num_prefill_tokens,num_decode_tokens\n-0.1,10,2\n0.3,10,2\n0.4,10,2\n",
+		"late.csv":     "arrived_at,num_prefill_tokens,num_decode_tokens\n0.1,10,2\n1e290,10,2\n0.3,10,2\n",
+	} {
+		path := traceFile(t, name, text)
+		line := ":2: "
+		if name == "late.csv" {
+			line = ":3: "
+		}
+		for _, args := range [][]string{
+			{"validate", path}, {"inspect", path}, {"convert", path}, {"sample", path, "--head=5"}, {"scale", path, "--rate=2"}, {"anonymize", path}, {"merge", path, path},
+		} {
+			code, out, errs := command("", append([]string{"traces"}, args...)...)
+			if code != cli.ExitRefused || strings.Count(out+errs, path+line) != 1 {
+				t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
+			}
+			if !strings.HasSuffix(name, ".csv") {
+				continue
+			}
+			want := 1
+			if args[0] == "merge" {
+				want = 2
+			}
+			code, out, errs = command("", append(append([]string{"traces"}, args...), "--skip-bad")...)
+			if code != cli.ExitDone || strings.Count(out+errs, path+line) != want || !strings.Contains(out+errs, "1 bad rows") {
+				t.Errorf("%q --skip-bad: exit %d\n%s%s", args, code, out, errs)
+			}
+		}
+	}
+}
+
+// A time that no clock holds is refused wherever a trace is read, with the bound.
+func TestTimesAreBounded(t *testing.T) {
+	good := strings.ReplaceAll(threeRows, "-3", "3")
+	for name, text := range map[string]string{
+		"a.jsonl": strings.ReplaceAll(good, ":30,", ":1e300,"),
+		"b.jsonl": strings.ReplaceAll(strings.ReplaceAll(good, "{", `{"session_id":"a",`), `"timestamp":30,`, `"delay":1e300,`),
+		"c.csv":   "arrived_at,num_prefill_tokens,num_decode_tokens\n0.1,120,33\n1e290,120,33\n",
+	} {
+		path := traceFile(t, name, text)
+		code, _, errs := command("", "trace", path)
+		if code != cli.ExitRefused || !strings.Contains(errs, path+":3: ") || !strings.Contains(errs, "1e") || !strings.Contains(errs, "at most 10000000000000 ms") || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d: %s", name, code, errs)
+		}
+	}
+}

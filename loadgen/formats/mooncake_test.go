@@ -292,7 +292,9 @@ func TestRefusesLines(t *testing.T) {
 		{`{"session_id":"a","timestamp":2,` + rest + "\n" + `{"session_id":"a","timestamp":1,` + rest,
 			`day.jsonl:2: timestamp is 1, want at least the 2 of the session's turn before`},
 		{`{"session_id":"a","timestamp":-1e308,` + rest + "\n" + `{"session_id":"a","timestamp":1e308,` + rest,
-			`day.jsonl:2: timestamp 1e+308 is too far from the -1e+308 of the session's turn before`},
+			`day.jsonl:1: timestamp is -1e308, must be at least -10000000000000 ms`},
+		{`{"timestamp":1e300,` + rest, `day.jsonl:1: timestamp is 1e300, must be at most 10000000000000 ms`},
+		{`{"session_id":"a",` + rest + "\n" + `{"session_id":"a","delay":1e14,` + rest, `day.jsonl:2: delay is 1e14, must be at most 10000000000000 ms`},
 	} {
 		_, err := readTrace(c.text, Options{})
 		if err == nil || err.Error() != c.want {

@@ -150,13 +150,13 @@ func (m *mooncakeRow) readValue(f rowField) error {
 			err = m.sessionID()
 		}
 	case fieldTimestamp:
-		m.times[0], err = s.readFloat()
+		m.times[0], err = s.readTime()
 	case fieldCreated:
-		m.times[1], err = s.readFloat()
+		m.times[1], err = s.readTime()
 	case fieldDelay:
-		m.times[2], err = s.readFloat()
+		m.times[2], err = s.readTime()
 	case fieldDelayMS:
-		m.times[3], err = s.readFloat()
+		m.times[3], err = s.readTime()
 	case fieldInput:
 		m.input, err = s.readInteger()
 	case fieldOutput:

@@ -94,7 +94,7 @@ func (d *decimalNumber) toFloat(compat bool) (f float64, err error) {
 		f, err = strconv.ParseFloat(string(d.text), 64)
 	}
 	if err != nil || !ok {
-		return 0, &mismatchError{cutExcerpt(d.text), "a number that fits a float64"}
+		return 0, &mismatchError{text: cutExcerpt(d.text), want: "a number that fits a float64"}
 	}
 	return f, nil
 }

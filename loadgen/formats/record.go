@@ -148,6 +148,9 @@ type Options struct {
 	Earliest *Instant
 	// Strict refuses options for which the format found has no use.
 	Strict bool
+	// Check refuses rows that cannot be replayed, also those of formats that are taken as they are, and those
+	// that are bad only in what they follow.
+	Check bool
 	// Stop, when not nil, is asked now and then whether to stop reading.
 	Stop func() error
 	// Warn, when not nil, is told once of whatever is remarkable.

@@ -36,6 +36,7 @@ type Stream struct {
 	dropped int // rows left out by a rule of the format, such as failures
 	zeroes  int // requests for no output, skipped
 	cover   cover
+	order   *Order      // nil unless rows are checked
 	assume  *assumption // nil unless prefixes are made up
 	pacer   *pacer      // nil unless arrivals are made up
 	counted bool        // answers were counted by pieces, and that was told
@@ -117,6 +118,10 @@ func (s *Stream) checkOptions() error {
 func (s *Stream) finishOpening() error {
 	s.shape.ownBlock = s.Block != 0
 	s.Block = cmp.Or(s.Block, s.o.TraceBlock, defaultBlock)
+	if s.o.Check {
+		s.order = NewOrder(s.Name)
+		s.order.most = mostChecked
+	}
 	if e := s.o.Earliest; e != nil {
 		s.origin, s.started = e.stamp, true
 	}
@@ -206,6 +211,12 @@ func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
 			return false, err
 		}
 		s.countArrival(r)
+	}
+	if err := s.checkTimes(r); err != nil {
+		return false, err
+	}
+	if err := s.checkReplayed(r); err != nil {
+		return false, err
 	}
 	if s.assume != nil {
 		s.assume.fillIDs(r)

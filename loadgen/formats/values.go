@@ -99,10 +99,15 @@ func (s *scanner) readFloat() (float64, error) {
 	return d.toFloat(s.compat)
 }
 
-// mismatchError reports a valid value of a wrong type.
-type mismatchError struct{ text, want string }
+// mismatchError reports a valid value of a wrong type, or one that is out of bounds.
+type mismatchError struct{ text, want, bound string }
 
-func (e *mismatchError) Error() string { return fmt.Sprintf("is %s, want %s", e.text, e.want) }
+func (e *mismatchError) Error() string {
+	if e.bound != "" {
+		return fmt.Sprintf("is %s, must be %s", e.text, e.bound)
+	}
+	return fmt.Sprintf("is %s, want %s", e.text, e.want)
+}
 
 // mismatchOf reads the value at hand and complains about it.
 func (s *scanner) mismatchOf(want string) error {
@@ -110,7 +115,7 @@ func (s *scanner) mismatchOf(want string) error {
 	if err := s.skipValue(); err != nil {
 		return err
 	}
-	return &mismatchError{cutExcerpt(s.data[from:s.pos]), want}
+	return &mismatchError{text: cutExcerpt(s.data[from:s.pos]), want: want}
 }
 
 // idList reads a list of integers into a.
@@ -134,7 +139,7 @@ func (s *scanner) idList(a *arena) ([]uint64, error) {
 		return a.list(), nil
 	}
 	if m := (*mismatchError)(nil); errors.As(err, &m) {
-		return nil, &mismatchError{fmt.Sprintf("[…, %s, …] at place %d", m.text, len(a.list())+1), "whole numbers >= 0"}
+		return nil, &mismatchError{text: fmt.Sprintf("[…, %s, …] at place %d", m.text, len(a.list())+1), want: "whole numbers >= 0"}
 	}
 	return nil, err
 }

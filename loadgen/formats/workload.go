@@ -206,6 +206,8 @@ type Order struct {
 	sessions int
 	named    map[string]int
 	ends     []sessionEnd // of the named ones
+	most     int          // named ones to remember; 0: all
+	beyond   int          // requests of others
 }
 
 type sessionEnd struct {
@@ -233,7 +235,11 @@ func (o *Order) Place(r *Record) (Place, error) {
 	if r.Session != nil {
 		i, known = o.named[string(r.Session)]
 	}
-	if !known {
+	switch {
+	case !known && o.most > 0 && len(o.ends) >= o.most && r.Session != nil:
+		o.beyond++
+		return Place{}, nil
+	case !known:
 		if r.HasDelay && r.Delay != 0 {
 			return Place{}, o.errorf(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
 		}

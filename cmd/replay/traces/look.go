@@ -174,44 +174,15 @@ func (c *checked) writeEnd(w io.Writer, form string) error {
 	return err
 }
 
-// checkRows counts good rows and tells of those that are bad only in what they
-// follow.
+// checkRows counts good rows, and tells of those that are bad only in what a deployment can serve.
 func checkRows(stream *formats.Stream, fits func(input, output int) error, tell func(error)) (good int, err error) {
-	order := formats.NewOrder(stream.Name)
 	err = formats.Each(stream, func(r *formats.Record) error {
-		_, err := order.Place(r)
-		if err == nil {
-			err = checkRow(stream, r)
+		if wrong := fits(int(r.Input), int(r.Output)); wrong != nil {
+			tell(&loadgen.SyntaxError{Name: stream.Name, Line: r.Line, Msg: wrong.Error()})
+			return nil
 		}
-		if err == nil {
-			if wrong := fits(int(r.Input), int(r.Output)); wrong != nil {
-				err = &loadgen.SyntaxError{Name: stream.Name, Line: r.Line, Msg: wrong.Error()}
-			}
-		}
-		if err == nil {
-			good++
-		} else {
-			tell(err)
-		}
+		good++
 		return nil
 	})
 	return good, err
-}
-
-// checkRow refuses what formats that are taken as they are may hold, but no
-// engine can run, and arrivals before the trace began.
-func checkRow(stream *formats.Stream, r *formats.Record) error {
-	wrong := ""
-	early, negative := r.Negative()
-	switch {
-	case negative:
-		wrong = fmt.Sprintf("arrival is %v ms, want >= 0", early)
-	case r.Input == 0 && len(r.IDs) == 0:
-		wrong = "input_length is 0 because hash_ids is empty, want > 0"
-	case r.Input == 0:
-		wrong = "input_length is 0, want > 0"
-	default:
-		return nil
-	}
-	return &loadgen.SyntaxError{Name: stream.Name, Line: r.Line, Msg: wrong}
 }

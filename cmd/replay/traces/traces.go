@@ -82,7 +82,7 @@ func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*
 	if err != nil {
 		return nil, err
 	}
-	o := formats.Options{Format: f.format.Value, TraceBlock: f.block, LeftOpen: said, Seed: f.seed, Strict: true, Tasks: true, ReadLaw: generate.ReadDraw}
+	o := formats.Options{Format: f.format.Value, TraceBlock: f.block, LeftOpen: said, Seed: f.seed, Strict: true, Check: true, Tasks: true, ReadLaw: generate.ReadDraw}
 	if o.TraceBlock < 0 {
 		return nil, cli.Usagef("--trace-block-size=%d: want at least 1", o.TraceBlock)
 	}
