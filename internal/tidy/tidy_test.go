@@ -5,7 +5,8 @@
 // Read tidy_test.go, then layers_test.go, libraries_test.go and
 // registries_test.go for what may import what, style_test.go, names_test.go and
 // words_test.go for how code is written, references_test.go for comments and
-// documents, data_test.go for optional data, workflows_test.go for .github.
+// documents, data_test.go for optional data, workflows_test.go for .github,
+// notice_test.go for the origin of test data.
 package tidy
 
 import (

@@ -1,0 +1,65 @@
+package tidy
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every file of test data has its origin in NOTICE, and everything that NOTICE names exists.
+func TestNoticeNamesTestdata(t *testing.T) {
+	used := make(map[string]bool)
+	for line := range strings.Lines(readFile(t, "NOTICE")) {
+		if name := strings.TrimRight(line, "\n"); strings.HasPrefix(name, "testdata/") || strings.Contains(name, "/testdata/") {
+			used[name] = false
+		}
+	}
+	for _, name := range listTestdata(t) {
+		longest := ""
+		for named := range used {
+			if (name == named || strings.HasSuffix(named, "/") && strings.HasPrefix(name, named)) && len(named) > len(longest) {
+				longest = named
+			}
+		}
+		if longest == "" {
+			t.Errorf("%s: NOTICE does not name its folder: add its origin and license", name)
+			continue
+		}
+		used[longest] = true
+	}
+	for named, found := range used {
+		if !found {
+			t.Errorf("NOTICE: %s names no file", named)
+		}
+	}
+}
+
+// listTestdata returns the files in folders of test data, by path from the root.
+func listTestdata(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := d.Name(); base == ".git" || base == "bin" || base == "dist" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		rel, err := filepath.Rel(root, name)
+		if rel = filepath.ToSlash(rel); strings.HasPrefix(rel, "testdata/") || strings.Contains(rel, "/testdata/") {
+			all = append(all, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 300 {
+		t.Errorf("%d files, want all", len(all))
+	}
+	return all
+}
