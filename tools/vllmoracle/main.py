@@ -313,7 +313,9 @@ def drive(engine, rows, hasher, block, priority):
             clock.now = max(clock.now, rows[at].arrival)
         while at < len(rows) and rows[at].arrival <= clock.now:
             row = rows[at]
-            params = SamplingParams(max_tokens=row.output, ignore_eos=True)
+            # A server asks for no more than the longest sequence leaves room for.
+            most = min(row.output, engine.config.model_config.max_model_len - row.input)
+            params = SamplingParams(max_tokens=most, ignore_eos=True)
             scheduler.add_request(Request(**pick(
                 Request, request_id=name_of(at), prompt_token_ids=tokens(row, block), sampling_params=params,
                 pooling_params=None, eos_token_id=None, client_index=0, arrival_time=row.arrival / 1000,

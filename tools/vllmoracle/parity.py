@@ -137,6 +137,8 @@ def speculate(rng, s):
     if rng.random() < 0.5:
         s["max_num_batched_tokens"] = max(s["max_num_batched_tokens"], s["max_num_seqs"] * (k + 1))
     s["async_scheduling"] = rng.choice([None, None, None, True, False])
+    if PROFILE >= "vllm-0.30" and s["long_prefill_token_threshold"]:  # vLLM stops when it pads to more, and replay does not start
+        s["long_prefill_token_threshold"] = max(s["long_prefill_token_threshold"], k + 1)
 
 
 METHODS = os.environ.get("VLLM_ORACLE_METHODS", "eagle eagle3 mtp draft_model ngram_gpu ngram suffix medusa").split()
