@@ -100,7 +100,7 @@ func TestMissingRequestsInJSON(t *testing.T) {
 		}
 	}
 	got = outcome(t, "empty.jsonl", "trace", "mixed.jsonl", "--num-gpu-blocks=16", "--oversize=reject")
-	for _, want := range []string{`"num_requests": 3`, `"completed_requests": 2`, `"rejected_requests": 1`, "replay: Rejected: 1 of 3 requests\n"} {
+	for _, want := range []string{`"num_requests": 3`, `"completed_requests": 2`, `"rejected_requests": 1`, "replay: Rejected: 1 of 3 requests: 1 that no idle engine can run\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nwant %s in it", got, want)
 		}

@@ -46,7 +46,7 @@ func HardwareSettings() []Setting {
 		{Name: "kv-cache-dtype", kind: "name", preset: "auto", Names: []string{"auto", "bfloat16", "fp8"}, help: "type of the KV cache, by `name`; auto: bfloat16"},
 		{Name: "graphs", kind: "name", preset: "full", Names: hardware.GraphModes(), help: "what runs as CUDA graphs, by `name`: full, piecewise or none (--enforce-eager)"},
 		{Name: "gpu-memory-utilization", kind: "number", preset: "0.9, with sglang as its server", help: "`share` of a GPU's memory that the engine takes"},
-		{Name: "max-model-len", Key: lengthKey, kind: "int", preset: "the model's", help: "longest sequence, in `tokens`: longer prompts are rejected, and answers end there"},
+		{Name: "max-model-len", Key: lengthKey, kind: "int", preset: "the model's", help: "longest sequence, in `tokens` of prompt and answer"},
 	}
 	for i := range all {
 		if all[i].cluster = true; all[i].Key == "" {

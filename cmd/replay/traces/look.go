@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/inspect"
@@ -170,7 +171,8 @@ func (c *checked) writeEnd(w io.Writer, form string) error {
 	if d := (loadgen.Dropped{ZeroOutput: c.ZeroOutput, Other: c.Other}); d.Rows() > 0 {
 		dropped = "; dropped: " + d.String()
 	}
-	_, err := fmt.Fprintf(w, "%s: %s, %d requests, %d bad rows%s\n", c.Trace, c.Format, c.Requests, c.BadRows, dropped)
+	line := fmt.Sprintf("%s: %s, %d requests, %d bad rows%s", c.Trace, c.Format, c.Requests, c.BadRows, dropped)
+	_, err := fmt.Fprintln(w, terminal.WrapLine(line, 2))
 	return err
 }
 

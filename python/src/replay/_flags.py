@@ -355,7 +355,7 @@ class RunFlags(TypedDict, total=False):
     max_in_flight: int
     """keep K requests in flight"""
     max_model_len: int
-    """longest sequence, in tokens: longer prompts are rejected, and answers end there (default the model's)"""
+    """longest sequence, in tokens of prompt and answer (default the model's)"""
     max_num_batched_tokens: Union[int, str]
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     max_num_seqs: Union[int, str]
@@ -1091,7 +1091,7 @@ class PlanFlags(TypedDict, total=False):
     max_in_flight: int
     """keep K requests in flight"""
     max_model_len: int
-    """longest sequence, in tokens: longer prompts are rejected, and answers end there (default the model's)"""
+    """longest sequence, in tokens of prompt and answer (default the model's)"""
     max_num_batched_tokens: Union[int, str]
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     max_num_seqs: Union[int, str]
