@@ -134,7 +134,7 @@ func TestTableFiles(t *testing.T) {
 	printed(t, append([]string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2,3", "--grid=router=round_robin"}, files...))
 	checkTableFiles(t, 3, "p99_ttft_ms")
 	var document plans.PlanDocument
-	text := printed(t, append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=30ms", "--max-workers=4", "--resamples=2", "--json", "--gpu-cost=2"}, files...))
+	text := printed(t, append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=30ms", "--max-workers=4", "--resamples=2", "--json", "--gpu-cost=2", "--overwrite"}, files...))
 	if err := json.Unmarshal(text, &document); err != nil {
 		t.Fatal(err)
 	}

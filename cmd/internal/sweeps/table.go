@@ -1,9 +1,12 @@
 package sweeps
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -83,10 +86,14 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 }
 
 // TableFiles are the files that a table is written to.
-type TableFiles struct{ paths []string }
+type TableFiles struct {
+	paths     []string
+	overwrite bool
+}
 
 func (f *TableFiles) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.paths, "out", nil, "also write all to `FILE`: .csv, .json, .parquet or a page, .html; may be repeated")
+	fs.BoolVar(&f.overwrite, "overwrite", false, "let --out replace files")
 }
 
 // formOf is how the table is written to a file of that name.
@@ -97,6 +104,14 @@ func (f *TableFiles) Check() error {
 	for _, path := range f.paths {
 		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.formOf(path)) {
 			return cli.Usagef("--out=%s: want a name that ends in .csv, .json, .parquet or .html", path)
+		}
+		switch stat, err := os.Stat(path); {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("--out: %w", err)
+		case err == nil && stat.IsDir():
+			return fmt.Errorf("--out: %s: is a directory, must be a file", path)
+		case err == nil && stat.Mode().IsRegular() && !f.overwrite:
+			return fmt.Errorf("--out: %s: exists, must be a new path unless --overwrite is given", path)
 		}
 	}
 	return nil

@@ -765,6 +765,8 @@ class SweepFlags(TypedDict, total=False):
     """note finished cells in FILE, and take those there"""
     output: Literal["table", "csv", "json"]
     """form of standard output: table (a few values), csv or json (all) (default table)"""
+    overwrite: bool
+    """let --out replace files"""
     repeat: int
     """replay each cell on a number of resamples of its workload too, for intervals"""
     wall_time: bool
@@ -1134,6 +1136,8 @@ class PlanFlags(TypedDict, total=False):
     """part of a cached block taken off a worker's cost, 0 to 1 (default 1)"""
     oversize: Literal["error", "reject"]
     """what to do about requests that can never run: error ends the run before it begins, reject leaves them out (default error)"""
+    overwrite: bool
+    """let --out replace files"""
     page_size: int
     """sglang: another name of --block-size, in tokens (default 1)"""
     pd_threshold: Value
