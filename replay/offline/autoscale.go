@@ -80,6 +80,9 @@ func (a *autoscaler) planScrape() {
 
 // happen scrapes and acts, in this order, as far as either is due.
 func (a *autoscaler) happen(c *cluster) error {
+	if c.isPast() {
+		return nil
+	}
 	if a.scrape <= c.now {
 		a.exporter.Add(c.scrapeWorkers(a.pool))
 		a.planScrape()

@@ -25,7 +25,7 @@ func (c *cluster) carryOutPlans() error {
 
 // scaleAsPlanned carries out what is planned for this instant, after everything else.
 func (c *cluster) scaleAsPlanned() error {
-	for len(c.scaling) > 0 && c.scaling[0].At <= c.now {
+	for len(c.scaling) > 0 && c.scaling[0].At <= c.now && !c.isPast() {
 		e := c.scaling[0]
 		c.scaling = c.scaling[1:]
 		if err := c.scalePools([]int{e.Workers, e.Decode}[:len(c.pools)]); err != nil {

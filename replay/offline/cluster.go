@@ -148,7 +148,7 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 	if !c.hasPlans() {
 		return next, ok
 	}
-	if len(c.scaling) > 0 && (ok && c.scaling[0].At < next || !ok && c.lives.tracked && !c.isIdle()) {
+	if over := c.lives.tracked && c.isIdle(); len(c.scaling) > 0 && !over && (ok && c.scaling[0].At < next || !ok && c.lives.tracked) {
 		next, ok = c.scaling[0].At, true
 	}
 	if len(c.changes) > 0 && ok && c.changes[0].At < next {

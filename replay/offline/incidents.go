@@ -72,6 +72,9 @@ func (c *cluster) describeOpen() string {
 // isOver reports whether nothing but incidents is to come.
 func (c *cluster) isOver() bool { return c.events[0].kind == incidentDue && c.isIdle() }
 
+// isPast reports whether the last request ended before now, where incidents are to come.
+func (c *cluster) isPast() bool { return c.lives.tracked && c.isIdle() && c.now > c.ended }
+
 // openLives prepares for requests that leave their workers.
 func (c *cluster) openLives() {
 	c.lives.tracked = c.hasIncidents()
