@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
@@ -36,18 +37,28 @@ func (r *run) conclude() {
 	if r.o.Reference || r.spec.Compat {
 		return
 	}
-	table := r.o.Output.Form.Value != "json"
 	load, all := Conclude(&r.spec, r.result)
-	switch {
-	case load == nil:
-	case table:
+	r.concluded.from = len(r.lines)
+	if load != nil {
 		r.lines = append(r.lines, terminal.WrapLine("Load: "+load.String(), 6))
-	case load.Verdict == saturation.Overloaded:
-		r.lines = append(r.lines, "replay: warning: "+load.String())
 	}
-	if table {
-		r.lines = append(r.lines, AssumptionLines(all)...)
+	r.lines = append(r.lines, AssumptionLines(all)...)
+	r.concluded.to = len(r.lines)
+	if load != nil && load.Verdict == saturation.Overloaded {
+		r.concluded.warning = []string{"replay: warning: " + load.String()}
 	}
+}
+
+// conclusions are the lines that say what a report in JSON has under keys of its own.
+type conclusions struct {
+	from, to int
+	warning  []string // in their place, beside such a report
+}
+
+// linesBesideJSON returns the lines for people beside a report in JSON.
+func (r *run) linesBesideJSON() []string {
+	c := &r.concluded
+	return slices.Concat(r.lines[:c.from], c.warning, r.lines[c.to:])
 }
 
 // AssumptionLines returns what a result rests on, for people.

@@ -89,6 +89,7 @@ func (out *forkOut) write(ctx context.Context, f *futureRun, seen recording, res
 	if err := r.study(ctx); err != nil {
 		return err
 	}
+	r.run.Lines = append(r.missingLines(), r.lines...)
 	if err := out.group.Write(ctx, &r.run, name, r.listFiles()); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}

@@ -45,6 +45,8 @@ type recording struct {
 	tasks   *tasks.Study    // nil where requests wait for nothing but the turn before
 	run     rundir.Run
 	lines   []string // for people, below the report
+
+	concluded conclusions // which of these
 }
 
 // openRecording prepares for what the flags ask for.
@@ -194,6 +196,7 @@ func (r *run) addDigest(lifecycles string) error {
 // writeRecording writes the files.
 func (r *run) writeRecording(ctx context.Context) error {
 	out := &r.o.Outputs
+	r.run.Lines = append(r.missingLines(), r.lines...)
 	if path := out.Requests; path != "" && r.passing.rows == nil {
 		f, err := requests.FormatOf(path)
 		if err == nil {

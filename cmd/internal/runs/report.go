@@ -30,7 +30,7 @@ func (r *run) writeReport() error {
 		}
 		text.Saved = path
 	}
-	missing, to := r.missingLines(), r.s.Out
+	lines, missing, to := r.lines, r.missingLines(), r.s.Out
 	if o.Output.Form.Value == "json" {
 		for _, line := range missing {
 			fmt.Fprintf(r.s.Err, "replay: %s\n", line)
@@ -38,11 +38,11 @@ func (r *run) writeReport() error {
 		if err := r.writeJSON(r.s.Out); err != nil {
 			return err
 		}
-		missing, to = nil, r.s.Err
+		lines, missing, to = r.linesBesideJSON(), nil, r.s.Err
 	} else if err := report.WriteText(r.s.Out, text); err != nil {
 		return err
 	}
-	for _, line := range append(missing, r.lines...) {
+	for _, line := range append(missing, lines...) {
 		if _, err := fmt.Fprintln(to, line); err != nil {
 			return err
 		}

@@ -91,11 +91,17 @@ again. A RUN is such a directory, or a report file.`,
 
 func (r *reporting) printReports(w io.Writer, paths []string) error {
 	var all []summary.Named
+	var below [][]string // the lines below each table
 	for _, path := range paths {
-		report, err := readReport(path)
+		run, report, err := rundir.Load(path)
 		if err != nil {
 			return err
 		}
+		var lines []string
+		if run != nil {
+			lines = run.Lines
+		}
+		below = append(below, lines)
 		all = append(all, summary.Named{Name: filepath.Clean(path), Report: report})
 	}
 	switch r.form.Value {
@@ -116,6 +122,11 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 		}
 		if err := named.Report.WriteText(w, collector.Text{Title: "replay | LLM Metrics of " + named.Name, Form: form}); err != nil {
 			return err
+		}
+		for _, line := range below[i] {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -139,18 +150,6 @@ func (r *reporting) writeJSON(w io.Writer, all []summary.Named) error {
 		list = append(list, named{one.Name, text.Bytes()})
 	}
 	return cli.WriteJSON(w, list)
-}
-
-// readReport reads the report of a run directory, or a report file.
-func readReport(path string) (*collector.Report, error) {
-	if !isDir(path) {
-		return rundir.ReadReport(path)
-	}
-	run, err := rundir.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return run.Report()
 }
 
 // writePage draws the runs of directories on one page.

@@ -3,7 +3,6 @@ package records
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -113,9 +112,4 @@ func (f finding) String() string {
 	default:
 		return f.Verdict + ": " + f.What + ": " + f.Reason
 	}
-}
-
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
 }
