@@ -91,7 +91,7 @@ func TestGraphsKeepTheirOrder(t *testing.T) {
 					delay /= speedup
 				}
 				from := byTurn[wait.For].Last
-				if wait.Start {
+				if wait.Start || byTurn[wait.For].Tokens == 0 { // rejected: over when it comes
 					from = byTurn[wait.For].Arrival
 				}
 				ready = max(ready, from+delay)

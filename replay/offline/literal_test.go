@@ -244,19 +244,26 @@ func (l *literal) handoffs() (changed bool, err error) {
 
 // arrivals is step C.
 func (l *literal) arrivals() (bool, error) {
-	batch := l.Feed.Take(l.now, l.clusterInFlight(), []loadgen.Arrival{})
-	for _, a := range batch {
-		if ok, err := l.noteArrival(a); err != nil || !ok {
+	changed := false
+	for again := true; again; { // the place of a request that is rejected is free for another
+		again = false
+		batch := l.Feed.Take(l.now, l.clusterInFlight(), []loadgen.Arrival{})
+		for _, a := range batch {
+			changed = true
+			ok, err := l.noteArrival(a)
 			if err != nil {
 				return true, err
 			}
-			continue
-		}
-		if err := l.assign(l.pools[0], a.Request); err != nil {
-			return true, err
+			if !ok {
+				again = true
+				continue
+			}
+			if err := l.assign(l.pools[0], a.Request); err != nil {
+				return true, err
+			}
 		}
 	}
-	return len(batch) > 0, nil
+	return changed, nil
 }
 
 // passes is step D, or D1 and D2: pools in order, the lowest worker first.

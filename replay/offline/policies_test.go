@@ -3,6 +3,7 @@ package offline
 import (
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -51,7 +52,7 @@ func TestPoliciesInEveryDriver(t *testing.T) {
 		}
 		return true
 	})
-	if testing.Short() {
+	if !long.Enabled() { // few cases meet few of them
 		return
 	}
 	for _, what := range []string{"round_robin alone", "random alone", "kv lazily", "least-loaded lazily", "p2c lazily", "session lazily"} {

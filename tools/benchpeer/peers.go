@@ -85,7 +85,10 @@ func (c *comparison) measure(ctx context.Context) (missed int, err error) {
 	if c.quick {
 		c.pairs = 1
 	}
-	_, hasTrace := c.findTrace("")
+	hasTrace := true
+	if c.scale || c.needTrace() {
+		_, hasTrace = c.findTrace("")
+	}
 	switch {
 	case c.scale && hasTrace:
 		missed, err = c.measureScaling(ctx)
@@ -96,6 +99,12 @@ func (c *comparison) measure(ctx context.Context) (missed int, err error) {
 		missed = 0
 	}
 	return missed, err
+}
+
+// needTrace reports whether a chosen row replays the conversation trace.
+func (c *comparison) needTrace() bool {
+	return slices.ContainsFunc(c.rules, func(r row.RulesRow) bool { return r.Source == row.Conversation }) ||
+		slices.ContainsFunc(c.rows, func(r row.Row) bool { return r.Source == row.Conversation })
 }
 
 // measureRows measures the rows that were chosen: those of engines' own rules, for which the

@@ -25,7 +25,9 @@ func TestTrialsEnd(t *testing.T) {
 		if e.failed() {
 			t.Fatal(e.describe())
 		}
-		if e.name == "stalled" && e.trial.Tags.Has("sglang") && !e.trial.spec.Compat {
+		// Of requests that outgrow the pool of layers with a window, where SGLang aborts them, the error says so.
+		aborted := e.trial.Tags.Has("windows") && strings.Contains(e.why, "SGLang aborts it")
+		if e.name == "stalled" && e.trial.Tags.Has("sglang") && !e.trial.spec.Compat && !aborted {
 			t.Error(e.describe(), e.trial)
 		}
 		met[e.kind.String()+e.name]++

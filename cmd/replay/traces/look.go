@@ -10,7 +10,6 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
-	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/inspect"
@@ -167,12 +166,10 @@ func (c *checked) writeEnd(w io.Writer, form string) error {
 	if c.Blocks != "" {
 		fmt.Fprintf(w, "%s: %s\n", c.Trace, c.Blocks)
 	}
-	dropped := ""
 	if d := (loadgen.Dropped{ZeroOutput: c.ZeroOutput, Other: c.Other}); d.Rows() > 0 {
-		dropped = "; dropped: " + d.String()
+		fmt.Fprintf(w, "%s: dropped: %s\n", c.Trace, d)
 	}
-	line := fmt.Sprintf("%s: %s, %d requests, %d bad rows%s", c.Trace, c.Format, c.Requests, c.BadRows, dropped)
-	_, err := fmt.Fprintln(w, terminal.WrapLine(line, 2))
+	_, err := fmt.Fprintf(w, "%s: %s, %d requests, %d bad rows\n", c.Trace, c.Format, c.Requests, c.BadRows)
 	return err
 }
 
