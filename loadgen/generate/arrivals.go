@@ -51,8 +51,8 @@ func newProcess(c Config) (*process, error) {
 		}
 		return a, p.end()
 	}
-	if !(c.Rate > 0) || math.IsInf(c.Rate, 0) {
-		return nil, fmt.Errorf("rate is %v requests/s, want a finite number > 0", c.Rate)
+	if !(c.Rate >= leastRate && c.Rate <= mostRate) {
+		return nil, fmt.Errorf("rate is %v requests/s, must be %v to %v", c.Rate, leastRate, mostRate)
 	}
 	if c.Duration == 0 && c.Requests == 0 {
 		return nil, fmt.Errorf("neither duration nor requests are given, want one of them")
@@ -65,19 +65,19 @@ func newProcess(c Config) (*process, error) {
 	case "constant":
 		a.gap, a.first = fixedLaw(1), true
 	case "gamma":
-		a.gap = gammaLaw(1, p.number("cv", math.NaN(), 0))
+		a.gap = gammaLaw(1, p.number("cv", math.NaN(), span{0, mostSpread}))
 	case "ramp":
 		if c.Duration == 0 {
 			p.complain("the duration is 0, want the time that the ramp takes (--duration)")
 		}
-		a.when = ramp{perMS, p.number("to", math.NaN(), 0) / 1000, float64(c.Duration)}.when
-		a.gap = gammaLaw(1, p.number("cv", 1, 0))
+		a.when = ramp{perMS, p.number("to", math.NaN(), span{0, mostRate}) / 1000, float64(c.Duration)}.when
+		a.gap = gammaLaw(1, p.number("cv", 1, span{0, mostSpread}))
 	case "diurnal":
-		d := diurnal{rate: perMS, amplitude: p.number("amplitude", 0.5, 0), period: p.milliseconds("period", 86400e3), peak: p.milliseconds("peak", 0)}
+		d := diurnal{rate: perMS, amplitude: p.number("amplitude", 0.5, span{0, 1}), period: p.milliseconds("period", 86400e3), peak: p.milliseconds("peak", 0)}
 		if d.amplitude > 1 || !(d.period > 0) {
 			p.complain("amplitude is %v and period %v ms, want 0 to 1 and > 0", d.amplitude, d.period)
 		}
-		a.when, a.gap = d.when, gammaLaw(1, p.number("cv", 1, 0))
+		a.when, a.gap = d.when, gammaLaw(1, p.number("cv", 1, span{0, mostSpread}))
 	default:
 		return nil, fmt.Errorf("arrivals are %q, want poisson, gamma, constant, ramp, diurnal or users%s", c.Arrivals, nearest.Ask(p.name, []string{"poisson", "gamma", "constant", "ramp", "diurnal", "users"}))
 	}
@@ -96,7 +96,7 @@ func (a *process) next() (at float64, ok bool) {
 		a.sum += a.gap.Draw(a.random)
 	}
 	a.last = a.when(a.sum, a.last)
-	return a.last, (a.duration == 0 || a.last < a.duration) && !math.IsInf(a.last, 0) && !math.IsNaN(a.last)
+	return a.last, !(a.duration > 0 && a.last >= a.duration)
 }
 
 // turns is how many requests a conversation has: users share what was asked

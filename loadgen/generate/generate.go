@@ -193,6 +193,9 @@ func (g *Generator) Next(r *formats.Record) error {
 	if first && !g.begin() {
 		return io.EOF
 	}
+	if first && !(g.at <= sim.MaxTime) {
+		return fmt.Errorf("request %d arrives at %v ms, must be at most %.0f ms", g.made+1, g.at, sim.MaxTime)
+	}
 	c := g.of
 	if c.tasks != nil {
 		g.turns = 0
@@ -208,6 +211,9 @@ func (g *Generator) Next(r *formats.Record) error {
 		c.prefix.draw()
 	} else {
 		r.Delay, r.HasDelay = max(0, c.think.Draw(c.talk)*1000), true
+		if !(r.Delay <= sim.MaxTime) {
+			return fmt.Errorf("request %d comes %v ms after the turn before, must be at most %.0f ms", g.made+1, r.Delay, sim.MaxTime)
+		}
 	}
 	g.input = min(g.input+input, maxTokens)
 	r.Input, r.Output = g.input, output

@@ -11,6 +11,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/sim"
 )
 
 // Law draws numbers.
@@ -37,7 +38,10 @@ func varyingLaw(draw func(random *rand.Rand) float64) Law { return Law{draw, mat
 //
 // min= and max= bound what all but uniform draw.
 func ParseLaw(text string) (Law, error) {
-	if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && x >= 0 && !math.IsInf(x, 0) {
+	if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && x >= 0 {
+		if x > sim.MaxTime {
+			return Law{}, fmt.Errorf("%s must be at most %.0f", strings.TrimSpace(text), sim.MaxTime)
+		}
 		return fixedLaw(x), nil
 	}
 	p := parseParams(text)
@@ -45,25 +49,25 @@ func ParseLaw(text string) (Law, error) {
 	var law Law
 	switch p.name {
 	case "fixed":
-		law = fixedLaw(p.number("value", none, 0))
+		law = fixedLaw(p.number("value", none, span{0, mostDrawn}))
 	case "uniform":
 		return uniformLaw(p)
 	case "normal":
-		mean, sd := p.number("mean", none, -math.MaxFloat64), p.number("sd", none, 0)
+		mean, sd := p.number("mean", none, span{-mostDrawn, mostDrawn}), p.number("sd", none, span{0, mostDrawn})
 		law = varyingLaw(func(random *rand.Rand) float64 { return distuv.Normal{Mu: mean, Sigma: sd, Src: random}.Rand() })
 	case "lognormal":
-		sigma := p.number("sigma", none, 0)
+		sigma := p.number("sigma", none, span{0, mostSigma})
 		mu := 0.0
 		if p.has("median") {
-			mu = math.Log(p.number("median", none, math.SmallestNonzeroFloat64))
+			mu = math.Log(p.number("median", none, span{leastMean, mostDrawn}))
 		} else {
-			mu = math.Log(p.number("mean", none, math.SmallestNonzeroFloat64)) - float64(float64(sigma*sigma)/2)
+			mu = math.Log(p.number("mean", none, span{leastMean, mostDrawn})) - float64(float64(sigma*sigma)/2)
 		}
 		law = varyingLaw(func(random *rand.Rand) float64 { return distuv.LogNormal{Mu: mu, Sigma: sigma, Src: random}.Rand() })
 	case "exponential":
-		law = exponentialLaw(p.number("mean", none, 0))
+		law = exponentialLaw(p.number("mean", none, span{0, mostDrawn}))
 	case "gamma":
-		law = gammaLaw(p.number("mean", none, math.SmallestNonzeroFloat64), p.number("cv", 1, 0))
+		law = gammaLaw(p.number("mean", none, span{leastMean, mostDrawn}), p.number("cv", 1, span{0, mostSpread}))
 	case "empirical":
 		file, of := p.value("file", ""), p.value("of", "input")
 		if file == "" || of != "input" && of != "output" {
@@ -110,7 +114,7 @@ func clampLength(p *params, law Law) (Law, error) {
 
 // bounds are the settings min and max.
 func (p *params) bounds(noMin, noMax float64) (least, most float64) {
-	least, most = p.number("min", noMin, 0), p.number("max", noMax, 0)
+	least, most = p.number("min", noMin, span{0, mostDrawn}), p.number("max", noMax, span{0, mostDrawn})
 	if most < least {
 		p.complain("max is %v, want at least the %v of min", most, least)
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/replay-llm/replay/sim"
 )
 
 // params are the settings of a law: name:key=value,key=value.
@@ -53,8 +55,23 @@ func (p *params) value(key, none string) string {
 	return none
 }
 
-// number is a setting of at least least; NaN as none: it has to be given.
-func (p *params) number(key string, none, least float64) float64 {
+// Limits of settings, so that no draw and no instant is beyond all numbers.
+const (
+	mostDrawn  = math.MaxInt32 // of a length in tokens, or of seconds
+	leastMean  = 1e-9
+	mostSpread = 1000 // a standard deviation by the mean
+	mostSigma  = 10   // of logarithms
+	leastRate  = 1e-9
+	mostRate   = 1e9 // requests/s
+	mostZipf   = 100
+	mostSpanMS = sim.MaxTime
+)
+
+// span is what a setting may be.
+type span struct{ least, most float64 }
+
+// number is a setting within a span; NaN as none: it has to be given.
+func (p *params) number(key string, none float64, within span) float64 {
 	text := p.value(key, "")
 	if text == "" {
 		if math.IsNaN(none) {
@@ -63,8 +80,8 @@ func (p *params) number(key string, none, least float64) float64 {
 		return none
 	}
 	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || x < least {
-		p.complain("%s is %s, want a finite number >= %v", key, text, least)
+	if err != nil || !(x >= within.least && x <= within.most) {
+		p.complain("%s is %s, must be %v to %v", key, text, within.least, within.most)
 	}
 	return x
 }
@@ -91,7 +108,10 @@ func (p *params) milliseconds(key string, none float64) float64 {
 	if text == "" {
 		return none
 	}
-	if x, err := strconv.ParseFloat(text, 64); err == nil && x >= 0 && !math.IsInf(x, 0) {
+	if x, err := strconv.ParseFloat(text, 64); err == nil {
+		if !(x >= 0 && x*1000 <= mostSpanMS) {
+			p.complain("%s is %s s, must be 0 to %.0f s", key, text, mostSpanMS/1000)
+		}
 		return x * 1000
 	}
 	d, err := time.ParseDuration(text)

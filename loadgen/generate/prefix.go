@@ -47,11 +47,11 @@ func newPlan(text string, random *rand.Rand) (*plan, error) {
 	case "system":
 	case "groups":
 		t.branch = p.whole("count", 0, 1, maxBranch)
-		skew = p.number("zipf", 0, 0)
+		skew = p.number("zipf", 0, span{0, mostZipf})
 	case "tree":
 		t.depth = p.whole("depth", 0, 1, 64)
 		t.branch = p.whole("branch", 0, 1, maxBranch)
-		skew = p.number("zipf", 0, 0)
+		skew = p.number("zipf", 0, span{0, mostZipf})
 	default:
 		return nil, fmt.Errorf("prefix is %q, want none, system, groups or tree", text)
 	}
