@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // NewSweepCommand replays every cell of a grid.
@@ -231,7 +232,7 @@ func fileOf(s plan.Setting) string {
 		return configOf(s.Value)
 	}
 	for _, e := range options.EngineSettings() {
-		if e.Key == "planner_profile_data" && (s.Name == e.Name || s.Name == "prefill-"+e.Name || s.Name == "decode-"+e.Name) {
+		if e.Key == "planner_profile_data" && !strings.HasPrefix(s.Value, timing.RooflinePrefix) && (s.Name == e.Name || s.Name == "prefill-"+e.Name || s.Name == "decode-"+e.Name) {
 			return s.Value
 		}
 	}
