@@ -128,7 +128,7 @@ browser: ## draw the pages of replay report --html, of replay ui and of the site
 	$(GO) test -count=1 -run TestPage ./cmd/explorer -browser -v
 
 picture: ## draw docs/plan.png, the page of the plan in README, in chromium
-	$(GO) run ./cmd/replay plan testdata/traces/chat-hour.jsonl --speedup 16 --slo p99:ttft=1s,p99:itl=50ms --gpu h100 --model llama-3.1-8b --front=false --out bin/plan.html > /dev/null
+	$(GO) run ./cmd/replay plan testdata/traces/chat-hour.jsonl --speedup 16 --slo p99:ttft=1s,p99:itl=50ms --gpu h100 --model llama-3.1-8b --front=false --overwrite --out bin/plan.html > /dev/null
 	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=3000 --window-size=1200,612 --screenshot=docs/plan.png file://$(abspath bin/plan.html)
 
 traces-bad: ## show what every reader of traces says of bad rows and bad files

@@ -112,6 +112,7 @@ func TestPlanOfMix(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
+	args = append(args, "--overwrite")
 	if again := cleanly(t, args...); again != first {
 		t.Errorf("the same again is\n%s\nnot\n%s", again, first)
 	}

@@ -33,7 +33,7 @@ func TestSweepPage(t *testing.T) {
 	}
 	enterFiles(t, here)
 	sweep := func(more ...string) html.SheetTable {
-		args := []string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2", "--out=s.html"}
+		args := []string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2", "--out=s.html", "--overwrite"}
 		printed(t, append(args, more...))
 		var page html.SheetPage
 		readPage(t, "s.html", &page)

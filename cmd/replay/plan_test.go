@@ -215,7 +215,7 @@ func TestPlanPageOfGivenClusters(t *testing.T) {
 		{[]string{"--slo=p99:ttft=1ms"}, false, "1 GPU (1 worker) does not hold p99 TTFT ≤ 1 ms: p99 ttft is "},
 	} {
 		var out, errs bytes.Buffer
-		args := append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--workers=1", "--front=false", "--resamples=4", "--out=given.html"}, c.more...)
+		args := append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--workers=1", "--front=false", "--resamples=4", "--out=given.html", "--overwrite"}, c.more...)
 		if code := run(args, nil, &out, &errs); code != 0 && c.good {
 			t.Fatalf("%v: exit %d: %s", args, code, &errs)
 		}
