@@ -52,8 +52,8 @@ func (t *Topology) GPUs() (GPUs, error) {
 	return sumGPUs(kinds)
 }
 
-// GPUs returns those of the workers of the pool at the start.
-func (p *Pool) GPUs() (GPUs, error) { return sumGPUs(p.Kinds()) }
+// OwnGPUs returns those of the workers of the pool at the start.
+func (p *Pool) OwnGPUs() (GPUs, error) { return sumGPUs(p.Kinds()) }
 
 func sumGPUs(kinds []Kind) (GPUs, error) {
 	var all GPUs

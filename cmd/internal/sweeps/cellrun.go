@@ -116,7 +116,7 @@ func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, 
 			return u.GPUHours * hour / float64(s.End), u.Cost * hour / float64(s.End), nil
 		}
 	}
-	gpus, err := p.GPUs()
+	gpus, err := p.OwnGPUs()
 	return float64(gpus.Count), gpus.Price, err
 }
 
