@@ -1,14 +1,11 @@
 package plan
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -40,21 +37,48 @@ type Resampled struct {
 	Verdict string    `json:"verdict,omitempty"` // win, lose or tie, when there is a change
 }
 
-// Interval is a mean and where 95 % of the workloads that could as well have been
-// recorded lie: so many standard deviations around it as Student's t says for so few
-// resamples.
+// Interval is the mean of a value over resamples, with two intervals of 95 % around it by
+// Student's t.
 type Interval struct {
 	Mean float64 `json:"mean"`
+	// Confidence is the interval of the mean over all resamples that could be drawn. Its width
+	// goes to 0 with the number of resamples.
+	Confidence Bounds `json:"confidence"`
+	// Prediction is the interval of the value in one more resample. Its width goes to that of
+	// the values.
+	Prediction Bounds `json:"prediction"`
+}
+
+// Bounds are the ends of an interval.
+type Bounds struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// newInterval returns the interval of at least two values.
+// newInterval returns the intervals of at least two values.
 func newInterval(values []float64) Interval {
 	mean, std := stat.MeanStdDev(values, nil)
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(values) - 1)}.Quantile(0.975)
-	by := float64(t * std)
-	return Interval{Mean: mean, Low: mean - by, High: mean + by}
+	n := float64(len(values))
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975)
+	around := func(share float64) Bounds {
+		by := float64(t * float64(std*math.Sqrt(share)))
+		return Bounds{Low: mean - by, High: mean + by}
+	}
+	return Interval{Mean: mean, Confidence: around(1 / n), Prediction: around(1 + 1/n)}
+}
+
+// list returns the mean and the bounds, in the order of intervalHead.
+func (i *Interval) list() []float64 {
+	return []float64{i.Mean, i.Confidence.Low, i.Confidence.High, i.Prediction.Low, i.Prediction.High}
+}
+
+// intervalHead returns the names of what list returns: first, and four that begin with prefix.
+func intervalHead(first, prefix string) []string {
+	head := []string{first}
+	for _, of := range []string{"confidence", "prediction"} {
+		head = append(head, prefix+of+"_low", prefix+of+"_high")
+	}
+	return head
 }
 
 // resampledKey is a value of the reports that is compared over resamples.
@@ -126,19 +150,21 @@ func (key *resampledKey) compare(cell, first []map[string]json.RawMessage, isFir
 		return nil
 	}
 	s := &Resampled{Key: key.key, Repeats: len(values), Value: newInterval(values)}
-	s.Value.Low = max(s.Value.Low, 0) // none of the values is ever less
-	if isShare(key.key) {
-		s.Value.High = min(s.Value.High, 1)
+	for _, b := range []*Bounds{&s.Value.Confidence, &s.Value.Prediction} {
+		b.Low = max(b.Low, 0) // none of the values is ever less
+		if isShare(key.key) {
+			b.High = min(b.High, 1)
+		}
 	}
 	if isFirst || len(changes) < 2 {
 		return s
 	}
 	change := newInterval(changes)
 	s.Change, s.Verdict = &change, "tie"
-	switch {
-	case change.High < 0 && key.lower, change.Low > 0 && !key.lower:
+	switch p := change.Prediction; {
+	case p.High < 0 && key.lower, p.Low > 0 && !key.lower:
 		s.Verdict = "win"
-	case change.High < 0, change.Low > 0:
+	case p.High < 0, p.Low > 0:
 		s.Verdict = "lose"
 	}
 	return s
@@ -153,9 +179,8 @@ func numberAt(values map[string]json.RawMessage, key string) (float64, bool) {
 func (t *Table) resampledHead() []string {
 	var head []string
 	for _, key := range t.resampledKeys() {
-		for _, what := range []string{"mean", "low", "high", "change", "change_low", "change_high", "verdict"} {
-			head = append(head, "resampled_"+key+"_"+what)
-		}
+		prefix := "resampled_" + key + "_"
+		head = slices.Concat(head, intervalHead(prefix+"mean", prefix), intervalHead(prefix+"change", prefix+"change_"), []string{prefix + "verdict"})
 	}
 	return head
 }
@@ -181,63 +206,22 @@ func (r *row) findResampled(key string) *Resampled {
 
 // resampledCells returns what the resamples of a row say of keys.
 func (r *row) resampledCells(keys []string) []string {
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	var line []string
 	for _, key := range keys {
-		cells := make([]string, 7)
+		cells := make([]string, 2*5+1) // two intervals and a verdict
 		if s := r.findResampled(key); s != nil {
-			cells[0], cells[1], cells[2] = number(s.Value.Mean), number(s.Value.Low), number(s.Value.High)
-			if c := s.Change; c != nil {
-				cells[3], cells[4], cells[5], cells[6] = number(c.Mean), number(c.Low), number(c.High), s.Verdict
+			values := s.Value.list()
+			if s.Change != nil {
+				values = append(values, s.Change.list()...)
 			}
+			for i, v := range values {
+				cells[i] = strconv.FormatFloat(v, 'g', -1, 64)
+			}
+			cells[len(cells)-1] = s.Verdict
 		}
 		line = append(line, cells...)
 	}
 	return line
-}
-
-const resampledTitle = "Over resamples of the workload, with 95 % intervals; changes are from the first cell of the trace:"
-
-// writeResampled writes a row for each value of each cell, when there are resamples.
-func (t *Table) writeResampled(w io.Writer) error {
-	keys := t.resampledKeys()
-	if len(keys) == 0 {
-		return nil
-	}
-	var b bytes.Buffer
-	b.WriteString("\n" + resampledTitle + "\n")
-	out := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, strings.Join(slices.Concat([]string{"cell"}, t.Axes, []string{"value", "mean", "from", "to", "change", "from", "to", "verdict"}), "\t")+"\t")
-	for i := range t.rows {
-		r := &t.rows[i]
-		for _, s := range r.resampled {
-			line := append(t.rowCells(r, nil)[:1+len(t.Axes)], s.Key)
-			for _, v := range []float64{s.Value.Mean, s.Value.Low, s.Value.High} {
-				line = append(line, fmt.Sprintf("%.*f", digitsOf(s.Key), v))
-			}
-			if c := s.Change; c != nil {
-				for _, v := range []float64{c.Mean, c.Low, c.High} {
-					line = append(line, fmt.Sprintf("%+.*f", digitsOf(s.Key), v))
-				}
-				line = append(line, s.Verdict)
-			} else {
-				line = append(line, "-", "-", "-", "-")
-			}
-			fmt.Fprintln(out, strings.Join(line, "\t")+"\t")
-		}
-	}
-	out.Flush() // a buffer takes everything
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
-// digitsOf returns how many digits after the point a value is shown with: shares have
-// more.
-func digitsOf(key string) int {
-	if isShare(key) {
-		return 4
-	}
-	return 2
 }
 
 func isShare(key string) bool {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,11 +28,48 @@ func ttftOutcomes(g *Grid, n int, at func(cell, sample int) float64) []Outcome {
 	return all
 }
 
-// Student's t at 4 degrees of freedom is 2.776.
+// Student's t at 4 degrees of freedom is 2.776. The mean of 5 values has a fifth of their
+// variance, and its distance from one more value six fifths.
 func TestIntervalByHand(t *testing.T) {
 	i := newInterval([]float64{1, 2, 3, 4, 5})
-	if by := 2.7764451 * math.Sqrt(2.5); i.Mean != 3 || math.Abs(i.High-3-by) > 1e-6 || math.Abs(3-i.Low-by) > 1e-6 {
-		t.Errorf("%+v, want 3 and %v to both sides", i, by)
+	for name, c := range map[string]struct {
+		got   Bounds
+		share float64
+	}{"confidence": {i.Confidence, 0.2}, "prediction": {i.Prediction, 1.2}} {
+		by := 2.7764451 * math.Sqrt(2.5*c.share)
+		if i.Mean != 3 || math.Abs(c.got.High-3-by) > 1e-6 || math.Abs(3-c.got.Low-by) > 1e-6 {
+			t.Errorf("%s: mean %v and %+v, want 3 and %v to both sides", name, i.Mean, c.got, by)
+		}
+	}
+}
+
+// Of 8,000 samples of a normal distribution 95 % have its mean in their confidence
+// interval, and the next value in their prediction interval.
+func TestIntervalsCover(t *testing.T) {
+	const trials, mean, std = 8_000, 250.0, 40.0
+	for _, n := range []int{2, 3, 5, 10, 30} {
+		rand := rand.New(rand.NewPCG(1, uint64(n)))
+		draw := func() float64 { return mean + std*rand.NormFloat64() }
+		values := make([]float64, n)
+		var confidence, prediction int
+		for range trials {
+			for i := range values {
+				values[i] = draw()
+			}
+			i := newInterval(values)
+			if i.Confidence.Low <= mean && mean <= i.Confidence.High {
+				confidence++
+			}
+			if next := draw(); i.Prediction.Low <= next && next <= i.Prediction.High {
+				prediction++
+			}
+		}
+		// Three standard errors are 0.73 points.
+		for name, count := range map[string]int{"confidence": confidence, "prediction": prediction} {
+			if share := float64(count) / trials; math.Abs(share-0.95) > 0.0073 {
+				t.Errorf("%d values: %s intervals cover %.2f %%, want 95 %%", n, name, 100*share)
+			}
+		}
 	}
 }
 
@@ -52,11 +91,11 @@ func TestPairedCells(t *testing.T) {
 		if s == nil || s.Verdict != want || (s.Change == nil) != (want == "") || s.Repeats != 5 {
 			t.Fatalf("cell %d: %+v, want %q", i, s, want)
 		}
-		if s.Value.High-s.Value.Low < 100 {
-			t.Errorf("cell %d: %+v, want the width of the workloads", i, s.Value)
+		if c, p := s.Value.Confidence, s.Value.Prediction; p.High-p.Low < 100 || c.Low <= p.Low || c.High >= p.High {
+			t.Errorf("cell %d: %+v, want a prediction interval as wide as the workloads, and the confidence interval in it", i, s.Value)
 		}
 	}
-	if s := table.rows[1].findResampled("mean_ttft_ms").Change; math.Abs(s.Mean+2.88) > 1e-9 || s.High > -2.5 {
+	if s := table.rows[1].findResampled("mean_ttft_ms").Change; math.Abs(s.Mean+2.88) > 1e-9 || s.Prediction.High > -2.5 {
 		t.Errorf("change %+v, want about -2.9", s)
 	}
 	if s := table.rows[3].findResampled("output_throughput_tok_s"); s.Verdict != "lose" {
@@ -68,9 +107,14 @@ func TestPairedCells(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, part := range map[string]string{csv.String(): "resampled_mean_ttft_ms_verdict", object.String(): `"resampled":{"mean_ttft_ms":{"repeats":5,`, text.String(): "Over resamples"} {
+	for name, part := range map[string]string{csv.String(): "resampled_mean_ttft_ms_verdict", object.String(): `"resampled":{"mean_ttft_ms":{"repeats":5,`, text.String(): "prediction"} {
 		if !strings.Contains(name, part) {
 			t.Errorf("no %q in\n%s", part, name)
+		}
+	}
+	for _, key := range []string{"mean", "confidence_low", "confidence_high", "prediction_low", "change", "change_confidence_low", "change_prediction_high"} {
+		if !slices.Contains(table.Head(), "resampled_mean_ttft_ms_"+key) {
+			t.Errorf("no %s in %q", key, table.Head())
 		}
 	}
 	if lines := table.Lines(); len(lines[0]) != len(table.Head()) {

@@ -235,7 +235,10 @@ func (t *Table) WriteText(w io.Writer) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	return t.writeResampled(w)
+	var b strings.Builder
+	t.writeResampled(&b, true)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // shortenNumber returns a number with two digits after the point, if it is one,

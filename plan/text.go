@@ -24,7 +24,7 @@ func (t *Table) WriteNarrow(w io.Writer) error {
 	}
 	b.WriteString(terminal.WrapLine(note, 0) + "\n")
 	t.writeReasons(&b)
-	t.writeNarrowResampled(&b)
+	t.writeResampled(&b, false)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -123,48 +123,92 @@ func trimFolder(names []string) {
 	}
 }
 
-// writeNarrowResampled writes a row for each value of each cell.
-func (t *Table) writeNarrowResampled(b *strings.Builder) {
+// IntervalTexts returns what the intervals and verdicts of resamples are, each with its name;
+// none without resamples.
+func (t *Table) IntervalTexts() [][2]string {
 	if len(t.resampledKeys()) == 0 {
-		return
+		return nil
 	}
-	b.WriteString("\n" + terminal.WrapLine(resampledTitle, 2) + "\n")
-	all := make([]terminal.Column, 9)
-	for i, name := range []string{"cell", "value", "mean", "from", "to", "change", "from", "to", "verdict"} {
-		all[i].Head[1] = name
+	return [][2]string{
+		{"confidence", "95 % confidence interval of the mean over resamples"},
+		{"prediction", "95 % prediction interval of one more resample"},
+		{"change", "from the first cell of the trace, resample by resample"},
+		{"verdict", "win and lose: 0 is outside of the prediction interval of the change"},
 	}
+}
+
+const (
+	resampledTitle = "Over resamples of the workload: the 95 % confidence interval of the mean, and the 95 % prediction interval of one more resample:"
+	changesTitle   = "Changes from the first cell of the trace, resample by resample; win and lose: 0 is outside of the prediction interval:"
+)
+
+// writeResampled writes two tables of what resamples came to, a row for each value of each
+// cell: the values, and how they change. Wide tables have the settings of the cells and full names.
+func (t *Table) writeResampled(b *strings.Builder, wide bool) {
+	values, changes := t.beginResampled("mean", wide), append(t.beginResampled("change", wide), terminal.Column{Head: [2]string{"", "verdict"}})
 	for i := range t.rows {
 		r := &t.rows[i]
 		for k := range r.resampled {
-			for n, cell := range r.resampled[k].narrowCells(r.cell.Index) {
-				all[n].Cells = append(all[n].Cells, cell)
+			s := &r.resampled[k]
+			line := []string{strconv.Itoa(r.cell.Index), nameKey(s.Key)}
+			if wide {
+				line = append(t.rowCells(r, nil)[:1+len(t.Axes)], s.Key)
+			}
+			addCells(values, slices.Concat(line, s.format("%.*f", &s.Value)))
+			if s.Change != nil {
+				addCells(changes, append(slices.Concat(line, s.format("%+.*f", s.Change)), s.Verdict))
 			}
 		}
 	}
-	b.WriteString(terminal.FormatColumns(all))
+	for _, part := range []struct {
+		title   string
+		columns []terminal.Column
+	}{{resampledTitle, values}, {changesTitle, changes}} {
+		if len(part.columns[0].Cells) > 0 {
+			b.WriteString("\n" + terminal.WrapLine(part.title, 2) + "\n" + terminal.FormatColumns(part.columns))
+		}
+	}
 }
 
-// narrowCells returns a row of what the resamples of a cell say of one value.
-func (s *Resampled) narrowCells(cell int) []string {
-	largest := max(s.Value.High, math.Abs(s.Value.Low))
-	if c := s.Change; c != nil {
-		largest = max(largest, math.Abs(c.Low), math.Abs(c.High))
+// beginResampled returns the columns of a table of intervals, without cells.
+func (t *Table) beginResampled(mean string, wide bool) []terminal.Column {
+	head := [][2]string{{"", "cell"}}
+	if wide {
+		for _, axis := range t.Axes {
+			head = append(head, [2]string{"", axis})
+		}
+	}
+	head = append(head, [][2]string{{"", "value"}, {"", mean}, {"confidence", "from"}, {"interval", "to"}, {"prediction", "from"}, {"interval", "to"}}...)
+	all := make([]terminal.Column, len(head))
+	for i := range head {
+		all[i].Head = head[i]
+	}
+	return all
+}
+
+func addCells(columns []terminal.Column, line []string) {
+	for i, cell := range line {
+		columns[i].Cells = append(columns[i].Cells, cell)
+	}
+}
+
+// format returns the mean and the bounds of one of the two intervals of s.
+func (s *Resampled) format(verb string, of *Interval) []string {
+	var largest float64
+	for _, i := range []*Interval{&s.Value, s.Change} {
+		if i != nil {
+			largest = max(largest, math.Abs(i.Prediction.Low), math.Abs(i.Prediction.High))
+		}
 	}
 	digits := terminal.Digits(largest)
 	if isShare(s.Key) {
 		digits = 4
 	}
-	line := []string{strconv.Itoa(cell), nameKey(s.Key)}
-	for _, v := range []float64{s.Value.Mean, s.Value.Low, s.Value.High} {
-		line = append(line, strconv.FormatFloat(v, 'f', digits, 64))
+	var cells []string
+	for _, v := range of.list() {
+		cells = append(cells, fmt.Sprintf(verb, digits, v))
 	}
-	if s.Change == nil {
-		return append(line, "-", "-", "-", "-")
-	}
-	for _, v := range []float64{s.Change.Mean, s.Change.Low, s.Change.High} {
-		line = append(line, fmt.Sprintf("%+.*f", digits, v))
-	}
-	return append(line, s.Verdict)
+	return cells
 }
 
 // nameKey returns the short name of a value of the reports.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/sheet"
 )
 
 // readPage reads the data of a page into v, and returns it.
@@ -32,6 +35,7 @@ func TestSweepPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	enterFiles(t, here)
+	var last html.SheetPage
 	sweep := func(more ...string) html.SheetTable {
 		args := []string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2", "--out=s.html", "--overwrite"}
 		printed(t, append(args, more...))
@@ -44,6 +48,7 @@ func TestSweepPage(t *testing.T) {
 		if facts["trace"] != "requests.jsonl" || facts["trace-block-size"] != "64" {
 			t.Errorf("all cells have %v", facts)
 		}
+		last = page
 		return page.Tables[0]
 	}
 	got := sweep("--grid=slo=p99:e2e=30ms")
@@ -59,6 +64,14 @@ func TestSweepPage(t *testing.T) {
 	few := strings.Join(sweep("--repeat=2").Few, " ")
 	if !strings.Contains(few, "resampled_p99_ttft_ms_verdict") {
 		t.Errorf("what came of resamples is not shown: %s", few)
+	}
+	for _, name := range []string{"resampled_p99_ttft_ms_prediction_low", "resampled_p99_ttft_ms_confidence_high", "resampled_p99_ttft_ms_change_prediction_high"} {
+		if !slices.ContainsFunc(last.Tables[0].Columns, func(c sheet.Column) bool { return c.Name == name }) {
+			t.Errorf("no column %s", name)
+		}
+	}
+	if explained := fmt.Sprint(last.Facts); !strings.Contains(explained, "prediction interval") || !strings.Contains(explained, "confidence interval") {
+		t.Errorf("the intervals have no names: %s", explained)
 	}
 }
 

@@ -169,6 +169,9 @@ func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table, assumed []engines.
 	if len(assumes.Rows) > 0 {
 		page.Facts = append(page.Facts, assumes)
 	}
+	if rows := t.IntervalTexts(); len(rows) > 0 {
+		page.Facts = append(page.Facts, html.Facts{Title: "Over resamples of the workload", Rows: rows})
+	}
 	by := ""
 	if len(g.Axes) > 0 {
 		by = g.Axes[0].Name

@@ -48,7 +48,7 @@ const seconds = (v) => v === null || v === undefined ? "" : ms(v * 1000);
 const named = (key) => {
   const units = { _tok_s: " (tokens/s)", _rps: " (requests/s)", _ms: " (ms)", _per_user: " per user (tokens/s)" };
   const unit = Object.keys(units).find((u) => key.endsWith(u));
-  const text = (unit ? key.slice(0, -unit.length) : key).replace(/^resampled_(.*?)(_ms|_tok_s|_rps)?_(change|verdict)$/, "$1, $3 when resampled");
+  const text = (unit ? key.slice(0, -unit.length) : key).replace(/^resampled_(.*?)(_ms|_tok_s|_rps)?_(mean|change|verdict|(?:change_)?(?:confidence|prediction)_(?:low|high))$/, "$1, $3 when resampled");
   const words = text.replace("saturation", "load").replace("e2e_latency", "E2E").replace("kv_cache", "KV cache").replaceAll("_", " ");
   return words.replace(/\b(ttft|ttst|itl|tpot|kv|gpus?|slo|e2e)\b/g, (w) => w === "gpus" ? "GPUs" : w.toUpperCase()) + (unit ? units[unit] : "");
 };
