@@ -17,6 +17,7 @@ func layers() [][]string {
 		{"internal/accuracy", "internal/clone", "internal/decimal", "internal/heap", "internal/invariant", "internal/licenses", "internal/long", "internal/nearest", "internal/optional", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/terminal", "sim/blockhash"},
 		{"sim/prompt"},
 		{"sim"},
+		{"scheduler/optables"},
 		{"internal/formula", "scheduler/hardware"},
 		{"scheduler/timing"},
 		{"scheduler"},

@@ -18,15 +18,15 @@ func doors() []door {
 	return []door{
 		{library: "github.com/spf13/", rooms: []string{"cmd"}},
 		{library: "github.com/schollz/progressbar/v3", rooms: []string{"cmd/internal/cli"}},
-		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd"}},
+		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "scheduler/optables/wheel"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"internal/json"}},
 		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},
 		{library: "github.com/agnivade/levenshtein", rooms: []string{"internal/nearest"}},
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
 		{library: "github.com/zeebo/blake3", rooms: []string{"live/engine"}}, // digests in model cards
-		{library: "github.com/klauspost/compress", rooms: []string{"loadgen"}},
+		{library: "github.com/klauspost/compress", rooms: []string{"loadgen", "scheduler/optables"}},
 		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate", "plan", "report/diff"}},
-		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report"}},
+		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report", "scheduler/optables/wheel"}},
 		{library: "golang.org/x/term", rooms: []string{"cmd"}},
 		{library: "golang.org/x/text", rooms: []string{"loadgen"}},
 		{library: "golang.org/x/sync", rooms: []string{"report", "live", "calibrate"}},

@@ -1,0 +1,118 @@
+package optables
+
+// Attention is an attention of heads that keep keys and values, on one GPU.
+type Attention struct {
+	Heads, KVHeads int
+	HeadSize       int
+	Window         int    // tokens that are attended to; 0: all
+	KV             string // type of the KV cache: bfloat16 or fp8
+}
+
+// Context returns the time of the attention of prompts: of each prompt of a batch, tokens after some that the cache has.
+// The rotation and the writes of keys and values are not in it.
+func (t *Tables) Context(a Attention, batch, tokens, past int) Time {
+	s := tokens + past
+	found := t.attention(contextTable, a, point{a.Heads, s, batch})
+	found.Ms *= shareOfNew(s, past)
+	return found
+}
+
+// shareOfNew returns the share of new tokens in the pairs of a prompt.
+func shareOfNew(length, past int) float64 {
+	s, p := float64(length), float64(past)
+	return (float64(s*s) - float64(p*p)) / float64(s*s)
+}
+
+// Generation returns the time of the attention of a token for each request of a batch, whose caches have a mean length
+// with the token itself: the mean of five lookups around it, since lengths differ.
+func (t *Tables) Generation(a Attention, batch, length int) Time {
+	return meanAround(length, func(s int) Time { return t.attention(generationTable, a, point{a.Heads, batch, s}) })
+}
+
+// meanAround returns the mean of lookups at five lengths from 0.9 to 1.1 of one.
+func meanAround(length int, at func(int) Time) Time {
+	lo := max(int(0.9*float64(length)), 1)
+	hi := max(int(1.1*float64(length)), lo)
+	var mean Time
+	for i := range 5 {
+		found := at(lo + (hi-lo)*i/4)
+		mean.Ms += found.Ms
+		mean.Source = max(mean.Source, found.Source)
+	}
+	mean.Ms /= 5
+	return mean
+}
+
+// attention looks a point up among the curves of a's kind, else of the most similar kind that was measured.
+func (t *Tables) attention(place int, a Attention, x point) Time {
+	x[1], x[2] = max(x[1], 1), max(x[2], 1)
+	own := a.workload(place)
+	table := &t.tables[place]
+	kvHeads := int32(a.KVHeads)
+	if a.KVHeads == a.Heads {
+		kvHeads = 0
+	}
+	if word, ok := table.word(a.KV); ok {
+		if span := table.prefix(&key{word, int32(a.HeadSize), kvHeads, int32(a.Window)}, own.fixed); span[1] > span[0] {
+			return t.at(place, span, own, x)
+		}
+	}
+	span, other := t.similar(place, a)
+	if span[1] == span[0] {
+		return Time{own.bound(t.Sheet(), x), Filled}
+	}
+	w := other.workload(place)
+	found := t.at(place, span, w, x)
+	return Time{found.Ms * own.bound(t.Sheet(), x) / w.bound(t.Sheet(), x), Filled}
+}
+
+func (a *Attention) workload(place int) workload {
+	w := workload{op: contextOp, fixed: 4, dtype: "bfloat16", kvBytes: bytesOf(a.KV), head: float64(a.HeadSize), window: float64(a.Window)}
+	if place == generationTable {
+		w.op = generationOp
+	}
+	if a.KVHeads != a.Heads {
+		w.kvHeads = float64(a.KVHeads)
+	}
+	return w
+}
+
+// similar returns the measured curves of the kind of attention that is most like a.
+func (t *Tables) similar(place int, a Attention) (best [2]int, kind Attention) {
+	table := &t.tables[place]
+	least := -1.0
+	for at := 0; at < len(table.keys); {
+		k := &table.keys[at]
+		span := table.prefix(k, 4)
+		b := Attention{a.Heads, int(k[2]), int(k[1]), int(k[3]), table.words[k[0]]}
+		if b.KVHeads == 0 {
+			b.KVHeads = a.Heads
+		}
+		if d := a.distance(b); least < 0 || d < least {
+			least, best, kind = d, span, b
+		}
+		at = span[1]
+	}
+	return best, kind
+}
+
+// distance returns how unlike two kinds of attention are.
+func (a *Attention) distance(b Attention) float64 {
+	d := 2*sizesApart(a.HeadSize, b.HeadSize) + sizesApart(a.KVHeads, b.KVHeads)
+	if a.KV != b.KV {
+		d++
+	}
+	switch {
+	case (a.Window > 0) != (b.Window > 0):
+		d += 4
+	case a.Window > 0:
+		d += sizesApart(a.Window, b.Window)
+	}
+	return d
+}
+
+// sizesApart returns the distance of two sizes in binary logarithms.
+func sizesApart(a, b int) float64 {
+	d := binaryLog(float64(max(a, 1))) - binaryLog(float64(max(b, 1)))
+	return max(d, -d)
+}

@@ -1,0 +1,92 @@
+package optables
+
+// AllReduce returns the time of an all-reduce of values of 2 bytes over GPUs, by an engine's kernels.
+func (t *Tables) AllReduce(e Engine, gpus int, elements float64) Time {
+	if gpus < 2 || elements <= 0 {
+		return Time{}
+	}
+	table := &t.tables[allReduceTable]
+	group := exchange{op: "all_reduce", gpus: gpus, elements: elements}
+	for i := range engineNames() {
+		// The engine's own, then those of the others in their order.
+		other := Engine((int(e) + i) % len(engineNames()))
+		if word, ok := table.word(other.String()); ok {
+			found := t.exchange(allReduceTable, table.prefix(&key{word}, 1), group)
+			if i > 0 {
+				found.Source = max(found.Source, Interpolated)
+			}
+			return found
+		}
+	}
+	return t.Collective("all_reduce", gpus, elements)
+}
+
+// Collective returns the time of a collective of NCCL over GPUs, of values of 2 bytes: all_reduce, all_gather,
+// reduce_scatter or alltoall.
+func (t *Tables) Collective(op string, gpus int, elements float64) Time {
+	if gpus < 2 || elements <= 0 {
+		return Time{}
+	}
+	table := &t.tables[collectiveTable]
+	group := exchange{op: op, gpus: gpus, elements: elements}
+	word, ok := table.word(op)
+	if !ok {
+		return Time{group.bound(t.Sheet()), Filled}
+	}
+	return t.exchange(collectiveTable, table.prefix(&key{word}, 1), group)
+}
+
+// exchange is a collective.
+type exchange struct {
+	op       string
+	gpus     int
+	elements float64
+}
+
+// bound returns the time of a ring, with a latency for each collective.
+func (x *exchange) bound(s *Sheet) float64 {
+	rounds := 1.0
+	if x.op == "all_reduce" {
+		rounds = 2
+	}
+	return (s.P2P + rounds*ringShare(x.gpus)*2*x.elements/s.bandwidthOver(x.gpus)) * 1e3
+}
+
+// ringShare returns the share of all values that a GPU of a ring sends.
+func ringShare(gpus int) float64 { return float64(gpus-1) / float64(gpus) }
+
+// exchange looks a collective up among the curves of a span, one for each number of GPUs. Another number of GPUs has the
+// curve of the next smaller one, else of the smallest, by the share that a GPU sends and its bandwidth.
+func (t *Tables) exchange(place int, span [2]int, x exchange) Time {
+	table := &t.tables[place]
+	if span[1] == span[0] {
+		return Time{x.bound(t.Sheet()), Filled}
+	}
+	at := max(table.lower(span, 1, int32(x.gpus)+1)-1, span[0])
+	c := t.curve(table, at)
+	found := Time{c.proportional(x.elements), Measured}
+	measured := int(table.keys[at][1])
+	if measured != x.gpus {
+		s := t.sheet()
+		found.Ms *= ringShare(x.gpus) / ringShare(measured) * s.bandwidthOver(measured) / s.bandwidthOver(x.gpus)
+		found.Source = Interpolated
+	}
+	return t.fill(found, x.bound(t.sheet()), x.bound(t.Sheet()))
+}
+
+// proportional returns the latency of a size: beyond the ends of the curve in proportion to it.
+func (c *curve) proportional(x float64) float64 {
+	n := len(c.axis) - 1
+	switch lo, hi := float64(c.axis[0]), float64(c.axis[n]); {
+	case x <= lo:
+		return c.ms(0) * x / lo
+	case x >= hi:
+		return c.ms(n) * x / hi
+	}
+	i := lowerBound(c.axis, int(x))
+	if float64(c.axis[i]) < x { // x is no whole number
+		i++
+	}
+	x0, x1 := float64(c.axis[i-1]), float64(c.axis[i])
+	return blendLinear(c.ms(i-1), c.ms(i), (x-x0)/(x1-x0))
+}

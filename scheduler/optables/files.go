@@ -1,0 +1,317 @@
+package optables
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/replay-llm/replay/internal/json"
+)
+
+// A compact file is the signature, the length of the header, the header in JSON, and a zstd frame with the tables. A
+// latency is a power of 1+step; its exponent is written as the difference to what its neighbours make likely.
+const (
+	signature = "replay optables 1\n"
+	// Extension ends the name of a compact file.
+	Extension = ".optables"
+	maxHeader = 64 << 10
+	maxTables = 16 << 20 // bytes of the tables, decompressed
+	leastMs   = 1e-5
+)
+
+// header is what a compact file says of itself.
+type header struct {
+	Name     string            `json:"name"`
+	Sheet    Sheet             `json:"sheet"`
+	Releases map[string]string `json:"releases"` // of the engines that were measured
+	Step     float64           `json:"step"`     // latencies are rounded to steps of this share
+}
+
+// errCut is a file that ends too early.
+var errCut = errors.New("the file is cut off or damaged")
+
+// Open reads a compact file.
+func Open(file []byte) (*Tables, error) {
+	rest, ok := bytes.CutPrefix(file, []byte(signature))
+	if !ok {
+		return nil, errors.New("not a file of operator times")
+	}
+	size, n := binary.Uvarint(rest)
+	if n <= 0 || size > maxHeader || size > uint64(len(rest)-n) {
+		return nil, errCut
+	}
+	t := &Tables{}
+	if err := json.Unmarshal(rest[n:n+int(size)], &t.header); err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	if s := t.header.Step; !(s >= 1e-4 && s <= 0.1) {
+		return nil, fmt.Errorf("steps of %v, must be from 0.0001 to 0.1", s)
+	}
+	if err := t.header.Sheet.check(); err != nil {
+		return nil, err
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxTables))
+	if err != nil {
+		return nil, err
+	}
+	defer decoder.Close()
+	text, err := decoder.DecodeAll(rest[n+int(size):], nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxTables {
+		return nil, errCut
+	}
+	r := &reader{rest: text}
+	forms, highest := listForms(), uint16(0)
+	for i := range t.tables {
+		form := forms[i]
+		t.tables[i].form = &form
+		highest = max(highest, r.table(&t.tables[i]))
+	}
+	if r.failed || len(r.rest) > 0 {
+		return nil, errCut
+	}
+	t.latency = listPowers(t.header.Step, int(highest)+1)
+	return t, nil
+}
+
+// check returns what is wrong with a data sheet.
+func (s *Sheet) check() error {
+	for _, rate := range [...]float64{s.Bandwidth, s.BF16, s.IntraNode, s.InterNode, s.Scale} {
+		if !(rate > 0) || math.IsInf(rate, 1) {
+			return errors.New("data sheet: bandwidths and rates must be > 0")
+		}
+	}
+	if s.NodeGPUs < 1 {
+		return fmt.Errorf("data sheet: gpus_per_node is %d, must be at least 1", s.NodeGPUs)
+	}
+	return nil
+}
+
+// listPowers returns the latencies of codes.
+func listPowers(step float64, n int) []float64 {
+	all := make([]float64, n)
+	ms := leastMs
+	for i := range all {
+		all[i] = ms
+		ms = float64(ms * (1 + step))
+	}
+	return all
+}
+
+// codeOf returns the code of a latency.
+func codeOf(ms, step float64) (uint16, error) {
+	n := math.Round(math.Log(ms/leastMs) / math.Log1p(step))
+	if !(n >= 0 && n <= math.MaxUint16) {
+		return 0, fmt.Errorf("a latency of %v ms cannot be written", ms)
+	}
+	return uint16(n), nil
+}
+
+// reader takes numbers off a text. Once it has failed it returns zeros.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) number() uint64 {
+	if len(r.rest) > 0 && r.rest[0] < 0x80 {
+		v := r.rest[0]
+		r.rest = r.rest[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// count returns a number of things each of which takes at least one byte of what follows.
+func (r *reader) count() int {
+	n := r.number()
+	if n > uint64(len(r.rest)) {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+// value returns what lies some steps above a value that fits in 31 bits.
+func (r *reader) value(above int32) int32 {
+	n := r.number() + uint64(above)
+	if n > math.MaxInt32 {
+		r.failed, n = true, 0
+	}
+	return int32(n)
+}
+
+// table reads a table and returns its highest code.
+func (r *reader) table(t *table) (highest uint16) {
+	for range r.count() {
+		n := r.count()
+		t.words = append(t.words, string(r.rest[:n]))
+		r.rest = r.rest[n:]
+	}
+	for range r.count() {
+		axis := make([]int32, r.count())
+		for i := range axis {
+			if i > 0 {
+				axis[i] = r.value(axis[i-1])
+			} else {
+				axis[i] = r.value(0)
+			}
+			r.failed = r.failed || i > 0 && axis[i] <= axis[i-1]
+		}
+		r.failed = r.failed || len(axis) == 0
+		t.axes = append(t.axes, axis)
+	}
+	r.keys(t)
+	if r.failed {
+		return 0
+	}
+	t.note()
+	return r.codes(t)
+}
+
+// keys reads the keys of all curves and the places of their axes.
+func (r *reader) keys(t *table) {
+	n := r.count()
+	t.keys, t.shape, t.start = make([]key, n), make([]int32, n), make([]int32, n+1)
+	for c := range t.form.columns {
+		for i := range t.keys {
+			above := int32(0)
+			if i > 0 && sharePrefix(&t.keys[i-1], &t.keys[i], c) {
+				above = t.keys[i-1][c]
+			}
+			t.keys[i][c] = r.value(above)
+			r.failed = r.failed || c < t.form.texts && int(t.keys[i][c]) >= len(t.words)
+		}
+	}
+	for i := range t.keys {
+		t.shape[i] = r.value(0)
+		r.failed = r.failed || int(t.shape[i]) >= len(t.axes)
+		r.failed = r.failed || i > 0 && slices.Compare(t.keys[i-1][:], t.keys[i][:]) >= 0
+	}
+}
+
+// sharePrefix reports whether keys agree in the columns before one.
+func sharePrefix(a, b *key, columns int) bool {
+	for c := range columns {
+		if a[c] != b[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// codes reads the latencies of all curves.
+func (r *reader) codes(t *table) (highest uint16) {
+	total := 0
+	for i, shape := range t.shape {
+		total += len(t.axes[shape])
+		t.start[i+1] = int32(min(total, math.MaxInt32))
+	}
+	if total > len(r.rest) {
+		r.failed = true
+		return 0
+	}
+	t.codes = make([]uint16, total)
+	for i := range t.keys {
+		from, to := int(t.start[i]), int(t.start[i+1])
+		for j := from; j < to; j++ {
+			v := r.number()
+			c := int64(t.likely(i, j-from)) + (int64(v>>1) ^ -int64(v&1))
+			if c < 0 || c > math.MaxUint16 {
+				r.failed = true
+				return 0
+			}
+			t.codes[j] = uint16(c)
+			highest = max(highest, uint16(c))
+		}
+	}
+	return highest
+}
+
+// likely returns the code that those before it make likely: of the curve before, moved by the difference at the point
+// before; else the point before.
+func (t *table) likely(i, j int) int {
+	at := int(t.start[i]) + j
+	alike := i > 0 && t.shape[i] == t.shape[i-1]
+	switch {
+	case alike && j > 0:
+		up := at - int(t.start[i]-t.start[i-1])
+		return int(t.codes[at-1]) + int(t.codes[up]) - int(t.codes[up-1])
+	case j > 0:
+		return int(t.codes[at-1])
+	case i > 0:
+		return int(t.codes[t.start[i-1]])
+	}
+	return 0
+}
+
+// Encode returns the compact file of the tables: the same bytes each time.
+func (t *Tables) Encode() ([]byte, error) {
+	head, err := json.Marshal(t.header)
+	if err != nil {
+		return nil, err
+	}
+	file := append(binary.AppendUvarint([]byte(signature), uint64(len(head))), head...)
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	var text []byte
+	for i := range t.tables {
+		text = t.tables[i].append(text)
+	}
+	return encoder.EncodeAll(text, file), encoder.Close()
+}
+
+// append appends the table to a text.
+func (t *table) append(text []byte) []byte {
+	number := func(v int) { text = binary.AppendUvarint(text, uint64(v)) }
+	number(len(t.words))
+	for _, w := range t.words {
+		number(len(w))
+		text = append(text, w...)
+	}
+	number(len(t.axes))
+	for _, axis := range t.axes {
+		number(len(axis))
+		before := int32(0)
+		for _, x := range axis {
+			number(int(x - before))
+			before = x
+		}
+	}
+	number(len(t.keys))
+	for c := range t.form.columns {
+		for i := range t.keys {
+			above := int32(0)
+			if i > 0 && sharePrefix(&t.keys[i-1], &t.keys[i], c) {
+				above = t.keys[i-1][c]
+			}
+			number(int(t.keys[i][c] - above))
+		}
+	}
+	for _, shape := range t.shape {
+		number(int(shape))
+	}
+	for i := range t.keys {
+		from, to := int(t.start[i]), int(t.start[i+1])
+		for j := from; j < to; j++ {
+			d := int(t.codes[j]) - t.likely(i, j-from)
+			number(d<<1 ^ d>>63)
+		}
+	}
+	return text
+}

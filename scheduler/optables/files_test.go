@@ -1,0 +1,192 @@
+package optables
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"testing"
+)
+
+// Every GPU has a file, which is written again with the same bytes.
+func TestFilesRoundTrip(t *testing.T) {
+	total := 0
+	for _, name := range Names() {
+		text, err := files.ReadFile("systems/" + name + Extension)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables, err := Open(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if tables.Name() != name {
+			t.Errorf("%s: the file is of %s", name, tables.Name())
+		}
+		again, err := tables.Encode()
+		if err != nil || !bytes.Equal(again, text) {
+			t.Errorf("%s: encoded again %d bytes, want the %d of the file: %v", name, len(again), len(text), err)
+		}
+		total += len(text)
+	}
+	if total > 6<<20 {
+		t.Errorf("%d bytes of operator times, want at most %d", total, 6<<20)
+	}
+}
+
+// The provenance names every file and counts its rows.
+func TestProvenance(t *testing.T) {
+	o, err := Provenance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.GPUs) != len(Names()) || o.License != "Apache-2.0" || o.Release == "" {
+		t.Fatalf("got %d GPUs, license %q, release %q", len(o.GPUs), o.License, o.Release)
+	}
+	for i := range o.GPUs {
+		g := &o.GPUs[i]
+		tables, err := Open(readFile(t, g.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped := 0
+		for _, n := range g.Dropped {
+			dropped += n
+		}
+		if g.Read != g.Kept+dropped || g.Kept != tables.Rows() {
+			t.Errorf("%s: %d rows read, %d kept, %d dropped, %d in the file", g.Name, g.Read, g.Kept, dropped, tables.Rows())
+		}
+		if g.Bytes != len(readFile(t, g.Name)) {
+			t.Errorf("%s: %d bytes, the file has %d", g.Name, g.Bytes, len(readFile(t, g.Name)))
+		}
+	}
+}
+
+func readFile(t testing.TB, gpu string) []byte {
+	t.Helper()
+	text, err := files.ReadFile("systems/" + gpu + Extension)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// A latency differs from its code by at most half a step.
+func TestCodesAreWithinHalfAStep(t *testing.T) {
+	for _, step := range []float64{mergedStep, ownStep} {
+		powers := listPowers(step, 20000)
+		for ms := 1.7e-3; ms < 30; ms *= 1.0137 {
+			c, err := codeOf(ms, step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if int(c) < len(powers) && math.Abs(powers[c]/ms-1) > step/2*1.01 {
+				t.Fatalf("%v ms becomes %v by steps of %v", ms, powers[c], step)
+			}
+		}
+	}
+}
+
+// Damaged files are errors. They neither panic nor take more memory than the largest file may.
+func FuzzOpen(f *testing.F) {
+	f.Add(readFile(f, "l4"))
+	f.Add(readFile(f, "a100")[:4096])
+	f.Add(append([]byte(signature), 0xff, 0xff, 0xff, 0xff, 0x7f))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		tables, err := Open(file)
+		if err != nil {
+			return
+		}
+		lookUp(tables)
+	})
+}
+
+// Damage behind the compression is found too.
+func FuzzTable(f *testing.F) {
+	tables, err := Load("a100")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range tables.tables {
+		text := tables.tables[i].append(nil)
+		f.Add(i, text[:min(len(text), 2000)])
+	}
+	for _, i := range []int{productTable, allReduceTable, collectiveTable} {
+		f.Add(i, tables.tables[i].append(nil))
+	}
+	f.Add(0, binary.AppendUvarint(nil, 1<<40))
+	f.Fuzz(func(t *testing.T, place int, text []byte) {
+		forms := listForms()
+		place = (place%tableCount + tableCount) % tableCount
+		r := &reader{rest: text}
+		var got table
+		got.form = &forms[place]
+		highest := r.table(&got)
+		if r.failed {
+			return
+		}
+		broken := *tables
+		broken.tables[place] = got
+		broken.latency = listPowers(mergedStep, int(highest)+1)
+		for i := range broken.tables {
+			if i != place {
+				broken.tables[i] = table{form: &forms[i]}
+			}
+		}
+		lookUp(&broken)
+	})
+}
+
+// lookUp looks up a time of each operator.
+func lookUp(t *Tables) []Time {
+	a := Attention{Heads: 16, KVHeads: 2, HeadSize: 128, KV: "bfloat16"}
+	l := Latent{Heads: 32, Type: "bfloat16", KV: "bfloat16", GEMM: "bfloat16"}
+	x := Experts{"fp8_block", 7168, 2048, 8, 256, 8, 1, "power_law_1.01"}
+	all := []Time{
+		t.GEMM("bfloat16", 37, 8192, 2048), t.GEMM("fp8", 37, 1234, 5678), t.Context(a, 1, 500, 1000), t.Generation(a, 8, 1000),
+		t.LatentContext(l, 1, 500, 1000), t.LatentGeneration(l, 8, 1000), t.LatentProduct("bfloat16", true, 8, 16),
+		t.Experts(VLLM, x, 64), t.AllReduce(VLLM, 4, 1e6), t.AllReduce(SGLang, 16, 1e6), t.Collective("all_gather", 8, 1e5),
+	}
+	for _, context := range []bool{false, true} {
+		if block, ok := t.LatentModule(l, context, 8, 1000, 0); ok {
+			all = append(all, block)
+		}
+	}
+	return all
+}
+
+// Every GPU has a time for every operator, also one without measurements.
+func TestEveryLookupHasATime(t *testing.T) {
+	for _, name := range Names() {
+		tables, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, found := range lookUp(tables) {
+			if !(found.Ms > 0) || math.IsInf(found.Ms, 1) {
+				t.Errorf("%s: lookup %d: %v ms", name, i, found.Ms)
+			}
+			if tables.Donor() && found.Source != Filled {
+				t.Errorf("%s: lookup %d: %v, want filled, since the GPU was not measured", name, i, found.Source)
+			}
+		}
+	}
+}
+
+// Once the tables are loaded, lookups allocate nothing.
+func TestLookupsAllocateNothing(t *testing.T) {
+	tables, err := Load("h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Attention{Heads: 16, KVHeads: 2, HeadSize: 128, KV: "bfloat16"}
+	n := testing.AllocsPerRun(100, func() {
+		tables.GEMM("bfloat16", 37, 7168, 8192)
+		tables.Context(a, 1, 500, 1000)
+		tables.Generation(a, 8, 1000)
+		tables.Experts(VLLM, Experts{"fp8_block", 7168, 2048, 8, 256, 8, 1, "power_law_1.01"}, 64)
+		tables.AllReduce(VLLM, 4, 1e6)
+	})
+	if n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}

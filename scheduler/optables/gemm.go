@@ -1,0 +1,170 @@
+package optables
+
+import "slices"
+
+// nearSite is how far a matrix may be from those that were measured, in binary logarithms, squared.
+const nearSite = 2 * 2
+
+// GEMM returns the time of a product of m tokens with a matrix of n outputs and k inputs, of a type as bfloat16, fp8,
+// fp8_block, nvfp4, int8_wo or int4_wo.
+func (t *Tables) GEMM(dtype string, m, n, k int) Time {
+	own := boundGEMM(t.Sheet(), dtype, [3]int{m, n, k})
+	table := &t.tables[gemmTable]
+	for i, known := range similarTypes(dtype) {
+		word, ok := table.word(known)
+		if !ok {
+			continue
+		}
+		q := product{t, table, known, table.prefix(&key{word}, 1)}
+		found := q.at(m, n, k)
+		if i > 0 { // of another type: at the same utilisation
+			found = Time{found.Ms * boundGEMM(t.sheet(), dtype, [3]int{m, n, k}) / q.bound(m, n, k), Filled}
+		}
+		return t.fill(found, boundGEMM(t.sheet(), dtype, [3]int{m, n, k}), own)
+	}
+	return Time{own, Filled}
+}
+
+// similarTypes returns a type and those whose utilisation takes its place where it was not measured.
+func similarTypes(dtype string) [5]string {
+	switch {
+	case dtype == "nvfp4":
+		return [5]string{dtype, "fp8", "fp8_block", "bfloat16", "int4_wo"}
+	case bytesOf(dtype) == 1:
+		return [5]string{dtype, "fp8", "fp8_block", "int8_wo", "bfloat16"}
+	}
+	return [5]string{dtype, "bfloat16", "int8_wo", "fp8", "fp8_block"}
+}
+
+func boundGEMM(s *Sheet, dtype string, shape [3]int) float64 {
+	m, n, k := float64(shape[0]), float64(shape[1]), float64(shape[2])
+	return s.bound(2*m*n*k, s.peak(dtype), bytesOf(dtype)*(m*n+m*k+n*k))
+}
+
+// product is the measured matrices of a type.
+type product struct {
+	*Tables
+	table *table
+	dtype string
+	span  [2]int
+}
+
+func (q *product) bound(m, n, k int) float64 { return boundGEMM(q.sheet(), q.dtype, [3]int{m, n, k}) }
+
+// at returns the time of a product: of a measured matrix by its own curve, of another one by the utilisation of the
+// nearest.
+func (q *product) at(m, n, k int) Time {
+	i := q.span[0]
+	if site := q.table.find(q.table.find(q.span, 1, int32(n)), 2, int32(k)); site[1] > site[0] {
+		i = site[0]
+		source := Measured
+		if c := q.curve(q.table, i); !c.covers(m) {
+			source = Interpolated
+		}
+		return Time{q.along(i, m), source}
+	}
+	found, source := q.neighbours(m, n, k)
+	sum, weights := 0.0, 0.0
+	for _, s := range found {
+		if s.site < 0 {
+			continue
+		}
+		key := &q.table.keys[s.site]
+		w := 1 / (s.distance + 1e-12)
+		sum += float64(w * (q.bound(m, int(key[1]), int(key[2])) / q.along(s.site, m)))
+		weights += w
+	}
+	if weights == 0 {
+		return Time{q.bound(m, n, k), Filled}
+	}
+	return Time{q.bound(m, n, k) / (sum / weights), source}
+}
+
+// along returns the time of a measured matrix. Outside of its curve the median utilisation of the three points at that
+// end holds.
+func (q *product) along(site, m int) float64 {
+	c := q.curve(q.table, site)
+	if c.covers(m) {
+		return c.at(m)
+	}
+	k := &q.table.keys[site]
+	n := min(3, len(c.axis))
+	from := 0
+	if m > int(c.axis[0]) {
+		from = len(c.axis) - n
+	}
+	var u [3]float64
+	for i := range n {
+		u[i] = q.bound(int(c.axis[from+i]), int(k[1]), int(k[2])) / c.ms(from+i)
+	}
+	slices.Sort(u[:n])
+	return q.bound(m, int(k[1]), int(k[2])) / u[n/2]
+}
+
+// neighbour is a measured matrix near another one.
+type neighbour struct {
+	site     int     // -1: none
+	distance float64 // in logarithms, squared
+}
+
+// neighbours returns the four nearest measured matrices whose curves cover m: those within reach; else, if one side is
+// larger than all measured, as that of a vocabulary, those within reach by the other side; else any.
+func (q *product) neighbours(m, n, k int) ([nearest]neighbour, Source) {
+	for _, reach := range [...]reachOf{{all: true}, {n: true}, {k: true}} {
+		if found := q.search([3]int{m, n, k}, reach, true); found[0].site >= 0 {
+			return found, Interpolated
+		}
+	}
+	if found := q.search([3]int{m, n, k}, reachOf{}, true); found[0].site >= 0 {
+		return found, Filled
+	}
+	return q.search([3]int{m, n, k}, reachOf{}, false), Filled
+}
+
+// reachOf is what must be within reach of a neighbour: both sides together, or one if the other is above all.
+type reachOf struct{ all, n, k bool }
+
+// search returns the nearest matrices.
+func (q *product) search(shape [3]int, reach reachOf, covered bool) (found [nearest]neighbour) {
+	for i := range found {
+		found[i].site = -1
+	}
+	n, k := binaryLog(float64(shape[1])), binaryLog(float64(shape[2]))
+	widest, deepest := q.largest(shape[0])
+	if reach.n && !(shape[2] > deepest && shape[1] <= widest) || reach.k && !(shape[1] > widest && shape[2] <= deepest) {
+		return found
+	}
+	for i := q.span[0]; i < q.span[1]; i++ {
+		dn, dk := q.table.column[0][i]-n, q.table.column[1][i]-k
+		dn, dk = float64(dn*dn), float64(dk*dk)
+		c := q.curve(q.table, i)
+		switch {
+		case covered && !c.covers(shape[0]), reach.all && dn+dk > nearSite, reach.n && dn > nearSite, reach.k && dk > nearSite:
+			continue
+		}
+		placeNeighbour(&found, neighbour{i, dn + dk})
+	}
+	return found
+}
+
+// placeNeighbour inserts a neighbour by its distance, behind those as near.
+func placeNeighbour(found *[nearest]neighbour, x neighbour) {
+	for i := range found {
+		if found[i].site < 0 || x.distance < found[i].distance {
+			found[i], x = x, found[i]
+			if x.site < 0 {
+				return
+			}
+		}
+	}
+}
+
+// largest returns the largest sides of measured matrices whose curves cover m.
+func (q *product) largest(m int) (n, k int) {
+	for i := q.span[0]; i < q.span[1]; i++ {
+		if c := q.curve(q.table, i); c.covers(m) {
+			n, k = max(n, int(q.table.keys[i][1])), max(k, int(q.table.keys[i][2]))
+		}
+	}
+	return n, k
+}

@@ -1,0 +1,172 @@
+package optables
+
+import "math"
+
+// grid is the measurements of one kernel: curves whose keys are alike but for the last columns, one or two.
+type grid struct {
+	*Tables
+	table *table
+	span  [2]int   // its curves
+	load  workload // what is measured
+}
+
+// point is a shape: the last key columns and the axis. With one such column the first value is not used.
+type point [3]int
+
+// first returns the first level of a grid's points: 0 with two key columns, 1 with one.
+func (g *grid) first() int { return 2 - min(2, g.table.form.columns-g.load.fixed) }
+
+// at returns the latency of a shape: of a point, or linear between neighbours, level by level. A neighbour without the
+// shape is left out, and the other one is scaled by the speed of light. A shape outside of all curves has the
+// utilisation of the nearest points.
+func (g *grid) at(x point) Time {
+	if ms, source, ok := g.inside(g.span, g.first(), x); ok {
+		return Time{ms, source}
+	}
+	return Time{g.outside(x), Interpolated}
+}
+
+// inside returns the latency of a shape within the curves of a span, which agree in the levels before.
+func (g *grid) inside(span [2]int, level int, x point) (float64, Source, bool) {
+	if level == 2 {
+		c := g.curve(g.table, span[0])
+		if !c.covers(x[2]) {
+			return 0, Measured, false
+		}
+		return c.at(x[2]), Measured, true
+	}
+	column := g.table.form.columns - 2 + level
+	high := g.table.lower(span, column, int32(x[level]))
+	if high == span[1] || high == span[0] && int(g.table.keys[high][column]) > x[level] {
+		return 0, Measured, false
+	}
+	over := g.table.find([2]int{high, span[1]}, column, g.table.keys[high][column])
+	if int(g.table.keys[high][column]) == x[level] {
+		return g.inside(over, level+1, x)
+	}
+	below := g.table.keys[high-1][column]
+	under := [2]int{g.table.lower([2]int{span[0], high}, column, below), high}
+	return g.between([2][2]int{under, over}, level, x)
+}
+
+// between blends two neighbours of a level.
+func (g *grid) between(sides [2][2]int, level int, x point) (float64, Source, bool) {
+	column := g.table.form.columns - 2 + level
+	var at [2]point
+	var ms [2]float64
+	var ok [2]bool
+	var source Source
+	for i, span := range sides {
+		at[i] = x
+		at[i][level] = int(g.table.keys[span[0]][column])
+		var s Source
+		q := x // the levels below are looked up as they are asked for
+		if ms[i], s, ok[i] = g.inside(span, level+1, q); ok[i] {
+			source = max(source, s)
+		}
+	}
+	switch {
+	case ok[0] && ok[1]:
+		if level == 0 {
+			source = max(source, Interpolated)
+		}
+		share := float64(x[level]-at[0][level]) / float64(at[1][level]-at[0][level])
+		if g.table.form.root && level == 1 {
+			r := blendLinear(math.Sqrt(ms[0]), math.Sqrt(ms[1]), share)
+			return r * r, source, true
+		}
+		return blendLinear(ms[0], ms[1], share), source, true
+	case ok[0] || ok[1]:
+		i := 0
+		if ok[1] {
+			i = 1
+		}
+		return ms[i] * g.load.bound(g.sheet(), x) / g.load.bound(g.sheet(), at[i]), Interpolated, true
+	}
+	return 0, Measured, false
+}
+
+// nearest are the points of a grid with the least distances, in logarithms.
+const nearest = 4
+
+// outside returns the latency of a shape by the utilisation at the four nearest points, each with the weight
+// ((R-d)/(R d))², where R is the distance of the fifth.
+func (g *grid) outside(x point) float64 {
+	var d [nearest + 1]float64 // squares
+	var u [nearest + 1]float64
+	n := 0
+	first := g.first()
+	var lx [3]float64
+	for i := first; i < 3; i++ {
+		lx[i] = binaryLog(float64(max(x[i], 1)))
+	}
+	t := g.table
+	for i := g.span[0]; i < g.span[1]; i++ {
+		base := 0.0
+		for l := first; l < 2; l++ {
+			e := t.column[l][i] - lx[l]
+			base += float64(e * e)
+		}
+		if n == len(d) && base >= d[nearest] {
+			continue
+		}
+		logs := t.logs[t.shape[i]]
+		for j := range logs {
+			e := logs[j] - lx[2]
+			dist := base + float64(e*e)
+			if n == len(d) && dist >= d[nearest] {
+				continue
+			}
+			if n < len(d) {
+				n++
+			}
+			at := n - 1
+			for ; at > 0 && d[at-1] > dist; at-- {
+				d[at], u[at] = d[at-1], u[at-1]
+			}
+			d[at], u[at] = dist, g.utilisation(i, j)
+		}
+	}
+	return g.load.bound(g.sheet(), x) / weighNearest(d[:n], u[:n])
+}
+
+// weighNearest returns the mean of utilisations by squared distances, ascending.
+func weighNearest(d, u []float64) float64 {
+	if len(d) == 0 {
+		return 1
+	}
+	if d[0] == 0 {
+		return u[0]
+	}
+	far := math.Inf(1)
+	if len(d) > nearest {
+		far, d = math.Sqrt(d[nearest]), d[:nearest]
+	}
+	sum, weights := 0.0, 0.0
+	for i := range d {
+		r := math.Sqrt(d[i])
+		w := 1 / r
+		if !math.IsInf(far, 1) {
+			w = (far - r) / (far * r)
+		}
+		w *= w
+		sum += float64(w * u[i])
+		weights += w
+	}
+	if weights == 0 { // all as far as the fifth
+		return u[0]
+	}
+	return sum / weights
+}
+
+// utilisation returns which share of the speed of light a point reaches.
+func (g *grid) utilisation(i, j int) float64 {
+	t := g.table
+	columns := t.form.columns
+	x := point{0, int(t.keys[i][columns-1]), int(t.axes[t.shape[i]][j])}
+	if g.first() == 0 {
+		x[0] = int(t.keys[i][columns-2])
+	}
+	c := g.curve(t, i)
+	return g.load.bound(g.sheet(), x) / c.ms(j)
+}

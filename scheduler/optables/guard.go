@@ -1,0 +1,155 @@
+package optables
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A row is a fault that is listed if it is by this much slower than it can be. Smaller differences are noise: they are
+// evened out and counted.
+const faulty = 1.05
+
+// worse is how much slower than another engine's a row must be to be listed.
+const worse = 1.25
+
+// change replaces the latency of a row that cannot be true.
+func (d *draft) change(place int, r *row, reason string, ms float64) {
+	d.report.Changed[reason]++
+	if r.ms > ms*faulty || ms > r.ms*faulty {
+		d.list(place, r, reason, ms)
+	}
+	r.ms = ms
+}
+
+// list notes a fault.
+func (d *draft) list(place int, r *row, reason string, ms float64) {
+	d.report.Faults = append(d.report.Faults, Fault{d.files[r.file], d.describe(place, r), reason, r.ms, ms})
+}
+
+// describe returns the shape of a row, in the order of the key.
+func (d *draft) describe(place int, r *row) string {
+	form := listForms()[place]
+	var parts []string
+	for c := range form.columns {
+		if c < form.texts {
+			parts = append(parts, d.words[r.key[c]])
+		} else {
+			parts = append(parts, fmt.Sprint(r.key[c]))
+		}
+	}
+	return form.name + " " + strings.Join(parts, " ") + ", " + form.axis + " " + fmt.Sprint(r.axis)
+}
+
+// merge leaves the least latency of each shape: the engines call the same kernels, and measured some of them badly. In
+// tables whose keys begin with the engine nothing is merged.
+func (d *draft) merge() {
+	for place, all := range d.tables {
+		slices.SortStableFunc(all, func(a, b row) int { return cmp.Or(compareRows(a, b), cmp.Compare(a.ms, b.ms)) })
+		kept := all[:0]
+		for i := range all {
+			r := &all[i]
+			if len(kept) == 0 || !sameRow(kept[len(kept)-1], *r) {
+				kept = append(kept, *r)
+				continue
+			}
+			best := &kept[len(kept)-1]
+			d.report.drop("slower than another engine's", 1)
+			if r.ms > best.ms*worse {
+				d.list(place, r, "slower than another engine's", 0)
+			}
+		}
+		d.tables[place] = kept
+	}
+}
+
+// batchOf returns where the batch of a table is: a key column, or -1 for the axis; false if it has none.
+func batchOf(place int) (column int, ok bool) {
+	switch place {
+	case gemmTable, contextTable, latentContextTable, moduleContextTable, productTable, expertsTable:
+		return -1, true
+	case generationTable, latentGenerationTable, moduleGenerationTable:
+		return listForms()[place].columns - 1, true
+	}
+	return 0, false
+}
+
+// guardBatch lowers rows that are slower than the same shape with a larger batch.
+func (d *draft) guardBatch(place int) {
+	column, ok := batchOf(place)
+	if !ok {
+		return
+	}
+	all := d.tables[place]
+	order := make([]int32, len(all)) // rows, those of one shape together, the batch ascending
+	for i := range order {
+		order[i] = int32(i)
+	}
+	shape := func(r *row) (key, int32) {
+		k, rest := r.key, r.axis
+		if column < 0 {
+			return k, 0
+		}
+		k[column] = 0
+		return k, rest
+	}
+	if column >= 0 {
+		slices.SortFunc(order, func(i, j int32) int {
+			a, x := shape(&all[i])
+			b, y := shape(&all[j])
+			return cmp.Or(slices.Compare(a[:], b[:]), cmp.Compare(x, y), cmp.Compare(all[i].key[column], all[j].key[column]))
+		})
+	}
+	for i := len(order) - 2; i >= 0; i-- {
+		r, next := &all[order[i]], &all[order[i+1]]
+		a, x := shape(r)
+		b, y := shape(next)
+		if a == b && x == y && r.ms > next.ms {
+			d.change(place, r, "slower than a larger batch", next.ms)
+		}
+	}
+}
+
+// guardGeneration lowers rows that are slower than an older GPU. Collectives depend on what is between the GPUs, and are
+// not compared.
+func (d *draft) guardGeneration(place int, older *Tables) {
+	if place == allReduceTable || place == collectiveTable || older.donor != nil {
+		return
+	}
+	t := &older.tables[place]
+	words := make([]int32, len(d.words)) // places of words in the older tables
+	for i, w := range d.words {
+		words[i] = -1
+		if at, ok := t.word(w); ok {
+			words[i] = at
+		}
+	}
+	last, at := key{-1}, -1
+	for i := range d.tables[place] {
+		r := &d.tables[place][i]
+		if r.key != last {
+			last, at = r.key, t.same(r.key, words)
+		}
+		if at < 0 {
+			continue
+		}
+		c := older.curve(t, at)
+		if j, ok := slices.BinarySearch(c.axis, r.axis); ok && r.ms > c.ms(j)*(1+older.header.Step) {
+			d.change(place, r, "slower than "+older.Name(), c.ms(j))
+		}
+	}
+}
+
+// same returns the curve of a key whose texts have other places; -1 if there is none.
+func (t *table) same(k key, words []int32) int {
+	for c := range t.form.texts {
+		if k[c] = words[k[c]]; k[c] < 0 {
+			return -1
+		}
+	}
+	if span := t.prefix(&k, t.form.columns); span[1] > span[0] {
+		return span[0]
+	}
+	return -1
+}

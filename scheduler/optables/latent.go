@@ -1,0 +1,117 @@
+package optables
+
+// Latent is an attention to latent keys and values (MLA), of rank 512 with 64 rotated values.
+type Latent struct {
+	Heads int
+	Type  string // of the kernel's products: bfloat16 or fp8
+	KV    string // of the cache: bfloat16 or fp8
+	GEMM  string // of a block's projections: bfloat16, fp8_block, nvfp4; kernels ignore it
+}
+
+// LatentContext returns the time of the kernel of prompts, as Context.
+func (t *Tables) LatentContext(l Latent, batch, tokens, past int) Time {
+	s := tokens + past
+	found := t.latent(latentContextTable, l, point{l.Heads, s, batch})
+	found.Ms *= shareOfNew(s, past)
+	return found
+}
+
+// LatentGeneration returns the time of the kernel of one token for each request of a batch whose caches have a mean
+// length.
+func (t *Tables) LatentGeneration(l Latent, batch, length int) Time {
+	return t.latent(latentGenerationTable, l, point{l.Heads, batch, length})
+}
+
+// LatentProduct returns the time of the product with absorbed weights before the kernel, or behind it (post).
+func (t *Tables) LatentProduct(dtype string, post bool, tokens, heads int) Time {
+	op := "mla_gen_pre"
+	if post {
+		op = "mla_gen_post"
+	}
+	table := &t.tables[productTable]
+	w := workload{op: productOp, fixed: 2, dtype: dtype, weight: bytesOf(dtype)}
+	x := point{0, heads, tokens}
+	for _, known := range [...]string{dtype, "bfloat16", "fp8"} {
+		a, ok := table.word(op)
+		b, found := table.word(known)
+		if !ok || !found {
+			continue
+		}
+		if span := table.prefix(&key{a, b}, 2); span[1] > span[0] {
+			other := w
+			other.dtype, other.weight = known, bytesOf(known)
+			return t.like(t.at(productTable, span, other, x), known != dtype, w.bound(t.Sheet(), x)/other.bound(t.Sheet(), x))
+		}
+	}
+	return Time{w.bound(t.Sheet(), x), Filled}
+}
+
+// like scales a time that was measured of another kind.
+func (t *Tables) like(found Time, other bool, scale float64) Time {
+	if !other {
+		return found
+	}
+	return Time{found.Ms * scale, Filled}
+}
+
+// LatentModule returns the time of a whole block, from hidden state to output projection, of prompts (context) as
+// LatentContext or of a token for each request as LatentGeneration; false if no block was measured.
+func (t *Tables) LatentModule(l Latent, context bool, batch, length, past int) (Time, bool) {
+	place, x, share := moduleGenerationTable, point{l.Heads, batch, length}, 1.0
+	if context {
+		s := length + past
+		place, x, share = moduleContextTable, point{l.Heads, s, batch}, shareOfNew(s, past)
+	}
+	if len(t.tables[place].keys) == 0 {
+		return Time{}, false
+	}
+	found := t.latent(place, l, x)
+	found.Ms *= share
+	return found, true
+}
+
+func (l *Latent) workload(place int) workload {
+	w := workload{op: latentContextOp, fixed: 2, dtype: l.Type, kvBytes: bytesOf(l.KV)}
+	switch place {
+	case latentGenerationTable:
+		w.op = latentGenerationOp
+	case moduleContextTable:
+		w.op, w.fixed, w.weight = moduleContextOp, 3, bytesOf(l.GEMM)
+	case moduleGenerationTable:
+		w.op, w.fixed, w.weight = moduleGenerationOp, 3, bytesOf(l.GEMM)
+	}
+	return w
+}
+
+// latent looks a point up among the curves of a kind, else of the most similar kind that was measured.
+func (t *Tables) latent(place int, l Latent, x point) Time {
+	x[1], x[2] = max(x[1], 1), max(x[2], 1)
+	own := l.workload(place)
+	table := &t.tables[place]
+	var best [2]int
+	var kind Latent
+	least := -1
+	for at := 0; at < len(table.keys); {
+		k := &table.keys[at]
+		span := table.prefix(k, own.fixed)
+		b := Latent{l.Heads, table.words[k[0]], table.words[k[1]], l.GEMM}
+		if own.fixed > 2 {
+			b.GEMM = table.words[k[2]]
+		}
+		d := 0
+		for i, differs := range [...]bool{b.KV != l.KV, b.Type != l.Type, b.GEMM != l.GEMM} {
+			if differs {
+				d += 1 << i
+			}
+		}
+		if least < 0 || d < least {
+			least, best, kind = d, span, b
+		}
+		at = span[1]
+	}
+	if least < 0 {
+		return Time{own.bound(t.Sheet(), x), Filled}
+	}
+	w := kind.workload(place)
+	return t.like(t.at(place, best, w, x), least > 0, own.bound(t.Sheet(), x)/w.bound(t.Sheet(), x))
+}

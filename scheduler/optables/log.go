@@ -1,0 +1,19 @@
+package optables
+
+import "math"
+
+// binaryLog returns the binary logarithm of x > 0. Unlike that of package math it has the same bits on every processor.
+func binaryLog(x float64) float64 {
+	f, exp := math.Frexp(x)
+	if f < math.Sqrt2/2 {
+		f *= 2
+		exp--
+	}
+	// ln f = 2 artanh z with z in ±0.172: the 13th term is below 2^-60.
+	z := (f - 1) / (f + 1)
+	square, sum := z*z, 0.0
+	for n := 25; n >= 1; n -= 2 {
+		sum = float64(sum*square) + 1/float64(n)
+	}
+	return float64(float64(2*z*sum)*math.Log2E) + float64(exp)
+}

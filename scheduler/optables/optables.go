@@ -1,0 +1,170 @@
+// Package optables has the measured operator times of GPUs: how long a matrix product, an attention, a layer of experts
+// or a collective takes on one GPU. The tables are those of NVIDIA's aiconfigurator-core, merged over engines and rounded
+// to steps of 0.2 % (systems); tools/optables writes them.
+//
+// A Tables is of one GPU and is read only: any number of goroutines may look up times. Times are milliseconds of one call
+// of the operator of one layer on one GPU. A lookup always has a result: Time.Source tells a measurement from an estimate.
+//
+// Read optables.go and sheet.go, then table.go and grid.go, the operators (gemm.go, attention.go, latent.go, experts.go,
+// collectives.go), files.go for the compact file, and read.go, layout.go, guard.go and build.go for the tables of a wheel.
+package optables
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Engine is the engine whose kernels and collectives were measured.
+type Engine uint8
+
+const (
+	VLLM Engine = iota
+	SGLang
+	TRTLLM
+)
+
+// engineNames returns the engines by their names in the tables.
+func engineNames() []string { return []string{"vllm", "sglang", "trtllm"} }
+
+// String returns the name of the engine in the tables.
+func (e Engine) String() string {
+	if names := engineNames(); int(e) < len(names) {
+		return names[e]
+	}
+	return "unknown"
+}
+
+// Source tells how a time was found.
+type Source uint8
+
+const (
+	Measured     Source = iota // a measured point, or linear between points of one curve
+	Interpolated               // by the utilisation at neighbouring shapes
+	Filled                     // the data sheet, at the utilisation of the nearest shape if there is any
+)
+
+// String returns the source in one word.
+func (s Source) String() string {
+	switch s {
+	case Measured:
+		return "measured"
+	case Interpolated:
+		return "interpolated"
+	}
+	return "filled"
+}
+
+// Time is how long an operator takes.
+type Time struct {
+	Ms     float64
+	Source Source
+}
+
+// Tables are the measured operator times of one GPU system.
+type Tables struct {
+	header  header
+	tables  [tableCount]table
+	latency []float64 // ms by code
+	donor   *Sheet    // of the GPU that was measured, if it is another one
+}
+
+// Name returns the GPU's name, as h100.
+func (t *Tables) Name() string { return t.header.Name }
+
+// Sheet returns the GPU's data sheet.
+func (t *Tables) Sheet() *Sheet { return &t.header.Sheet }
+
+// Releases returns the engine releases whose measurements are in the tables, by engine.
+func (t *Tables) Releases() map[string]string { return t.header.Releases }
+
+// Rows returns the number of measurements.
+func (t *Tables) Rows() int {
+	n := 0
+	for i := range t.tables {
+		n += len(t.tables[i].codes)
+	}
+	return n
+}
+
+// system is a GPU of the tables.
+type system struct {
+	gpu, name string   // its name here, and in the wheel
+	older     []string // GPUs that it is at least as fast as, in every operator
+	donor     string   // the GPU whose utilisation it has where nothing was measured
+}
+
+// listSystems returns the GPUs, older ones first.
+func listSystems() []system {
+	return []system{
+		{gpu: "a100", name: "a100_sxm"},
+		{gpu: "a30", name: "a30", donor: "a100"},
+		{gpu: "l40s", name: "l40s"},
+		{gpu: "l4", name: "l4", donor: "l40s"},
+		{gpu: "h100", name: "h100_sxm", older: []string{"a100"}},
+		{gpu: "h100-pcie", name: "h100_pcie", donor: "h100"},
+		{gpu: "h200", name: "h200_sxm", older: []string{"h100"}},
+		{gpu: "rtxpro6000", name: "rtx_pro_6000_server", older: []string{"l40s"}},
+		{gpu: "b200", name: "b200_sxm", older: []string{"h200"}},
+		{gpu: "gb200", name: "gb200", older: []string{"b200"}},
+		{gpu: "b300", name: "b300_sxm", older: []string{"b200"}},
+		{gpu: "gb300", name: "gb300", older: []string{"gb200"}},
+	}
+}
+
+// findSystem returns the system of a GPU.
+func findSystem(gpu string) (system, error) {
+	all := listSystems()
+	i := slices.IndexFunc(all, func(s system) bool { return s.gpu == gpu || s.name == gpu })
+	if i < 0 {
+		return system{}, fmt.Errorf("no operator times of %q: must be one of %s", gpu, strings.Join(Names(), ", "))
+	}
+	return all[i], nil
+}
+
+// Names returns the GPUs whose tables are in the program, older ones first.
+func Names() []string {
+	var names []string
+	for _, s := range listSystems() {
+		names = append(names, s.gpu)
+	}
+	return names
+}
+
+//go:embed systems/*.optables systems/provenance.json
+var files embed.FS
+
+// Load returns the tables of a GPU that are in the program.
+func Load(gpu string) (*Tables, error) {
+	s, err := findSystem(gpu)
+	if err != nil {
+		return nil, err
+	}
+	text, err := files.ReadFile("systems/" + s.gpu + Extension)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Open(text)
+	if err != nil {
+		return nil, fmt.Errorf("operator times of %s: %w", gpu, err)
+	}
+	return t.borrow(s)
+}
+
+// borrow gives tables without measurements those of the GPU whose utilisation they have.
+func (t *Tables) borrow(s system) (*Tables, error) {
+	if s.donor == "" || t.Rows() > 0 {
+		return t, nil
+	}
+	donor, err := Load(s.donor)
+	if err != nil {
+		return nil, err
+	}
+	sheet := donor.header.Sheet
+	t.tables, t.latency, t.donor = donor.tables, donor.latency, &sheet
+	return t, nil
+}
+
+// Donor reports whether the times are those of another GPU, scaled by the data sheets.
+func (t *Tables) Donor() bool { return t.donor != nil }

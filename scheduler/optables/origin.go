@@ -1,0 +1,22 @@
+package optables
+
+import "github.com/replay-llm/replay/internal/json"
+
+// Origin says where the tables in the program are from.
+type Origin struct {
+	Source  string   `json:"source"`
+	Release string   `json:"release"`
+	License string   `json:"license"`
+	Notice  string   `json:"notice"`
+	GPUs    []Report `json:"gpus"`
+}
+
+// Provenance returns where the tables in the program are from, and what became of their rows.
+func Provenance() (*Origin, error) {
+	text, err := files.ReadFile("systems/provenance.json")
+	if err != nil {
+		return nil, err
+	}
+	o := &Origin{}
+	return o, json.Unmarshal(text, o)
+}

@@ -1,0 +1,103 @@
+package optables
+
+// operator is a kind of attention, by which its products and bytes are counted.
+type operator uint8
+
+const (
+	contextOp operator = iota
+	generationOp
+	latentContextOp
+	latentGenerationOp
+	moduleContextOp
+	moduleGenerationOp
+	productOp
+)
+
+// workload is what a grid's points have in common: with a point it gives the speed of light.
+type workload struct {
+	op      operator
+	fixed   int     // key columns before those of the points
+	dtype   string  // of the products
+	kvBytes float64 // of a value in the KV cache
+	head    float64 // size of a head
+	kvHeads float64 // 0: as many as heads
+	window  float64 // tokens that are attended to; 0: all
+	weight  float64 // bytes of a value of absorbed weights
+}
+
+// Sizes of latent attention (MLA): the rank of keys and values, and the part that is rotated.
+const (
+	latentRank  = 512
+	latentRope  = 64
+	latentValue = 128
+)
+
+// bound returns the speed of light of a point on a GPU.
+func (w *workload) bound(s *Sheet, x point) float64 {
+	a, b, c := float64(x[0]), float64(x[1]), float64(x[2])
+	peak := s.peak(w.dtype)
+	switch w.op {
+	case contextOp: // heads, tokens, batch
+		pairs := 2 * b * b
+		if w.window > 0 && w.window < b {
+			pairs = 4 * b * w.window
+		}
+		kv := w.kvHeads
+		if kv == 0 {
+			kv = a
+		}
+		return s.bound(c*pairs*a*w.head, peak, 4*c*a*b*w.head+w.kvBytes*2*c*kv*b*w.head)
+	case generationOp: // heads, batch, tokens
+		past, kv := c-1, w.kvHeads
+		if w.window > 0 {
+			past = min(past, w.window)
+		}
+		if kv == 0 {
+			kv = a
+		}
+		return s.bound(4*b*a*w.head*past, peak, b*(4*a*w.head+2*kv*past*w.head*w.kvBytes))
+	case latentContextOp, moduleContextOp: // heads, tokens, batch
+		return s.bound(c*a*320*b*b, peak, c*a*320*(w.kvBytes*b+2*b))
+	case latentGenerationOp, moduleGenerationOp: // heads, batch, tokens
+		ops := 4 * (latentRank + latentRank/16) * b * a * c
+		bytes := b * (4*(latentRank+latentRank/16)*a + (latentRank+latentRope)*(c-1)*w.kvBytes)
+		if w.op == moduleGenerationOp {
+			ops += 2 * productOps(b, a)
+			bytes += 2 * productBytes(b, a) * w.weight
+		}
+		return s.bound(ops, peak, bytes)
+	}
+	return s.bound(productOps(c, b), peak, productBytes(c, b)*w.weight) // heads, tokens
+}
+
+// productOps and productBytes count one product with absorbed weights of tokens and heads.
+func productOps(tokens, heads float64) float64 {
+	return 2 * tokens * heads * latentRank * latentValue
+}
+
+func productBytes(tokens, heads float64) float64 {
+	return heads * ((latentRank+latentValue)*tokens + latentRank*latentValue)
+}
+
+// at returns the latency of a point on a grid: if its GPU was not measured, that of the measured one scaled by the speed
+// of light.
+func (t *Tables) at(place int, span [2]int, w workload, x point) Time {
+	g := grid{Tables: t, table: &t.tables[place], span: span, load: w}
+	return t.fill(g.at(x), w.bound(t.sheet(), x), w.bound(t.Sheet(), x))
+}
+
+// sheet returns the data sheet of the GPU that was measured.
+func (t *Tables) sheet() *Sheet {
+	if t.donor != nil {
+		return t.donor
+	}
+	return &t.header.Sheet
+}
+
+// fill takes a time over to a GPU that was not measured, by the speeds of light of both.
+func (t *Tables) fill(measured Time, donor, own float64) Time {
+	if t.donor == nil || donor == 0 {
+		return measured
+	}
+	return Time{measured.Ms * own / donor, Filled}
+}
