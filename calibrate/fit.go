@@ -20,6 +20,8 @@ type Result struct {
 	// Simulations is the number of replays of the run that it took.
 	Simulations int `json:"simulations"`
 	Preemptions int `json:"preemptions"` // in the last of them
+	// Assumptions are what the replays rest on, by key.
+	Assumptions map[string]string `json:"assumptions,omitempty"`
 }
 
 // Check is a fit held to a set of requests.

@@ -18,6 +18,9 @@ type Field struct {
 	Value any // int, float64, bool, string, or []Field for an object
 }
 
+// AssumptionsKey is the key of an object of what a result rests on, a text for each key.
+const AssumptionsKey = "assumptions"
+
 // named is a distribution and the end of its keys.
 type named struct {
 	suffix string

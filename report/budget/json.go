@@ -11,6 +11,8 @@ type Document struct {
 	Budgets   []LineDocument `json:"budgets"`
 	Behaviour string         `json:"behaviour"` // unchanged, changed or not known
 	MustStay  bool           `json:"behaviour_must_stay"`
+	// Assumptions are what the result rests on, by key.
+	Assumptions map[string]string `json:"assumptions,omitempty"`
 }
 
 // LineDocument is one budget and how it went.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/rundir"
 )
 
@@ -14,6 +15,7 @@ type Run struct {
 	Name       string
 	Lifecycles string // "" when there is a report alone
 	Values     map[string]float64
+	Report     *collector.Report
 }
 
 // Load reads a run directory or a report file.
@@ -22,7 +24,7 @@ func Load(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Name: path, Values: report.Numbers()}
+	r := &Run{Name: path, Values: report.Numbers(), Report: report}
 	if run != nil {
 		r.Lifecycles = run.Lifecycles
 	}

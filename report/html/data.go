@@ -110,7 +110,7 @@ func (out *run) fillReport(report *collector.Report) {
 		case key == slo.ClassesKey || strings.HasPrefix(key, "class_") && key != "class_fairness": // listClasses has them
 		case !object:
 			out.Report[key] = value
-		case key == "assumptions":
+		case key == collector.AssumptionsKey:
 			for _, f := range parts {
 				out.Assumes = append(out.Assumes, [2]string{strings.ReplaceAll(f.Key, "_", " "), fmt.Sprint(f.Value)})
 			}

@@ -1,9 +1,7 @@
 package runs
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
@@ -27,7 +25,7 @@ func Conclude(spec *replay.Spec, result *harness.Result) (load *saturation.Satur
 	for i, a := range assumed {
 		fields[i] = collector.Field{Key: a.Key, Value: a.Text}
 	}
-	report.Extra = append(report.Extra, collector.Field{Key: "assumptions", Value: fields})
+	report.Extra = append(report.Extra, collector.Field{Key: collector.AssumptionsKey, Value: fields})
 	return load, assumed
 }
 
@@ -59,14 +57,4 @@ type conclusions struct {
 func (r *run) linesBesideJSON() []string {
 	c := &r.concluded
 	return slices.Concat(r.lines[:c.from], c.warning, r.lines[c.to:])
-}
-
-// AssumptionLines returns what a result rests on, for people.
-func AssumptionLines(all []engines.Assumption) (lines []string) {
-	for i, a := range all {
-		head := [...]string{"Assumes:", "        "}[min(i, 1)]
-		line := fmt.Sprintf("%s %s: %s", head, strings.ReplaceAll(a.Key, "_", " "), a.Text)
-		lines = append(lines, terminal.WrapLine(line, len(head)+3))
-	}
-	return lines
 }

@@ -109,6 +109,9 @@ func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, 
 		all = append(all, own)
 		t.Futures = append(t.Futures, future{Name: nameOf(settings)})
 	}
+	for i := range all {
+		t.Futures[i].assume(&all[i].spec)
+	}
 	for i := range all[1:] {
 		x.spec.Possible = append(x.spec.Possible, all[1+i].change)
 	}

@@ -1,12 +1,15 @@
 package runs
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -25,6 +28,9 @@ type future struct {
 	Name  string    `json:"name"`
 	After latencies `json:"arrive_after"` // of requests that arrive after the instant
 	All   latencies `json:"all"`
+	// Assumptions are what it rests on; none of a future that repeats the reference's results.
+	Assumptions map[string]string `json:"assumptions,omitempty"`
+	assumed     []engines.Assumption
 }
 
 // latencies are those of some requests.
@@ -51,6 +57,19 @@ func nameOf(settings []plan.Setting) string {
 // fill takes in what a replay has left.
 func (f *future) fill(records []collector.Record, at sim.Time) {
 	f.All, f.After = describeFrom(records, -1), describeFrom(records, at)
+}
+
+// assume takes in what a future rests on, whose whole run is spec.
+func (f *future) assume(spec *replay.Spec) {
+	if spec.Compat {
+		return
+	}
+	last := &spec.Topology
+	for i := range spec.Changes {
+		last = last.With(&spec.Changes[i])
+	}
+	f.assumed = last.Assumptions()
+	f.Assumptions = AssumptionsByKey(f.assumed)
 }
 
 // describeFrom returns the latencies of the requests that arrive after an instant.
@@ -111,6 +130,10 @@ func (t *forkTable) write(w io.Writer) error {
 			fmt.Fprintf(&b, "%-*s%9d%8.2f%8.1f%8.2f%8.2f%9.1f%8.0f\n", nameWidth, name, l.Completed, l.MeanTTFT, l.P99TTFT, l.MeanTPOT, l.P99TPOT, l.MeanE2E, l.P99E2E)
 		}
 	}
+	replays := make([]Assumed, len(t.Futures))
+	for i := range t.Futures {
+		replays[i] = Assumed{t.Futures[i].Name, t.Futures[i].assumed}
+	}
 	_, err := io.WriteString(w, b.String())
-	return err
+	return cmp.Or(err, PrintAssumptions(w, MergeAssumptions("", replays)))
 }

@@ -1,48 +1,23 @@
 package sweeps
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// listAssumptions returns what the results of cells rest on: a text for each key that all
-// cells have alike, and one with its cells for each that differs.
+// listAssumptions returns what the results of cells rest on.
 func listAssumptions(cells []plan.Cell) []engines.Assumption {
-	var keys []string
-	texts, with := map[string][]string{}, map[string][][]string{} // by key; the cells of each text
-	told := 0
+	var replays []runs.Assumed
 	for i := range cells {
-		all := assumptionsOf(&cells[i])
-		if len(all) > 0 {
-			told++
-		}
-		for _, a := range all {
-			if texts[a.Key] == nil {
-				keys = append(keys, a.Key)
-			}
-			k := slices.Index(texts[a.Key], a.Text)
-			if k < 0 {
-				k = len(texts[a.Key])
-				texts[a.Key], with[a.Key] = append(texts[a.Key], a.Text), append(with[a.Key], nil)
-			}
-			with[a.Key][k] = append(with[a.Key][k], strconv.Itoa(cells[i].Index))
+		if all := assumptionsOf(&cells[i]); len(all) > 0 {
+			replays = append(replays, runs.Assumed{Name: strconv.Itoa(cells[i].Index), All: all})
 		}
 	}
-	var all []engines.Assumption
-	for _, key := range keys {
-		for k, text := range texts[key] {
-			if len(with[key][k]) < told {
-				text = "cell " + strings.Join(with[key][k], ", ") + ": " + text
-			}
-			all = append(all, engines.Assumption{Key: key, Text: text})
-		}
-	}
-	return all
+	return runs.MergeAssumptions("cell ", replays)
 }
 
 // assumptionsOf returns what the result of a cell rests on; nothing of a cell that cannot

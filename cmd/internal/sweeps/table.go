@@ -75,8 +75,8 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 		return err
 	}
 	if f.form.Value == "table" {
-		for _, line := range runs.AssumptionLines(assumed) {
-			fmt.Fprintln(w, line)
+		if err := runs.PrintAssumptions(w, assumed); err != nil {
+			return err
 		}
 	}
 	if n := t.Incomplete(); n > 0 {

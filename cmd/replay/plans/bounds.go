@@ -184,10 +184,7 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.
 	if err := writeBounds(s.Out, variants, reports, o.TableForm() == collector.Wide); err != nil || spec.Compat {
 		return err
 	}
-	for _, line := range runs.AssumptionLines(spec.Assumptions()) {
-		fmt.Fprintln(s.Out, line)
-	}
-	return nil
+	return runs.PrintAssumptions(s.Out, spec.Assumptions())
 }
 
 // demandOf is the number of KV blocks that hold a whole workload at once.

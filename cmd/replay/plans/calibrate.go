@@ -1,11 +1,14 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,9 +18,11 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -119,22 +124,22 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 	if len(dirs) == 0 {
 		return f.fitTransfers(s, known)
 	}
-	runs, err := calibrate.ReadAll(dirs, f.blocks, known)
+	all, err := calibrate.ReadAll(dirs, f.blocks, known)
 	if err != nil {
 		return err
 	}
-	if err := f.warmup.apply(runs...); err != nil {
+	if err := f.warmup.apply(all...); err != nil {
 		return err
 	}
 	bar := cli.NewProgress(s.Err, "steps")
 	o.Progress = bar.Show
-	r, err := calibrate.RunAll(ctx, runs, o)
+	r, err := calibrate.RunAll(ctx, all, o)
 	bar.Clear()
 	if err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(dirs, ", "), err)
 	}
 	if f.pair != "" {
-		told := runs[0].Servers()
+		told := all[0].Servers()
 		maps.Copy(told, known)
 		t, err := calibrate.FitTransfers(f.pair, told)
 		if err != nil {
@@ -147,10 +152,29 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 			return fmt.Errorf("--profile: %w", err)
 		}
 	}
-	if f.form.Value == "json" {
-		return cli.WriteJSON(s.Out, r)
+	return f.write(s.Out, all[0], r)
+}
+
+// write prints the fit to a run, and what its replays rest on.
+func (f *calibration) write(w io.Writer, m *calibrate.Measured, r *calibrate.Result) error {
+	assumed, err := assumedOf(m, &r.Profile)
+	if err != nil {
+		return err
 	}
-	return r.WriteText(s.Out)
+	if f.form.Value == "json" {
+		r.Assumptions = runs.AssumptionsByKey(assumed)
+		return cli.WriteJSON(w, r)
+	}
+	return cmp.Or(r.WriteText(w), runs.PrintAssumptions(w, assumed))
+}
+
+// assumedOf returns what replays of a measured run by a fitted profile rest on, but for the profile.
+func assumedOf(m *calibrate.Measured, p *timing.Profile) (all []engines.Assumption, err error) {
+	err = withProfile(m, p, func(spec *replay.Spec, _ io.Reader) error {
+		all = slices.DeleteFunc(spec.Assumptions(), func(a engines.Assumption) bool { return strings.HasSuffix(a.Key, "pass_times") })
+		return nil
+	})
+	return all, err
 }
 
 // fitTransfers fits what KV transfers take, and nothing else.
@@ -206,24 +230,33 @@ func (f *calibration) readDeployment() (map[string]any, error) {
 }
 
 // replayRun replays a run by its router, as a profile has its servers.
-func replayRun(ctx context.Context, m *calibrate.Measured, p *timing.Profile, seed uint64) (*harness.Result, error) {
+func replayRun(ctx context.Context, m *calibrate.Measured, p *timing.Profile, seed uint64) (result *harness.Result, err error) {
+	err = withProfile(m, p, func(spec *replay.Spec, trace io.Reader) (err error) {
+		spec.Seed = seed
+		result, err = spec.Run(ctx, replay.Streams{Stdin: trace})
+		return err
+	})
+	return result, err
+}
+
+// withProfile calls do with the replay of a run, as a profile has its servers, and its trace.
+func withProfile(m *calibrate.Measured, p *timing.Profile, do func(spec *replay.Spec, trace io.Reader) error) error {
 	dir, err := os.MkdirTemp("", "replay-calibrate")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "profile.json")
 	if err := collector.WriteFile(path, p.Write); err != nil {
-		return nil, err
+		return err
 	}
 	o, _, _, err := options.OptionsOf([]plan.Setting{{Name: "timing-profile", Value: path}})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	spec, trace, _, err := o.MeasuredSpec(m, m.Prompts)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	spec.Seed = seed
-	return spec.Run(ctx, replay.Streams{Stdin: trace})
+	return do(&spec, trace)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/sheet"
@@ -111,10 +112,7 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 		d.CannotRun = a.Refused.Error()
 		return d
 	}
-	d.Assumes = map[string]string{}
-	for _, one := range p.assumptionsOf(a) {
-		d.Assumes[one.Key] = one.Text
-	}
+	d.Assumes = runs.AssumptionsByKey(p.assumptionsOf(a))
 	d.At = p.measureDocument(&a.At)
 	if p.plan.Variants[a.Variant].Fixed.Size() > 0 && p.flags.confidence > 0 {
 		d.Resamples, d.ResamplesMet = p.flags.resamples, a.ResamplesMet

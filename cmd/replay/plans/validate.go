@@ -195,12 +195,11 @@ func (f *validation) compare(v *validated, m *calibrate.Measured, result *harnes
 func newValidated(m *calibrate.Measured, spec *replay.Spec, filled []string) *validated {
 	pool := spec.Pools[len(spec.Pools)-1].Engine
 	v := &validated{
-		Run: m.Name, Requests: len(m.Requests), InFlight: m.InFlight, FromRun: append([]string{}, filled...), Notes: append([]string{}, m.Settings.Notes...), Assumes: map[string]string{},
+		Run: m.Name, Requests: len(m.Requests), InFlight: m.InFlight, FromRun: append([]string{}, filled...), Notes: append([]string{}, m.Settings.Notes...),
 		Measured: m.Settings.Blocks * m.Settings.BlockTokens, Simulated: pool.Blocks * pool.BlockTokens,
 	}
-	for _, a := range spec.Assumptions() {
-		v.assumed, v.Assumes[a.Key] = append(v.assumed, a), a.Text
-	}
+	v.assumed = spec.Assumptions()
+	v.Assumes = runs.AssumptionsByKey(v.assumed)
 	return v
 }
 

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/budget"
 )
@@ -159,14 +161,22 @@ func (c *checking) printOutcome(s cli.Streams, outcome *budget.Outcome) error {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
+	assumed := runs.AssumptionsOf(outcome.Run.Report)
 	if c.markdown != "" {
-		if err := appendTo(c.markdown, outcome.WriteMarkdown); err != nil {
+		write := func(w io.Writer) error {
+			return cmp.Or(outcome.WriteMarkdown(w), runs.WriteAssumptionsMarkdown(w, assumed))
+		}
+		if err := appendTo(c.markdown, write); err != nil {
 			return fmt.Errorf("--markdown: %w", err)
 		}
 	}
-	write, notes := outcome.WriteText, s.Out
+	write, notes := func(w io.Writer) error {
+		return cmp.Or(outcome.WriteText(w), runs.PrintAssumptions(w, assumed))
+	}, s.Out
 	if c.form.Value == "json" {
-		write, notes = func(w io.Writer) error { return cli.WriteJSON(w, outcome.Document()) }, s.Err // GitHub reads both
+		document := outcome.Document()
+		document.Assumptions = runs.AssumptionsByKey(assumed)
+		write, notes = func(w io.Writer) error { return cli.WriteJSON(w, document) }, s.Err // GitHub reads both
 	}
 	if err := write(s.Out); err != nil {
 		return err

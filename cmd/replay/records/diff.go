@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
@@ -101,17 +103,30 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 			return err
 		}
 	}
-	write := d.WriteText
-	if f.form.Value == "json" {
-		write = d.WriteJSON
-	}
-	if err := write(s.Out); err != nil {
+	if err := f.write(s.Out, d, a, b); err != nil {
 		return err
 	}
 	if !d.Same {
 		return cli.ExitWith(cli.ExitDiffer) // the output says it
 	}
 	return nil
+}
+
+// write prints d, and what both results rest on.
+func (f *diffFlags) write(w io.Writer, d *diff.Diff, a, b *diff.Side) error {
+	both := []runs.Assumed{{Name: "A", All: runs.AssumptionsOf(a.Report)}, {Name: "B", All: runs.AssumptionsOf(b.Report)}}
+	if f.form.Value != "json" {
+		return cmp.Or(d.WriteText(w), runs.PrintAssumptions(w, runs.MergeAssumptions("", both)))
+	}
+	for _, side := range both {
+		if len(side.All) > 0 {
+			if d.Assumptions == nil {
+				d.Assumptions = map[string]map[string]string{}
+			}
+			d.Assumptions[strings.ToLower(side.Name)] = runs.AssumptionsByKey(side.All)
+		}
+	}
+	return d.WriteJSON(w)
 }
 
 // mostSeeds bounds --repeat.

@@ -3,6 +3,7 @@ package records
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -11,7 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
-
+	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	why "github.com/replay-llm/replay/report/explain"
 	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/ledger"
@@ -55,15 +58,24 @@ went, by its name or slowest (docs/agents.md).`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			x, err := openExplaining(s, form.Value, args[0])
+			if err != nil {
+				return err
+			}
 			switch event.flag(cmd) {
 			case "fault":
-				return explainFault(s, form.Value, args[0], event.fault)
+				err = x.explainFault(event.fault)
 			case "scaling":
-				return explainScaling(s, form.Value, args[0], event.scaling)
+				err = x.explainScaling(event.scaling)
 			case "task":
-				return explainTask(s, form.Value, args[0], event.task)
+				err = x.explainTask(event.task)
+			default:
+				err = x.explainRequests(args[1:])
 			}
-			return runExplain(s, form.Value, args[0], args[1:])
+			if err != nil || x.form == "json" {
+				return err
+			}
+			return runs.PrintAssumptions(s.Out, x.assumed)
 		},
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
@@ -90,90 +102,106 @@ func (e *events) flag(cmd *cobra.Command) string {
 	return ""
 }
 
-// explainScaling writes what an act of an autoscaler cost.
-func explainScaling(s cli.Streams, form, dir string, number int) error {
-	if _, err := rundir.Open(dir); err != nil {
-		return err
+// explaining is a recorded run of which something is explained.
+type explaining struct {
+	out     io.Writer
+	form    string
+	dir     string
+	assumed []engines.Assumption // what the result rests on
+}
+
+func openExplaining(s cli.Streams, form, dir string) (*explaining, error) {
+	recorded, err := rundir.Open(dir)
+	if err != nil {
+		return nil, err
 	}
-	study, err := scaling.Read(dir)
+	report, err := recorded.Report()
+	if err != nil {
+		return nil, err
+	}
+	return &explaining{s.Out, form, dir, runs.AssumptionsOf(report)}, nil
+}
+
+// explainScaling writes what an act of an autoscaler cost.
+func (x *explaining) explainScaling(number int) error {
+	study, err := scaling.Read(x.dir)
 	if err != nil {
 		return err
 	}
 	a, err := study.Find(number)
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return fmt.Errorf("%s: %w", x.dir, err)
 	}
-	if form == "json" {
-		return cli.WriteJSON(s.Out, a)
+	if x.form == "json" {
+		return cli.WriteJSON(x.out, a)
 	}
-	return study.WriteText(s.Out, a)
+	return study.WriteText(x.out, a)
 }
 
 // explainFault writes what an event that went wrong cost.
-func explainFault(s cli.Streams, form, dir string, number int) error {
-	if _, err := rundir.Open(dir); err != nil {
-		return err
-	}
-	study, err := failures.Read(dir)
+func (x *explaining) explainFault(number int) error {
+	study, err := failures.Read(x.dir)
 	if err != nil {
 		return err
 	}
 	e, err := study.Find(number)
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return fmt.Errorf("%s: %w", x.dir, err)
 	}
-	if form == "json" {
-		return cli.WriteJSON(s.Out, e)
+	if x.form == "json" {
+		return cli.WriteJSON(x.out, e)
 	}
-	return study.WriteText(s.Out, e)
+	return study.WriteText(x.out, e)
 }
 
 // explainTask writes the critical path of a task, with the ledgers of its requests.
-func explainTask(s cli.Streams, form, dir, name string) error {
-	if _, err := rundir.Open(dir); err != nil {
-		return err
-	}
-	study, err := tasks.Read(dir)
+func (x *explaining) explainTask(name string) error {
+	study, err := tasks.Read(x.dir)
 	if err != nil {
 		return err
 	}
 	t, err := study.Find(name)
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return fmt.Errorf("%s: %w", x.dir, err)
 	}
-	if form == "json" {
-		return cli.WriteJSON(s.Out, t)
+	if x.form == "json" {
+		return cli.WriteJSON(x.out, t)
 	}
-	run, err := openExplained(dir)
+	run, err := openExplained(x.dir)
 	if err != nil {
 		return err
 	}
-	return t.WriteText(s.Out, run.ShortLedger)
+	return t.WriteText(x.out, run.ShortLedger)
 }
 
-func runExplain(s cli.Streams, form, dir string, names []string) error {
-	run, err := openExplained(dir)
+// explainRequests writes the ledgers of requests.
+func (x *explaining) explainRequests(names []string) error {
+	run, err := openExplained(x.dir)
 	if err != nil {
 		return err
 	}
 	ids, err := chosenRequests(run, names)
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return fmt.Errorf("%s: %w", x.dir, err)
 	}
-	if form == "json" {
+	if x.form == "json" {
 		all := make([]why.Document, len(ids))
 		for i, id := range ids {
 			all[i] = run.Document(id)
 		}
-		return cli.WriteJSON(s.Out, map[string]any{"trace": run.Trace, "requests": all})
+		document := map[string]any{"trace": run.Trace, "requests": all}
+		if len(x.assumed) > 0 {
+			document[collector.AssumptionsKey] = runs.AssumptionsByKey(x.assumed)
+		}
+		return cli.WriteJSON(x.out, document)
 	}
 	for i, id := range ids {
 		if i > 0 {
-			if _, err := fmt.Fprintln(s.Out); err != nil {
+			if _, err := fmt.Fprintln(x.out); err != nil {
 				return err
 			}
 		}
-		if err := run.WriteText(s.Out, id); err != nil {
+		if err := run.WriteText(x.out, id); err != nil {
 			return err
 		}
 	}

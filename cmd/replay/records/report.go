@@ -2,6 +2,7 @@ package records
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/diff"
@@ -97,7 +99,7 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 		if err != nil {
 			return err
 		}
-		var lines []string
+		lines := runs.AssumptionLines(runs.AssumptionsOf(report))
 		if run != nil {
 			lines = run.Lines
 		}
@@ -106,7 +108,7 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 	}
 	switch r.form.Value {
 	case "markdown":
-		return summary.WriteMarkdown(w, all)
+		return cmp.Or(summary.WriteMarkdown(w, all), writeAssumedMarkdown(w, all))
 	case "json":
 		return r.writeJSON(w, all)
 	}
@@ -130,6 +132,15 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 		}
 	}
 	return nil
+}
+
+// writeAssumedMarkdown writes a list of what reports rest on.
+func writeAssumedMarkdown(w io.Writer, all []summary.Named) error {
+	replays := make([]runs.Assumed, len(all))
+	for i, one := range all {
+		replays[i] = runs.Assumed{Name: one.Name, All: runs.AssumptionsOf(one.Report)}
+	}
+	return runs.WriteAssumptionsMarkdown(w, runs.MergeAssumptions("", replays))
 }
 
 // writeJSON writes a report, or a list of several with the names of their runs.

@@ -1,0 +1,114 @@
+package runs
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+)
+
+// AssumptionsOf returns what the result of a report rests on, in the order of its keys; nothing of a
+// report that repeats the reference's.
+func AssumptionsOf(report *collector.Report) []engines.Assumption {
+	var all []engines.Assumption
+	for _, f := range report.Extra {
+		fields, _ := f.Value.([]collector.Field)
+		if f.Key != collector.AssumptionsKey {
+			continue
+		}
+		for _, one := range fields {
+			all = append(all, engines.Assumption{Key: one.Key, Text: fmt.Sprint(one.Value)})
+		}
+	}
+	return all
+}
+
+// AssumptionsByKey returns assumptions for a document in JSON.
+func AssumptionsByKey(all []engines.Assumption) map[string]string {
+	texts := make(map[string]string, len(all))
+	for _, a := range all {
+		texts[a.Key] = a.Text
+	}
+	return texts
+}
+
+// Assumed is what the results of one of several replays in a table rest on.
+type Assumed struct {
+	Name string // of the replay in the table
+	All  []engines.Assumption
+}
+
+// mostNamed is the number of replays that an assumption names.
+const mostNamed = 12
+
+// MergeAssumptions returns what the results of several replays rest on: a text for each key that all
+// have alike, and one with word and the names of its replays for each that differs.
+func MergeAssumptions(word string, replays []Assumed) []engines.Assumption {
+	var keys []string
+	texts, with := map[string][]string{}, map[string][][]string{} // by key; the replays of each text
+	for _, r := range replays {
+		for _, a := range r.All {
+			if texts[a.Key] == nil {
+				keys = append(keys, a.Key)
+			}
+			k := slices.Index(texts[a.Key], a.Text)
+			if k < 0 {
+				k = len(texts[a.Key])
+				texts[a.Key], with[a.Key] = append(texts[a.Key], a.Text), append(with[a.Key], nil)
+			}
+			with[a.Key][k] = append(with[a.Key][k], r.Name)
+		}
+	}
+	var all []engines.Assumption
+	for _, key := range keys {
+		for k, text := range texts[key] {
+			if names := with[key][k]; len(names) < len(replays) {
+				listed := strings.Join(names[:min(len(names), mostNamed)], ", ")
+				if more := len(names) - mostNamed; more > 0 {
+					listed += fmt.Sprintf(" and %d more", more)
+				}
+				text = word + listed + ": " + text
+			}
+			all = append(all, engines.Assumption{Key: key, Text: text})
+		}
+	}
+	return all
+}
+
+// AssumptionLines returns what a result rests on, for people.
+func AssumptionLines(all []engines.Assumption) (lines []string) {
+	for i, a := range all {
+		head := [...]string{"Assumes:", "        "}[min(i, 1)]
+		line := fmt.Sprintf("%s %s: %s", head, strings.ReplaceAll(a.Key, "_", " "), a.Text)
+		lines = append(lines, terminal.WrapLine(line, len(head)+3))
+	}
+	return lines
+}
+
+// PrintAssumptions prints the lines of what a result rests on.
+func PrintAssumptions(w io.Writer, all []engines.Assumption) error {
+	for _, line := range AssumptionLines(all) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteAssumptionsMarkdown writes a list of what a result rests on; nothing of none.
+func WriteAssumptionsMarkdown(w io.Writer, all []engines.Assumption) error {
+	if len(all) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("\nAssumes:\n\n")
+	for _, a := range all {
+		fmt.Fprintf(&b, "- %s: %s\n", strings.ReplaceAll(a.Key, "_", " "), a.Text)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
