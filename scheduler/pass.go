@@ -61,6 +61,9 @@ type Pass struct {
 
 	// Preempted is the number of requests that lost their place in this pass.
 	Preempted int
+	// Aborted lists the requests that the engine gave up when it planned this pass, or the one after it, at
+	// Start. Runs have none.
+	Aborted []Abort
 	// PrefillTokens is the number of prompt tokens computed in this pass.
 	PrefillTokens int
 
@@ -135,7 +138,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Gap, p.Decoding, p.Tokens = 0, 0, 0
 	p.Ends, p.Nanos = p.Ends[:0], p.Nanos[:0]
 	p.Verified, p.Drafts, p.Accepted = 0, 0, 0
-	p.Gaps, p.Admitted, p.Second = p.Gaps[:0], p.Admitted[:0], p.Second[:0]
+	p.Gaps, p.Admitted, p.Second, p.Aborted = p.Gaps[:0], p.Admitted[:0], p.Second[:0], p.Aborted[:0]
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.Preempted, p.PrefillTokens = false, 0, 0
 	p.ToHost, p.FromHost, p.Waits, p.Blocked = 0, 0, false, false
@@ -187,6 +190,14 @@ type Admission struct {
 	// FromHost is the number of prompt tokens of Reused that came from host
 	// memory, fetched for this request.
 	FromHost int
+}
+
+// Abort is a request that its engine gives up, which is not on the core any more.
+type Abort struct {
+	Request sim.RequestID
+	Tokens  int      // that it has gained
+	Last    sim.Time // when it gained the latest of them
+	Reason  string   // what it lacks, with numbers
 }
 
 // Mark is a token of note: a request's first, its last, or both at once.

@@ -93,6 +93,7 @@ func (e *Engine) endFinished(p *scheduler.Pass, _ online.Span) {
 	defer e.mu.Unlock()
 	e.held, e.computed, e.passEnd = p.Detail.Held, e.computed+p.PrefillTokens, p.End
 	e.watchPass(p)
+	e.endAborted(p)
 	for i := range p.Marks {
 		m := &p.Marks[i]
 		s := e.streams[m.Request]
@@ -103,6 +104,18 @@ func (e *Engine) endFinished(p *scheduler.Pass, _ online.Span) {
 		e.tellOver(s, p.End, s.course.why)
 		e.removeStream(m.Request)
 		e.finishStream(s, m.Handoff)
+	}
+}
+
+// endAborted ends the streams of requests that the scheduler has aborted.
+func (e *Engine) endAborted(p *scheduler.Pass) {
+	for i := range p.Aborted {
+		a := &p.Aborted[i]
+		if s := e.streams[a.Request]; s != nil {
+			e.tellOver(s, p.Start, engine.FinishError(a.Reason))
+			s.endWith(fault.New(fault.BackendUnknown, "%s", a.Reason))
+		}
+		e.removeStream(a.Request)
 	}
 }
 

@@ -2,9 +2,11 @@ package harness
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // rejections are the requests that were turned away because no engine could run them.
@@ -22,6 +24,16 @@ type Reason struct {
 // keptRejections bounds the rejections that are kept of a workload that is not.
 const keptRejections = 1000
 
+// OutOfMemory is the reason of a request that its engine has aborted.
+const OutOfMemory = "out_of_memory"
+
+// NewAbort returns the rejection of a request that its engine has aborted.
+func (r *Run) NewAbort(x *scheduler.Abort) *Rejection {
+	return &Rejection{
+		Request: x.Request, Place: r.Place(r.Requests.Get(int(x.Request))), Reason: OutOfMemory, Gained: x.Tokens, Err: errors.New(x.Reason),
+	}
+}
+
 // Reject notes that a request is turned away.
 func (r *Run) Reject(x *Rejection) {
 	all := &r.rejections
@@ -33,7 +45,7 @@ func (r *Run) Reject(x *Rejection) {
 		all.reasons = slices.Insert(all.reasons, i, Reason{Key: x.Reason})
 	}
 	all.reasons[i].Count++
-	r.Collector.GiveUp(x.Request, collector.Rejected, 0, 0)
+	r.Collector.GiveUp(x.Request, collector.Rejected, x.Gained, 0)
 	r.Collector.KeepOutcomes()
 }
 

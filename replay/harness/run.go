@@ -294,7 +294,8 @@ type Result struct {
 type Rejection struct {
 	Request sim.RequestID
 	Place   string // in the trace
-	Reason  string // max_model_len, context_length, or unfit: an idle engine could not run it
+	Reason  string // max_model_len, context_length, unfit (no idle engine can run it), or out_of_memory: its engine has aborted it
+	Gained  int    // tokens of one that was aborted, on its latest worker
 	Err     error  // why it cannot run
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -94,6 +96,7 @@ func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Co
 		if len(queue) > 0 {
 			a.pass.EndWait(queue[0].At)
 		}
+		a.endAborted(w, now)
 		now = a.pass.End
 		a.Passed(scheduler.Aggregated, w, &a.pass)
 		for i := range a.pass.Marks {
@@ -107,4 +110,19 @@ func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Co
 		a.recordProgress(core)
 	}
 	return nil
+}
+
+// endAborted ends the requests that the engine of a worker has aborted.
+func (a *alone) endAborted(w sim.WorkerID, at sim.Time) {
+	for i := range a.pass.Aborted {
+		x := &a.pass.Aborted[i]
+		if a.Observer != nil {
+			a.Observer.Left(&harness.Departure{
+				Request: x.Request, Stage: scheduler.Aggregated, Worker: w, At: at, Outcome: collector.Rejected, Gained: x.Tokens, Last: x.Last,
+			})
+		}
+		a.Reject(a.NewAbort(x))
+		a.done++
+		a.ended = max(a.ended, at)
+	}
 }

@@ -55,7 +55,11 @@ func (c *cluster) endAttempt(x *leaver, how collector.Outcome, event int) error 
 	}
 	if int(a.number) >= c.clients.rules.Retries {
 		c.showLeft(x, how, false)
-		c.Collector.GiveUp(x.id, how, x.gained, event)
+		if x.refused != nil {
+			c.Reject(x.refused)
+		} else {
+			c.Collector.GiveUp(x.id, how, x.gained, event)
+		}
 		return c.finishRequest(x.id, c.now)
 	}
 	c.showLeft(x, collector.Unfinished, false)

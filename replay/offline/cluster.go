@@ -387,8 +387,10 @@ func (c *cluster) startPass(w *worker) error {
 	if p.Blocked {
 		return nil
 	}
-	if p.End == c.now {
+	if p.End == c.now || len(p.Aborted) > 0 {
 		c.turnIrregular(w)
+	}
+	if p.End == c.now {
 		return c.endPass(w)
 	}
 	w.busy, w.began = true, c.passOrder(w)
@@ -411,6 +413,11 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 		return c.Failed(w.id, c.now, err)
 	}
 	w.pool.keepSnapshot(w)
+	if len(w.pass.Aborted) > 0 {
+		if err := c.endAborted(w); err != nil {
+			return err
+		}
+	}
 	if !w.pool.visible {
 		c.Collector.Admit(w.pass.Start, w.pass.Admitted)
 	}

@@ -62,6 +62,8 @@ type leaver struct {
 	gained int      // tokens there
 	last   sim.Time // when it got the latest of them
 	then   sequel   // of one that was called off
+	// refused is why its engine has aborted it; nil: it has not.
+	refused *harness.Rejection
 }
 
 // sequel goes on with a request that was called off. It is a value, as all state of a cluster, so that
@@ -296,6 +298,33 @@ func (c *cluster) takeCalledOff(w *worker) error {
 			return err
 		}
 		if err := x.then.takeLeaver(c, left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endAborted ends the requests that w's engine has aborted, or lets their clients send them again.
+func (c *cluster) endAborted(w *worker) error {
+	for i := range w.pass.Aborted {
+		a := &w.pass.Aborted[i]
+		if c.lives.tracked {
+			c.lives.unseat(a.Request)
+		}
+		c.inFlight--
+		if err := w.pool.Leave(c.now, a.Request); err != nil {
+			return err
+		}
+		x := leaver{id: a.Request, pool: w.pool, worker: w.id, gained: a.Tokens, last: a.Last, refused: c.NewAbort(a)}
+		if c.clients.rules != nil {
+			if err := c.endAttempt(&x, collector.Rejected, 0); err != nil {
+				return err
+			}
+			continue
+		}
+		c.showLeft(&x, collector.Rejected, false)
+		c.Reject(x.refused)
+		if err := c.finishRequest(a.Request, c.now); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -164,9 +165,33 @@ func (x *run) noteArrival(q *sim.Request, at, really sim.Time, refused *harness.
 // have at the instant at which it was planned to end.
 func (p *pool) applyPass(w sim.WorkerID, pass *scheduler.Pass, planned sim.Time) {
 	x := p.run
+	p.endAborted(w, pass, planned)
 	x.Passed(p.Role, w, pass)
 	for i := range pass.Marks {
 		p.applyMark(&pass.Marks[i], planned)
+	}
+}
+
+// endAborted ends the requests that the engine of a worker has aborted, with the pass that it ran meanwhile.
+func (p *pool) endAborted(w sim.WorkerID, pass *scheduler.Pass, planned sim.Time) {
+	x := p.run
+	for i := range pass.Aborted {
+		a := &pass.Aborted[i]
+		e := x.entryOf(a.Request)
+		if x.Observer != nil {
+			x.Observer.Left(&harness.Departure{
+				Request: a.Request, Stage: p.Role, Worker: w, At: pass.Start, Outcome: collector.Rejected, Gained: a.Tokens, Last: a.Last,
+			})
+		}
+		x.Reject(x.NewAbort(a))
+		p.mu.Lock()
+		p.instant = planned
+		err := p.Leave(x.clock.Now(), a.Request)
+		p.mu.Unlock()
+		if err != nil {
+			x.warnf("router: request %d: %v", a.Request, err)
+		}
+		x.driver.endRequest(e, planned, nil)
 	}
 }
 
@@ -194,6 +219,7 @@ func (r *Recorder) addToken(at sim.Time, id sim.RequestID, last bool) {
 func copyPass(p *scheduler.Pass) *scheduler.Pass {
 	k := *p
 	k.Gaps, k.Admitted, k.Second, k.Marks = slices.Clone(p.Gaps), slices.Clone(p.Admitted), slices.Clone(p.Second), slices.Clone(p.Marks)
+	k.Aborted = slices.Clone(p.Aborted)
 	k.KV, k.Events = nil, nil
 	if p.Detail != nil {
 		d := *p.Detail

@@ -88,7 +88,7 @@ func (p *pool) handOut(w sim.WorkerID, pass *scheduler.Pass, planned Span) {
 
 // endsRequest reports whether a request ended in the pass.
 func endsRequest(p *scheduler.Pass) bool {
-	return slices.ContainsFunc(p.Marks, func(m scheduler.Mark) bool { return m.Last })
+	return len(p.Aborted) > 0 || slices.ContainsFunc(p.Marks, func(m scheduler.Mark) bool { return m.Last })
 }
 
 // enterRequest brings a request before the router, at an instant. It is given to a worker or held.

@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
@@ -108,6 +110,7 @@ func (b *batch) keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass
 		e.Stored, e.Removed = keepList(&b.stored, e.Stored), keepList(&b.removed, e.Removed)
 	}
 	k.Admitted, k.Marks = keepList(&b.admitted, p.Admitted), keepList(&b.marks, p.Marks)
+	k.Aborted = slices.Clone(p.Aborted) // which are few
 	k.Gaps, k.Ends, k.Second = keepList(&b.times, p.Gaps), keepList(&b.times, p.Ends), keepList(&b.ids, p.Second)
 	if d := p.Detail; d != nil {
 		k.detail, k.Detail = *d, &k.detail

@@ -68,6 +68,7 @@ type rank struct {
 	planner Planner // the same, nil when it plans no passes ahead
 	pass    scheduler.Pass
 	begun   bool
+	aborted []scheduler.Abort // by a Begin after which nothing is left to run
 }
 
 // New returns a worker of these ranks, at least one.
@@ -133,7 +134,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 
 // beginPasses begins a pass on all ranks that have one and returns how long it takes, in ms.
 func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
-	planned, begun := c.isPlanned(), false
+	planned, begun, aborted := c.isPlanned(), false, false
 	var all work
 	var stalled error
 	for i := range c.ranks {
@@ -149,6 +150,7 @@ func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
 			var stall *scheduler.StallError
 			if r.planner != nil && errors.As(err, &stall) {
 				r.begun, stalled = false, err
+				r.aborted = append(r.aborted, r.pass.Aborted...)
 			} else if err != nil {
 				return 0, err
 			}
@@ -156,9 +158,11 @@ func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
 		}
 		if !r.begun && r.planner != nil {
 			r.planner.Wait(now, &r.pass)
+			r.pass.Aborted, r.aborted = append(r.pass.Aborted, r.aborted...), r.aborted[:0]
 		}
+		aborted = aborted || len(r.pass.Aborted) > 0
 	}
-	if !begun {
+	if !begun && !aborted {
 		return 0, stalled
 	}
 	if c.Slowest {
@@ -248,6 +252,7 @@ func (c *Core) join(p, part *scheduler.Pass, rank int32) {
 	p.Admitted = append(p.Admitted, part.Admitted...)
 	p.Second = append(p.Second, part.Second...)
 	p.Marks = append(p.Marks, part.Marks...)
+	p.Aborted = append(p.Aborted, part.Aborted...)
 	for i := range part.Events {
 		c.joinEvent(p, part.Events[i], rank)
 	}

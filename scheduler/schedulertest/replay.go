@@ -162,7 +162,7 @@ func (r *replayer) checkPass(until sim.Time) error {
 		return fmt.Errorf("pass from %v to %v has a gap of %v", p.Start, p.End, p.Gap)
 	case p.Gap < 0:
 		return fmt.Errorf("gap of %v ms", p.Gap)
-	case p.Count > 1 && len(p.Gaps)+len(p.Admitted)+len(p.Marks)+len(p.KV)+len(p.Events)+p.Preempted+p.PrefillTokens > 0:
+	case p.Count > 1 && len(p.Gaps)+len(p.Admitted)+len(p.Marks)+len(p.Aborted)+len(p.KV)+len(p.Events)+p.Preempted+p.PrefillTokens > 0:
 		return fmt.Errorf("run of %d passes has effects: %+v", p.Count, *p)
 	}
 	return checkLengths(p)
@@ -188,6 +188,7 @@ func Single(p *scheduler.Pass, i int) Step {
 	s := Step{Pass: *p}
 	s.Count, s.Gap, s.Decoding, s.Gaps, s.Second, s.Detail = 0, 0, 0, nil, nil, nil
 	s.Ends, s.Nanos = nil, nil
+	s.Aborted = cloneOrNil(p.Aborted)
 	s.Admitted, s.Marks, s.KV, s.Events = cloneOrNil(p.Admitted), cloneOrNil(p.Marks), cloneOrNil(p.KV), cloneOrNil(p.Events)
 	s.Start = p.Begins(i)
 	if i+1 < p.Count {

@@ -26,15 +26,11 @@ func Fits(c Config, input, output int) *scheduler.OversizeError {
 	if c.IgnoreEOS && !c.PrefixCaching { // as fitExactly asks
 		least = max(input+shortBy, ceilTo(input, c.PageTokens)+c.PageTokens)
 	}
-	drafts := c.draftTokens(input, c.clipOutput(input, output))
 	switch {
 	case input+shortBy > pool:
 		wrong.Reason = fmt.Sprintf("SGLang aborts it: of %d tokens in %d pages a prompt may have %d", pool, c.Pages, max(0, pool-shortBy))
 	case least > pool:
 		wrong.Reason = fmt.Sprintf("SGLang never admits it, nor who comes after: it wants %d tokens free, and there are %d in %d pages", least, pool, c.Pages)
-	case drafts > pool:
-		least = max(c.draftTokens(input, output), ceilTo(input, c.PageTokens)+output+c.PageTokens+1) // whole
-		wrong.Reason = fmt.Sprintf("SGLang may abort it: with drafts it may hold %d tokens, and there are %d in %d pages", drafts, pool, c.Pages)
 	default:
 		return fitsWindows(&c, input, c.clipOutput(input, output))
 	}

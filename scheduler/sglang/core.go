@@ -204,21 +204,25 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // Begin is the first half of Step, for a pass whose duration is not the core's to tell,
 // as when several engines run in lockstep: it plans the pass that starts at now and
 // returns its work, which is valid until the next Begin. The caller sets p.End and then
-// calls End. Without work the pass has ended, and done nothing but wait for copies of host memory.
+// calls End. Without work the pass has ended: it has aborted requests, or waits for copies of host memory.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	if !c.takesIn() { // which has opened it already
 		c.openPass(now, p)
 	}
 	fresh := !c.next.planned
 	for again := true; again && !c.next.planned; { // if who was preempted left the engine idle, or prompts were to wait for nobody
-		preempted, deferred := p.Preempted, c.deferred
+		preempted, deferred, aborted := p.Preempted, c.deferred, len(p.Aborted)
 		c.planPass(c.next, p)
-		again = p.Preempted > preempted || deferred > 0
+		again = p.Preempted > preempted || deferred > 0 || len(p.Aborted) > aborted && !c.isRank
 		if !c.next.planned {
 			c.deferred = 0
 		}
 	}
 	if fresh && c.tiers != nil && c.waitForCopies(p) {
+		return nil, nil
+	}
+	if !c.next.planned && len(p.Aborted) > 0 && !c.isRank {
+		c.restAborted(p)
 		return nil, nil
 	}
 	if !c.next.planned {
@@ -322,11 +326,8 @@ func (c *Core) measurePass() {
 
 // stallError returns the reason why nothing can run.
 func (c *Core) stallError() error {
-	if len(c.running) == 1 && c.Window > 0 && c.isShort() {
-		r := c.running[0]
-		return &scheduler.StallError{Request: r.ID, Reason: fmt.Sprintf(
-			"SGLang aborts it: input_length %d, output_length %d, and its next token finds no room, with %d of %d tokens free, %d of %d for layers with a window",
-			r.InputTokens, r.OutputTokens, c.free, c.pool, c.win.free, c.win.pool)}
+	if c.live == 0 {
+		return &scheduler.StallError{Reason: "no request is left"}
 	}
 	r := c.partial
 	if r == nil && c.waiting.Len() > 0 {

@@ -207,25 +207,40 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// With drafts a request has to fit with what it may hold while it lacks a token, of its whole
-// output where that is shortened.
-func TestFitsDrafts(t *testing.T) {
-	for _, c := range []struct{ page, pages, in, out, blocks int }{
-		{1, 90, 64, 22, 0}, {1, 90, 64, 24, 92}, {1, 90, 64, 1, 0}, {1, 90, 64, 500, 568},
-		{16, 8, 100, 9, 0}, {16, 8, 100, 600, 0}, {16, 10, 100, 31, 0}, // to a single token
+// A request that may hold more than the pool with its drafts fits. It is aborted when it comes to that, with all its memory
+// given back.
+func TestDraftsOutgrow(t *testing.T) {
+	for _, c := range []struct {
+		page, pages, in, out int
+		aborted              bool
+	}{
+		{1, 90, 64, 22, false}, {1, 90, 64, 24, true}, {1, 90, 64, 1, false}, {1, 90, 64, 500, true}, {16, 8, 100, 9, false}, {16, 10, 100, 31, false},
 	} {
 		config := config(c.page, c.pages)
 		config.Speculation = speculate(scheduler.ByHead, 1, 1)
-		err := Fits(config, c.in, c.out)
-		switch {
-		case c.blocks == 0 && err != nil:
+		if err := Fits(config, c.in, c.out); err != nil {
 			t.Errorf("%+v: %v, want it to fit", c, err)
-		case c.blocks > 0 && (err == nil || err.Blocks != c.blocks):
-			t.Errorf("%+v: %v, want it to need %d blocks", c, err, c.blocks)
-		case c.blocks > 0:
-			if config.Pages = c.blocks; Fits(config, c.in, c.out) != nil {
-				t.Errorf("%+v: %v with as many blocks", c, Fits(config, c.in, c.out))
+		}
+		core, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		core.Submit(&sim.Request{InputTokens: c.in, OutputTokens: c.out, Prompt: config.Tree.Add(make([]uint64, c.in), c.in)})
+		var p scheduler.Pass
+		aborted := false
+		for now := sim.Time(0); core.Load() > 0; now = p.End {
+			if err := core.Step(now, now, &p); err != nil {
+				t.Fatalf("%+v: %v", c, err)
 			}
+			if len(p.Aborted) > 0 {
+				aborted = true
+				if x := p.Aborted[0]; x.Tokens < 1 || x.Tokens >= c.out || x.Last > now {
+					t.Errorf("%+v: aborted %+v at %v", c, x, now)
+				}
+			}
+		}
+		if aborted != c.aborted || core.free+core.tree.Pages*core.PageTokens != core.pool {
+			t.Errorf("%+v: aborted is %v, want %v; %d of %d tokens are free", c, aborted, c.aborted, core.free, core.pool)
 		}
 	}
 }

@@ -51,6 +51,10 @@ func (c *Core) takeIn(now sim.Time, p *scheduler.Pass) (bool, error) {
 			return false, nil
 		}
 	}
+	if !c.next.planned && len(p.Aborted) > 0 {
+		c.restAborted(p)
+		return true, nil
+	}
 	if !c.next.planned {
 		return false, c.stallError()
 	}

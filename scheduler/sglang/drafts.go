@@ -40,15 +40,6 @@ func (s *Drafts) reserve(page int) int {
 	return 2 * max(one, s.Tokens)
 }
 
-// draftTokens returns the tokens of the pool that a request may hold that decodes speculatively:
-// it does while it lacks a token.
-func (c *Config) draftTokens(input, output int) int {
-	if c.Speculation == nil || output < 2 {
-		return 0
-	}
-	return ceilTo(input+output-2+c.Speculation.reserve(c.PageTokens), c.PageTokens)
-}
-
 // draftPasses returns how many times a pass calls the drafter, which reads what a prefill
 // computes, too.
 func (s *Drafts) draftPasses(prefill bool) int {

@@ -237,8 +237,15 @@ func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*sche
 // arrival returns when request i arrives: the first does at 0.
 func (c *oracleCase) arrival(i int) sim.Time { return sim.Time(c.Rows[i].At - c.Rows[0].At) }
 
-// noteFates enters what a pass did to requests.
+// noteFates enters what a pass did to requests. Of one that is aborted these are -1, when, -1, its
+// retractions and its tokens.
 func noteFates(did []oracleRequest, seen []bool, p *scheduler.Pass) {
+	for i := range p.Aborted {
+		a := &p.Aborted[i]
+		r := did[a.Request]
+		r[0], r[1], r[2], r[4] = -1, float64(p.Start), -1, float64(a.Tokens)
+		seen[a.Request] = true
+	}
 	for _, a := range p.Admitted {
 		if !seen[a.Request] {
 			seen[a.Request] = true

@@ -112,11 +112,8 @@ func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 		return false
 	default:
 		c.retractVictims(p)
-		if c.tiers != nil && c.isShort() {
-			return false // what is being copied is about to be evictable
-		}
-		if c.Window > 0 && len(c.running) == 1 && c.isShort() {
-			return false // SGLang aborts it
+		if len(c.running) == 0 {
+			return false
 		}
 	}
 	c.counted.sum += c.counted.batch

@@ -2,6 +2,7 @@ package sglang
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
@@ -16,7 +17,7 @@ func (c *Core) isShort() bool {
 }
 
 // retractVictims retracts running requests until the next tokens of the others have room,
-// at least one. They wait at the back of the queue.
+// at least one. They wait at the back of the queue. The last running request is aborted instead.
 func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.sortForRetraction()
 	for first := true; len(c.running) > 1 && (first || c.isShort()); first = false {
@@ -34,21 +35,49 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 		}
 		c.full = false
 	}
-	c.askStorage(p.Start)
-	if c.partial != nil && c.isShort() {
-		r := c.partial
-		c.partial = nil
-		c.releasePages(r, false)
-		c.requeueRequest(r, p)
-		c.waiting.PushFront(r)
-		c.isShort() // evicts what r has let go
+	if len(c.running) == 1 && c.isShort() {
+		c.abortLast(p)
 	}
+	c.askStorage(p.Start)
 	gained, asked := 0, 0
 	for _, r := range c.running {
 		gained += c.gainedBy(r)
 		asked += r.maxOut
 	}
 	c.ratio.estimate(len(c.running), gained, asked)
+}
+
+// abortLast aborts the only running request, whose next token has no room. Its tokens in flight are lost.
+func (c *Core) abortLast(p *scheduler.Pass) {
+	r := c.running[0]
+	p.Aborted = append(p.Aborted, scheduler.Abort{Request: r.ID, Tokens: c.gainedBy(r), Last: c.lastTokenOf(r), Reason: c.describeAbort(r)})
+	p.Admitted = slices.DeleteFunc(p.Admitted, func(a scheduler.Admission) bool { return a.Request == r.ID }) // its prompt is in flight
+	c.loseFlight(r)
+	c.stopRunning(r)
+	c.running = c.running[:0]
+	c.releasePages(r, false)
+	c.full = false
+	c.forgetRequest(r)
+}
+
+// describeAbort returns why r is aborted.
+func (c *Core) describeAbort(r *request) string {
+	all := fmt.Sprintf("SGLang aborts it after %d tokens: no other request is left to retract and its next token has no room: %d of %d tokens are free",
+		c.gainedBy(r), c.free, c.pool)
+	if c.Window > 0 {
+		all += fmt.Sprintf(", %d of %d for layers with a window", c.win.free, c.win.pool)
+	}
+	return all
+}
+
+// restAborted makes p a pass of no length: nothing is left to run after an abort.
+func (c *Core) restAborted(p *scheduler.Pass) {
+	p.Nanos = append(p.Nanos, 0)
+	if c.tiers != nil {
+		c.tiers.tellTokens(p)
+	}
+	c.describeState(p)
+	c.check()
 }
 
 // sortForRetraction brings the running requests into the order in which they stay

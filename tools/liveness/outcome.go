@@ -64,16 +64,27 @@ func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) 
 		by, _ = r.Collector.Outcomes()
 	}
 	given := by[collector.Lost] + by[collector.Shed]
-	e.why = fmt.Sprintf("%d of %d requests, %d rejected, %d lost or shed, partial %v, %.6g ms",
-		finished, want, len(r.Rejected), given, r.Partial, r.Report.DurationMS)
+	aborted := countAborted(r)
+	e.why = fmt.Sprintf("%d of %d requests, %d rejected, %d aborted, %d lost or shed, partial %v, %.6g ms",
+		finished, want, len(r.Rejected)-aborted, aborted, given, r.Partial, r.Report.DurationMS)
 	switch rejected := len(r.Rejected) + given; {
-	case len(r.Rejected) > 0 && !e.trial.spec.Reject:
+	case aborted > 0 && !e.trial.Tags.Has("sglang") || len(r.Rejected) > aborted && !e.trial.spec.Reject:
 		e.kind, e.why = wrong, e.why+": nothing was to be rejected"
 	case r.Partial && e.trial.spec.Until == 0:
 		e.kind, e.why = wrong, e.why+": partial without an end"
 	case !r.Partial && finished+rejected != want || finished+rejected > want:
 		e.kind, e.why = wrong, e.why+": requests are missing"
 	}
+}
+
+// countAborted returns the number of requests that engines have aborted.
+func countAborted(r *harness.Result) (n int) {
+	for i := range r.Rejected {
+		if r.Rejected[i].Reason == harness.OutOfMemory {
+			n++
+		}
+	}
+	return n
 }
 
 // finishedBy returns the number of requests that got every token they asked for.

@@ -47,6 +47,16 @@ def draw_windows(r, c, rows):
         c["num_gpu_blocks"] += 2 * longest // c["page_size"]
 
 
+def draw_outgrow(r, c, rows):
+    """Answers that outgrow the pool of layers with windows."""
+    c["sliding_window_size"] = r.choice([16, 50, 100, 200])
+    c["swa_full_tokens_ratio"] = r.choice([0.1, 0.15, 0.25, 0.4])
+    for x in rows:
+        if r.random() < 0.5:
+            x["output_length"] *= r.choice([2, 5])
+    c["num_gpu_blocks"] += max(x["output_length"] for x in rows) // c["page_size"]
+
+
 def draw_drafts(r, c, rows):
     """Algorithms, chains and trees of drafts, few and many accepted, and what a request needs beyond its tokens."""
     c["speculative_algorithm"] = a = r.choice(["EAGLE", "EAGLE", "EAGLE3", "STANDALONE", "NGRAM"])
@@ -118,4 +128,4 @@ def draw_eviction(r, c, rows):
         x.setdefault("priority", r.choice(values))
 
 
-DRAWS = {"eviction": draw_eviction, "prefill": draw_prefill, "decode": draw_decode, "interval": draw_interval, "windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}
+DRAWS = {"outgrow": draw_outgrow, "eviction": draw_eviction, "prefill": draw_prefill, "decode": draw_decode, "interval": draw_interval, "windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}

@@ -198,7 +198,8 @@ class Request:
         self.admissions = []
         self.outputs = []  # its tokens
         self.clipped = None
-        self.aborted = False
+        self.refused = False  # its prompt is too long
+        self.aborted = None  # when it was aborted for want of memory, ms
 
 
 class Stall(RuntimeError):
@@ -410,7 +411,7 @@ class Oracle(sched.Scheduler):
         params.normalize(None)
         req = Req(name(r), "", array("q", r.tokens), params, eos_token_ids=None, vocab_size=1 << 60, priority=r.priority)
         if validate_input_length(req, self.max_req_len - 5, False):  # of what TpModelWorker makes of it
-            r.aborted = True
+            r.refused = True
         req.logprob_start_len = -1  # as the server sets it where no log-probabilities are asked for
         if self.c.clip_outputs:
             self.init_req_max_new_tokens(req)
@@ -427,7 +428,8 @@ class Oracle(sched.Scheduler):
         super()._add_request_to_queue(req, is_retracted)
 
     def send_abort_output(self, abort_req, req):
-        self.by_rid[req.rid].aborted = True
+        r = self.by_rid[req.rid]
+        r.aborted, r.got = self.clock, len(r.outputs)
 
     # -- what computes --
 

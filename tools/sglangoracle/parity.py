@@ -24,6 +24,7 @@ import order as orders
 import passes
 from workload import workload
 
+ABORTED = -1  # in the first column of a request that is aborted for want of memory
 COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens", "reused_from_host_tokens"]
 DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
@@ -38,7 +39,7 @@ FIELDS = ("timestamp", "input_length", "output_length", "hash_ids", "priority")
 
 
 def ask_sglang(case, events=False):
-    """The columns of each request and, where they are asked for, the events, and whether SGLang itself gave one up."""
+    """The columns of each request and, where they are asked for, the events, and whether SGLang refuses a prompt."""
     s = case["settings"]
     c = oracle.Config(
         page_size=s["page_size"], pool=s["num_gpu_blocks"] * s["page_size"], max_prefill_tokens=s["max_prefill_tokens"],
@@ -59,8 +60,14 @@ def ask_sglang(case, events=False):
                                max(1, x["output_length"]), x.get("priority", 0)) for i, x in enumerate(case["rows"])]
     answer = passes.simulate(c, requests)
     did = answer["requests"]
-    gave_up = any(x["aborted"] for x in did)
-    return gave_up, [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"], *hicache.columns(x)] for x in did], answer["events"]
+    refused = any(x["refused"] for x in did)
+    return refused, [aborted(x["aborted_ms"], x["retractions"], x["got"]) if x["aborted_ms"] is not None else
+                     [x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"], *hicache.columns(x)] for x in did], answer["events"]
+
+
+def aborted(at, retractions, got):
+    """The columns of a request that is aborted for want of memory: when, and how far it came."""
+    return [ABORTED, at, ABORTED, retractions, got]
 
 
 class ReplayRefuses(Exception):
@@ -98,6 +105,9 @@ def ask_replay(program, case):
         with open(f"{d}/r.jsonl") as f:
             for line in f:
                 x = json.loads(line)
+                if x.get("outcome") == "rejected":
+                    out[x["line"] - 1] = aborted(None, x["preemptions"] or 0, x["lost_tokens"])
+                    continue
                 out[x["line"] - 1] = [x["first_token_ms"], x["last_token_ms"], x["reused_tokens"], x["preemptions"] or 0,
                                       x["generated_tokens"], *hicache.columns(x)]
         return [out[i] for i in range(len(case["rows"]))]
@@ -147,11 +157,11 @@ def cases(a):
 
 
 def order(did):
-    return sorted(range(len(did)), key=lambda i: (did[i][0], i))
+    return sorted((i for i in range(len(did)) if did[i][0] != ABORTED), key=lambda i: (did[i][0], i))
 
 
 # What can become of a case. The others than GOOD are what replay or the oracle has to answer for.
-CLASSES = ("equal", "as recorded", "SGLang fails", "SGLang gives up a request", "differs", "only replay refuses", "not compared", "the oracle fails")
+CLASSES = ("equal", "as recorded", "SGLang fails", "SGLang refuses a prompt", "differs", "only replay refuses", "not compared", "the oracle fails")
 GOOD = CLASSES[:4]
 
 
@@ -177,7 +187,7 @@ class Tally:
 def judge(a, case, tally):
     """What became of a case: its class and a word about it; and what SGLang did, None where it did not end."""
     try:
-        gave_up, did, published = ask_sglang(case, a.events)
+        refused, did, published = ask_sglang(case, a.events)
     except (oracle.Stall, AssertionError, RuntimeError, ValueError) as e:
         place = traceback.extract_tb(e.__traceback__)[-1]
         if isinstance(e, oracle.Stall) or f"{os.sep}sglang{os.sep}" in place.filename:
@@ -186,8 +196,8 @@ def judge(a, case, tally):
     except Exception as e:
         place = traceback.extract_tb(e.__traceback__)[-1]
         return "the oracle fails", f"{e!r} at {place.filename}:{place.lineno}", None, None
-    if gave_up:
-        return "SGLang gives up a request", "", None, None
+    if refused:
+        return "SGLang refuses a prompt", "", None, None
     if case["settings"].get("role", "null") != "null":  # of a prefill or decode worker alone, which go test compares
         if "requests" not in case:
             return ("equal" if not a.replay else "not compared"), "a worker of one role: --record it, for go test", did, published
@@ -198,6 +208,9 @@ def judge(a, case, tally):
         here = ask_replay(a.replay, case)
     except (ReplayRefuses, subprocess.TimeoutExpired) as e:
         return "only replay refuses", str(e), did, published
+    for x, y in zip(did, here):
+        if y[1] is None:  # its file of requests does not have the instant, which go test compares
+            y[1] = x[1]
     wrong = [f"request {i}: {COLUMNS[k]} is {y[k]}, and {x[k]} in SGLang"
              for i, (x, y) in enumerate(zip(did, here)) for k in range(min(len(x), len(y))) if x[k] != y[k]]
     tally.fields["order"] += order(did) != order(here)

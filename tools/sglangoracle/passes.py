@@ -35,7 +35,7 @@ def simulate(config, requests, times=None):
         "requests": [
             {"id": r.rid, "arrival_ms": r.arrival, "input": len(r.tokens), "output": r.output, "got": r.got,
              "reused": r.hit, "host": r.host_hit, "retractions": r.retractions, "first_ms": r.first, "last_ms": r.last,
-             "clipped": r.clipped, "aborted": r.aborted}
+             "clipped": r.clipped, "refused": r.refused, "aborted_ms": r.aborted}
             for r in sorted(o.by_rid.values(), key=lambda r: r.rid)
         ],
         "passes": o.log,

@@ -92,9 +92,12 @@ func describeReasons(r *harness.Result) string {
 	for _, x := range r.Reasons {
 		i := slices.IndexFunc(r.Rejected, func(one harness.Rejection) bool { return one.Reason == x.Key })
 		var long *engines.LengthError
-		if i >= 0 && errors.As(r.Rejected[i].Err, &long) {
+		switch {
+		case x.Key == harness.OutOfMemory:
+			all = append(all, fmt.Sprintf("%d aborted by SGLang, out of KV cache memory", x.Count))
+		case i >= 0 && errors.As(r.Rejected[i].Err, &long):
 			all = append(all, fmt.Sprintf("%d with a prompt of more than %d tokens (%s %d)", x.Count, long.Most, long.Key, long.Limit))
-		} else {
+		default:
 			all = append(all, fmt.Sprintf("%d that no idle engine can run", x.Count))
 		}
 	}
