@@ -12,7 +12,8 @@ type Attention struct {
 // The rotation and the writes of keys and values are not in it.
 func (t *Tables) Context(a Attention, batch, tokens, past int) Time {
 	s := tokens + past
-	found := t.attention(contextTable, a, point{a.Heads, s, batch})
+	m := t.attention(contextTable, a)
+	found := m.at(point{a.Heads, s, batch})
 	found.Ms *= shareOfNew(s, past)
 	return found
 }
@@ -24,18 +25,14 @@ func shareOfNew(length, past int) float64 {
 }
 
 // Generation returns the time of the attention of a token for each request of a batch, whose caches have a mean length
-// with the token itself: the mean of five lookups around it, since lengths differ.
+// with the token itself: the mean of five lookups from 0.9 to 1.1 of it, since lengths differ.
 func (t *Tables) Generation(a Attention, batch, length int) Time {
-	return meanAround(length, func(s int) Time { return t.attention(generationTable, a, point{a.Heads, batch, s}) })
-}
-
-// meanAround returns the mean of lookups at five lengths from 0.9 to 1.1 of one.
-func meanAround(length int, at func(int) Time) Time {
 	lo := max(int(0.9*float64(length)), 1)
 	hi := max(int(1.1*float64(length)), lo)
+	m := t.attention(generationTable, a)
 	var mean Time
 	for i := range 5 {
-		found := at(lo + (hi-lo)*i/4)
+		found := m.at(point{a.Heads, batch, lo + (hi-lo)*i/4})
 		mean.Ms += found.Ms
 		mean.Source = max(mean.Source, found.Source)
 	}
@@ -43,27 +40,46 @@ func meanAround(length int, at func(int) Time) Time {
 	return mean
 }
 
-// attention looks a point up among the curves of a's kind, else of the most similar kind that was measured.
-func (t *Tables) attention(place int, a Attention, x point) Time {
-	x[1], x[2] = max(x[1], 1), max(x[2], 1)
-	own := a.workload(place)
+// measured is the measurements of a kind of operator, or of the kind that is most like it.
+type measured struct {
+	grid  grid
+	own   workload
+	other bool // it is another kind
+}
+
+// at returns the time of a point: that of another kind at the same utilisation.
+func (m *measured) at(x point) Time {
+	t := m.grid.Tables
+	x[0], x[1], x[2] = max(x[0], 1), max(x[1], 1), max(x[2], 1)
+	light := m.own.bound(t.Sheet(), x)
+	if m.grid.span[1] == m.grid.span[0] {
+		return Time{light, Filled}
+	}
+	found := m.grid.at(x)
+	if !m.other && t.donor == nil {
+		return found
+	}
+	return Time{found.Ms * light / m.grid.load.bound(t.sheet(), x), Filled}
+}
+
+// attention returns the measurements of a's kind, else of the most similar kind.
+func (t *Tables) attention(place int, a Attention) measured {
 	table := &t.tables[place]
+	m := measured{own: a.workload(place)}
+	m.grid = grid{Tables: t, table: table, load: m.own}
 	kvHeads := int32(a.KVHeads)
 	if a.KVHeads == a.Heads {
 		kvHeads = 0
 	}
 	if word, ok := table.word(a.KV); ok {
-		if span := table.prefix(&key{word, int32(a.HeadSize), kvHeads, int32(a.Window)}, own.fixed); span[1] > span[0] {
-			return t.at(place, span, own, x)
+		m.grid.span = table.prefix(&key{word, int32(a.HeadSize), kvHeads, int32(a.Window)}, m.own.fixed)
+		if m.grid.span[1] > m.grid.span[0] {
+			return m
 		}
 	}
 	span, other := t.similar(place, a)
-	if span[1] == span[0] {
-		return Time{own.bound(t.Sheet(), x), Filled}
-	}
-	w := other.workload(place)
-	found := t.at(place, span, w, x)
-	return Time{found.Ms * own.bound(t.Sheet(), x) / w.bound(t.Sheet(), x), Filled}
+	m.grid.span, m.grid.load, m.other = span, other.workload(place), true
+	return m
 }
 
 func (a *Attention) workload(place int) workload {
@@ -111,8 +127,8 @@ func (a *Attention) distance(b Attention) float64 {
 	return d
 }
 
-// sizesApart returns the distance of two sizes in binary logarithms.
+// sizesApart returns the distance of two sizes in rough binary logarithms.
 func sizesApart(a, b int) float64 {
-	d := binaryLog(float64(max(a, 1))) - binaryLog(float64(max(b, 1)))
+	d := roughLog(a) - roughLog(b)
 	return max(d, -d)
 }

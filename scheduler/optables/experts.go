@@ -118,19 +118,20 @@ func (t *Tables) mostLike(e Engine, x Experts) (best int, least float64) {
 	table := &t.tables[expertsTable]
 	engine, _ := table.word(e.String())
 	best = -1
-	for i := range table.keys {
-		k := &table.keys[i]
-		d := x.unlike(table.words[k[expertType]], table.words[k[expertDistribution]])
+	for from := 0; from < len(table.keys); {
+		k := &table.keys[from]
+		span := table.prefix(k, expertHidden)
+		base := x.unlike(table.words[k[expertType]], table.words[k[expertDistribution]])
 		if k[expertEngine] != engine {
-			d += otherEngine
+			base += otherEngine
 		}
-		if best >= 0 && d >= least {
-			continue
+		for i := span[0]; i < span[1] && (best < 0 || base < least); i++ {
+			y := x.of(table, i)
+			if d := base + x.apart(&y); best < 0 || d < least {
+				best, least = i, d
+			}
 		}
-		y := x.of(table, i)
-		if d += x.apart(&y); best < 0 || d < least {
-			best, least = i, d
-		}
+		from = span[1]
 	}
 	return best, least
 }

@@ -190,3 +190,121 @@ func TestLookupsAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations, want none", n)
 	}
 }
+
+// Times do not fall when a batch grows, in no table of any GPU.
+func TestTimesRiseWithTheBatch(t *testing.T) {
+	for _, name := range Names() {
+		tables, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for place := range tables.tables {
+			column, ok := batchOf(place)
+			if !ok {
+				continue
+			}
+			at := &tables.tables[place]
+			most := map[[2]key]uint16{} // by shape without the batch: the code of the batch before
+			for i := range at.keys {
+				c := tables.curve(at, i)
+				for j, code := range c.codes {
+					shape := [2]key{at.keys[i], {c.axis[j]}}
+					if column < 0 {
+						shape[1] = key{}
+					} else {
+						shape[0][column] = 0
+					}
+					if code < most[shape] {
+						t.Fatalf("%s: %s %v at %d: %v ms, less than the smaller batch", name, at.form.name, at.keys[i], c.axis[j], c.ms(j))
+					}
+					most[shape] = code
+				}
+			}
+		}
+	}
+}
+
+// No measurement of a GPU is slower than that of an older one.
+func TestNewerGPUsAreFaster(t *testing.T) {
+	for _, s := range listSystems() {
+		for _, name := range s.older {
+			compared := compareGenerations(t, s.gpu, name)
+			if compared < 20000 {
+				t.Errorf("%s and %s: %d shapes compared, want at least 20000", s.gpu, name, compared)
+			}
+		}
+	}
+}
+
+func compareGenerations(t *testing.T, newer, older string) (compared int) {
+	a, err := Load(newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Load(older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for place := range a.tables {
+		if place == allReduceTable || place == collectiveTable {
+			continue
+		}
+		x, y := &a.tables[place], &b.tables[place]
+		words := make([]int32, len(x.words))
+		for i, w := range x.words {
+			if at, ok := y.word(w); ok {
+				words[i] = at
+			} else {
+				words[i] = -1
+			}
+		}
+		for i := range x.keys {
+			at := y.same(x.keys[i], words)
+			if at < 0 {
+				continue
+			}
+			c, d := a.curve(x, i), b.curve(y, at)
+			for j, v := range c.axis {
+				if k := lowerBound(d.axis, int(v)); k < len(d.axis) && d.axis[k] == v {
+					if compared++; c.codes[j] > d.codes[k]+1 {
+						t.Fatalf("%s %s %v at %d: %v ms, %s has %v", newer, x.form.name, x.keys[i], v, c.ms(j), older, d.ms(k))
+					}
+				}
+			}
+		}
+	}
+	return compared
+}
+
+func BenchmarkLoad(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Load("b200"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	t, err := Load("h100")
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := Attention{Heads: 16, KVHeads: 2, HeadSize: 128, KV: "bfloat16"}
+	for name, look := range map[string]func(){
+		"site":       func() { t.GEMM("bfloat16", 37, 7168, 8192) },
+		"other":      func() { t.GEMM("bfloat16", 37, 14336, 8192) },
+		"generation": func() { t.Generation(a, 37, 3000) },
+		"outside":    func() { t.Generation(a, 700, 90000) },
+		"context":    func() { t.Context(a, 1, 500, 1000) },
+		"experts":    func() { t.Experts(VLLM, Experts{"fp8_block", 7168, 2048, 8, 256, 8, 1, "power_law_1.01"}, 64) },
+		"similar":    func() { t.Experts(VLLM, Experts{"fp8_block", 7000, 2048, 8, 256, 8, 1, "power_law_1.01"}, 64) },
+		"allreduce":  func() { t.AllReduce(VLLM, 4, 1e6) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				look()
+			}
+		})
+	}
+}

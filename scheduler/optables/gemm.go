@@ -130,16 +130,20 @@ func (q *product) search(shape [3]int, reach reachOf, covered bool) (found [near
 		found[i].site = -1
 	}
 	n, k := binaryLog(float64(shape[1])), binaryLog(float64(shape[2]))
-	widest, deepest := q.largest(shape[0])
-	if reach.n && !(shape[2] > deepest && shape[1] <= widest) || reach.k && !(shape[1] > widest && shape[2] <= deepest) {
-		return found
+	if reach.n || reach.k {
+		widest, deepest := q.largest(shape[0])
+		if reach.n && !(shape[2] > deepest && shape[1] <= widest) || reach.k && !(shape[1] > widest && shape[2] <= deepest) {
+			return found
+		}
 	}
 	for i := q.span[0]; i < q.span[1]; i++ {
 		dn, dk := q.table.column[0][i]-n, q.table.column[1][i]-k
 		dn, dk = float64(dn*dn), float64(dk*dk)
-		c := q.curve(q.table, i)
-		switch {
-		case covered && !c.covers(shape[0]), reach.all && dn+dk > nearSite, reach.n && dn > nearSite, reach.k && dk > nearSite:
+		last := found[nearest-1]
+		if reach.all && dn+dk > nearSite || reach.n && dn > nearSite || reach.k && dk > nearSite || last.site >= 0 && dn+dk >= last.distance {
+			continue
+		}
+		if c := q.curve(q.table, i); covered && !c.covers(shape[0]) {
 			continue
 		}
 		placeNeighbour(&found, neighbour{i, dn + dk})

@@ -29,29 +29,22 @@ func (t *Tables) LatentProduct(dtype string, post bool, tokens, heads int) Time 
 		op = "mla_gen_post"
 	}
 	table := &t.tables[productTable]
-	w := workload{op: productOp, fixed: 2, dtype: dtype, weight: bytesOf(dtype)}
-	x := point{0, heads, tokens}
+	m := measured{own: workload{op: productOp, fixed: 2, dtype: dtype, weight: bytesOf(dtype)}}
+	m.grid = grid{Tables: t, table: table}
 	for _, known := range [...]string{dtype, "bfloat16", "fp8"} {
 		a, ok := table.word(op)
 		b, found := table.word(known)
 		if !ok || !found {
 			continue
 		}
-		if span := table.prefix(&key{a, b}, 2); span[1] > span[0] {
-			other := w
-			other.dtype, other.weight = known, bytesOf(known)
-			return t.like(t.at(productTable, span, other, x), known != dtype, w.bound(t.Sheet(), x)/other.bound(t.Sheet(), x))
+		m.grid.span = table.prefix(&key{a, b}, 2)
+		m.grid.load, m.other = m.own, known != dtype
+		m.grid.load.dtype, m.grid.load.weight = known, bytesOf(known)
+		if m.grid.span[1] > m.grid.span[0] {
+			break
 		}
 	}
-	return Time{w.bound(t.Sheet(), x), Filled}
-}
-
-// like scales a time that was measured of another kind.
-func (t *Tables) like(found Time, other bool, scale float64) Time {
-	if !other {
-		return found
-	}
-	return Time{found.Ms * scale, Filled}
+	return m.at(point{1, heads, tokens})
 }
 
 // LatentModule returns the time of a whole block, from hidden state to output projection, of prompts (context) as
@@ -85,7 +78,6 @@ func (l *Latent) workload(place int) workload {
 
 // latent looks a point up among the curves of a kind, else of the most similar kind that was measured.
 func (t *Tables) latent(place int, l Latent, x point) Time {
-	x[1], x[2] = max(x[1], 1), max(x[2], 1)
 	own := l.workload(place)
 	table := &t.tables[place]
 	var best [2]int
@@ -109,9 +101,9 @@ func (t *Tables) latent(place int, l Latent, x point) Time {
 		}
 		at = span[1]
 	}
-	if least < 0 {
-		return Time{own.bound(t.Sheet(), x), Filled}
+	m := measured{own: own, other: least > 0, grid: grid{Tables: t, table: table, span: best}}
+	if least >= 0 {
+		m.grid.load = kind.workload(place)
 	}
-	w := kind.workload(place)
-	return t.like(t.at(place, best, w, x), least > 0, own.bound(t.Sheet(), x)/w.bound(t.Sheet(), x))
+	return m.at(x)
 }

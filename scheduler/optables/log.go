@@ -1,6 +1,9 @@
 package optables
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // binaryLog returns the binary logarithm of x > 0. Unlike that of package math it has the same bits on every processor.
 func binaryLog(x float64) float64 {
@@ -16,4 +19,11 @@ func binaryLog(x float64) float64 {
 		sum = float64(sum*square) + 1/float64(n)
 	}
 	return float64(float64(2*z*sum)*math.Log2E) + float64(exp)
+}
+
+// roughLog returns a binary logarithm that is exact for powers of 2 and linear between them.
+func roughLog(n int) float64 {
+	x := uint64(max(n, 1))
+	exp := bits.Len64(x) - 1
+	return float64(exp-1) + float64(x)/float64(uint64(1)<<exp)
 }

@@ -79,13 +79,6 @@ func productBytes(tokens, heads float64) float64 {
 	return heads * ((latentRank+latentValue)*tokens + latentRank*latentValue)
 }
 
-// at returns the latency of a point on a grid: if its GPU was not measured, that of the measured one scaled by the speed
-// of light.
-func (t *Tables) at(place int, span [2]int, w workload, x point) Time {
-	g := grid{Tables: t, table: &t.tables[place], span: span, load: w}
-	return t.fill(g.at(x), w.bound(t.sheet(), x), w.bound(t.Sheet(), x))
-}
-
 // sheet returns the data sheet of the GPU that was measured.
 func (t *Tables) sheet() *Sheet {
 	if t.donor != nil {

@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,8 +25,16 @@ func main() {
 	from := flag.String("from", "", "the wheel, or the directory it was unpacked to")
 	out := flag.String("out", "scheduler/optables/systems", "directory of the compact files")
 	list := flag.String("faults", "", "file for the rows that cannot be true")
+	extracts := flag.String("extracts", "", "directory for the parts that tests look up; nothing else is written")
 	flag.Parse()
-	if err := run(*from, *out, *list); err != nil {
+	err := errors.New("-from is required")
+	switch {
+	case *from != "" && *extracts != "":
+		err = writeExtracts(*from, *extracts)
+	case *from != "":
+		err = run(*from, *out, *list)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "optables:", err)
 		os.Exit(1)
 	}
@@ -33,9 +42,6 @@ func main() {
 
 // run writes the files of all GPUs and their provenance.
 func run(from, out, list string) error {
-	if from == "" {
-		return fmt.Errorf("-from is required")
-	}
 	known := map[string]*optables.Tables{}
 	older := func(gpu string) (*optables.Tables, error) { return known[gpu], nil }
 	provenance := optables.Origin{

@@ -23,8 +23,9 @@ func newCommand(s cli.Streams, program string) *cobra.Command {
 		Use:   "version",
 		Short: "Say which version this is, and whose rules it knows",
 		Long: `Say which version this is, of which commit and by which Go, the releases of
-engines whose rules it knows, and the versions of what it writes. Between two
-releases in a line of rules, those of the first hold.`,
+engines whose rules it knows, the versions of what it writes, and the origin of
+its measured operator times. Between two releases in a line of rules, those of
+the first hold.`,
 		Example: `  ` + program + ` version
   ` + program + ` version --output json`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -63,7 +64,9 @@ built by: %s for %s
 rules:    vLLM %s, SGLang %s
 compat:   %s
 formats:  digest %s, run directory %d, timing profile %d
+tables:   %s %s, %d GPUs
 `, d.Program, d.Version, commit, d.Go, d.System, strings.Join(d.Rules["vllm"], " "), strings.Join(d.Rules["sglang"], " "),
-		strings.Join(d.Compat, " "), d.Formats.Digest, d.Formats.Run, d.Formats.Profile)
+		strings.Join(d.Compat, " "), d.Formats.Digest, d.Formats.Run, d.Formats.Profile,
+		d.Tables.Source, d.Tables.Release, len(d.Tables.GPUs))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/scheduler/optables"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -29,6 +30,7 @@ type Document struct {
 	Rules   map[string][]string `json:"engine_rules"`
 	Compat  []string            `json:"compat"` // what --compat takes
 	Formats Formats             `json:"formats"`
+	Tables  *optables.Origin    `json:"operator_times"` // of the measured operator times in the program
 }
 
 // Formats are the versions of what is written for other programs, or later ones.
@@ -40,8 +42,12 @@ type Formats struct {
 
 // NewDocument returns what the program of a name that was built like that says of itself.
 func NewDocument(program string, build *debug.BuildInfo) *Document {
+	tables, err := optables.Provenance()
+	if err != nil {
+		panic(err) // a file of the program itself
+	}
 	d := &Document{
-		Program: program, System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		Program: program, Tables: tables, System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
 		Rules:   map[string][]string{"vllm": listReleases("vllm-"), "sglang": listReleases("sglang-")},
 		Compat:  []string{options.CompatRelease},
 		Formats: Formats{Digest: rundir.DigestFormat, Run: rundir.Layout, Profile: timing.ProfileVersion},

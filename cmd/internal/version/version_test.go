@@ -1,10 +1,12 @@
 package version
 
 import (
+	"encoding/json"
 	"runtime/debug"
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/scheduler/optables"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
@@ -71,6 +73,7 @@ func TestWriteText(t *testing.T) {
 	d := &Document{
 		Program: "replay", Version: "v1.2.3", Commit: "2553036f", Date: "2026-11-23T02:39:51Z", Changed: true, Go: "go1.26.8", System: "linux/amd64",
 		Rules: map[string][]string{"vllm": {"0.19", "0.33"}, "sglang": {"0.5.23"}}, Compat: []string{"dynamo-1.2"}, Formats: Formats{Digest: "v1", Run: 1, Profile: 1},
+		Tables: &optables.Origin{Source: "aiconfigurator-core", Release: "0.12.0", GPUs: make([]optables.Report, 3)},
 	}
 	if err := d.WriteText(&b); err != nil {
 		t.Fatal(err)
@@ -81,6 +84,7 @@ built by: go1.26.8 for linux/amd64
 rules:    vLLM 0.19 0.33, SGLang 0.5.23
 compat:   dynamo-1.2
 formats:  digest v1, run directory 1, timing profile 1
+tables:   aiconfigurator-core 0.12.0, 3 GPUs
 `
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", &b, want)
@@ -90,5 +94,44 @@ formats:  digest v1, run directory 1, timing profile 1
 	_ = d.WriteText(&b) // a builder takes everything
 	if !strings.Contains(b.String(), "\ncommit:   not known\n") {
 		t.Errorf("without a commit:\n%s", &b)
+	}
+}
+
+// The JSON document has the origin and license of the operator times, and by GPU the engine releases and the rows.
+func TestOperatorTimes(t *testing.T) {
+	text, err := json.Marshal(NewDocument("replay", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Tables struct {
+			Source, Release, License, Notice string
+			GPUs                             []struct {
+				Name     string
+				Releases map[string]string
+				Read     int            `json:"rows_read"`
+				Kept     int            `json:"rows_kept"`
+				Dropped  map[string]int `json:"rows_dropped"`
+			}
+		} `json:"operator_times"`
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Tables.Source == "" || d.Tables.Release == "" || d.Tables.License != "Apache-2.0" || !strings.Contains(d.Tables.Notice, "NVIDIA") {
+		t.Errorf("got %+v", d.Tables)
+	}
+	measured := 0
+	for _, g := range d.Tables.GPUs {
+		if g.Read == 0 {
+			continue
+		}
+		measured++
+		if g.Releases["vllm"] == "" || g.Kept == 0 || len(g.Dropped) == 0 {
+			t.Errorf("%s: %+v", g.Name, g)
+		}
+	}
+	if measured < 9 {
+		t.Errorf("%d GPUs with measurements, want at least 9", measured)
 	}
 }
