@@ -249,6 +249,8 @@ func transferOf(a *engineargs.Args) string {
 // OnEngine returns f as an engine with these arguments has it.
 func OnEngine(f hardware.Fit, a *engineargs.Args) hardware.Fit {
 	f.BlockTokens, f.SGLang = a.BlockTokens, a.Engine == engineargs.SGLang
+	start, _ := vllm.StartOf(a.Profile)
+	f.TimesYarn = start.TimesYarn
 	if a.MaxSeqs != engineargs.Unlimited {
 		f.MaxSeqs = a.MaxSeqs
 	}

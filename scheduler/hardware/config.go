@@ -49,6 +49,10 @@ type config struct {
 	NoPosition int `json:"qk_nope_head_dim"`
 	Value      int `json:"v_head_dim"`
 
+	Original       int             `json:"original_max_position_embeddings"`
+	RopeScaling    json.RawMessage `json:"rope_scaling"`
+	RopeParameters json.RawMessage `json:"rope_parameters"`
+
 	Quantization *quantization   `json:"quantization_config"`
 	Text         json.RawMessage `json:"text_config"`
 }
@@ -181,6 +185,10 @@ func (c *config) model() (Model, error) {
 	}
 	m := Model{Family: c.Type, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize,
 		MLP: c.MLP, Context: c.Context, Tied: c.Tied != nil && *c.Tied, MoE: c.experts()}
+	var err error
+	if m.Rope, err = c.readRope(); err != nil {
+		return Model{}, err
+	}
 	if c.DenseMLP > 0 {
 		m.MLP = c.DenseMLP
 	}

@@ -18,6 +18,7 @@ type Fit struct {
 	KVBits      float64 // of a value in the KV cache; 0: 16
 	Utilization float64 // share of the GPU's memory that the engine takes
 	SGLang      bool    // Utilization holds weights and KV cache alone, activations come on top
+	TimesYarn   bool    // the model's longest sequence with YaRN is that of vLLM before 0.30
 
 	BlockTokens int
 	MaxSeqs     int
@@ -145,14 +146,13 @@ func (f *Fit) Nodes() int { return (f.GPUs() + f.GPU.NodeSize() - 1) / f.GPU.Nod
 
 // LongestSequence returns the longest sequence, in tokens.
 func (f *Fit) LongestSequence() int {
-	switch {
-	case f.MaxLength > 0:
+	if f.MaxLength > 0 {
 		return f.MaxLength
-	case f.Model.Context > 0:
-		return f.Model.Context
-	default:
-		return 32768
 	}
+	if n := f.Model.lengthBy(f.SGLang, f.TimesYarn); n > 0 {
+		return n
+	}
+	return 32768
 }
 
 // Allowances that no data sheet has. They were set on servers that print their

@@ -18,6 +18,7 @@ type Model struct {
 	// Window layers keep the last Window tokens alone, or those of a chunk of as many.
 	Window, WindowLayers int
 	Chunked              bool
+	Rope                 Rope
 	FullFirst            bool // the first layer has none, though others do
 	// Weights of products and of experts have that many bits; 0: 16.
 	Bits, ExpertBits float64

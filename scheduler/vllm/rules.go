@@ -116,8 +116,9 @@ type profile struct {
 // knownProfiles lists what is known, the oldest first. docs/rules/vllm.md says which
 // releases were run to find where each rule changed.
 func knownProfiles() []profile {
-	oldest, early, later := Start{Medusa: true, NoSlots: true}, Start{Medusa: true, SeqSlots: true}, Start{Medusa: true, LongBounded: true}
-	active := later
+	oldest, early := Start{Medusa: true, NoSlots: true, TimesYarn: true}, Start{Medusa: true, SeqSlots: true, TimesYarn: true}
+	later, scaled := Start{Medusa: true, LongBounded: true, TimesYarn: true}, Start{Medusa: true, LongBounded: true}
+	active := scaled
 	active.ActiveSeqs = true
 	newest := active
 	newest.Medusa, newest.Lookahead = false, true
@@ -127,7 +128,7 @@ func knownProfiles() []profile {
 		{"vllm-0.24", [2]int{0, 24}, Rules024(), false, early, []string{"0.24.0"}},
 		{"vllm-0.27", [2]int{0, 27}, Rules027(), false, early, []string{"0.27.1"}},
 		{"vllm-0.28", [2]int{0, 28}, Rules028(), true, later, []string{"0.28.0"}},
-		{"vllm-0.30", [2]int{0, 30}, Rules030(), true, later, []string{"0.30.0"}},
+		{"vllm-0.30", [2]int{0, 30}, Rules030(), true, scaled, []string{"0.30.0"}},
 		{"vllm-0.31", [2]int{0, 31}, Rules031(), true, active, []string{"0.31.0"}},
 		{"vllm-0.32", [2]int{0, 32}, Rules032(), true, active, []string{"0.32.0"}},
 		{"vllm-0.33", [2]int{0, 33}, Rules033(), true, newest, []string{"0.33.0"}},

@@ -152,8 +152,9 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 	case a.MaxLength > 0:
 		f.MaxLength = a.MaxLength
 	case f.Model.Context > 0:
-		own.MaxLength = f.Model.Context
-		all = append(all, engineargs.Setting{Key: lengthKey, Value: strconv.Itoa(f.Model.Context)})
+		on := engines.OnEngine(f, a)
+		own.MaxLength = on.LongestSequence()
+		all = append(all, engineargs.Setting{Key: lengthKey, Value: strconv.Itoa(own.MaxLength)})
 	}
 	if !legacy {
 		var follows []engineargs.Setting

@@ -171,6 +171,7 @@ func FitCheck(file string) (func(input, output int) error, error) {
 		if err != nil {
 			return nil, err
 		}
+		fit = engines.OnEngine(fit, &spec.Entry().Engine)
 		longest = fit.LongestSequence()
 	}
 	return func(input, output int) error {
