@@ -26,7 +26,7 @@ func doors() []door {
 		{library: "github.com/zeebo/blake3", rooms: []string{"live/engine"}}, // digests in model cards
 		{library: "github.com/klauspost/compress", rooms: []string{"loadgen", "scheduler/optables"}},
 		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate", "plan", "report/diff"}},
-		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report", "scheduler/optables/wheel"}},
+		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report", "scheduler/optables"}},
 		{library: "golang.org/x/term", rooms: []string{"cmd"}},
 		{library: "golang.org/x/text", rooms: []string{"loadgen"}},
 		{library: "golang.org/x/sync", rooms: []string{"report", "live", "calibrate"}},

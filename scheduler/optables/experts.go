@@ -76,7 +76,8 @@ func (x *Experts) bound(s *Sheet, tokens int) float64 {
 	pairs := float64(tokens) * float64(x.PerToken)
 	ops := 6 * pairs * h * i / (ep * tp)
 	used := min(float64(x.Count)/ep, pairs/ep)
-	return s.bound(ops, s.peak(x.Type), bytesOf(x.Type)*(2*pairs/ep*h+3*pairs/ep*i/tp+3*h*i/tp*used))
+	values := float64(2*pairs/ep*h) + float64(3*pairs/ep*i/tp) + float64(3*h*i/tp*used)
+	return s.bound(ops, s.peak(x.Type), bytesOf(x.Type)*values)
 }
 
 // exactly returns the curve of an engine and a shape; -1 if there is none.
@@ -116,7 +117,10 @@ const (
 // mostLike returns the curve that is most like a layer of experts, and how unlike it is; -1 if there is none.
 func (t *Tables) mostLike(e Engine, x Experts) (best int, least float64) {
 	table := &t.tables[expertsTable]
-	engine, _ := table.word(e.String())
+	engine, ok := table.word(e.String())
+	if !ok {
+		engine = -1
+	}
 	best = -1
 	for from := 0; from < len(table.keys); {
 		k := &table.keys[from]

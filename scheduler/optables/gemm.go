@@ -5,6 +5,9 @@ import "slices"
 // nearSite is how far a matrix may be from those that were measured, in binary logarithms, squared.
 const nearSite = 2 * 2
 
+// sameDistance is the difference of squared distances below which they are equal.
+const sameDistance = 1e-9
+
 // GEMM returns the time of a product of m tokens with a matrix of n outputs and k inputs, of a type as bfloat16, fp8,
 // fp8_block, nvfp4, int8_wo or int4_wo.
 func (t *Tables) GEMM(dtype string, m, n, k int) Time {
@@ -140,27 +143,35 @@ func (q *product) search(shape [3]int, reach reachOf, covered bool) (found [near
 		dn, dk := q.table.column[0][i]-n, q.table.column[1][i]-k
 		dn, dk = float64(dn*dn), float64(dk*dk)
 		last := found[nearest-1]
-		if reach.all && dn+dk > nearSite || reach.n && dn > nearSite || reach.k && dk > nearSite || last.site >= 0 && dn+dk >= last.distance {
+		if reach.all && dn+dk > nearSite || reach.n && dn > nearSite || reach.k && dk > nearSite || last.site >= 0 && dn+dk > last.distance+sameDistance {
 			continue
 		}
 		if c := q.curve(q.table, i); covered && !c.covers(shape[0]) {
 			continue
 		}
-		placeNeighbour(&found, neighbour{i, dn + dk})
+		q.placeNeighbour(&found, neighbour{i, dn + dk})
 	}
 	return found
 }
 
-// placeNeighbour inserts a neighbour by its distance, behind those as near.
-func placeNeighbour(found *[nearest]neighbour, x neighbour) {
+// placeNeighbour inserts a neighbour by its distance, of equal ones those with fewer inputs first.
+func (q *product) placeNeighbour(found *[nearest]neighbour, x neighbour) {
 	for i := range found {
-		if found[i].site < 0 || x.distance < found[i].distance {
+		if found[i].site < 0 || q.isNearer(x, found[i]) {
 			found[i], x = x, found[i]
 			if x.site < 0 {
 				return
 			}
 		}
 	}
+}
+
+// isNearer reports whether a is nearer than b. Distances are equal up to the rounding of logarithms.
+func (q *product) isNearer(a, b neighbour) bool {
+	if d := a.distance - b.distance; d < -sameDistance || d > sameDistance {
+		return d < 0
+	}
+	return q.table.keys[a.site][2] < q.table.keys[b.site][2]
 }
 
 // largest returns the largest sides of measured matrices whose curves cover m.

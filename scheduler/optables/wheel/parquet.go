@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/compress/snappy"
+	"github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/encoding/rle"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -246,6 +247,19 @@ func (p *page) setValues(encoding format.Encoding, body []byte) error {
 		}
 		var err error
 		p.indices, err = (&rle.Encoding{BitWidth: int(body[0])}).DecodeInt32(nil, body[1:])
+		return err
+	case format.DeltaBinaryPacked: // whole numbers, by their differences
+		values, err := new(delta.BinaryPackedEncoding).DecodeInt64(nil, body)
+		for _, v := range values {
+			p.plain = binary.LittleEndian.AppendUint64(p.plain, uint64(v))
+		}
+		return err
+	case format.DeltaLengthByteArray: // texts, behind all of their lengths
+		texts, ends, err := new(delta.LengthByteArrayEncoding).DecodeByteArray(nil, body, nil)
+		for i := 1; i < len(ends); i++ {
+			text := texts[ends[i-1]:ends[i]]
+			p.plain = append(binary.LittleEndian.AppendUint32(p.plain, uint32(len(text))), text...)
+		}
 		return err
 	}
 	return fmt.Errorf("encoding %v is not supported", encoding)
