@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // snapshot is what one server answered at /metrics at one instant, in Prometheus' text format.
@@ -120,7 +122,7 @@ const startName = "process_start_time_seconds"
 func parsePromLine(text string) (name, series string, x promSample, err error) {
 	end := strings.IndexAny(text, "{ \t")
 	if end < 1 {
-		return "", "", x, fmt.Errorf("%q, want NAME{LABELS} NUMBER, as /metrics has it", cutText(text))
+		return "", "", x, fmt.Errorf("%q, want NAME{LABELS} NUMBER, as /metrics has it", excerpt.Cut(text))
 	}
 	name, rest := text[:end], text[end:]
 	if rest[0] == '{' {
@@ -131,10 +133,10 @@ func parsePromLine(text string) (name, series string, x promSample, err error) {
 	series = text[:len(text)-len(rest)]
 	fields := strings.Fields(rest)
 	if len(fields) == 0 {
-		return "", "", x, fmt.Errorf("%s has no value, want a number", cutText(series))
+		return "", "", x, fmt.Errorf("%s has no value, want a number", excerpt.Cut(series))
 	}
 	if x.value, err = strconv.ParseFloat(fields[0], 64); err != nil {
-		return "", "", x, fmt.Errorf("%s is %q, want a number", cutText(series), cutText(fields[0]))
+		return "", "", x, fmt.Errorf("%s is %q, want a number", excerpt.Cut(series), excerpt.Cut(fields[0]))
 	}
 	return name, series, x, nil
 }
@@ -150,7 +152,7 @@ func parseLabels(text string) (labels map[string]string, rest string, err error)
 		name, after, ok := strings.Cut(text, "=")
 		after, quoted := strings.CutPrefix(strings.TrimLeft(after, " "), `"`)
 		if !ok || !quoted {
-			return nil, "", fmt.Errorf("labels %q, want LABEL=\"VALUE\" and a brace at their end", cutText(text))
+			return nil, "", fmt.Errorf("labels %q, want LABEL=\"VALUE\" and a brace at their end", excerpt.Cut(text))
 		}
 		end := 0
 		for end < len(after) && after[end] != '"' {
@@ -160,7 +162,7 @@ func parseLabels(text string) (labels map[string]string, rest string, err error)
 			end++
 		}
 		if end >= len(after) {
-			return nil, "", fmt.Errorf("label %s has no end, want a quote", cutText(name))
+			return nil, "", fmt.Errorf("label %s has no end, want a quote", excerpt.Cut(name))
 		}
 		value := strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n").Replace(after[:end])
 		labels[strings.TrimSpace(name)], text = value, after[end+1:]

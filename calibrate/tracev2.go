@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // tableNames are the names that a table of BLIS TraceV2 may have.
@@ -39,12 +41,10 @@ func (r *tableRow) number(name string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s is %q, want a whole number", name, cutText(text))
+		return 0, fmt.Errorf("%s is %q, want a whole number", name, excerpt.Cut(text))
 	}
 	return n, nil
 }
-
-func cutText(text string) string { return text[:min(len(text), 40)] }
 
 // traceTable is what a TraceV2 table holds.
 type traceTable struct {
@@ -252,7 +252,7 @@ func readWarmUp(path string) (int, error) {
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(value))
 		if err != nil || n < 0 {
-			return 0, fmt.Errorf("%s: warm_up_requests is %q, want a number of requests", path, cutText(strings.TrimSpace(value)))
+			return 0, fmt.Errorf("%s: warm_up_requests is %q, want a number of requests", path, excerpt.Cut(strings.TrimSpace(value)))
 		}
 		return n, nil
 	}

@@ -1,9 +1,9 @@
 package loadgen
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/formula"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/sim"
@@ -39,7 +39,7 @@ func CheckClassName(name string) error {
 	}
 	bad := slices.ContainsFunc([]rune(name), func(r rune) bool { return !good(r) })
 	if name == "" || len(name) > 64 || bad {
-		return fmt.Errorf("class is %q, want 1 to 64 letters, digits, '-', '_' and '.'", name)
+		return excerpt.Errorf("class is %q, want 1 to 64 letters, digits, '-', '_' and '.'", name)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (w *Workload) Classify(rules []Class) error {
 	for i := range rules {
 		places[i] = w.AddClass(rules[i].Name)
 		if rules[i].When == "" && !slices.Contains(given, rules[i].Name) {
-			return fmt.Errorf("class %s has no condition, and no request of %s is said to be of it%s", rules[i].Name, w.Name, nearest.Ask(rules[i].Name, given))
+			return excerpt.Errorf("class %s has no condition, and no request of %s is said to be of it%s", rules[i].Name, w.Name, nearest.Ask(rules[i].Name, given))
 		}
 	}
 	w.Rules = make([]Class, len(w.Classes))

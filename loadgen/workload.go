@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -233,17 +234,17 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
-		return e.Name + ": " + e.Msg
+		return e.Name + ": " + excerpt.Message(e.Msg)
 	}
-	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Msg)
+	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, excerpt.Message(e.Msg))
 }
 
 // errorAt is a SyntaxError about the given turn.
 func (w *Workload) errorAt(turn int32, format string, args ...any) error {
-	msg := fmt.Sprintf(format, args...)
+	msg := excerpt.Sprintf(format, args...)
 	t := &w.Turns[turn]
 	if t.Line == 0 {
-		msg = fmt.Sprintf("%s, turn %d: %s", w.SessionID(int(t.Session)), t.Index, msg)
+		msg = excerpt.Sprintf("%s, turn %d: %s", w.SessionID(int(t.Session)), t.Index, msg)
 	}
 	return &SyntaxError{Name: w.Name, Line: int(t.Line), Msg: msg}
 }

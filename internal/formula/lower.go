@@ -1,7 +1,6 @@
 package formula
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Add adds an expression, which must be of that kind, and returns where its value is found.
@@ -59,7 +60,7 @@ type term struct {
 func (w *lowering) refuse(at ast.Node, format string, args ...any) term {
 	if w.err == nil {
 		place := &file.Error{Location: at.Location()}
-		w.err = &Error{Line: max(1, place.Bind(w.tree.Source).Line), Text: fmt.Sprintf(format, args...)}
+		w.err = &Error{Line: max(1, place.Bind(w.tree.Source).Line), Text: excerpt.Sprintf(format, args...)}
 	}
 	return term{}
 }

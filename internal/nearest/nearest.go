@@ -7,6 +7,9 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
+// longest bounds the bytes of names that are compared, which takes their number cubed.
+const longest = 100
+
 // Ask returns ", did you mean NAME?" with the name that is nearest to the one that was
 // typed, and "" when none is near.
 func Ask(typed string, names []string) string {
@@ -19,11 +22,17 @@ func Ask(typed string, names []string) string {
 // Name returns the name that is nearest to the one that was typed, whatever the case
 // of its letters: of two as near the one that goes on where typing stopped. It returns
 // "" when none is near: when more than a third of the letters differ, where two in each
-// other's place count as one.
+// other's place count as one. Names of more than longest bytes are near nothing.
 func Name(typed string, names []string) string {
+	if len(typed) > longest {
+		return ""
+	}
 	typed = strings.ToLower(typed)
 	best, least := "", 2*(1+max(len(typed)/3, 1))
 	for _, name := range names {
+		if len(name) > longest {
+			continue
+		}
 		d := 2 * countChanges(typed, strings.ToLower(name))
 		if strings.HasPrefix(strings.ToLower(name), typed) {
 			d--

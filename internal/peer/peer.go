@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Options are what a program is asked by.
@@ -63,7 +65,7 @@ func Start(ctx context.Context, o Options) (*Peer, error) {
 }
 
 // title returns what errors call the program.
-func (p *Peer) title() string { return p.Name + " " + p.Command }
+func (p *Peer) title() string { return p.Name + " " + excerpt.Cut(p.Command) }
 
 // watch stops the program when an answer takes longer than it may.
 func (p *Peer) watch() {
@@ -141,7 +143,7 @@ func (p *Peer) readLong(begin []byte) ([]byte, error) {
 
 // Refuse returns the error of an answer to the latest line that makes no sense.
 func (p *Peer) Refuse(answer []byte, want string) error {
-	return fmt.Errorf("%s: the answer to line %d is %.60q, want %s", p.title(), p.asked, answer, want)
+	return fmt.Errorf("%s: the answer to line %d is %q, want %s", p.title(), p.asked, excerpt.Cut(answer), want)
 }
 
 // explain returns the error of a question that has no answer.

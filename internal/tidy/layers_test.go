@@ -13,7 +13,7 @@ import (
 // below its own only; of the rooms that hold it, the deepest one counts.
 func layers() [][]string {
 	return [][]string{
-		{"internal/json"},
+		{"internal/excerpt", "internal/json"},
 		{"internal/accuracy", "internal/clone", "internal/decimal", "internal/heap", "internal/invariant", "internal/licenses", "internal/long", "internal/nearest", "internal/optional", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/terminal", "sim/blockhash"},
 		{"sim/prompt"},
 		{"sim"},

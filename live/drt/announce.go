@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/fault"
 )
@@ -12,7 +13,7 @@ import (
 // long as the lease, and again after the lease was lost. Without discovery Announce does nothing.
 func (rt *Runtime) Announce(ctx context.Context, key string, value json.RawMessage) error {
 	if !json.Valid(value) {
-		return fmt.Errorf("%s: not JSON: %.60q", key, value)
+		return fmt.Errorf("%s: not JSON: %q", key, excerpt.Cut(value))
 	}
 	rt.mu.Lock()
 	rt.announced[key] = value

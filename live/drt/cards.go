@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -37,7 +38,7 @@ type cardRecord struct {
 // endpoint. Without discovery it does nothing.
 func (e *Endpoint) PutCard(ctx context.Context, card json.RawMessage) error {
 	if !json.Valid(card) {
-		return fmt.Errorf("model card of %v: not JSON: %.60q", e.name, card)
+		return fmt.Errorf("model card of %v: not JSON: %q", e.name, excerpt.Cut(card))
 	}
 	e.rt.mu.Lock()
 	e.rt.cards[e.name] = card

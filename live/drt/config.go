@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drt/wire"
@@ -201,15 +202,15 @@ func (c *Config) checkFields() error {
 		return err
 	}
 	if c.Plane == TCP && c.Discovery != Etcd {
-		return fmt.Errorf("request plane %q: only with discovery %q, which tells addresses, not %q", TCP, Etcd, c.Discovery)
+		return excerpt.Errorf("request plane %q: only with discovery %q, which tells addresses, not %q", TCP, Etcd, c.Discovery)
 	}
 	for name := range c.StaticCards {
 		if strings.Count(name, ".") != 2 {
-			return fmt.Errorf("static card of %q: want namespace.component.endpoint", name)
+			return excerpt.Errorf("static card of %q: want namespace.component.endpoint", name)
 		}
 	}
 	if c.Discovery != Static && len(c.Static)+len(c.StaticCards) > 0 {
-		return fmt.Errorf("static instances: only with discovery %q, not %q", Static, c.Discovery)
+		return excerpt.Errorf("static instances: only with discovery %q, not %q", Static, c.Discovery)
 	}
 	if c.Lease < 2*time.Second && c.Discovery == Etcd {
 		return fmt.Errorf("lease of %v: want at least 2s, the least etcd grants", c.Lease)
@@ -227,7 +228,7 @@ func oneOf[T ~string](what string, got T, want ...T) error {
 	if slices.Contains(want, got) {
 		return nil
 	}
-	return fmt.Errorf("%s %q: want one of %q", what, got, want)
+	return excerpt.Errorf("%s %q: want one of %q", what, got, want)
 }
 
 // FromEnv returns the configuration that the environment describes, as getenv (in a
@@ -264,7 +265,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		}
 		v, err := strconv.Atoi(text)
 		if err != nil || v < 0 {
-			return c, fmt.Errorf("%s is %q, want a whole number, 0 or more", n.name, text)
+			return c, excerpt.Errorf("%s is %q, want a whole number, 0 or more", n.name, text)
 		}
 		*n.to = v
 	}
@@ -289,7 +290,7 @@ func ParseStatic(text string) (map[string][]StaticInstance, error) {
 	for _, entry := range splitList(text) {
 		name, address, ok := strings.Cut(entry, "=")
 		if !ok || strings.Count(name, ".") != 2 || address == "" {
-			return nil, fmt.Errorf("static instance %q: want namespace.component.endpoint=subject, or =subject@id", entry)
+			return nil, excerpt.Errorf("static instance %q: want namespace.component.endpoint=subject, or =subject@id", entry)
 		}
 		for _, part := range strings.Split(name, ".") {
 			if err := checkName("static instance", part); err != nil {
@@ -301,12 +302,12 @@ func ParseStatic(text string) (map[string][]StaticInstance, error) {
 		if hasID {
 			id, err := strconv.ParseUint(hex, 16, 63)
 			if err != nil || id == 0 {
-				return nil, fmt.Errorf("static instance %q: id is %q, want hexadecimal, above 0 and below 2^63", entry, hex)
+				return nil, excerpt.Errorf("static instance %q: id is %q, want hexadecimal, above 0 and below 2^63", entry, hex)
 			}
 			one.ID = id
 		}
 		if slices.ContainsFunc(all[name], func(o StaticInstance) bool { return o.ID == one.ID }) {
-			return nil, fmt.Errorf("static instance %q: %s has one with that id, or without any, already", entry, name)
+			return nil, excerpt.Errorf("static instance %q: %s has one with that id, or without any, already", entry, name)
 		}
 		all[name] = append(all[name], one)
 	}

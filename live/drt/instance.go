@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -23,7 +24,7 @@ func checkName(what, name string) error {
 	}
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' {
-			return fmt.Errorf("%s %q: has %q, want letters a-z, digits, - and _", what, name, r)
+			return excerpt.Errorf("%s %q: has %q, want letters a-z, digits, - and _", what, name, r)
 		}
 	}
 	return nil
@@ -150,7 +151,7 @@ func (l layout) decodeInstance(value []byte, want Name) (Instance, error) {
 	case id == nil:
 		return Instance{}, fmt.Errorf("no id")
 	case r.Transport == Transport{}:
-		return Instance{}, fmt.Errorf("transport is %q, want nats_tcp or tcp", value)
+		return Instance{}, excerpt.Errorf("transport is %q, want nats_tcp or tcp", value)
 	}
 	return Instance{Name: got, ID: *id, Transport: r.Transport, Device: r.Device}, nil
 }

@@ -36,6 +36,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/link"
 )
@@ -155,7 +156,7 @@ func (rt *Runtime) Endpoint(namespace, component, endpoint string) (*Endpoint, e
 func (rt *Runtime) ParseEndpoint(text string) (*Endpoint, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
-		return nil, fmt.Errorf("endpoint %q: want namespace.component.endpoint", text)
+		return nil, excerpt.Errorf("endpoint %q: want namespace.component.endpoint", text)
 	}
 	return rt.Endpoint(parts[0], parts[1], parts[2])
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/fault"
 )
@@ -320,7 +321,7 @@ func (f *FinishReason) UnmarshalJSON(b []byte) error {
 	}
 	words := []FinishReason{FinishStop, FinishLength, FinishCancelled, FinishEOS, FinishContentFilter}
 	if !slices.Contains(words, FinishReason(word)) {
-		return fmt.Errorf("finish_reason is %.80q, want one of %q", word, words)
+		return excerpt.Errorf("finish_reason is %.80q, want one of %q", word, words)
 	}
 	*f = FinishReason(word)
 	return nil

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/fault"
@@ -131,7 +132,7 @@ func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer 
 		return err
 	})
 	if err != nil {
-		return nil, fault.FromEngine(fmt.Errorf("control %q: %w", name, err))
+		return nil, fault.FromEngine(excerpt.Errorf("control %q: %w", name, err))
 	}
 	if slices.Contains(wakeControls(), name) && !w.registered {
 		if err := w.serving.Register(ctx); err != nil {

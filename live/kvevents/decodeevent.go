@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/tinylib/msgp/msgp"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // readEvent reads an event, a map or an array.
@@ -42,7 +44,7 @@ func (r *reader) readKind() (Kind, error) {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("type is %q, want BlockStored, BlockRemoved, AllBlocksCleared or Ignored", name)
+	return 0, excerpt.Errorf("type is %q, want BlockStored, BlockRemoved, AllBlocksCleared or Ignored", name)
 }
 
 // readMapEvent reads a map, of which the type may come last.

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Config says how to connect. The zero value is loopback without credentials.
@@ -87,7 +89,7 @@ func New(c Config) (*Links, error) {
 	l := &Links{token: c.Token, insecure: c.Insecure, allowed: a}
 	if c.Cert == "" && c.Key == "" && c.CA == "" {
 		if c.Name != "" {
-			return nil, fmt.Errorf("name %q of certificates of links: only with a certificate, its key and an authority", c.Name)
+			return nil, excerpt.Errorf("name %q of certificates of links: only with a certificate, its key and an authority", c.Name)
 		}
 		return l, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -107,7 +108,7 @@ func (a *Answer) readLine(at time.Time, line []byte) {
 		a.countPiece(a.silent)
 	}
 	if bytes.HasPrefix(data, []byte(`{"error"`)) || bytes.HasPrefix(data, []byte(`{"object":"error"`)) {
-		a.Err = string(data[:min(len(data), 200)])
+		a.Err = excerpt.Message(string(data))
 	}
 }
 

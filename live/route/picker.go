@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/fault"
@@ -66,7 +67,7 @@ func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*p
 		return nil, err
 	}
 	if h := choose.Needs().Hold; h != nil && (h.Order == router.WFQ || h.Order == router.EDF) {
-		return nil, fmt.Errorf("router_queue_policy is %q, and requests over HTTP say nothing of their classes, want one of the others", h.Order)
+		return nil, excerpt.Errorf("router_queue_policy is %q, and requests over HTTP say nothing of their classes, want one of the others", h.Order)
 	}
 	p := &picker{
 		options: o, began: time.Now(), quit: make(chan struct{}),

@@ -1,11 +1,11 @@
 package formats
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -51,7 +51,7 @@ func parseAssumption(text string) (*assumption, error) {
 			err = strconv.ErrSyntax
 		}
 		if err != nil || a.groups > 0 && (a.system > 0 || a.session) {
-			return nil, fmt.Errorf("assumed prefix is %q, want none, system:TOKENS, groups:N:RATIO, session, or system:TOKENS,session", text)
+			return nil, excerpt.Errorf("assumed prefix is %q, want none, system:TOKENS, groups:N:RATIO, session, or system:TOKENS,session", text)
 		}
 	}
 	return a, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -85,7 +86,7 @@ func (b *benchRows) readRequest(i int, r *Record) (keep bool, err error) {
 	}{{"input_lens", b.inputs, &r.Input}, {"output_lens", b.outputs, &r.Output}} {
 		n, ok := wholeNumber(l.list[i])
 		if !ok || n > maxTokens {
-			return false, fmt.Errorf("%s[%d] is %s, want an integer from 0 to %d", l.name, i, cutExcerpt(l.list[i]), maxTokens)
+			return false, fmt.Errorf("%s[%d] is %s, want an integer from 0 to %d", l.name, i, excerpt.Cut(l.list[i]), maxTokens)
 		}
 		*l.to = int(n)
 	}
@@ -95,12 +96,12 @@ func (b *benchRows) readRequest(i int, r *Record) (keep bool, err error) {
 	}
 	at, ok := decimalStamp(b.starts[i], 9)
 	if !ok || !isNumeric(b.starts[i]) {
-		return false, fmt.Errorf("start_times[%d] is %s, want a finite number", i, cutExcerpt(b.starts[i]))
+		return false, fmt.Errorf("start_times[%d] is %s, want a finite number", i, excerpt.Cut(b.starts[i]))
 	}
 	if b.queues != nil {
 		wait, ok := decimalStamp(b.queues[i], 9)
 		if !ok || wait.ms < 0 {
-			return false, fmt.Errorf("queue_times[%d] is %s, want a number >= 0", i, cutExcerpt(b.queues[i]))
+			return false, fmt.Errorf("queue_times[%d] is %s, want a number >= 0", i, excerpt.Cut(b.queues[i]))
 		}
 		at = at.minus(wait)
 		at.free = true

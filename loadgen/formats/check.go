@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -48,7 +49,7 @@ func (s *scanner) readTime() (float64, error) {
 	from := s.pos
 	ms, err := s.readFloat()
 	if err == nil && !s.compat && math.Abs(ms) > sim.MaxTime {
-		err = boundTime(ms, cutExcerpt(s.data[from:s.pos]))
+		err = boundTime(ms, excerpt.Cut(s.data[from:s.pos]))
 	}
 	return ms, err
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -120,7 +121,7 @@ func (c *columnRows) readTokens(which role, cells [][]byte) (int, error) {
 		return 0, fmt.Errorf("%s is empty, want a number of tokens", name)
 	}
 	if !ok || n > maxTokens {
-		return 0, fmt.Errorf("%s is %q, want a number of tokens, 0 to %d", name, cutExcerpt(cell), maxTokens)
+		return 0, fmt.Errorf("%s is %q, want a number of tokens, 0 to %d", name, excerpt.Cut(cell), maxTokens)
 	}
 	return int(n), nil
 }
@@ -141,13 +142,13 @@ func (c *columnRows) readArrival(cell []byte) (stamp, error) {
 	}
 	switch {
 	case !ok && c.plan.unit != "":
-		return at, fmt.Errorf("%s is %q, want a number of %s", name, cutExcerpt(cell), c.plan.unit)
+		return at, fmt.Errorf("%s is %q, want a number of %s", name, excerpt.Cut(cell), c.plan.unit)
 	case !ok:
-		return at, fmt.Errorf("%s is %q, want a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z", name, cutExcerpt(cell))
+		return at, fmt.Errorf("%s is %q, want a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z", name, excerpt.Cut(cell))
 	case kind == "a number" && c.plan.unit == "" && at.ms/1000 >= latest:
-		return at, fmt.Errorf("%s is %s, which are more than 3000 years in seconds; want arrival_unit=ms, us or ns among the columns, or s if it is so", name, cutExcerpt(cell))
+		return at, fmt.Errorf("%s is %s, which are more than 3000 years in seconds; want arrival_unit=ms, us or ns among the columns, or s if it is so", name, excerpt.Cut(cell))
 	case c.kind != "" && c.kind != kind:
-		return at, fmt.Errorf("%s is %q, %s; the rows before had %s, want the same on all", name, cutExcerpt(cell), kind, c.kind)
+		return at, fmt.Errorf("%s is %q, %s; the rows before had %s, want the same on all", name, excerpt.Cut(cell), kind, c.kind)
 	}
 	c.kind = kind
 	return at, nil
@@ -169,7 +170,7 @@ func (c *columnRows) readRank(cells [][]byte, r *Record) error {
 	if cell := cells[rolePriority]; len(cell) > 0 {
 		n, err := strconv.ParseInt(string(cell), 10, 32)
 		if err != nil {
-			return fmt.Errorf("%s is %q, want a whole number of 32 bits", c.plan.names[rolePriority], cutExcerpt(cell))
+			return fmt.Errorf("%s is %q, want a whole number of 32 bits", c.plan.names[rolePriority], excerpt.Cut(cell))
 		}
 		r.Priority = int32(n)
 	}
@@ -189,7 +190,7 @@ func (c *columnRows) readIDs(cell []byte, r *Record) error {
 			case p[0] == '"':
 				p = unquoteString(p)
 			case !isNumeric(p):
-				return fmt.Errorf("%s[%d] is %s, want a number or a string", c.plan.names[roleHash], i, cutExcerpt(p))
+				return fmt.Errorf("%s[%d] is %s, want a number or a string", c.plan.names[roleHash], i, excerpt.Cut(p))
 			}
 			r.IDs = append(r.IDs, c.ids.of(string(p)))
 		}

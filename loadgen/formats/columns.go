@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
@@ -52,7 +53,7 @@ func parseColumns(text string) (columnPlan, error) {
 	var p columnPlan
 	parts, err := csv.NewReader(strings.NewReader(text)).Read()
 	if err != nil {
-		return p, fmt.Errorf("columns are %q, %s", text, wantColumns)
+		return p, excerpt.Errorf("columns are %q, %s", text, wantColumns)
 	}
 	names := roleNames()
 	seen := map[string]bool{}
@@ -62,16 +63,16 @@ func parseColumns(text string) (columnPlan, error) {
 		i := slices.Index(names[:], key)
 		switch {
 		case !ok || column == "":
-			return p, fmt.Errorf("columns have %q, %s", part, wantColumns)
+			return p, excerpt.Errorf("columns have %q, %s", part, wantColumns)
 		case seen[key]:
 			return p, fmt.Errorf("columns have %s twice, want it once", key)
 		case key == "arrival_unit":
 			if scales := "s ms us ns"; !slices.Contains(strings.Fields(scales), column) {
-				return p, fmt.Errorf("arrival_unit is %q, want one of %s", column, scales)
+				return p, excerpt.Errorf("arrival_unit is %q, want one of %s", column, scales)
 			}
 			p.unit = column
 		case i < 0:
-			return p, fmt.Errorf("columns have %q, which is unknown%s: %s", key, offerNearest(key, append(names[:], "arrival_unit")), wantColumns)
+			return p, excerpt.Errorf("columns have %q, which is unknown%s: %s", key, offerNearest(key, append(names[:], "arrival_unit")), wantColumns)
 		default:
 			p.names[i] = column
 		}
@@ -79,7 +80,7 @@ func parseColumns(text string) (columnPlan, error) {
 	}
 	switch {
 	case p.names[roleInput] == "" || p.names[roleOutput] == "":
-		return p, fmt.Errorf("columns are %q, which lacks input or output: %s", text, wantColumns)
+		return p, excerpt.Errorf("columns are %q, which lacks input or output: %s", text, wantColumns)
 	case p.unit != "" && p.names[roleArrival] == "":
 		return p, fmt.Errorf("columns have arrival_unit and no arrival, want both")
 	}
@@ -98,13 +99,22 @@ func offerNearest(typed string, names []string) string {
 func refuseColumn(name string, have []string) error {
 	const most = 20
 	if len(have) == 0 {
-		return fmt.Errorf("no column %q, nor any other; want a JSON object, or a header", name)
+		return excerpt.Errorf("no column %q, nor any other; want a JSON object, or a header", name)
 	}
 	offer := offerNearest(name, have)
-	if len(have) > most {
-		have = append(slices.Clone(have[:most]), "…")
+	return excerpt.Errorf("no column %q%s, want one of %s", name, offer, listExcerpts(have, most))
+}
+
+// listExcerpts returns the first of names, at most most.
+func listExcerpts(names []string, most int) string {
+	var all []string
+	for _, name := range names[:min(len(names), most)] {
+		all = append(all, excerpt.Cut(name))
 	}
-	return fmt.Errorf("no column %q%s, want one of %s", name, offer, strings.Join(have, ", "))
+	if len(names) > most {
+		all = append(all, "…")
+	}
+	return strings.Join(all, ", ")
 }
 
 // scale is the power of ten of the unit of arrivals, in ns.

@@ -2,11 +2,11 @@ package formats
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -122,7 +122,7 @@ func (c *csvRows) complain(format string, args ...any) {
 }
 
 func (c *csvRows) errorf(format string, args ...any) error {
-	return &loadgen.SyntaxError{Name: c.s.Name, Line: c.first, Msg: fmt.Sprintf(format, args...)}
+	return &loadgen.SyntaxError{Name: c.s.Name, Line: c.first, Msg: excerpt.Sprintf(format, args...)}
 }
 
 // splitCells cuts a row into cells; a quoted cell may go on over further lines.
@@ -161,7 +161,7 @@ func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
 			return c.row, nil
 		}
 		if rest[0] != c.comma {
-			return nil, c.errorf("%q after a closing quote in field %d, want %s", cutExcerpt(rest), len(c.row), c.nameComma())
+			return nil, c.errorf("%q after a closing quote in field %d, want %s", excerpt.Cut(rest), len(c.row), c.nameComma())
 		}
 		line = rest[1:]
 	}
@@ -213,7 +213,7 @@ func (c *csvRows) readTokens(i int) int {
 	name, cell := c.names[i], c.cells[i]
 	n, ok := wholeNumber(cell)
 	if !ok {
-		c.complain("%s is %q, want an integer", name, cutExcerpt(cell))
+		c.complain("%s is %q, want an integer", name, excerpt.Cut(cell))
 		return 0
 	}
 	if n > maxTokens {
@@ -234,7 +234,7 @@ func (c *csvRows) readSeconds(i int) stamp {
 	if s, ok := decimalStamp(cell, 9); ok && isNumeric(cell) {
 		return s
 	}
-	c.complain("%s is %q, want a finite number", c.names[i], cutExcerpt(cell))
+	c.complain("%s is %q, want a finite number", c.names[i], excerpt.Cut(cell))
 	return stamp{}
 }
 
@@ -250,11 +250,11 @@ func (c *csvRows) readCalendar(r *Record) {
 	}
 	switch {
 	case !ok:
-		c.complain("TIMESTAMP is %q, want a valid date and time", cutExcerpt(cell))
+		c.complain("TIMESTAMP is %q, want a valid date and time", excerpt.Cut(cell))
 	case zoned && !c.zoned:
-		c.complain("TIMESTAMP is %q, which has a zone; the rows before had none, want the same on all", cutExcerpt(cell))
+		c.complain("TIMESTAMP is %q, which has a zone; the rows before had none, want the same on all", excerpt.Cut(cell))
 	case !zoned && c.zoned:
-		c.complain("TIMESTAMP is %q, which has no zone; the rows before had one, want the same on all", cutExcerpt(cell))
+		c.complain("TIMESTAMP is %q, which has no zone; the rows before had one, want the same on all", excerpt.Cut(cell))
 	}
 	r.arrives(at)
 }

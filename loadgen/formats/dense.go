@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/probe"
 	"github.com/replay-llm/replay/loadgen"
 )
@@ -100,7 +101,7 @@ func ReadIDMap(r io.Reader, name string, block int) (*Dense, error) {
 	lines := bufio.NewScanner(r)
 	n := 0
 	fail := func() error {
-		return &loadgen.SyntaxError{Name: name, Line: n, Msg: fmt.Sprintf("%.40q, want the numbers of ids that an earlier run wrote", lines.Text())}
+		return &loadgen.SyntaxError{Name: name, Line: n, Msg: fmt.Sprintf("%q, want the numbers of ids that an earlier run wrote", excerpt.Cut(lines.Text()))}
 	}
 	for lines.Scan() {
 		if n++; n == 1 {

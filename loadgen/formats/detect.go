@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -170,7 +171,7 @@ func (s *Stream) findTold() (kind, error) {
 	if k, ok := findKind(s.o.Format); ok {
 		return k, nil
 	}
-	return kind{}, fmt.Errorf("trace format is %q, want auto, %s", s.o.Format, strings.Join(Names(), ", "))
+	return kind{}, excerpt.Errorf("trace format is %q, want auto, %s", s.o.Format, strings.Join(Names(), ", "))
 }
 
 // skipBOM goes over a byte-order mark.
@@ -341,9 +342,7 @@ func namesOf(all []kind) []string {
 
 func unknownFormat(name string, line int, keys []string) error {
 	const most = 12
-	if len(keys) > most {
-		keys = append(slices.Clone(keys[:most]), "…")
-	}
+	seen := listExcerpts(keys, most)
 	return &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; accepted: %s; or --columns says where arrivals and lengths are",
-		strings.Join(keys, ", "), strings.Join(Names(), ", "))}
+		seen, strings.Join(Names(), ", "))}
 }

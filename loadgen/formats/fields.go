@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // fields reads the members of an object by name. The first complaint stays in
@@ -104,13 +106,13 @@ func (f *fields) value(keys ...string) []byte {
 }
 
 func (f *fields) complain(format string, args ...any) {
-	for err := fmt.Errorf(format, args...); f != nil && f.err == nil; f = f.parent {
+	for err := excerpt.Errorf(format, args...); f != nil && f.err == nil; f = f.parent {
 		f.err = err
 	}
 }
 
 func (f *fields) mismatch(key string, value []byte, want string) {
-	f.complain("%s%s is %s, want %s", f.place, key, cutExcerpt(value), want)
+	f.complain("%s%s is %s, want %s", f.place, key, excerpt.Cut(value), want)
 }
 
 func (f *fields) missing(key, want string) {
@@ -168,7 +170,7 @@ func (f *fields) readFloat(keys ...string) (float64, bool) {
 	}
 	x, ok := parseNumber(v)
 	if !ok && isNumeric(v) {
-		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, keys[0], cutExcerpt(v))
+		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, keys[0], excerpt.Cut(v))
 	} else if !ok {
 		f.mismatch(keys[0], v, "a number")
 	}
@@ -187,7 +189,7 @@ func (f *fields) readStamp(key string, scale int) (stamp, bool) {
 	}
 	s, ok := decimalStamp(v, scale)
 	if !ok {
-		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, key, cutExcerpt(v))
+		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, key, excerpt.Cut(v))
 	}
 	return s, ok
 }
@@ -249,7 +251,7 @@ func (f *fields) readIDs(key string, dst []uint64) (list []uint64, ok bool) {
 		_ = p.skipValue() // it is JSON
 		n, ok := wholeNumber(v[from:p.pos])
 		if !ok {
-			f.complain("%s%s[%d] is %s, want 0 to %d", f.place, key, len(a.list()), cutExcerpt(v[from:p.pos]), uint64(math.MaxUint64))
+			f.complain("%s%s[%d] is %s, want 0 to %d", f.place, key, len(a.list()), excerpt.Cut(v[from:p.pos]), uint64(math.MaxUint64))
 			return dst, false
 		}
 		a.add(n)

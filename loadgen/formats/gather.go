@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -118,7 +119,7 @@ func (g *gathered) eachObject(do func(f *fields) error) error {
 	}
 	parts, ok := splitList(text, nil)
 	if !ok {
-		return g.s.lines.errorAt(text, 0, "the file is %s, want an object or a list of objects", cutExcerpt(bytes.TrimSpace(text)))
+		return g.s.lines.errorAt(text, 0, "the file is %s, want an object or a list of objects", excerpt.Cut(bytes.TrimSpace(text)))
 	}
 	for _, p := range parts {
 		g.readObject(text, p, do)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -91,7 +92,7 @@ func (g *graphRows) findCycle() error {
 			if line == 0 {
 				line = g.nodes[i].rec.Line
 			}
-			names = append(names, g.nodes[i].id)
+			names = append(names, excerpt.Cut(g.nodes[i].id))
 		}
 	}
 	return &loadgen.SyntaxError{Name: g.s.Name, Line: line, Msg: fmt.Sprintf("requests %s wait for each other, want no cycle", strings.Join(names, ", "))}

@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"unicode/utf8"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // object is a JSON object taken apart one level deep: its values are text
@@ -23,7 +24,7 @@ func (o *object) parseText(text []byte) error {
 		if err := s.skipValue(); err != nil {
 			return err
 		}
-		return fmt.Errorf("the line is %s, want a JSON object", cutExcerpt(bytes.TrimSpace(text)))
+		return fmt.Errorf("the line is %s, want a JSON object", excerpt.Cut(bytes.TrimSpace(text)))
 	}
 	if err := o.readMembers(s); err != nil {
 		return err
@@ -135,17 +136,4 @@ func unquoteString(text []byte) []byte {
 	s := partsOf(text)
 	inner, _ := s.readString()
 	return inner
-}
-
-// cutExcerpt is text cut to a length that fits a message.
-func cutExcerpt(text []byte) string {
-	const most = 40
-	if len(text) <= most {
-		return string(text)
-	}
-	n := most
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return string(text[:n]) + "…"
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"unicode/utf8"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -136,12 +137,12 @@ func (l *lines) readRest() ([]byte, error) {
 }
 
 func (l *lines) errorf(format string, args ...any) error {
-	return &loadgen.SyntaxError{Name: l.name, Line: l.line, Msg: fmt.Sprintf(format, args...)}
+	return &loadgen.SyntaxError{Name: l.name, Line: l.line, Msg: excerpt.Sprintf(format, args...)}
 }
 
 // errorAt complains about a byte of the whole file.
 func (l *lines) errorAt(text []byte, at int, format string, args ...any) error {
-	return &loadgen.SyntaxError{Name: l.name, Line: lineOf(text, at), Msg: fmt.Sprintf(format, args...)}
+	return &loadgen.SyntaxError{Name: l.name, Line: lineOf(text, at), Msg: excerpt.Sprintf(format, args...)}
 }
 
 // lineOf is the line of the byte at an offset of text, from 1.

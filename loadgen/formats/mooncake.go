@@ -1,9 +1,9 @@
 package formats
 
 import (
-	"fmt"
 	"io"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -31,7 +31,7 @@ func newMooncakeRows(s *Stream) mooncakeRows {
 func (m *mooncakeRows) readRow(r *Record) error {
 	line, err := m.s.lines.next()
 	if name := m.row.priorityName; err == io.EOF && name != "" && !m.ranked {
-		return fmt.Errorf("%s: no row has the field %s, want the one that has the priority", m.s.Name, name)
+		return excerpt.Errorf("%s: no row has the field %s, want the one that has the priority", m.s.Name, name)
 	}
 	if err == io.EOF {
 		m.s.warnLess()

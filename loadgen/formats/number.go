@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/internal/decimal"
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // decimalNumber is a JSON number.
@@ -94,7 +95,7 @@ func (d *decimalNumber) toFloat(compat bool) (f float64, err error) {
 		f, err = strconv.ParseFloat(string(d.text), 64)
 	}
 	if err != nil || !ok {
-		return 0, &mismatchError{text: cutExcerpt(d.text), want: "a number that fits a float64"}
+		return 0, &mismatchError{text: excerpt.Cut(d.text), want: "a number that fits a float64"}
 	}
 	return f, nil
 }

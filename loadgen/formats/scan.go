@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // scanner reads JSON text, valid UTF-8, byte by byte.
@@ -81,9 +83,9 @@ func (s *scanner) unexpectedByte(want string) error {
 	case ended:
 		return fmt.Errorf("invalid JSON: the line ends at byte %d, want %s", s.pos+1, want)
 	case s.parts:
-		return fmt.Errorf("invalid JSON: %q at column %d, want %s", r, s.pos+1, want)
+		return excerpt.Errorf("invalid JSON: %q at column %d, want %s", r, s.pos+1, want)
 	}
-	return fmt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.pos+1, want)
+	return excerpt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.pos+1, want)
 }
 
 // openValue enters an object or a list and reports whether it has a first member.

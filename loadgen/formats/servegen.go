@@ -14,6 +14,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
@@ -111,7 +112,7 @@ func parseRate(cells []string) (w rateWindow, err error) {
 		}
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
-			return w, fmt.Errorf("%s is %q, want a number >= 0", n.name, text)
+			return w, excerpt.Errorf("%s is %q, want a number >= 0", n.name, text)
 		}
 		*n.to = x
 	}
@@ -120,7 +121,7 @@ func parseRate(cells []string) (w rateWindow, err error) {
 	case w.law == "" || w.rate == 0:
 		w.rate = 0
 	case w.law != "Gamma" && w.law != "Weibull":
-		return w, fmt.Errorf("law is %q, want Gamma or Weibull", w.law)
+		return w, excerpt.Errorf("law is %q, want Gamma or Weibull", w.law)
 	case w.shape == 0 || w.scale == 0:
 		return w, fmt.Errorf("shape is %v and scale is %v, want > 0", w.shape, w.scale)
 	}
@@ -129,7 +130,7 @@ func parseRate(cells []string) (w rateWindow, err error) {
 
 func parseLengths(start string, f *fields) (w lengthWindow, err error) {
 	if w.start, err = strconv.ParseFloat(start, 64); err != nil {
-		return w, fmt.Errorf("window start is %q, want seconds", start)
+		return w, excerpt.Errorf("window start is %q, want seconds", start)
 	}
 	for _, name := range []string{"input_tokens", "text_tokens", "image_tokens", "audio_tokens", "video_tokens", "output_tokens"} {
 		text := f.readText(name)
@@ -152,7 +153,7 @@ func parseLengths(start string, f *fields) (w lengthWindow, err error) {
 func parseDict(name string, text []byte) (t lengthTable, err error) {
 	inner, ok := bytes.CutPrefix(bytes.TrimSpace(text), []byte{'{'})
 	if inner, _ = bytes.CutSuffix(inner, []byte{'}'}); !ok {
-		return t, fmt.Errorf("%s is %q, want {number: number, …}", name, cutExcerpt(text))
+		return t, fmt.Errorf("%s is %q, want {number: number, …}", name, excerpt.Cut(text))
 	}
 	sum, column := 0.0, 2
 	for pair := range bytes.SplitSeq(inner, []byte{','}) {
@@ -163,7 +164,7 @@ func parseDict(name string, text []byte) (t lengthTable, err error) {
 		value, err1 := strconv.ParseFloat(strings.TrimSpace(string(left)), 64)
 		p, err2 := strconv.ParseFloat(strings.TrimSpace(string(right)), 64)
 		if err1 != nil || err2 != nil || !(value >= 0 && value <= maxTokens) || !(p >= 0 && p <= 1.000001) {
-			return t, fmt.Errorf("%s column %d is %q, want number: number", name, column, cutExcerpt(bytes.TrimSpace(pair)))
+			return t, fmt.Errorf("%s column %d is %q, want number: number", name, column, excerpt.Cut(bytes.TrimSpace(pair)))
 		}
 		column += len(pair) + 1
 		sum += p

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
@@ -96,7 +97,7 @@ func (s *Stream) checkOptions() error {
 		{"jitter", o.Jitter, "second"},
 	} {
 		if c.value != "" && !strings.Contains(" "+c.names+" ", " "+c.value+" ") {
-			return fmt.Errorf("%s is %q, want %s", c.name, c.value, strings.ReplaceAll(c.names, " ", ", "))
+			return excerpt.Errorf("%s is %q, want %s", c.name, c.value, strings.ReplaceAll(c.names, " ", ", "))
 		}
 	}
 	if !(o.TokensPerByte >= 0 && o.TokensPerByte <= 16) {
@@ -287,7 +288,7 @@ func (s *Stream) countArrival(r *Record) {
 }
 
 func (s *Stream) rowError(r *Record, format string, args ...any) error {
-	return &loadgen.SyntaxError{Name: s.Name, Line: r.Line, Msg: fmt.Sprintf(format, args...)}
+	return &loadgen.SyntaxError{Name: s.Name, Line: r.Line, Msg: excerpt.Sprintf(format, args...)}
 }
 
 // Earliest reads the stream to its end and gives the earliest arrival in it,

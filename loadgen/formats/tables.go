@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // listTables are the CSV formats; the first whose columns are all there is it.
@@ -55,12 +57,12 @@ func burstRow(c *csvRows, r *Record) bool {
 		c.s.o.warn(c.errorf("Total tokens is %d, want %d, the sum of the two; the sum is taken, here and further down", total, r.Input+r.Output).Error())
 	}
 	if log := string(c.cells[5]); log != "Conversation log" && log != "API log" {
-		c.complain("Log Type is %q, want Conversation log or API log", cutExcerpt(c.cells[5]))
+		c.complain("Log Type is %q, want Conversation log or API log", excerpt.Cut(c.cells[5]))
 	}
 	elapsed := exactStamp(0)
 	if text := c.cells[7]; len(text) > 0 {
 		if elapsed = c.readSeconds(7); elapsed.ms < 0 {
-			c.complain("Elapsed time is %s, want >= 0", cutExcerpt(text))
+			c.complain("Elapsed time is %s, want >= 0", excerpt.Cut(text))
 		}
 	}
 	if m := c.s.o.Model; m != "" && string(c.cells[1]) != m {
@@ -100,7 +102,7 @@ func vidurRow(c *csvRows, r *Record) bool {
 		for i, id := range strings.Split(string(ids), "|") {
 			n, err := strconv.ParseUint(id, 10, 64)
 			if err != nil {
-				c.complain("block_hash_ids[%d] is %q, want 0 to %d", i, cutExcerpt([]byte(id)), uint64(math.MaxUint64))
+				c.complain("block_hash_ids[%d] is %q, want 0 to %d", i, excerpt.Cut(id), uint64(math.MaxUint64))
 			}
 			r.IDs = append(r.IDs, n)
 		}

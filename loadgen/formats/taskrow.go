@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
@@ -102,7 +103,7 @@ func (t *taskRows) readWaits(f *fields, n *graphNode) {
 		}
 	case later && n.play != "":
 		if n.rec.HasAt && !own {
-			f.complain("timestamp is given, but session %s has begun; want delay_ms, or after", cutExcerpt([]byte(n.play)))
+			f.complain("timestamp is given, but session %s has begun; want delay_ms, or after", excerpt.Cut(n.play))
 		}
 		n.waits = []Edge{{Name: before, Relation: "sequence", Delay: delay}}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // readFields reads the object at hand: by read the fields that fieldOf knows, each
@@ -82,7 +84,7 @@ func (s *scanner) integerSlowly() (uint64, error) {
 		return 0, err
 	}
 	if !d.whole || d.Cut || d.Negative {
-		return 0, &mismatchError{text: cutExcerpt(d.text), want: want}
+		return 0, &mismatchError{text: excerpt.Cut(d.text), want: want}
 	}
 	return d.Digits, nil
 }
@@ -115,7 +117,7 @@ func (s *scanner) mismatchOf(want string) error {
 	if err := s.skipValue(); err != nil {
 		return err
 	}
-	return &mismatchError{text: cutExcerpt(s.data[from:s.pos]), want: want}
+	return &mismatchError{text: excerpt.Cut(s.data[from:s.pos]), want: want}
 }
 
 // idList reads a list of integers into a.

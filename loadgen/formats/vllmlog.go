@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -235,7 +236,7 @@ func (x *logRows) fillIDs(r *Record, list []byte) error {
 	for part := range bytes.SplitSeq(list, []byte{','}) {
 		n, err := strconv.ParseUint(string(bytes.TrimSpace(part)), 10, 32)
 		if err != nil {
-			return fmt.Errorf("prompt_token_ids[%d] is %q, want a whole number", len(ids), cutExcerpt(part))
+			return fmt.Errorf("prompt_token_ids[%d] is %q, want a whole number", len(ids), excerpt.Cut(part))
 		}
 		ids = append(ids, uint32(n))
 	}
@@ -271,7 +272,7 @@ func pythonText(text []byte) (value, rest []byte, told bool, err error) {
 		return nil, rest, false, nil
 	}
 	if len(text) == 0 || text[0] != '\'' && text[0] != '"' {
-		return nil, nil, false, fmt.Errorf("%q, want a text in quotes, or None", cutExcerpt(text))
+		return nil, nil, false, fmt.Errorf("%q, want a text in quotes, or None", excerpt.Cut(text))
 	}
 	for i := 1; i < len(text); i++ {
 		switch c := text[i]; {

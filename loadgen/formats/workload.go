@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
@@ -256,12 +257,12 @@ func (o *Order) Place(r *Record) (Place, error) {
 	switch {
 	case r.HasDelay:
 	case r.HasAt && !end.has:
-		return p, o.errorf(r, "timestamp is given, but session %s had none before; want a delay", cutExcerpt(r.Session))
+		return p, o.errorf(r, "timestamp is given, but session %s had none before; want a delay", excerpt.Cut(r.Session))
 	case r.HasAt:
 		p.Delay = r.At - end.at
 	}
 	if p.Delay < 0 {
-		return p, o.errorf(r, "session %s: delay is %v, want >= 0", cutExcerpt(r.Session), p.Delay)
+		return p, o.errorf(r, "session %s: delay is %v, want >= 0", excerpt.Cut(r.Session), p.Delay)
 	}
 	if r.HasAt {
 		end.at, end.has = r.At, true
@@ -270,7 +271,7 @@ func (o *Order) Place(r *Record) (Place, error) {
 }
 
 func (o *Order) errorf(r *Record, format string, args ...any) error {
-	return &loadgen.SyntaxError{Name: o.name, Line: r.Line, Msg: fmt.Sprintf(format, args...)}
+	return &loadgen.SyntaxError{Name: o.name, Line: r.Line, Msg: excerpt.Sprintf(format, args...)}
 }
 
 // Clone is a copy of r that does not change with the next.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Writer writes records as a trace.
@@ -36,7 +38,7 @@ func HoldsGraph(to string) bool { return to == "agentic_mooncake" || to == tasks
 // NewWriter writes the named format to w, with ids of so many tokens.
 func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 	if !slices.Contains(Targets(), to) {
-		return nil, fmt.Errorf("format to write is %q, want %s", to, strings.Join(Targets(), ", "))
+		return nil, excerpt.Errorf("format to write is %q, want %s", to, strings.Join(Targets(), ", "))
 	}
 	out := &Writer{w: bufio.NewWriterSize(w, readBuffer), to: to}
 	if HoldsGraph(to) {

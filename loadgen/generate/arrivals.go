@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/sim"
 )
@@ -79,7 +80,7 @@ func newProcess(c Config) (*process, error) {
 		}
 		a.when, a.gap = d.when, gammaLaw(1, p.number("cv", 1, span{0, mostSpread}))
 	default:
-		return nil, fmt.Errorf("arrivals are %q, want poisson, gamma, constant, ramp, diurnal or users%s", c.Arrivals, nearest.Ask(p.name, []string{"poisson", "gamma", "constant", "ramp", "diurnal", "users"}))
+		return nil, excerpt.Errorf("arrivals are %q, want poisson, gamma, constant, ramp, diurnal or users%s", c.Arrivals, nearest.Ask(p.name, []string{"poisson", "gamma", "constant", "ramp", "diurnal", "users"}))
 	}
 	return a, p.end()
 }

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/sim"
@@ -88,7 +89,7 @@ func ParseLaw(text string) (Law, error) {
 			return float64(input)
 		})
 	default:
-		return law, fmt.Errorf("%q: want a number, or fixed, uniform, normal, lognormal, exponential, gamma or empirical", text)
+		return law, excerpt.Errorf("%q: want a number, or fixed, uniform, normal, lognormal, exponential, gamma or empirical", text)
 	}
 	return clampLength(p, law)
 }
@@ -96,7 +97,7 @@ func ParseLaw(text string) (Law, error) {
 // ReadDraw is ParseLaw for those who only draw, and from no file.
 func ReadDraw(text string) (draw func(random *rand.Rand) float64, err error) {
 	if parseParams(text).name == "empirical" {
-		return nil, fmt.Errorf("%q: draws from a file, want a law with numbers", text)
+		return nil, excerpt.Errorf("%q: draws from a file, want a law with numbers", text)
 	}
 	law, err := ParseLaw(text)
 	return law.Draw, err

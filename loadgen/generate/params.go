@@ -1,13 +1,13 @@
 package generate
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -40,7 +40,7 @@ func parseParams(text string) *params {
 
 func (p *params) complain(format string, args ...any) {
 	if p.err == nil {
-		p.err = fmt.Errorf("%q: %s", p.text, fmt.Sprintf(format, args...))
+		p.err = excerpt.Errorf("%q: %s", p.text, excerpt.Sprintf(format, args...))
 	}
 }
 

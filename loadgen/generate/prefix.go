@@ -1,10 +1,11 @@
 package generate
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // plan is what prompts begin with: the way down a tree, whose every node
@@ -53,14 +54,14 @@ func newPlan(text string, random *rand.Rand) (*plan, error) {
 		t.branch = p.whole("branch", 0, 1, maxBranch)
 		skew = p.number("zipf", 0, span{0, mostZipf})
 	default:
-		return nil, fmt.Errorf("prefix is %q, want none, system, groups or tree", text)
+		return nil, excerpt.Errorf("prefix is %q, want none, system, groups or tree", text)
 	}
 	t.tokens = p.whole("tokens", 0, 1, maxTokens)
 	if err := p.end(); err != nil {
 		return nil, err
 	}
 	if math.Pow(float64(t.branch), float64(t.depth)) > 1<<62 {
-		return nil, fmt.Errorf("%q: %d parts with %d choices each, want fewer", text, t.depth, t.branch)
+		return nil, excerpt.Errorf("%q: %d parts with %d choices each, want fewer", text, t.depth, t.branch)
 	}
 	sum := 0.0
 	for i := range t.branch {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -156,7 +157,7 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	}
 	for _, a := range f.AddedTokens {
 		if a.SingleWord {
-			return nil, fmt.Errorf("added token %q is a single_word, want none", a.Content)
+			return nil, excerpt.Errorf("added token %q is a single_word, want none", a.Content)
 		}
 		if a.Content == "" {
 			continue
@@ -201,7 +202,7 @@ func (m *model) bpe() (*bpe, error) {
 	empty := func(s *string) bool { return s == nil || *s == "" }
 	switch {
 	case m.Type != "BPE" && m.Type != "WordLevel" && (m.Type != "" || len(m.Merges) == 0):
-		return nil, fmt.Errorf("model is %q, want BPE or WordLevel", m.Type)
+		return nil, excerpt.Errorf("model is %q, want BPE or WordLevel", m.Type)
 	case m.Dropout != nil && *m.Dropout != 0:
 		return nil, fmt.Errorf("dropout is %v, want none", *m.Dropout)
 	case !empty(m.Prefix) || !empty(m.Suffix):
@@ -215,7 +216,7 @@ func (m *model) bpe() (*bpe, error) {
 	}
 	if m.UnkToken != nil {
 		if b.unk, b.hasUnk = m.Vocab[*m.UnkToken]; !b.hasUnk {
-			return nil, fmt.Errorf("unk_token is %q, want one of vocab", *m.UnkToken)
+			return nil, excerpt.Errorf("unk_token is %q, want one of vocab", *m.UnkToken)
 		}
 	}
 	for rank, p := range m.Merges {
@@ -223,7 +224,7 @@ func (m *model) bpe() (*bpe, error) {
 		right, ok2 := m.Vocab[p[1]]
 		id, ok3 := m.Vocab[p[0]+p[1]]
 		if !ok1 || !ok2 || !ok3 {
-			return nil, fmt.Errorf("merges[%d] is %q and %q, want two tokens of vocab that make a third", rank, p[0], p[1])
+			return nil, excerpt.Errorf("merges[%d] is %q and %q, want two tokens of vocab that make a third", rank, p[0], p[1])
 		}
 		b.merges[[2]uint32{left, right}] = merge{uint32(rank), id}
 	}
@@ -240,7 +241,7 @@ func buildTemplates(c *part) ([]template, error) {
 		return nil, nil // about offsets
 	case "TemplateProcessing":
 	default:
-		return nil, fmt.Errorf("post_processor is %q, want ByteLevel, TemplateProcessing or Sequence", c.Type)
+		return nil, excerpt.Errorf("post_processor is %q, want ByteLevel, TemplateProcessing or Sequence", c.Type)
 	}
 	var t template
 	to := &t.head
@@ -251,7 +252,7 @@ func buildTemplates(c *part) ([]template, error) {
 		}
 		known, ok := c.SpecialTokens[s.SpecialToken.ID]
 		if !ok {
-			return nil, fmt.Errorf("post_processor names %q, want one of its special_tokens", s.SpecialToken.ID)
+			return nil, excerpt.Errorf("post_processor names %q, want one of its special_tokens", s.SpecialToken.ID)
 		}
 		*to = append(*to, known.IDs...)
 	}

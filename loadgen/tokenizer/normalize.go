@@ -1,11 +1,12 @@
 package tokenizer
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // normalizer changes a text before it is cut.
@@ -36,7 +37,7 @@ func buildNormalizers(c *part) ([]normalizer, error) {
 	case "Strip":
 		return one(c.strip)
 	}
-	return nil, fmt.Errorf("normalizer is %q, want NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or Sequence", c.Type)
+	return nil, excerpt.Errorf("normalizer is %q, want NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or Sequence", c.Type)
 }
 
 // toLower lowers every letter; that of one becomes two characters, which Go makes

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -13,7 +14,7 @@ import (
 func (c *Config) Check() error {
 	switch {
 	case c.Kind != Given && !slices.Contains(Kinds(), c.Kind):
-		return fmt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
+		return excerpt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
 	case c.Min < 1 && slices.Contains([]Kind{HPA, ByRate, Predict, Foreknown}, c.Kind):
 		return fmt.Errorf("min is %d, want at least 1 with scaler: %s, which does not see who waits for a first worker (keda, rules, schedule and process may go to none)", c.Min, c.Kind)
 	case c.Min < 0 || c.Max < max(c.Min, 1) || c.Max > MostWorkers:
@@ -70,7 +71,7 @@ func (c *Config) checkTargets() error {
 	awake := c.Min > 0 || c.Kind == HPA
 	for _, t := range c.Targets {
 		if !slices.Contains(Metrics(), t.Metric) || !isNumber(t.Value) || t.Value == 0 || !isNumber(t.Activation) {
-			return fmt.Errorf("metric %q with target %v, want one of %v and a target above 0", t.Metric, t.Value, Metrics())
+			return excerpt.Errorf("metric %q with target %v, want one of %v and a target above 0", t.Metric, t.Value, Metrics())
 		}
 		awake = awake || slices.Contains([]Metric{Held, Rate, InputRate}, t.Metric)
 	}
@@ -89,7 +90,7 @@ func (c *Config) checkLoad() error {
 	case c.Kind == Foreknown:
 		return nil
 	case !slices.Contains(Rates(), l.Metric):
-		return fmt.Errorf("metric %q, want one of %v", l.Metric, Rates())
+		return excerpt.Errorf("metric %q, want one of %v", l.Metric, Rates())
 	case c.Kind == ByRate && l.PerWorker == 0:
 		return fmt.Errorf("what a worker takes is not said, want per_worker, as per_worker: 2.5 of %s", l.Metric)
 	case c.Kind == Predict && (l.PerWorker > 0) == (l.InFlight > 0):
@@ -110,7 +111,7 @@ func (c *Config) checkForecast() error {
 	season := f.Predictor == Seasonal || f.Predictor == HoltWinters
 	switch {
 	case !slices.Contains(Predictors(), f.Predictor):
-		return fmt.Errorf("predictor %q, want one of %v", f.Predictor, Predictors())
+		return excerpt.Errorf("predictor %q, want one of %v", f.Predictor, Predictors())
 	case f.Window < 2 || f.Window > mostTicks:
 		return fmt.Errorf("a window of %d ticks, want 2 to %d", f.Window, mostTicks)
 	case !isTime(f.Horizon, 0) || f.Horizon > mostTicks*c.Sync:

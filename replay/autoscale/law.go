@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -59,7 +60,7 @@ func (l *Law) Check() error {
 	bounded := l.Max > 0 && l.Max >= l.Min || l.Max == 0 && l.Name != "uniform"
 	switch {
 	case l.Name != "" && !slices.Contains(Laws(), l.Name):
-		return fmt.Errorf("law %q, want one of %v", l.Name, Laws())
+		return excerpt.Errorf("law %q, want one of %v", l.Name, Laws())
 	case !bounded:
 		return fmt.Errorf("from %v to %v ms, want min and max in order", float64(l.Min), float64(l.Max))
 	case l.Name == "uniform" && (l.Mean != 0 || l.Median != 0 || l.Sigma != 0):

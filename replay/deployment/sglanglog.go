@@ -1,10 +1,11 @@
 package deployment
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // sglangKeys returns the flags that arguments of SGLang's server stand for, by the name
@@ -120,7 +121,7 @@ func countOf(args map[string]string, key string, unset int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s is %q, want a number of tokens", key, text)
+		return 0, excerpt.Errorf("%s is %q, want a number of tokens", key, text)
 	}
 	return n, nil
 }

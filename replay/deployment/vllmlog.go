@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // maxLine bounds a line of a log: a configuration of vLLM is one line.
@@ -144,7 +146,7 @@ func (l *Log) translate(given map[string]string) error {
 	if text := l.Known["block-size"]; text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return fmt.Errorf("block_size is %q, want a number of tokens", text)
+			return excerpt.Errorf("block_size is %q, want a number of tokens", text)
 		}
 		block = n
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
@@ -53,7 +54,7 @@ func (m *reader) readSpeculation(s *SGLangArgs) {
 	if d.Name == "" {
 		for _, key := range m.asked[from:] {
 			if text, given := m.values[key]; given {
-				m.fail(key, shortenValue(text), "speculative_algorithm with it")
+				m.fail(key, excerpt.CutLine(text), "speculative_algorithm with it")
 			}
 		}
 		return
@@ -88,7 +89,7 @@ func (m *reader) completeChain(d *SGLangDrafts) {
 	if d.Steps == 0 {
 		for _, key := range []string{"speculative_eagle_topk", "speculative_num_draft_tokens"} {
 			if text, given := m.values[key]; given {
-				m.fail(key, shortenValue(text), "speculative_num_steps with it")
+				m.fail(key, excerpt.CutLine(text), "speculative_num_steps with it")
 			}
 		}
 		d.Steps, d.TopK = 3, 1
@@ -117,7 +118,7 @@ func (r *reader) readDrafts(a *Args) {
 	case r.err != nil || m == nil && d.Name == "":
 		return
 	case d.Name == "":
-		r.fail("speculative_config", shortenValue(r.values["speculative_config"]), "sglang.speculative_algorithm with it, on an engine of type sglang")
+		r.fail("speculative_config", excerpt.CutLine(r.values["speculative_config"]), "sglang.speculative_algorithm with it, on an engine of type sglang")
 		return
 	case m == nil:
 		m = &reader{values: object{}, prefix: "speculative_config.", compat: r.compat, strict: true}

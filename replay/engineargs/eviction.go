@@ -3,6 +3,7 @@ package engineargs
 import (
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 
@@ -21,7 +22,7 @@ func (r *reader) readEviction(s *SGLangArgs) {
 			m.size("threshold", &e.Threshold)
 			m.size("next_prompt_estimate", &e.NextPrompt)
 		default:
-			r.fail(key, shortenValue(r.values[key]), "radix_eviction_policy slru or tlru with it")
+			r.fail(key, excerpt.CutLine(r.values[key]), "radix_eviction_policy slru or tlru with it")
 			return
 		}
 		m.refuseOthers()

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -115,7 +116,7 @@ func (r *reader) readRules(a *Args) {
 		m.flag(f.key, f.on)
 	}
 	for _, key := range m.values.unknownKeys(m.asked) {
-		m.fail(key, shortenValue(m.values[key]), "one of "+strings.Join(m.asked, ", "))
+		m.fail(key, excerpt.CutLine(m.values[key]), "one of "+strings.Join(m.asked, ", "))
 	}
 	if r.err == nil {
 		r.err = m.err
@@ -139,7 +140,7 @@ func (r *reader) checkRules(a *Args) {
 			r.fail("sliding_window", strconv.Itoa(a.Windows.Tokens), "vLLM's own rules with it: scheduler_profile vllm")
 		}
 		if a.Speculative != nil {
-			r.fail("speculative_config", shortenValue(r.values["speculative_config"]), "vLLM's own rules with it: scheduler_profile vllm")
+			r.fail("speculative_config", excerpt.CutLine(r.values["speculative_config"]), "vLLM's own rules with it: scheduler_profile vllm")
 		}
 		if a.PrefillInterval > 1 {
 			r.fail("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "vLLM's own rules with it: scheduler_profile vllm")
@@ -214,7 +215,7 @@ func (r *reader) openObject(key string) *reader {
 	}
 	values, err := readObject(text)
 	if err != nil {
-		r.fail(key, shortenValue(text), "an object or null")
+		r.fail(key, excerpt.CutLine(text), "an object or null")
 		return nil
 	}
 	return &reader{values: values, prefix: key + ".", compat: r.compat, strict: true}
@@ -279,7 +280,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	m.readEviction(s)
 	for _, key := range m.asked[given:] {
 		if value, ok := m.values[key]; ok && r.compat {
-			m.fail(key, shortenValue(value), "SGLang's own rules with it: no compat")
+			m.fail(key, excerpt.CutLine(value), "SGLang's own rules with it: no compat")
 		}
 	}
 	r.err = m.err

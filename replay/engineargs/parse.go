@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -43,7 +44,7 @@ type KeyError struct {
 }
 
 func (e *KeyError) Error() string {
-	return fmt.Sprintf("%s is %s, want %s", e.Key, e.Value, e.Want)
+	return excerpt.Sprintf("%s is %s, want %s", e.Key, e.Value, e.Want)
 }
 
 // Parse reads the JSON object of engine arguments; empty text stands for the
@@ -73,8 +74,8 @@ func Parse(text []byte, o Options) (Args, error) {
 		return Args{}, err
 	}
 	if keys := values.unknownKeys(Keys()); len(keys) > 0 {
-		return Args{}, fmt.Errorf("unknown keys: %s; the keys are %s%s",
-			strings.Join(keys, ", "), strings.Join(Keys(), ", "), nearest.Ask(keys[0], Keys()))
+		return Args{}, excerpt.Errorf("unknown keys: %s; the keys are %s%s",
+			excerpt.Cut(strings.Join(keys, ", ")), strings.Join(Keys(), ", "), nearest.Ask(keys[0], Keys()))
 	}
 	a := Default()
 	r := reader{values: values, compat: o.Compat, early: o.Early, pool: o.Pool}
@@ -129,14 +130,14 @@ func checkRole(o object) error {
 	}
 	for _, key := range []string{"is_prefill", "is_decode"} {
 		if value, ok := o[key]; ok {
-			return &KeyError{key, shortenValue(value), "none beside worker_type"}
+			return &KeyError{key, excerpt.CutLine(value), "none beside worker_type"}
 		}
 	}
 	switch string(role) {
 	case `"aggregated"`, `"prefill"`, `"decode"`:
 		return nil
 	}
-	return &KeyError{"worker_type", shortenValue(role), `"aggregated", "prefill" or "decode"`}
+	return &KeyError{"worker_type", excerpt.CutLine(role), `"aggregated", "prefill" or "decode"`}
 }
 
 // maxBlocks keeps block numbers in 31 bits.

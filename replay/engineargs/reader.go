@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/decimal"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -49,7 +50,7 @@ func (r *reader) value(key string, kind byte, want string) (string, bool) {
 	}
 	if !isKind(text, kind) {
 		if !r.compat || r.strict {
-			r.fail(key, shortenValue(text), want)
+			r.fail(key, excerpt.CutLine(text), want)
 		}
 		return "", false
 	}
@@ -81,7 +82,7 @@ func (r *reader) flag(key string, dst *bool) {
 func (r *reader) text(key string, dst *string) {
 	if text, ok := r.value(key, '"', "a string"); ok {
 		if err := json.Unmarshal([]byte(text), dst); err != nil {
-			r.fail(key, shortenValue([]byte(text)), "a string")
+			r.fail(key, excerpt.CutLine(text), "a string")
 		}
 	}
 }
@@ -106,7 +107,7 @@ func (r *reader) choice(key string, names ...string) string {
 	if err := json.Unmarshal([]byte(text), &s); err == nil && slices.Contains(names, s) {
 		return s
 	}
-	r.fail(key, shortenValue([]byte(text)), want)
+	r.fail(key, excerpt.CutLine(text), want)
 	return ""
 }
 
@@ -172,7 +173,7 @@ func (r *reader) number(key string, dst *float64) bool {
 	}
 	f, ok := parseNumber(text, r.compat)
 	if !ok {
-		r.fail(key, shortenValue([]byte(text)), "a number that a float64 can hold")
+		r.fail(key, excerpt.CutLine(text), "a number that a float64 can hold")
 		return false
 	}
 	*dst = f
@@ -241,7 +242,7 @@ func readObject(text []byte) (object, error) {
 		return nil, syntaxError(err, d.InputOffset())
 	}
 	if open != json.Delim('{') {
-		return nil, fmt.Errorf("want a JSON object, got %s", shortenValue(text))
+		return nil, fmt.Errorf("want a JSON object, got %s", excerpt.CutLine(text))
 	}
 	o := object{}
 	for d.More() {
@@ -295,7 +296,7 @@ func (o object) put(s Setting) error {
 	if text, ok := o[outer]; ok && string(text) != "null" {
 		var err error
 		if members, err = readObject(text); err != nil {
-			return &KeyError{Key: outer, Value: shortenValue(text), Want: "an object"}
+			return &KeyError{Key: outer, Value: excerpt.CutLine(text), Want: "an object"}
 		}
 	}
 	members[inner] = json.RawMessage(s.Value)
@@ -314,14 +315,4 @@ func (o object) unknownKeys(known []string) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// shortenValue makes a value fit into a message.
-func shortenValue(text []byte) string {
-	const limit = 60
-	s := strings.Join(strings.Fields(string(text)), " ")
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }

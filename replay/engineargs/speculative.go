@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -82,7 +83,7 @@ func (m *reader) readLaw(s *Speculative) {
 // refuseOthers refuses keys that were not asked for.
 func (m *reader) refuseOthers() {
 	if keys := m.values.unknownKeys(m.asked); len(keys) > 0 {
-		m.fail(keys[0], shortenValue(m.values[keys[0]]), "one of "+strings.Join(m.asked, ", ")+nearest.Ask(keys[0], m.asked))
+		m.fail(keys[0], excerpt.CutLine(m.values[keys[0]]), "one of "+strings.Join(m.asked, ", ")+nearest.Ask(keys[0], m.asked))
 	}
 }
 
@@ -132,7 +133,7 @@ func (r *reader) readAcceptance(s *Speculative) {
 	case len(given) == 0:
 		r.fail("acceptance_rate", "missing", "how many drafts are accepted: acceptance_rate, synthetic_acceptance_rates or synthetic_acceptance_length")
 	case len(given) > 1:
-		r.fail(given[1], shortenValue(r.values[given[1]]), "none beside "+given[0])
+		r.fail(given[1], excerpt.CutLine(r.values[given[1]]), "none beside "+given[0])
 	case given[0] == "synthetic_acceptance_rates":
 		r.readRates(s)
 	case given[0] == "synthetic_acceptance_length":
@@ -151,7 +152,7 @@ func (r *reader) numbers(key, want string, most int) []float64 {
 		err = json.Unmarshal(text, &list)
 	}
 	if err != nil || len(list) == 0 || len(list) > most || slices.ContainsFunc(list, func(x float64) bool { return x < 0 || x > 1 }) {
-		r.fail(key, shortenValue(text), want)
+		r.fail(key, excerpt.CutLine(text), want)
 		return nil
 	}
 	return list
@@ -165,7 +166,7 @@ func (r *reader) readRates(s *Speculative) {
 	before := 1.0
 	for _, x := range list {
 		if x > before || len(list) != s.Tokens {
-			r.fail(key, shortenValue(r.values[key]), want)
+			r.fail(key, excerpt.CutLine(r.values[key]), want)
 			return
 		}
 		rate := 0.0
@@ -183,7 +184,7 @@ func (r *reader) readLength(s *Speculative) {
 	const key = "synthetic_acceptance_length"
 	length := 0.0
 	if r.number(key, &length); r.err == nil && !(length >= 1 && length <= float64(s.Tokens+1)) {
-		r.fail(key, shortenValue(r.values[key]), fmt.Sprintf("a number from 1 to %d", s.Tokens+1))
+		r.fail(key, excerpt.CutLine(r.values[key]), fmt.Sprintf("a number from 1 to %d", s.Tokens+1))
 	}
 	for i := range s.Tokens {
 		s.Rates = append(s.Rates, max(0, min(1, length-1-float64(i))))
@@ -199,14 +200,14 @@ func (r *reader) readRate(s *Speculative) {
 		return
 	}
 	if s.Low, s.High = list[0], list[len(list)-1]; s.Low > s.High {
-		r.fail(key, shortenValue(r.values[key]), want)
+		r.fail(key, excerpt.CutLine(r.values[key]), want)
 	}
 }
 
 // checkSpeculative refuses what is not known to be done together with drafts.
 func (r *reader) checkSpeculative(a *Args) {
 	x := &a.Rules
-	text := shortenValue(r.values["speculative_config"])
+	text := excerpt.CutLine(r.values["speculative_config"])
 	switch {
 	case a.Speculative == nil:
 	case !x.MixedStep || !x.BudgetGate || !x.RecomputeLast || !x.AdmitIdle || !x.WholeAllocation || !x.LastVictim || !x.FirstTokenFree:

@@ -3,7 +3,7 @@ package engineargs
 import (
 	"strconv"
 
-	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 
@@ -55,7 +55,7 @@ func (r *reader) readStorage(s *StorageArgs) {
 // refuseAlone refuses a key about storage where there is none.
 func (r *reader) refuseAlone(key string) {
 	if value := r.values[key]; value != nil && string(value) != "null" {
-		r.fail(key, shortenValue(json.RawMessage(value)), "hicache_storage_backend with it")
+		r.fail(key, excerpt.CutLine(value), "hicache_storage_backend with it")
 	}
 }
 

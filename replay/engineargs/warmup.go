@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
@@ -18,7 +19,7 @@ func (r *reader) readWarmup(a *Args) {
 	m.ratio("time", &seconds)
 	m.size("requests", &requests)
 	for _, key := range m.values.unknownKeys(m.asked) {
-		m.fail(key, shortenValue(m.values[key]), "one of "+strings.Join(m.asked, ", "))
+		m.fail(key, excerpt.CutLine(m.values[key]), "one of "+strings.Join(m.asked, ", "))
 	}
 	if requests < 1 {
 		m.fail("requests", strconv.Itoa(requests), "at least 1")
@@ -26,7 +27,7 @@ func (r *reader) readWarmup(a *Args) {
 	if seconds == 0 {
 		value := "missing"
 		if text := m.values["time"]; text != nil {
-			value = shortenValue(text)
+			value = excerpt.CutLine(text)
 		}
 		m.fail("time", value, "s above 0")
 	}
@@ -51,6 +52,6 @@ func (a *Args) NoWarmup() string {
 // checkWarmup refuses a warm-up of engines that have none.
 func (r *reader) checkWarmup(a *Args) {
 	if want := a.NoWarmup(); want != "" && a.Warmup.Given() {
-		r.fail("warmup", shortenValue(r.values["warmup"]), want)
+		r.fail("warmup", excerpt.CutLine(r.values["warmup"]), want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
@@ -98,7 +99,7 @@ func (r *reader) readLayerTypes() (types []string) {
 		return nil
 	}
 	if err := json.Unmarshal(text, &types); err != nil {
-		r.fail("layer_types", shortenValue(text), "a list of names")
+		r.fail("layer_types", excerpt.CutLine(text), "a list of names")
 	}
 	return types
 }

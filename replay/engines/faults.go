@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -200,7 +201,7 @@ func (t *Topology) checkFault(x *Fault) error {
 	}
 	switch {
 	case !slices.Contains(FaultKinds(), x.Kind):
-		return fmt.Errorf("%q, want one of %v", x.Kind, FaultKinds())
+		return excerpt.Errorf("%q, want one of %v", x.Kind, FaultKinds())
 	case x.Kind == Slows && !(x.Factor > 0 && x.Factor < math.Inf(1)):
 		return fmt.Errorf("factor is %v, want > 0", x.Factor)
 	case x.Kind == Link && !(x.Factor > 0 && x.Factor <= 1):

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -144,7 +145,7 @@ func (t *Topology) CheckPD() error {
 	case p.Threshold != nil && *p.Threshold < 0:
 		return fmt.Errorf("the threshold of prefill is %d tokens, want at least 0", *p.Threshold)
 	case !slices.Contains([]DecodeChosen{AfterTransfer, BeforeTransfer, BeforePrefill}, p.DecodeChosen):
-		return fmt.Errorf("decode workers are chosen %q, want %s or %s", p.DecodeChosen, BeforeTransfer, BeforePrefill)
+		return excerpt.Errorf("decode workers are chosen %q, want %s or %s", p.DecodeChosen, BeforeTransfer, BeforePrefill)
 	}
 	admits := t.Admission != nil || slices.ContainsFunc(t.Later(), func(c Change) bool { return c.Admission != nil })
 	if p.DecodeChosen == BeforePrefill && admits {
@@ -226,7 +227,7 @@ func (t *Topology) checkTransfers() error {
 	case !p.SharesLinks() && !p.Missing:
 		return nil
 	case p.SharesLinks() && !slices.Contains([]Sharing{ShareFairly, ShareInTurns}, p.Sharing):
-		return fmt.Errorf("transfers share links by %q, want %s or %s", p.Sharing, ShareFairly, ShareInTurns)
+		return excerpt.Errorf("transfers share links by %q, want %s or %s", p.Sharing, ShareFairly, ShareInTurns)
 	case p.SharesLinks() && p.NIC == 0 && p.Core == 0:
 		return errors.New("links to share without a bandwidth, want that of workers (nic) or that between them (core)")
 	case !p.PicksEarly():

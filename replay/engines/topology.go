@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
@@ -215,9 +216,9 @@ func (p *Pool) checkRole() error {
 	case p.Engine.Role == p.Role:
 		return nil
 	case p.Role == scheduler.Aggregated:
-		return fmt.Errorf("worker_type is %q, want %q in a cluster of one pool", p.Engine.Role, p.Role)
+		return excerpt.Errorf("worker_type is %q, want %q in a cluster of one pool", p.Engine.Role, p.Role)
 	}
-	return fmt.Errorf("%s engine arguments: worker_type is %q, want %q", p.Role, p.Engine.Role, p.Role)
+	return excerpt.Errorf("%s engine arguments: worker_type is %q, want %q", p.Role, p.Engine.Role, p.Role)
 }
 
 // checkDPSize refuses ranks of an engine that has none.
@@ -242,7 +243,7 @@ func (p *Pool) CheckEngine() error {
 		return fmt.Errorf("block_size is %d, want a power of two from 2 to 1024 for vllm", n)
 	}
 	if backend := p.Engine.AIC.Backend; backend != "" {
-		return fmt.Errorf("aic_backend is %q: this program holds no AIC estimator, want planner_profile_data or neither", backend)
+		return excerpt.Errorf("aic_backend is %q: this program holds no AIC estimator, want planner_profile_data or neither", backend)
 	}
 	return nil
 }

@@ -6,10 +6,11 @@
 package budget
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Budget is how far a value may move from its baseline, or where it must stay.
@@ -40,7 +41,7 @@ const want = `exact, a change as +2%, -3%, +-1% or +0.5, or a limit as max 2000 
 // 10 (limits that need no baseline).
 func Parse(key, text string) (Budget, error) {
 	b := Budget{Key: key, Text: text}
-	bad := fmt.Errorf("budget of %s is %q, want %s", key, text, want)
+	bad := excerpt.Errorf("budget of %s is %q, want %s", key, text, want)
 	words := strings.Fields(text)
 	if len(words) == 2 {
 		limit, err := strconv.ParseFloat(words[1], 64)

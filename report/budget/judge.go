@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/rundir"
@@ -63,7 +64,7 @@ func (c Change) String() string { return [...]string{"not known", "unchanged", "
 // refuseKey returns the error of a budget of what the report of a run does not have.
 func (f *File) refuseKey(b *Budget, run *Run) error {
 	names := slices.Sorted(maps.Keys(run.Values))
-	return fmt.Errorf("%s:%d: %s: no such number in the report of %s%s", f.Path, b.Line, b.Key, run.Name, nearest.Ask(b.Key, names))
+	return excerpt.Errorf("%s:%d: %s: no such number in the report of %s%s", f.Path, b.Line, b.Key, run.Name, nearest.Ask(b.Key, names))
 }
 
 // Judge holds run to the budgets of f. An error says that it cannot be: a value

@@ -17,12 +17,12 @@ package html
 
 import (
 	"embed"
-	"fmt"
 	htmltext "html"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/diff"
@@ -117,7 +117,7 @@ func fillFrame(w io.Writer, frame string, inside map[string]string) error {
 		mark, after, _ := strings.Cut(rest, "}}")
 		text, ok := inside[mark]
 		if !ok {
-			return fmt.Errorf("the page has a mark %q that nothing stands for", mark)
+			return excerpt.Errorf("the page has a mark %q that nothing stands for", mark)
 		}
 		if _, err := io.WriteString(w, text); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Format is the form of a per-request file, and the end of its name.
@@ -24,7 +26,7 @@ func FormatOf(path string) (Format, error) {
 	case Parquet, JSONL, CSV:
 		return f, nil
 	}
-	return "", fmt.Errorf("%s: its name ends in %q, want .parquet, .jsonl or .csv", path, end)
+	return "", excerpt.Errorf("%s: its name ends in %q, want .parquet, .jsonl or .csv", path, end)
 }
 
 // form writes rows in a format.

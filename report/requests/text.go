@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/parquet"
@@ -134,19 +135,19 @@ func (c *Column) parseText(r *Row, text string) error {
 	case parquet.Int64:
 		v, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || v < 0 {
-			return fmt.Errorf("%q, want an integer of at least 0", text)
+			return excerpt.Errorf("%q, want an integer of at least 0", text)
 		}
 		at.SetInt(v)
 	case parquet.Double:
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return fmt.Errorf("%q, want a number", text)
+			return excerpt.Errorf("%q, want a number", text)
 		}
 		at.SetFloat(v)
 	case parquet.Bool:
 		v, err := strconv.ParseBool(text)
 		if err != nil {
-			return fmt.Errorf("%q, want true or false", text)
+			return excerpt.Errorf("%q, want true or false", text)
 		}
 		at.SetInt(int64(verdictOf(v)))
 	case parquet.Text:

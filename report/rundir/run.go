@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/requests"
@@ -108,7 +109,7 @@ func (r *Run) Report() (*collector.Report, error) {
 // Rows reads the run's requests.
 func (r *Run) Rows() ([]requests.Row, error) {
 	if r.Requests == "" || filepath.Base(r.Requests) != r.Requests {
-		return nil, fmt.Errorf("%s: requests_file is %q, want the name of a file beside it", filepath.Join(r.dir, RunFile), r.Requests)
+		return nil, excerpt.Errorf("%s: requests_file is %q, want the name of a file beside it", filepath.Join(r.dir, RunFile), r.Requests)
 	}
 	return requests.ReadFile(filepath.Join(r.dir, r.Requests))
 }

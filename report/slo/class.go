@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/requests"
@@ -30,7 +31,7 @@ func CheckClasses(objectives []Objective, classes []string) error {
 		case len(classes) == 0:
 			return fmt.Errorf("--slo: an objective of class %s, want a workload with classes, or --classes", o.Class)
 		default:
-			return fmt.Errorf("--slo: class is %q, want one of %s%s", o.Class, strings.Join(classes, ", "), nearest.Ask(o.Class, classes))
+			return excerpt.Errorf("--slo: class is %q, want one of %s%s", o.Class, strings.Join(classes, ", "), nearest.Ask(o.Class, classes))
 		}
 	}
 	return nil

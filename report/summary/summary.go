@@ -6,9 +6,9 @@ package summary
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/collector"
 )
@@ -30,7 +30,7 @@ func Write(w io.Writer, names string, r *collector.Report) error {
 	case "sglang":
 		return writeObject(w, sglangKeys(r))
 	}
-	return fmt.Errorf("report format is %q, want native, aiperf, vllm or sglang", names)
+	return excerpt.Errorf("report format is %q, want native, aiperf, vllm or sglang", names)
 }
 
 // object is the entries of a file, or of an object in it, in their order.

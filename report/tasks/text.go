@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/internal/terminal"
 )
@@ -50,7 +51,7 @@ func (s *Study) Find(name string) (*Task, error) {
 		for k := range s.Tasks {
 			names[k] = s.Tasks[k].Name
 		}
-		return nil, fmt.Errorf("task is %q, want the name of one of the run's %d tasks, or slowest%s", name, len(names), nearest.Ask(name, names))
+		return nil, excerpt.Errorf("task is %q, want the name of one of the run's %d tasks, or slowest%s", name, len(names), nearest.Ask(name, names))
 	}
 	return &s.Tasks[i], nil
 }

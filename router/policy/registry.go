@@ -8,9 +8,9 @@
 package policy
 
 import (
-	"fmt"
 	"math/rand/v2"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -76,7 +76,7 @@ func New(name Name, o Options) (router.Policy, error) {
 	if p.make == nil {
 		known, err := Parse(string(name))
 		if err == nil {
-			err = fmt.Errorf("router is %q, want %s", string(name), string(known)) // name is what flags take or reports say
+			err = excerpt.Errorf("router is %q, want %s", string(name), string(known)) // name is what flags take or reports say
 		}
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func Parse(text string) (Name, error) {
 		}
 		want += string(p.Name)
 	}
-	return "", fmt.Errorf("router is %q, want one of %s", text, want)
+	return "", excerpt.Errorf("router is %q, want one of %s", text, want)
 }
 
 // work returns whose work the workers do.

@@ -1,9 +1,9 @@
 package policy
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -41,7 +41,7 @@ func (s *sight) checkClasses(facts []string) error {
 	}
 	for _, text := range s.language.Texts() {
 		if !slices.Contains(known, text) {
-			return fmt.Errorf("no class of requests is %q%s", text, nearest.Ask(text, classes))
+			return excerpt.Errorf("no class of requests is %q%s", text, nearest.Ask(text, classes))
 		}
 	}
 	return nil

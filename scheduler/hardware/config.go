@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -133,14 +134,14 @@ func parseConfig(text []byte) (Model, error) {
 	}
 	for _, name := range []string{kind, c.Type} {
 		if slices.Contains(listHybrids(), name) {
-			return Model{}, fmt.Errorf("model_type is %q, whose layers are not all attention over a KV cache: hybrids are not supported", name)
+			return Model{}, excerpt.Errorf("model_type is %q, whose layers are not all attention over a KV cache: hybrids are not supported", name)
 		}
 	}
 	if i := slices.IndexFunc(c.LayerTypes, isStateful); i >= 0 {
-		return Model{}, fmt.Errorf("layer_types[%d] is %q: hybrids are not supported", i, c.LayerTypes[i])
+		return Model{}, excerpt.Errorf("layer_types[%d] is %q: hybrids are not supported", i, c.LayerTypes[i])
 	}
 	if !slices.Contains(listFamilies(), kind) && !slices.Contains(listFamilies(), c.Type) {
-		return Model{}, fmt.Errorf("model_type is %q, want one of %s", kind, strings.Join(listFamilies(), ", "))
+		return Model{}, excerpt.Errorf("model_type is %q, want one of %s", kind, strings.Join(listFamilies(), ", "))
 	}
 	return c.model()
 }
@@ -294,7 +295,7 @@ func (c *config) readQuantization(m *Model) error {
 		weights, activations = q.groupBits()
 	}
 	if weights == 0 {
-		return fmt.Errorf("quantization_config: quant_method is %q, want fp8, mxfp4, awq, gptq, modelopt or compressed-tensors", q.Method)
+		return excerpt.Errorf("quantization_config: quant_method is %q, want fp8, mxfp4, awq, gptq, modelopt or compressed-tensors", q.Method)
 	}
 	m.Bits, m.ExpertBits, m.ActivationBits = weights, weights, activations
 	if m.MoE != nil && slices.ContainsFunc(slices.Concat(q.Ignore, q.Skipped), func(s string) bool { return strings.Contains(s, "attn") }) {

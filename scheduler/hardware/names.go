@@ -1,11 +1,11 @@
 package hardware
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
@@ -57,5 +57,5 @@ func unknownName(kind, name string, names []string, hint string) error {
 	if ask == "" {
 		ask = ":"
 	}
-	return fmt.Errorf("%s is %q, which is unknown%s %s", kind, name, ask, hint)
+	return excerpt.Errorf("%s is %q, which is unknown%s %s", kind, name, ask, hint)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // LiveKey is the key of Fit.Live.
@@ -88,7 +90,7 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 			f.KVBits, err = DtypeBits(value)
 		case "graphs":
 			if f.Graphs = value; !slices.Contains(GraphModes(), value) {
-				err = fmt.Errorf("%q, want one of %s", value, strings.Join(GraphModes(), ", "))
+				err = excerpt.Errorf("%q, want one of %s", value, strings.Join(GraphModes(), ", "))
 			}
 		case "gpu-file":
 		default:
@@ -123,5 +125,5 @@ func DtypeBits(name string) (float64, error) {
 	case "fp4":
 		return 4.5, nil
 	}
-	return 0, fmt.Errorf("%q, want one of %s", name, strings.Join(Dtypes(), ", "))
+	return 0, excerpt.Errorf("%q, want one of %s", name, strings.Join(Dtypes(), ", "))
 }

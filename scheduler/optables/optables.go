@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Engine is the engine whose kernels and collectives were measured.
@@ -118,7 +120,7 @@ func findSystem(gpu string) (system, error) {
 	all := listSystems()
 	i := slices.IndexFunc(all, func(s system) bool { return s.gpu == gpu || s.name == gpu })
 	if i < 0 {
-		return system{}, fmt.Errorf("no operator times of %q: must be one of %s", gpu, strings.Join(Names(), ", "))
+		return system{}, excerpt.Errorf("no operator times of %q: must be one of %s", gpu, strings.Join(Names(), ", "))
 	}
 	return all[i], nil
 }

@@ -1,9 +1,10 @@
 package timing
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Kind is how the host launches a pass: the less of it is captured as graphs, the longer that takes.
@@ -72,7 +73,7 @@ func (p *Parameters) launchTime(s *Step) float64 {
 // check refuses a mode that nobody knows.
 func (m GraphMode) check() error {
 	if _, _, ok := m.kindsOf(); !ok {
-		return fmt.Errorf("cudagraph_mode is %q, want one of %s", string(m), strings.Join(GraphModes(), ", "))
+		return excerpt.Errorf("cudagraph_mode is %q, want one of %s", string(m), strings.Join(GraphModes(), ", "))
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // The arrays of a profile file; others in it are ignored.
@@ -175,7 +177,7 @@ func parseHeader(header string) (binary.ByteOrder, array, error) {
 	field := func(key, pattern string) (string, error) {
 		m := regexp.MustCompile(`['"]` + key + `['"]\s*:\s*` + pattern).FindStringSubmatch(header)
 		if m == nil {
-			return "", fmt.Errorf("no %s in header %q", key, strings.TrimSpace(header))
+			return "", excerpt.Errorf("no %s in header %q", key, strings.TrimSpace(header))
 		}
 		return m[1], nil
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Nearest returns the name of the set of rules that a release of vLLM, as 0.20.2,
@@ -118,7 +120,7 @@ func ParseProfile(name string) (Rules, error) {
 	if name == "reference" || name == "" {
 		return Rules{}, nil
 	}
-	return Rules{}, fmt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
+	return Rules{}, excerpt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
 }
 
 // NameProfile returns the name of a set of rules of vLLM's own by one of its names, "" where

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Exit codes of all commands; docs/exit-codes.md says them to people.
@@ -29,7 +31,7 @@ func (e *usageError) Error() string { return e.text }
 
 // Usagef makes the error of a command line that makes no sense.
 func Usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
+	return &usageError{excerpt.Sprintf(format, args...)}
 }
 
 // WrongUsage makes err one of a command line that makes no sense.

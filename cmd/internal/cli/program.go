@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // Streams are the standard streams of a command, and where it stands.
@@ -161,6 +163,11 @@ func (s Streams) Execute(ctx context.Context, args []string) error {
 // printError prints err on one line.
 func printError(s Streams, err error, code int) int {
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	fmt.Fprintf(s.Err, "replay: %s\n", text)
+	fmt.Fprintf(s.Err, "replay: %s\n", excerpt.CutMiddle(text, excerpt.Longest))
 	return code
+}
+
+// Warn prints a warning.
+func (s Streams) Warn(text string) {
+	fmt.Fprintf(s.Err, "replay: warning: %s\n", excerpt.CutMiddle(text, excerpt.Longest))
 }

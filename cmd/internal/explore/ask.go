@@ -3,7 +3,8 @@ package explore
 import (
 	"context"
 	"errors"
-	"fmt"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // MostText is the size of the largest trace that is kept in memory, in bytes.
@@ -57,5 +58,5 @@ func (s *Session) Ask(ctx context.Context, name string, q *Question) (any, error
 		most, moved, err := s.Compare(ctx, q.Other, q.Settings)
 		return map[string]any{"most": most, "moved": moved}, err
 	}
-	return nil, fmt.Errorf("%q: no question: %w", name, errors.ErrUnsupported)
+	return nil, excerpt.Errorf("%q: no question: %w", name, errors.ErrUnsupported)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/sim"
@@ -179,7 +180,7 @@ func readTime(to *sim.Time) func(ast.Node) error {
 			return err
 		}
 		if *to, err = cli.ParseInstant(text); err != nil {
-			return fmt.Errorf("%s: %w", text, err)
+			return excerpt.Errorf("%s: %w", text, err)
 		}
 		return nil
 	}

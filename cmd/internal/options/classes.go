@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/sim"
@@ -99,7 +100,7 @@ func readDeadline(node ast.Node, ms *float64) error {
 	}
 	at, err := cli.ParseInstant(text)
 	if err = cmp.Or(err, wantAbove(at)); err != nil {
-		return fmt.Errorf("%s: %w", text, err)
+		return excerpt.Errorf("%s: %w", text, err)
 	}
 	*ms = float64(at)
 	return nil

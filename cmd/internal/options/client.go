@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engines"
@@ -98,7 +99,7 @@ func setBackoff(part string, c *engines.Client) (err error) {
 			return fmt.Errorf("%s: want a share of 0 to 1", part)
 		}
 	default:
-		return fmt.Errorf("%q: want xFACTOR, max=TIME or jitter=SHARE%s", part, nearest.Ask(name, []string{"max", "jitter"}))
+		return excerpt.Errorf("%q: want xFACTOR, max=TIME or jitter=SHARE%s", part, nearest.Ask(name, []string{"max", "jitter"}))
 	}
 	return nil
 }

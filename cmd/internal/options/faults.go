@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engines"
@@ -72,7 +73,7 @@ func (f *faultFile) readFaults(text []byte) (*replay.Faults, error) {
 }
 
 func (f *faultFile) errorAt(at ast.Node, format string, args ...any) error {
-	return fmt.Errorf("%s: %s", cli.YamlPlace(f.path, at), fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s: %s", cli.YamlPlace(f.path, at), excerpt.Sprintf(format, args...))
 }
 
 // readBody reads a document.
@@ -131,7 +132,7 @@ func (f *faultFile) setSetting(key string, value ast.Node) (err error) {
 	case "on_loss":
 		ways := []string{string(engines.LoseThem), string(engines.RetryThem), string(engines.MigrateThem)}
 		if f.all.OnLoss = engines.OnLoss(text); !slices.Contains(ways, text) {
-			return fmt.Errorf("%q, want %s%s", text, cli.Either(ways), nearest.Ask(text, ways))
+			return excerpt.Errorf("%q, want %s%s", text, cli.Either(ways), nearest.Ask(text, ways))
 		}
 	case "limit":
 		f.all.Limit, err = parseCount(text, 0, 1_000_000)
@@ -139,7 +140,7 @@ func (f *faultFile) setSetting(key string, value ast.Node) (err error) {
 		f.all.After, err = cli.ParseInstant(text)
 	default:
 		keys := []string{"faults", "on_loss", "limit", "after", "zones"}
-		return fmt.Errorf("no such key, want %s%s", strings.Join(keys, ", "), nearest.Ask(key, keys))
+		return excerpt.Errorf("no such key, want %s%s", strings.Join(keys, ", "), nearest.Ask(key, keys))
 	}
 	return err
 }
@@ -165,7 +166,7 @@ func (f *faultFile) setZones(value ast.Node) (err error) {
 func parseCount(text string, least, most int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%s, want %d to %d", text, least, most)
+		return 0, excerpt.Errorf("%s, want %d to %d", text, least, most)
 	}
 	return n, nil
 }
@@ -244,7 +245,7 @@ func (f *faultFile) setValue(x *faultEntry, key string, value ast.Node) (err err
 	times := map[string]*sim.Time{"at": &x.At, "for": &x.For, "back": &x.Back, "mtbf": &x.law.Between, "mttr": &x.law.Repair}
 	if at := times[key]; at != nil {
 		if *at, err = cli.ParseInstant(text); err != nil {
-			return fmt.Errorf("%s: %w", text, err)
+			return excerpt.Errorf("%s: %w", text, err)
 		}
 		return nil
 	}
@@ -252,7 +253,7 @@ func (f *faultFile) setValue(x *faultEntry, key string, value ast.Node) (err err
 	case "what":
 		kinds := kindNames()
 		if x.Kind = engines.FaultKind(text); !slices.Contains(kinds, text) {
-			return fmt.Errorf("%q, want %s%s", text, cli.Either(kinds), nearest.Ask(text, kinds))
+			return excerpt.Errorf("%q, want %s%s", text, cli.Either(kinds), nearest.Ask(text, kinds))
 		}
 	case "worker":
 		if text == "all" {
@@ -267,12 +268,12 @@ func (f *faultFile) setValue(x *faultEntry, key string, value ast.Node) (err err
 		x.Zone, err = parseCount(text, 0, mostWorkers-1)
 	case "factor", "share":
 		if x.Factor, err = strconv.ParseFloat(text, 64); err != nil || !(x.Factor > 0) || math.IsInf(x.Factor, 0) {
-			return fmt.Errorf("%s, want a number above 0", text)
+			return excerpt.Errorf("%s, want a number above 0", text)
 		}
 	case "n":
 		x.N, err = parseCount(text, 1, mostWorkers)
 	default:
-		return fmt.Errorf("no such key, want %s%s", strings.Join(faultKeys(), ", "), nearest.Ask(key, faultKeys()))
+		return excerpt.Errorf("no such key, want %s%s", strings.Join(faultKeys(), ", "), nearest.Ask(key, faultKeys()))
 	}
 	return err
 }
@@ -285,7 +286,7 @@ func (f *faultFile) setPool(x *faultEntry, text string) error {
 	case !f.two:
 		return errors.New("only with --prefill-workers and --decode-workers, want worker: all")
 	case i < 0:
-		return fmt.Errorf("%q, want prefill or decode%s", text, nearest.Ask(text, names))
+		return excerpt.Errorf("%q, want prefill or decode%s", text, nearest.Ask(text, names))
 	}
 	x.Pool = i
 	return nil
@@ -340,12 +341,12 @@ func (x *faultEntry) wantOnly(what string, needs []string, may ...string) error 
 	}
 	for _, key := range needs {
 		if !x.seen[key] {
-			return fmt.Errorf("%s: want %s", what, key)
+			return excerpt.Errorf("%s: want %s", what, key)
 		}
 	}
 	for _, key := range faultKeys() {
 		if x.seen[key] && !slices.Contains(needs, key) && !slices.Contains(may, key) {
-			return fmt.Errorf("%s: %s has no effect on it, want none", what, key)
+			return excerpt.Errorf("%s: %s has no effect on it, want none", what, key)
 		}
 	}
 	return nil

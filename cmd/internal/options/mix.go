@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -61,9 +62,9 @@ func (w *workerCount) Set(text string) error {
 		n, err := strconv.ParseInt(part[at+1:], 0, 32)
 		switch {
 		case err != nil || n < 1:
-			return fmt.Errorf("want at least 1 worker of %s, in a mix as h100:4,l40s:8", name)
+			return excerpt.Errorf("want at least 1 worker of %s, in a mix as h100:4,l40s:8", name)
 		case slices.ContainsFunc(mix, func(k kindCount) bool { return k.name == name }):
-			return fmt.Errorf("want %s once", name)
+			return excerpt.Errorf("want %s once", name)
 		}
 		mix = append(mix, kindCount{name, int(n)})
 		sum += int(n)

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
@@ -172,17 +173,17 @@ func (c *pickerConfig) picker() (*policy.Picker, error) {
 func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 	x := &c.Plugins[i]
 	if x.Type == "" {
-		return fmt.Errorf("plugin %d (%q) has no type", i+1, x.Name)
+		return excerpt.Errorf("plugin %d (%q) has no type", i+1, x.Name)
 	}
 	x.Name = cmp.Or(x.Name, x.Type)
 	if slices.ContainsFunc(c.Plugins[:i], func(y pickerPlugin) bool { return y.Name == x.Name }) {
-		return fmt.Errorf("two plugins are named %q", x.Name)
+		return excerpt.Errorf("two plugins are named %q", x.Name)
 	}
 	switch why, known := pluginTypes()[x.Type]; {
 	case !known:
-		return fmt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
+		return excerpt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
 	case why == notSimulated:
-		return fmt.Errorf("plugin %s is of type %q, which is not simulated; want scorers and pickers of docs/router.md", x.Name, x.Type)
+		return excerpt.Errorf("plugin %s is of type %q, which is not simulated; want scorers and pickers of docs/router.md", x.Name, x.Type)
 	case why != "":
 		p.Idle = append(p.Idle, fmt.Sprintf("%s (%s)", x.Type, why))
 	}
@@ -205,7 +206,7 @@ func (c *pickerConfig) references() []pluginRef {
 func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
 	i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Name == ref.Ref })
 	if i < 0 {
-		return fmt.Errorf("pluginRef %q is none of the plugins", ref.Ref)
+		return excerpt.Errorf("pluginRef %q is none of the plugins", ref.Ref)
 	}
 	x := &c.Plugins[i]
 	weight, err := ref.weigh()

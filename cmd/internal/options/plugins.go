@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
@@ -136,7 +137,7 @@ func readPrecise(x *pickerPlugin, s *policy.Scorer) error {
 	}
 	d, err := time.ParseDuration(p.TTL)
 	if err != nil {
-		return fmt.Errorf("speculativeTTL is %q, want a duration such as 2s", p.TTL)
+		return excerpt.Errorf("speculativeTTL is %q, want a duration such as 2s", p.TTL)
 	}
 	if d > 0 {
 		s.Speculative = sim.Time(d.Seconds() * 1000)
@@ -162,7 +163,7 @@ func (c *pickerConfig) readApproximate(x *pickerPlugin, s *policy.Scorer) error 
 			return fmt.Errorf("of %s: %w", from.Name, err)
 		}
 	} else if own.Producer != "" {
-		return fmt.Errorf("prefixMatchInfoProducerName is %q, which is none of the producers of prefixes", own.Producer)
+		return excerpt.Errorf("prefixMatchInfoProducerName is %q, which is none of the producers of prefixes", own.Producer)
 	}
 	if own.Capacity < 0 || own.Blocks < 0 || own.Tokens != nil && *own.Tokens < 0 {
 		return errors.New("lruCapacityPerServer, maxPrefixBlocksToMatch and maxPrefixTokensToMatch want numbers of at least 0")

@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/formula"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
@@ -247,7 +248,7 @@ func readCount(node ast.Node, to *int) error {
 		return err
 	}
 	if *to, err = strconv.Atoi(text); err != nil || *to < 1 || *to > math.MaxInt32 {
-		return fmt.Errorf("%s: want a whole number from 1 on", text)
+		return excerpt.Errorf("%s: want a whole number from 1 on", text)
 	}
 	return nil
 }
@@ -259,7 +260,7 @@ func readNumber(node ast.Node, to *float64, least, most float64) error {
 		return err
 	}
 	if *to, err = strconv.ParseFloat(text, 64); err != nil || !(*to >= least && *to <= most) {
-		return fmt.Errorf("%s: want a number from %v to %v", text, least, most)
+		return excerpt.Errorf("%s: want a number from %v to %v", text, least, most)
 	}
 	return nil
 }

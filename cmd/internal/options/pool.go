@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -302,7 +303,7 @@ func (o *Options) checkOffload(pools []Pool, offload bool) error {
 		if s := o.givenFor(p, key); s != nil {
 			return o.Only(s.Name, "with --kv-bytes-per-token")
 		}
-		return fmt.Errorf("--%s: %s is %s without kv_bytes_per_token, want both", p.from, key, value)
+		return excerpt.Errorf("--%s: %s is %s without kv_bytes_per_token, want both", p.from, key, value)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
 )
@@ -101,7 +102,7 @@ func (f *scaleFile) setValue(e *replay.ScaleEvent, key, text string) (err error)
 	switch {
 	case key == "at":
 		if e.At, err = cli.ParseInstant(text); err != nil {
-			return fmt.Errorf("%s: %w", text, err)
+			return excerpt.Errorf("%s: %w", text, err)
 		}
 		return nil
 	case key == "decode" && f.two:
@@ -112,10 +113,10 @@ func (f *scaleFile) setValue(e *replay.ScaleEvent, key, text string) (err error)
 	case key == "prefill" || key == "decode":
 		return errors.New("only with --prefill-workers and --decode-workers, want workers")
 	default:
-		return fmt.Errorf("no such key, want at and %s%s", f.poolKeys(), nearest.Ask(key, append(strings.Split(f.poolKeys(), " or "), "at")))
+		return excerpt.Errorf("no such key, want at and %s%s", f.poolKeys(), nearest.Ask(key, append(strings.Split(f.poolKeys(), " or "), "at")))
 	}
 	if *count, err = strconv.Atoi(text); err != nil || *count < 1 || *count > mostWorkers {
-		return fmt.Errorf("%s: want 1 to %d workers", text, mostWorkers)
+		return excerpt.Errorf("%s: want 1 to %d workers", text, mostWorkers)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/formula"
 	"github.com/replay-llm/replay/replay/autoscale"
 )
@@ -114,7 +115,7 @@ func (f *scalerFile) readRule(to *string, bool bool) func(ast.Node) error {
 		*to = text
 		err = autoscale.CheckRule(text, bool)
 		if x := new(formula.Error); errors.As(err, &x) {
-			return fmt.Errorf("%s: %s", text, x.Text)
+			return excerpt.Errorf("%s: %s", text, x.Text)
 		}
 		return err
 	}
@@ -128,7 +129,7 @@ func readTimeout(node ast.Node) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Millisecond {
-		return 0, fmt.Errorf("%s: want a time of at least 1ms, as 10s", text)
+		return 0, excerpt.Errorf("%s: want a time of at least 1ms, as 10s", text)
 	}
 	return d, nil
 }

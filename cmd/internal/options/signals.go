@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
@@ -77,7 +78,7 @@ func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string
 		case len(looks) == 0:
 			return errors.New("the router looks at no signal, want another one")
 		case len(told) == 0:
-			return fmt.Errorf("the router looks at nothing that workers tell, want %s=%s for what it knows of its own choices, or no such flag", router.Loads, text)
+			return excerpt.Errorf("the router looks at nothing that workers tell, want %s=%s for what it knows of its own choices, or no such flag", router.Loads, text)
 		}
 		for _, s := range told {
 			set(s, at)
@@ -88,10 +89,10 @@ func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok {
-			return fmt.Errorf("%q, want a time such as 500ms, or NAME=TIME with %s", word, cli.Either(names))
+			return excerpt.Errorf("%q, want a time such as 500ms, or NAME=TIME with %s", word, cli.Either(names))
 		}
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("no signal is %s, want %s%s", name, cli.Either(names), nearest.Ask(name, names))
+			return excerpt.Errorf("no signal is %s, want %s%s", name, cli.Either(names), nearest.Ask(name, names))
 		}
 		if value == neverTold && part.flag == signalParts()[0].flag {
 			spec.Signals.Set(router.Signal(name), router.Age{Never: true})
@@ -99,7 +100,7 @@ func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string
 		}
 		at, err := cli.ParseInstant(value)
 		if err != nil {
-			return fmt.Errorf("%s: %w", word, err)
+			return excerpt.Errorf("%s: %w", word, err)
 		}
 		set(router.Signal(name), at)
 	}

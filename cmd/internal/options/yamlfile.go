@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
@@ -19,7 +20,7 @@ type yamlFile struct{ path string }
 type placedError struct{ error }
 
 func (f yamlFile) errorAt(at ast.Node, format string, args ...any) error {
-	return placedError{fmt.Errorf("%s: %s", cli.YamlPlace(f.path, at), fmt.Sprintf(format, args...))}
+	return placedError{fmt.Errorf("%s: %s", cli.YamlPlace(f.path, at), excerpt.Sprintf(format, args...))}
 }
 
 // readBody returns what the only document of a file holds.
@@ -91,7 +92,7 @@ func (f yamlFile) readList(node ast.Node, what string, read func(ast.Node) error
 func readChoice(node ast.Node, names ...string) (string, error) {
 	text, err := cli.YamlText(node)
 	if err == nil && !slices.Contains(names, text) {
-		err = fmt.Errorf("%s: want %s%s", strings.TrimSpace(text), cli.Either(names), nearest.Ask(text, names))
+		err = excerpt.Errorf("%s: want %s%s", strings.TrimSpace(text), cli.Either(names), nearest.Ask(text, names))
 	}
 	return text, err
 }

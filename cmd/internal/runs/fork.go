@@ -121,7 +121,7 @@ func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, 
 // replay replays the futures of x, and prints what came of them.
 func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []futureRun, t *forkTable) (err error) {
 	for _, warning := range x.spec.Warnings() {
-		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
+		s.Warn(warning)
 	}
 	cli.ManyReplays()
 	r := &forkRun{s: s, spec: &x.spec, at: f.at.At, jobs: f.jobs, futures: all, table: t}
@@ -136,7 +136,7 @@ func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []
 		return ExplainError(err)
 	}
 	if t.Futures[0].After.Requests == 0 {
-		fmt.Fprintf(s.Err, "replay: warning: --at=%s: no request arrives after it, so that futures differ in what is under way alone\n", t.at)
+		s.Warn(fmt.Sprintf("--at=%s: no request arrives after it, so that futures differ in what is under way alone", t.at))
 	}
 	to := s.Out
 	if f.form.Value == "json" {

@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -40,7 +39,7 @@ type futureRun struct {
 
 // replayAll replays the past, and then each future on a copy of it.
 func (r *forkRun) replayAll(ctx context.Context) error {
-	w, err := r.spec.Open(ctx, replay.Streams{Stdin: r.stdin(), Warn: func(text string) { fmt.Fprintf(r.s.Err, "replay: warning: %s\n", text) }})
+	w, err := r.spec.Open(ctx, replay.Streams{Stdin: r.stdin(), Warn: r.s.Warn})
 	if err != nil {
 		return err
 	}

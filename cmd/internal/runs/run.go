@@ -48,7 +48,7 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 		o.RecordOnly(s.Again)
 	}
 	for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
-		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
+		s.Warn(warning)
 	}
 	r := &run{s: s, o: o, spec: spec, stdin: s.In, live: o.IsCluster() || o.IsLive()}
 	switch {
@@ -178,7 +178,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 		all = append(all, &r.trust)
 	}
 	streams := replay.Streams{
-		Stdin: r.stdin, Warn: func(text string) { fmt.Fprintf(r.s.Err, "replay: warning: %s\n", text) },
+		Stdin: r.stdin, Warn: r.s.Warn,
 		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(), Fold: r.o.Folding(),
 		Opened: func(w *loadgen.Workload) {
 			r.workload = w

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // body returns a request.
@@ -32,7 +34,7 @@ func (s *server) post(ctx context.Context, c *http.Client, body string) (*http.R
 	if r.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(r.Body, 300))
 		r.Body.Close()
-		return nil, fmt.Errorf("status %d: %s", r.StatusCode, text)
+		return nil, excerpt.Errorf("status %d: %s", r.StatusCode, text)
 	}
 	return r, nil
 }

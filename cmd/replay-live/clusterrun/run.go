@@ -129,7 +129,7 @@ func (x *processRun) routingOptions() (remotes.Options, error) {
 	p := &x.o.Processes
 	o := remotes.Options{Routing: routes.Options{
 		Policy: x.spec.Router, Router: router.DefaultConfig(), Seed: x.spec.Seed, Migrations: p.Migrations,
-		Warn: telemetry.ThrottleWarnings(func(text string) { fmt.Fprintf(x.s.Err, "replay: warning: %s\n", text) }),
+		Warn: telemetry.ThrottleWarnings(x.s.Warn),
 	}}
 	if x.spec.RouterConfig != nil {
 		o.Routing.Router = *x.spec.RouterConfig

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/live/kvevents"
@@ -84,7 +85,7 @@ func (c *kvConfig) parse(text string) error {
 		delete(keys, f.Tag.Get("json"))
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		return fmt.Errorf("no key %q%s", key, nearest.Ask(key, known))
+		return excerpt.Errorf("no key %q%s", key, nearest.Ask(key, known))
 	}
 	return json.Unmarshal([]byte(text), c)
 }

@@ -162,7 +162,7 @@ func (f *driveFlags) run(ctx context.Context, s cli.Streams, args []string) erro
 		return cli.Usagef("--server-args=%s: want a JSON object", f.server)
 	}
 	streams := replay.Streams{
-		Stdin: s.In, Warn: func(text string) { fmt.Fprintf(s.Err, "replay: warning: %s\n", text) },
+		Stdin: s.In, Warn: s.Warn,
 		Opened: func(w *loadgen.Workload) { d.workload = w },
 	}
 	if bar := cli.NewProgress(s.Err, "requests"); bar != nil {
@@ -237,7 +237,7 @@ func (d *driving) report(s cli.Streams, r *harness.Result) error {
 	}
 	kept.WriteText(about)
 	if text := kept.Warning(); text != "" {
-		fmt.Fprintf(s.Err, "replay: warning: %s\n", text)
+		s.Warn(text)
 	}
 	fmt.Fprintf(about, "Measured run: %s\n", f.out)
 	if n, first := kept.Failed(); !r.Partial && n > 0 {

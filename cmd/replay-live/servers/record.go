@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -135,7 +134,7 @@ func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 		return err
 	}
 	if text := record.WarnOfKey(f.keyFile); text != "" {
-		fmt.Fprintf(s.Err, "replay: warning: %s\n", text)
+		s.Warn(text)
 	}
 	for key, value := range drive.FindSettings(ctx, f.o.Upstreams[0].String(), http.Header{}) {
 		if _, told := meta[key]; !told {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/queue"
 	"github.com/replay-llm/replay/plan"
@@ -64,7 +65,7 @@ func runCells(ctx context.Context, s cli.Streams, limit uint64) error {
 			if err := replies.Encode(queue.Reply{Memory: text}); err != nil {
 				return err
 			}
-			return fmt.Errorf("%s", text)
+			return excerpt.Errorf("%s", text)
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	}
 	slices.Sort(warnings)
 	for _, warning := range slices.Compact(warnings) {
-		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
+		s.Warn(warning)
 	}
 	runner, err := newPlanRunner(ctx, s, f, choices, o.Seed)
 	if err != nil {
@@ -333,7 +333,7 @@ func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []c
 		}
 		key := plan.WorkloadKey(&c.spec)
 		if seen[key] == nil {
-			w, err := c.spec.Open(ctx, replay.Streams{Stdin: s.In, Warn: func(text string) { fmt.Fprintf(s.Err, "replay: warning: %s\n", text) }})
+			w, err := c.spec.Open(ctx, replay.Streams{Stdin: s.In, Warn: s.Warn})
 			if err != nil {
 				return nil, err
 			}

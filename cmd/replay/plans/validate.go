@@ -102,7 +102,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 		return err
 	}
 	if n, of, text := m.Late(); 100*n > of {
-		fmt.Fprintf(s.Err, "replay: warning: %s: %s: it could not keep up with the trace\n", m.Name, text)
+		s.Warn(fmt.Sprintf("%s: %s: it could not keep up with the trace", m.Name, text))
 	}
 	if err := f.warmup.apply(m); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 		return err
 	}
 	for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
-		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
+		s.Warn(warning)
 	}
 	result, err := replayMeasured(ctx, m, &spec, trace.Bytes())
 	if err != nil {
@@ -135,7 +135,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 		return err
 	}
 	for _, warning := range v.Warnings {
-		fmt.Fprintf(s.Err, "replay: warning: %s: %s\n", m.Name, warning)
+		s.Warn(fmt.Sprintf("%s: %s", m.Name, warning))
 	}
 	if err := v.write(s.Out, f.form.Value); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // warmup is the flag of how much of the beginning of runs is replayed and not judged.
@@ -32,7 +33,7 @@ func (w *warmup) String() string {
 func (w *warmup) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return fmt.Errorf("%q, want a duration of at least 0 such as 15s", text)
+		return excerpt.Errorf("%q, want a duration of at least 0 such as 15s", text)
 	}
 	w.time, w.given = d, true
 	return nil

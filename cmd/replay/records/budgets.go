@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/report/budget"
 )
@@ -63,7 +64,7 @@ func (f budgets) readEntry(e *ast.MappingValueNode) error {
 	case "behaviour":
 		text := e.Value.GetToken().Value
 		if text != "exact" && text != "free" {
-			return fmt.Errorf("behaviour is %q, want exact or free%s", text, nearest.Ask(text, []string{"exact", "free"}))
+			return excerpt.Errorf("behaviour is %q, want exact or free%s", text, nearest.Ask(text, []string{"exact", "free"}))
 		}
 		f.Exact = text == "exact"
 		return nil
@@ -72,7 +73,7 @@ func (f budgets) readEntry(e *ast.MappingValueNode) error {
 	case "baseline":
 		return f.takeBaseline(e.Value)
 	default:
-		return fmt.Errorf("%s: no such entry, want run, behaviour, budgets or baseline%s", key, nearest.Ask(key, []string{"run", "behaviour", "budgets", "baseline"}))
+		return excerpt.Errorf("%s: no such entry, want run, behaviour, budgets or baseline%s", key, nearest.Ask(key, []string{"run", "behaviour", "budgets", "baseline"}))
 	}
 }
 
@@ -112,7 +113,7 @@ func (f budgets) takeBudgets(node ast.Node) error {
 		key, value := e.Key.GetToken(), e.Value.GetToken()
 		b, err := budget.Parse(key.Value, value.Value)
 		if err != nil {
-			return fmt.Errorf("line %d: %w", key.Position.Line, err)
+			return excerpt.Errorf("line %d: %w", key.Position.Line, err)
 		}
 		b.Line = key.Position.Line
 		f.Budgets = append(f.Budgets, b)

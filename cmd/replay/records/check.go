@@ -15,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/budget"
 )
@@ -117,7 +118,7 @@ func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, gi
 		return nil, fmt.Errorf("%s: names no run, want one beside it or on the command line", file.Path)
 	}
 	if kind := file.Command[0]; kind != "trace" && kind != "concurrency" {
-		return nil, fmt.Errorf("%s: run begins with %q, want trace or concurrency", file.Path, kind)
+		return nil, excerpt.Errorf("%s: run begins with %q, want trace or concurrency", file.Path, kind)
 	}
 	out := c.out
 	if _, err := os.Lstat(out); out != "" && err == nil {

@@ -3,11 +3,12 @@ package stack
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // rootUser is who etcd wants before it asks anybody for a password.
@@ -23,7 +24,7 @@ func askPassword(ctx context.Context, server *embed.Etcd, o Options) error {
 			return errors.New("the data is that of servers that ask for a password: want --nats-username here, too")
 		}
 		if _, err := server.Server.AuthStore().CheckPassword(o.Username, o.Password); err != nil {
-			return fmt.Errorf("the data is that of servers that ask for another name or password than %q has: %w", o.Username, err)
+			return excerpt.Errorf("the data is that of servers that ask for another name or password than %q has: %w", o.Username, err)
 		}
 		return nil
 	}
@@ -36,10 +37,10 @@ func askPassword(ctx context.Context, server *embed.Etcd, o Options) error {
 	}
 	for _, user := range users {
 		if _, err := c.UserAdd(ctx, user, o.Password); err != nil && !errors.Is(err, rpctypes.ErrUserAlreadyExist) {
-			return fmt.Errorf("user %q: %w", user, err)
+			return excerpt.Errorf("user %q: %w", user, err)
 		}
 		if _, err := c.UserGrantRole(ctx, user, rootUser); err != nil {
-			return fmt.Errorf("user %q: %w", user, err)
+			return excerpt.Errorf("user %q: %w", user, err)
 		}
 	}
 	_, err := c.AuthEnable(ctx)

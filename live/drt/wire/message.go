@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -69,18 +70,18 @@ func ParseRequest(f Frame) (RequestHeader, CallHome, error) {
 		return h, home, fmt.Errorf("header: %w", err)
 	}
 	if h.Connection.Transport != tcpServer {
-		return h, home, fmt.Errorf("connection_info.transport is %q, want %q", h.Connection.Transport, tcpServer)
+		return h, home, excerpt.Errorf("connection_info.transport is %q, want %q", h.Connection.Transport, tcpServer)
 	}
 	if err := json.Unmarshal([]byte(h.Connection.Info), &home); err != nil {
 		return h, home, fmt.Errorf("connection_info.info: %w", err)
 	}
 	switch {
 	case h.ID == "" || home.Context != h.ID:
-		return h, home, fmt.Errorf("context is %q, want the id %q", home.Context, h.ID)
+		return h, home, excerpt.Errorf("context is %q, want the id %q", home.Context, h.ID)
 	case home.StreamType != responseFor:
-		return h, home, fmt.Errorf("stream_type is %q, want %q", home.StreamType, responseFor)
+		return h, home, excerpt.Errorf("stream_type is %q, want %q", home.StreamType, responseFor)
 	case home.Address == "" || home.Subject == "":
-		return h, home, fmt.Errorf("address is %q and subject %q, want both", home.Address, home.Subject)
+		return h, home, excerpt.Errorf("address is %q and subject %q, want both", home.Address, home.Subject)
 	}
 	return h, home, nil
 }
@@ -101,7 +102,7 @@ func ParseHello(f Frame) (Hello, error) {
 		return h, err
 	}
 	if h.Subject == "" || h.StreamType != responseFor {
-		return h, fmt.Errorf("hello: subject is %q and stream_type %q, want one and %q", h.Subject, h.StreamType, responseFor)
+		return h, excerpt.Errorf("hello: subject is %q and stream_type %q, want one and %q", h.Subject, h.StreamType, responseFor)
 	}
 	return h, nil
 }
@@ -209,7 +210,7 @@ func NewSignal(s Signal) Frame { return controlFrame(s) }
 func ParseSignal(f Frame) (Signal, error) {
 	s, err := parseControl[Signal](f)
 	if err == nil && s != Stop && s != Kill && s != Sentinel {
-		err = fmt.Errorf("control %q, want %q, %q or %q", string(s), Stop, Kill, Sentinel)
+		err = excerpt.Errorf("control %q, want %q, %q or %q", string(s), Stop, Kill, Sentinel)
 	}
 	return s, err
 }

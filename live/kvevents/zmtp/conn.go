@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // ErrClosed means that a connection or socket was closed on this side.
@@ -209,7 +211,7 @@ func (c *conn) obeyCommand(body []byte) error {
 			c.subscribe(string(rest), name == "SUBSCRIBE")
 		}
 	case "ERROR":
-		return fmt.Errorf("peer gave up: %q", rest)
+		return excerpt.Errorf("peer gave up: %q", rest)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -61,7 +62,7 @@ func readGreeting(r io.Reader) (minor byte, err error) {
 		return 0, tcp.UnexpectedEOF(err)
 	}
 	if m := bytes.TrimRight(g[12:32], "\x00"); string(m) != mechanism {
-		return 0, fmt.Errorf("peer wants the mechanism %q, want %s", m, mechanism)
+		return 0, excerpt.Errorf("peer wants the mechanism %q, want %s", m, mechanism)
 	}
 	if g[10] > 3 {
 		return 1, nil
@@ -100,17 +101,17 @@ func readReady(r *bufio.Reader, t Type) error {
 		return err
 	}
 	if name == "ERROR" {
-		return fmt.Errorf("peer refused: %q", rest)
+		return excerpt.Errorf("peer refused: %q", rest)
 	}
 	if name != "READY" {
-		return fmt.Errorf("command %q, want READY", name)
+		return excerpt.Errorf("command %q, want READY", name)
 	}
 	peer, err := findProperty(rest, "Socket-Type")
 	if err != nil {
 		return err
 	}
 	if !t.acceptsPeer(peer) {
-		return fmt.Errorf("peer is a %q socket, which a %s socket does not talk to", peer, t)
+		return excerpt.Errorf("peer is a %q socket, which a %s socket does not talk to", peer, t)
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func findProperty(meta []byte, want string) (string, error) {
 		name, after := rest[1:1+n], rest[1+n:]
 		size := binary.BigEndian.Uint32(after)
 		if after = after[4:]; uint64(size) > uint64(len(after)) {
-			return "", fmt.Errorf("property %q has %d bytes, and %d are left", name, size, len(after))
+			return "", excerpt.Errorf("property %q has %d bytes, and %d are left", name, size, len(after))
 		}
 		if bytes.EqualFold(name, []byte(want)) {
 			return string(after[:size]), nil

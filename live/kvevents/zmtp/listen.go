@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -18,11 +19,11 @@ const (
 func parseEndpoint(endpoint string) (string, error) {
 	rest, ok := strings.CutPrefix(endpoint, "tcp://")
 	if !ok {
-		return "", fmt.Errorf("endpoint %q: want tcp://host:port", endpoint)
+		return "", excerpt.Errorf("endpoint %q: want tcp://host:port", endpoint)
 	}
 	host, port, err := net.SplitHostPort(rest)
 	if err != nil || port == "" || port == "*" {
-		return "", fmt.Errorf("endpoint %q: want tcp://host:port", endpoint)
+		return "", excerpt.Errorf("endpoint %q: want tcp://host:port", endpoint)
 	}
 	if host == "*" {
 		host = ""

@@ -1,0 +1,43 @@
+package tidy
+
+import (
+	"go/ast"
+	"strings"
+	"testing"
+)
+
+// An error that quotes a text with %q is made by excerpt.Errorf, which cuts long texts, or quotes a part of it.
+func TestErrorsQuoteExcerpts(t *testing.T) {
+	for _, s := range parseAll(t) {
+		if s.test || s.foreign() || strings.HasPrefix(s.path, "tools/") || strings.HasPrefix(s.path, ".ci/") || strings.HasPrefix(s.path, "examples/") || s.dir() == "internal/script" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 || !isSelector(call.Fun, "fmt", "Errorf") {
+				return true
+			}
+			format, ok := call.Args[0].(*ast.BasicLit)
+			if !ok || !strings.Contains(format.Value, "%q") {
+				return true
+			}
+			for _, arg := range call.Args {
+				if cut, ok := arg.(*ast.CallExpr); ok && isSelector(cut.Fun, "excerpt", "Cut") {
+					return true
+				}
+			}
+			t.Errorf("%s: an error quotes a text of any length: use excerpt.Errorf", s.at(call))
+			return true
+		})
+	}
+}
+
+// isSelector reports whether an expression is a name of a package.
+func isSelector(x ast.Expr, pkg, name string) bool {
+	s, ok := x.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != name {
+		return false
+	}
+	id, ok := s.X.(*ast.Ident)
+	return ok && id.Name == pkg
+}
