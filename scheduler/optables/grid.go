@@ -92,42 +92,58 @@ const nearest = 4
 // outside returns the latency of a shape by the utilisation at the four nearest points, each with the weight
 // ((R-d)/(R d))², where R is the distance of the fifth.
 func (g *grid) outside(x point) float64 {
-	var d [nearest + 1]float64 // squares
-	var u [nearest + 1]float64
-	n := 0
-	first := g.first()
-	var lx [3]float64
-	for i := first; i < 3; i++ {
-		lx[i] = binaryLog(float64(max(x[i], 1)))
+	near := nearPoints{from: g.first()}
+	for i := near.from; i < 3; i++ {
+		near.logs[i] = binaryLog(float64(max(x[i], 1)))
 	}
-	t := g.table
-	for i := g.span[0]; i < g.span[1]; i++ {
+	// The curves with as many heads are likely to be the nearest, and rule out most of the others.
+	column := g.table.form.columns - 2 + near.from
+	alike := g.table.find(g.span, column, int32(x[near.from]))
+	near.scan(g.table, alike)
+	near.scan(g.table, [2]int{g.span[0], alike[0]})
+	near.scan(g.table, [2]int{alike[1], g.span[1]})
+	var u [nearest + 1]float64
+	for i := range near.n {
+		u[i] = g.utilisation(near.curve[i], near.at[i])
+	}
+	return g.load.bound(g.sheet(), x) / weighNearest(near.d[:near.n], u[:near.n])
+}
+
+// nearPoints are the points that are nearest to one, by their distance.
+type nearPoints struct {
+	from  int        // the first level that counts
+	logs  [3]float64 // of the one
+	n     int
+	d     [nearest + 1]float64 // distances squared, ascending
+	curve [nearest + 1]int
+	at    [nearest + 1]int // places on the curves
+}
+
+// scan looks for nearer points among the curves of a span.
+func (p *nearPoints) scan(t *table, span [2]int) {
+	for i := span[0]; i < span[1]; i++ {
 		base := 0.0
-		for l := first; l < 2; l++ {
-			e := t.column[l][i] - lx[l]
+		for l := p.from; l < 2; l++ {
+			e := t.column[l][i] - p.logs[l]
 			base += float64(e * e)
 		}
-		if n == len(d) && base >= d[nearest] {
+		if p.n == len(p.d) && base >= p.d[nearest] {
 			continue
 		}
-		logs := t.logs[t.shape[i]]
-		for j := range logs {
-			e := logs[j] - lx[2]
+		for j, v := range t.logs[t.shape[i]] {
+			e := v - p.logs[2]
 			dist := base + float64(e*e)
-			if n == len(d) && dist >= d[nearest] {
+			if p.n == len(p.d) && dist >= p.d[nearest] {
 				continue
 			}
-			if n < len(d) {
-				n++
+			p.n = min(p.n+1, len(p.d))
+			at := p.n - 1
+			for ; at > 0 && p.d[at-1] > dist; at-- {
+				p.d[at], p.curve[at], p.at[at] = p.d[at-1], p.curve[at-1], p.at[at-1]
 			}
-			at := n - 1
-			for ; at > 0 && d[at-1] > dist; at-- {
-				d[at], u[at] = d[at-1], u[at-1]
-			}
-			d[at], u[at] = dist, g.utilisation(i, j)
+			p.d[at], p.curve[at], p.at[at] = dist, i, j
 		}
 	}
-	return g.load.bound(g.sheet(), x) / weighNearest(d[:n], u[:n])
 }
 
 // weighNearest returns the mean of utilisations by squared distances, ascending.

@@ -15,7 +15,7 @@ import (
 
 // gemmRow, expertRow and reduceRow are rows of tables in the wheel's layout.
 type gemmRow struct {
-	Kernel  string  `parquet:"kernel_source"`
+	Kernel  string  `parquet:"kernel_source,dict"`
 	Type    string  `parquet:"gemm_dtype,dict"`
 	M       int64   `parquet:"m"`
 	N       int64   `parquet:"n"`
@@ -24,9 +24,9 @@ type gemmRow struct {
 }
 
 type expertRow struct {
-	Kernel       string  `parquet:"kernel_source"`
-	Type         string  `parquet:"moe_dtype"`
-	Distribution string  `parquet:"distribution"`
+	Kernel       string  `parquet:"kernel_source,dict"`
+	Type         string  `parquet:"moe_dtype,dict"`
+	Distribution string  `parquet:"distribution,dict"`
 	Tokens       int64   `parquet:"num_tokens"`
 	Hidden       int64   `parquet:"hidden_size"`
 	Inter        int64   `parquet:"inter_size"`
@@ -38,7 +38,7 @@ type expertRow struct {
 }
 
 type reduceRow struct {
-	Kernel  string  `parquet:"kernel_source"`
+	Kernel  string  `parquet:"kernel_source,dict"`
 	GPUs    int64   `parquet:"num_gpus"`
 	Size    int64   `parquet:"message_size"`
 	Latency float64 `parquet:"latency"`

@@ -8,10 +8,8 @@ import (
 	"io"
 	"math"
 
+	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
-	"github.com/parquet-go/parquet-go/compress/snappy"
-	"github.com/parquet-go/parquet-go/encoding/delta"
-	"github.com/parquet-go/parquet-go/encoding/rle"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -103,7 +101,7 @@ func (t *Table) Texts(name string) ([]string, error) {
 // page is the values of one page: either plain, or indices of the dictionary.
 type page struct {
 	rows    int
-	defined []byte // 1 where a row has a value; nil: all have one
+	defined []int32 // 1 where a row has a value; nil: all have one
 	plain   []byte
 	indices []int32 // nil: plain values
 	words   []byte  // the dictionary, plain
@@ -204,7 +202,7 @@ func (t *Table) readPage(header *format.PageHeader, body []byte, form pageForm) 
 				return nil, errors.New("the levels of a page are cut off")
 			}
 			n := int(binary.LittleEndian.Uint32(body))
-			if p.defined, err = decodeLevels(body[4:4+n], p.rows); err != nil {
+			if p.defined, err = decodeRuns(body[4:4+n], 1, p.rows); err != nil {
 				return nil, err
 			}
 			body = body[4+n:]
@@ -217,7 +215,7 @@ func (t *Table) readPage(header *format.PageHeader, body []byte, form pageForm) 
 			return nil, errors.New("the levels of a page are cut off")
 		}
 		if form.optional {
-			if p.defined, err = decodeLevels(body[:n], p.rows); err != nil {
+			if p.defined, err = decodeRuns(body[:n], 1, p.rows); err != nil {
 				return nil, err
 			}
 		}
@@ -230,6 +228,15 @@ func (t *Table) readPage(header *format.PageHeader, body []byte, form pageForm) 
 	return p, p.setValues(encoding, body)
 }
 
+// countValues returns how many rows have a value.
+func (p *page) countValues() int {
+	n := p.rows
+	for _, d := range p.defined {
+		n -= 1 - int(d)
+	}
+	return n
+}
+
 // setValues takes over the values of a page.
 func (p *page) setValues(encoding format.Encoding, body []byte) error {
 	switch encoding {
@@ -240,26 +247,8 @@ func (p *page) setValues(encoding format.Encoding, body []byte) error {
 		if len(body) == 0 || body[0] > 31 {
 			return errors.New("the indices of a page are cut off")
 		}
-		p.indices = []int32{}
-		if body[0] == 0 { // one word, for all rows
-			p.indices = make([]int32, p.rows)
-			return nil
-		}
 		var err error
-		p.indices, err = (&rle.Encoding{BitWidth: int(body[0])}).DecodeInt32(nil, body[1:])
-		return err
-	case format.DeltaBinaryPacked: // whole numbers, by their differences
-		values, err := new(delta.BinaryPackedEncoding).DecodeInt64(nil, body)
-		for _, v := range values {
-			p.plain = binary.LittleEndian.AppendUint64(p.plain, uint64(v))
-		}
-		return err
-	case format.DeltaLengthByteArray: // texts, behind all of their lengths
-		texts, ends, err := new(delta.LengthByteArrayEncoding).DecodeByteArray(nil, body, nil)
-		for i := 1; i < len(ends); i++ {
-			text := texts[ends[i-1]:ends[i]]
-			p.plain = append(binary.LittleEndian.AppendUint32(p.plain, uint32(len(text))), text...)
-		}
+		p.indices, err = decodeRuns(body[1:], int(body[0]), p.countValues())
 		return err
 	}
 	return fmt.Errorf("encoding %v is not supported", encoding)
@@ -270,26 +259,68 @@ func (t *Table) decompress(codec format.CompressionCodec, body []byte) ([]byte, 
 	case format.Uncompressed:
 		return body, nil
 	case format.Snappy:
-		return new(snappy.Codec).Decode(nil, body)
+		n, err := snappy.DecodedLen(body)
+		if err != nil {
+			return nil, err
+		}
+		if n > maxPage {
+			return nil, fmt.Errorf("a page of %d bytes, must be at most %d", n, maxPage)
+		}
+		return snappy.Decode(nil, body)
 	case format.Zstd:
 		return t.zstd.DecodeAll(body, nil)
 	}
 	return nil, fmt.Errorf("compression %v is not supported", codec)
 }
 
-// decodeLevels returns for each row whether it has a value.
-func decodeLevels(text []byte, rows int) ([]byte, error) {
-	if rows < 0 || rows > maxRows {
-		return nil, fmt.Errorf("a page has %d rows", rows)
+// decodeRuns returns values of a width in bits: runs of one value, and groups of eight packed values.
+func decodeRuns(text []byte, width, values int) ([]int32, error) {
+	if values < 0 || values > maxRows {
+		return nil, fmt.Errorf("a page has %d values", values)
 	}
-	levels, err := (&rle.Encoding{BitWidth: 1}).DecodeLevels(nil, text)
-	if err != nil {
-		return nil, err
+	all := make([]int32, 0, values)
+	size := (width + 7) / 8
+	for len(all) < values {
+		header, n := binary.Uvarint(text)
+		if n <= 0 {
+			return nil, errors.New("a run is cut off")
+		}
+		text = text[n:]
+		count := int(min(header>>1, maxRows))
+		if header&1 == 0 {
+			if size > len(text) {
+				return nil, errors.New("a run is cut off")
+			}
+			value := unpackBits(text[:size], 0, width)
+			for range min(count, values-len(all)) {
+				all = append(all, value)
+			}
+			text = text[size:]
+			if count == 0 {
+				return nil, errors.New("a run has no values")
+			}
+			continue
+		}
+		if count*width > len(text) || count == 0 {
+			return nil, errors.New("a run is cut off")
+		}
+		for i := range min(8*count, values-len(all)) {
+			all = append(all, unpackBits(text, i*width, width))
+		}
+		text = text[count*width:]
 	}
-	if len(levels) < rows {
-		return nil, fmt.Errorf("%d levels, must be %d", len(levels), rows)
+	return all, nil
+}
+
+// unpackBits returns the value of a width that begins at a bit, the lowest bit first.
+func unpackBits(text []byte, from, width int) int32 {
+	value := uint64(0)
+	for i := 0; i < width; {
+		at := from + i
+		value |= uint64(text[at/8]>>(at%8)) << i
+		i += 8 - at%8
 	}
-	return levels[:rows], nil // decoded by eight
+	return int32(value & (1<<width - 1))
 }
 
 // appendValues appends the values of a page. Values are of a width in bytes; 0: texts, each after its length.
@@ -316,6 +347,9 @@ func appendValues[T any](to []T, p *page, width int, parse func([]byte) T) ([]T,
 		words, from = append(words, parse(value)), after
 	}
 	at, plain := 0, p.plain
+	if p.rows < 0 || p.rows > maxRows {
+		return nil, fmt.Errorf("a page has %d rows", p.rows)
+	}
 	for i := range p.rows {
 		var value T
 		switch {

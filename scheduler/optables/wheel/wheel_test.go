@@ -2,6 +2,7 @@ package wheel
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
@@ -47,8 +48,8 @@ func TestReadPyarrow(t *testing.T) {
 // Files with missing values, of every encoding and compression that users' programs write.
 func TestReadOtherWriters(t *testing.T) {
 	type plain struct {
-		Name *string  `parquet:"name,optional,snappy"`
-		N    int64    `parquet:"n,dict,zstd"`
+		Name *string  `parquet:"name,optional,snappy,dict"`
+		N    int64    `parquet:"n,zstd,dict"`
 		Ms   *float64 `parquet:"ms,optional"`
 	}
 	name, ms := "gemm", 1.5
@@ -70,6 +71,10 @@ func TestReadOtherWriters(t *testing.T) {
 		if err != nil || !slices.Equal(n, []int64{7, 7, 9}) {
 			t.Errorf("version %d: %v, %v", version, n, err)
 		}
+		names, err := table.Texts("name")
+		if err != nil || !slices.Equal(names, []string{"gemm", "", "gemm"}) {
+			t.Errorf("version %d: %q, %v", version, names, err)
+		}
 		times, err := table.Doubles("ms")
 		if err != nil || !slices.Equal(times, []float64{0, 1.5, 1.5}) {
 			t.Errorf("version %d: %v, %v", version, times, err)
@@ -90,22 +95,43 @@ func TestCompareVersions(t *testing.T) {
 	}
 }
 
-// Damaged files are errors.
+// Damaged files are errors, and never a panic.
+func TestReadDamagedFiles(t *testing.T) {
+	text, err := os.ReadFile("testdata/custom_allreduce_perf.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	draw := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		damaged := slices.Clone(text)
+		for range 1 + draw.IntN(4) {
+			damaged[draw.IntN(len(damaged))] = byte(draw.IntN(256))
+		}
+		readColumns(damaged)
+	}
+	for n := range text {
+		readColumns(text[:n])
+	}
+}
+
 func FuzzReadTable(f *testing.F) {
 	text, err := os.ReadFile("testdata/custom_allreduce_perf.parquet")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		table, err := ReadTable(text)
-		if err != nil {
-			return
-		}
-		for _, name := range []string{"kernel_source", "num_gpus", "latency"} {
-			_, _ = table.Texts(name)
-			_, _ = table.Ints(name)
-			_, _ = table.Doubles(name)
-		}
-	})
+	f.Fuzz(func(t *testing.T, text []byte) { readColumns(text) })
+}
+
+// readColumns reads columns of each kind.
+func readColumns(text []byte) {
+	table, err := ReadTable(text)
+	if err != nil {
+		return
+	}
+	for _, name := range []string{"kernel_source", "num_gpus", "latency"} {
+		_, _ = table.Texts(name)
+		_, _ = table.Ints(name)
+		_, _ = table.Doubles(name)
+	}
 }
