@@ -71,6 +71,7 @@ const (
 	GPUNameKey     = "gpu_name"
 	CostPerHourKey = "cost_per_hour"
 	SaturationKey  = "saturation"
+	rejectedKey    = "rejected_requests"
 	costKey        = "cost_per_million_output_tokens"
 )
 
@@ -188,6 +189,9 @@ func Headlines() []string {
 // something to say, GPUs, their cost, and which cells did not keep up.
 func (t *Table) Shown() []string {
 	shown := Headlines()
+	if t.someRejected() {
+		shown = append(shown, rejectedKey)
+	}
 	if slices.Contains(t.Keys, GPUNameKey) || slices.Contains(t.Keys, costKey) {
 		shown = append(shown, GPUsKey)
 	}
@@ -198,6 +202,11 @@ func (t *Table) Shown() []string {
 		shown = append(shown, SaturationKey)
 	}
 	return shown
+}
+
+// someRejected reports whether some cell has requests that no engine could run.
+func (t *Table) someRejected() bool {
+	return slices.ContainsFunc(t.rows, func(r row) bool { return r.number(rejectedKey) > 0 })
 }
 
 // stable is the verdict on a cluster that keeps up.

@@ -89,6 +89,7 @@ const completedKey = "completed_requests"
 func narrowValues() []narrowValue {
 	return []narrowValue{
 		{completedKey, [2]string{"", "completed"}, 0},
+		{rejectedKey, [2]string{"", "rejected"}, 0},
 		{"output_throughput_tok_s", [2]string{"output", "tok/s"}, 1},
 		{"prefix_cache_reused_ratio", [2]string{"hit", "rate"}, 2},
 		{"median_ttft_ms", [2]string{"TTFT", "p50"}, 3},

@@ -28,6 +28,7 @@ type Fate struct {
 	Migrations int     // times it went on elsewhere with the tokens that it had
 	LostTokens int     // tokens that it had gained and were thrown away
 	Recomputed int     // prompt tokens computed again, and answer tokens that it took along
+	Reason     string  // why it was rejected, as in the key of the report; "" where it was not
 
 	Sent     sim.Time // when its client sent it last, where clients send again
 	Resent   int      // times that its client sent it again
@@ -209,6 +210,13 @@ func (c *Collector) GiveUp(id sim.RequestID, how Outcome, gained, event int) {
 	}
 	c.dropTokens(id, f, gained, event)
 	c.endRecord(id)
+}
+
+// Reject ends a request that no engine can run, for a reason; gained is as of GiveUp.
+func (c *Collector) Reject(id sim.RequestID, reason string, gained int) {
+	c.fates.fateOf(id).Reason = reason
+	c.KeepOutcomes()
+	c.GiveUp(id, Rejected, gained, 0)
 }
 
 // Outcomes counts the requests that ended in each way, and what was thrown away and computed again.

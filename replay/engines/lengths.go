@@ -28,6 +28,9 @@ func (b *bound) tighten(more bound) {
 	}
 }
 
+// Limited reports whether there is a longest sequence.
+func (l *Lengths) Limited() bool { return l.prompt.limit > 0 || l.whole.limit > 0 }
+
 // LengthError reports a prompt that leaves no room for an answer in the longest sequence of an engine.
 type LengthError struct {
 	Input int    // tokens

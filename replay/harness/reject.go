@@ -45,9 +45,11 @@ func (r *Run) Reject(x *Rejection) {
 		all.reasons = slices.Insert(all.reasons, i, Reason{Key: x.Reason})
 	}
 	all.reasons[i].Count++
-	r.Collector.GiveUp(x.Request, collector.Rejected, x.Gained, 0)
-	r.Collector.KeepOutcomes()
+	r.Collector.Reject(x.Request, x.Reason, x.Gained)
 }
+
+// MayReject reports whether requests may be turned away because no engine can run them.
+func (r *Run) MayReject() bool { return r.lengths.Limited() || r.Use.Whole }
 
 // AddRejected enters into a result which requests were turned away; the entries that its report gets are
 // returned. always wants them even where there is no such request.

@@ -135,7 +135,7 @@ func prepareRun(cfg *Config) (*run, error) {
 	if err := r.MakeStages(); err != nil {
 		return nil, err
 	}
-	if r.Stages[0].Admits() {
+	if r.Stages[0].Admits() || cfg.Streamed() && r.MayReject() { // rows that pass have their columns from the start
 		r.Collector.KeepOutcomes()
 	}
 	if cfg.Reject || cfg.Streamed() {

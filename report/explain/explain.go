@@ -97,7 +97,11 @@ func (r *Run) WriteText(w io.Writer, id int) error {
 	gone := []string{collector.Rejected.String(), collector.Shed.String(), collector.Lost.String()}
 	switch {
 	case slices.Contains(gone, row.Outcome):
-		fmt.Fprintf(out, "it was %s\n", row.Outcome)
+		fmt.Fprintf(out, "it was %s", row.Outcome)
+		if row.RejectedBy != "" {
+			fmt.Fprintf(out, " by %s", row.RejectedBy)
+		}
+		fmt.Fprintln(out)
 	case !row.Finished():
 		fmt.Fprintf(out, "it has not finished: %d of %d tokens\n", row.Tokens, row.Output)
 	case !row.Explained():

@@ -53,7 +53,7 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 
 // setFate notes how the request ended, and what happened to it before; where clients send requests, how often.
 func (r *Row) setFate(f collector.Fate, how collector.Outcome, sent bool) {
-	r.Outcome = how.String()
+	r.Outcome, r.RejectedBy = how.String(), f.Reason
 	r.Retries, r.Migrations, r.LostTokens = Count(f.Retries), Count(f.Migrations), Count(f.LostTokens)
 	if sent {
 		r.Attempts, r.Timeouts, r.Sent = Count(1+f.Resent), Count(f.TimedOut), max(r.Arrival, MS(f.Sent))
