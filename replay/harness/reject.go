@@ -48,7 +48,7 @@ func (r *Run) Reject(x *Rejection) {
 	r.Collector.Reject(x.Request, x.Reason, x.Gained)
 }
 
-// MayReject reports whether requests may be turned away because no engine can run them.
+// MayReject reports whether requests may be turned away when they arrive.
 func (r *Run) MayReject() bool { return r.lengths.Limited() || r.Use.Whole }
 
 // AddRejected enters into a result which requests were turned away; the entries that its report gets are
