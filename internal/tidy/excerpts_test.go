@@ -32,6 +32,22 @@ func TestErrorsQuoteExcerpts(t *testing.T) {
 	}
 }
 
+// Notes and warnings are printed by cmd/internal/cli, which cuts long ones.
+func TestNotesAreCut(t *testing.T) {
+	for _, s := range parseAll(t) {
+		if s.test || s.dir() == "cmd/internal/cli" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			text, ok := n.(*ast.BasicLit)
+			if ok && (strings.HasPrefix(text.Value, `"replay: warning`) || strings.HasPrefix(text.Value, `"replay: %s\n`)) {
+				t.Errorf("%s: a note of any length: use cli.FormatNote or Streams.Warn", s.at(text))
+			}
+			return true
+		})
+	}
+}
+
 // isSelector reports whether an expression is a name of a package.
 func isSelector(x ast.Expr, pkg, name string) bool {
 	s, ok := x.(*ast.SelectorExpr)

@@ -51,8 +51,8 @@ func TestProvenance(t *testing.T) {
 			t.Fatal(err)
 		}
 		dropped := 0
-		for _, n := range g.Dropped {
-			dropped += n
+		for _, c := range g.Dropped {
+			dropped += c.Rows
 		}
 		if g.Read != g.Kept+dropped || g.Kept != tables.Rows() {
 			t.Errorf("%s: %d rows read, %d kept, %d dropped, %d in the file", g.Name, g.Read, g.Kept, dropped, tables.Rows())

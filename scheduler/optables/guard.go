@@ -16,7 +16,7 @@ const worse = 1.25
 
 // change replaces the latency of a row that cannot be true.
 func (d *draft) change(place int, r *row, reason string, ms float64) {
-	d.report.Changed[reason]++
+	d.report.Changed.add(reason, 1)
 	if r.ms > ms*faulty || ms > r.ms*faulty {
 		d.list(place, r, reason, ms)
 	}
@@ -55,7 +55,7 @@ func (d *draft) merge() {
 				continue
 			}
 			best := &kept[len(kept)-1]
-			d.report.drop("slower than another engine's", 1)
+			d.report.Dropped.add("slower than another engine's", 1)
 			if r.ms > best.ms*worse {
 				d.list(place, r, "slower than another engine's", 0)
 			}

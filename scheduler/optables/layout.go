@@ -166,7 +166,7 @@ func (d *draft) rows(l *layout, c *columns, from rowsOf) ([]row, error) {
 	var all []row
 	for i := range c.latency {
 		if reason := d.reject(l, c, i, from.engine); reason != "" {
-			d.report.drop(reason, 1)
+			d.report.Dropped.add(reason, 1)
 			continue
 		}
 		r := row{ms: c.latency[i], file: from.file, kernel: c.kind(kernelColumn, i)}

@@ -99,8 +99,8 @@ type Report struct {
 	Older    map[string]map[string]string `json:"older_releases,omitempty"` // of tables that an engine's current release lacks
 	Read     int                          `json:"rows_read"`
 	Kept     int                          `json:"rows_kept"`
-	Dropped  map[string]int               `json:"rows_dropped"` // by reason
-	Changed  map[string]int               `json:"rows_changed"` // by reason
+	Dropped  Counts                       `json:"rows_dropped"`
+	Changed  Counts                       `json:"rows_changed"`
 	Bytes    int                          `json:"bytes"`
 	Faults   []Fault                      `json:"-"`
 }
@@ -114,7 +114,23 @@ type Fault struct {
 	Is     float64 // ms; 0: dropped
 }
 
-func (r *Report) drop(reason string, n int) { r.Dropped[reason] += n }
+// Counts is a number of rows by reason, in the order of the reasons.
+type Counts []Count
+
+// Count is the number of rows with a reason.
+type Count struct {
+	Reason string `json:"reason"`
+	Rows   int    `json:"rows"`
+}
+
+// add counts n more rows with a reason.
+func (c *Counts) add(reason string, n int) {
+	i, found := slices.BinarySearchFunc(*c, reason, func(c Count, reason string) int { return strings.Compare(c.Reason, reason) })
+	if !found {
+		*c = slices.Insert(*c, i, Count{Reason: reason})
+	}
+	(*c)[i].Rows += n
+}
 
 // draft is the tables of a GPU while they are read.
 type draft struct {
@@ -142,8 +158,7 @@ func newDraft(w *wheel.Wheel, s system) (*draft, error) {
 			P2P: y.Node.P2P, Scale: y.GPU.Scale, Latency: y.GPU.Latency,
 		},
 		report: Report{
-			Name: s.gpu, System: s.name, Releases: map[string]string{}, Older: map[string]map[string]string{}, Dropped: map[string]int{},
-			Changed: map[string]int{},
+			Name: s.gpu, System: s.name, Releases: map[string]string{}, Older: map[string]map[string]string{}, Dropped: Counts{}, Changed: Counts{},
 		},
 	}, nil
 }
@@ -219,7 +234,7 @@ func (d *draft) readTable(l *layout, name, engine, kernel string) error {
 	slices.SortStableFunc(all, compareRows)
 	n := len(all)
 	all = slices.CompactFunc(all, sameRow)
-	d.report.drop("a repeated shape", n-len(all))
+	d.report.Dropped.add("a repeated shape", n-len(all))
 	if l.place == gemmTable {
 		d.raise(all)
 	}

@@ -168,6 +168,10 @@ func printError(s Streams, err error, code int) int {
 }
 
 // Warn prints a warning.
-func (s Streams) Warn(text string) {
-	fmt.Fprintf(s.Err, "replay: warning: %s\n", excerpt.CutMiddle(text, excerpt.Longest))
-}
+func (s Streams) Warn(text string) { fmt.Fprintln(s.Err, FormatWarning(text)) }
+
+// FormatWarning returns the line of a warning.
+func FormatWarning(text string) string { return FormatNote("warning: " + text) }
+
+// FormatNote returns the line of a note on standard error.
+func FormatNote(text string) string { return "replay: " + excerpt.CutMiddle(text, excerpt.Longest) }

@@ -107,7 +107,7 @@ func WriteAssumptionsMarkdown(w io.Writer, all []engines.Assumption) error {
 	var b strings.Builder
 	b.WriteString("\nAssumes:\n\n")
 	for _, a := range all {
-		fmt.Fprintf(&b, "- %s: %s\n", strings.ReplaceAll(a.Key, "_", " "), a.Text)
+		b.WriteString(terminal.WrapLine(fmt.Sprintf("- %s: %s", strings.ReplaceAll(a.Key, "_", " "), a.Text), 2) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -3,6 +3,7 @@ package runs
 import (
 	"slices"
 
+	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
@@ -43,7 +44,7 @@ func (r *run) conclude() {
 	r.lines = append(r.lines, AssumptionLines(all)...)
 	r.concluded.to = len(r.lines)
 	if load != nil && load.Verdict == saturation.Overloaded {
-		r.concluded.warning = []string{"replay: warning: " + load.String()}
+		r.concluded.warning = []string{cli.FormatWarning(load.String())}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
@@ -33,7 +34,7 @@ func (r *run) writeReport() error {
 	lines, missing, to := r.lines, r.missingLines(), r.s.Out
 	if o.Output.Form.Value == "json" {
 		for _, line := range missing {
-			fmt.Fprintf(r.s.Err, "replay: %s\n", line)
+			fmt.Fprintln(r.s.Err, cli.FormatNote(line))
 		}
 		if err := r.writeJSON(r.s.Out); err != nil {
 			return err

@@ -91,7 +91,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 		return err
 	}
 	err = r.replay(ctx)
-	r.trust.warnOutside(r.s.Err)
+	r.trust.warnOutside(r.s)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,10 @@ package runs
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/harness"
@@ -69,7 +69,7 @@ const mostOutside = 0.05
 
 // warnOutside prints, when the replay is over, how much of it a profile knows
 // nothing about.
-func (t *trust) warnOutside(warnings io.Writer) {
+func (t *trust) warnOutside(s cli.Streams) {
 	seen := map[*calibrate.Coverage]bool{nil: true}
 	for _, c := range slices.Concat(t.of[:]...) {
 		if seen[c] {
@@ -77,7 +77,7 @@ func (t *trust) warnOutside(warnings io.Writer) {
 		}
 		seen[c] = true
 		if share, name := c.Outside(); share > mostOutside {
-			fmt.Fprintf(warnings, "replay: warning: %.0f %% of the passes, by time, are outside the range of the timing profile, first of all in %s\n", 100*share, name)
+			s.Warn(fmt.Sprintf("%.0f %% of the passes, by time, are outside the range of the timing profile, first of all in %s", 100*share, name))
 		}
 	}
 }

@@ -3,7 +3,6 @@ package sweeps
 import (
 	"bytes"
 	"context"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,7 +121,7 @@ func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, 
 
 // PrintWarnings prints what the cells are warned of, each once. Cells that cannot be run say
 // why when they are.
-func PrintWarnings(w io.Writer, cells []plan.Cell) {
+func PrintWarnings(s cli.Streams, cells []plan.Cell) {
 	var all warnings
 	for i := range cells {
 		o, file, mode, err := options.OptionsOf(cells[i].Settings)
@@ -137,7 +136,7 @@ func PrintWarnings(w io.Writer, cells []plan.Cell) {
 			all.add(warning)
 		}
 	}
-	all.print(w)
+	all.print(s)
 }
 
 // cellReport is the report as one line, with what came of the objectives and, in open

@@ -118,12 +118,12 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	var traces warnings
 	runner := CellRunner{Warn: traces.add}
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
-	PrintWarnings(s.Err, cells[:g.Size()])
+	PrintWarnings(s, cells[:g.Size()])
 	bar := cli.NewProgress(s.Err, "cells")
 	sweep.Progress = func(done int) { bar.Show(done, len(cells)) }
 	outcomes, _, err := sweep.Do(ctx)
 	bar.Clear()
-	traces.print(s.Err)
+	traces.print(s)
 	if err != nil {
 		return err
 	}

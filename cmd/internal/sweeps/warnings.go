@@ -1,11 +1,11 @@
 package sweeps
 
 import (
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
 )
 
 // warnings collects what cells are warned of, each text once. Cells run at the same time may add to it.
@@ -24,8 +24,8 @@ func (w *warnings) add(text string) {
 }
 
 // print writes the warnings, in the order of their texts.
-func (w *warnings) print(to io.Writer) {
+func (w *warnings) print(s cli.Streams) {
 	for _, text := range slices.Sorted(maps.Keys(w.seen)) {
-		fmt.Fprintf(to, "replay: warning: %s\n", text)
+		s.Warn(text)
 	}
 }

@@ -109,9 +109,12 @@ func TestOperatorTimes(t *testing.T) {
 			GPUs                             []struct {
 				Name     string
 				Releases map[string]string
-				Read     int            `json:"rows_read"`
-				Kept     int            `json:"rows_kept"`
-				Dropped  map[string]int `json:"rows_dropped"`
+				Read     int `json:"rows_read"`
+				Kept     int `json:"rows_kept"`
+				Dropped  []struct {
+					Reason string
+					Rows   int
+				} `json:"rows_dropped"`
 			}
 		} `json:"operator_times"`
 	}

@@ -112,7 +112,7 @@ func (f *tailFlags) run(ctx context.Context, s cli.Streams, o kvevents.Subscribe
 		defer timer.Stop()
 	}
 	o.Observe = t.showBatch
-	o.Warn = func(text string) { fmt.Fprintf(s.Err, "replay: %s\n", text) }
+	o.Warn = func(text string) { fmt.Fprintln(s.Err, cli.FormatNote(text)) }
 	x := kvevents.NewIndex(nil)
 	o.Sink = x.Feed(0)
 	sub, err := kvevents.Subscribe(o)

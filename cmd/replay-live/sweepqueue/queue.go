@@ -103,7 +103,7 @@ func (f *workFlags) makeWorker(s cli.Streams, q *queue.Queue) (*queue.Worker, er
 		Notify: func(text string) {
 			lines.Lock()
 			defer lines.Unlock()
-			fmt.Fprintf(s.Err, "replay: %s\n", text)
+			fmt.Fprintln(s.Err, cli.FormatNote(text))
 		},
 	}, nil
 }
@@ -202,7 +202,7 @@ func runQueued(ctx context.Context, s cli.Streams, q *queue.Queue, r queuedSweep
 	if err != nil {
 		return err
 	}
-	sweeps.PrintWarnings(s.Err, r.grid.Cells())
+	sweeps.PrintWarnings(s, r.grid.Cells())
 	m, _, err := submitGrid(ctx, q, r.grid, r.cells)
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func newSweepSubmitCommand(s cli.Streams) *cobra.Command {
 				return err
 			}
 			defer q.Close()
-			sweeps.PrintWarnings(s.Err, g.Cells())
+			sweeps.PrintWarnings(s, g.Cells())
 			_, done, err := submitGrid(cmd.Context(), q, g, grid.CellsOf(g))
 			if err != nil {
 				return err

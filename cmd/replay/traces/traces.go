@@ -143,7 +143,7 @@ func (r *reader) printOnce(text string) bool {
 		return false
 	}
 	r.told[text] = true
-	fmt.Fprintf(r.s.Err, "replay: %s\n", text)
+	fmt.Fprintln(r.s.Err, cli.FormatNote(text))
 	return true
 }
 
