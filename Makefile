@@ -71,7 +71,10 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED) -only sglang -skip compat
 	$(GO) run ./tools/parity -alone -only hopeless -n $(N) -seed $(SEED)
 
-parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13)
+parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without)
+	@tools/vllmoracle/run 0.33.0 --python || exit 0; $(MAKE) --no-print-directory parity-vllm-all
+
+parity-vllm-all:
 	$(GO) build -o bin/replay ./cmd/replay
 	for release in $(VLLM); do for seed in 1 2; do \
 	  echo "== vLLM $${release%:*}, seed $$seed"; \
@@ -97,7 +100,10 @@ parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of
 	    --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
 
-parity-sglang: ## replay N random workloads here and with SGLang's own scheduler, in both of its loops (Python 3.11, 6.5 GB)
+parity-sglang: ## replay N random workloads here and with SGLang's own scheduler, in both of its loops (Python 3.11, 6.5 GB; skipped without)
+	@tools/sglangoracle/run --python || exit 0; $(MAKE) --no-print-directory parity-sglang-all
+
+parity-sglang-all:
 	$(GO) build -o bin/replay ./cmd/replay
 	SGLANG_ORACLE_S=7200 tools/sglangoracle/run --parity $(N) --seed $(SEED) --replay bin/replay
 	tools/sglangoracle/run --cases testdata/sglang/cases.jsonl --replay bin/replay
@@ -254,4 +260,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -258,6 +258,10 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	given := len(m.asked)
 	overlap := true
 	m.count("context_length", &s.ContextLength)
+	truncates := false
+	if m.flag("allow_auto_truncate", &truncates); truncates {
+		m.fail("allow_auto_truncate", "true", "false: prompts are not cut to the longest sequence, longer ones are rejected and counted")
+	}
 	m.limit("max_running_requests", &s.MaxRunning)
 	m.limit("prefill_max_requests", &s.PrefillRequests)
 	m.size("decode_log_interval", &s.LogInterval)

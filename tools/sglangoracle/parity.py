@@ -201,7 +201,8 @@ def judge(a, case, tally):
     if case["settings"].get("role", "null") != "null":  # of a prefill or decode worker alone, which go test compares
         if "requests" not in case:
             return ("equal" if not a.replay else "not compared"), "a worker of one role: --record it, for go test", did, published
-        return ("as recorded" if did == case["requests"] else "differs"), "from what was recorded", did, published
+        same = all(x[:len(y)] == y for x, y in zip(did, case["requests"], strict=True))  # older cases have fewer columns
+        return ("as recorded" if same else "differs"), "from what was recorded", did, published
     if not a.replay:
         return "equal", "", did, published
     try:
