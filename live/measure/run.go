@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -133,8 +134,11 @@ type Run struct {
 // refused.
 func Create(dir string, o Options) (*Run, error) {
 	for _, old := range []string{RowsFile, "part-0001"} {
-		if _, err := os.Stat(filepath.Join(dir, old)); !errors.Is(err, fs.ErrNotExist) {
+		switch _, err := file.Stat(filepath.Join(dir, old)); {
+		case err == nil:
 			return nil, fmt.Errorf("%s: has %s of another run in it, want a new directory", dir, old)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
 		}
 	}
 	r := &Run{dir: dir, o: o, Start: time.Now(), ending: make(chan struct{}), wake: make(chan struct{}, 1), written: make(chan error, 1)}

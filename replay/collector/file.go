@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/replay-llm/replay/internal/file"
 )
 
 // DefaultName is the name of a report file in a directory, by local time.
@@ -41,7 +43,7 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	case "/dev/stderr":
 		return write(os.Stderr)
 	}
-	st, err := os.Stat(path)
+	st, err := file.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
 		return fmt.Errorf("%s: is a directory, want a file", path)

@@ -7,8 +7,8 @@ package passes
 import (
 	"fmt"
 	"io"
-	"os"
 
+	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/parquet"
 	"github.com/replay-llm/replay/scheduler"
@@ -93,7 +93,7 @@ func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, l.Passes) }
 // ReadFile reads what Write wrote. An error wraps fs.ErrNotExist when there is no
 // such file.
 func ReadFile(path string) ([]Pass, error) {
-	if _, err := os.Stat(path); err != nil {
+	if _, err := file.Stat(path); err != nil {
 		return nil, err
 	}
 	all, err := parquet.ReadRows[Pass](path)

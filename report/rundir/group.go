@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/replay-llm/replay/internal/file"
 )
 
 // Group is a directory of run directories in the making. It appears as a whole.
@@ -33,7 +35,7 @@ func NewGroup(path string) (*Group, error) {
 
 // checkNothing refuses a path at which there is something.
 func checkNothing(path string) error {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := file.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
 			err = fmt.Errorf("%s: exists, want a new path", path)
 		}

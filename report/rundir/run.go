@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/requests"
@@ -85,7 +86,7 @@ func Open(dir string) (*Run, error) {
 // Load reads the report at path, a file or a run directory; of a file, which may be
 // one that the reference wrote, the run is nil.
 func Load(path string) (*Run, *collector.Report, error) {
-	st, err := os.Stat(path)
+	st, err := file.Stat(path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/replay-llm/replay/internal/file"
 )
 
 // Replace is what a new run directory may replace.
@@ -23,7 +25,7 @@ const (
 
 // Check refuses a path at which no directory may be made.
 func Check(path string, over Replace) error {
-	st, err := os.Lstat(path)
+	st, err := file.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/file"
 )
 
 // offer is a file that a knob may name: one of the command line, never one of a page.
@@ -21,7 +22,7 @@ func (s *Session) Offer(flag, path string) error {
 	if slices.Contains(s.offered, offer{flag, path}) {
 		return cli.Usagef("--%s: %s is given twice", flag, path)
 	}
-	stat, err := os.Stat(path)
+	stat, err := file.Stat(path)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
@@ -105,7 +105,7 @@ func (f *TableFiles) Check() error {
 		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.formOf(path)) {
 			return cli.Usagef("--out=%s: want a name that ends in .csv, .json, .parquet or .html", path)
 		}
-		switch stat, err := os.Stat(path); {
+		switch stat, err := file.Stat(path); {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("--out: %w", err)
 		case err == nil && stat.IsDir():

@@ -13,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/generate"
 )
@@ -100,7 +101,7 @@ func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*
 
 // readKey reads a secret that nobody else may read.
 func readKey(path string) ([]byte, error) {
-	stat, err := os.Stat(path)
+	stat, err := file.Stat(path)
 	if err != nil {
 		return nil, err
 	}

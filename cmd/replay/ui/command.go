@@ -24,6 +24,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/report/html"
 )
@@ -91,7 +92,7 @@ func (f *serving) offerFiles(session *explore.Session) error {
 // like traces.
 func addAll(ctx context.Context, session *explore.Session, paths []string) error {
 	for _, path := range paths {
-		stat, err := os.Stat(path)
+		stat, err := file.Stat(path)
 		switch {
 		case err != nil:
 			return err

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/replay-llm/replay/internal/file"
 )
 
 // Wheel is a directory of tables.
@@ -27,7 +29,7 @@ type Wheel struct {
 // Open opens a .whl, or a directory that contains query_versions.yaml or data, itself or below systems or
 // aiconfigurator_core/systems.
 func Open(name string) (*Wheel, error) {
-	info, err := os.Stat(name)
+	info, err := file.Stat(name)
 	if err != nil {
 		return nil, err
 	}
