@@ -19,6 +19,7 @@ func layers() [][]string {
 		{"sim"},
 		{"scheduler/optables"},
 		{"internal/formula", "scheduler/hardware"},
+		{"scheduler/silicon"},
 		{"scheduler/timing"},
 		{"scheduler"},
 		{"scheduler/blocks", "scheduler/lockstep"},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/replay/autoscale"
@@ -114,7 +113,7 @@ func passTimes(a *engineargs.Args) string {
 	if path == "" {
 		return "a built-in model, of no GPU in particular"
 	}
-	if f, ok := dataSheets(a); ok {
+	if f, ok := fitOf(a); ok {
 		gpus := "1 GPU"
 		if n := f.GPUs(); n > 1 {
 			gpus = fmt.Sprintf("%d GPUs", n)
@@ -161,7 +160,7 @@ func TailErrors(a *engineargs.Args) string {
 		return ""
 	}
 	var tpot, ttft, itl accuracy.Spread
-	if _, ok := dataSheets(a); ok {
+	if _, ok := fitOf(a); ok {
 		class := accuracy.Other
 		if DataSheetsMeasured(a) {
 			class = accuracy.DenseOnOneGPU
@@ -185,10 +184,10 @@ func TailErrors(a *engineargs.Args) string {
 	return text
 }
 
-// dataSheets returns the GPU and the model whose data sheets pass times come from; ok
-// reports whether they do.
-func dataSheets(a *engineargs.Args) (f hardware.Fit, ok bool) {
-	name, ok := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
+// fitOf returns the model on GPUs for which pass times are made from data sheets or measured
+// operators; ok reports whether they are.
+func fitOf(a *engineargs.Args) (f hardware.Fit, ok bool) {
+	name, ok := timing.CutFit(a.ProfilePath)
 	if !ok {
 		return f, false
 	}
@@ -199,7 +198,7 @@ func dataSheets(a *engineargs.Args) (f hardware.Fit, ok bool) {
 // DataSheetsMeasured reports whether data sheets were held against measured servers for
 // an engine like this one: a dense model on one GPU, by vLLM's own rules.
 func DataSheetsMeasured(a *engineargs.Args) bool {
-	f, ok := dataSheets(a)
+	f, ok := fitOf(a)
 	return ok && f.Model.MoE == nil && f.GPUs() == 1 && a.Engine == engineargs.VLLM && !a.Rules.Reference()
 }
 

@@ -15,7 +15,7 @@ import (
 // a pass without drafts, and in words where that comes from.
 func draftTime(a *engineargs.Args) (ms, share float64, text string) {
 	s := a.Speculative
-	f, isSheet := dataSheets(a)
+	f, isSheet := fitOf(a)
 	switch {
 	case s.TimeGiven:
 		return s.Ms, s.Share, fmt.Sprintf("each takes %g ms and %g of a pass", s.Ms, s.Share)

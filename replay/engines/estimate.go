@@ -40,7 +40,7 @@ func (s *Stage) Estimate(e Estimated) sim.Time {
 // estimatePass returns the time of a pass of e with tokens of prompts before and of its own.
 func (s *Stage) estimatePass(e *Estimated, before, own int) sim.Time {
 	step := timing.Step{
-		Tokens: before + own + e.Decodes, Requests: e.Decodes, Context: int64(e.Context),
+		Tokens: before + own + e.Decodes, Requests: e.Decodes, Readers: e.Decodes, Context: int64(e.Context),
 		Decodes: e.Decodes, DecodeLength: e.Context, Active: e.Context, Capacity: s.Engine.Blocks * s.Engine.BlockTokens,
 	}
 	for _, x := range [...]struct{ tokens, cached int }{{before, 0}, {own, e.Cached}} {
@@ -48,6 +48,8 @@ func (s *Stage) estimatePass(e *Estimated, before, own int) sim.Time {
 			continue
 		}
 		step.Requests++
+		step.Chunks++
+		step.ChunkTokens += x.tokens
 		step.Prompts++
 		step.PromptReached += x.cached + x.tokens
 		step.PromptBefore += x.cached

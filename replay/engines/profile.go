@@ -104,7 +104,7 @@ func profileWarnings(a *engineargs.Args) []string {
 
 // nodeWarnings names a worker whose GPUs are on several nodes.
 func nodeWarnings(a *engineargs.Args) []string {
-	f, ok := dataSheets(a)
+	f, ok := fitOf(a)
 	if !ok || f.Nodes() == 1 {
 		return nil
 	}

@@ -107,7 +107,7 @@ func serverLimits(a *engineargs.Args, f *hardware.Fit, gives func(key string) bo
 // describeLimits returns whose limits an engine has that follows vLLM's own rules on a GPU of
 // the tables, "" on none and where they depend on its longest sequence.
 func describeLimits(a *engineargs.Args) string {
-	f, ok := dataSheets(a)
+	f, ok := fitOf(a)
 	if !ok || !a.ChunkedPrefill {
 		return ""
 	}
@@ -116,4 +116,12 @@ func describeLimits(a *engineargs.Args) string {
 		return ", its server's defaults on " + f.GPU.Name
 	}
 	return fmt.Sprintf("; its server's defaults on %s are %d and %d", f.GPU.Name, seqs, tokens)
+}
+
+// ReleaseOf returns the engine and release whose passes an engine with these arguments runs, as vllm-0.33.
+func ReleaseOf(a *engineargs.Args) string {
+	if a.Engine == engineargs.SGLang {
+		return sglang.Profiles()[1]
+	}
+	return a.Profile
 }

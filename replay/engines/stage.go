@@ -263,7 +263,7 @@ func (s *Stage) hostMemory() sglang.HiCache {
 			ToStorageGBPerSecond: a.G2.ToStorageGBPerSec, ToHostGBPerSecond: a.G2.FromStorageGBPerSec,
 		}
 	}
-	if f, ok := dataSheets(a); ok && h.Layers == 0 {
+	if f, ok := fitOf(a); ok && h.Layers == 0 {
 		h.Layers = f.Model.Layers
 	}
 	if h.Layers == 0 {

@@ -98,7 +98,7 @@ func describeHost(a *engineargs.Args) string {
 // describeWindows returns what KV blocks assume of a model whose layers have windows, where
 // they are no groups, "" of others.
 func describeWindows(a *engineargs.Args) string {
-	f, ok := dataSheets(a)
+	f, ok := fitOf(a)
 	switch {
 	case !ok || f.Model.WindowLayers == 0:
 		return ""

@@ -87,7 +87,8 @@ func isPath(key, value string) bool {
 	case key == "trace.path" || strings.HasSuffix(key, ".lengths_from"):
 		return true
 	case strings.HasSuffix(key, ".profile_path"):
-		return !strings.HasPrefix(value, `"`+timing.RooflinePrefix)
+		_, fit := timing.CutFit(strings.TrimPrefix(value, `"`))
+		return !fit
 	}
 	return false
 }

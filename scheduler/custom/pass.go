@@ -51,6 +51,7 @@ func (c *Core) measurePass() timing.Step {
 		if x.isDecode() {
 			s.Decodes++
 			s.DecodeLength += reached
+			s.Readers++
 			s.Context += int64(reached)
 			continue
 		}
@@ -59,6 +60,8 @@ func (c *Core) measurePass() timing.Step {
 			s.PromptReached += min(reached, input)
 			s.PromptBefore += x.before
 		}
+		s.Chunks++
+		s.ChunkTokens += x.tokens
 		s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
 	}
 	return s

@@ -64,6 +64,7 @@ type quantization struct {
 	Bits       float64  `json:"bits"`
 	Skipped    []string `json:"modules_to_not_convert"`
 	Activation string   `json:"activation_scheme"`
+	BlockSize  []int    `json:"weight_block_size"`
 	Groups     map[string]struct {
 		Weights     *width `json:"weights"`
 		Activations *width `json:"input_activations"`
@@ -79,7 +80,7 @@ type width struct {
 // listFamilies returns the model types that are read.
 func listFamilies() []string {
 	return []string{"llama", "llama4", "llama4_text", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "mistral", "mistral3", "ministral", "mixtral",
-		"gemma2", "gemma3", "gemma3_text", "gpt_oss", "deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "kimi_vl", "glm4", "glm4_moe", "phi3", "phimoe"}
+		"gemma2", "gemma3", "gemma3_text", "gpt_oss", "deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "kimi_vl", "glm4", "glm4_moe", "minimax_m2", "phi3", "phimoe"}
 }
 
 // listHybrids returns the model types whose layers keep a state in place of a KV cache, or
@@ -297,7 +298,7 @@ func (c *config) readQuantization(m *Model) error {
 	if weights == 0 {
 		return excerpt.Errorf("quantization_config: quant_method is %q, want fp8, mxfp4, awq, gptq, modelopt or compressed-tensors", q.Method)
 	}
-	m.Bits, m.ExpertBits, m.ActivationBits = weights, weights, activations
+	m.Bits, m.ExpertBits, m.ActivationBits, m.Blocks = weights, weights, activations, len(q.BlockSize) > 0
 	if m.MoE != nil && slices.ContainsFunc(slices.Concat(q.Ignore, q.Skipped), func(s string) bool { return strings.Contains(s, "attn") }) {
 		m.Bits = 16 // only the experts are narrow
 	}

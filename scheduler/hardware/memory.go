@@ -14,11 +14,14 @@ type Fit struct {
 	// experts are spread over TP and DP.
 	TP, PP, DP  int
 	EP          int     // GPUs over which whole experts are spread; 0, 1: each expert is cut over TP and DP
-	WeightBits  float64 // 0: as the checkpoint has them
+	Weights     Type    // "": as the checkpoint has them
 	KVBits      float64 // of a value in the KV cache; 0: 16
 	Utilization float64 // share of the GPU's memory that the engine takes
-	SGLang      bool    // Utilization holds weights and KV cache alone, activations come on top
-	TimesYarn   bool    // the model's longest sequence with YaRN is that of vLLM before 0.30
+	// Engine is the engine and release whose passes these are, as vllm-0.33; "": vLLM's newest.
+	Engine    string
+	Operators string // directory with measured operator times; "": those in the program
+	SGLang    bool   // Utilization holds weights and KV cache alone, activations come on top
+	TimesYarn bool   // the model's longest sequence with YaRN is that of vLLM before 0.30
 
 	BlockTokens int
 	MaxSeqs     int
@@ -68,12 +71,9 @@ func (f *Fit) GPUs() int { return f.TP * f.PP * f.DP }
 // weightBytes returns the bytes of the weights on the fullest GPU.
 func (f *Fit) weightBytes() float64 {
 	m, s := &f.Model, f.Model.Shape()
-	dense, expert := fillBits(m.Bits)/8, fillBits(m.ExpertBits)/8
-	if f.WeightBits > 0 {
-		dense, expert = f.WeightBits/8, f.WeightBits/8
-	}
+	attention, dense, expert := f.weightBits()
 	tp, pp := float64(f.TP), float64(f.PP)
-	layers := s.Dense*dense/tp + s.Experts*expert/(tp*float64(f.DP))
+	layers := (s.Attention*attention/8+s.Dense*dense/8)/tp + s.Experts*expert/8/(tp*float64(f.DP))
 	if f.PP > 1 { // stages have whole layers; one end also has a table of the vocabulary
 		share := math.Ceil(float64(m.Layers)/pp) / float64(m.Layers)
 		return layers*share + 2*s.Embedding/tp

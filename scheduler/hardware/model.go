@@ -24,6 +24,8 @@ type Model struct {
 	Bits, ExpertBits float64
 	// Activation bits of a checkpoint that multiplies narrow numbers; 0: 16.
 	ActivationBits float64
+	// Blocks reports that weights of 8 bits have a scale for each block of 128 by 128, as DeepSeek's.
+	Blocks bool
 }
 
 // PoolWindow returns the tokens, besides the one that is computed, that layers with a window
@@ -82,8 +84,8 @@ func (m *Model) attentionWeights() float64 {
 // gatedWeights returns the weights of a gated product of that width.
 func (m *Model) gatedWeights(width int) float64 { return 3 * float64(m.Hidden) * float64(width) }
 
-// expertLayers returns the layers that have experts.
-func (m *Model) expertLayers() int {
+// ExpertLayers returns the layers that have experts.
+func (m *Model) ExpertLayers() int {
 	if m.MoE == nil {
 		return 0
 	}
@@ -94,7 +96,8 @@ func (m *Model) expertLayers() int {
 type Shape struct {
 	Embedding float64 // read a row a token
 	Head      float64 // the product with the vocabulary
-	Dense     float64 // read by every pass: attention, dense layers, shared experts, routers
+	Attention float64 // read by every pass
+	Dense     float64 // too: dense layers, shared experts, routers
 	Experts   float64 // all experts; a pass reads those its tokens are sent to
 }
 
@@ -102,10 +105,10 @@ type Shape struct {
 func (m *Model) Shape() Shape {
 	s := Shape{Embedding: float64(m.Vocab) * float64(m.Hidden)}
 	s.Head = s.Embedding
-	s.Dense = float64(m.Layers) * m.attentionWeights()
-	s.Dense += float64(m.Layers-m.expertLayers()) * m.gatedWeights(m.MLP)
+	s.Attention = float64(m.Layers) * m.attentionWeights()
+	s.Dense = float64(m.Layers-m.ExpertLayers()) * m.gatedWeights(m.MLP)
 	if e := m.MoE; e != nil {
-		n := float64(m.expertLayers())
+		n := float64(m.ExpertLayers())
 		s.Dense += n * (m.gatedWeights(e.Shared) + float64(m.Hidden*e.Count))
 		s.Experts = n * float64(e.Count) * m.gatedWeights(e.MLP)
 	}
@@ -118,7 +121,7 @@ func (m *Model) Params() float64 {
 	if m.Tied {
 		s.Head = 0
 	}
-	return s.Embedding + s.Head + s.Dense + s.Experts
+	return s.Embedding + s.Head + s.Attention + s.Dense + s.Experts
 }
 
 // Active returns the weights that one token is multiplied with.
@@ -127,5 +130,5 @@ func (m *Model) Active() float64 {
 	if m.MoE != nil {
 		s.Experts *= float64(m.MoE.PerToken) / float64(m.MoE.Count)
 	}
-	return s.Head + s.Dense + s.Experts
+	return s.Head + s.Attention + s.Dense + s.Experts
 }

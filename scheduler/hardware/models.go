@@ -111,12 +111,12 @@ func listLatents() []Model {
 		Experts{Count: 64, PerToken: 6, MLP: 1408, Shared: 2816, Dense: 1})
 	v3 := func(name, source string) Model {
 		m := latent(name, source, "deepseek_v3", 61, 7168, 128, 18432, 129280, 163840, 1536, Experts{Count: 256, PerToken: 8, MLP: 2048, Shared: 2048, Dense: 3})
-		m.Bits, m.ExpertBits, m.ActivationBits = 8, 8, 8
+		m.Bits, m.ExpertBits, m.ActivationBits, m.Blocks = 8, 8, 8, true
 		return m
 	}
 	kimi := func(name, source string, bits, activations float64) Model {
 		m := latent(name, source, "kimi_k2", 61, 7168, 64, 18432, 163840, 131072, 1536, Experts{Count: 384, PerToken: 8, MLP: 2048, Shared: 2048, Dense: 1})
-		m.Bits, m.ExpertBits, m.ActivationBits = 8, 8, activations
+		m.Bits, m.ExpertBits, m.ActivationBits, m.Blocks = 8, 8, activations, true
 		if bits < 8 {
 			m.Bits, m.ExpertBits = 16, bits // only the experts are narrow
 		}
@@ -151,7 +151,13 @@ func listOthers() []Model {
 		return Model{Name: name, Source: "huggingface.co/zai-org/" + source, Family: family, Layers: layers, Hidden: hidden, Vocab: 151552,
 			Heads: heads, KVHeads: kv, HeadSize: 128, MLP: mlp, Context: 131072, MoE: e}
 	}
+	minimax := func(name, source string) Model {
+		return Model{Name: name, Source: "huggingface.co/MiniMaxAI/" + source, Family: "minimax_m2", Layers: 62, Hidden: 3072, Vocab: 200064,
+			Heads: 48, KVHeads: 8, HeadSize: 128, Context: 196608, Bits: 8, ExpertBits: 8, ActivationBits: 8, Blocks: true,
+			MoE: &Experts{Count: 256, PerToken: 8, MLP: 1536}}
+	}
 	return []Model{
+		minimax("minimax-m2", "MiniMax-M2"), minimax("minimax-m2.5", "MiniMax-M2.5"),
 		oss("gpt-oss-20b", 24, 32), oss("gpt-oss-120b", 36, 128),
 		glm("glm-4-9b", "GLM-4-9B-0414", "glm4", 40, 4096, 32, 2, 13696, nil),
 		glm("glm-4-32b", "GLM-4-32B-0414", "glm4", 61, 6144, 48, 2, 23040, nil),

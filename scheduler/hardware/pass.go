@@ -41,19 +41,16 @@ const (
 // all layers one after the other and shares products.
 func (f *Fit) Pass() Pass {
 	m, g, s := &f.Model, &f.GPU, f.Model.Shape()
-	dense, expert := fillBits(m.Bits), fillBits(m.ExpertBits)
-	if f.WeightBits > 0 {
-		dense, expert = f.WeightBits, f.WeightBits
-	}
+	attention, dense, expert := f.weightBits()
 	activations := fillBits(m.ActivationBits)
-	if f.WeightBits == 8 || f.WeightBits == 4.5 {
-		activations = f.WeightBits
+	if bits := f.Weights.bits(); f.Weights.narrow() {
+		activations = bits
 	}
 	tp, pp, dp := float64(f.TP), float64(f.PP), float64(f.DP)
 	bandwidth := g.Bandwidth * 1e9
 	p := Pass{Base: hostTime, MixedBase: mixedTime, Request: requestTime}
-	p.Weights = (s.Dense*dense/8 + 2*s.Head) / tp / (bandwidthShare * bandwidth)
-	p.Token = 2 * (s.Dense/g.FLOPs(dense, activations) + s.Head/g.FLOPs(16, 16)) / (tp * pp * productShare)
+	p.Weights = (s.Attention*attention/8 + s.Dense*dense/8 + 2*s.Head) / tp / (bandwidthShare * bandwidth)
+	p.Token = 2 * (s.Attention/g.FLOPs(attention, activations) + s.Dense/g.FLOPs(dense, activations) + s.Head/g.FLOPs(16, 16)) / (tp * pp * productShare)
 	if e := m.MoE; e != nil {
 		p.Share = float64(e.PerToken) / float64(e.Count)
 		p.Experts = s.Experts * expert / 8 / (tp * dp) / (bandwidthShare * bandwidth)
@@ -93,7 +90,7 @@ func (f *Fit) addNetwork(p *Pass) {
 		p.Base += reduces * each
 		p.Network += reduces * 2 * (n - 1) / n * hidden / link / float64(f.PP)
 	}
-	if sends := 2 * float64(m.expertLayers()); sends > 0 {
+	if sends := 2 * float64(m.ExpertLayers()); sends > 0 {
 		link, each := f.linkOf(f.TP * f.DP)
 		switch n, k := float64(f.EP), float64(f.DP); {
 		case f.EP > 1: // a token goes to the GPUs of its experts, and back

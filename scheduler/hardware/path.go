@@ -10,8 +10,11 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// LiveKey is the key of Fit.Live.
-const LiveKey = "live"
+// Keys of Fit.Live and Fit.Engine.
+const (
+	LiveKey   = "live"
+	EngineKey = "engine"
+)
 
 // AddKey returns the path of a fit with one more key.
 func AddKey(path, key, value string) string {
@@ -85,13 +88,17 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 				err = fmt.Errorf("%s, want tokens", value)
 			}
 		case "weights":
-			f.WeightBits, err = DtypeBits(value)
+			f.Weights, err = parseType(value)
 		case "kv":
 			f.KVBits, err = DtypeBits(value)
 		case "graphs":
 			if f.Graphs = value; !slices.Contains(GraphModes(), value) {
 				err = excerpt.Errorf("%q, want one of %s", value, strings.Join(GraphModes(), ", "))
 			}
+		case EngineKey:
+			f.Engine = value
+		case "op-tables":
+			f.Operators = value
 		case "gpu-file":
 		default:
 			err = fmt.Errorf("an unknown key")
@@ -106,24 +113,3 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 // GraphModes returns the names of what may be captured as graphs: passes of decoding as
 // a whole, the pieces between attentions, nothing.
 func GraphModes() []string { return []string{"full", "piecewise", "none"} }
-
-// Dtypes returns the names of the types of weights.
-func Dtypes() []string { return []string{"auto", "bfloat16", "fp8", "int8", "int4", "fp4"} }
-
-// DtypeBits returns the bits of a value of that type, with those of its share of the
-// scales; 0 for auto: as the checkpoint has them.
-func DtypeBits(name string) (float64, error) {
-	switch name {
-	case "auto":
-		return 0, nil
-	case "bfloat16", "float16":
-		return 16, nil
-	case "fp8", "int8", "fp8_e4m3", "fp8_e5m2":
-		return 8, nil
-	case "int4":
-		return 4.25, nil
-	case "fp4":
-		return 4.5, nil
-	}
-	return 0, excerpt.Errorf("%q, want one of %s", name, strings.Join(Dtypes(), ", "))
-}

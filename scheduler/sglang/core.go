@@ -303,7 +303,7 @@ func (c *Core) measurePass() {
 	c.step = timing.Step{}
 	s := &c.step
 	n := f.decodes
-	s.Tokens, s.Requests, s.Context = n, n, int64(f.length)
+	s.Tokens, s.Requests, s.Readers, s.Context = n, n, n, int64(f.length)
 	if c.Speculation != nil {
 		c.measureDrafts(s)
 	}
@@ -314,10 +314,12 @@ func (c *Core) measurePass() {
 	}
 	// To a model that tells prompts from tokens all are prompts, some of a single token.
 	s.Requests += len(f.batch)
+	s.Chunks = len(f.batch)
 	s.Prompts, s.PromptReached, s.PromptBefore = s.Requests, f.length, f.length-n
 	for i := range f.batch {
 		e := &f.batch[i]
 		s.Tokens += e.tokens
+		s.ChunkTokens += e.tokens
 		s.PromptBefore += e.before
 		s.PromptReached += e.before + e.tokens
 		s.Pairs += float64(float64(e.tokens) * (float64(e.before) + float64(float64(e.tokens)/2)))

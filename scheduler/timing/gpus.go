@@ -1,16 +1,12 @@
 package timing
 
-import (
-	"strings"
-
-	"github.com/replay-llm/replay/scheduler/hardware"
-)
+import "github.com/replay-llm/replay/scheduler/hardware"
 
 // GPUs returns the GPUs of a worker whose pass times come from a path: those that data
 // sheets were asked for, or that a profile was fitted to; 1 where nothing says it. price is
 // that of one of them for an hour by default, 0 where there is none.
 func GPUs(path string) (count int, price float64, err error) {
-	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
+	if name, ok := CutFit(path); ok {
 		f, err := hardware.ParseFit(name)
 		return f.GPUs(), f.GPU.Price, err
 	}
@@ -30,7 +26,7 @@ func GPUs(path string) (count int, price float64, err error) {
 
 // GPUName returns the name of the GPUs of such a worker, "" where nothing says it.
 func GPUName(path string) string {
-	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
+	if name, ok := CutFit(path); ok {
 		f, err := hardware.ParseFit(name)
 		if err != nil {
 			return ""

@@ -11,7 +11,10 @@ type Nanos struct {
 	Nano uint32 // below 10^9
 }
 
-const nanosPerSecond = 1_000_000_000
+const (
+	nanosPerSecond = 1_000_000_000
+	nanosPerMs     = 1_000_000
+)
 
 // FromSeconds rounds x seconds to whole nanoseconds: to nearest, ties to even,
 // of the exact binary value of x times 10^9. It fails for NaN, negative values

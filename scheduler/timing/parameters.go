@@ -99,14 +99,12 @@ func (p *Parameters) paddedTokens(tokens int) int {
 
 // Prefill returns the time of a pass that computes prompts alone.
 func (p *Parameters) Prefill(batch, isl, prefix int) float64 {
-	each := max(isl-prefix, 0)
-	pairs := float64(batch*each) * (float64(prefix) + float64(float64(each)/2))
-	return p.Step(&Step{Tokens: batch * each, Requests: batch, Pairs: pairs})
+	return p.Step(promptsStep(batch, isl, prefix))
 }
 
 // Decode returns the time of a pass that only decodes.
 func (p *Parameters) Decode(batch, _, context, _ int) float64 {
-	return p.Step(&Step{Tokens: batch, Requests: batch, Context: int64(batch) * int64(context)})
+	return p.Step(decodesStep(batch, context))
 }
 
 // check refuses parameters that give no time.

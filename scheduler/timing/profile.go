@@ -105,18 +105,14 @@ type Spread struct {
 }
 
 // Load returns the model that a path names: a profile as JSON, a table of the
-// reference (.npz), or roofline:GPU/MODEL, with /tpN for N GPUs. Without a path it
+// reference (.npz), or roofline:GPU/MODEL or silicon:GPU/MODEL, with /tpN for N GPUs. Without a path it
 // is the reference's polynomial.
 func Load(path string) (Model, error) {
 	if path == "" {
 		return Polynomial{}, nil
 	}
-	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
-		p, err := parseRoofline(name)
-		if err != nil {
-			return nil, err
-		}
-		return &p.Parameters, nil
+	if name, ok := CutFit(path); ok {
+		return loadFit(path, name)
 	}
 	zip, err := startsWith(path, "PK")
 	if err != nil {
@@ -135,7 +131,7 @@ func Load(path string) (Model, error) {
 // HoldsProfile reports whether the file of pass times at a path holds a profile, whatever its
 // name is; one that is not there counts by its name.
 func HoldsProfile(path string) bool {
-	if path == "" || strings.HasPrefix(path, RooflinePrefix) || strings.HasSuffix(path, ".npz") {
+	if _, ok := CutFit(path); ok || path == "" || strings.HasSuffix(path, ".npz") {
 		return false
 	}
 	zip, err := startsWith(path, "PK")

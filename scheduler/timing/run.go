@@ -1,8 +1,10 @@
 package timing
 
 import (
+	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -40,15 +42,20 @@ func InNanos(ms float64) (int64, bool) {
 // Repeat fills r with a run of passes, the first of which is s, which becomes what would
 // follow. A pass of no length, or one that is too long to count, is a run by itself.
 func (c *Clock) Repeat(s *Step, r *Run) error {
-	p, short := c.Model.(*Parameters)
+	p, fitted := c.Model.(*Parameters)
+	m, measured := c.Model.(*Measured)
 	kept := !s.Mixed() && leavesTimes(float64(c.Speedup*c.DecodeSpeedup))
-	short = short && !r.Apart && kept
+	short := !r.Apart && kept
+	measured = measured && short && m.Graphs.KindOf(s) != Eager
 	shares, byShare := c.Model.(sharer)
 	byShare = byShare && kept && s.Decodes > 0 && s.Prompts == 0 && s.Drafts == 0
 	for again := true; again; {
 		switch {
-		case short:
-			p.repeatDecodes(c.timeApart(p, s)+p.launchTime(s), s, r)
+		case fitted && short:
+			repeatDecodes(&silicon.Line{Base: c.timeApart(p, s) + p.launchTime(s), PerToken: p.Context, Most: math.MaxInt64}, nanosPerSecond, s, r)
+		case measured:
+			line := m.decodeLine(s)
+			repeatDecodes(&line, nanosPerMs, s, r)
 		case byShare:
 			shares.repeatShares(s, r)
 		}
@@ -91,16 +98,16 @@ func (c *Clock) timePass(s *Step, apart bool) (float64, error) {
 	return prefill + decode, err
 }
 
-// repeatDecodes is Repeat for passes that only decode, with a clock that leaves times as
-// they are, up to the first that does not take the short way of scaleTime.
-func (p *Parameters) repeatDecodes(fixed float64, s *Step, r *Run) {
+// repeatDecodes is Repeat for passes that only decode and whose times, of so many ns, are on a line, with a clock that
+// leaves times as they are: up to the first that does not take the short way of scaleTime, or the end of the line.
+func repeatDecodes(line *silicon.Line, unit float64, s *Step, r *Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]
 	n, until, end := from, r.Until, r.End
-	context, step, each := s.Context, int64(s.Requests), p.Context
-	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) {
+	context, step, fixed, each, most := s.Context, int64(s.Requests), line.Base, line.PerToken, line.Most
+	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) && context < most {
 		// What scaleTime would round is this product but for its last digits.
-		length, ok := roundNanos(float64((fixed + float64(each*float64(context))) * nanosPerSecond))
+		length, ok := roundNanos(float64((fixed + float64(each*float64(context))) * unit))
 		next := end + sim.Time(nanosToMS(length))
 		if !ok || next == end {
 			break

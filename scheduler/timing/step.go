@@ -7,7 +7,11 @@ type Step struct {
 	Tokens   int     // computed, over all requests
 	Requests int     // that compute any
 	Context  int64   // tokens of KV cache that requests read which compute one answer token each
+	Readers  int     // these requests
 	Pairs    float64 // (new token, earlier token) pairs of all other requests
+	Chunks   int     // these requests
+	// ChunkTokens are the tokens that they compute.
+	ChunkTokens int
 
 	Drafts int // tokens that a drafter proposes after the pass for each request
 
@@ -32,6 +36,7 @@ func (s *Step) Widen(o *Step) {
 	s.Tokens, s.Requests = max(s.Tokens, o.Tokens), max(s.Requests, o.Requests)
 	s.Drafts = max(s.Drafts, o.Drafts)
 	s.Context, s.Pairs = max(s.Context, o.Context), max(s.Pairs, o.Pairs)
+	s.Readers, s.Chunks, s.ChunkTokens = max(s.Readers, o.Readers), max(s.Chunks, o.Chunks), max(s.ChunkTokens, o.ChunkTokens)
 	s.Prompts, s.Decodes = max(s.Prompts, o.Prompts), max(s.Decodes, o.Decodes)
 	s.PromptReached, s.PromptBefore = max(s.PromptReached, o.PromptReached), max(s.PromptBefore, o.PromptBefore)
 	s.DecodeLength, s.Active, s.Capacity = max(s.DecodeLength, o.DecodeLength), max(s.Active, o.Active), max(s.Capacity, o.Capacity)

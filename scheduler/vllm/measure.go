@@ -69,7 +69,7 @@ func (c *Core) measurePass(f *flight) timing.Step {
 	s := timing.Step{Active: c.activeTokens(), Capacity: c.cfg.Blocks << c.shift}
 	if n := c.calm.count; n > 0 {
 		context := c.calm.targets + int64(n)*c.plans
-		s.Tokens, s.Requests, s.Decodes = n, n, n
+		s.Tokens, s.Requests, s.Readers, s.Decodes = n, n, n, n
 		s.Context, s.DecodeLength = context, int(context)
 	}
 	decodeRole, counted := c.cfg.Role == scheduler.Decode, !c.rules.FirstTokenFree
@@ -93,9 +93,12 @@ func (c *Core) measurePass(f *flight) timing.Step {
 			addPrefill(&s, x, input)
 			s.Tokens += int(x.tokens)
 			s.Requests++
+			s.Chunks++
+			s.ChunkTokens += int(x.tokens)
 			s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
 			if x.samples && counted {
 				s.Decodes++
+				s.Readers++
 				s.DecodeLength += int(x.target)
 				s.Context += int64(x.target)
 			}
@@ -120,6 +123,7 @@ func addDecode(s *timing.Step, x *share) {
 	s.Tokens += 1 + int(x.drafts)
 	s.Requests++
 	s.Context += int64(reached)
+	s.Readers++
 	s.Decodes++
 	s.DecodeLength += reached
 }

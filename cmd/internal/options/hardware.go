@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/optables"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -38,13 +40,14 @@ func HardwareSettings() []Setting {
 		{Name: "gpu", kind: "path", offered: gpus, help: "GPU of the workers, by `name`: see replay gpus"},
 		{Name: "model", kind: "path", offered: models, help: "model they run, by `name` or its config.json: see replay models"},
 		{Name: "gpu-file", kind: "path", help: "`file` of GPUs of your own, in the form of replay gpus --output json"},
+		{Name: "op-tables", kind: "path", help: "`directory` of measured operator times"},
 		{Name: "tp", kind: "int", preset: "1", help: "tensor parallelism: `GPUs` per layer"},
 		{Name: "pp", kind: "int", preset: "1", help: "pipeline parallelism: `stages` of layers"},
-		{Name: "ep", kind: "int", preset: "1", help: "expert parallelism: `GPUs` over which whole experts are spread, --tp times --dp; 1: each is cut"},
-		{Name: "dp", kind: "int", preset: "1", help: "data parallelism of attention: `ranks` of a worker, in lockstep, over which experts are spread"},
+		{Name: "ep", kind: "int", preset: "1", help: "expert parallelism: `GPUs` that whole experts are spread over, 1 or --tp times --dp"},
+		{Name: "dp", kind: "int", preset: "1", help: "data parallelism of attention: `ranks` of a worker, in lockstep"},
 		{Name: "quantization", kind: "name", preset: "auto", Names: hardware.Dtypes(), help: "type of the weights, by `name`; auto: as the checkpoint has them"},
 		{Name: "kv-cache-dtype", kind: "name", preset: "auto", Names: []string{"auto", "bfloat16", "fp8"}, help: "type of the KV cache, by `name`; auto: bfloat16"},
-		{Name: "graphs", kind: "name", preset: "full", Names: hardware.GraphModes(), help: "what runs as CUDA graphs, by `name`: full, piecewise or none (--enforce-eager)"},
+		{Name: "graphs", kind: "name", preset: "full", Names: hardware.GraphModes(), help: "what runs as CUDA graphs, by `name`: full, piecewise, none"},
 		{Name: "gpu-memory-utilization", kind: "number", preset: "0.9, with sglang as its server", help: "`share` of a GPU's memory that the engine takes"},
 		{Name: "max-model-len", Key: lengthKey, kind: "int", preset: "the model's", help: "longest sequence, in `tokens` of prompt and answer"},
 	}
@@ -94,7 +97,7 @@ func (h Hardware) Given() bool { return h.Text("gpu") != "" && h.Text("model") !
 // path returns the name under which the fit of a model on a GPU travels to engines.
 func (h Hardware) path(gpu string) string {
 	values := url.Values{}
-	for key, name := range map[string]string{"tp": "tp", "pp": "pp", "ep": "ep", "dp": "dp", "weights": "quantization", "kv": "kv-cache-dtype", "graphs": "graphs", "gpu-file": "gpu-file"} {
+	for key, name := range map[string]string{"tp": "tp", "pp": "pp", "ep": "ep", "dp": "dp", "weights": "quantization", "kv": "kv-cache-dtype", "graphs": "graphs", "gpu-file": "gpu-file", "op-tables": "op-tables"} {
 		if text := h.Text(name); text != "" && text != "auto" {
 			values.Set(key, text)
 		}
@@ -177,7 +180,7 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 			path = hardware.AddKey(path, hardware.LiveKey, strconv.Itoa(f.Live))
 		}
 	}
-	all = append(all, engineargs.Setting{Key: "planner_profile_data", Value: strconv.Quote(timing.RooflinePrefix + path)})
+	all = append(all, engineargs.Setting{Key: "planner_profile_data", Value: strconv.Quote(h.passTimes(path, &f, &own, legacy))})
 	if f.DP > 1 {
 		all = append(all, engineargs.Setting{Key: "dp_size", Value: strconv.Itoa(f.DP)})
 	}
@@ -199,6 +202,16 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 		}
 	}
 	return all, nil
+}
+
+// passTimes returns the path of the pass times of a fit, on an engine with these arguments: by measured operators where
+// there are any of its GPU, else by data sheets, as the reference's engines have them.
+func (h Hardware) passTimes(path string, f *hardware.Fit, own *engineargs.Args, legacy bool) string {
+	known := slices.Contains(optables.Names(), f.GPU.Name) && h.Text("gpu-file") == "" || h.Text("op-tables") != ""
+	if legacy || !known || h.Text("op-tables") == "" {
+		return timing.RooflinePrefix + path
+	}
+	return timing.SiliconPrefix + hardware.AddKey(path, hardware.EngineKey, engines.ReleaseOf(own))
 }
 
 // UnfitError is a model that cannot run on the hardware that was named for it: others

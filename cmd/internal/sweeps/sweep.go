@@ -232,7 +232,7 @@ func fileOf(s plan.Setting) string {
 		return configOf(s.Value)
 	}
 	for _, e := range options.EngineSettings() {
-		if e.Key == "planner_profile_data" && !strings.HasPrefix(s.Value, timing.RooflinePrefix) && (s.Name == e.Name || s.Name == "prefill-"+e.Name || s.Name == "decode-"+e.Name) {
+		if _, fit := timing.CutFit(s.Value); e.Key == "planner_profile_data" && !fit && (s.Name == e.Name || s.Name == "prefill-"+e.Name || s.Name == "decode-"+e.Name) {
 			return s.Value
 		}
 	}

@@ -264,7 +264,7 @@ func quoteCommand(args []string) string {
 
 // describeHardware names the GPU and the model whose pass times a path has.
 func describeHardware(path string) (gpu, model string) {
-	if name, ok := strings.CutPrefix(path, timing.RooflinePrefix); ok {
+	if name, ok := timing.CutFit(path); ok {
 		if f, err := hardware.ParseFit(name); err == nil {
 			return f.GPU.Name, f.Model.Name
 		}

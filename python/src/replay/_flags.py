@@ -213,7 +213,7 @@ class RunFlags(TypedDict, total=False):
     discovery: Value
     """how workers are found, a way: etcd, static (default $DYN_DISCOVERY_BACKEND, or etcd)"""
     dp: int
-    """data parallelism of attention: ranks of a worker, in lockstep, over which experts are spread (default 1)"""
+    """data parallelism of attention: ranks of a worker, in lockstep (default 1)"""
     enable_chunked_prefill: bool
     """cut prompts that exceed what is left of a pass; =false turns it off (default true)"""
     enable_hierarchical_cache: bool
@@ -233,7 +233,7 @@ class RunFlags(TypedDict, total=False):
     engine_args: Value
     """engine arguments of all workers: a JSON object with the keys of the reference, or @file"""
     ep: int
-    """expert parallelism: GPUs over which whole experts are spread, --tp times --dp; 1: each is cut (default 1)"""
+    """expert parallelism: GPUs that whole experts are spread over, 1 or --tp times --dp (default 1)"""
     etcd: Value
     """URLs of etcd, separated by commas (default $ETCD_ENDPOINTS, or http://127.0.0.1:2379)"""
     etcd_ca: Value
@@ -295,7 +295,7 @@ class RunFlags(TypedDict, total=False):
     gpu_memory_utilization: float
     """share of a GPU's memory that the engine takes (default 0.9, with sglang as its server)"""
     graphs: Literal["full", "piecewise", "none"]
-    """what runs as CUDA graphs, by name: full, piecewise or none (--enforce-eager) (default full)"""
+    """what runs as CUDA graphs, by name: full, piecewise, none (default full)"""
     hicache_layers: int
     """sglang: layers of the model, in which what is loaded from the host arrives (default the model's, or 32)"""
     hicache_ratio: float
@@ -402,6 +402,8 @@ class RunFlags(TypedDict, total=False):
     """let a worker wait, up to 2 ms, until the request that a completion lets in is there (default true)"""
     online_disagg: bool
     """take prefill and decode workers of their own in real time too"""
+    op_tables: Value
+    """directory of measured operator times"""
     output: Literal["table", "json"]
     """form of the output: table or json (default table)"""
     output_len: int
@@ -580,7 +582,7 @@ class RunFlags(TypedDict, total=False):
     """sglang: preempt a running request if priorities differ by more than N (default 10)"""
     quantiles: Literal["sketch", "exact"]
     """with --stream: sketch finds quantiles within 0.2 %, exact finds them by a second pass over temporary files, as objectives on quantiles need (default sketch)"""
-    quantization: Literal["auto", "bfloat16", "fp8", "int8", "int4", "fp4"]
+    quantization: Literal["auto", "bfloat16", "fp8", "fp8_block", "int8", "int4", "nvfp4", "mxfp4", "fp4"]
     """type of the weights, by name; auto: as the checkpoint has them (default auto)"""
     radix_eviction_policy: Literal["lru", "lfu", "slru", "priority", "tlru"]
     """sglang: what leaves its cache first, by name (default lru)"""
@@ -967,7 +969,7 @@ class PlanFlags(TypedDict, total=False):
     disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
     dp: int
-    """data parallelism of attention: ranks of a worker, in lockstep, over which experts are spread (default 1)"""
+    """data parallelism of attention: ranks of a worker, in lockstep (default 1)"""
     enable_chunked_prefill: bool
     """cut prompts that exceed what is left of a pass; =false turns it off (default true)"""
     enable_hierarchical_cache: bool
@@ -985,7 +987,7 @@ class PlanFlags(TypedDict, total=False):
     engine_args: Value
     """engine arguments of all workers: a JSON object with the keys of the reference, or @file"""
     ep: int
-    """expert parallelism: GPUs over which whole experts are spread, --tp times --dp; 1: each is cut (default 1)"""
+    """expert parallelism: GPUs that whole experts are spread over, 1 or --tp times --dp (default 1)"""
     faults: Value
     """YAML file that says what goes wrong, and what becomes of the requests, or what it would say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'"""
     front: bool
@@ -1041,7 +1043,7 @@ class PlanFlags(TypedDict, total=False):
     gpus_per_worker: int
     """GPUs of a worker; 0: those of --tp, --pp and --dp, or of the timing profile"""
     graphs: Literal["full", "piecewise", "none"]
-    """what runs as CUDA graphs, by name: full, piecewise or none (--enforce-eager) (default full)"""
+    """what runs as CUDA graphs, by name: full, piecewise, none (default full)"""
     hicache_layers: int
     """sglang: layers of the model, in which what is loaded from the host arrives (default the model's, or 32)"""
     hicache_ratio: float
@@ -1124,6 +1126,8 @@ class PlanFlags(TypedDict, total=False):
     """speculative decoding: drafts per request and pass (default no drafts)"""
     offload_batch_size: int
     """KV blocks per transfer to the host (default 32)"""
+    op_tables: Value
+    """directory of measured operator times"""
     output: Literal["table", "json"]
     """form of the output: table or json (default table)"""
     output_len: int
@@ -1296,7 +1300,7 @@ class PlanFlags(TypedDict, total=False):
     """field of a request's priority, where that is not priority (mooncake)"""
     priority_scheduling_preemption_threshold: int
     """sglang: preempt a running request if priorities differ by more than N (default 10)"""
-    quantization: Literal["auto", "bfloat16", "fp8", "int8", "int4", "fp4"]
+    quantization: Literal["auto", "bfloat16", "fp8", "fp8_block", "int8", "int4", "nvfp4", "mxfp4", "fp4"]
     """type of the weights, by name; auto: as the checkpoint has them (default auto)"""
     radix_eviction_policy: Literal["lru", "lfu", "slru", "priority", "tlru"]
     """sglang: what leaves its cache first, by name (default lru)"""

@@ -1,0 +1,131 @@
+package hardware
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+)
+
+// Type is the type of weights, by the name that checkpoints have for it; "" is that of the checkpoint.
+type Type string
+
+// Types of weights.
+const (
+	BF16     Type = "bfloat16"
+	FP8      Type = "fp8"       // a scale for each tensor, channel or token
+	FP8Block Type = "fp8_block" // a scale for each block of 128 by 128
+	INT8     Type = "int8"      // of weights alone
+	INT4     Type = "int4"      // of weights alone: AWQ, GPTQ
+	NVFP4    Type = "nvfp4"
+	MXFP4    Type = "mxfp4" // of experts alone
+)
+
+// Dtypes returns the names of the types of weights; fp4 is the older name of nvfp4.
+func Dtypes() []string {
+	return []string{"auto", string(BF16), string(FP8), string(FP8Block), string(INT8), string(INT4), string(NVFP4), string(MXFP4), "fp4"}
+}
+
+// parseType returns the type of a name, of which some are older.
+func parseType(name string) (Type, error) {
+	switch name {
+	case "auto":
+		return "", nil
+	case "float16":
+		return BF16, nil
+	case "fp8_e4m3", "fp8_e5m2":
+		return FP8, nil
+	case "fp4":
+		return NVFP4, nil
+	}
+	if !slices.Contains(Dtypes(), name) {
+		return "", excerpt.Errorf("%q, want one of %s", name, strings.Join(Dtypes(), ", "))
+	}
+	return Type(name), nil
+}
+
+// bits returns the bits of a value of the type, with those of its share of the scales; 0 for "".
+func (t Type) bits() float64 {
+	switch t {
+	case "":
+		return 0
+	case FP8, FP8Block, INT8:
+		return 8
+	case INT4, MXFP4:
+		return 4.25
+	case NVFP4:
+		return 4.5
+	}
+	return 16
+}
+
+// narrow reports whether activations are multiplied in the same type.
+func (t Type) narrow() bool { return t == FP8 || t == FP8Block || t == INT8 || t == NVFP4 }
+
+// DtypeBits returns the bits of a value of that type, with those of its share of the
+// scales; 0 for auto: as the checkpoint has them.
+func DtypeBits(name string) (float64, error) {
+	t, err := parseType(name)
+	return t.bits(), err
+}
+
+// Precision is the types in which the products of a model are computed.
+type Precision struct {
+	Attention, Dense, Experts Type // Dense: of dense layers and shared experts
+}
+
+// Precision returns the types of the products of f.
+//
+// Types that are for experts alone leave the others as the checkpoint has them. Checkpoints in
+// NVFP4 of latent attention and of MiniMax have their attention in bfloat16, and those of latent attention in FP8 have blocks.
+func (f *Fit) Precision() Precision {
+	m := &f.Model
+	all := typeOf(m.Bits, m.ActivationBits, m.Blocks)
+	p := Precision{Attention: all, Dense: all, Experts: typeOf(m.ExpertBits, m.ActivationBits, m.Blocks)}
+	if p.Experts == INT4 && m.Family == "gpt_oss" {
+		p.Experts = MXFP4
+	}
+	switch t := f.Weights; {
+	case t == "":
+	case t == MXFP4 || t == INT4 && m.MoE != nil:
+		p.Experts = t
+		if all.narrow() {
+			p.Attention, p.Dense = BF16, BF16
+		}
+	case t == NVFP4 && (m.Latent != nil || m.Family == "minimax_m2"):
+		p = Precision{Attention: BF16, Dense: t, Experts: t}
+	case t == FP8 && m.Latent != nil:
+		p = Precision{FP8Block, FP8Block, FP8Block}
+	default:
+		p = Precision{t, t, t}
+	}
+	return p
+}
+
+// typeOf returns the type of weights and activations of so many bits; 0: 16.
+func typeOf(weights, activations float64, blocks bool) Type {
+	weights, activations = fillBits(weights), fillBits(activations)
+	switch {
+	case weights > 9:
+		return BF16
+	case weights > 5 && activations > 9:
+		return INT8
+	case weights > 5 && blocks:
+		return FP8Block
+	case weights > 5:
+		return FP8
+	case activations < 9:
+		return NVFP4
+	}
+	return INT4
+}
+
+// weightBits returns the bits of the weights of attention, of other dense layers and of experts.
+func (f *Fit) weightBits() (attention, dense, experts float64) {
+	m := &f.Model
+	if f.Weights == "" {
+		return fillBits(m.Bits), fillBits(m.Bits), fillBits(m.ExpertBits)
+	}
+	p := f.Precision()
+	return p.Attention.bits(), p.Dense.bits(), p.Experts.bits()
+}

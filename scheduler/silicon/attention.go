@@ -1,0 +1,160 @@
+package silicon
+
+import (
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler/optables"
+)
+
+// Decode returns the operators of attention for requests that compute one token each, whose caches have a mean length
+// with it.
+func (c *Composer) Decode(requests, length int) []Part {
+	p, m := parts{}, &c.fit.Model
+	if pp := c.fit.PP; pp > 1 {
+		requests = (requests + pp - 1) / pp
+	}
+	if m.Latent != nil {
+		c.decodeLatent(&p, requests, length)
+		return p
+	}
+	for _, k := range c.kinds() {
+		p.add("attention of decoding"+k.note, k.layers, c.tables.Generation(k.Attention, requests, length))
+	}
+	return p
+}
+
+// Prompts returns the operators of attention for prompts that compute so many tokens each, behind others.
+func (c *Composer) Prompts(requests, tokens, past int) []Part {
+	p := parts{}
+	if c.fit.Model.Latent != nil {
+		c.promptLatent(&p, requests, tokens, past)
+		return p
+	}
+	for _, k := range c.kinds() {
+		whole := c.tables.Context(k.Attention, requests, tokens+past, 0)
+		whole.Ms *= k.share(tokens, past)
+		p.add("attention of prompts"+k.note, k.layers, whole)
+	}
+	return append(p, c.Rotation()...)
+}
+
+// Rotation returns the operators that rotate queries and keys of prompts and write the cache: a launch each, whatever the
+// prompt. Bytes are those of one token.
+func (c *Composer) Rotation() []Part {
+	p, m := parts{}, &c.fit.Model
+	if m.Latent != nil {
+		return p
+	}
+	q, kv := float64(2*c.query), float64(2*c.keys)
+	c.small(&p, "rotation", 2.2*c.layers, q+kv)
+	c.small(&p, "cache writes", 2.2*c.layers, kv)
+	if hasHeadNorms(m.Family) {
+		c.small(&p, "norms of queries", 4.4*c.layers, q)
+		c.small(&p, "norms of keys", 4.4*c.layers, kv)
+	}
+	return p
+}
+
+// hasHeadNorms reports whether a family normalizes queries and keys by head.
+func hasHeadNorms(family string) bool {
+	return strings.HasPrefix(family, "qwen3") || strings.HasPrefix(family, "gemma3") || strings.HasPrefix(family, "minimax")
+}
+
+// kind is layers with the same attention.
+type kind struct {
+	optables.Attention
+	layers float64
+	note   string
+}
+
+// kinds returns the kinds of attention of the model's layers.
+func (c *Composer) kinds() []kind {
+	m := &c.fit.Model
+	full := kind{Attention: optables.Attention{Heads: m.Heads / c.tp, KVHeads: c.kvHeads(), HeadSize: m.HeadSize, KV: c.kv}, layers: c.layers}
+	if m.WindowLayers == 0 {
+		return []kind{full}
+	}
+	windowed := full
+	windowed.layers, windowed.note, windowed.Window = float64(m.WindowLayers), " in windows", m.Window
+	if full.layers -= windowed.layers; full.layers == 0 {
+		return []kind{windowed}
+	}
+	return []kind{full, windowed}
+}
+
+// share returns what the last tokens of a prompt have of the pairs of the whole.
+func (k *kind) share(tokens, past int) float64 {
+	return shareOf(float64(tokens), float64(past), float64(k.Window))
+}
+
+// shareOf returns what new tokens behind others have of the pairs of all, each of which attends to itself and the tokens
+// before it in a window; 0: to all.
+func shareOf(tokens, past, window float64) float64 {
+	return 1 - pairsOf(past, window)/pairsOf(tokens+past, window)
+}
+
+// pairsOf returns the pairs of a prompt.
+func pairsOf(length, window float64) float64 {
+	if window == 0 || length <= window {
+		return float64(length*length) / 2
+	}
+	return float64(window*window)/2 + float64((length-window)*window)
+}
+
+// latent returns the kernel of latent attention. The tables' heads are those of DeepSeek's 128 also for models of 64.
+func (c *Composer) latent() optables.Latent {
+	heads := c.fit.Model.Heads
+	if heads >= 64 {
+		heads = 128
+	}
+	kernel := "bfloat16"
+	if c.kv == "fp8" {
+		kernel = "fp8"
+	}
+	return optables.Latent{Heads: heads / c.tp, Type: kernel, KV: c.kv, GEMM: c.attention}
+}
+
+// module returns the block of latent attention that was measured as a whole.
+func (c *Composer) module() optables.Latent {
+	l := c.latent()
+	l.Heads = c.fit.Model.Heads / c.tp
+	return l
+}
+
+// decodeLatent adds latent attention of decoding: operator by operator or as the whole block, whichever was faster.
+func (c *Composer) decodeLatent(p *parts, requests, length int) {
+	var own parts
+	product := "bfloat16"
+	if strings.HasPrefix(c.attention, "fp8") {
+		product = "fp8"
+	}
+	heads := c.fit.Model.Heads / c.tp
+	own.add("absorbed key", c.layers, c.tables.LatentProduct(product, false, requests, heads))
+	own.add("attention of decoding", c.layers, c.tables.LatentGeneration(c.latent(), requests, length))
+	own.add("absorbed value", c.layers, c.tables.LatentProduct(product, true, requests, heads))
+	block, ok := c.tables.LatentModule(c.module(), false, requests, length, 0)
+	c.addFaster(p, own, block, ok, requests)
+}
+
+// promptLatent adds latent attention of prompts in the same way.
+func (c *Composer) promptLatent(p *parts, requests, tokens, past int) {
+	var own parts
+	m, l := &c.fit.Model, c.fit.Model.Latent
+	c.gemm(&own, requests*tokens, product{"key and value of the latent", c.layers, c.attention, m.Heads * (l.NoPosition + l.Value) / c.tp, l.Rank})
+	own.add("attention of prompts", c.layers, c.tables.LatentContext(c.latent(), requests, tokens, past))
+	block, ok := c.tables.LatentModule(c.module(), true, requests, tokens, past)
+	c.addFaster(p, own, block, ok, requests*tokens)
+}
+
+// addFaster adds own, or what a whole block takes beyond the projections, which Linear has, if that is less.
+func (c *Composer) addFaster(p *parts, own parts, block optables.Time, ok bool, tokens int) {
+	if ok && !c.granular {
+		var around parts
+		c.projectLatent(&around, tokens)
+		if block.Ms -= Sum(around) / c.layers; c.layers*block.Ms < Sum(own) {
+			p.add("attention block beyond its projections", c.layers, block)
+			return
+		}
+	}
+	*p = append(*p, own...)
+}

@@ -1,0 +1,124 @@
+// Package silicon puts the time of a forward pass together from measured operator times: which operators a pass of a
+// model has on its GPUs, with which shapes, how often (Composer), and tables of their sums from which a pass is timed in
+// a few additions (Passes).
+//
+// Read composer.go, linear.go, experts.go, attention.go, then ladder.go, passes.go and corrections.go.
+package silicon
+
+import (
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/optables"
+)
+
+// Part is an operator of a pass.
+type Part struct {
+	Name  string
+	Calls float64 // in a pass
+	Time  optables.Time
+}
+
+// Ms returns what the part takes in a pass, in ms.
+func (p *Part) Ms() float64 { return float64(p.Calls * p.Time.Ms) }
+
+// Sum returns what parts take together, in ms.
+func Sum(parts []Part) float64 {
+	total := 0.0
+	for i := range parts {
+		total += parts[i].Ms()
+	}
+	return total
+}
+
+// Composer lists the operators of passes of a model on GPUs, one rank of attention's data parallelism of them.
+type Composer struct {
+	granular bool // latent attention is timed operator by operator, never as a whole block
+
+	fit    hardware.Fit
+	engine optables.Engine
+	tables *optables.Tables
+	sheet  *optables.Sheet
+
+	attention, dense, experts, kv string // types, as the tables name them
+	tp, ranks                     int    // GPUs of a rank, and ranks
+	expertTP, expertEP            int
+	layers, expertLayers          float64
+	query, keys                   int // values of a token on a GPU: queries of all heads, keys of all heads
+}
+
+// NewComposer returns the composer of a fit whose passes are those of an engine.
+func NewComposer(f *hardware.Fit, e optables.Engine, t *optables.Tables) *Composer {
+	m, p := &f.Model, f.Precision()
+	c := &Composer{fit: *f, engine: e, tables: t, sheet: t.Sheet(), tp: f.TP, ranks: f.DP, expertTP: f.TP * f.DP, expertEP: 1}
+	c.attention, c.dense, c.experts, c.kv = productType(p.Attention), productType(p.Dense), c.expertType(p.Experts), "bfloat16"
+	if f.KVBits == 8 {
+		c.kv = "fp8"
+	}
+	if f.EP > 1 {
+		c.expertTP, c.expertEP = 1, f.TP*f.DP
+	}
+	c.layers, c.expertLayers = float64(m.Layers), float64(m.ExpertLayers())
+	c.query, c.keys = m.Heads*m.HeadSize/f.TP, c.kvHeads()*m.HeadSize
+	return c
+}
+
+// kvHeads returns the heads of keys that a GPU has.
+func (c *Composer) kvHeads() int { return (c.fit.Model.KVHeads + c.tp - 1) / c.tp }
+
+// productType returns the name in the tables of products with weights of a type.
+func productType(t hardware.Type) string {
+	switch t {
+	case hardware.INT8:
+		return "int8_wo"
+	case hardware.INT4:
+		return "int4_wo"
+	case hardware.MXFP4:
+		return string(hardware.BF16) // it is a type of experts alone
+	}
+	return string(t)
+}
+
+// expertType returns the name in the tables of experts of a type: MXFP4 is multiplied with activations of 8 bits where
+// the GPU has products of 4, except under vLLM.
+func (c *Composer) expertType(t hardware.Type) string {
+	switch {
+	case t != hardware.MXFP4:
+		return productType(t)
+	case c.sheet.FP4 > 0 && c.engine != optables.VLLM:
+		return "w4a8_mxfp4_mxfp8"
+	}
+	return "w4a16_mxfp4"
+}
+
+// parts is a list of operators that grows.
+type parts []Part
+
+func (p *parts) add(name string, calls float64, t optables.Time) {
+	if calls > 0 && t.Ms != 0 {
+		*p = append(*p, Part{name, calls, t})
+	}
+}
+
+// small adds an operator that only moves bytes.
+func (c *Composer) small(p *parts, name string, calls, bytes float64) {
+	p.add(name, calls, optables.Time{Ms: c.sheet.Small(bytes)})
+}
+
+// product is a product with weights of n outputs and k inputs.
+type product struct {
+	name  string
+	calls float64
+	dtype string
+	n, k  int
+}
+
+// gemm adds a product of x tokens.
+func (c *Composer) gemm(p *parts, x int, w product) {
+	p.add(w.name, w.calls, c.tables.GEMM(w.dtype, x, w.n, w.k))
+}
+
+// reduce adds all-reduces of the hidden states of x tokens.
+func (c *Composer) reduce(p *parts, name string, calls float64, x int) {
+	if c.tp > 1 {
+		p.add(name, calls, c.tables.AllReduce(c.engine, c.tp, float64(x*c.fit.Model.Hidden)))
+	}
+}

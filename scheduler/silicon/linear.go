@@ -1,0 +1,65 @@
+package silicon
+
+// Linear returns the operators of a pass of x tokens apart from attention itself and the product with the vocabulary.
+// Prompts says that the pass also computes prompts: shared experts then wait for the others.
+//
+// The stages of pipeline parallelism are kept full by as many batches: each layer computes a share of the tokens.
+func (c *Composer) Linear(x int, prompts bool) []Part {
+	m, p := &c.fit.Model, parts{}
+	if pp := c.fit.PP; pp > 1 {
+		x = (x + pp - 1) / pp
+		p.add("hops between stages", float64(pp-1), c.hop(x))
+	}
+	width, hidden := float64(x)*float64(m.Hidden), m.Hidden
+	c.small(&p, "embedding", 1, 2*width)
+	c.reduce(&p, "all-reduce of the embedding", 1, x)
+	c.small(&p, "norms", 2*c.layers, 8*width)
+	if m.Latent != nil {
+		c.projectLatent(&p, x)
+	} else {
+		c.gemm(&p, x, product{"query, key and value", c.layers, c.attention, c.query + 2*c.keys, hidden})
+		c.gemm(&p, x, product{"output of attention", c.layers, c.attention, hidden, c.query})
+	}
+	dense := c.layers
+	if m.MoE != nil {
+		dense -= c.expertLayers
+		c.addExperts(&p, x, prompts)
+	}
+	c.reduce(&p, "all-reduce", 2*dense, x)
+	c.gated(&p, dense, x, m.MLP)
+	return p
+}
+
+// gated adds gated products of a width, split over the GPUs of a rank.
+func (c *Composer) gated(p *parts, calls float64, x, width int) {
+	if calls == 0 || width == 0 {
+		return
+	}
+	hidden := c.fit.Model.Hidden
+	c.gemm(p, x, product{"gate and up", calls, c.dense, 2 * width / c.tp, hidden})
+	c.small(p, "activation", calls, 2*float64(x)*float64(3*width/c.tp))
+	c.gemm(p, x, product{"down", calls, c.dense, hidden, width / c.tp})
+}
+
+// projectLatent adds the products before and behind latent attention.
+func (c *Composer) projectLatent(p *parts, x int) {
+	m, l := &c.fit.Model, c.fit.Model.Latent
+	query := m.Heads * (l.NoPosition + l.Rope) / c.tp
+	if l.Query > 0 {
+		c.gemm(p, x, product{"to latent query, key and value", c.layers, c.attention, l.Query + l.Rank + l.Rope, m.Hidden})
+		c.gemm(p, x, product{"query of the latent", c.layers, c.attention, query, l.Query})
+	} else {
+		c.gemm(p, x, product{"query, latent key and value", c.layers, c.attention, query + l.Rank + l.Rope, m.Hidden})
+	}
+	c.gemm(p, x, product{"output of attention", c.layers, c.attention, m.Hidden, m.Heads * l.Value / c.tp})
+}
+
+// Head returns the product with the vocabulary for so many requests.
+func (c *Composer) Head(requests int) []Part {
+	m, p := &c.fit.Model, parts{}
+	if pp := c.fit.PP; pp > 1 {
+		requests = (requests + pp - 1) / pp
+	}
+	c.gemm(&p, requests, product{"vocabulary", 1, "bfloat16", m.Vocab / c.tp, m.Hidden})
+	return p
+}

@@ -1,0 +1,154 @@
+package silicon
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/scheduler/optables"
+)
+
+// Ladders of what times are tabulated by, and how far.
+const (
+	byTokens   ladder = 3
+	byRequests ladder = 2
+	byLength   ladder = 2
+
+	mostTokens   = 1 << 16
+	mostRequests = 1 << 12
+	mostPrompts  = 1 << 8
+	mostLength   = 1 << 18
+)
+
+// Passes are the times of passes of a model on GPUs, in tables that fill as passes ask for them. All are ms, linear
+// between the places of ladders.
+type Passes struct {
+	decode, mixed *table // by tokens: all but attention, of passes that only decode, and of others
+	head          *table // by requests
+	generation    grid
+	// Square roots of the times of whole prompts, by prompts and length: of layers with full attention, and of those with a
+	// window.
+	full, windowed grid
+	window         float64
+	rotation       float64
+	stages         float64
+	Layers         int
+	Shapes         Shapes
+}
+
+// Shapes counts the operators of a pass that decodes and of one that computes a prompt by where their times are from.
+type Shapes struct {
+	All, Interpolated, Filled int
+}
+
+// NewPasses returns the times of the passes of c.
+func NewPasses(c *Composer) *Passes {
+	p := &Passes{Layers: c.fit.Model.Layers, rotation: Sum(c.Rotation()), stages: float64(c.fit.PP)}
+	p.decode = newTable(byTokens, mostTokens, func(x int) float64 { return Sum(c.Linear(x, false)) })
+	p.mixed = p.decode
+	if e := c.fit.Model.MoE; e != nil && e.Shared > 0 {
+		p.mixed = newTable(byTokens, mostTokens, func(x int) float64 { return Sum(c.Linear(x, true)) })
+	}
+	p.head = newTable(byRequests, mostRequests, func(n int) float64 { return Sum(c.Head(n)) })
+	p.generation = newGrid(mostRequests, mostLength, func(n, length int) float64 { return Sum(c.Decode(n, length)) })
+	for _, k := range c.kinds() {
+		times := newGrid(mostPrompts, mostLength, func(n, length int) float64 { return math.Sqrt(max(c.wholePrompts(&k, n, length), 0)) })
+		if k.Window > 0 {
+			p.windowed, p.window = times, float64(k.Window)
+		} else {
+			p.full = times
+		}
+	}
+	p.count(c)
+	return p
+}
+
+// wholePrompts returns the time of a kind of attention for prompts without a past.
+func (c *Composer) wholePrompts(k *kind, requests, length int) float64 {
+	if c.fit.Model.Latent != nil {
+		return Sum(c.Prompts(requests, length, 0))
+	}
+	return k.layers * c.tables.Context(k.Attention, requests, length, 0).Ms
+}
+
+// count counts the shapes of a common pass of each kind.
+func (p *Passes) count(c *Composer) {
+	for _, all := range [][]Part{c.Linear(32, false), c.Head(32), c.Decode(32, 2048), c.Linear(2048, true), c.Prompts(1, 2048, 0)} {
+		for i := range all {
+			p.Shapes.All++
+			switch all[i].Time.Source {
+			case optables.Interpolated:
+				p.Shapes.Interpolated++
+			case optables.Filled:
+				p.Shapes.Filled++
+			}
+		}
+	}
+}
+
+// Decode returns what a pass that only decodes takes apart from attention.
+func (p *Passes) Decode(tokens, requests int) float64 {
+	return p.decode.at(tokens) + p.head.at(requests)
+}
+
+// Mixed returns the same of a pass that also computes prompts.
+func (p *Passes) Mixed(tokens, requests int) float64 { return p.mixed.at(tokens) + p.head.at(requests) }
+
+// Line is a time that is linear in the tokens of the KV cache that a pass reads, below so many.
+type Line struct {
+	Base, PerToken float64
+	Most           int64
+}
+
+// At returns the time for so many tokens.
+func (l *Line) At(context int64) float64 { return l.Base + float64(l.PerToken*float64(context)) }
+
+// Generation returns the time of the attention of requests that compute one token each, which read so many tokens of
+// the KV cache in all.
+func (p *Passes) Generation(requests int, context int64) Line {
+	row, share := byRequests.segment(len(p.generation), requests)
+	a, b := p.generation[row], p.generation[row+1]
+	n := int64(max(requests, 1))
+	rung := min(byLength.below(int(context/n)), len(a.cells)-2)
+	at := func(i int) float64 {
+		if share == 0 {
+			return a.value(i)
+		}
+		return a.value(i) + float64(share*(b.value(i)-a.value(i)))
+	}
+	low, high := int64(byLength.at(rung))*n, int64(byLength.at(rung+1))*n
+	l := Line{Most: high}
+	if rung == len(a.cells)-2 {
+		l.Most = math.MaxInt64
+	}
+	l.PerToken = (at(rung+1) - at(rung)) / float64(high-low)
+	l.Base = at(rung) - float64(l.PerToken*float64(low))
+	return l
+}
+
+// Prompts returns the time of the attention of prompts: requests that compute tokens, with so many pairs of a new and an
+// earlier token. Prompts of one pass count as alike.
+func (p *Passes) Prompts(requests, tokens int, pairs float64) float64 {
+	n := float64(tokens) / float64(requests)
+	past := max(pairs/float64(tokens)-n/2, 0)
+	length := int(past + n + 0.5)
+	total := 0.0
+	if p.full != nil {
+		total += wholeAt(p.full, requests, length) * shareOf(n, past, 0)
+	}
+	if p.windowed != nil {
+		total += wholeAt(p.windowed, requests, length) * shareOf(n, past, p.window)
+	}
+	// A short chunk takes at least what reading its KV cache takes.
+	read := p.Generation(requests, int64(requests)*int64(length))
+	return max(total, read.At(int64(requests)*int64(length)))/p.stages + p.rotation
+}
+
+// wholeAt returns the time of whole prompts, whose root is linear in their length.
+func wholeAt(roots grid, requests, length int) float64 {
+	row, share := byRequests.segment(len(roots), requests)
+	a := roots[row].at(length)
+	if a = float64(a * a); share == 0 {
+		return a
+	}
+	b := roots[row+1].at(length)
+	return a + float64(share*(float64(b*b)-a))
+}

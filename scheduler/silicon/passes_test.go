@@ -1,0 +1,80 @@
+package silicon
+
+import (
+	"math"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/optables"
+)
+
+// compose returns the composer of a fit with the tables that are in the program.
+func compose(t testing.TB, path string, e optables.Engine) *Composer {
+	t.Helper()
+	f, err := hardware.ParseFit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := optables.Load(f.GPU.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewComposer(&f, e, tables)
+}
+
+// fits are models of all kinds on GPUs of all kinds.
+func fits() []string {
+	return []string{"h100/llama-3.1-8b", "h200/llama-3.3-70b?tp=4", "b200/deepseek-v3?tp=8", "gb300/kimi-k2.5?tp=4&weights=nvfp4",
+		"h100/gpt-oss-120b?tp=2", "l40s/qwen3-14b", "rtxpro6000/qwen3-32b?tp=2", "b200/qwen3-235b-a22b?tp=4&weights=fp8", "h100/gemma-3-27b", "h200/deepseek-v3?tp=1&dp=8&ep=8", "l4/llama-3.2-3b", "h100/llama-4-scout?tp=8"}
+}
+
+// TestPassesEqualOperators holds the tables of passes to the sums of the operators that they stand for.
+func TestPassesEqualOperators(t *testing.T) {
+	for _, path := range fits() {
+		c := compose(t, path, optables.VLLM)
+		p := NewPasses(c)
+		for _, n := range []int{1, 3, 9, 37, 200, 500} {
+			for _, length := range []int{40, 1000, 7777} {
+				want := Sum(c.Linear(n, false)) + Sum(c.Head(n)) + Sum(c.Decode(n, length))
+				line := p.Generation(n, int64(n*length))
+				got := p.Decode(n, n) + line.At(int64(n*length))
+				if math.Abs(got/want-1) > 0.03 || got <= 0 {
+					t.Errorf("%s: decoding %d requests of %d tokens takes %.4f ms, its operators %.4f", path, n, length, got, want)
+				}
+			}
+		}
+		for _, x := range [][2]int{{100, 0}, {2048, 0}, {2048, 2048}, {8192, 0}, {512, 9000}} {
+			n, past := x[0], x[1]
+			pairs := float64(n) * (float64(past) + float64(n)/2)
+			want := Sum(c.Linear(n, true)) + Sum(c.Head(1)) + Sum(c.Prompts(1, n, past))
+			got := p.Mixed(n, 1) + p.Prompts(1, n, pairs)
+			if math.Abs(got/want-1) > 0.03 {
+				t.Errorf("%s: a prompt of %d behind %d takes %.4f ms, its operators %.4f", path, n, past, got, want)
+			}
+		}
+	}
+}
+
+func BenchmarkFirstPasses(b *testing.B) {
+	for _, path := range fits() {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				p := NewPasses(compose(b, path, optables.VLLM))
+				for _, n := range []int{1, 3, 9, 37, 200, 500} {
+					for _, length := range []int{40, 1000, 7777} {
+						p.Decode(n, n)
+						p.Generation(n, int64(n*length))
+						p.Mixed(n*10, n)
+						p.Prompts(1, length, float64(length)*float64(length)/2)
+					}
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	for b.Loop() {
+		compose(b, "b200/deepseek-v3?tp=8", optables.VLLM)
+	}
+}

@@ -1,0 +1,97 @@
+package timing
+
+import (
+	"math"
+	"testing"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// measured returns a model of measured operators.
+func measured(t testing.TB, path string) *Measured {
+	t.Helper()
+	m, err := Load(SiliconPrefix + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.(*Measured)
+}
+
+// TestMeasuredRuns holds a run of passes that only decode to the same passes one by one, across the places where the
+// tables of attention have knots.
+func TestMeasuredRuns(t *testing.T) {
+	for _, path := range []string{"h100/llama-3.1-8b", "gb300/kimi-k2.5?tp=4&weights=nvfp4&engine=sglang-0.5.23", "h100/gpt-oss-120b?graphs=none"} {
+		for _, n := range []int{1, 5, 37, 300} {
+			clock := Clock{Model: measured(t, path), Speedup: 1, DecodeSpeedup: 1}
+			step := Step{Tokens: n, Requests: n, Readers: n, Context: int64(n) * 90, Decodes: n, DecodeLength: n * 90, Capacity: 1 << 30}
+			one := step
+			run := Run{Until: sim.Time(math.Inf(1)), Most: 2000}
+			if err := clock.Repeat(&step, &run); err != nil {
+				t.Fatal(err)
+			}
+			end := sim.Time(0)
+			for i, got := range run.Ends {
+				ms, err := clock.Step(&one)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if end += sim.Time(ms); end != got {
+					t.Fatalf("%s: %d requests: pass %d ends at %v in a run, at %v by itself", path, n, i, got, end)
+				}
+				one.Grow(1)
+			}
+			if len(run.Ends) != run.Most || one.Context != step.Context {
+				t.Errorf("%s: %d requests: a run has %d passes and ends with %d tokens, want %d and %d", path, n, len(run.Ends), step.Context, run.Most, one.Context)
+			}
+		}
+	}
+}
+
+// TestMeasuredRises holds that more work takes longer.
+func TestMeasuredRises(t *testing.T) {
+	for _, path := range []string{"h100/llama-3.1-8b", "h200/deepseek-v3?tp=8", "rtxpro6000/qwen3-32b?tp=2", "h100/llama-3.1-70b?tp=4&pp=2"} {
+		m := measured(t, path)
+		last := 0.0
+		for n := 1; n < 3000; n += 1 + n/7 {
+			if ms := m.Decode(n, 0, 1500, 0); ms < 0.98*last || !(ms > 0) {
+				t.Errorf("%s: a pass that decodes %d takes %v ms, fewer took %v", path, n, ms, last)
+			} else {
+				last = ms
+			}
+		}
+		last = 0
+		for n := 16; n < 40000; n += 1 + n/7 {
+			if ms := m.Prefill(1, n, 0); ms < 0.98*last {
+				t.Errorf("%s: a prompt of %d takes %v ms, a shorter one %v", path, n, ms, last)
+			} else {
+				last = ms
+			}
+		}
+		if all, rest := m.Prefill(1, 8000, 0), m.Prefill(1, 8000, 7000); rest > all/2 {
+			t.Errorf("%s: a prompt of which 7/8 are cached takes %v ms, the whole %v", path, rest, all)
+		}
+	}
+}
+
+// TestMeasuredAllocatesNothing holds that a pass whose shapes were asked for before allocates nothing.
+func TestMeasuredAllocatesNothing(t *testing.T) {
+	m := measured(t, "h100/llama-3.1-8b")
+	mixed := promptsStep(2, 900, 100)
+	mixed.Readers, mixed.Context, mixed.Tokens, mixed.Requests = 5, 9000, mixed.Tokens+5, 7
+	m.Step(mixed)
+	m.Decode(9, 0, 700, 0)
+	if n := testing.AllocsPerRun(100, func() {
+		m.Step(mixed)
+		m.Step(&Step{Tokens: 9, Requests: 9, Readers: 9, Context: 6300})
+	}); n > 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+func BenchmarkMeasuredStep(b *testing.B) {
+	m := measured(b, "h200/deepseek-v3?tp=8")
+	s := Step{Tokens: 64, Requests: 64, Readers: 64, Context: 64 * 3000}
+	for b.Loop() {
+		m.Step(&s)
+	}
+}

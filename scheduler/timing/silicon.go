@@ -1,0 +1,92 @@
+package timing
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/optables"
+	"github.com/replay-llm/replay/scheduler/silicon"
+)
+
+// memo holds what loadMeasured made last, since a plan replays a fit hundreds of times: its tables fill as passes ask
+// for them, and what is in them follows from the key alone.
+var memo struct {
+	sync.Mutex
+	tables map[string]*optables.Tables
+	models map[string]*Measured
+}
+
+// mostModels bounds the memo.
+const mostModels = 64
+
+// loadMeasured returns the model of a fit by measured operators.
+func loadMeasured(f *hardware.Fit) (*Measured, error) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	memo.Lock()
+	defer memo.Unlock()
+	if m := memo.models[string(text)]; m != nil {
+		return m, nil
+	}
+	c, err := newComposer(f)
+	if err != nil {
+		return nil, err
+	}
+	engine, release := SplitEngine(f.Engine)
+	m := &Measured{Passes: silicon.NewPasses(c), Corrections: silicon.CorrectionsOf(engine, release)}
+	if !f.Eager() {
+		m.Graphs.Graphs = DefaultGraphs(f.MaxSeqs)
+	}
+	if len(memo.models) >= mostModels || memo.models == nil {
+		memo.models = map[string]*Measured{}
+	}
+	memo.models[string(text)] = m
+	return m, nil
+}
+
+// newComposer returns the composer of a fit, with the memo locked.
+func newComposer(f *hardware.Fit) (*silicon.Composer, error) {
+	key := f.Operators + " " + f.GPU.Name
+	tables := memo.tables[key]
+	if tables == nil {
+		var err error
+		if f.Operators != "" {
+			tables, err = optables.Read(f.Operators, f.GPU.Name)
+		} else {
+			tables, err = optables.Load(f.GPU.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("measured operators of %s: %w", f.GPU.Name, err)
+		}
+		if memo.tables == nil {
+			memo.tables = map[string]*optables.Tables{}
+		}
+		memo.tables[key] = tables
+	}
+	engine, _ := SplitEngine(f.Engine)
+	return silicon.NewComposer(f, engine, tables), nil
+}
+
+// NewComposer returns the operators of passes of a fit.
+func NewComposer(f *hardware.Fit) (*silicon.Composer, error) {
+	memo.Lock()
+	defer memo.Unlock()
+	return newComposer(f)
+}
+
+// SplitEngine returns the engine and the release of Fit.Engine.
+func SplitEngine(text string) (e optables.Engine, release string) {
+	name, release, _ := strings.Cut(text, "-")
+	switch name {
+	case "sglang":
+		return optables.SGLang, release
+	case "trtllm":
+		return optables.TRTLLM, release
+	}
+	return optables.VLLM, release
+}
