@@ -116,7 +116,6 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 	r := c.partial
 	width := min(b.chunk, int(max(0, c.memoryLeft(b))))
 	if c.Window > 0 {
-		c.win.parked = true
 		width = min(width, c.windowLeft(b)-c.PageTokens)
 		if len(c.running) == 0 && width <= 0 {
 			width = min(b.chunk, c.windowTokens())
@@ -138,7 +137,7 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 		answer = min(r.maxOut, c.ClipNewTokens)
 		c.partial = nil
 	}
-	c.win.parked = false
+	c.parked = false
 	f.batch = append(f.batch, e)
 	c.charge(b, e.tokens, answer)
 }
@@ -202,7 +201,7 @@ func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
 	if e.whole {
 		answer = min(r.maxOut, c.ClipNewTokens)
 	} else {
-		c.partial, c.win.parked = r, false
+		c.partial, c.parked = r, false
 	}
 	f.batch = append(f.batch, e)
 	c.charge(b, e.tokens, answer)

@@ -38,6 +38,7 @@ type Core struct {
 	victims  []*request // preempted by the plan that is being made
 	ranked   []*request // scratch of who is preempted first
 	partial  *request   // prefilled in part: goes on before anybody is admitted
+	parked   bool       // nothing of it was computed since it was put into the tree
 	running  []*request // each knows its place
 	full     bool       // nobody is admitted until a request leaves
 	attempts int        // to admit, under FIFO: every 32nd renews ages

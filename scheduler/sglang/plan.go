@@ -18,8 +18,9 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 		c.askStorage(p.Start)
 		c.tiers.noteDone(p.Start, f != c.next)
 	}
-	if c.partial != nil && !c.win.parked {
+	if c.partial != nil && !c.parked {
 		c.cachePages(c.partial)
+		c.parked = true
 	}
 	c.mergePrompts()
 	c.noteEnding(c.planned)

@@ -17,8 +17,6 @@ type windows struct {
 	// due has running requests by the decode pass before which they may give back tokens, and
 	// by the epoch that was theirs.
 	due heap.Heap[int64, int32, *request]
-	// parked: nothing of the partial request was computed since it was put into the tree.
-	parked bool
 }
 
 // windowed is what a request has of the second pool: its own tokens from slid on, or from

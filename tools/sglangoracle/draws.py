@@ -48,13 +48,15 @@ def draw_windows(r, c, rows):
 
 
 def draw_outgrow(r, c, rows):
-    """Answers that outgrow the pool of layers with windows."""
+    """Answers that outgrow the pool of layers with windows, half of the time with decode passes between those of prompts."""
     c["sliding_window_size"] = r.choice([16, 50, 100, 200])
     c["swa_full_tokens_ratio"] = r.choice([0.1, 0.15, 0.25, 0.4])
     for x in rows:
         if r.random() < 0.5:
             x["output_length"] *= r.choice([2, 5])
     c["num_gpu_blocks"] += max(x["output_length"] for x in rows) // c["page_size"]
+    if r.random() < 0.5:
+        c["prefill_decode_interval"] = r.choice([1, 2, 3])
 
 
 def draw_drafts(r, c, rows):
