@@ -1,8 +1,9 @@
 // Package peer asks a program of the user's, line by line: a child process over its standard streams, or a server
 // over a socket. A line out, a line back.
 //
-// Nobody waits for ever: an answer that takes too long is an error, and so is one of a program that ended.
-// Read peer.go, then start.go.
+// An answer that takes too long is an error, and so is that of a program that ended. No wait for
+// the streams is longer than the timeout on Unix, even if a process that the kill does not reach keeps them open.
+// Read peer.go, then start.go and pipe_unix.go.
 package peer
 
 import (
@@ -30,8 +31,7 @@ type Options struct {
 
 // Peer is a program that answers. It is asked by one goroutine at a time.
 //
-// Pipes are read and written by calls that block, which takes half of the time of those with a deadline: so it is
-// somebody else who looks now and then whether an answer takes too long, and stops the program then.
+// A goroutine checks at intervals whether an answer takes too long, and then stops the program.
 type Peer struct {
 	Options
 	ctx     context.Context
@@ -39,7 +39,7 @@ type Peer struct {
 	in      io.WriteCloser
 	out     io.ReadCloser
 	answers *bufio.Reader
-	stop    func()    // lets whoever reads and writes go on, with an error
+	stop    func()    // ends the program, and all waits for it with an error
 	cmd     *exec.Cmd // nil of a server, and of a program that has ended
 	asked   int       // lines
 	long    []byte    // an answer that is longer than a buffer
@@ -195,6 +195,12 @@ func (p *Peer) wait() error {
 	return err
 }
 
+// wasKilled reports whether a program did not end by itself.
+func wasKilled(ended error) bool {
+	var exit *exec.ExitError
+	return errors.As(ended, &exit) && !exit.Exited()
+}
+
 // Kill ends the program at once.
 func (p *Peer) Kill() {
 	close(p.done)
@@ -216,11 +222,14 @@ func (p *Peer) Close() error {
 		return fmt.Errorf("%s: %w", p.title(), err)
 	}
 	_, err := p.answers.ReadByte()
+	server := p.cmd == nil
 	switch ended := p.wait(); {
 	case p.ctx.Err() != nil:
 		return p.ctx.Err()
 	case err == nil:
 		return p.explain(errTwice)
+	case p.expired.Load() && !server && !wasKilled(ended):
+		return fmt.Errorf("%s: a process that it started keeps standard output open %v after the end of its input, must end or close it", p.title(), p.Timeout)
 	case p.expired.Load():
 		return fmt.Errorf("%s: it goes on %v after the end of its input, want it to end there", p.title(), p.Timeout)
 	case ended != nil:

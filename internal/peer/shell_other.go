@@ -2,10 +2,19 @@
 
 package peer
 
-import "os/exec"
+import (
+	"io"
+	"os"
+	"os/exec"
+)
 
 // shellCommand returns a line for the shell.
 func shellCommand(line string) *exec.Cmd { return exec.Command("cmd", "/C", line) }
 
 // killGroup ends the shell.
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+
+// newPipes returns in and out: their waits end with the processes that have the other ends open.
+func newPipes(in, out *os.File) (w io.WriteCloser, r io.ReadCloser, end func(), err error) {
+	return in, out, func() {}, nil
+}

@@ -50,11 +50,20 @@ func (p *Peer) startChild() error {
 		out.Close()
 		return err
 	}
-	in.Fd() // from now on calls block
-	out.Fd()
-	p.in, p.out = in, out
 	cmd := p.cmd
-	p.stop = func() { killGroup(cmd) }
+	to, from, end, err := newPipes(in, out)
+	if err != nil {
+		killGroup(cmd)
+		in.Close()
+		out.Close()
+		_ = p.wait() // that it was killed is known
+		return err
+	}
+	p.in, p.out = to, from
+	p.stop = func() {
+		killGroup(cmd)
+		end()
+	}
 	return nil
 }
 

@@ -30,7 +30,7 @@ func doors() []door {
 		{library: "golang.org/x/term", rooms: []string{"cmd"}},
 		{library: "golang.org/x/text", rooms: []string{"loadgen"}},
 		{library: "golang.org/x/sync", rooms: []string{"report", "live", "calibrate"}},
-		{library: "golang.org/x/sys", rooms: []string{"replay/online", "cmd"}},
+		{library: "golang.org/x/sys", rooms: []string{"internal/peer", "replay/online", "cmd"}},
 		{library: "golang.org/x/net/html", rooms: []string{"tools/site"}},
 		{library: "golang.org/x/net/netutil", rooms: []string{"live/frontend"}},
 		{library: "github.com/nats-io/", rooms: []string{"live/queue", "live/drt"}},
