@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,4 +84,25 @@ func TestNobodyToMeet(t *testing.T) {
 	if _, _, err := answer(decode, rq, conformance.MockContext(), nil); !errors.Is(err, fault.BackendResponseTimeout) {
 		t.Errorf("nobody: error %v", err)
 	}
+}
+
+// The stream of a request that SGLang aborts for want of memory ends with an error that has the reason. The engine serves
+// the request beside it, and the next.
+func TestAborted(t *testing.T) {
+	a := quick(engineargs.SGLang)
+	a.BlockTokens, a.Blocks = 1, 1000
+	a.SGLang.Window, a.SGLang.WindowShare = 16, 0.1
+	e := start(t, Options{Engine: a})
+	beside := make(chan struct{})
+	go func() { defer close(beside); serve(t, e, ask(words(5000, 8), 8), 8) }()
+	tokens, last, err := answer(e, ask(words(0, 20), 400), conformance.MockContext(), nil)
+	if !errors.Is(err, fault.BackendUnknown) || !strings.Contains(err.Error(), "SGLang aborts it") || last != nil {
+		t.Errorf("last %+v, error %v, want the reason of the abort", last, err)
+	}
+	if len(tokens) == 0 || len(tokens) >= 400 {
+		t.Errorf("%d tokens before the abort, want some of 400", len(tokens))
+	}
+	<-beside
+	serve(t, e, ask(words(0, 20), 8), 8)
+	drained(t, e)
 }

@@ -84,6 +84,29 @@ func TestRejected(t *testing.T) {
 	}
 }
 
+// A request whose answer outgrows SGLang's pool of layers with a window is aborted and counted. Its place in a closed loop
+// and in the router's load is free, and the requests after it get all their tokens.
+func TestAborted(t *testing.T) {
+	for _, inFlight := range []int{0, 1, 2} {
+		c := config(t, 1, line(0, 64, 3, "1")+line(0, 64, 300, "2")+line(0, 64, 5, "3")+line(0, 64, 5, "4"))
+		a := &c.Pools[0].Engine
+		a.Engine, a.BlockTokens, a.Blocks, a.Speedup = engineargs.SGLang, 1, 1000, 50
+		if a.SGLang.Window, a.SGLang.WindowShare = 16, 0.1; inFlight > 0 {
+			c.closed(inFlight)
+		}
+		r := mustRun(t, c)
+		if r.CountRejected() != 1 || r.Rejected[0].Request != 1 || r.Rejected[0].Reason != "out_of_memory" {
+			t.Fatalf("%d in flight: rejected %+v, want request 1 for out_of_memory", inFlight, r.Rejected)
+		}
+		if gained := r.Rejected[0].Gained; gained < 1 || gained >= 300 {
+			t.Errorf("%d in flight: aborted after %d tokens, want some of 300", inFlight, gained)
+		}
+		if r.Report.Completed != 3 || r.Report.OutputTokens != 13 {
+			t.Errorf("%d in flight: %d completed, %d tokens, want 3 and 13", inFlight, r.Report.Completed, r.Report.OutputTokens)
+		}
+	}
+}
+
 // Round robin takes the workers in turn.
 func TestRoundRobin(t *testing.T) {
 	var trace string

@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/sim"
 )
 
 // Ranks in lockstep owe what every core does, and let requests be taken out.
@@ -31,6 +32,48 @@ func TestRanks(t *testing.T) {
 				schedulertest.Run(t, build)
 				schedulertest.RunCancel(t, true, build)
 			})
+		}
+	}
+}
+
+// A rank aborts its last running request when the next token has no room, while another rank runs one. All other
+// requests get all their tokens.
+func TestRanksAbort(t *testing.T) {
+	for _, overlap := range []bool{false, true} {
+		c := config(1, 400)
+		c.Window, c.WindowPages, c.Overlap = 16, 100, overlap
+		core, err := NewRanks(c, 2, RoundRobin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		submit := func(id, output int) {
+			core.Submit(&sim.Request{ID: sim.RequestID(id), InputTokens: 1, OutputTokens: output, Prompt: c.Tree.Add([]uint64{uint64(id)}, 1)})
+		}
+		for id, output := range []int{300, 60, 5} {
+			submit(id, output)
+		}
+		aborts, ended := 0, [4]int{}
+		var p scheduler.Pass
+		for now := sim.Time(0); core.Load() > 0; now = p.End {
+			if err := core.Step(now, now, &p); err != nil {
+				t.Fatalf("overlap %v: %v", overlap, err)
+			}
+			for _, a := range p.Aborted {
+				if aborts++; a.Request != 0 || a.Tokens < 1 || a.Tokens >= 300 || ended[3] > 0 {
+					t.Errorf("overlap %v: aborted %+v when %v had ended, want request 0 while request 3 runs", overlap, a, ended)
+				}
+			}
+			for _, m := range p.Marks {
+				if m.Last {
+					ended[m.Request] = m.Tokens
+				}
+				if m.Last && m.Request == 1 {
+					submit(3, 60)
+				}
+			}
+		}
+		if aborts != 1 || ended != [4]int{0, 60, 5, 60} {
+			t.Errorf("overlap %v: %d aborts, answers of %v tokens, want one abort and 0, 60, 5 and 60", overlap, aborts, ended)
 		}
 	}
 }
