@@ -1,8 +1,6 @@
 package tidy
 
 import (
-	"io/fs"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -39,24 +37,10 @@ func TestNoticeNamesTestdata(t *testing.T) {
 func listTestdata(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for _, name := range walkFiles(t, ".git", "bin", "dist") {
+		if strings.HasPrefix(name, "testdata/") || strings.Contains(name, "/testdata/") {
+			all = append(all, name)
 		}
-		if d.IsDir() {
-			if base := d.Name(); base == ".git" || base == "bin" || base == "dist" {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		rel, err := filepath.Rel(root, name)
-		if rel = filepath.ToSlash(rel); strings.HasPrefix(rel, "testdata/") || strings.Contains(rel, "/testdata/") {
-			all = append(all, rel)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if len(all) < 300 {
 		t.Errorf("%d files, want all", len(all))

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,8 +108,14 @@ func parseFiles(t *testing.T) []source {
 	return all
 }
 
-// listFiles returns the files of the project, by path from the root.
+// listFiles returns the files of the project other than test data, by path from the root.
 func listFiles(t *testing.T) []string {
+	t.Helper()
+	return walkFiles(t, ".git", "testdata", "bin")
+}
+
+// walkFiles returns the files of the project outside of folders of some names, by path from the root.
+func walkFiles(t *testing.T, without ...string) []string {
 	t.Helper()
 	var all []string
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -116,7 +123,7 @@ func listFiles(t *testing.T) []string {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); base == ".git" || base == "testdata" || base == "bin" {
+			if slices.Contains(without, d.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
