@@ -22,7 +22,7 @@ const (
 // logPeriod is the time in s between two lines of a server's log.
 const logPeriod = 10
 
-// routing is how far two replays of a run are from it: one whose router receives KV events, and one whose router
+// routing is the distances of two replays of a run from it: one whose router receives KV events, and one whose router
 // never does.
 type routing struct {
 	heard, unheard float64
@@ -78,7 +78,7 @@ func (m *Measured) noteEvents(how string) {
 	m.Settings.addNote("%s: KV events do not reach the router, so that no prompt counts as cached: %s; --signal-delay index=0 replays with them", m.Name, how)
 }
 
-// compareRouting returns how far two replays are from the run, of which the router of the first receives KV events.
+// compareRouting returns the distances of two replays from the run, of which the router of the first receives KV events.
 func (m *Measured) compareRouting(results [2]*harness.Result) (r routing, err error) {
 	measured := m.serverShares()
 	r.shares, r.least = measured != nil, shareContrast
@@ -95,7 +95,7 @@ func (m *Measured) compareRouting(results [2]*harness.Result) (r routing, err er
 	return r, nil
 }
 
-// distanceOfTimes returns how far the times per token of a replay are from those of the run: on average over mean,
+// distanceOfTimes returns the distance of the times per token of a replay from those of the run: on average over mean,
 // median and p90.
 func (m *Measured) distanceOfTimes(result *harness.Result) (float64, error) {
 	out, err := m.outcomeOf(result)

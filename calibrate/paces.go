@@ -171,7 +171,7 @@ func sizeOf(values []float64) (sum float64) {
 	return sum
 }
 
-// tryPace returns how fast the server of a run is beside what the other runs lead to, and the loss of all with that, and
+// tryPace returns the speed of the server of a run relative to the fit of the other runs, and the loss of all with that, and
 // by how much their times per token are at odds then.
 func (s *paceFit) tryPace(i int) (pace, loss, odds float64, err error) {
 	others := s.searchAt(s.t.paces, i)

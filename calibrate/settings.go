@@ -39,7 +39,7 @@ type Settings struct {
 	estimated bool
 	// open are settings that the file leaves open: the run is to decide.
 	open  []opening
-	flags []Flag // of a replay, beside those of the fields above
+	flags []Flag // of a replay, other than those of the fields above
 	// unapplied are settings that were asked for and that a replay does not have.
 	unapplied []string
 	args      any      // of that server, as it has them

@@ -90,7 +90,7 @@ func (m *Measured) slownessOf(all []pod) (slow []float64) {
 	return slow
 }
 
-// speedsOf returns how fast each server is beside the median of all, at equal load; nil where none is slow.
+// speedsOf returns the speed of each server relative to the median of all, at equal load; nil where none is slow.
 func (m *Measured) speedsOf(all []pod) (speeds []float64) {
 	found := false
 	for i, off := range m.slownessOf(all) {

@@ -82,7 +82,7 @@ func TestPrefixAsServed(t *testing.T) {
 	}
 }
 
-// Each group of prefixes has a length of its own, by what the server counts of its prompts.
+// Each group of prefixes has its own length, by what the server counts of its prompts.
 func TestPrefixesOfGroups(t *testing.T) {
 	table := &traceTable{}
 	for _, s := range []prefixShape{{excess: 1}, {"a", 64, -5}, {"b", 64, 19}, {"a", 64, -3}, {"b", 64, 21}} {

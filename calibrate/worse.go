@@ -62,10 +62,10 @@ func (f *fitted) checkStart(ctx context.Context, sims []*Simulation, runs []*Mea
 	return nil
 }
 
-// offOf returns how far a mean is off, the same for twice and half as much.
+// offOf returns the error of a mean, the same for twice and half as much.
 func offOf(e *Errors) float64 { return math.Abs(math.Log1p(e.Mean)) }
 
-// distanceOfMeans returns how far the means of all metrics are off on average, of those that there are.
+// distanceOfMeans returns the mean error of the means of all metrics that were measured.
 func distanceOfMeans(all []Errors) float64 {
 	sum, n := 0.0, 0.0
 	for i := range all {
@@ -76,7 +76,7 @@ func distanceOfMeans(all []Errors) float64 {
 	return sum / max(n, 1)
 }
 
-// furthestOf returns the metric whose mean is furthest off.
+// furthestOf returns the metric with the largest error of its mean.
 func furthestOf(all []Errors) (k int) {
 	for i := range all {
 		if offOf(&all[i]) > offOf(&all[k]) || math.IsNaN(all[k].Mean) {

@@ -1,4 +1,4 @@
-// Package accuracy has how far replays were from measured servers: the rows of
+// Package accuracy has the errors of replays of measured servers: the rows of
 // docs/accuracy.md, which tools/accuracy measures and the program quotes.
 //
 // Read accuracy.go, tables.go.
@@ -54,7 +54,7 @@ type Fit struct {
 	Noise     string `json:"noise"` // of repeats, means
 }
 
-// Off is how far a mean and quantiles are off, in %; a quantile of nil was not measured.
+// Off is the error of a mean and of quantiles, in %; a quantile of nil was not measured.
 type Off struct {
 	Mean float64  `json:"mean"`
 	P50  *float64 `json:"p50,omitempty"`

@@ -15,10 +15,10 @@ package json
 
 import "encoding/json"
 
-// RawMessage is a value that is kept as it is written.
+// RawMessage is a value in the bytes of its document.
 type RawMessage = json.RawMessage
 
-// Number is a number that is kept as it is written.
+// Number is a number in the digits of its document.
 type Number = json.Number
 
 // Delim is a bracket or a brace.

@@ -63,7 +63,7 @@ func isEmbedded(d *ast.GenDecl) bool {
 }
 
 // checkVariables lets constants of a kind pass that Go has no constants for: errors to compare with and the blank. A memo
-// passes too: what it holds follows from its keys, so that nobody sees whether it was there.
+// passes too: what it holds follows from its keys, so that its absence changes no result.
 func checkVariables(t *testing.T, s *source, d *ast.GenDecl) {
 	t.Helper()
 	for _, spec := range d.Specs {

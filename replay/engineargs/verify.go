@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// CompleteLimits sets the limits of a vLLM server that are not given beside those that are, as it does when
+// CompleteLimits sets the limits of a vLLM server that are not given, from those that are, as it does when
 // it starts: the tokens of a pass by the longest sequence, 0 where that is unknown, and the requests at once by the tokens of a pass.
 func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 	if !gives("max_num_batched_tokens") && longest > 0 {

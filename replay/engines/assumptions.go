@@ -131,7 +131,7 @@ func passTimes(a *engineargs.Args) string {
 	return "profile " + path
 }
 
-// describeSheetErrors describes how far data sheets were off on measured servers, over all
+// describeSheetErrors describes the errors of data sheets on measured servers, over all
 // rows of docs/accuracy.md that an engine is like.
 func describeSheetErrors(a *engineargs.Args) string {
 	e, err := accuracy.Load()
@@ -152,7 +152,7 @@ func describeSheetErrors(a *engineargs.Args) string {
 	}
 }
 
-// TailErrors describes how far the 99th percentiles of replays with such pass times were
+// TailErrors describes by how much the 99th percentiles of replays with such pass times were
 // off on measured servers; "" for pass times of no server.
 func TailErrors(a *engineargs.Args) string {
 	e, err := accuracy.Load()

@@ -36,7 +36,7 @@ const fakedRuns = 5
 
 // Closed loops in real time equal their twins on the logical clock, also where passes of
 // several workers end together: sixteen requests in flight, sessions of three turns, on two
-// workers and on two pools of two. How far a run on the real clock is off is measured by
+// workers and on two pools of two. The error of a run on the real clock is measured by
 // tools/onlineaccuracy.
 func TestClosedLoops(t *testing.T) {
 	for _, pd := range []bool{false, true} {

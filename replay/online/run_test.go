@@ -70,7 +70,7 @@ func TestTwoRequests(t *testing.T) {
 	}
 }
 
-// A prompt that is too long is rejected, and a closed loop goes on; an answer ends at the longest sequence.
+// A prompt that is too long is rejected, and a closed loop continues; an answer ends at the longest sequence.
 func TestRejected(t *testing.T) {
 	for _, inFlight := range []int{0, 1} {
 		c := config(t, 1, line(0, 64, 3, "1")+line(0, 128, 3, "2,3")+line(0, 126, 9, "4,5"))

@@ -33,7 +33,7 @@ func judgeFits(ctx context.Context, servers []*server, data, dir string) (all []
 	return all, nil
 }
 
-// fillErrors fills in how far a fit is off.
+// fillErrors fills in the errors of a fit.
 func fillErrors(row *accuracy.Fit, all []calibrate.Errors) {
 	for _, e := range all {
 		p50, p99 := toPercent(float64(e.P50)), toPercent(float64(e.P99))

@@ -175,7 +175,7 @@ func roundTo(v float64, digits int) float64 {
 // metric is a time of requests, in ms. A quantile of 0 is not known.
 type metric struct{ mean, p50, p99 float64 }
 
-// off returns how far m is from what was measured.
+// off returns the error of m relative to the measured value.
 func (m *metric) off(measured *metric) accuracy.Off {
 	quantile := func(simulated, measured float64) *float64 {
 		if measured == 0 {

@@ -229,7 +229,7 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 }
 
 // explorerFile is the page of which replay report --live makes others: the same on every platform, and in each
-// archive beside the programs.
+// archive with the programs.
 const explorerFile = "explorer.html"
 
 // makeExplorer returns the explorer's page that needs no server.

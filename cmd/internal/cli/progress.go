@@ -48,7 +48,7 @@ func NewProgress(w io.Writer, what string) *Progress {
 	return nil
 }
 
-// Show updates the number of things done and their total, at most once in 100 ms. A bar stays as it is once everything
+// Show updates the number of things done and their total, at most once in 100 ms. A bar does not change once everything
 // is done: the total may still grow, and Clear removes the bar otherwise.
 func (p *Progress) Show(done, total int) {
 	if p == nil || total < 1 {

@@ -48,13 +48,13 @@ func (r *run) conclude() {
 	}
 }
 
-// conclusions are the lines that say what a report in JSON has under keys of its own.
+// conclusions are the lines whose facts a report in JSON has under its own keys.
 type conclusions struct {
 	from, to int
-	warning  []string // in their place, beside such a report
+	warning  []string // instead of them, with such a report
 }
 
-// linesBesideJSON returns the lines for people beside a report in JSON.
+// linesBesideJSON returns the lines on standard error with a report in JSON.
 func (r *run) linesBesideJSON() []string {
 	c := &r.concluded
 	return slices.Concat(r.lines[:c.from], c.warning, r.lines[c.to:])
