@@ -146,8 +146,9 @@ bench-traces: ## measure how fast traces are inspected and generated
 sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
 	$(GO) test ./cmd/replay-live -run TestSweep -count 1 -timeout 30m -v -full-sweep
 
-accuracy: ## replay measured servers of the optional data by data sheets and by fits, into docs/accuracy.md
+accuracy: ## replay measured servers, those of the optional data and published ones (SAMPLES=silicon_sample.csv), into docs/accuracy.md
 	$(GO) run ./tools/accuracy -write docs/accuracy.md
+	$(GO) run ./cmd/judge -samples '$(SAMPLES)' -write docs/accuracy.md
 
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
 	$(GO) run ./tools/onlineaccuracy

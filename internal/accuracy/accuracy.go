@@ -1,13 +1,17 @@
 // Package accuracy has the errors of replays of measured servers: the rows of
 // docs/accuracy.md, which tools/accuracy measures and the program quotes.
 //
-// Read accuracy.go, tables.go.
+// Read accuracy.go, tables.go, then published.go and publishedtables.go.
 package accuracy
 
 import (
 	_ "embed" // accuracy.json
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -19,8 +23,9 @@ var file []byte
 
 // Errors are all rows.
 type Errors struct {
-	Sheets []Sheet `json:"data_sheets"`
-	Fits   []Fit   `json:"fits"`
+	Sheets    []Sheet   `json:"data_sheets"`
+	Fits      []Fit     `json:"fits"`
+	Published Published `json:"published"`
 }
 
 // Sheet is a run replayed by data sheets alone. Errors are in %, simulated to measured.
@@ -76,6 +81,42 @@ func Load() (*Errors, error) {
 		return nil, fmt.Errorf("%s: %w", FileName, err)
 	}
 	return &e, nil
+}
+
+// Write writes all rows to the file of a checkout whose root is the working directory.
+func (e *Errors) Write() error {
+	text, err := json.MarshalIndent(e, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join("internal", "accuracy", FileName), append(text, '\n'), 0o644)
+}
+
+// ReplaceTables replaces the tables between the marks of a document, by their names.
+func ReplaceTables(path string, tables map[string]string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	page := string(text)
+	for name, table := range tables {
+		begin, end := "<!-- "+name+": made by make accuracy -->", "<!-- end of "+name+" -->"
+		before, rest, ok := strings.Cut(page, begin)
+		_, after, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			return excerpt.Errorf("%s: no table between %q and %q", path, begin, end)
+		}
+		page = before + begin + "\n\n" + table + "\n" + end + after
+	}
+	return os.WriteFile(path, []byte(page), 0o644)
+}
+
+// Tables returns the tables of docs/accuracy.md, by name.
+func (e *Errors) Tables() map[string]string {
+	p := &e.Published
+	return map[string]string{
+		"data sheets": e.SheetsTable(), "fits": e.FitsTable(), "filters": p.FiltersTable(), "published servers": p.GroupsTable(), "classes": p.ClassesTable(),
+	}
 }
 
 // Spread is the least and the greatest of some errors, in %.

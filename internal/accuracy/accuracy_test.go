@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// Both tables of docs/accuracy.md are those of the rows that the program quotes.
+// The tables of docs/accuracy.md are those of the rows that the program quotes.
 func TestTablesOfThePage(t *testing.T) {
 	e, err := accuracy.Load()
 	if err != nil {
@@ -18,9 +18,9 @@ func TestTablesOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, table := range map[string]string{"data sheets": e.SheetsTable(), "fits": e.FitsTable()} {
+	for name, table := range e.Tables() {
 		if want := "made by make accuracy -->\n\n" + table + "\n<!-- end of " + name + " -->"; !strings.Contains(string(text), want) {
-			t.Errorf("the table of %s is not that of %s: go run ./tools/accuracy -write docs/accuracy.md writes both", name, accuracy.FileName)
+			t.Errorf("the table of %s is not that of %s: make accuracy writes both", name, accuracy.FileName)
 		}
 	}
 }
@@ -38,5 +38,29 @@ func TestSpread(t *testing.T) {
 	}
 	if p99 := e.OfSheets(accuracy.Other, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 }); p99.Rows != 0 {
 		t.Errorf("%+v of what was not measured", p99)
+	}
+}
+
+// A server without a class of its own has the band of the narrowest wider class.
+func TestBandFallsBack(t *testing.T) {
+	full := accuracy.Kind{Engine: "vllm", Family: "llama", Weights: "fp8", Generation: "Hopper", GPUs: accuracy.OneGPU, Shape: accuracy.Dense}
+	e := &accuracy.Errors{}
+	if b, ok := e.BandOf(full); ok {
+		t.Errorf("%+v without any class", b)
+	}
+	levels := full.Levels()
+	for i := len(levels) - 1; i >= 0; i-- { // wider classes first: the narrowest is found wherever it stands
+		e.Published.Classes = append(e.Published.Classes, accuracy.Band{Kind: levels[i], Rows: 100 + i, Median: -4, Low: -14, High: 6})
+		if b, ok := e.BandOf(full); !ok || b.Rows != 100+i {
+			t.Errorf("%+v, want the class %v", b, levels[i])
+		}
+	}
+	other := full
+	other.Family = "gemma2"
+	if b, ok := e.BandOf(other); !ok || b.Family != "" || b.Engine != "vllm" || b.Shape != accuracy.Dense {
+		t.Errorf("%+v of a family that was not measured, want the class of dense models under vLLM", b)
+	}
+	if text := (&accuracy.Band{Median: -4.4, Low: -14, High: 6.2}).Range(); text != "-4 (-14 to +6) %" {
+		t.Errorf("%q", text)
 	}
 }

@@ -39,7 +39,7 @@ func layers() [][]string {
 		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
 		{"live/sglang", "live/vllm"},
 		{"cmd/internal"},
-		{"cmd/explorer", "cmd/replay", "cmd/replay-live", "tools", "docs", "examples"},
+		{"cmd/explorer", "cmd/judge", "cmd/replay", "cmd/replay-live", "tools", "docs", "examples"},
 	}
 }
 
@@ -54,6 +54,7 @@ func strangers() map[string][]string {
 		"cmd/internal": {"live"},
 		"cmd/replay":   {"live"},
 		"cmd/explorer": {"live"},
+		"cmd/judge":    {"live"},
 		"tools":        {"live"},
 		"examples":     {"live"},
 	}

@@ -113,6 +113,9 @@ func passTimes(a *engineargs.Args) string {
 	if path == "" {
 		return "a built-in model, of no GPU in particular"
 	}
+	if timing.IsMeasured(path) {
+		return describeMeasured(a)
+	}
 	if f, ok := fitOf(a); ok {
 		gpus := "1 GPU"
 		if n := f.GPUs(); n > 1 {

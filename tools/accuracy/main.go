@@ -13,14 +13,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/internal/optional"
@@ -79,7 +77,10 @@ func run(out io.Writer, data, document string) (missed int, err error) {
 			return 0, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	var all accuracy.Errors
+	all, err := accuracy.Load() // of which the published servers are cmd/judge's
+	if err != nil {
+		return 0, err
+	}
 	if all.Sheets, missed, err = judgeSheets(servers, dir); err != nil {
 		return missed, err
 	}
@@ -91,14 +92,10 @@ func run(out io.Writer, data, document string) (missed int, err error) {
 	if document == "" {
 		return missed, nil
 	}
-	text, err := json.MarshalIndent(&all, "", " ")
-	if err != nil {
+	if err := all.Write(); err != nil {
 		return missed, err
 	}
-	if err := os.WriteFile(filepath.Join("internal", "accuracy", accuracy.FileName), append(text, '\n'), 0o644); err != nil {
-		return missed, err
-	}
-	return missed, replaceTables(document, map[string]string{"data sheets": all.SheetsTable(), "fits": all.FitsTable()})
+	return missed, accuracy.ReplaceTables(document, all.Tables())
 }
 
 // judgeSheets returns the rows of data sheets, and how many of their values are out of
@@ -185,23 +182,4 @@ func (m *metric) off(measured *metric) accuracy.Off {
 		return &off
 	}
 	return accuracy.Off{Mean: toPercent(m.mean/measured.mean - 1), P50: quantile(m.p50, measured.p50), P99: quantile(m.p99, measured.p99)}
-}
-
-// replaceTables puts tables between the marks of a document.
-func replaceTables(path string, tables map[string]string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	page := string(text)
-	for name, table := range tables {
-		begin, end := "<!-- "+name+": made by make accuracy -->", "<!-- end of "+name+" -->"
-		before, rest, ok := strings.Cut(page, begin)
-		_, after, closed := strings.Cut(rest, end)
-		if !ok || !closed {
-			return fmt.Errorf("%s: no table between %q and %q", path, begin, end)
-		}
-		page = before + begin + "\n\n" + table + "\n" + end + after
-	}
-	return os.WriteFile(path, []byte(page), 0o644)
 }

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/accuracy"
+)
+
+// mayRise is by how many points the mean error over the rows in the repository may exceed the recorded one.
+const mayRise = 0.5
+
+// The mean error over the rows in the repository does not rise.
+func TestErrorDoesNotRise(t *testing.T) {
+	recorded, err := accuracy.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := judgeSample("testdata/silicon_sample.csv", runtime.GOMAXPROCS(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := recorded.Published.Sample
+	t.Logf("mean TPOT is %.2f %% off on %d servers; recorded are %.2f %%", got.Mean, got.Rows, want.Mean)
+	if got.Rows != want.Rows || got.Rows != 60 {
+		t.Errorf("%d rows, want the %d that are recorded, which are 60", got.Rows, want.Rows)
+	}
+	if got.Mean > want.Mean+mayRise {
+		t.Errorf("mean TPOT is %.2f %% off, want at most %.2f %%: make accuracy records a new error", got.Mean, want.Mean+mayRise)
+	}
+}
+
+// The rows in the repository pass the filters, but for those that ask for the rest of the file.
+func TestSamplePassesFilters(t *testing.T) {
+	rows, err := readFile("testdata/silicon_sample.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]int{}
+	for i := range rows {
+		sources[rows[i].Source] = least
+	}
+	kept, left := filterBy(rows, listFilters(sources))
+	if len(kept) != len(rows) || len(left) > 0 {
+		t.Errorf("%d of %d rows pass, left out are %v", len(kept), len(rows), left)
+	}
+}
+
+// Each filter leaves out the rows that it is for, and no other.
+func TestFilters(t *testing.T) {
+	rows, err := readFile("testdata/silicon_sample.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(model string) Row {
+		return rows[slices.IndexFunc(rows, func(r Row) bool { return r.Model == model })]
+	}
+	dense, experts := find("meta-llama/Llama-3.1-70B"), find("deepseek-ai/DeepSeek-R1")
+	for name, c := range map[string]struct {
+		of     Row
+		change func(r *Row)
+	}{
+		"separate servers":       {dense, func(r *Row) { r.Mode = "disagg" }},
+		"DeepSeek-V3":            {experts, func(r *Row) { r.Model = "deepseek-ai/DeepSeek-V3" }},
+		"not simulated":          {dense, func(r *Row) { r.Model = "zhipuai/GLM-5" }},
+		"more than 8 GPUs":       {dense, func(r *Row) { r.TP = 16 }},
+		"wrong parallelism":      {experts, func(r *Row) { r.TP, r.EP, r.MoETP = 8, 8, 1 }},
+		"speculative":            {experts, func(r *Row) { r.Engine, r.Release = trtllmEngine, "1.2.0rc6.post3" }},
+		"Llama-3.1-8B-FP8":       {dense, func(r *Row) { r.Model = "nvidia/Llama-3.1-8B-Instruct-FP8" }},
+		"GB200":                  {dense, func(r *Row) { r.Model, r.GPU = "Qwen/Qwen3-32B", "gb200" }},
+		"B300":                   {experts, func(r *Row) { r.GPU, r.TP, r.MoETP, r.EP = "b300_sxm", 4, 4, 1 }},
+		"source of fewer":        {dense, func(r *Row) { r.Source = "another.csv" }},
+		"MoE TP":                 {experts, func(r *Row) { r.TP, r.MoETP, r.EP = 4, 2, 1 }},
+		"no TPOT":                {dense, func(r *Row) { r.TPOT = 0 }},
+		"below the data sheet":   {dense, func(r *Row) { r.TPOT = 0.5 }},
+		"the time of the answer": {dense, func(r *Row) { r.TTFT = 3 * r.TPOT * float64(r.Output) }},
+		"no room":                {experts, func(r *Row) { r.GPU, r.TP, r.MoETP, r.EP, r.TPOT = "h100_sxm", 1, 1, 1, 1000 }},
+	} {
+		of, sources := c.of, map[string]int{c.of.Source: least}
+		if kept, left := filterBy([]Row{of}, listFilters(sources)); len(kept) != 1 {
+			t.Errorf("%s: unchanged it is left out: %v", name, left)
+		}
+		c.change(&of)
+		if kept, left := filterBy([]Row{of}, listFilters(sources)); len(kept) != 0 || len(left) != 1 || left[0].Rows != 1 || !strings.Contains(left[0].Reason, name) {
+			t.Errorf("%s: left out are %v, want 1 for this reason", name, left)
+		}
+	}
+}
+
+// A configuration that was measured several times counts once, by its medians.
+func TestRepeatsCountOnce(t *testing.T) {
+	rows, err := readFile("testdata/silicon_sample.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := []Row{rows[0], rows[1], rows[0], rows[0]}
+	same[0].TPOT, same[2].TPOT, same[3].TPOT = 10, 14, 11
+	merged := mergeRepeats(same)
+	if len(merged) != 2 {
+		t.Fatalf("%d rows, want 2", len(merged))
+	}
+	if i := slices.IndexFunc(merged, func(r Row) bool { return r.Repeats == 3 }); i < 0 || merged[i].TPOT != 11 {
+		t.Errorf("%+v, want 3 repeats with a median of 11", merged)
+	}
+}
+
+// The lengths of InferenceX are drawn from 0.8 to 1 of those of the row, and ten requests are sent for each in flight; other
+// rows have exact lengths. The passes are those of the row's engine.
+func TestRowsAsReplays(t *testing.T) {
+	rows, err := readFile("testdata/silicon_sample.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[bool]int{}
+	for i := range rows {
+		r := &rows[i]
+		spec, err := r.spec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := r.workload(t.Context(), &spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[r.Drawn()]++
+		low, high := int32(r.Input), int32(r.Input)
+		if r.Drawn() {
+			low = high * 4 / 5
+			if len(w.Turns) != 10*r.Concurrency {
+				t.Errorf("%d requests at %d in flight", len(w.Turns), r.Concurrency)
+			}
+		}
+		sum := 0.0
+		for _, turn := range w.Turns {
+			if sum += float64(turn.Input); turn.Input < low || turn.Input > high {
+				t.Fatalf("a prompt of %d tokens, want %d to %d", turn.Input, low, high)
+			}
+		}
+		if mean := sum / float64(len(w.Turns)); mean < 0.98*float64(low+high)/2 || mean > 1.02*float64(low+high)/2 {
+			t.Errorf("prompts of %.0f tokens on average, want %d to %d", mean, low, high)
+		}
+		k, err := kindOf(&spec)
+		if err != nil || k.Engine != r.Engine {
+			t.Errorf("%v, %v of a row of %s", k, err, r.Engine)
+		}
+	}
+	if seen[true] < 20 || seen[false] < 10 {
+		t.Errorf("%v rows with drawn lengths, want both kinds", seen)
+	}
+}
+
+// Bad files are errors that name the place.
+func TestBadFiles(t *testing.T) {
+	text, err := os.ReadFile("testdata/silicon_sample.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bad, want := range map[string]string{
+		"": "header", strings.Replace(string(text), "isl", "other", 1): "no column isl",
+		strings.Replace(string(text), ",agg,1000,", ",agg,-1,", 1): "line 2: isl",
+	} {
+		if _, err := Read(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

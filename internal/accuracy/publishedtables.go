@@ -1,0 +1,57 @@
+package accuracy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// FiltersTable returns the rows that are left out as a table of Markdown.
+func (p *Published) FiltersTable() string {
+	t := &strings.Builder{}
+	fmt.Fprintln(t, "| Rows | Left out because |")
+	fmt.Fprintln(t, "| --- | --- |")
+	kept := p.Rows
+	for _, l := range p.LeftOut {
+		fmt.Fprintf(t, "| %d | %s |\n", l.Rows, l.Reason)
+		kept -= l.Rows
+	}
+	fmt.Fprintf(t, "| %d | replayed, of %d rows |\n", kept, p.Rows)
+	return t.String()
+}
+
+// GroupsTable returns the errors by engine, family and so on as a table of Markdown.
+func (p *Published) GroupsTable() string {
+	t := &strings.Builder{}
+	fmt.Fprintln(t, "| By | | Servers | Mean absolute error | Median | Within 15 % | Within 20 % | TTFT up to 8 in flight, median |")
+	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	by := ""
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		first, name := "–", g.By
+		if g.FirstRows > 0 {
+			first = fmt.Sprintf("%s of %d", formatPercent(g.First), g.FirstRows)
+		}
+		if name == by {
+			name = ""
+		}
+		by = g.By
+		fmt.Fprintf(t, "| %s | %s | %d | %.1f %% | %s | %.0f %% | %.0f %% | %s |\n", name, g.Name, g.Rows, g.Mean, formatPercent(g.Median), g.In15, g.In20, first)
+	}
+	return t.String()
+}
+
+// ClassesTable returns the bands of the narrowest classes as a table of Markdown.
+func (p *Published) ClassesTable() string {
+	t := &strings.Builder{}
+	fmt.Fprintln(t, "| Engine | Family | Weights | GPU generation | GPUs | Servers | Median | 10th to 90th percentile |")
+	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	for i := range p.Classes {
+		b := &p.Classes[i]
+		if b.GPUs == "" {
+			continue
+		}
+		fmt.Fprintf(t, "| %s | %s | %s | %s | %s | %d | %s | %+.1f to %+.1f %% |\n", NameEngine(b.Engine), b.Family, b.Weights, b.Generation, b.GPUs, b.Rows,
+			formatPercent(b.Median), b.Low, b.High)
+	}
+	return t.String()
+}

@@ -1,0 +1,79 @@
+package engines
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/accuracy"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// KindOf returns the kind of server that an engine with pass times by measured operators is.
+func KindOf(a *engineargs.Args) (accuracy.Kind, error) {
+	account, err := timing.AccountOf(a.ProfilePath)
+	if err != nil {
+		return accuracy.Kind{}, err
+	}
+	return kindOf(account), nil
+}
+
+// kindOf returns the kind of a server.
+func kindOf(c *timing.Account) accuracy.Kind {
+	k := accuracy.Kind{Engine: c.Engine.String(), Family: c.Fit.Model.Family, Generation: c.Generation, GPUs: accuracy.OneGPU, Shape: accuracy.Dense}
+	p := c.Fit.Precision()
+	k.Weights = string(p.Dense)
+	if c.Fit.Model.MoE != nil {
+		k.Shape, k.Weights = accuracy.WithExperts, string(p.Experts)
+	}
+	if c.Fit.GPUs() > 1 {
+		k.GPUs = accuracy.SeveralGPUs
+	}
+	return k
+}
+
+// BandOf returns how far servers like an engine with pass times by measured operators were off; ok is false for other
+// pass times.
+func BandOf(a *engineargs.Args) (b accuracy.Band, ok bool) {
+	k, err := KindOf(a)
+	if err != nil {
+		return b, false
+	}
+	e, err := accuracy.Load()
+	if err != nil {
+		return b, false
+	}
+	return e.BandOf(k)
+}
+
+// describeMeasured describes pass times by measured operators: of which GPU and engine release, how many shapes were not
+// measured, and how far published servers of the kind were off.
+func describeMeasured(a *engineargs.Args) string {
+	c, err := timing.AccountOf(a.ProfilePath)
+	if err != nil {
+		return err.Error()
+	}
+	text := "measured operators of " + c.Fit.GPU.Name
+	switch {
+	case c.Donor:
+		text += ", scaled from another GPU by data sheets"
+	case c.Release != "":
+		text += fmt.Sprintf(" (%s %s)", accuracy.NameEngine(c.Engine.String()), c.Release)
+	default:
+		text += " (of other engines)"
+	}
+	text += fmt.Sprintf(", %d of %d shapes interpolated", c.Shapes.Interpolated, c.Shapes.All)
+	if n := c.Shapes.Filled; n > 0 {
+		text += fmt.Sprintf(" and %d by data sheets", n)
+	}
+	if b, ok := BandOf(a); ok {
+		of := "of this kind"
+		if b.Kind != kindOf(c) {
+			of = fmt.Sprintf("of the nearest kind (%v)", b.Kind)
+		}
+		text += fmt.Sprintf("; on %d servers %s mean TPOT was %s off", b.Rows, of, b.Range())
+	}
+	if c.Fit.PP > 1 {
+		text += "; the stages of --pp are kept full"
+	}
+	return text
+}

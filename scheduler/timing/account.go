@@ -1,0 +1,48 @@
+package timing
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/optables"
+	"github.com/replay-llm/replay/scheduler/silicon"
+)
+
+// Account is what pass times by measured operators are made of.
+type Account struct {
+	Fit        hardware.Fit
+	Engine     optables.Engine
+	Release    string // of the engine whose operators were measured; "": none was
+	Generation string // of the GPU
+	Donor      bool   // the operators were measured on another GPU
+	Shapes     silicon.Shapes
+}
+
+// IsMeasured reports whether a path names pass times by measured operators.
+func IsMeasured(path string) bool { return strings.HasPrefix(path, SiliconPrefix) }
+
+// AccountOf returns what the pass times of a path by measured operators are made of.
+func AccountOf(path string) (*Account, error) {
+	name, ok := strings.CutPrefix(path, SiliconPrefix)
+	if !ok {
+		return nil, fmt.Errorf("%s: no pass times by measured operators", path)
+	}
+	f, err := hardware.ParseFit(name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := loadMeasured(&f)
+	if err != nil {
+		return nil, err
+	}
+	c, err := NewComposer(&f)
+	if err != nil {
+		return nil, err
+	}
+	engine, _ := SplitEngine(f.Engine)
+	t := c.Tables()
+	return &Account{
+		Fit: f, Engine: engine, Release: t.Releases()[engine.String()], Generation: t.Sheet().Generation(), Donor: t.Donor(), Shapes: m.Passes.Shapes,
+	}, nil
+}
