@@ -33,6 +33,16 @@ func TestNoHiCacheOfRanks(t *testing.T) {
 	}
 }
 
+// Ranks in lockstep have no passes of tokens between those of prompts: SGLang counts these over all ranks.
+func TestNoIntervalOfRanks(t *testing.T) {
+	for ranks, refused := range map[string]bool{"1": false, "2": true} {
+		_, err := Parse([]byte(`{"engine_type":"sglang","dp_size":`+ranks+`,"sglang":{"prefill_decode_interval":2}}`), Options{})
+		if refused != (err != nil && strings.Contains(err.Error(), "sglang.prefill_decode_interval")) {
+			t.Errorf("%s ranks: %v, want it refused: %v", ranks, err, refused)
+		}
+	}
+}
+
 // Storage stands behind host memory that is written through, and its numbers are read.
 func TestStorage(t *testing.T) {
 	const on = `"hicache_storage_backend":"file","hicache_storage_prefetch_retry_max_attempts":0`

@@ -176,6 +176,9 @@ func (a *Args) checkSGLang(compat bool) error {
 	if a.Speculative != nil && a.DPSize > 1 {
 		return &KeyError{"dp_size", strconv.Itoa(a.DPSize), "1 with speculative_algorithm, which was not held against SGLang's ranks"}
 	}
+	if s.DecodeInterval > 0 && a.DPSize > 1 {
+		return &KeyError{"sglang.prefill_decode_interval", strconv.Itoa(s.DecodeInterval), "0 with dp_size, as SGLang counts it over all ranks, which is not simulated"}
+	}
 	if a.Speculative != nil && s.PoolWindow() > 0 {
 		return &KeyError{"sglang.sliding_window_size", strconv.Itoa(s.Window), "none with speculative_algorithm, which was not held against SGLang's two pools; with disable_hybrid_swa_memory there is one"}
 	}

@@ -542,6 +542,8 @@ class Oracle(sched.Scheduler):
             self.kv_events_publisher.publish_kv_events()
             self.new_token_ratio_tracker.reset()
         self.idle_turns += 1
+        if self.idle_turns <= self.prefill_decode_interval and not self.is_done():
+            return  # it plans no prompts for so many turns, and then does at this instant
         copied = self.transfers.next_end(self.clock) if self.transfers and (self.storage or not self.is_done()) else None
         if self.storage:
             if self.storage.has_news():
@@ -551,9 +553,9 @@ class Oracle(sched.Scheduler):
         if copied is not None:  # it would look all the time, to no end before then
             self.clock = max(self.clock, min(copied, self.future[0].arrival if self.future else copied))
             self.idle_turns = 0
-        elif self.future and (self.is_done() or self.idle_turns > 4):
+        elif self.future and (self.is_done() or self.idle_turns > 4 + self.prefill_decode_interval):
             self.clock = max(self.clock, self.future[0].arrival)
-        elif self.idle_turns > 64:
+        elif self.idle_turns > 64 + self.prefill_decode_interval:
             raise Stall(f"nothing can run: {len(self.waiting_queue)} wait, {len(self.running_batch.reqs)} run, "
                         f"{self.token_to_kv_pool_allocator.available_size()} free, "
                         f"{self.tree_cache.evictable_size()} evictable")
