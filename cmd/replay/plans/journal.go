@@ -37,7 +37,7 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 		cell := plan.Cell{Settings: append([]plan.Setting{
 			{Name: "plan-slo", Value: f.slo.String()}, {Name: "plan-slo-attainment", Value: fmt.Sprint(f.attainment)},
 			{Name: "plan-seed", Value: strconv.FormatUint(seed, 10)}, {Name: "plan-resamples", Value: strconv.Itoa(f.resamples)},
-			{Name: "plan-model-error", Value: fmt.Sprint(f.modelErrorOf(&c.spec))},
+			{Name: "plan-model-error", Value: f.modelErrorOf(&c.spec).key()},
 		}, settings...)}
 		if s := f.survive.text; s != "" {
 			cell.Settings = append(cell.Settings, plan.Setting{Name: "plan-survive", Value: s + f.describeSurvival()})

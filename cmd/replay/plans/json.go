@@ -52,8 +52,11 @@ type confidentDocument struct {
 	GPUs       int     `json:"gpus"`
 	Met        int     `json:"resamples_met"`
 	Confidence float64 `json:"confidence"`
-	ModelError float64 `json:"model_error"`
-	PerHour    float64 `json:"cost_per_hour"` // 0 without a price
+	ModelError float64 `json:"model_error"` // the largest of PassTimes, as a share
+	// PassTimes is by what factor passes of measured servers take longer than the model says; nil: none are like it, and the
+	// range is symmetric.
+	PassTimes *plan.Range `json:"pass_time_factors,omitempty"`
+	PerHour   float64     `json:"cost_per_hour"` // 0 without a price
 }
 
 type measureDocument struct {
@@ -126,7 +129,11 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 		gpus := p.plan.GPUs(a.Variant, c.Shape)
 		d.Confident = &confidentDocument{
 			Found: c.Found, Workers: c.Shape.Workers, Prefill: c.Shape.Prefill, Decode: c.Shape.Decode, GPUs: gpus, Met: c.Met, Confidence: c.Share,
-			ModelError: p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec), PerHour: p.plan.PerHour(a.Variant, c.Shape),
+			PerHour: p.plan.PerHour(a.Variant, c.Shape),
+		}
+		e := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec)
+		if d.Confident.ModelError = e.most(); e.servers > 0 {
+			d.Confident.PassTimes = &plan.Range{P5: roundFactor(e.low), Median: roundFactor(e.centre), P95: roundFactor(e.high)}
 		}
 	}
 	return d

@@ -310,8 +310,11 @@ func (p *planSheet) listAssumptions(a *plan.Answer) [][2]string {
 	}
 	if p.flags.resamples > 0 {
 		rows = append(rows, [2]string{"resamples", fmt.Sprintf("%d workloads as they could have been recorded instead, from seed %d", p.flags.resamples, spec.Seed)})
-		if model := p.flags.modelErrorOf(spec); model > 0 {
-			rows = append(rows, [2]string{"error of pass times", fmt.Sprintf("up to %g%% longer or shorter in nine of ten resamples", 100*model)})
+		switch model := p.flags.modelErrorOf(spec); {
+		case model.servers > 0:
+			rows = append(rows, [2]string{"error of pass times", fmt.Sprintf("%v in nine of ten resamples, %s%% in the middle: the errors of %d measured servers", model, formatFactor(model.centre), model.servers)})
+		case model.isGiven():
+			rows = append(rows, [2]string{"error of pass times", fmt.Sprintf("up to %g%% longer or shorter in nine of ten resamples", 100*model.most())})
 		}
 	}
 	return append(rows, [2]string{"load", "a cluster whose queue grew to the end misses, whatever its latencies"})

@@ -66,7 +66,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
 	fs.IntVar(&f.resamples, "resamples", 20, "resampled workloads, a `number`; 0: no bootstrap intervals")
 	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads to hold in; 0: the recorded one alone")
-	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: 0.15 by data sheets for dense models on one GPU, 0.5 for others, 0.1 by a fitted profile")
+	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU,\n0.5 for others, 0.1 by a fitted profile")
 	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
 	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
 	cli.BindForm(fs, &f.form)

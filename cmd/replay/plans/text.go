@@ -200,8 +200,8 @@ func countGPUs(n int) string {
 // describeResamples names the resamples: how many there are, and what differs in them.
 func (p *planSheet) describeResamples(a *plan.Answer) string {
 	text := fmt.Sprintf("%d resamples (arrivals redrawn", p.flags.resamples)
-	if model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); model > 0 {
-		text += fmt.Sprintf(", pass times ±%g%%", 100*model)
+	if model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); model.isGiven() {
+		text += fmt.Sprintf(", pass times %v", model)
 	}
 	return text + ")"
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
@@ -16,50 +17,135 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Errors of pass times, where the command line says none: half of the range in which
-// nine of ten servers lie. docs/accuracy.md has what they rest on.
+// Errors of pass times, where the command line says none and no published servers are like the engine: half of the range in
+// which nine of ten servers lie. docs/accuracy.md has what they rest on.
 const (
 	dataSheetError = 0.15 // by data sheets, of what was measured: the largest was 12 %
 	unknownError   = 0.5  // by data sheets, of anything else: experts on four GPUs were -38 to -19 % off
 	fittedError    = 0.1  // by a fitted profile, at other loads than its own: -7 to +13 %; on the rest of its own run 1 %
 )
 
-// modelErrorOf returns the error of a replay's pass times.
-func (f *planFlags) modelErrorOf(spec *replay.Spec) float64 {
+// Standard deviations within which nine and eight tenths of a normal distribution lie.
+const (
+	nineTenths  = 1.6448536269514722
+	eightTenths = 1.2815515655446004
+)
+
+// passError is by what factor passes of a real server take longer than the model says: Centre in half of the servers, and
+// Low to High in nine of ten. The zero value is a model that is exact.
+type passError struct {
+	centre, low, high float64
+	servers           int // that were measured; 0: the range is symmetric around 1
+}
+
+// errorWithin returns an error of up to a share.
+func errorWithin(share float64) passError {
+	if share == 0 {
+		return passError{}
+	}
+	return passError{centre: 1, low: 1 / (1 + share), high: 1 + share}
+}
+
+// errorInBand returns the error of servers of a band. A simulated time that is off by a share is wrong by the factor of 1
+// plus this share; the 10th and the 90th percentile, which have eight tenths between them, are widened to nine tenths on
+// either side of the median.
+func errorInBand(b *accuracy.Band) passError {
+	centre := 1 / (1 + b.Median/100)
+	end := func(off float64) float64 {
+		return centre * math.Pow(1/(1+off/100)/centre, nineTenths/eightTenths)
+	}
+	return passError{centre: centre, low: end(b.High), high: end(b.Low), servers: b.Rows}
+}
+
+// isGiven reports whether resamples differ in pass times.
+func (e passError) isGiven() bool { return e.centre > 0 }
+
+// measureSpread returns how wide the range is.
+func (e passError) measureSpread() float64 {
+	if !e.isGiven() {
+		return 0
+	}
+	return math.Log(e.high / e.low)
+}
+
+// most returns the share by which passes are longer, or the model's are, at the ends of the range.
+func (e passError) most() float64 {
+	if !e.isGiven() {
+		return 0
+	}
+	return roundFactor(max(e.high, 1/e.low) - 1)
+}
+
+// roundFactor returns a factor with the digits that are the same on every machine.
+func roundFactor(x float64) float64 { return math.Round(1e4*x) / 1e4 }
+
+// formatFactor returns a factor as texts have it.
+func formatFactor(factor float64) string { return fmt.Sprintf("%+.0f", math.Round(100*(factor-1))+0) }
+
+// String returns the range, as ±15% or +2 to +19%.
+func (e passError) String() string {
+	if e.servers == 0 {
+		return fmt.Sprintf("±%g%%", 100*e.most())
+	}
+	return fmt.Sprintf("%s to %s%%", formatFactor(e.low), formatFactor(e.high))
+}
+
+// key returns all of the error, for a journal.
+func (e passError) key() string {
+	if e.servers == 0 {
+		return fmt.Sprint(e.most())
+	}
+	return fmt.Sprintf("%g to %g around %g", roundFactor(e.low), roundFactor(e.high), roundFactor(e.centre))
+}
+
+// modelErrorOf returns the error of a replay's pass times: of several kinds of workers that with the widest range.
+func (f *planFlags) modelErrorOf(spec *replay.Spec) passError {
 	if f.modelError >= 0 {
-		return f.modelError
+		return errorWithin(f.modelError)
 	}
-	most := 0.0
+	var widest passError
 	for _, k := range spec.Entry().Kinds() {
-		most = max(most, errorOf(&k.Engine))
+		if e := errorOf(&k.Engine); e.measureSpread() > widest.measureSpread() {
+			widest = e
+		}
 	}
-	return most
+	return widest
 }
 
 // errorOf returns the error of an engine's pass times, unless it is given.
-func errorOf(a *engineargs.Args) float64 {
+func errorOf(a *engineargs.Args) passError {
 	path := a.ProfilePath
+	if b, ok := engines.BandOf(a); ok {
+		return errorInBand(&b)
+	}
 	switch {
-	case strings.HasPrefix(path, timing.RooflinePrefix) && !engines.DataSheetsMeasured(a):
-		return unknownError
+	case timing.IsMeasured(path), strings.HasPrefix(path, timing.RooflinePrefix) && !engines.DataSheetsMeasured(a):
+		return errorWithin(unknownError)
 	case strings.HasPrefix(path, timing.RooflinePrefix):
-		return dataSheetError
+		return errorWithin(dataSheetError)
 	case path != "":
-		return fittedError
+		return errorWithin(fittedError)
 	default:
-		return 0 // the built-in model is of no server
+		return passError{} // the built-in model is of no server
 	}
 }
 
 // passFactors returns by how much longer passes take in each resample: the middles of as
-// many equally likely parts of a log-normal distribution, nine tenths of which lie within
-// the error, in an order drawn with seed.
-func passFactors(n int, share float64, seed uint64) []float64 {
+// many equally likely parts of a log-normal distribution around the centre, nine tenths of which lie within
+// the error, in an order drawn with seed. Its width below the centre is not that above.
+func passFactors(n int, e passError, seed uint64) []float64 {
 	factors := make([]float64, n)
-	const nineTenths = 1.6448536269514722 // standard deviations
 	for i, place := range sim.NewRand(seed, "model error").Perm(n) {
+		factors[i] = 1
+		if !e.isGiven() {
+			continue
+		}
 		z := math.Sqrt2 * math.Erfinv(2*(float64(place)+0.5)/float64(n)-1)
-		factors[i] = math.Round(1e4*math.Exp(math.Log1p(share)*z/nineTenths)) / 1e4 // the same on every machine
+		width := math.Log(e.high / e.centre)
+		if z < 0 {
+			width = math.Log(e.centre / e.low)
+		}
+		factors[i] = roundFactor(e.centre * math.Exp(width*z/nineTenths))
 	}
 	return factors
 }

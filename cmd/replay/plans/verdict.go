@@ -85,8 +85,11 @@ func (p *planSheet) describeSettings(variant int) string {
 // describeCases names the resamples.
 func (p *planSheet) describeCases(a *plan.Answer) string {
 	cases := fmt.Sprintf("%d resampled workloads", p.flags.resamples)
-	if model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); model > 0 {
-		cases += fmt.Sprintf(" with passes up to %g%% longer or shorter", 100*model)
+	switch model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); {
+	case model.servers > 0:
+		cases += fmt.Sprintf(" with pass times changed by %v", model)
+	case model.isGiven():
+		cases += fmt.Sprintf(" with passes up to %g%% longer or shorter", 100*model.most())
 	}
 	return cases
 }

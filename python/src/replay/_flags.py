@@ -1111,7 +1111,7 @@ class PlanFlags(TypedDict, total=False):
     model: Value
     """model they run, by name or its config.json: see replay models"""
     model_error: float
-    """error of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter; -1: 0.15 by data sheets for dense models on one GPU, 0.5 for others, 0.1 by a fitted profile (default -1)"""
+    """error of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter; -1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU, 0.5 for others, 0.1 by a fitted profile (default -1)"""
     nic_bandwidth: float
     """GB/s out of each prefill worker and into each decode worker, which transfers share"""
     num_g2_blocks: int

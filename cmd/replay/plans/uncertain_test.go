@@ -1,0 +1,89 @@
+package plans
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/accuracy"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+)
+
+// Pass times of a band are centred on its bias, and nine tenths of the factors are within its ends, on either side by its
+// own width.
+func TestFactorsOfBand(t *testing.T) {
+	e := errorInBand(&accuracy.Band{Rows: 50, Median: -20, Low: -36, High: 0})
+	if math.Abs(e.centre-1.25) > 1e-12 {
+		t.Errorf("the centre is %v for times that are 20 %% short, want 1.25", e.centre)
+	}
+	const n = 1000
+	factors := passFactors(n, e, 42)
+	slices.Sort(factors)
+	count := func(low, high float64) (k int) {
+		for _, x := range factors {
+			if x >= low && x <= high {
+				k++
+			}
+		}
+		return k
+	}
+	if k := count(e.low, e.high); k < 895 || k > 905 {
+		t.Errorf("%d of %d factors are within %v to %v, want nine tenths", k, n, e.low, e.high)
+	}
+	// The 10th and the 90th percentile of the errors are the 90th and the 10th of the factors.
+	if k := count(1, 1/(1-0.36)); k < 795 || k > 805 {
+		t.Errorf("%d of %d factors are within the band, want eight tenths", k, n)
+	}
+	if middle := (factors[n/2-1] + factors[n/2]) / 2; math.Abs(middle-1.25) > 0.002 {
+		t.Errorf("the median is %v, want 1.25", middle)
+	}
+	if text := e.String(); text != "-6 to +66%" {
+		t.Errorf("%q of factors from %v to %v", text, e.low, e.high)
+	}
+}
+
+// A share that is given is symmetric around 1, whatever the pass times, and 0 changes none.
+func TestGivenErrorIsSymmetric(t *testing.T) {
+	engine := engineargs.Args{ProfilePath: "silicon:h100/llama-3.1-70b?tp=4&engine=vllm-0.33"}
+	spec := &replay.Spec{Topology: engines.Topology{Pools: engines.OnePool(engine, 1)}}
+	e := (&planFlags{modelError: 0.15}).modelErrorOf(spec)
+	if factors := passFactors(1, e, 1); factors[0] != 1 || e.most() != 0.15 || e.String() != "±15%" {
+		t.Errorf("%v, %v, %v", factors, e.most(), e)
+	}
+	if none := (&planFlags{}).modelErrorOf(spec); none.isGiven() || !slices.Equal(passFactors(3, none, 1), []float64{1, 1, 1}) {
+		t.Errorf("%+v", none)
+	}
+}
+
+// Without a share the error is that of published servers of the kind, of several kinds the widest.
+func TestErrorIsThatOfClass(t *testing.T) {
+	f := &planFlags{modelError: -1}
+	of := func(paths ...string) passError {
+		var kinds []replay.Kind
+		for _, path := range paths {
+			kinds = append(kinds, replay.Kind{Name: "k", Count: 1, Engine: engineargs.Args{ProfilePath: path}})
+		}
+		spec := &replay.Spec{Topology: engines.Topology{Pools: []replay.Pool{replay.Mix(kinds)}}}
+		return f.modelErrorOf(spec)
+	}
+	const narrow, wide = "silicon:h100/qwen3-32b?tp=4&engine=sglang-0.5.23", "silicon:b200/deepseek-r1?tp=4&weights=nvfp4&engine=sglang-0.5.23"
+	e, err := accuracy.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, ok := e.BandOf(accuracy.Kind{Engine: "sglang", Family: "qwen3", Weights: "bfloat16", Generation: "Hopper", GPUs: accuracy.SeveralGPUs, Shape: accuracy.Dense})
+	if !ok || of(narrow) != errorInBand(&b) {
+		t.Errorf("%+v, want that of %+v", of(narrow), b)
+	}
+	if of(narrow, wide) != of(wide) || of(wide, narrow) != of(wide) || of(wide) == of(narrow) {
+		t.Errorf("%+v of two kinds, want the wider one: %+v", of(narrow, wide), of(wide))
+	}
+	if got := of("roofline:h100/qwen3-32b?tp=4"); got != errorWithin(unknownError) {
+		t.Errorf("%+v by data sheets", got)
+	}
+	if got := of(""); got.isGiven() {
+		t.Errorf("%+v of the built-in model", got)
+	}
+}
