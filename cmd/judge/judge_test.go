@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/internal/accuracy"
+	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
 // mayRise is by how many points the mean error over the rows in the repository may exceed the recorded one.
@@ -165,5 +166,37 @@ func TestBadFiles(t *testing.T) {
 		if _, err := Read(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// Mean TPOT by its parts is that of the replay, and other corrections change both alike.
+func TestPartsAddUp(t *testing.T) {
+	rows, err := readFile("testdata/silicon_sample.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Replay(t.Context(), rows[:30], runtime.GOMAXPROCS(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		o := &all[i]
+		if off := o.parts.tpot(&o.corrections)/o.SimulatedTPOT - 1; off < -0.03 || off > 0.03 {
+			t.Errorf("%s %s, %d in flight: the parts are %.1f %% off", o.Engine, o.Model, o.Concurrency, 100*off)
+		}
+	}
+}
+
+// A fit finds the corrections that times were made with.
+func TestFitFindsCorrections(t *testing.T) {
+	want := silicon.Corrections{Prompts: 1.17, Base: 0.83, Request: 0.013}
+	all := make([]Outcome, 60)
+	for i := range all {
+		n := float64(i%12 + 1)
+		all[i].parts = parts{plain: 5 + n, prompts: float64(i % 5), passes: 1 + float64(i%3)/10, requests: 3 * n * n}
+		all[i].TPOT = all[i].parts.tpot(&want)
+	}
+	if got := fitCorrections(all); meanOff(all, &got) > 0.001 {
+		t.Errorf("%+v with an error of %.4f, want %+v", got, meanOff(all, &got), want)
 	}
 }

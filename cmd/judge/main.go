@@ -6,8 +6,8 @@
 // in the optional data. With -write the rows replace those of internal/accuracy, and the tables those of a document; that
 // requires the whole file.
 //
-// Read read.go (a row), filter.go (which rows are left out, and why), replay.go (how a row is replayed), stats.go, then
-// main.go.
+// Read read.go (a row), filter.go (which rows are left out, and why), replay.go (how a row is replayed), stats.go, groups.go,
+// parts.go and constants.go (fits of the corrections), then main.go.
 package main
 
 import (
@@ -71,7 +71,8 @@ func run(out io.Writer, samples, document string, jobs int) error {
 	}
 	fmt.Fprintln(out, p.FiltersTable())
 	fmt.Fprintln(out, p.GroupsTable())
-	fmt.Fprint(out, p.ClassesTable())
+	fmt.Fprintln(out, p.ClassesTable())
+	fmt.Fprint(out, p.ConstantsTable())
 	switch {
 	case document == "":
 		return nil
@@ -99,7 +100,7 @@ func judgeRows(rows []Row, jobs int) (*accuracy.Published, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &accuracy.Published{Groups: groupsOf(all), Classes: classesOf(all)}, nil
+	return &accuracy.Published{Groups: groupsOf(all), Classes: classesOf(all), Fits: fitsOf(all)}, nil
 }
 
 // judgeSample returns the mean error over the rows in the repository, none of which the filters leave out.

@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
@@ -200,6 +201,8 @@ type Outcome struct {
 	Row
 	Kind                         accuracy.Kind
 	SimulatedTTFT, SimulatedTPOT float64 // ms, means
+	parts                        parts   // of mean TPOT
+	corrections                  silicon.Corrections
 }
 
 // Off returns how far mean TPOT is off, as a share.
@@ -228,13 +231,16 @@ func (r *Row) replay(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	result, err := spec.RunOn(ctx, w, replay.Streams{})
+	engine, release := timing.SplitEngine(r.release())
+	log := &partsLog{corrections: silicon.CorrectionsOf(engine, release), ranks: max(r.DP, 1)}
+	result, err := spec.RunOn(ctx, w, replay.Streams{Observer: log})
 	if err != nil {
 		return o, err
 	}
 	if n := len(w.Turns); result.Report.Completed != n {
 		return o, fmt.Errorf("%d of %d requests were completed", result.Report.Completed, n)
 	}
+	o.parts, o.corrections = log.perToken(result.Report.OutputTokens-len(w.Turns)), log.corrections
 	o.SimulatedTTFT, o.SimulatedTPOT = result.Report.TTFT.Mean, result.Report.TPOT.Mean
 	return o, nil
 }

@@ -115,7 +115,7 @@ func ReplaceTables(path string, tables map[string]string) error {
 func (e *Errors) Tables() map[string]string {
 	p := &e.Published
 	return map[string]string{
-		"data sheets": e.SheetsTable(), "fits": e.FitsTable(), "filters": p.FiltersTable(), "published servers": p.GroupsTable(), "classes": p.ClassesTable(),
+		"data sheets": e.SheetsTable(), "fits": e.FitsTable(), "filters": p.FiltersTable(), "published servers": p.GroupsTable(), "classes": p.ClassesTable(), "constants": p.ConstantsTable(),
 	}
 }
 

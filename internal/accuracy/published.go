@@ -14,6 +14,7 @@ type Published struct {
 	LeftOut []LeftOut   `json:"left_out"`
 	Groups  []Group     `json:"groups"`
 	Classes []Band      `json:"classes"` // of all levels
+	Fits    []Constants `json:"constants"`
 	Sample  SampleError `json:"sample"`
 }
 
@@ -27,6 +28,18 @@ type LeftOut struct {
 type SampleError struct {
 	Rows int     `json:"rows"`
 	Mean float64 `json:"mean"`
+}
+
+// Constants are corrections of pass times that were fitted to some servers, and how far they are off on others.
+type Constants struct {
+	Servers string  `json:"servers"` // an engine, or releases of it
+	Fitted  string  `json:"fitted"`
+	Prompts float64 `json:"prompts"`      // factor of passes that compute prompts
+	Base    float64 `json:"base_ms"`      // ms a pass
+	Request float64 `json:"request_ms"`   // ms a request in the pass
+	Rows    int     `json:"rows"`         // judged: those left out, or all
+	Mean    float64 `json:"mean"`         // absolute error of mean TPOT on them, in %
+	Program float64 `json:"program_mean"` // the same with the program's constants
 }
 
 // Group is how far rows with one property are off.

@@ -40,6 +40,24 @@ func (p *Published) GroupsTable() string {
 	return t.String()
 }
 
+// ConstantsTable returns the fits of corrections as a table of Markdown.
+func (p *Published) ConstantsTable() string {
+	t := &strings.Builder{}
+	fmt.Fprintln(t, "| Servers | Fitted to | Factor of passes with prompts | ms a pass | ms a request | Judged on | Mean absolute error | With the program's constants |")
+	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	servers := ""
+	for i := range p.Fits {
+		c := &p.Fits[i]
+		name := c.Servers
+		if name == servers {
+			name = ""
+		}
+		servers = c.Servers
+		fmt.Fprintf(t, "| %s | %s | %.2f | %.2f | %.4f | %d | %.1f %% | %.1f %% |\n", name, c.Fitted, c.Prompts, c.Base, c.Request, c.Rows, c.Mean, c.Program)
+	}
+	return t.String()
+}
+
 // ClassesTable returns the bands of the narrowest classes as a table of Markdown.
 func (p *Published) ClassesTable() string {
 	t := &strings.Builder{}
