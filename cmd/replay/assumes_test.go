@@ -21,7 +21,7 @@ func TestAssumesOnEveryTable(t *testing.T) {
 	if err := os.WriteFile("gpu.yaml", []byte("run: trace requests.jsonl"+on+"\nbudgets:\n  p99_ttft_ms: max 1000\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const sheets, scheduler = "pass times: data sheets of h100", "scheduler: vllm-0.19's own rules"
+	const sheets, scheduler = "pass times: measured operators of h100", "scheduler: vllm-0.19's own rules"
 	for _, c := range []struct{ command, want, page string }{
 		{"trace requests.jsonl" + on + " --out=a", sheets, ""},
 		{"trace requests.jsonl" + on + " --workers=2 --out=b", sheets, ""},
@@ -59,7 +59,7 @@ func TestAssumesOnEveryTable(t *testing.T) {
 		if c.page == "" {
 			continue
 		}
-		if page, err := os.ReadFile(c.page); err != nil || !strings.Contains(string(page), "data sheets of h100") {
+		if page, err := os.ReadFile(c.page); err != nil || !strings.Contains(string(page), "measured operators of h100") {
 			t.Errorf("replay %s: %v: no assumptions in %s", c.command, err, c.page)
 		}
 	}

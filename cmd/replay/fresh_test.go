@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,8 +49,11 @@ func makeRun(t *testing.T, name string, rate float64, flags ...string) string {
 		}
 	}
 	write("trace.jsonl", trace.String())
-	args := append([]string{"trace", "trace.jsonl", "--trace-block-size", "512", "--gpu", "h100", "--model", "qwen3-14b", "--graphs", "none", "--scheduler-profile", "vllm-0.19", "--max-num-seqs", "256",
+	args := append([]string{"trace", "trace.jsonl", "--trace-block-size", "512", "--scheduler-profile", "vllm-0.19", "--max-num-seqs", "256",
 		"--max-num-batched-tokens", "2048", "--num-gpu-blocks", "3097", "--block-size", "64", "--workers", "4", "--endpoint-picker", "picker/precise.yaml", "--requests", name + ".jsonl"}, flags...)
+	if !slices.Contains(flags, "--timing-profile") {
+		args = append(args, "--gpu", "h100", "--model", "qwen3-14b", "--graphs", "none")
+	}
 	var out, errs bytes.Buffer
 	if code := run(args, nil, &out, &errs); code != 0 {
 		t.Fatalf("exit %d: %s", code, &errs)
@@ -94,7 +98,7 @@ func TestFreshServers(t *testing.T) {
 	}
 	args := []string{"calibrate"}
 	for i, rate := range []float64{24, 40} {
-		args = append(args, makeRun(t, fmt.Sprint("fresh-", i), rate, "--extra-engine-args", `{"warmup":{"time":4,"requests":8}}`))
+		args = append(args, makeRun(t, fmt.Sprint("fresh-", i), rate, "--timing-profile", "roofline:h100/qwen3-14b?graphs=none", "--extra-engine-args", `{"warmup":{"time":4,"requests":8}}`))
 	}
 	var out, errs bytes.Buffer
 	if code := run(append(args, "--gpu", "h100", "--profile", "p.json"), nil, &out, &errs); code != 0 {

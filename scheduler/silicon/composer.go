@@ -15,6 +15,15 @@ type Part struct {
 	Name  string
 	Calls float64 // in a pass
 	Time  optables.Time
+	Sheet bool // it only moves bytes or hops between stages, and is timed by the data sheet
+}
+
+// Source returns where its time is from, in words.
+func (p *Part) Source() string {
+	if p.Sheet {
+		return "data sheet"
+	}
+	return p.Time.Source.String()
 }
 
 // Ms returns what the part takes in a pass, in ms.
@@ -38,18 +47,19 @@ type Composer struct {
 	tables *optables.Tables
 	sheet  *optables.Sheet
 
-	attention, dense, experts, kv string // types, as the tables name them
-	tp, ranks                     int    // GPUs of a rank, and ranks
-	expertTP, expertEP            int
-	layers, expertLayers          float64
-	query, keys                   int // values of a token on a GPU: queries of all heads, keys of all heads
+	attention, dense, kv string   // types, as the tables name them
+	expertTypes          []string // of which the first is the engine's
+	tp, ranks            int      // GPUs of a rank, and ranks
+	expertTP, expertEP   int
+	layers, expertLayers float64
+	query, keys          int // values of a token on a GPU: queries of all heads, keys of all heads
 }
 
 // NewComposer returns the composer of a fit whose passes are those of an engine.
 func NewComposer(f *hardware.Fit, e optables.Engine, t *optables.Tables) *Composer {
 	m, p := &f.Model, f.Precision()
 	c := &Composer{fit: *f, engine: e, tables: t, sheet: t.Sheet(), tp: f.TP, ranks: f.DP, expertTP: f.TP * f.DP, expertEP: 1}
-	c.attention, c.dense, c.experts, c.kv = productType(p.Attention), productType(p.Dense), c.expertType(p.Experts), "bfloat16"
+	c.attention, c.dense, c.expertTypes, c.kv = productType(p.Attention), productType(p.Dense), c.typesOf(p.Experts), "bfloat16"
 	if f.KVBits == 8 {
 		c.kv = "fp8"
 	}
@@ -77,16 +87,16 @@ func productType(t hardware.Type) string {
 	return string(t)
 }
 
-// expertType returns the name in the tables of experts of a type: MXFP4 is multiplied with activations of 8 bits where
-// the GPU has products of 4, except under vLLM.
-func (c *Composer) expertType(t hardware.Type) string {
+// typesOf returns the names in the tables of experts of a type. MXFP4 is multiplied with activations of 8 bits where the
+// GPU has products of 4.
+func (c *Composer) typesOf(t hardware.Type) []string {
 	switch {
 	case t != hardware.MXFP4:
-		return productType(t)
-	case c.sheet.FP4 > 0 && c.engine != optables.VLLM:
-		return "w4a8_mxfp4_mxfp8"
+		return []string{productType(t)}
+	case c.sheet.FP4 > 0:
+		return []string{"w4a8_mxfp4_mxfp8", "w4a16_mxfp4"}
 	}
-	return "w4a16_mxfp4"
+	return []string{"w4a16_mxfp4"}
 }
 
 // parts is a list of operators that grows.
@@ -94,13 +104,13 @@ type parts []Part
 
 func (p *parts) add(name string, calls float64, t optables.Time) {
 	if calls > 0 && t.Ms != 0 {
-		*p = append(*p, Part{name, calls, t})
+		*p = append(*p, Part{Name: name, Calls: calls, Time: t})
 	}
 }
 
 // small adds an operator that only moves bytes.
 func (c *Composer) small(p *parts, name string, calls, bytes float64) {
-	p.add(name, calls, optables.Time{Ms: c.sheet.Small(bytes)})
+	*p = append(*p, Part{name, calls, optables.Time{Ms: c.sheet.Small(bytes)}, true})
 }
 
 // product is a product with weights of n outputs and k inputs.

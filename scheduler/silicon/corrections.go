@@ -1,6 +1,7 @@
 package silicon
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -16,23 +17,38 @@ type Corrections struct {
 	Layer   float64 // ms a layer that launching a pass without graphs takes at least
 }
 
-// CorrectionsOf returns the corrections of a release of an engine, as 0.33; "": of the newest. They were fitted to measured
-// servers: docs/accuracy.md.
+// CorrectionsOf returns the corrections of a release of an engine, as 0.33; "": of the newest. They were fitted to the mean
+// TPOT of some 1,900 measured servers, all models and GPUs together: docs/accuracy.md. Those of vLLM from 0.20 on are from
+// single passes of two models, since none of these servers has such a release.
 func CorrectionsOf(e optables.Engine, release string) Corrections {
-	c := Corrections{Prompts: 1.08, Base: 0.75, Request: 0.012, Layer: 0.05}
-	if e == optables.VLLM && isOverlapped(release) {
-		c.Base, c.Request = 0.15, 0.0025
+	const launch = 0.05 // ms a layer, of every engine
+	switch n := minorOf(release); {
+	case e == optables.SGLang:
+		return Corrections{1.1, 1.5, 0.02, launch}
+	case e == optables.TRTLLM:
+		return Corrections{1.2, 0.8, 0, launch}
+	case n < firstOverlapped:
+		return Corrections{1.2, 2, 0.03, launch}
+	case n < firstLean:
+		return Corrections{1.2, 0.6, 0.004, launch}
 	}
-	return c
+	return Corrections{1.2, 0.2, 0, launch}
 }
 
-// firstOverlapped is the release of vLLM from which on the host plans a pass while one runs.
-const firstOverlapped = 14
+// Releases of vLLM: from which on the host plans a pass while one runs, and from which on little else is left for it to do
+// between passes.
+const (
+	firstOverlapped = 14
+	firstLean       = 20
+)
 
-// isOverlapped reports whether a release of vLLM plans a pass while one runs.
-func isOverlapped(release string) bool {
+// minorOf returns the second number of a release of vLLM; of none, that of the newest.
+func minorOf(release string) int {
 	_, minor, _ := strings.Cut(release, ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	n, err := strconv.Atoi(minor)
-	return err != nil || n >= firstOverlapped
+	if err != nil {
+		return math.MaxInt
+	}
+	return n
 }

@@ -19,9 +19,8 @@ func (c *Composer) addExperts(p *parts, x int, prompts bool) {
 	var routed, shared parts
 	c.gemm(&routed, x, product{"router", c.expertLayers, "bfloat16", e.Count, m.Hidden})
 	c.dispatch(&routed, x)
-	routed.add("experts", c.expertLayers, c.tables.Experts(c.engine, optables.Experts{
-		Type: c.experts, Hidden: m.Hidden, Inter: e.MLP, PerToken: e.PerToken, Count: e.Count,
-		TP: c.expertTP, EP: c.expertEP, Distribution: spread,
+	routed.add("experts", c.expertLayers, c.expertTime(optables.Experts{
+		Hidden: m.Hidden, Inter: e.MLP, PerToken: e.PerToken, Count: e.Count, TP: c.expertTP, EP: c.expertEP, Distribution: spread,
 	}, x*c.ranks))
 	c.gated(&shared, c.expertLayers, x, e.Shared)
 	switch hidden := Sum(shared); {
@@ -32,6 +31,29 @@ func (c *Composer) addExperts(p *parts, x int, prompts bool) {
 	default:
 		*p = append(*p, routed...)
 	}
+}
+
+// slowKernel is by how much an engine's kernel of experts may be slower than another engine's before it counts as one that
+// is not served: releases take over the kernels of others.
+const slowKernel = 1.25
+
+// expertTime returns the time of a layer of experts for so many tokens: the engine's own, unless another engine's is much
+// less.
+func (c *Composer) expertTime(x optables.Experts, tokens int) optables.Time {
+	x.Type = c.expertTypes[0]
+	own := c.tables.Experts(c.engine, x, tokens)
+	least := own
+	for _, x.Type = range c.expertTypes {
+		for _, e := range []optables.Engine{optables.VLLM, optables.SGLang, optables.TRTLLM} {
+			if t := c.tables.Experts(e, x, tokens); t.Ms < least.Ms && t.Source == optables.Measured {
+				least = t
+			}
+		}
+	}
+	if own.Source == optables.Measured && own.Ms <= slowKernel*least.Ms {
+		return own
+	}
+	return least
 }
 
 // dispatch adds what sends tokens to their experts and back.

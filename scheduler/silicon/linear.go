@@ -8,7 +8,7 @@ func (c *Composer) Linear(x int, prompts bool) []Part {
 	m, p := &c.fit.Model, parts{}
 	if pp := c.fit.PP; pp > 1 {
 		x = (x + pp - 1) / pp
-		p.add("hops between stages", float64(pp-1), c.hop(x))
+		p = append(p, Part{"hops between stages", float64(pp - 1), c.hop(x), true})
 	}
 	width, hidden := float64(x)*float64(m.Hidden), m.Hidden
 	c.small(&p, "embedding", 1, 2*width)

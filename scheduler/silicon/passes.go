@@ -73,6 +73,9 @@ func (c *Composer) wholePrompts(k *kind, requests, length int) float64 {
 func (p *Passes) count(c *Composer) {
 	for _, all := range [][]Part{c.Linear(32, false), c.Head(32), c.Decode(32, 2048), c.Linear(2048, true), c.Prompts(1, 2048, 0)} {
 		for i := range all {
+			if all[i].Sheet {
+				continue
+			}
 			p.Shapes.All++
 			switch all[i].Time.Source {
 			case optables.Interpolated:

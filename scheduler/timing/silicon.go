@@ -33,12 +33,12 @@ func loadMeasured(f *hardware.Fit) (*Measured, error) {
 	if m := memo.models[string(text)]; m != nil {
 		return m, nil
 	}
-	c, err := newComposer(f)
+	tables, err := loadTables(f)
 	if err != nil {
 		return nil, err
 	}
 	engine, release := SplitEngine(f.Engine)
-	m := &Measured{Passes: silicon.NewPasses(c), Corrections: silicon.CorrectionsOf(engine, release)}
+	m := &Measured{Passes: silicon.NewPasses(silicon.NewComposer(f, engine, tables)), Corrections: silicon.CorrectionsOf(engine, release)}
 	if !f.Eager() {
 		m.Graphs.Graphs = DefaultGraphs(f.MaxSeqs)
 	}
@@ -49,8 +49,8 @@ func loadMeasured(f *hardware.Fit) (*Measured, error) {
 	return m, nil
 }
 
-// newComposer returns the composer of a fit, with the memo locked.
-func newComposer(f *hardware.Fit) (*silicon.Composer, error) {
+// loadTables returns the measured operators of a fit's GPU, with the memo locked.
+func loadTables(f *hardware.Fit) (*optables.Tables, error) {
 	key := f.Operators + " " + f.GPU.Name
 	tables := memo.tables[key]
 	if tables == nil {
@@ -68,15 +68,19 @@ func newComposer(f *hardware.Fit) (*silicon.Composer, error) {
 		}
 		memo.tables[key] = tables
 	}
-	engine, _ := SplitEngine(f.Engine)
-	return silicon.NewComposer(f, engine, tables), nil
+	return tables, nil
 }
 
 // NewComposer returns the operators of passes of a fit.
 func NewComposer(f *hardware.Fit) (*silicon.Composer, error) {
 	memo.Lock()
 	defer memo.Unlock()
-	return newComposer(f)
+	tables, err := loadTables(f)
+	if err != nil {
+		return nil, err
+	}
+	engine, _ := SplitEngine(f.Engine)
+	return silicon.NewComposer(f, engine, tables), nil
 }
 
 // SplitEngine returns the engine and the release of Fit.Engine.

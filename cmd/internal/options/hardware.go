@@ -208,7 +208,7 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 // there are any of its GPU, else by data sheets, as the reference's engines have them.
 func (h Hardware) passTimes(path string, f *hardware.Fit, own *engineargs.Args, legacy bool) string {
 	known := slices.Contains(optables.Names(), f.GPU.Name) && h.Text("gpu-file") == "" || h.Text("op-tables") != ""
-	if legacy || !known || h.Text("op-tables") == "" {
+	if legacy || !known {
 		return timing.RooflinePrefix + path
 	}
 	return timing.SiliconPrefix + hardware.AddKey(path, hardware.EngineKey, engines.ReleaseOf(own))

@@ -4,6 +4,7 @@ package docs
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,8 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/internal/script"
 )
+
+var rewrite = flag.Bool("rewrite", false, "put what commands print into the pages")
 
 func TestMain(m *testing.M) {
 	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New, "replay-live": live.New}))
@@ -57,16 +60,23 @@ func TestDocs(t *testing.T) {
 		name := strings.TrimPrefix(filepath.ToSlash(strings.TrimPrefix(page, top+string(filepath.Separator))), "docs/")
 		t.Run(name, func(t *testing.T) {
 			dir := enterRepository(t, here, top)
+			defer func() {
+				if *rewrite && !t.Failed() {
+					if err := os.WriteFile(page, text, 0o644); err != nil {
+						t.Error(err)
+					}
+				}
+			}()
 			for _, block := range script.Blocks(string(text)) {
 				for _, c := range block.Cases {
 					if strings.Contains(c.Command, "python") { // an example that requires it
 						t.Run(fmt.Sprintf("line-%d", c.Line), func(t *testing.T) {
 							optional.Python(t)
-							runDoc(t, dir, name, c)
+							text = renew(t, text, c, runDoc(t, dir, name, c))
 						})
 						continue
 					}
-					runDoc(t, dir, name, c)
+					text = renew(t, text, c, runDoc(t, dir, name, c))
 				}
 			}
 		})
@@ -105,15 +115,16 @@ func enterRepository(t *testing.T, here, top string) string {
 	return dir
 }
 
-// runDoc runs one command with the shell, if it is about replay or runs an example.
-func runDoc(t *testing.T, dir, page string, c script.Case) {
+// runDoc runs one command with the shell, if it is about replay or runs an example, and returns what it prints; "" if
+// that is what the text shows.
+func runDoc(t *testing.T, dir, page string, c script.Case) string {
 	command := strings.ReplaceAll(c.Command, "go run ./cmd/replay", "replay")
 	first, _, _ := strings.Cut(command, " ")
 	if first != "replay" && first != "replay-live" && !strings.Contains(command, "| replay ") && !strings.HasPrefix(command, "go run ./examples/") {
-		return
+		return ""
 	}
 	if invariant.Enabled && (strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ")) {
-		return // dozens of replays or of great caches, which take minutes with every pass checked
+		return "" // dozens of replays or of great caches, which take minutes with every pass checked
 	}
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = dir
@@ -121,12 +132,31 @@ func runDoc(t *testing.T, dir, page string, c script.Case) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%s:%d: $ %s: %v\n%s", page, c.Line, c.Command, err, &errs)
-		return
+		return ""
 	}
 	if strings.TrimSpace(c.Output) == "" {
-		return
+		return ""
 	}
-	if got := clitest.CleanText(out.String()); !script.Matches(clitest.CleanText(c.Output), got) {
+	got := clitest.CleanText(out.String())
+	if script.Matches(clitest.CleanText(c.Output), got) {
+		return ""
+	}
+	if !*rewrite {
 		t.Errorf("%s:%d: $ %s prints\n%s\nand the text shows\n%s", page, c.Line, c.Command, got, c.Output)
 	}
+	return got
+}
+
+// renew returns the page with what a command prints now, where it shows something else.
+func renew(t *testing.T, page []byte, c script.Case, got string) []byte {
+	if !*rewrite || got == "" {
+		return page
+	}
+	shown, ok := script.Renew(c.Output, got)
+	before := c.Command[strings.LastIndexByte(c.Command, '\n')+1:] + "\n" + c.Output
+	if !ok || strings.Count(string(page), before) != 1 {
+		t.Errorf("line %d: $ %s: what it shows of\n%s\nis to be written by hand", c.Line, c.Command, got)
+		return page
+	}
+	return []byte(strings.Replace(string(page), before, strings.TrimSuffix(before, c.Output)+shown, 1))
 }

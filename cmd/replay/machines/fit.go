@@ -21,8 +21,8 @@ import (
 type fitFlags struct {
 	options.Hardware
 	seqs, batch, block int
-	sglang             bool
-	output             cli.Choice
+	engine, output     cli.Choice
+	passes             bool
 }
 
 // NewFitCommand returns the command that says what fits.
@@ -40,6 +40,9 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
   replay fit --model deepseek-v3 --gpu h200 --tp 8 --kv-cache-dtype fp8`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needOneFit(f); err != nil {
+				return err
+			}
 			rows, err := f.rows(cmd.Flags().Changed)
 			if err != nil {
 				return err
@@ -47,7 +50,15 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
 			if f.output.Value == "json" {
 				return cli.WriteJSON(s.Out, rows)
 			}
-			return writeFits(s.Out, rows)
+			if err := writeFits(s.Out, rows); err != nil {
+				return err
+			}
+			for i := range rows {
+				if err := writePasses(s.Out, &rows[i]); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
@@ -58,7 +69,9 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
 		for _, name := range []string{"max-num-seqs", "max-num-batched-tokens"} {
 			fs.Lookup(name).DefValue = "as vLLM's server"
 		}
-		fs.BoolVar(&f.sglang, "sglang", false, "--gpu-memory-utilization is SGLang's --mem-fraction-static: weights and KV cache alone")
+		f.engine = cli.Choice{Names: []string{"vllm", "sglang"}, Value: "vllm"}
+		fs.Var(&f.engine, "engine", "engine, by `name`: vllm or sglang")
+		fs.BoolVar(&f.passes, "passes", false, "also print what a pass that decodes and one of a prompt consist of")
 		cli.BindForm(fs, &f.output)
 	})
 }
@@ -74,6 +87,7 @@ type fitRow struct {
 	Fits  bool   `json:"fits"`
 	Note  string `json:"reason,omitempty"`
 	hardware.Budget
+	Passes []passTimes `json:"passes,omitempty"`
 }
 
 // rows returns the fits that were asked for; changed reports whether a flag was given.
@@ -109,22 +123,28 @@ func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 		}
 		args, _ := engines.OnServer(engine, &fit, func(key string) bool { return engineargs.Gives(nil, set, key) })
 		fit = engines.OnEngine(fit, &args)
-		rows = append(rows, fitRows(fit, changed("tp"), func(fit *hardware.Fit) {
+		fit.Engine, fit.Operators = engines.ReleaseOf(&args), f.Text("op-tables")
+		own := fitRows(fit, changed("tp"), func(fit *hardware.Fit) {
 			if f.Text("gpu-memory-utilization") == "" {
 				fit.Utilization = engines.ServerShare(&args, fit)
 			}
-		})...)
+		})
+		if err := f.addPasses(own, fit); err != nil {
+			return nil, err
+		}
+		rows = append(rows, own...)
 	}
 	return rows, nil
 }
 
 // set returns the engine arguments that the flags say; changed reports whether one was given.
 func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting) {
-	if f.sglang {
+	sglang := f.engine.Value == "sglang"
+	if sglang {
 		all = append(all, engineargs.Setting{Key: "engine_type", Value: `"sglang"`})
 	}
 	for flag, value := range map[string]int{"max-num-seqs": f.seqs, "max-num-batched-tokens": f.batch, "block-size": f.block} {
-		if f.sglang || changed(flag) {
+		if sglang || changed(flag) {
 			all = append(all, engineargs.Setting{Key: strings.ReplaceAll(flag, "-", "_"), Value: strconv.Itoa(value)})
 		}
 	}

@@ -1,0 +1,39 @@
+package script
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Renew returns the lines of an output that a page shows, as they are in got: of a line "..." any number of lines, and of
+// the others the next one that differs in numbers and blanks alone. It reports false where one is missing.
+func Renew(shown, got string) (renewed string, ok bool) {
+	if !strings.Contains(shown, "...") {
+		return strings.TrimRight(got, "\n") + "\n" + shown[len(strings.TrimRight(shown, "\n"))+1:], true
+	}
+	rest := strings.Split(got, "\n")
+	var out strings.Builder
+	for line := range strings.SplitAfterSeq(shown, "\n") {
+		text := strings.TrimRight(line, "\n")
+		if text == "" || strings.Contains(text, "...") {
+			out.WriteString(line)
+			continue
+		}
+		i := 0
+		for i < len(rest) && shapeOf(rest[i]) != shapeOf(text) {
+			i++
+		}
+		if i == len(rest) {
+			return shown, false
+		}
+		out.WriteString(strings.Replace(line, text, rest[i], 1))
+		rest = rest[i+1:]
+	}
+	return out.String(), true
+}
+
+// shapeOf returns a line without what changes with the numbers in it.
+func shapeOf(line string) string {
+	line = regexp.MustCompile(`[-+]?[0-9][0-9.,]*`).ReplaceAllString(line, "0")
+	return strings.Join(strings.Fields(line), " ")
+}
