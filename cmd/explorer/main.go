@@ -16,7 +16,7 @@ import (
 )
 
 // mostPage is how large the page may be, in bytes.
-const mostPage = 10_000_000
+const mostPage = 14_000_000
 
 func main() {
 	out := flag.String("out", "bin/explorer.html", "the `file` to write")

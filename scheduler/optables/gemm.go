@@ -57,9 +57,8 @@ func (q *product) bound(m, n, k int) float64 { return boundGEMM(q.sheet(), q.dty
 // at returns the time of a product: of a measured matrix by its own curve, of another one by the utilisation of the
 // nearest.
 func (q *product) at(m, n, k int) Time {
-	i := q.span[0]
 	if site := q.table.find(q.table.find(q.span, 1, int32(n)), 2, int32(k)); site[1] > site[0] {
-		i = site[0]
+		i := site[0]
 		source := Measured
 		if c := q.curve(q.table, i); !c.covers(m) {
 			source = Interpolated

@@ -10,7 +10,6 @@
 package optables
 
 import (
-	"embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -134,8 +133,15 @@ func Names() []string {
 	return names
 }
 
-//go:embed systems/*.optables systems/provenance.json
-var files embed.FS
+// Missing reports whether there are tables of a GPU that this program does not hold.
+func Missing(gpu string) bool {
+	s, err := findSystem(gpu)
+	if err != nil {
+		return false
+	}
+	_, err = files.Open("systems/" + s.gpu + Extension)
+	return err != nil
+}
 
 // Load returns the tables of a GPU that are in the program.
 func Load(gpu string) (*Tables, error) {
@@ -145,7 +151,7 @@ func Load(gpu string) (*Tables, error) {
 	}
 	text, err := files.ReadFile("systems/" + s.gpu + Extension)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("operator times of %s are not in this program: replay ui has them", gpu)
 	}
 	t, err := Open(text)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/optables"
 )
 
 // Knob is a flag that may be turned. None names a program, and files only those that were offered.
@@ -29,7 +30,9 @@ type Knob struct {
 func Knobs() []Knob {
 	var gpus, models, routers []string
 	for _, g := range hardware.GPUs() {
-		gpus = append(gpus, g.Name)
+		if !optables.Missing(g.Name) {
+			gpus = append(gpus, g.Name)
+		}
 	}
 	for _, m := range hardware.Models() {
 		models = append(models, m.Name)

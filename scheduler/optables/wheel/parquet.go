@@ -237,13 +237,16 @@ func (p *page) countValues() int {
 	return n
 }
 
+// oldDictionary is the encoding of pages of indices that older writers name.
+const oldDictionary format.Encoding = 2
+
 // setValues takes over the values of a page.
 func (p *page) setValues(encoding format.Encoding, body []byte) error {
 	switch encoding {
 	case format.Plain:
 		p.plain = body
 		return nil
-	case format.PlainDictionary, format.RLEDictionary:
+	case oldDictionary, format.RLEDictionary:
 		if len(body) == 0 || body[0] > 31 {
 			return errors.New("the indices of a page are cut off")
 		}
