@@ -22,7 +22,7 @@ const (
 // logPeriod is the time in s between two lines of a server's log.
 const logPeriod = 10
 
-// routing is the distances of two replays of a run from it: one whose router receives KV events, and one whose router
+// routing is the distances of two replays of a run from it: one with a router that receives KV events, and one with a router
 // never does.
 type routing struct {
 	heard, unheard float64

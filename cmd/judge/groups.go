@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// groupsOf returns how far outcomes are off, by one property after the other.
+// groupsOf returns the errors of outcomes, by one property after the other.
 func groupsOf(all []Outcome) []accuracy.Group {
 	groups := []accuracy.Group{groupOf("all", "", all)}
 	add := func(by string, key func(*Outcome) string) {
@@ -39,7 +39,7 @@ func roundUp(n int) int {
 	return most
 }
 
-// groupOf returns how far outcomes are off, in %.
+// groupOf returns the errors of outcomes, in %.
 func groupOf(by, name string, all []Outcome) accuracy.Group {
 	s := StatsOf(all)
 	return accuracy.Group{
@@ -48,7 +48,7 @@ func groupOf(by, name string, all []Outcome) accuracy.Group {
 	}
 }
 
-// roundTo returns x with so many decimals, and never -0.
+// roundTo returns x rounded to a number of decimals, and never -0.
 func roundTo(x float64, digits int) float64 {
 	return math.Round(x*math.Pow10(digits))/math.Pow10(digits) + 0
 }

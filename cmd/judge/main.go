@@ -1,4 +1,4 @@
-// Command judge replays published measurements of servers and prints how far their pass times by measured operators are off.
+// Command judge replays published measurements of servers and prints the errors of pass times by measured operators.
 //
 //	go run ./cmd/judge [-samples silicon_sample.csv] [-write docs/accuracy.md]
 //
@@ -34,7 +34,7 @@ const origin = "silicon_sample.csv of aiconfigurator-core 0.12.0"
 
 func main() {
 	samples := flag.String("samples", "", "`file` of measured servers; empty: that of the optional data, or the rows in the repository")
-	write := flag.String("write", "", "`document` whose tables are replaced")
+	write := flag.String("write", "", "replace the tables of this `document`")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "replays at once")
 	flag.Parse()
 	if err := run(os.Stdout, *samples, *write, *jobs); err != nil {

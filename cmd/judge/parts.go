@@ -54,7 +54,7 @@ func (l *partsLog) Pass(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// perToken returns the parts of a run that gained so many tokens after first ones.
+// perToken returns the parts of a run for each of its tokens after the first ones.
 func (l *partsLog) perToken(tokens int) parts {
 	n := float64(max(tokens, 1))
 	return parts{l.parts.plain / n, l.parts.prompts / n, l.parts.passes / n, l.parts.requests / n}

@@ -131,7 +131,7 @@ func (r *Row) requests() int {
 	return max(8, 4*r.Concurrency)
 }
 
-// release returns the engine and release whose passes are timed.
+// release returns the engine and release of the passes.
 func (r *Row) release() string {
 	pattern, usual := `^\d+\.\d+`, "0.17"
 	switch r.Engine {
@@ -205,10 +205,10 @@ type Outcome struct {
 	corrections                  silicon.Corrections
 }
 
-// Off returns how far mean TPOT is off, as a share.
+// Off returns the error of mean TPOT, as a share.
 func (o *Outcome) Off() float64 { return o.SimulatedTPOT/o.TPOT - 1 }
 
-// FirstOff returns how far mean TTFT is off, as a share.
+// FirstOff returns the error of mean TTFT, as a share.
 func (o *Outcome) FirstOff() float64 { return o.SimulatedTTFT/o.TTFT - 1 }
 
 // kindOf returns the kind of the server that a replay is of.

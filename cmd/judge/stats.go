@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Stats are how far a set of rows is off. Errors are shares, simulated to measured.
+// Stats are the errors of a set of rows. Errors are shares, simulated to measured.
 type Stats struct {
 	Rows       int
 	Mean       float64 // of the absolute errors of mean TPOT
@@ -20,7 +20,7 @@ type Stats struct {
 // mostFirst is the concurrency up to which TTFT is judged: beyond it is a waiting time.
 const mostFirst = 8
 
-// StatsOf returns how far outcomes are off.
+// StatsOf returns the errors of outcomes.
 func StatsOf(all []Outcome) Stats {
 	var off, first []float64
 	s := Stats{Rows: len(all)}

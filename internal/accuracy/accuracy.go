@@ -83,7 +83,7 @@ func Load() (*Errors, error) {
 	return &e, nil
 }
 
-// Write writes all rows to the file of a checkout whose root is the working directory.
+// Write writes all rows to the file of the checkout in the working directory.
 func (e *Errors) Write() error {
 	text, err := json.MarshalIndent(e, "", " ")
 	if err != nil {

@@ -41,7 +41,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A server without a class of its own has the band of the narrowest wider class.
+// A server without a class has the band of the narrowest wider class.
 func TestBandFallsBack(t *testing.T) {
 	full := accuracy.Kind{Engine: "vllm", Family: "llama", Weights: "fp8", Generation: "Hopper", GPUs: accuracy.OneGPU, Shape: accuracy.Dense}
 	e := &accuracy.Errors{}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Published is how far replays were off on published measurements of servers: one configuration each, with mean TTFT and
+// Published has the errors of replays on published measurements of servers: one configuration each, with mean TTFT and
 // mean TPOT. Errors are in %, simulated to measured.
 type Published struct {
 	Source  string      `json:"source"`
@@ -30,7 +30,7 @@ type SampleError struct {
 	Mean float64 `json:"mean"`
 }
 
-// Constants are corrections of pass times that were fitted to some servers, and how far they are off on others.
+// Constants are corrections of pass times that were fitted to some servers, and their errors on others.
 type Constants struct {
 	Servers string  `json:"servers"` // an engine, or releases of it
 	Fitted  string  `json:"fitted"`
@@ -42,7 +42,7 @@ type Constants struct {
 	Program float64 `json:"program_mean"` // the same with the program's constants
 }
 
-// Group is how far rows with one property are off.
+// Group has the errors of rows with one property.
 type Group struct {
 	By        string  `json:"by"`
 	Name      string  `json:"name"`
@@ -76,7 +76,7 @@ const (
 // MinClassRows is the least number of rows of a class.
 const MinClassRows = 10
 
-// Band is how far the servers of a kind are off.
+// Band is the range of errors on servers of a kind.
 type Band struct {
 	Kind
 	Rows   int     `json:"rows"`

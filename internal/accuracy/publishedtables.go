@@ -1,15 +1,10 @@
 package accuracy
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // FiltersTable returns the rows that are left out as a table of Markdown.
 func (p *Published) FiltersTable() string {
-	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Rows | Left out because |")
-	fmt.Fprintln(t, "| --- | --- |")
+	t := beginTable("Rows", "Left out because")
 	kept := p.Rows
 	for _, l := range p.LeftOut {
 		fmt.Fprintf(t, "| %d | %s |\n", l.Rows, l.Reason)
@@ -21,9 +16,7 @@ func (p *Published) FiltersTable() string {
 
 // GroupsTable returns the errors by engine, family and so on as a table of Markdown.
 func (p *Published) GroupsTable() string {
-	t := &strings.Builder{}
-	fmt.Fprintln(t, "| By | | Servers | Mean absolute error | Median | Within 15 % | Within 20 % | TTFT up to 8 in flight, median |")
-	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	t := beginTable("By", "", "Servers", "Mean absolute error", "Median", "Within 15 %", "Within 20 %", "TTFT up to 8 in flight, median")
 	by := ""
 	for i := range p.Groups {
 		g := &p.Groups[i]
@@ -42,9 +35,7 @@ func (p *Published) GroupsTable() string {
 
 // ConstantsTable returns the fits of corrections as a table of Markdown.
 func (p *Published) ConstantsTable() string {
-	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Servers | Fitted to | Factor of passes with prompts | ms a pass | ms a request | Judged on | Mean absolute error | With the program's constants |")
-	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	t := beginTable("Servers", "Fitted to", "Factor of passes with prompts", "ms a pass", "ms a request", "Judged on", "Mean absolute error", "With the program's constants")
 	servers := ""
 	for i := range p.Fits {
 		c := &p.Fits[i]
@@ -60,9 +51,7 @@ func (p *Published) ConstantsTable() string {
 
 // ClassesTable returns the bands of the narrowest classes as a table of Markdown.
 func (p *Published) ClassesTable() string {
-	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Engine | Family | Weights | GPU generation | GPUs | Servers | Median | 10th to 90th percentile |")
-	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	t := beginTable("Engine", "Family", "Weights", "GPU generation", "GPUs", "Servers", "Median", "10th to 90th percentile")
 	for i := range p.Classes {
 		b := &p.Classes[i]
 		if b.GPUs == "" {

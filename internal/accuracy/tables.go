@@ -7,9 +7,7 @@ import (
 
 // SheetsTable returns the rows of data sheets as a table of Markdown.
 func (e *Errors) SheetsTable() string {
-	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Run | KV tokens | off | TPOT, ms | off: mean / p50 / p99 | TTFT, ms | off: mean / p50 / p99 | E2E, mean | ITL, ms | off: mean / p50 / p99 | Mean TPOT by the reference's rules |")
-	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	t := beginTable("Run", "KV tokens", "off", "TPOT, ms", "off: mean / p50 / p99", "TTFT, ms", "off: mean / p50 / p99", "E2E, mean", "ITL, ms", "off: mean / p50 / p99", "Mean TPOT by the reference's rules")
 	for i := range e.Sheets {
 		r := &e.Sheets[i]
 		kv, kvOff, itlMS, itl := "–", "", "", ""
@@ -31,9 +29,7 @@ func (e *Errors) SheetsTable() string {
 
 // FitsTable returns the rows of fits as a table of Markdown.
 func (e *Errors) FitsTable() string {
-	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Fitted to | Judged on, held out | Rules | TPOT: mean / p50 / p99 | TTFT: mean / p50 / p99 | E2E: mean / p50 / p99 | Noise of repeats, means |")
-	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- |")
+	t := beginTable("Fitted to", "Judged on, held out", "Rules", "TPOT: mean / p50 / p99", "TTFT: mean / p50 / p99", "E2E: mean / p50 / p99", "Noise of repeats, means")
 	for i := range e.Fits {
 		r := &e.Fits[i]
 		judged := r.Judged
@@ -64,4 +60,14 @@ func formatMark(queue bool) string {
 		return " (queue)"
 	}
 	return ""
+}
+
+// beginTable returns a table of Markdown with its columns and no row.
+func beginTable(columns ...string) *strings.Builder {
+	t := &strings.Builder{}
+	for _, c := range columns {
+		fmt.Fprint(t, strings.TrimRight("| "+c, " "), " ")
+	}
+	fmt.Fprintf(t, "|\n|%s\n", strings.Repeat(" --- |", len(columns)))
+	return t
 }

@@ -87,7 +87,7 @@ func TestNobodyToMeet(t *testing.T) {
 }
 
 // The stream of a request that SGLang aborts for want of memory ends with an error that has the reason. The engine serves
-// the request beside it, and the next.
+// the concurrent request, and the next.
 func TestAborted(t *testing.T) {
 	a := quick(engineargs.SGLang)
 	a.BlockTokens, a.Blocks = 1, 1000

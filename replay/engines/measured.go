@@ -31,7 +31,7 @@ func kindOf(c *timing.Account) accuracy.Kind {
 	return k
 }
 
-// BandOf returns how far servers like an engine with pass times by measured operators were off; ok is false for other
+// BandOf returns the errors on servers like an engine with pass times by measured operators; ok is false for other
 // pass times.
 func BandOf(a *engineargs.Args) (b accuracy.Band, ok bool) {
 	k, err := KindOf(a)
@@ -46,7 +46,7 @@ func BandOf(a *engineargs.Args) (b accuracy.Band, ok bool) {
 }
 
 // describeMeasured describes pass times by measured operators: of which GPU and engine release, how many shapes were not
-// measured, and how far published servers of the kind were off.
+// measured, and the errors on published servers of the kind.
 func describeMeasured(a *engineargs.Args) string {
 	c, err := timing.AccountOf(a.ProfilePath)
 	if err != nil {

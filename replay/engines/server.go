@@ -118,7 +118,7 @@ func describeLimits(a *engineargs.Args) string {
 	return fmt.Sprintf("; its server's defaults on %s are %d and %d", f.GPU.Name, seqs, tokens)
 }
 
-// ReleaseOf returns the engine and release whose passes an engine with these arguments runs, as vllm-0.33.
+// ReleaseOf returns the engine and release that these arguments stand for, as vllm-0.33.
 func ReleaseOf(a *engineargs.Args) string {
 	if a.Engine == engineargs.SGLang {
 		return sglang.Profiles()[1]

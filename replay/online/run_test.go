@@ -84,7 +84,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// A request whose answer outgrows SGLang's pool of layers with a window is aborted and counted. Its place in a closed loop
+// A request that outgrows SGLang's pool of layers with a window is aborted and counted. Its place in a closed loop
 // and in the router's load is free, and the requests after it get all their tokens.
 func TestAborted(t *testing.T) {
 	for _, inFlight := range []int{0, 1, 2} {

@@ -85,7 +85,7 @@ func parseRope(text json.RawMessage) (r Rope, err error) {
 	return r, nil
 }
 
-// lengthBy returns the longest sequence of m as an engine derives it, 0 where it is not known: SGLang, or vLLM, whose
+// lengthBy returns the longest sequence of m as an engine derives it, 0 where it is not known: SGLang, or vLLM, of which the
 // releases before 0.30 multiply the original length of YaRN by its factor.
 func (m *Model) lengthBy(sglang, timesYarn bool) int {
 	r := &m.Rope

@@ -17,7 +17,7 @@ type Fit struct {
 	Weights     Type    // "": as the checkpoint has them
 	KVBits      float64 // of a value in the KV cache; 0: 16
 	Utilization float64 // share of the GPU's memory that the engine takes
-	// Engine is the engine and release whose passes these are, as vllm-0.33; "": vLLM's newest.
+	// Engine is the engine and release, as vllm-0.33; "": vLLM's newest.
 	Engine    string
 	Operators string // directory with measured operator times; "": those in the program
 	SGLang    bool   // Utilization holds weights and KV cache alone, activations come on top

@@ -24,14 +24,18 @@ const (
 	productShare   = 0.7    // of peak products
 	pairShare      = 0.4    // of peak products, in attention
 	hostTime       = 1e-3   // s a pass: scheduling, sampling
-	launchTime     = 50e-6  // s a layer, without graphs
-	attentionTime  = 12e-6  // s a layer, with graphs of the pieces between attentions
 	mixedTime      = 0.5e-3 // s more a pass that computes prompts
 	requestTime    = 12e-6  // s a request
 	linkShare      = 0.7    // of a link's bandwidth
 	linkTime       = 6e-6   // s a collective over NVLink and its like
 	pcieTime       = 20e-6  // s a collective over PCIe
 	contextLength  = 4096   // tokens of a sequence whose windows are read
+)
+
+// Times of launching a layer from the host, in s.
+const (
+	LaunchTime = 50e-6 // kernel by kernel
+	PieceTime  = 12e-6 // as graphs of the pieces between attentions
 )
 
 // Pass returns the times of the parts of a pass.
@@ -64,9 +68,9 @@ func (f *Fit) Pass() Pass {
 	p.Context = f.KVBytesPerToken(contextLength) / (contextShare * bandwidth)
 	switch f.Graphs {
 	case "none":
-		p.Base += launchTime * float64(m.Layers)
+		p.Base += LaunchTime * float64(m.Layers)
 	case "piecewise":
-		p.Base += attentionTime * float64(m.Layers)
+		p.Base += PieceTime * float64(m.Layers)
 	}
 	f.addNetwork(&p)
 	return p

@@ -102,7 +102,7 @@ func (f *Fit) Precision() Precision {
 	return p
 }
 
-// typeOf returns the type of weights and activations of so many bits; 0: 16.
+// typeOf returns the type of weights and activations by their bits; 0: 16.
 func typeOf(weights, activations float64, blocks bool) Type {
 	weights, activations = fillBits(weights), fillBits(activations)
 	switch {

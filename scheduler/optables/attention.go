@@ -24,7 +24,7 @@ func shareOfNew(length, past int) float64 {
 	return (float64(s*s) - float64(p*p)) / float64(s*s)
 }
 
-// Generation returns the time of the attention of a token for each request of a batch, whose caches have a mean length
+// Generation returns the time of the attention of a token for each request of a batch, with a mean length of caches
 // with the token itself: the mean of five lookups from 0.9 to 1.1 of it, since lengths differ.
 func (t *Tables) Generation(a Attention, batch, length int) Time {
 	lo := max(int(0.9*float64(length)), 1)

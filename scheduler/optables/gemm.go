@@ -2,7 +2,7 @@ package optables
 
 import "slices"
 
-// nearSite is how far a matrix may be from those that were measured, in binary logarithms, squared.
+// nearSite is the largest distance of a matrix to a measured one, in binary logarithms, squared.
 const nearSite = 2 * 2
 
 // sameDistance is the difference of squared distances below which they are equal.
@@ -28,7 +28,7 @@ func (t *Tables) GEMM(dtype string, m, n, k int) Time {
 	return Time{own, Filled}
 }
 
-// similarTypes returns a type and those whose utilisation takes its place where it was not measured.
+// similarTypes returns a type, and the types that give the utilisation if it was not measured.
 func similarTypes(dtype string) [5]string {
 	switch {
 	case dtype == "nvfp4":
@@ -109,7 +109,7 @@ type neighbour struct {
 	distance float64 // in logarithms, squared
 }
 
-// neighbours returns the four nearest measured matrices whose curves cover m: those within reach; else, if one side is
+// neighbours returns the four nearest measured matrices with curves that cover m: those within reach; else, if one side is
 // larger than all measured, as that of a vocabulary, those within reach by the other side; else any.
 func (q *product) neighbours(m, n, k int) ([nearest]neighbour, Source) {
 	for _, reach := range [...]reachOf{{all: true}, {n: true}, {k: true}} {
@@ -173,7 +173,7 @@ func (q *product) isNearer(a, b neighbour) bool {
 	return q.table.keys[a.site][2] < q.table.keys[b.site][2]
 }
 
-// largest returns the largest sides of measured matrices whose curves cover m.
+// largest returns the largest sides of measured matrices with curves that cover m.
 func (q *product) largest(m int) (n, k int) {
 	for i := q.span[0]; i < q.span[1]; i++ {
 		if c := q.curve(q.table, i); c.covers(m) {

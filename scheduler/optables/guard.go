@@ -43,7 +43,7 @@ func (d *draft) describe(place int, r *row) string {
 }
 
 // merge leaves the least latency of each shape: the engines call the same kernels, and measured some of them badly. In
-// tables whose keys begin with the engine nothing is merged.
+// tables with the engine as first key nothing is merged.
 func (d *draft) merge() {
 	for place, all := range d.tables {
 		slices.SortStableFunc(all, func(a, b row) int { return cmp.Or(compareRows(a, b), cmp.Compare(a.ms, b.ms)) })
@@ -141,7 +141,7 @@ func (d *draft) guardGeneration(place int, older *Tables) {
 	}
 }
 
-// same returns the curve of a key whose texts have other places; -1 if there is none.
+// same returns the curve of a key with texts at other places; -1 if there is none.
 func (t *table) same(k key, words []int32) int {
 	for c := range t.form.texts {
 		if k[c] = words[k[c]]; k[c] < 0 {

@@ -16,7 +16,7 @@ func (t *Tables) LatentContext(l Latent, batch, tokens, past int) Time {
 	return found
 }
 
-// LatentGeneration returns the time of the kernel of one token for each request of a batch whose caches have a mean
+// LatentGeneration returns the time of the kernel of one token for each request of a batch, given their mean
 // length.
 func (t *Tables) LatentGeneration(l Latent, batch, length int) Time {
 	return t.latent(latentGenerationTable, l, point{l.Heads, batch, length})

@@ -14,7 +14,7 @@ type layout struct {
 	file   string
 	texts  []string // columns of the key: after the engine, where the table has one
 	ints   []string
-	axis   []string // columns whose sum is the axis
+	axis   []string // columns that add up to the axis
 	engine bool     // the key begins with the engine
 }
 

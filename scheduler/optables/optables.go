@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Engine is the engine whose kernels and collectives were measured.
+// Engine is the engine of measured kernels and collectives.
 type Engine uint8
 
 const (
@@ -77,7 +77,7 @@ func (t *Tables) Name() string { return t.header.Name }
 // Sheet returns the GPU's data sheet.
 func (t *Tables) Sheet() *Sheet { return &t.header.Sheet }
 
-// Releases returns the engine releases whose measurements are in the tables, by engine.
+// Releases returns the measured engine releases, by engine.
 func (t *Tables) Releases() map[string]string { return t.header.Releases }
 
 // Rows returns the number of measurements.
@@ -93,7 +93,7 @@ func (t *Tables) Rows() int {
 type system struct {
 	gpu, name string   // its name here, and in the wheel
 	older     []string // GPUs that it is at least as fast as, in every operator
-	donor     string   // the GPU whose utilisation it has where nothing was measured
+	donor     string   // the GPU that gives the utilisation if nothing was measured
 }
 
 // listSystems returns the GPUs, older ones first.
@@ -124,7 +124,7 @@ func findSystem(gpu string) (system, error) {
 	return all[i], nil
 }
 
-// Names returns the GPUs whose tables are in the program, older ones first.
+// Names returns the GPUs that have tables, older ones first.
 func Names() []string {
 	var names []string
 	for _, s := range listSystems() {
@@ -160,7 +160,7 @@ func Load(gpu string) (*Tables, error) {
 	return t.borrow(s)
 }
 
-// borrow gives tables without measurements those of the GPU whose utilisation they have.
+// borrow gives tables without measurements those of a similar GPU.
 func (t *Tables) borrow(s system) (*Tables, error) {
 	if s.donor == "" || t.Rows() > 0 {
 		return t, nil

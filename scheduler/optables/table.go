@@ -72,7 +72,7 @@ func (t *table) word(text string) (int32, bool) {
 	return int32(i), ok
 }
 
-// find returns the curves from lo to hi whose column has a value. All columns before it are the same among them.
+// find returns the curves from lo to hi that have a value in a column. All columns before it are the same among them.
 func (t *table) find(span [2]int, column int, value int32) [2]int {
 	lo, hi := t.lower(span, column, value), span[1]
 	if value < 1<<31-1 {
@@ -81,7 +81,7 @@ func (t *table) find(span [2]int, column int, value int32) [2]int {
 	return [2]int{lo, hi}
 }
 
-// lower returns the first curve of a span whose column has at least a value.
+// lower returns the first curve of a span that has at least a value in a column.
 func (t *table) lower(span [2]int, column int, value int32) int {
 	lo, hi := span[0], span[1]
 	for lo < hi {
@@ -95,7 +95,7 @@ func (t *table) lower(span [2]int, column int, value int32) int {
 	return lo
 }
 
-// prefix returns the curves whose first columns are those of k.
+// prefix returns the curves with the first columns of k.
 func (t *table) prefix(k *key, columns int) [2]int {
 	span := [2]int{0, len(t.keys)}
 	for c := range columns {
@@ -136,7 +136,7 @@ func (c *curve) at(x int) float64 {
 	return blendLinear(c.ms(i-1), c.ms(i), (float64(x)-x0)/(x1-x0))
 }
 
-// lowerBound returns the first place of an ascending list whose value is at least x.
+// lowerBound returns the first place of an ascending list with a value of at least x.
 func lowerBound(axis []int32, x int) int {
 	lo, hi := 0, len(axis)
 	for lo < hi {

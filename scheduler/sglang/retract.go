@@ -47,7 +47,7 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.ratio.estimate(len(c.running), gained, asked)
 }
 
-// abortLast aborts the only running request, whose next token has no room. Its tokens in flight are lost.
+// abortLast aborts the only running request: its next token has no room. Its tokens in flight are lost.
 func (c *Core) abortLast(p *scheduler.Pass) {
 	r := c.running[0]
 	p.Aborted = append(p.Aborted, scheduler.Abort{Request: r.ID, Tokens: c.gainedBy(r), Last: c.lastTokenOf(r), Reason: c.describeAbort(r)})

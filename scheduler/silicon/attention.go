@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// Decode returns the operators of attention for requests that compute one token each, whose caches have a mean length
-// with it.
+// Decode returns the operators of attention for requests that compute one token each. Length is the mean
+// of their caches, with that token.
 func (c *Composer) Decode(requests, length int) []Part {
 	p, m := parts{}, &c.fit.Model
 	if pp := c.fit.PP; pp > 1 {
@@ -23,7 +23,7 @@ func (c *Composer) Decode(requests, length int) []Part {
 	return p
 }
 
-// Prompts returns the operators of attention for prompts that compute so many tokens each, behind others.
+// Prompts returns the operators of attention for prompts that compute tokens each, after past ones.
 func (c *Composer) Prompts(requests, tokens, past int) []Part {
 	p := parts{}
 	if c.fit.Model.Latent != nil {

@@ -55,7 +55,7 @@ type Composer struct {
 	query, keys          int // values of a token on a GPU: queries of all heads, keys of all heads
 }
 
-// NewComposer returns the composer of a fit whose passes are those of an engine.
+// NewComposer returns the composer of a fit under an engine.
 func NewComposer(f *hardware.Fit, e optables.Engine, t *optables.Tables) *Composer {
 	m, p := &f.Model, f.Precision()
 	c := &Composer{fit: *f, engine: e, tables: t, sheet: t.Sheet(), tp: f.TP, ranks: f.DP, expertTP: f.TP * f.DP, expertEP: 1}
@@ -132,3 +132,6 @@ func (c *Composer) reduce(p *parts, name string, calls float64, x int) {
 		p.add(name, calls, c.tables.AllReduce(c.engine, c.tp, float64(x*c.fit.Model.Hidden)))
 	}
 }
+
+// Tables returns the measured operators of the passes.
+func (c *Composer) Tables() *optables.Tables { return c.tables }

@@ -5,10 +5,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// Corrections are what a pass takes beyond its operators: a factor of passes with prompts, whose launches are not graphs,
+// Corrections are what a pass takes beyond its operators: a factor of passes with prompts, for launches without graphs,
 // and the time of the host between passes.
 type Corrections struct {
 	Prompts float64 // factor of a pass that computes prompts
@@ -21,7 +22,7 @@ type Corrections struct {
 // TPOT of some 1,900 measured servers, all models and GPUs together: docs/accuracy.md. Those of vLLM from 0.20 on are from
 // single passes of two models, since none of these servers has such a release.
 func CorrectionsOf(e optables.Engine, release string) Corrections {
-	const launch = 0.05 // ms a layer, of every engine
+	const launch = hardware.LaunchTime * 1e3
 	switch n := minorOf(release); {
 	case e == optables.SGLang:
 		return Corrections{1.1, 1.5, 0.02, launch}

@@ -9,7 +9,7 @@ const (
 )
 
 // addExperts adds the layers of experts: the router, sending tokens to where their experts are, the experts, and sending
-// back. In a pass that only decodes, shared experts run beside them on a stream of their own.
+// back. In a pass that only decodes, shared experts run at the same time on a second stream.
 func (c *Composer) addExperts(p *parts, x int, prompts bool) {
 	m, e := &c.fit.Model, c.fit.Model.MoE
 	spread := unevenly

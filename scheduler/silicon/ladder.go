@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// A ladder is whole numbers with so many (2^n) of them between powers of two, and all of them below: the places at which
-// times are tabulated, found without a search.
+// A ladder is the whole numbers at which times are tabulated: all up to 2^(n+1), then 2^n between powers of two. A rung is
+// found without a search.
 type ladder uint
 
 // at returns the number of a rung.
@@ -31,7 +31,7 @@ func (l ladder) below(x int) int {
 }
 
 // segment returns the rung of values below x, and the place of x above it as a share of the way to the next. Beyond the
-// last rung the last stretch goes on.
+// last rung the last stretch continues.
 func (l ladder) segment(values int, x int) (rung int, share float64) {
 	rung = min(l.below(x), values-2)
 	low, high := l.at(rung), l.at(rung+1)

@@ -54,7 +54,7 @@ func (c *Composer) projectLatent(p *parts, x int) {
 	c.gemm(p, x, product{"output of attention", c.layers, c.attention, m.Hidden, m.Heads * l.Value / c.tp})
 }
 
-// Head returns the product with the vocabulary for so many requests.
+// Head returns the product with the vocabulary for the requests of a pass.
 func (c *Composer) Head(requests int) []Part {
 	m, p := &c.fit.Model, parts{}
 	if pp := c.fit.PP; pp > 1 {

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// Ladders of what times are tabulated by, and how far.
+// Ladders by which times are tabulated, and their largest values.
 const (
 	byTokens   ladder = 3
 	byRequests ladder = 2
@@ -95,17 +95,17 @@ func (p *Passes) Decode(tokens, requests int) float64 {
 // Mixed returns the same of a pass that also computes prompts.
 func (p *Passes) Mixed(tokens, requests int) float64 { return p.mixed.at(tokens) + p.head.at(requests) }
 
-// Line is a time that is linear in the tokens of the KV cache that a pass reads, below so many.
+// Line is a time that is linear in the tokens of the KV cache that a pass reads, below Most.
 type Line struct {
 	Base, PerToken float64
 	Most           int64
 }
 
-// At returns the time for so many tokens.
+// At returns the time for a context in tokens.
 func (l *Line) At(context int64) float64 { return l.Base + float64(l.PerToken*float64(context)) }
 
-// Generation returns the time of the attention of requests that compute one token each, which read so many tokens of
-// the KV cache in all.
+// Generation returns the time of the attention of requests that compute one token each. Context is the tokens of the KV
+// cache that they read in all.
 func (p *Passes) Generation(requests int, context int64) Line {
 	row, share := byRequests.segment(len(p.generation), requests)
 	a, b := p.generation[row], p.generation[row+1]
@@ -127,7 +127,7 @@ func (p *Passes) Generation(requests int, context int64) Line {
 	return l
 }
 
-// Prompts returns the time of the attention of prompts: requests that compute tokens, with so many pairs of a new and an
+// Prompts returns the time of the attention of prompts: requests that compute tokens in all. Pairs are those of a new and an
 // earlier token. Prompts of one pass count as alike.
 func (p *Passes) Prompts(requests, tokens int, pairs float64) float64 {
 	n := float64(tokens) / float64(requests)
@@ -145,7 +145,7 @@ func (p *Passes) Prompts(requests, tokens int, pairs float64) float64 {
 	return max(total, read.At(int64(requests)*int64(length)))/p.stages + p.rotation
 }
 
-// wholeAt returns the time of whole prompts, whose root is linear in their length.
+// wholeAt returns the time of whole prompts. Its root is linear in their length.
 func wholeAt(roots grid, requests, length int) float64 {
 	row, share := byRequests.segment(len(roots), requests)
 	a := roots[row].at(length)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -73,7 +74,20 @@ func TestMeasuredRises(t *testing.T) {
 	}
 }
 
-// TestMeasuredAllocatesNothing holds that a pass whose shapes were asked for before allocates nothing.
+// TestMeasuredLaunches holds that fewer graphs never make a pass shorter: pieces cost a launch each, and a small pass
+// without graphs takes what its launches take.
+func TestMeasuredLaunches(t *testing.T) {
+	full, pieces, none := measured(t, "h100/llama-3.1-8b"), measured(t, "h100/llama-3.1-8b?graphs=piecewise"), measured(t, "gb300/qwen3-0.6b?graphs=none")
+	a, b := full.Decode(8, 0, 1000, 0), pieces.Decode(8, 0, 1000, 0)
+	if want := 1000 * hardware.PieceTime * 32; math.Abs(b-a-want) > 1e-9 {
+		t.Errorf("a pass as pieces takes %v ms, as one graph %v, want %v more", b, a, want)
+	}
+	if got, want := none.Decode(1, 0, 100, 0), 1000*hardware.LaunchTime*28; math.Abs(got-want) > 1e-9 {
+		t.Errorf("a small pass without graphs takes %v ms, want %v", got, want)
+	}
+}
+
+// TestMeasuredAllocatesNothing holds that a pass of shapes that were looked up before allocates nothing.
 func TestMeasuredAllocatesNothing(t *testing.T) {
 	m := measured(t, "h100/llama-3.1-8b")
 	mixed := promptsStep(2, 900, 100)

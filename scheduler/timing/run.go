@@ -98,8 +98,8 @@ func (c *Clock) timePass(s *Step, apart bool) (float64, error) {
 	return prefill + decode, err
 }
 
-// repeatDecodes is Repeat for passes that only decode and whose times, of so many ns, are on a line, with a clock that
-// leaves times as they are: up to the first that does not take the short way of scaleTime, or the end of the line.
+// repeatDecodes is Repeat for passes that only decode, with times on a line in a unit of ns, and a clock that
+// leaves times unscaled: up to the first that does not take the short way of scaleTime, or the end of the line.
 func repeatDecodes(line *silicon.Line, unit float64, s *Step, r *Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]

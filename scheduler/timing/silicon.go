@@ -42,6 +42,9 @@ func loadMeasured(f *hardware.Fit) (*Measured, error) {
 	if !f.Eager() {
 		m.Graphs.Graphs = DefaultGraphs(f.MaxSeqs)
 	}
+	if f.Graphs == "piecewise" {
+		m.Corrections.Base += float64(float64(hardware.PieceTime*1e3) * float64(f.Model.Layers))
+	}
 	if len(memo.models) >= mostModels || memo.models == nil {
 		memo.models = map[string]*Measured{}
 	}

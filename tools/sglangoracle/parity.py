@@ -66,7 +66,7 @@ def ask_sglang(case, events=False):
 
 
 def aborted(at, retractions, got):
-    """The columns of a request that is aborted for want of memory: when, and how far it came."""
+    """The columns of a request that is aborted for want of memory: when, and the tokens that it had."""
     return [ABORTED, at, ABORTED, retractions, got]
 
 

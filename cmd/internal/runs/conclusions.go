@@ -48,7 +48,7 @@ func (r *run) conclude() {
 	}
 }
 
-// conclusions are the lines whose facts a report in JSON has under its own keys.
+// conclusions are the lines that a report in JSON has under separate keys.
 type conclusions struct {
 	from, to int
 	warning  []string // instead of them, with such a report

@@ -59,7 +59,7 @@ func (f *future) fill(records []collector.Record, at sim.Time) {
 	f.All, f.After = describeFrom(records, -1), describeFrom(records, at)
 }
 
-// assume takes in what a future rests on, whose whole run is spec.
+// assume adds the assumptions of a future that is a run of spec.
 func (f *future) assume(spec *replay.Spec) {
 	if spec.Compat {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Sizes of the passes whose parts are printed.
+// Sizes of the printed passes.
 const (
 	shownRequests = 32
 	shownLength   = 4096

@@ -39,7 +39,7 @@ func (v *versionFile) current(system, engine string) string {
 	return v.Defaults[engine].Current
 }
 
-// Current returns the release of an engine whose tables are current on a system; "" if the newest are.
+// Current returns the release of an engine that is current on a system; "" if the newest is.
 func (w *Wheel) Current(system, engine string) string { return w.versions.current(system, engine) }
 
 // Kernel returns the attention kernel that an engine's release runs by default on GPUs of an SM version; "" if none
