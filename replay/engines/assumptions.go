@@ -156,7 +156,8 @@ func describeSheetErrors(a *engineargs.Args) string {
 }
 
 // TailErrors describes by how much the 99th percentiles of replays with such pass times were
-// off on measured servers; "" for pass times of no server.
+// off on measured servers; "" for pass times of no server. Published servers have no percentiles: for pass times by measured
+// operators the errors are those of data sheets.
 func TailErrors(a *engineargs.Args) string {
 	e, err := accuracy.Load()
 	if err != nil || a.ProfilePath == "" {
@@ -181,6 +182,9 @@ func TailErrors(a *engineargs.Args) string {
 		ttft = e.OfFits(func(r *accuracy.Fit) *float64 { return r.TTFT.P99 })
 	}
 	text := fmt.Sprintf("p99 TTFT was %v and p99 TPOT %v off on %d measured runs", ttft, tpot, tpot.Rows)
+	if timing.IsMeasured(a.ProfilePath) {
+		text = "by data sheets, " + text
+	}
 	if itl.Rows > 0 {
 		text += fmt.Sprintf(", p99 ITL %v on the %d runs that have it", itl, itl.Rows)
 	}
