@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"iter"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/drttest"
@@ -80,12 +82,12 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := s.Wait(limited(t)); err != nil {
 		t.Fatal(err)
 	}
-	before := runtime.NumGoroutine()
+	before := len(goroutines())
 	var all sync.WaitGroup
 	for i := range 200 {
 		all.Go(func() {
 			rc := cancel.New("")
-			stream, err := c.Generate(limited(t), rc, &drt.Request{Payload: json.RawMessage(`{"n":5,"block":true}`)}, drt.RoundRobin())
+			stream, err := c.Generate(t.Context(), rc, &drt.Request{Payload: json.RawMessage(`{"n":5,"block":true}`)}, drt.RoundRobin())
 			if err != nil {
 				t.Error(err)
 				return
@@ -113,15 +115,24 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := s.Wait(limited(t)); err != nil {
 		t.Fatal(err)
 	}
-	// Goroutines end a moment after what they worked for. The servers and their clients
-	// may begin a few of their own meanwhile; what streams left would be dozens.
-	const servers = 5
-	for ctx := limited(t); runtime.NumGoroutine() > before+servers; runtime.Gosched() {
-		if ctx.Err() != nil {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-		}
+	// Goroutines end a moment after what they worked for.
+	if !poll.Wait(func() bool { return len(goroutines()) <= before }) {
+		left := goroutines()
+		t.Errorf("%d goroutines, %d before:\n%s", len(left), before, strings.Join(left, "\n\n"))
 	}
+}
+
+// goroutines returns the stacks of the goroutines that run code of this project. The
+// embedded servers and their clients begin and end others at any time.
+func goroutines() []string {
+	buf := make([]byte, 1<<16)
+	n := runtime.Stack(buf, true)
+	for ; n == len(buf); n = runtime.Stack(buf, true) {
+		buf = make([]byte, 2*len(buf))
+	}
+	return slices.DeleteFunc(strings.Split(string(buf[:n]), "\n\n"), func(stack string) bool {
+		return !strings.Contains(stack, "replay/live/")
+	})
 }
 
 // A caller that has no processor for a while, and so does not see who calls home, does not
