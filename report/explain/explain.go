@@ -27,6 +27,9 @@ type Run struct {
 	Rows  []requests.Row
 	Log   *ledger.Log // nil: nobody noted who computed prompts when
 	Kinds []string    // of the workers by id, in a mix; nil where all are alike
+	// Paths of pass times by measured operators, by stage or kind of worker. Those with drafts are left out, since drafts
+	// take part of the time of a pass.
+	Times map[string]string
 }
 
 // Find is the index of the request that name stands for: its id, FILE:LINE of
@@ -108,6 +111,13 @@ func (r *Run) WriteText(w io.Writer, id int) error {
 		fmt.Fprintf(out, "the run was recorded without ledgers\n")
 	default:
 		writeLedger(out, row)
+		operators, err := r.OperatorsOf(id)
+		if err != nil {
+			return err
+		}
+		for i := range operators {
+			operators[i].write(out)
+		}
 		r.writeHolds(out, r.Blame(id))
 	}
 	return out.Flush()

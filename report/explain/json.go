@@ -19,6 +19,7 @@ type Document struct {
 	E2E           *float64           `json:"e2e_ms"` // null: it has not finished
 	Ledger        map[string]float64 `json:"ledger"` // null: the run was recorded without
 	HeldUpBy      []HoldDocument     `json:"held_up_by"`
+	Operators     []Operators        `json:"operators,omitempty"` // of pass times by measured operators
 }
 
 // Title names a request for programs.
@@ -39,9 +40,9 @@ type HoldDocument struct {
 }
 
 // Document returns why request id took as long as it did.
-func (r *Run) Document(id int) Document {
+func (r *Run) Document(id int) (d Document, err error) {
 	row := &r.Rows[id]
-	d := Document{
+	d = Document{
 		Title: titleOf(row), InputTokens: int(row.Input), ReusedTokens: int(row.Reused), OutputTokens: int(row.Tokens),
 		Worker: int(row.Worker), WorkerKind: r.kindOf(row), Preemptions: int(row.Preemptions), Finished: row.Finished(), HeldUpBy: []HoldDocument{},
 	}
@@ -50,21 +51,22 @@ func (r *Run) Document(id int) Document {
 		d.PrefillWorker = &worker
 	}
 	if !row.Finished() {
-		return d
+		return d, nil
 	}
 	total := float64(row.E2E)
 	d.E2E = &total
 	if !row.Explained() {
-		return d
+		return d, nil
 	}
 	d.Ledger = map[string]float64{}
 	for _, p := range ledger.Parts() {
 		d.Ledger["in_"+p.Key()+"_ms"] = float64(row.Parts[p])
 	}
+	d.Operators, err = r.OperatorsOf(id)
 	for _, h := range r.Blame(id) {
 		d.HeldUpBy = append(d.HeldUpBy, HoldDocument{titleOf(&r.Rows[h.Request]), h.Total(), h.Prefill, h.Ahead, h.Beside})
 	}
-	return d
+	return d, err
 }
 
 func titleOf(row *requests.Row) Title {

@@ -25,6 +25,21 @@ func isZero(value json.RawMessage) bool {
 	return false
 }
 
+// Text returns the value of a key that is a text, "" where it is none.
+func (all Settings) Text(key string) string {
+	var text string
+	if json.Unmarshal(all[key], &text) != nil {
+		return ""
+	}
+	return text
+}
+
+// IsZero reports whether nobody made the setting of a key.
+func (all Settings) IsZero(key string) bool {
+	value, ok := all[key]
+	return !ok || isZero(value)
+}
+
 // SettingsOf lists what v, a struct of exported fields, consists of. Values that name
 // themselves (fmt.Stringer) are written by name; nil pointers to structs are left out,
 // others are "none".

@@ -24,11 +24,7 @@ func IsMeasured(path string) bool { return strings.HasPrefix(path, SiliconPrefix
 
 // AccountOf returns what the pass times of a path by measured operators are made of.
 func AccountOf(path string) (*Account, error) {
-	name, ok := strings.CutPrefix(path, SiliconPrefix)
-	if !ok {
-		return nil, fmt.Errorf("%s: no pass times by measured operators", path)
-	}
-	f, err := hardware.ParseFit(name)
+	f, err := fitOf(path)
 	if err != nil {
 		return nil, err
 	}
@@ -45,4 +41,13 @@ func AccountOf(path string) (*Account, error) {
 	return &Account{
 		Fit: f, Engine: engine, Release: t.Releases()[engine.String()], Generation: t.Sheet().Generation(), Donor: t.Donor(), Shapes: m.Passes.Shapes,
 	}, nil
+}
+
+// fitOf returns the fit of a path by measured operators.
+func fitOf(path string) (f hardware.Fit, err error) {
+	name, ok := strings.CutPrefix(path, SiliconPrefix)
+	if !ok {
+		return f, fmt.Errorf("%s: no pass times by measured operators", path)
+	}
+	return hardware.ParseFit(name)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/scheduler/hardware"
-	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -18,49 +17,29 @@ const (
 	shownPrompt   = 2048
 )
 
-// passPart is an operator of a pass, as JSON has it.
-type passPart struct {
-	Name   string  `json:"name"`
-	Calls  float64 `json:"calls"`
-	Ms     float64 `json:"ms"`
-	Source string  `json:"source"`
-}
-
 // passTimes is a pass and what it consists of.
 type passTimes struct {
-	Pass  string     `json:"pass"`
-	Ms    float64    `json:"ms"` // with the time of the host
-	Parts []passPart `json:"parts"`
+	Pass  string            `json:"pass"`
+	Ms    float64           `json:"ms"` // of all parts
+	Parts []timing.PassPart `json:"parts"`
 }
 
 // composePasses returns a pass that decodes and one that computes a prompt.
 func composePasses(f *hardware.Fit) ([]passTimes, error) {
-	c, err := timing.NewComposer(f)
+	c, err := timing.Compose(f)
 	if err != nil {
 		return nil, err
 	}
-	fix := silicon.CorrectionsOf(timing.SplitEngine(f.Engine))
-	decode := append(append(c.Linear(shownRequests, false), c.Head(shownRequests)...), c.Decode(shownRequests, shownLength)...)
-	prompt := append(append(c.Linear(shownPrompt, true), c.Head(1)...), c.Prompts(1, shownPrompt, 0)...)
-	slower := float64((fix.Prompts - 1) * silicon.Sum(prompt))
-	return []passTimes{
-		newPassTimes(fmt.Sprintf("decoding %d requests of %d tokens", shownRequests, shownLength), decode, 0, fix.Base+float64(shownRequests*fix.Request)),
-		newPassTimes(fmt.Sprintf("a prompt of %d tokens", shownPrompt), prompt, slower, fix.Base+fix.Request),
-	}, nil
-}
-
-// newPassTimes returns a pass of operators, of launches that are no graphs, and of the host.
-func newPassTimes(name string, parts []silicon.Part, launches, host float64) passTimes {
-	p := passTimes{Pass: name, Ms: silicon.Sum(parts) + launches + host}
-	for i := range parts {
-		x := &parts[i]
-		p.Parts = append(p.Parts, passPart{x.Name, x.Calls, x.Ms(), x.Source()})
+	all := []passTimes{
+		{Pass: fmt.Sprintf("decoding %d requests of %d tokens", shownRequests, shownLength), Parts: c.Decode(shownRequests, shownLength)},
+		{Pass: fmt.Sprintf("a prompt of %d tokens", shownPrompt), Parts: c.Prompts(1, shownPrompt, 0)},
 	}
-	if launches > 0 {
-		p.Parts = append(p.Parts, passPart{"launches", 1, launches, "fitted to servers"})
+	for i := range all {
+		for _, x := range all[i].Parts {
+			all[i].Ms += x.Ms
+		}
 	}
-	p.Parts = append(p.Parts, passPart{"host", 1, host, "fitted to servers"})
-	return p
+	return all, nil
 }
 
 // writePasses writes a table for each pass of a fit.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,6 +23,7 @@ import (
 	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/tasks"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // NewExplainCommand returns the command that explains why a request of a recorded run took as long as it did.
@@ -187,7 +189,9 @@ func (x *explaining) explainRequests(names []string) error {
 	if x.form == "json" {
 		all := make([]why.Document, len(ids))
 		for i, id := range ids {
-			all[i] = run.Document(id)
+			if all[i], err = run.Document(id); err != nil {
+				return err
+			}
 		}
 		document := map[string]any{"trace": run.Trace, "requests": all}
 		if len(x.assumed) > 0 {
@@ -218,7 +222,7 @@ func openExplained(dir string) (*why.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &why.Run{Trace: traceOf(recorded), Rows: rows}
+	run := &why.Run{Trace: traceOf(recorded), Rows: rows, Times: measuredTimes(recorded.Config)}
 	if run.Kinds, err = series.ReadKinds(dir); err != nil {
 		return nil, err
 	}
@@ -227,6 +231,26 @@ func openExplained(dir string) (*why.Run, error) {
 		return nil, err
 	}
 	return run, nil
+}
+
+// measuredTimes returns the paths of pass times by measured operators in the settings of a run, by stage or kind of worker.
+func measuredTimes(all rundir.Settings) map[string]string {
+	times := map[string]string{}
+	for key := range all {
+		place, ok := strings.CutSuffix(key, ".profile_path")
+		if !ok {
+			continue
+		}
+		path := all.Text(key)
+		if !timing.IsMeasured(path) || !all.IsZero(place+".speculative.speculation.tokens") || !all.IsZero(place+".sglang.drafts.drafts.tokens") {
+			continue
+		}
+		if kind, ok := strings.CutSuffix(place, ".engine"); ok {
+			place = all.Text(kind + ".name")
+		}
+		times[place] = path
+	}
+	return times
 }
 
 // traceOf is the name of the trace that a run replayed, or "".

@@ -1,0 +1,189 @@
+package explain
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// Operators are the parts of the passes of a request: how a time of its ledger divides among operators. They are those of a
+// pass of the mean size, stretched to the time of the ledger.
+type Operators struct {
+	Of       string            `json:"of"`       // own prefill or decode
+	Passes   int               `json:"passes"`   // 0: not counted
+	Requests int               `json:"requests"` // in the mean pass
+	Tokens   int               `json:"tokens"`   // that each computes (prefill), or that each holds (decode)
+	Past     int               `json:"past"`     // tokens that each held before (prefill)
+	Ms       float64           `json:"ms"`
+	Parts    []timing.PassPart `json:"parts"` // the largest first; calls are of one pass
+}
+
+// OperatorsOf returns the operators of the passes of a request; none where its workers' pass times are not by measured
+// operators, where drafts take part of the time, or where nothing noted its prompts.
+func (r *Run) OperatorsOf(id int) ([]Operators, error) {
+	row := &r.Rows[id]
+	if r.Log == nil || !row.Finished() || !row.Explained() {
+		return nil, nil
+	}
+	prefill, decode := r.stagesOf(row)
+	prompt, generation := r.meanPrompt(id), r.meanDecode(id)
+	prompt.Ms = float64(row.Parts[ledger.Prefill])
+	generation.Ms = float64(row.Parts[ledger.Alone] + row.Parts[ledger.Stretched])
+	var all []Operators
+	for _, o := range []struct {
+		Operators
+		path string
+	}{{prompt, r.Times[prefill]}, {generation, r.Times[decode]}} {
+		if o.path == "" || o.Requests == 0 || o.Ms == 0 {
+			continue
+		}
+		c, err := timing.ComposePath(o.path)
+		if err != nil {
+			return nil, err
+		}
+		if o.Of == decodeName {
+			o.divide(c.Decode(o.Requests, o.Tokens))
+		} else {
+			o.divide(c.Prompts(o.Requests, o.Tokens, o.Past))
+		}
+		all = append(all, o.Operators)
+	}
+	return all, nil
+}
+
+const decodeName = "decode"
+
+// stagesOf returns the names under which Times has the workers of a request.
+func (r *Run) stagesOf(row *requests.Row) (prefill, decode string) {
+	if row.PrefillWorker.Known() {
+		return "prefill", "decode"
+	}
+	if kind := r.kindOf(row); kind != "" {
+		return kind, kind
+	}
+	return "aggregated", "aggregated"
+}
+
+// meanPrompt returns the mean pass that computed the prompt of a request.
+func (r *Run) meanPrompt(id int) Operators {
+	o := Operators{Of: ledger.Prefill.String()}
+	work := r.Log.Work
+	prompts, tokens, own := 0, 0, 0
+	for first := 0; first < len(work); {
+		last, mine := first, false
+		for ; last < len(work) && samePass(&work[first], &work[last]); last++ {
+			if int(work[last].Request) == id {
+				mine, own = true, own+int(work[last].Tokens)
+			}
+		}
+		if mine {
+			o.Passes++
+			prompts, tokens = prompts+last-first, tokens+int(work[first].All)
+		}
+		first = last
+	}
+	if prompts == 0 || tokens == 0 {
+		return o
+	}
+	o.Requests, o.Tokens = divideRounded(prompts, o.Passes), max(divideRounded(tokens, prompts), 1)
+	// Chunks follow each other: what came before one is the reused tokens, and on average half of the rest.
+	o.Past = r.Rows[id].Reused + (own-divideRounded(own, o.Passes))/2
+	return o
+}
+
+// meanDecode returns the mean pass in which a request decoded.
+func (r *Run) meanDecode(id int) Operators {
+	o := Operators{Of: decodeName, Passes: max(r.Rows[id].Tokens-1, 0)}
+	mine := spansOf(&r.Rows[id]).decoding
+	length := mine.to - mine.from
+	if length <= 0 {
+		return o
+	}
+	mates, held := 0.0, 0.0
+	for i := range r.Rows {
+		x := &r.Rows[i]
+		if !x.Counted() {
+			continue
+		}
+		theirs := spansOf(x).decoding
+		share := mine.overlapWith(theirs) / length
+		mates += share
+		held += share * heldAt(x, theirs, (max(mine.from, theirs.from)+min(mine.to, theirs.to))/2)
+	}
+	if mates == 0 {
+		return o
+	}
+	o.Requests = max(int(mates+0.5), 1)
+	o.Tokens = max(int(held/mates+0.5), 1)
+	return o
+}
+
+// heldAt returns how many tokens a request holds at an instant of its decoding.
+func heldAt(row *requests.Row, decoding span, at float64) float64 {
+	done := 0.0
+	if decoding.to > decoding.from {
+		done = (at - decoding.from) / (decoding.to - decoding.from)
+	}
+	return float64(row.Input) + float64(row.Tokens)*done
+}
+
+// divideRounded returns a/b, rounded.
+func divideRounded(a, b int) int { return (a + b/2) / b }
+
+// divide shares the time among the parts of a pass. Parts of one name and source are one.
+func (o *Operators) divide(parts []timing.PassPart) {
+	pass := 0.0
+	for _, p := range parts {
+		pass += p.Ms
+		same := func(x timing.PassPart) bool { return x.Name == p.Name && x.Source == p.Source }
+		if i := slices.IndexFunc(o.Parts, same); i >= 0 {
+			o.Parts[i].Ms += p.Ms
+			o.Parts[i].Calls += p.Calls
+			continue
+		}
+		o.Parts = append(o.Parts, p)
+	}
+	for i := range o.Parts {
+		o.Parts[i].Ms *= o.Ms / pass
+	}
+	slices.SortStableFunc(o.Parts, func(a, b timing.PassPart) int { return cmp.Compare(b.Ms, a.Ms) })
+}
+
+// countThings returns n of a thing, in words.
+func countThings(n int, thing string) string {
+	switch {
+	case n == 1:
+		return "1 " + thing
+	case strings.HasSuffix(thing, "s"):
+		return fmt.Sprintf("%d %ses", n, thing)
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// write writes the parts that take at least a fiftieth, and what the others take together.
+func (o *Operators) write(out *bufio.Writer) {
+	const least = 0.02
+	mean := fmt.Sprintf("%s of %d tokens", countThings(o.Requests, "request"), o.Tokens)
+	if o.Of != decodeName {
+		mean = fmt.Sprintf("%d tokens of %s, after %d", o.Requests*o.Tokens, countThings(o.Requests, "prompt"), o.Past)
+	}
+	fmt.Fprintf(out, "\n%s by operator: %s, on average with %s\n", o.Of, countThings(o.Passes, "pass"), mean)
+	fmt.Fprintf(out, "%-32s %14s %8s  %s\n", "", "ms", "share", "source")
+	rest, others := 0.0, 0
+	for _, p := range o.Parts {
+		if p.Ms < least*o.Ms {
+			rest, others = rest+p.Ms, others+1
+			continue
+		}
+		fmt.Fprintf(out, "%-32s %14.3f %6.1f %%  %s\n", p.Name, p.Ms, 100*p.Ms/o.Ms, p.Source)
+	}
+	if others > 0 {
+		fmt.Fprintf(out, "%-32s %14.3f %6.1f %%\n", countThings(others, "other"), rest, 100*rest/o.Ms)
+	}
+}

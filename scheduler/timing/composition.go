@@ -1,0 +1,64 @@
+package timing
+
+import (
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/silicon"
+)
+
+// PassPart is an operator of a pass, or what else takes time in it.
+type PassPart struct {
+	Name   string  `json:"name"`
+	Calls  float64 `json:"calls"` // in the pass
+	Ms     float64 `json:"ms"`    // of all calls
+	Source string  `json:"source"`
+}
+
+// Composition tells which parts passes by measured operators have.
+type Composition struct {
+	composer *silicon.Composer
+	fix      silicon.Corrections
+}
+
+// Compose returns the composition of the passes of a fit.
+func Compose(f *hardware.Fit) (*Composition, error) {
+	c, err := NewComposer(f)
+	if err != nil {
+		return nil, err
+	}
+	return &Composition{c, silicon.CorrectionsOf(SplitEngine(f.Engine))}, nil
+}
+
+// ComposePath returns the composition of the passes of a path by measured operators.
+func ComposePath(path string) (*Composition, error) {
+	f, err := fitOf(path)
+	if err != nil {
+		return nil, err
+	}
+	return Compose(&f)
+}
+
+// Decode returns the parts of a pass that computes a token for each of some requests, which hold length tokens each.
+func (c *Composition) Decode(requests, length int) []PassPart {
+	all := append(append(c.composer.Linear(requests, false), c.composer.Head(requests)...), c.composer.Decode(requests, length)...)
+	return c.addHost(all, 0, requests)
+}
+
+// Prompts returns the parts of a pass that computes tokens of each of some prompts, after past tokens of each.
+func (c *Composition) Prompts(prompts, tokens, past int) []PassPart {
+	all := append(append(c.composer.Linear(prompts*tokens, true), c.composer.Head(prompts)...), c.composer.Prompts(prompts, tokens, past)...)
+	return c.addHost(all, float64((c.fix.Prompts-1)*silicon.Sum(all)), prompts)
+}
+
+// addHost adds what launches without graphs and the host take to the operators of a pass.
+func (c *Composition) addHost(operators []silicon.Part, launches float64, requests int) []PassPart {
+	const fitted = "fitted to servers"
+	var all []PassPart
+	for i := range operators {
+		x := &operators[i]
+		all = append(all, PassPart{x.Name, x.Calls, x.Ms(), x.Source()})
+	}
+	if launches > 0 {
+		all = append(all, PassPart{"launches", 1, launches, fitted})
+	}
+	return append(all, PassPart{"host", 1, c.fix.Base + float64(c.fix.Request*float64(requests)), fitted})
+}
