@@ -9,7 +9,7 @@ SEED ?= 1
 SGLANG_EACH ?= 50
 SGLANG_SETS = '"schedule_conservativeness":0.0' '"enable_mixed_chunk":true' '"ignore_eos":true' '"enable_prefix_caching":false' \
   '"enable_prefix_caching":false,"ignore_eos":true' '"prefill_max_requests":2' '"schedule_policy":"lof"' '"schedule_policy":"hrrn"' \
-  '"draw":["clip"]' '"draw":["ranks"]' '"draw":["windows"]' '"draw":["priority"]' '"draw":["drafts"]' '"draw":["straddle","drafts"]' '"enable_hierarchical_cache":true' \
+  '"draw":["clip"]' '"draw":["ranks"]' '"draw":["ranks","windows"]' '"draw":["windows"]' '"draw":["priority"]' '"draw":["drafts"]' '"draw":["straddle","drafts"]' '"enable_hierarchical_cache":true' \
   '"draw":["outgrow"]' '"draw":["drafts","clip"]' '"schedule_policy":"random"' '"schedule_policy":"shortest-prefill-first"' '"draw":["eviction"]' '"draw":["interval"]'
 # The folder of optional data: recorded traces, measured servers, more results of the reference.
 REPLAY_DATA ?= ../shared

@@ -438,6 +438,8 @@ class Oracle(sched.Scheduler):
 
     def _admit(self, batch):
         for q, p in zip(batch.reqs, batch.prefix_lens):
+            if (lost := len(q.full_untruncated_fill_ids) - q.extend_end) > 0 and q is not batch.chunked_req:
+                raise Stall(f"two prompts of a pass are cut for want of windows, and {lost} tokens of request {q.rid} are forgotten")
             r = self.by_rid[q.rid]
             if r.hit is None:
                 r.hit, r.host_hit = p, q.materialized_host_hit_len()

@@ -59,8 +59,9 @@ class Rank(oracle.Oracle):
         self.pool_stats_observer = SchedulerPoolStatsObserver(
             tree_cache=self.tree_cache, token_to_kv_pool_allocator=self.token_to_kv_pool_allocator,
             req_to_token_pool=self.req_to_token_pool, session_controller=Quiet(), hisparse_coordinator=None,
-            is_hybrid_swa=False, is_hybrid_ssm=False, enable_hisparse=False, full_tokens_per_layer=None,
-            swa_tokens_per_layer=None, max_total_num_tokens=c.pool)
+            is_hybrid_swa=self.is_hybrid_swa, is_hybrid_ssm=False, enable_hisparse=False,
+            full_tokens_per_layer=self.full_tokens_per_layer, swa_tokens_per_layer=self.swa_tokens_per_layer,
+            max_total_num_tokens=c.pool)
         self.load_inquirer = types.SimpleNamespace(
             _get_num_pending_tokens=lambda **k: 0, get_loads=lambda: load_of(self))
         self.load_snapshot_writer = types.SimpleNamespace(
