@@ -23,7 +23,7 @@ func measured(t testing.TB, path string) *Measured {
 func TestMeasuredRuns(t *testing.T) {
 	for _, path := range []string{"h100/llama-3.1-8b", "gb300/kimi-k2.5?tp=4&weights=nvfp4&engine=sglang-0.5.23", "h100/gpt-oss-120b?graphs=none"} {
 		for _, n := range []int{1, 5, 37, 300} {
-			clock := Clock{Model: measured(t, path), Speedup: 1, DecodeSpeedup: 1}
+			clock := Clock{Model: measured(t, path), Speedup: []float64{1, 0.8}[n%2], DecodeSpeedup: 1}
 			step := Step{Tokens: n, Requests: n, Readers: n, Context: int64(n) * 90, Decodes: n, DecodeLength: n * 90, Capacity: 1 << 30}
 			one := step
 			run := Run{Until: sim.Time(math.Inf(1)), Most: 2000}

@@ -91,8 +91,8 @@ func TestFromSecondsOfShortTimes(t *testing.T) {
 	}
 }
 
-// Without a speed-up the duration of a pass is its time in whole nanoseconds.
-func TestScaledByOne(t *testing.T) {
+// Without a speed-up the duration of a pass is its time in whole nanoseconds, and with one the quotient, rounded again.
+func TestScaledTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200_000 {
 		ms := math.Ldexp(rng.Float64(), rng.IntN(30)-14)
@@ -108,6 +108,14 @@ func TestScaledByOne(t *testing.T) {
 			if got, err := scaleTime(ms, factor); got != want || err != nil {
 				t.Fatalf("%v ms by %v: %v, %v, want %v", ms, factor, got, err, want)
 			}
+		}
+		factor := math.Ldexp(1+rng.Float64(), rng.IntN(9)-4)
+		divided, err := FromSeconds(whole.Seconds() / factor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := scaleTime(ms, factor); got != float64(divided.Seconds()*1000) || err != nil {
+			t.Fatalf("%v ms by %v: %v, %v, want %v", ms, factor, got, err, divided)
 		}
 	}
 	for _, bad := range []float64{-1, math.NaN(), math.Inf(1), 0x1p80} {

@@ -31,14 +31,14 @@ func (Polynomial) Decode(_, active, _, capacity int) float64 {
 	return max(ms+5.74, 1)
 }
 
-func (p Polynomial) repeatShares(s *Step, r *Run) {
+func (p Polynomial) repeatShares(factor float64, s Step, r Run) (Step, Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]
 	n, until, end := from, r.Until, r.End
 	active, length, step := s.Active, s.DecodeLength, s.Decodes
 	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) {
 		ms := p.Decode(0, active, 0, s.Capacity)
-		took, ok := roundNanos(float64(float64(ms/1000.0) * nanosPerSecond))
+		took, ok := scaleNanos(float64(float64(ms/1000.0)*nanosPerSecond), factor)
 		next := end + sim.Time(nanosToMS(took))
 		if !ok || next == end {
 			break
@@ -52,4 +52,5 @@ func (p Polynomial) repeatShares(s *Step, r *Run) {
 	}
 	s.Grow(n - from)
 	r.End, r.Ends, r.Nanos = end, ends[:n], nanos[:n]
+	return s, r
 }

@@ -22,9 +22,9 @@ type Run struct {
 
 // sharer is a Model whose passes that only decode take a time by the share of the KV cache in use.
 type sharer interface {
-	// repeatShares is Repeat for such passes, with a clock that leaves times as they are, up to
-	// the first that does not take the short way of scaleTime.
-	repeatShares(s *Step, r *Run)
+	// repeatShares is Clock.Repeat for such passes, whose times factor divides, up to the first
+	// that does not take the short way of scaleTime. It takes values, which stay on the stack.
+	repeatShares(factor float64, s Step, r Run) (Step, Run)
 }
 
 // mostNanos bounds the lengths of passes that are counted in whole ns: some 18 minutes.
@@ -44,20 +44,21 @@ func InNanos(ms float64) (int64, bool) {
 func (c *Clock) Repeat(s *Step, r *Run) error {
 	p, fitted := c.Model.(*Parameters)
 	m, measured := c.Model.(*Measured)
-	kept := !s.Mixed() && leavesTimes(float64(c.Speedup*c.DecodeSpeedup))
-	short := !r.Apart && kept
+	factor := float64(c.Speedup * c.DecodeSpeedup)
+	short := !r.Apart && !s.Mixed()
 	measured = measured && short && m.Graphs.KindOf(s) != Eager
 	shares, byShare := c.Model.(sharer)
-	byShare = byShare && kept && s.Decodes > 0 && s.Prompts == 0 && s.Drafts == 0
+	byShare = byShare && !s.Mixed() && s.Decodes > 0 && s.Prompts == 0 && s.Drafts == 0
 	for again := true; again; {
 		switch {
 		case fitted && short:
-			repeatDecodes(&silicon.Line{Base: c.timeApart(p, s) + p.launchTime(s), PerToken: p.Context, Most: math.MaxInt64}, nanosPerSecond, s, r)
+			line := silicon.Line{Base: c.timeApart(p, s) + p.launchTime(s), PerToken: p.Context, Most: math.MaxInt64}
+			repeatDecodes(&line, scale{nanosPerSecond, factor}, s, r)
 		case measured:
 			line := m.decodeLine(s)
-			repeatDecodes(&line, nanosPerMs, s, r)
+			repeatDecodes(&line, scale{nanosPerMs, factor}, s, r)
 		case byShare:
-			shares.repeatShares(s, r)
+			*s, *r = shares.repeatShares(factor, *s, *r)
 		}
 		if len(r.Ends) == r.Most || len(r.Ends) > 0 && r.End >= r.Until {
 			return nil
@@ -98,16 +99,23 @@ func (c *Clock) timePass(s *Step, apart bool) (float64, error) {
 	return prefill + decode, err
 }
 
-// repeatDecodes is Repeat for passes that only decode, with times on a line in a unit of ns, and a clock that
-// leaves times unscaled: up to the first that does not take the short way of scaleTime, or the end of the line.
-func repeatDecodes(line *silicon.Line, unit float64, s *Step, r *Run) {
+// scale is what times on a line are multiplied by to be in ns, and then divided by.
+type scale struct{ unit, factor float64 }
+
+// repeatDecodes is Repeat for passes that only decode, with times on a line: up to the first that does not take the
+// short way of scaleTime, or the end of the line.
+func repeatDecodes(line *silicon.Line, by scale, s *Step, r *Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]
 	n, until, end := from, r.Until, r.End
 	context, step, fixed, each, most := s.Context, int64(s.Requests), line.Base, line.PerToken, line.Most
+	divides := !leavesTimes(by.factor)
 	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) && context < most {
 		// What scaleTime would round is this product but for its last digits.
-		length, ok := roundNanos(float64((fixed + float64(each*float64(context))) * unit))
+		length, ok := roundNanos(float64((fixed + float64(each*float64(context))) * by.unit))
+		if ok && divides {
+			length, ok = divideNanos(length, by.factor)
+		}
 		next := end + sim.Time(nanosToMS(length))
 		if !ok || next == end {
 			break

@@ -80,6 +80,23 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
+// TestRepeatAllocatesNothing holds that a run allocates nothing where its slices have room.
+func TestRepeatAllocatesNothing(t *testing.T) {
+	ends, nanos, s := make([]sim.Time, 0, 16), make([]int64, 0, 16), &Step{}
+	for _, m := range []Model{Polynomial{}, &Parameters{Base: 1e-3}, measured(t, "h100/llama-3.1-8b")} {
+		c := Clock{Speedup: 0.8, DecodeSpeedup: 1, Model: m}
+		if n := testing.AllocsPerRun(100, func() {
+			*s = Step{Tokens: 10, Requests: 10, Readers: 10, Decodes: 10, Context: 1e4, DecodeLength: 1e4, Active: 1e4, Capacity: 1e5}
+			r := Run{Most: 16, Until: 1e300, Ends: ends, Nanos: nanos}
+			if err := c.Repeat(s, &r); err != nil || len(r.Ends) != 16 {
+				t.Fatal(len(r.Ends), err)
+			}
+		}); n > 0 {
+			t.Errorf("%T: %v allocations, want none", m, n)
+		}
+	}
+}
+
 func BenchmarkRepeat(b *testing.B) {
 	c := Clock{Speedup: 1, DecodeSpeedup: 1, Model: &Parameters{Base: 1e-3, Weights: 5e-3, Token: 1e-6, Request: 1e-6, Context: 3e-8, Graphs: DefaultGraphs(256)}}
 	r := Run{Most: 16, Until: 1e300}

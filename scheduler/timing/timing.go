@@ -61,12 +61,24 @@ func roundNanos(ns float64) (n int64, ok bool) {
 // leavesTimes reports whether a factor leaves times below 1 s as they are.
 func leavesTimes(factor float64) bool { return factor == 1 || factor <= 0 }
 
+// divideNanos returns whole ns, less than a second, divided by a factor that does not leave times as they are, like
+// roundNanos.
+func divideNanos(n int64, factor float64) (divided int64, ok bool) {
+	return roundNanos(float64(float64(float64(n)/1e9) / factor * nanosPerSecond))
+}
+
+// scaleNanos rounds a time in ns, divides it by factor and rounds it again, like roundNanos.
+func scaleNanos(ns, factor float64) (n int64, ok bool) {
+	if n, ok = roundNanos(ns); ok && !leavesTimes(factor) {
+		return divideNanos(n, factor)
+	}
+	return n, ok
+}
+
 func scaleTime(ms, factor float64) (float64, error) {
-	if leavesTimes(factor) {
-		// FromSeconds and Seconds of a time below 1 s, away from ties.
-		if n, ok := roundNanos(float64(float64(ms/1000.0) * nanosPerSecond)); ok {
-			return nanosToMS(n), nil
-		}
+	// FromSeconds and Seconds of times below 1 s, away from ties.
+	if n, ok := scaleNanos(float64(float64(ms/1000.0)*nanosPerSecond), factor); ok {
+		return nanosToMS(n), nil
 	}
 	t, err := FromSeconds(ms / 1000.0)
 	if err == nil && factor > 0 && !(factor == 1 && t.Sec < exactSeconds) && t != (Nanos{}) {
