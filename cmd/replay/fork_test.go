@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/internal/long"
 )
 
 // TestForkEqualsRuns holds each future of replay fork to the whole run with the same change: its
@@ -18,9 +20,13 @@ func TestForkEqualsRuns(t *testing.T) {
 		"pools": "--prefill-workers=2 --decode-workers=2", "closed loop": "--max-in-flight=6 --router=p2c",
 	}
 	changes := []string{"router=least-loaded", "router=kv,router-queue-threshold=0", "speedup=3", `"worker-speed=0.5,2"`, "workers=3"}
+	at, end := "1m", "150s"
+	if long.Enabled() {
+		at, end = "2m", "5m"
+	}
 	for name, flags := range engines {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{trace, "--until=5m", "--seed=3"}, strings.Fields(flags)...)
+			args := append([]string{trace, "--until=" + end, "--seed=3"}, strings.Fields(flags)...)
 			own := changes
 			switch name {
 			case "pools":
@@ -30,7 +36,7 @@ func TestForkEqualsRuns(t *testing.T) {
 			default:
 				args = append(args, "--workers=2")
 			}
-			fork := append([]string{"fork", "--at=2m", "--output=json"}, args...)
+			fork := append([]string{"fork", "--at=" + at, "--output=json"}, args...)
 			for _, c := range own {
 				fork = append(fork, "--future="+c)
 			}
@@ -45,7 +51,7 @@ func TestForkEqualsRuns(t *testing.T) {
 				}
 				whole := append([]string{verb, "--output=json"}, args...)
 				if c != "" {
-					whole = append(whole, "--change=at=2m,"+c)
+					whole = append(whole, "--change=at="+at+","+c)
 				}
 				var want map[string]any
 				if err := json.Unmarshal(printed(t, whole), &want); err != nil {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/html"
 )
@@ -25,8 +28,23 @@ func TestPlanIsRight(t *testing.T) {
 		if testing.Short() || invariant.Enabled {
 			t.Skip("skipped: hundreds of replays of an hour; go test ./cmd/replay, without -short and -tags invariants, runs them")
 		}
-		checkPlan(t, trace, "--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512")
+		checkPlan(t, firstLines(t, trace, long.Cases(2500, math.MaxInt)), "--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512")
 	})
+}
+
+// firstLines writes up to n lines of a file to another, and returns its name.
+func firstLines(t *testing.T, name string, n int) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	first := filepath.Join(t.TempDir(), filepath.Base(name))
+	if err := os.WriteFile(first, bytes.Join(lines[:min(n, len(lines))], nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return first
 }
 
 // checkPlan checks a plan for a trace: run by themselves, the cluster meets the objectives
