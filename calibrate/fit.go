@@ -60,6 +60,16 @@ type part struct {
 	name   string
 	chosen []int
 	left   spell // that is not fitted to
+	share  bool  // of a set that is judged as a whole
+}
+
+// deciding returns the chosen requests if a fit may be refused by them: not by a share of a set that counts as a whole, of
+// which the fit may have left out all.
+func (p *part) deciding(chosen []int) []int {
+	if p.share {
+		return nil
+	}
+	return chosen
 }
 
 // splitParts returns all requests, and with a holdout those that are left

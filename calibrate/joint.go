@@ -140,11 +140,11 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 				if len(rest) < len(judged.chosen) && whole.Known == "" {
 					whole.Known = "its server was disturbed for a time"
 				}
-				whole.chosen, whole.Errors = judged.chosen, judgeOutcome(m, judged.chosen, &out)
+				whole.chosen, whole.Errors = judged.deciding(judged.chosen), judgeOutcome(m, judged.chosen, &out)
 				r.Checks = append(r.Checks, whole)
 			}
 			if len(rest) > 0 && len(rest) < len(judged.chosen) {
-				c.Judged, c.chosen, c.Errors = name+" but "+left.String(), rest, judgeOutcome(m, rest, &out)
+				c.Judged, c.chosen, c.Errors = name+" but "+left.String(), judged.deciding(rest), judgeOutcome(m, rest, &out)
 				r.Checks = append(r.Checks, c)
 			}
 		}
@@ -155,8 +155,8 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 		}
 		r.Preemptions += out.Preemptions
 		s := splitBySaturation(m, &out)
-		add(part{name: s.nameOf("all, at once"), chosen: s.quick}, false)
-		add(part{name: s.nameOf("all, queued"), chosen: s.slow}, false)
+		add(part{name: s.nameOf("all, at once"), chosen: s.quick, share: true}, false)
+		add(part{name: s.nameOf("all, queued"), chosen: s.slow, share: true}, false)
 	}
 	return nil
 }
