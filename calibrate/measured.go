@@ -59,6 +59,8 @@ type Measured struct {
 	// RouterListens reports that its router follows the KV events that reach it, and that nothing but the run itself
 	// says whether any do; Unheard that none do.
 	RouterListens, Unheard bool
+	// Unread says why the router cannot read the KV events of servers, as its file and their logs have it.
+	Unread []string
 }
 
 // Request is what was measured of one request. Instants are seconds on the clock

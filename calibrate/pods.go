@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/deployment"
 )
 
 // pod is what a server logged of itself while it served.
@@ -23,6 +24,8 @@ type pod struct {
 	steps     []float64 // generated tokens a second, by line
 	hit       float64   // share of prompt tokens found cached, of the latest requests; NaN: not told
 	latest    int       // how many requests these are at most; 0: all
+	// asked are the arguments of vLLM with which it was started, by its own names; nil: not told.
+	asked map[string]string
 }
 
 // slowPod is by how much a server's tokens take longer than those of its peers where it is
@@ -70,11 +73,14 @@ func readPods(dir string) ([]pod, error) {
 		}
 		var rows []podRow
 		var prompts [2]float64
+		var asked map[string]string
 		lines := bufio.NewScanner(f)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			if row, ok := form.read(lines.Text(), &prompts); ok {
 				rows = append(rows, row)
+			} else if all, ok := deployment.ReadArguments(lines.Text()); ok {
+				asked = all
 			}
 		}
 		f.Close()
@@ -82,6 +88,7 @@ func readPods(dir string) ([]pod, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		p := newPod(filepath.Base(path), rows)
+		p.asked = asked
 		if prompts[1] > 0 {
 			p.hit, p.latest = prompts[0]/prompts[1], 0
 		}

@@ -191,3 +191,37 @@ func TestEventsOfRuns(t *testing.T) {
 		}
 	}
 }
+
+// A server whose log says that it publishes nothing for the router to read is named.
+func TestUnreadEvents(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	makeGroupRun(t, "unread", true, "--signal-delay", "index=never")
+	path := filepath.Join("unread", "vllm-pod2.log")
+	for _, c := range []struct{ old, new, want string }{
+		{"", "", ""},
+		{"enable_kv_cache_events=True", "enable_kv_cache_events=False", "publishes no KV events"},
+		{"topic='kv@", "topic='events@", "topicFilter"},
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		if code := run([]string{"validate", "unread", "--gpu", "h100", "--model", "qwen3-14b", "--graphs", "none", "--num-gpu-blocks", "3097"}, nil, &out, &errs); code != 0 {
+			t.Fatalf("exit %d: %s", code, &errs)
+		}
+		if got := errs.String(); c.want == "" && strings.Contains(got, "kv_events_config") || c.want != "" && !(strings.Contains(got, "vllm-pod2.log: ") && strings.Contains(got, c.want)) {
+			t.Errorf("%s: %s, want %q", c.new, got, c.want)
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -71,13 +71,12 @@ type vllmLines struct {
 	given  map[string]string
 	graphs graphReader
 
-	arguments, configured, argument, value, batch, cache, async *regexp.Regexp
+	configured, argument, value, batch, cache, async *regexp.Regexp
 }
 
 func newVLLMLines() *vllmLines {
 	return &vllmLines{
 		Log: Log{Known: map[string]string{}, Told: map[string]string{}}, given: map[string]string{}, graphs: newGraphReader(),
-		arguments:  regexp.MustCompile(`non-default args: \{(.*)\}`),
 		configured: regexp.MustCompile(`Initializing a V1 LLM engine \(v([^)]+)\) with config: (.*)`),
 		argument:   regexp.MustCompile(`'(\w+)': ('[^']*'|[\w.+-]+)`),
 		value:      regexp.MustCompile(`(\w+)=('[^']*'|[\w.+-]+)`),
@@ -89,12 +88,10 @@ func newVLLMLines() *vllmLines {
 
 // read takes in a line.
 func (l *vllmLines) read(line string) {
-	if m := l.arguments.FindStringSubmatch(line); m != nil {
-		asked := map[string]string{}
-		addPairs(asked, m[1], ":")
-		l.Asked = slices.Sorted(maps.Keys(asked))
-		addPairs(l.Told, m[1], ":")
-		collectPairs(l.given, l.argument.FindAllStringSubmatch(m[1], -1))
+	if list, ok := findArguments(line); ok {
+		l.Asked = slices.Sorted(maps.Keys(pairsOf(list)))
+		addPairs(l.Told, list, ":")
+		collectPairs(l.given, l.argument.FindAllStringSubmatch(list, -1))
 	}
 	if m := l.configured.FindStringSubmatch(line); m != nil && l.Release == "" {
 		l.Release = m[1]
@@ -111,6 +108,33 @@ func (l *vllmLines) read(line string) {
 	if m := l.cache.FindStringSubmatch(line); m != nil {
 		l.KVTokens, _ = strconv.Atoi(strings.ReplaceAll(m[1], ",", "")) // it is all digits
 	}
+}
+
+// findArguments returns the list of arguments in a line of a log of vLLM.
+func findArguments(line string) (string, bool) {
+	_, list, ok := strings.Cut(line, "non-default args: {")
+	end := strings.LastIndex(list, "}")
+	if !ok || end < 0 {
+		return "", false
+	}
+	return list[:end], true
+}
+
+// ReadArguments returns the arguments with which a server of vLLM was started, by its own names, from the line of its log
+// that has them.
+func ReadArguments(line string) (map[string]string, bool) {
+	list, ok := findArguments(line)
+	if !ok {
+		return nil, false
+	}
+	return pairsOf(list), true
+}
+
+// pairsOf returns the names and values of a dictionary.
+func pairsOf(list string) map[string]string {
+	all := map[string]string{}
+	addPairs(all, list, ":")
+	return all
 }
 
 // collectPairs adds the pairs of names and values.

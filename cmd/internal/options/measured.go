@@ -73,6 +73,11 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	}
 	if m.RouterListens = spec.Picker != nil && spec.Picker.FollowsCaches() && spec.Signals.Index == nil && spec.Pools[0].Count > 1; m.RouterListens {
 		HideEvents(&spec, m.Unheard)
+		reader, err := readEvents(own.Cluster.picker)
+		if err != nil {
+			return spec, nil, nil, err
+		}
+		m.CompareEvents(reader)
 	}
 	if m.InFlight > 0 {
 		spec.Mode, spec.MaxInFlight = loadgen.Concurrency, m.InFlight

@@ -77,9 +77,22 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 	return nil
 }
 
-// readPicker reads an EndpointPickerConfig, which may stand alone or anywhere in the values
-// of a chart.
+// readPicker reads the EndpointPickerConfig of a file.
 func readPicker(path string) (*policy.Picker, error) {
+	c, err := readPickerConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.picker()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// readPickerConfig reads an EndpointPickerConfig, which may stand alone or anywhere in the values
+// of a chart.
+func readPickerConfig(path string) (*pickerConfig, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -95,11 +108,7 @@ func readPicker(path string) (*policy.Picker, error) {
 	if err := yaml.Unmarshal([]byte(found), &c); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, strings.SplitN(err.Error(), "\n", 2)[0])
 	}
-	p, err := c.picker()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return p, nil
+	return &c, nil
 }
 
 // deepest is how many documents may stand in one another.

@@ -89,7 +89,7 @@ type validated struct {
 	Checks    []calibrate.Judged `json:"checks"`
 	Assumes   map[string]string  `json:"assumptions"`
 	Sides     []calibrate.Side   `json:"side_by_side"`
-	Warnings  []string           `json:"warnings,omitempty"` // of servers with other shares of the work
+	Warnings  []string           `json:"warnings,omitempty"` // of servers with other shares of the work, or whose KV events the router cannot read
 	assumed   []engines.Assumption
 }
 
@@ -181,7 +181,7 @@ func (f *validation) compare(v *validated, m *calibrate.Measured, result *harnes
 	if err != nil {
 		return err
 	}
-	v.Sides, v.Warnings = c.Sides, c.Warnings()
+	v.Sides, v.Warnings = c.Sides, append(c.Warnings(), m.Unread...)
 	if f.html == "" {
 		return nil
 	}

@@ -1,0 +1,70 @@
+package options
+
+import (
+	"cmp"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/replay-llm/replay/calibrate"
+)
+
+// tokenParameters are those of a router's index of blocks.
+type tokenParameters struct {
+	BlockSize   int `yaml:"blockSize"`
+	BlockTokens int `yaml:"blockSizeTokens"`
+}
+
+// eventParameters say which KV events a plugin reads, as far as servers can differ from them.
+type eventParameters struct {
+	Tokens  tokenParameters `yaml:"tokenProcessorConfig"`
+	Indexer struct {
+		Tokens tokenParameters `yaml:"tokenProcessorConfig"`
+	} `yaml:"indexerConfig"`
+	Events struct {
+		Topic     *string `yaml:"topicFilter"`
+		Endpoint  string  `yaml:"zmqEndpoint"`
+		Discover  *bool   `yaml:"discoverPods"`
+		Discovery struct {
+			Port int `yaml:"socketPort"`
+		} `yaml:"podDiscoveryConfig"`
+	} `yaml:"kvEventsConfig"`
+}
+
+// What a router has where its file does not say.
+const (
+	eventTopic = "kv@"
+	eventPort  = 5557
+)
+
+// readEvents returns what the first plugin of the file of a router that follows caches reads of KV events.
+func readEvents(path string) (r calibrate.EventReader, err error) {
+	c, err := readPickerConfig(path)
+	if err != nil {
+		return r, err
+	}
+	var p eventParameters
+	for i := range c.Plugins {
+		if x := &c.Plugins[i]; x.Type == "precise-prefix-cache-scorer" || x.Type == "precise-prefix-cache-producer" {
+			text, err := yaml.Marshal(x.Parameters)
+			if err != nil {
+				return r, err
+			}
+			if err := yaml.Unmarshal(text, &p); err != nil { // of a form that is not known
+				return r, nil
+			}
+			break
+		}
+	}
+	r.BlockTokens = cmp.Or(p.Tokens.BlockTokens, p.Tokens.BlockSize, p.Indexer.Tokens.BlockTokens, p.Indexer.Tokens.BlockSize)
+	r.Alike, r.Topic = c.isFirstVersion(), eventTopic
+	if e := &p.Events; e.Topic != nil {
+		r.Topic = *e.Topic
+	}
+	switch discover := p.Events.Discover; {
+	case discover != nil && *discover, discover == nil && !c.isFirstVersion() && p.Events.Endpoint == "":
+		r.Port = cmp.Or(p.Events.Discovery.Port, eventPort)
+	default:
+		r.Endpoint = p.Events.Endpoint
+	}
+	return r, nil
+}
