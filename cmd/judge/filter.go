@@ -148,7 +148,7 @@ func (r *Row) readMs() (float64, error) {
 	length := int(shrink * (float64(r.Input) + float64(r.Output)/2))
 	f.MaxBatch = 1 // windows keep their last tokens alone
 	fastest := f.Fastest()
-	seconds := fastest.Weights + decoding/float64(f.DP)*float64(length)*f.KVBytesPerToken(length)/(f.GPU.Bandwidth*1e9)
+	seconds := fastest.Weights + decoding/float64(f.DP)*f.ReadBytes(length)/(f.GPU.Bandwidth*1e9)
 	if e := f.Model.MoE; e != nil {
 		missed := math.Pow(1-float64(e.PerToken)/float64(e.Count), decoding) // the share of experts that no token is sent to
 		seconds += fastest.Experts * (1 - missed)

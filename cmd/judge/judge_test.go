@@ -66,7 +66,7 @@ func TestFilters(t *testing.T) {
 	}{
 		"separate servers":       {dense, func(r *Row) { r.Mode = "disagg" }},
 		"DeepSeek-V3":            {experts, func(r *Row) { r.Model = "deepseek-ai/DeepSeek-V3" }},
-		"not simulated":          {dense, func(r *Row) { r.Model = "zhipuai/GLM-5" }},
+		"not simulated":          {dense, func(r *Row) { r.Model = "moonshotai/Kimi-K3" }},
 		"more than 8 GPUs":       {dense, func(r *Row) { r.TP = 16 }},
 		"wrong parallelism":      {experts, func(r *Row) { r.TP, r.EP, r.MoETP = 8, 8, 1 }},
 		"speculative":            {experts, func(r *Row) { r.Engine, r.Release = trtllmEngine, "1.2.0rc6.post3" }},

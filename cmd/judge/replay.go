@@ -51,6 +51,8 @@ func listModels() map[string]model {
 		"deepseek-ai/DeepSeek-R1":          {"deepseek-r1", "DeepSeek", true},
 		"nvidia/DeepSeek-R1-NVFP4":         {"deepseek-r1", "DeepSeek", true},
 		"moonshotai/Kimi-K2.5":             {"kimi-k2.5", "Kimi", true},
+		"zhipuai/GLM-5":                    {"glm-5", "GLM-5", true},
+		"Qwen/Qwen3.5-397B-A17B":           {"qwen3.5-397b-a17b", "Qwen3.5", true},
 	}
 }
 
@@ -64,6 +66,8 @@ func (r *Row) quantization() string {
 	switch m := listModels()[r.Model]; {
 	case m.family == "gpt-oss":
 	case m.name == "qwen3-235b-a22b":
+		return string(hardware.FP8Block)
+	case r.Precision == "fp8" && (m.family == "GLM-5" || m.family == "Qwen3.5"):
 		return string(hardware.FP8Block)
 	case m.experts && r.Precision == "fp4":
 		return string(hardware.NVFP4)
@@ -81,11 +85,14 @@ func (r *Row) quantization() string {
 }
 
 // narrowCache reports whether the KV cache is FP8: under TensorRT-LLM in the quantised rows of InferenceX, under SGLang with
-// DeepSeek.
+// DeepSeek, and with sparse attention on Blackwell.
 func (r *Row) narrowCache() bool {
 	m := listModels()[r.Model]
 	if m.family == "gpt-oss" || r.Precision != "fp8" && r.Precision != "fp4" {
 		return false
+	}
+	if m.family == "GLM-5" {
+		return r.gpu() != "h200"
 	}
 	return r.Engine == trtllmEngine && r.Drawn() || r.Engine == sglangEngine && m.family == "DeepSeek"
 }

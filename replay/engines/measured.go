@@ -71,6 +71,9 @@ func describeMeasured(a *engineargs.Args) string {
 			of = fmt.Sprintf("of the nearest kind (%v)", b.Kind)
 		}
 		text += fmt.Sprintf("; on %d servers %s mean TPOT was %s off", b.Rows, of, b.Range())
+		if m := &c.Fit.Model; b.Family == "" && (m.Indexer != nil || m.Linear != nil) {
+			text += fmt.Sprintf("; no server of the family of %s was measured", m.Name)
+		}
 	}
 	if c.Fit.PP > 1 {
 		text += "; the stages of --pp are kept full"

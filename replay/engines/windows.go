@@ -100,6 +100,8 @@ func describeHost(a *engineargs.Args) string {
 func describeWindows(a *engineargs.Args) string {
 	f, ok := fitOf(a)
 	switch {
+	case ok && f.Model.Linear != nil:
+		return describeStates(a, &f)
 	case !ok || f.Model.WindowLayers == 0:
 		return ""
 	case a.Engine == engineargs.SGLang, !a.Rules.Reference() && keepsWhole(a):
@@ -108,4 +110,20 @@ func describeWindows(a *engineargs.Args) string {
 		return fmt.Sprintf("; sliding windows count as in sequences of %d tokens, the mean of this workload", f.Live)
 	}
 	return "; blocks count sliding windows as in the longest sequences, so that short ones have less room than this"
+}
+
+// describeStates returns what KV blocks assume of the states of linear layers.
+func describeStates(a *engineargs.Args, f *hardware.Fit) string {
+	length, of := f.Live, "the mean of this workload"
+	if length == 0 {
+		length, of = f.LongestSequence(), "the longest"
+	}
+	layers := f.Model.Linear.Layers
+	if a.Engine == engineargs.SGLang {
+		return fmt.Sprintf("; the state of %d linear layers, %.1f MiB a sequence and GPU, counts as in sequences of %d tokens, %s; the pool of states and its limit of requests are not simulated",
+			layers, f.StateBytes()/(1<<20), length, of)
+	}
+	tokens, blocks := f.StateBlocks()
+	return fmt.Sprintf("; the state of %d linear layers counts as %d blocks of %d tokens a sequence, in sequences of %d tokens, %s; the scheduler's rules for these blocks are not simulated, and prefixes hit as if states were cached",
+		layers, blocks, tokens, length, of)
 }

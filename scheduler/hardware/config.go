@@ -50,6 +50,18 @@ type config struct {
 	NoPosition int `json:"qk_nope_head_dim"`
 	Value      int `json:"v_head_dim"`
 
+	IndexHeads int `json:"index_n_heads"`
+	IndexSize  int `json:"index_head_dim"`
+	Chosen     int `json:"index_topk"`
+
+	KeyHeads   int    `json:"linear_num_key_heads"`
+	KeySize    int    `json:"linear_key_head_dim"`
+	ValueHeads int    `json:"linear_num_value_heads"`
+	ValueSize  int    `json:"linear_value_head_dim"`
+	Conv       int    `json:"linear_conv_kernel_dim"`
+	State      string `json:"mamba_ssm_dtype"`
+	Gated      bool   `json:"attn_output_gate"`
+
 	Original       int             `json:"original_max_position_embeddings"`
 	RopeScaling    json.RawMessage `json:"rope_scaling"`
 	RopeParameters json.RawMessage `json:"rope_parameters"`
@@ -80,14 +92,14 @@ type width struct {
 // listFamilies returns the model types that are read.
 func listFamilies() []string {
 	return []string{"llama", "llama4", "llama4_text", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "mistral", "mistral3", "ministral", "mixtral",
-		"gemma2", "gemma3", "gemma3_text", "gpt_oss", "deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "kimi_vl", "glm4", "glm4_moe", "minimax_m2", "phi3", "phimoe"}
+		"gemma2", "gemma3", "gemma3_text", "gpt_oss", "deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "kimi_vl", "glm4", "glm4_moe", "minimax_m2", "phi3", "phimoe",
+		"deepseek_v32", "glm_moe_dsa", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"}
 }
 
-// listHybrids returns the model types whose layers keep a state in place of a KV cache, or
-// choose what they attend to.
+// listHybrids returns the model types with layers that keep a state in place of a KV cache, and that are not supported.
 func listHybrids() []string {
-	return []string{"bamba", "deepseek_v32", "falcon_h1", "falcon_mamba", "granitemoehybrid", "jamba", "kimi_linear", "lfm2", "lfm2_moe", "mamba", "mamba2",
-		"minimax", "minimax_m1", "minimax_text_01", "nemotron_h", "olmo_hybrid", "plamo2", "qwen3_5", "qwen3_5_moe", "qwen3_next", "recurrent_gemma", "rwkv", "zamba2"}
+	return []string{"bamba", "falcon_h1", "falcon_mamba", "granitemoehybrid", "jamba", "kimi_linear", "lfm2", "lfm2_moe", "mamba", "mamba2",
+		"minimax", "minimax_m1", "minimax_text_01", "nemotron_h", "olmo_hybrid", "plamo2", "qwen3_next", "recurrent_gemma", "rwkv", "zamba2"}
 }
 
 // ReadModel reads the shape of a model from its config.json, or the directory that
@@ -138,7 +150,7 @@ func parseConfig(text []byte) (Model, error) {
 			return Model{}, excerpt.Errorf("model_type is %q, whose layers are not all attention over a KV cache: hybrids are not supported", name)
 		}
 	}
-	if i := slices.IndexFunc(c.LayerTypes, isStateful); i >= 0 {
+	if i := slices.IndexFunc(c.LayerTypes, isStateful); i >= 0 && !c.isLinear() {
 		return Model{}, excerpt.Errorf("layer_types[%d] is %q: hybrids are not supported", i, c.LayerTypes[i])
 	}
 	if !slices.Contains(listFamilies(), kind) && !slices.Contains(listFamilies(), c.Type) {
@@ -199,6 +211,9 @@ func (c *config) model() (Model, error) {
 	}
 	if c.Rank > 0 {
 		m.Latent = &Latent{Rank: c.Rank, Rope: c.Rope, Query: c.Query, NoPosition: c.NoPosition, Value: c.Value}
+	}
+	if err = c.readHybrid(&m); err != nil {
+		return Model{}, err
 	}
 	m.Window, m.WindowLayers = c.windows()
 	m.Chunked = m.WindowLayers > 0 && c.Chunk >= c.Window

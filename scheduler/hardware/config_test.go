@@ -37,6 +37,16 @@ func TestConfigs(t *testing.T) {
 			"n_routed_experts":128,"n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":1,"vocab_size":151552,"max_position_embeddings":131072,"tie_word_embeddings":false}`,
 		"phi-3.5-moe": `{"model_type":"phimoe","hidden_size":4096,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"intermediate_size":6400,"num_local_experts":16,"num_experts_per_tok":2,
 			"vocab_size":32064,"sliding_window":131072,"max_position_embeddings":131072,"tie_word_embeddings":false}`,
+		"deepseek-v3.2": `{"model_type":"deepseek_v32","hidden_size":7168,"num_hidden_layers":61,"num_attention_heads":128,"num_key_value_heads":128,"intermediate_size":18432,
+			"moe_intermediate_size":2048,"n_routed_experts":256,"n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":3,"kv_lora_rank":512,"q_lora_rank":1536,"qk_rope_head_dim":64,
+			"qk_nope_head_dim":128,"v_head_dim":128,"index_head_dim":128,"index_n_heads":64,"index_topk":2048,"vocab_size":129280,"max_position_embeddings":163840,"tie_word_embeddings":false,
+			"quantization_config":{"quant_method":"fp8","activation_scheme":"dynamic","weight_block_size":[128,128]}}`,
+		"glm-5": `{"model_type":"glm_moe_dsa","hidden_size":6144,"num_hidden_layers":78,"num_attention_heads":64,"num_key_value_heads":64,"head_dim":64,"intermediate_size":12288,
+			"moe_intermediate_size":2048,"n_routed_experts":256,"n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":3,"kv_lora_rank":512,"q_lora_rank":2048,"qk_rope_head_dim":64,
+			"qk_nope_head_dim":192,"v_head_dim":256,"index_head_dim":128,"index_n_heads":32,"index_topk":2048,"vocab_size":154880,"max_position_embeddings":202752,"tie_word_embeddings":false}`,
+		"qwen3.5-27b": `{"model_type":"qwen3_5","tie_word_embeddings":false,"text_config":{"model_type":"qwen3_5_text","hidden_size":5120,"num_hidden_layers":64,"num_attention_heads":24,"num_key_value_heads":4,
+			"head_dim":256,"intermediate_size":17408,"attn_output_gate":true,"full_attention_interval":4,"linear_num_key_heads":16,"linear_key_head_dim":128,"linear_num_value_heads":48,
+			"linear_value_head_dim":128,"linear_conv_kernel_dim":4,"mamba_ssm_dtype":"float32","vocab_size":248320,"max_position_embeddings":262144}}`,
 	} {
 		dir := filepath.Join(t.TempDir(), name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -67,7 +77,8 @@ func TestConfigs(t *testing.T) {
 func TestConfigsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"model_type":"qwen3_next"}`: `model_type is "qwen3_next", whose layers are not all attention over a KV cache: hybrids are not supported`,
-		`{"model_type":"bert"}`:       `model_type is "bert", want one of llama, `,
+		`{"model_type":"qwen3_5_text","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"intermediate_size":9,"layer_types":["full_attention","linear_attention"]}`: `keys that begin with linear_ do not describe its linear layers`,
+		`{"model_type":"bert"}`: `model_type is "bert", want one of llama, `,
 		`{"model_type":"llama","layer_types":["full_attention","linear_attention"]}`:                                                                                              `layer_types[1] is "linear_attention": hybrids are not supported`,
 		`{"model_type":"llama","hidden_size":64}`:                                                                                                                                 `num_hidden_layers is 0, want > 0`,
 		`{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100}`:                                                                  `intermediate_size, `,

@@ -89,7 +89,7 @@ func (f *Fit) weightBytes() float64 {
 // sequence of that many tokens: layers with a window keep their last tokens alone, and
 // those of a pass.
 func (f *Fit) KVBytesPerToken(length int) float64 {
-	return f.windowedBytes(min(float64(f.Model.Window+f.MaxBatch)/float64(length), 1))
+	return f.windowedBytes(min(float64(f.Model.Window+f.MaxBatch)/float64(length), 1)) + f.tokenState(length)
 }
 
 // liveBytesPerToken returns the same over the sequences that are in the KV cache, few of
@@ -104,13 +104,16 @@ func (f *Fit) liveBytesPerToken() float64 {
 	if f.Live == 0 {
 		return f.KVBytesPerToken(f.LongestSequence())
 	}
-	return f.windowedBytes(min(float64(f.Model.Window+f.BlockTokens)/float64(f.Live), 1))
+	return f.windowedBytes(min(float64(f.Model.Window+f.BlockTokens)/float64(f.Live), 1)) + f.tokenState(f.Live)
 }
+
+// CacheBytesPerToken returns the bytes of a token in the KV cache of one GPU, without what is kept for a sequence whatever its length.
+func (f *Fit) CacheBytesPerToken() float64 { return f.windowedBytes(1) }
 
 // windowedBytes returns the bytes of a token of which layers with a window keep a share.
 func (f *Fit) windowedBytes(kept float64) float64 {
 	m := &f.Model
-	layers := f.stageShare(m.Layers)
+	layers := f.stageShare(m.KVLayers())
 	if f.Groups.Whole && m.WindowLayers < m.Layers {
 		kept = 1
 	}
@@ -122,7 +125,14 @@ func (f *Fit) windowedBytes(kept float64) float64 {
 func (f *Fit) layerBytes() float64 {
 	m, value := &f.Model, fillBits(f.KVBits)/8
 	if l := m.Latent; l != nil {
-		return value * float64(l.Rank+l.Rope) // each rank of TP has all of it
+		latent := value * float64(l.Rank+l.Rope) // each rank of TP has all of it
+		if x := m.Indexer; x != nil {
+			if value == 1 {
+				latent = sparseBytes
+			}
+			latent += x.bytes()
+		}
+		return latent
 	}
 	return 2 * value * max(1, math.Ceil(float64(m.KVHeads)/float64(f.TP))) * float64(m.HeadSize)
 }

@@ -14,7 +14,10 @@ type Model struct {
 	Tied                     bool
 	Context                  int // longest sequence, tokens
 	MoE                      *Experts
-	Latent                   *Latent // multi-head latent attention
+	Latent                   *Latent       // multi-head latent attention
+	Indexer                  *Indexer      // of sparse attention
+	Linear                   *LinearLayers // among the layers
+	Gated                    bool          // attention has a gate for each query
 	// Window layers keep the last Window tokens alone, or those of a chunk of as many.
 	Window, WindowLayers int
 	Chunked              bool
@@ -75,10 +78,18 @@ func (m *Model) attentionWeights() float64 {
 			query = h*float64(l.Query) + float64(l.Query)*heads*perHead
 		}
 		kv := h*float64(l.Rank+l.Rope) + float64(l.Rank)*heads*float64(l.NoPosition+l.Value)
-		return query + kv + heads*float64(l.Value)*h
+		all := query + kv + heads*float64(l.Value)*h
+		if m.Indexer != nil {
+			all += m.Indexer.weights(m)
+		}
+		return all
 	}
 	size := float64(m.HeadSize)
-	return h*size*(heads+2*float64(m.KVHeads)) + heads*size*h
+	query := heads
+	if m.Gated {
+		query *= 2
+	}
+	return h*size*(query+2*float64(m.KVHeads)) + heads*size*h
 }
 
 // gatedWeights returns the weights of a gated product of that width.
@@ -105,7 +116,10 @@ type Shape struct {
 func (m *Model) Shape() Shape {
 	s := Shape{Embedding: float64(m.Vocab) * float64(m.Hidden)}
 	s.Head = s.Embedding
-	s.Attention = float64(m.Layers) * m.attentionWeights()
+	s.Attention = float64(m.KVLayers()) * m.attentionWeights()
+	if l := m.Linear; l != nil {
+		s.Attention += float64(l.Layers) * l.weights(m.Hidden)
+	}
 	s.Dense = float64(m.Layers-m.ExpertLayers()) * m.gatedWeights(m.MLP)
 	if e := m.MoE; e != nil {
 		n := float64(m.ExpertLayers())

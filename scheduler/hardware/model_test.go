@@ -19,6 +19,7 @@ func TestParamsArePublished(t *testing.T) {
 		"deepseek-v2-lite": {15.7, 2.4}, "deepseek-v3": {671, 37}, "kimi-k2": {1026, 32}, "gpt-oss-20b": {20.9, 3.6},
 		"gpt-oss-120b": {116.8, 5.1}, "glm-4-9b": {9.4, 0}, "glm-4-32b": {32.6, 0}, "glm-4.5-air": {106, 12}, "glm-4.5": {353, 32},
 		"phi-3-mini": {3.82, 0}, "phi-3-medium": {13.96, 0}, "phi-4": {14.66, 0}, "phi-4-mini": {3.84, 0}, "phi-3.5-moe": {41.9, 6.6},
+		"glm-5": {744, 40}, "deepseek-v3.2": {671, 37}, "qwen3.5-27b": {27, 0}, "qwen3.5-35b-a3b": {35, 3}, "qwen3.5-122b-a10b": {122, 10}, "qwen3.5-397b-a17b": {397, 17},
 	}
 	if n := len(Models()); n < 40 {
 		t.Errorf("%d models, want 40 or more", n)

@@ -7,6 +7,8 @@ func Models() []Model {
 	all = append(all, listMistrals()...)
 	all = append(all, listGemmas()...)
 	all = append(all, listLatents()...)
+	all = append(all, listSparse()...)
+	all = append(all, listLinear()...)
 	return append(all, listOthers()...)
 }
 

@@ -44,6 +44,9 @@ func FindModel(name string) (Model, error) {
 	if _, err := os.Stat(name); err == nil {
 		return ReadModel(name)
 	}
+	if reason := refuseName(name); reason != "" {
+		return Model{}, excerpt.Errorf("model is %q: %s", name, reason)
+	}
 	names := make([]string, len(all))
 	for i, m := range all {
 		names[i] = m.Name

@@ -64,8 +64,10 @@ func (f *Fit) Pass() Pass {
 	if l := m.Latent; l != nil {
 		query = float64(m.Heads) * float64(l.NoPosition+l.Rope+l.Value) / 2
 	}
-	p.Pair = 4 * float64(m.Layers) * query / (tp * pp) / (pairShare * g.FLOPs(16, 16))
-	p.Context = f.KVBytesPerToken(contextLength) / (contextShare * bandwidth)
+	p.Pair = 4 * float64(m.KVLayers()) * query / (tp * pp) / (pairShare * g.FLOPs(16, 16))
+	state := f.StateBytes()
+	p.Context = (f.ReadBytes(contextLength) - state) / contextLength / (contextShare * bandwidth)
+	p.Request += 2 * state / (contextShare * bandwidth) // read and written
 	switch f.Graphs {
 	case "none":
 		p.Base += LaunchTime * float64(m.Layers)

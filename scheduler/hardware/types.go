@@ -77,7 +77,8 @@ type Precision struct {
 // Precision returns the types of the products of f.
 //
 // Types that are for experts alone leave the others as the checkpoint has them. Checkpoints in
-// NVFP4 of latent attention and of MiniMax have their attention in bfloat16, and those of latent attention in FP8 have blocks.
+// NVFP4 of latent attention and of MiniMax have their attention in bfloat16, those with linear layers also the shared
+// experts, and those of latent attention in FP8 have blocks.
 func (f *Fit) Precision() Precision {
 	m := &f.Model
 	all := typeOf(m.Bits, m.ActivationBits, m.Blocks)
@@ -94,6 +95,8 @@ func (f *Fit) Precision() Precision {
 		}
 	case t == NVFP4 && (m.Latent != nil || m.Family == "minimax_m2"):
 		p = Precision{Attention: BF16, Dense: t, Experts: t}
+	case t == NVFP4 && m.Linear != nil && m.MoE != nil:
+		p = Precision{Attention: BF16, Dense: BF16, Experts: t}
 	case t == FP8 && m.Latent != nil:
 		p = Precision{FP8Block, FP8Block, FP8Block}
 	default:

@@ -16,7 +16,7 @@ import (
 // A compact file is the signature, the length of the header, the header in JSON, and a zstd frame with the tables. A
 // latency is a power of 1+step; its exponent is written as the difference to what its neighbours make likely.
 const (
-	signature = "replay optables 1\n"
+	signature = "replay optables 2\n"
 	// Extension ends the name of a compact file.
 	Extension = ".optables"
 	maxHeader = 64 << 10

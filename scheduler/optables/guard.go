@@ -67,9 +67,9 @@ func (d *draft) merge() {
 // batchOf returns where the batch of a table is: a key column, or -1 for the axis; false if it has none.
 func batchOf(place int) (column int, ok bool) {
 	switch place {
-	case gemmTable, contextTable, latentContextTable, moduleContextTable, productTable, expertsTable:
+	case gemmTable, contextTable, latentContextTable, moduleContextTable, productTable, expertsTable, sparseContextTable, sparsePastTable, linearTable:
 		return -1, true
-	case generationTable, latentGenerationTable, moduleGenerationTable:
+	case generationTable, latentGenerationTable, moduleGenerationTable, sparseGenerationTable:
 		return listForms()[place].columns - 1, true
 	}
 	return 0, false
@@ -81,7 +81,10 @@ func (d *draft) guardBatch(place int) {
 	if !ok {
 		return
 	}
-	all := d.tables[place]
+	all, reason := d.tables[place], "slower than a larger batch"
+	if place == sparsePastTable {
+		reason = "slower than a longer past"
+	}
 	order := make([]int32, len(all)) // rows, those of one shape together, the batch ascending
 	for i := range order {
 		order[i] = int32(i)
@@ -106,7 +109,7 @@ func (d *draft) guardBatch(place int) {
 		a, x := shape(r)
 		b, y := shape(next)
 		if a == b && x == y && r.ms > next.ms {
-			d.change(place, r, "slower than a larger batch", next.ms)
+			d.change(place, r, reason, next.ms)
 		}
 	}
 }

@@ -16,13 +16,16 @@ type layout struct {
 	ints   []string
 	axis   []string // columns that add up to the axis
 	engine bool     // the key begins with the engine
+	op     string   // op_name of its rows; "": any
+	fixed  string   // a column that is the same in all of its rows, with that value; "": none
+	value  int64
 }
 
 // listLayouts returns the tables that are read.
 func listLayouts() []layout {
 	attention := []string{"head_dim", "num_key_value_heads", "window_size", "num_heads"}
 	module := []string{"mla_dtype", "kv_cache_dtype", "gemm_type"}
-	past := []string{"isl", "step"}
+	past, sparse := []string{"isl", "step"}, []string{"architecture", "kv_cache_dtype", "gemm_type"}
 	return []layout{
 		{place: gemmTable, family: "gemm", file: "gemm_perf", texts: []string{"gemm_dtype"}, ints: []string{"n", "k"}, axis: []string{"m"}},
 		{place: contextTable, family: "attention", file: "context_attention_perf", texts: []string{"kv_cache_dtype"}, ints: joinColumns(attention, "isl"), axis: []string{"batch_size"}},
@@ -37,8 +40,19 @@ func listLayouts() []layout {
 			ints: []string{"hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"}, axis: []string{"num_tokens"},
 		},
 		{place: allReduceTable, family: "comm", file: "custom_allreduce_perf", engine: true, ints: []string{"num_gpus"}, axis: []string{"message_size"}},
+		{place: sparseContextTable, family: sparseFamily, file: contextModule + "_perf", texts: sparse, ints: []string{"num_heads", "isl"}, axis: []string{"batch_size"}, op: contextModule, fixed: "step"},
+		{place: sparsePastTable, family: sparseFamily, file: contextModule + "_perf", texts: sparse, ints: []string{"num_heads", "isl"}, axis: past, op: contextModule, fixed: "batch_size", value: 1},
+		{place: sparseGenerationTable, family: sparseFamily, file: generationModule + "_perf", texts: sparse, ints: []string{"num_heads", "batch_size"}, axis: past, op: generationModule},
+		{place: linearTable, family: "linear_attention", file: "gdn_perf", texts: []string{"op_name", "kernel_source"}, ints: []string{"num_k_heads", "num_v_heads", "seq_len"}, axis: []string{"batch_size"}},
 	}
 }
+
+// Tables of sparse attention: of rows that choose what they attend to, and of rows that take the choice of another layer.
+const (
+	sparseFamily     = "sparse_attention"
+	contextModule    = "dsa_context_module"
+	generationModule = "dsa_generation_module"
+)
 
 func joinColumns(a []string, b string) []string { return append(append([]string{}, a...), b) }
 
@@ -51,6 +65,7 @@ func collectiveLayout() layout {
 type columns struct {
 	texts, kinds [][]string
 	ints, axis   [][]int64
+	fixed        []int64 // nil: none
 	latency      []float64
 }
 
@@ -60,6 +75,8 @@ const (
 	attentionColumn
 	collectiveColumn
 	backendColumn
+	opColumn
+	phaseColumn
 	kindColumns
 )
 
@@ -70,7 +87,7 @@ func (l *layout) read(t *wheel.Table) (*columns, error) {
 	if c.texts, err = readAll(l.texts, t.Texts); err != nil {
 		return nil, err
 	}
-	for i, name := range [...]string{"kernel_source", "attn_dtype", "nccl_dtype", "backend"} {
+	for i, name := range [...]string{"kernel_source", "attn_dtype", "nccl_dtype", "backend", "op_name", "phase"} {
 		if t.Has(name) {
 			if c.kinds[i], err = t.Texts(name); err != nil {
 				return nil, err
@@ -88,6 +105,11 @@ func (l *layout) read(t *wheel.Table) (*columns, error) {
 	}
 	if c.axis, err = readAll(l.axis, ints); err != nil {
 		return nil, err
+	}
+	if l.fixed != "" {
+		if c.fixed, err = t.Ints(l.fixed); err != nil {
+			return nil, err
+		}
 	}
 	c.latency, err = t.Doubles("latency")
 	return c, err
@@ -118,6 +140,12 @@ func (d *draft) reject(l *layout, c *columns, row int, engine string) string {
 	switch {
 	case !(c.latency[row] > 0):
 		return "no latency"
+	case l.op != "" && c.kind(opColumn, row) != l.op:
+		return "a layer that takes the choice of another one"
+	case c.fixed != nil && c.fixed[row] != l.value:
+		return "in another table"
+	case l.place == linearTable && c.kind(phaseColumn, row) == "verify":
+		return "verification of drafts"
 	case strings.HasSuffix(kernel, "_eager"), strings.HasSuffix(c.kind(backendColumn, row), "_eager"):
 		return "measured without CUDA graphs"
 	case l.place == contextTable && c.kind(attentionColumn, row) != "bfloat16":
@@ -180,8 +208,11 @@ func (d *draft) rows(l *layout, c *columns, from rowsOf) ([]row, error) {
 		}
 		for j := range c.texts {
 			s := c.texts[j][i]
-			if l.place == expertsTable && j == 0 {
+			switch {
+			case l.place == expertsTable && j == 0:
 				s = expertTypeOf(s, c.kind(kernelColumn, i))
+			case l.place == linearTable && j == 1:
+				s = linearStepOf(s, c.kind(phaseColumn, i))
 			}
 			text(s)
 		}

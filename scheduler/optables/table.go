@@ -46,6 +46,10 @@ const (
 	expertsTable
 	allReduceTable
 	collectiveTable
+	sparseContextTable
+	sparsePastTable
+	sparseGenerationTable
+	linearTable
 	tableCount
 )
 
@@ -63,6 +67,10 @@ func listForms() [tableCount]form {
 		{name: "moe", texts: 3, columns: 9, axis: "tokens"},                           // engine, type, distribution; hidden, inter, topk, experts, tp, ep
 		{name: "custom_allreduce", texts: 1, columns: 2, axis: "elements"},            // engine; gpus
 		{name: "nccl", texts: 1, columns: 2, axis: "elements"},                        // op; gpus
+		{name: "dsa_context_module", texts: 3, columns: 5, axis: "batch"},             // architecture, kv, gemm; heads, s
+		{name: "dsa_context_module_past", texts: 3, columns: 5, axis: "length"},       // architecture, kv, gemm; heads, new tokens
+		{name: "dsa_generation_module", texts: 3, columns: 5, axis: "s"},              // architecture, kv, gemm; heads, batch
+		{name: "linear_attention", texts: 2, columns: 5, axis: "batch"},               // kind, step; key heads, value heads, s
 	}
 }
 

@@ -11,6 +11,10 @@ const (
 	moduleContextOp
 	moduleGenerationOp
 	productOp
+	sparseContextOp
+	sparsePastOp
+	sparseGenerationOp
+	linearOp
 )
 
 // workload is what a grid's points have in common: with a point it gives the speed of light.
@@ -23,6 +27,8 @@ type workload struct {
 	kvHeads float64 // 0: as many as heads
 	window  float64 // tokens that are attended to; 0: all
 	weight  float64 // bytes of a value of absorbed weights
+	// Of linear attention: products of a token, bytes of a token, and bytes of a sequence.
+	ops, each, once float64
 }
 
 // Sizes of latent attention (MLA): the rank of keys and values, and the part that is rotated.
@@ -66,6 +72,9 @@ func (w *workload) bound(s *Sheet, x point) float64 {
 			bytes += 2 * productBytes(b, a) * w.weight
 		}
 		return s.bound(ops, peak, bytes)
+	}
+	if w.op != productOp {
+		return w.chosen(s, x)
 	}
 	return s.bound(productOps(c, b), peak, productBytes(c, b)*w.weight) // heads, tokens
 }

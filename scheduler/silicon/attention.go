@@ -13,7 +13,12 @@ func (c *Composer) Decode(requests, length int) []Part {
 	if pp := c.fit.PP; pp > 1 {
 		requests = (requests + pp - 1) / pp
 	}
-	if m.Latent != nil {
+	c.decodeStates(&p, requests)
+	switch {
+	case m.Indexer != nil:
+		c.decodeSparse(&p, requests, length)
+		return p
+	case m.Latent != nil:
 		c.decodeLatent(&p, requests, length)
 		return p
 	}
@@ -26,7 +31,12 @@ func (c *Composer) Decode(requests, length int) []Part {
 // Prompts returns the operators of attention for prompts that compute tokens each, after past ones.
 func (c *Composer) Prompts(requests, tokens, past int) []Part {
 	p := parts{}
-	if c.fit.Model.Latent != nil {
+	c.scanStates(&p, requests, tokens)
+	switch {
+	case c.fit.Model.Indexer != nil:
+		c.promptSparse(&p, requests, tokens, past)
+		return p
+	case c.fit.Model.Latent != nil:
 		c.promptLatent(&p, requests, tokens, past)
 		return p
 	}
@@ -46,11 +56,11 @@ func (c *Composer) Rotation() []Part {
 		return p
 	}
 	q, kv := float64(2*c.query), float64(2*c.keys)
-	c.small(&p, "rotation", 2.2*c.layers, q+kv)
-	c.small(&p, "cache writes", 2.2*c.layers, kv)
+	c.small(&p, "rotation", 2.2*c.full, q+kv)
+	c.small(&p, "cache writes", 2.2*c.full, kv)
 	if hasHeadNorms(m.Family) {
-		c.small(&p, "norms of queries", 4.4*c.layers, q)
-		c.small(&p, "norms of keys", 4.4*c.layers, kv)
+		c.small(&p, "norms of queries", 4.4*c.full, q)
+		c.small(&p, "norms of keys", 4.4*c.full, kv)
 	}
 	return p
 }
@@ -70,7 +80,7 @@ type kind struct {
 // kinds returns the kinds of attention of the model's layers.
 func (c *Composer) kinds() []kind {
 	m := &c.fit.Model
-	full := kind{Attention: optables.Attention{Heads: m.Heads / c.tp, KVHeads: c.kvHeads(), HeadSize: m.HeadSize, KV: c.kv}, layers: c.layers}
+	full := kind{Attention: optables.Attention{Heads: m.Heads / c.tp, KVHeads: c.kvHeads(), HeadSize: m.HeadSize, KV: c.kv}, layers: c.full}
 	if m.WindowLayers == 0 {
 		return []kind{full}
 	}
@@ -129,9 +139,9 @@ func (c *Composer) decodeLatent(p *parts, requests, length int) {
 		product = "fp8"
 	}
 	heads := c.fit.Model.Heads / c.tp
-	own.add("absorbed key", c.layers, c.tables.LatentProduct(product, false, requests, heads))
-	own.add("attention of decoding", c.layers, c.tables.LatentGeneration(c.latent(), requests, length))
-	own.add("absorbed value", c.layers, c.tables.LatentProduct(product, true, requests, heads))
+	own.add("absorbed key", c.full, c.tables.LatentProduct(product, false, requests, heads))
+	own.add("attention of decoding", c.full, c.tables.LatentGeneration(c.latent(), requests, length))
+	own.add("absorbed value", c.full, c.tables.LatentProduct(product, true, requests, heads))
 	block, ok := c.tables.LatentModule(c.module(), false, requests, length, 0)
 	c.addFaster(p, own, block, ok, requests)
 }
@@ -140,8 +150,8 @@ func (c *Composer) decodeLatent(p *parts, requests, length int) {
 func (c *Composer) promptLatent(p *parts, requests, tokens, past int) {
 	var own parts
 	m, l := &c.fit.Model, c.fit.Model.Latent
-	c.gemm(&own, requests*tokens, product{"key and value of the latent", c.layers, c.attention, m.Heads * (l.NoPosition + l.Value) / c.tp, l.Rank})
-	own.add("attention of prompts", c.layers, c.tables.LatentContext(c.latent(), requests, tokens, past))
+	c.gemm(&own, requests*tokens, product{"key and value of the latent", c.full, c.attention, m.Heads * (l.NoPosition + l.Value) / c.tp, l.Rank})
+	own.add("attention of prompts", c.full, c.tables.LatentContext(c.latent(), requests, tokens, past))
 	block, ok := c.tables.LatentModule(c.module(), true, requests, tokens, past)
 	c.addFaster(p, own, block, ok, requests*tokens)
 }
@@ -151,8 +161,8 @@ func (c *Composer) addFaster(p *parts, own parts, block optables.Time, ok bool, 
 	if ok && !c.granular {
 		var around parts
 		c.projectLatent(&around, tokens)
-		if block.Ms -= Sum(around) / c.layers; c.layers*block.Ms < Sum(own) {
-			p.add("attention block beyond its projections", c.layers, block)
+		if block.Ms -= Sum(around) / c.full; c.full*block.Ms < Sum(own) {
+			p.add("attention block beyond its projections", c.full, block)
 			return
 		}
 	}

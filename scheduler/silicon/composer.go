@@ -52,7 +52,8 @@ type Composer struct {
 	tp, ranks            int      // GPUs of a rank, and ranks
 	expertTP, expertEP   int
 	layers, expertLayers float64
-	query, keys          int // values of a token on a GPU: queries of all heads, keys of all heads
+	full                 float64 // layers that keep keys and values
+	query, keys          int     // values of a token on a GPU: queries of all heads, keys of all heads
 }
 
 // NewComposer returns the composer of a fit under an engine.
@@ -66,7 +67,7 @@ func NewComposer(f *hardware.Fit, e optables.Engine, t *optables.Tables) *Compos
 	if f.EP > 1 {
 		c.expertTP, c.expertEP = 1, f.TP*f.DP
 	}
-	c.layers, c.expertLayers = float64(m.Layers), float64(m.ExpertLayers())
+	c.layers, c.full, c.expertLayers = float64(m.Layers), float64(m.KVLayers()), float64(m.ExpertLayers())
 	c.query, c.keys = m.Heads*m.HeadSize/f.TP, c.kvHeads()*m.HeadSize
 	return c
 }

@@ -17,9 +17,14 @@ func (c *Composer) Linear(x int, prompts bool) []Part {
 	if m.Latent != nil {
 		c.projectLatent(&p, x)
 	} else {
-		c.gemm(&p, x, product{"query, key and value", c.layers, c.attention, c.query + 2*c.keys, hidden})
-		c.gemm(&p, x, product{"output of attention", c.layers, c.attention, hidden, c.query})
+		query := c.query
+		if m.Gated {
+			query *= 2
+		}
+		c.gemm(&p, x, product{"query, key and value", c.full, c.attention, query + 2*c.keys, hidden})
+		c.gemm(&p, x, product{"output of attention", c.full, c.attention, hidden, c.query})
 	}
+	c.projectStates(&p, x)
 	dense := c.layers
 	if m.MoE != nil {
 		dense -= c.expertLayers
@@ -46,12 +51,12 @@ func (c *Composer) projectLatent(p *parts, x int) {
 	m, l := &c.fit.Model, c.fit.Model.Latent
 	query := m.Heads * (l.NoPosition + l.Rope) / c.tp
 	if l.Query > 0 {
-		c.gemm(p, x, product{"to latent query, key and value", c.layers, c.attention, l.Query + l.Rank + l.Rope, m.Hidden})
-		c.gemm(p, x, product{"query of the latent", c.layers, c.attention, query, l.Query})
+		c.gemm(p, x, product{"to latent query, key and value", c.full, c.attention, l.Query + l.Rank + l.Rope, m.Hidden})
+		c.gemm(p, x, product{"query of the latent", c.full, c.attention, query, l.Query})
 	} else {
-		c.gemm(p, x, product{"query, latent key and value", c.layers, c.attention, query + l.Rank + l.Rope, m.Hidden})
+		c.gemm(p, x, product{"query, latent key and value", c.full, c.attention, query + l.Rank + l.Rope, m.Hidden})
 	}
-	c.gemm(p, x, product{"output of attention", c.layers, c.attention, m.Hidden, m.Heads * l.Value / c.tp})
+	c.gemm(p, x, product{"output of attention", c.full, c.attention, m.Hidden, m.Heads * l.Value / c.tp})
 }
 
 // Head returns the product with the vocabulary for the requests of a pass.

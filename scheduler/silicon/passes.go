@@ -27,6 +27,7 @@ type Passes struct {
 	// Square roots of the times of whole prompts, by prompts and length: of layers with full attention, and of those with a
 	// window.
 	full, windowed grid
+	hybrid         hybrid
 	window         float64
 	rotation       float64
 	stages         float64
@@ -49,7 +50,11 @@ func NewPasses(c *Composer) *Passes {
 	}
 	p.head = newTable(byRequests, mostRequests, func(n int) float64 { return Sum(c.Head(n)) })
 	p.generation = newGrid(mostRequests, mostLength, func(n, length int) float64 { return Sum(c.Decode(n, length)) })
+	p.hybrid = newHybrid(c)
 	for _, k := range c.kinds() {
+		if c.fit.Model.Indexer != nil {
+			break
+		}
 		times := newGrid(mostPrompts, mostLength, func(n, length int) float64 { return math.Sqrt(max(c.wholePrompts(&k, n, length), 0)) })
 		if k.Window > 0 {
 			p.windowed, p.window = times, float64(k.Window)
@@ -64,7 +69,9 @@ func NewPasses(c *Composer) *Passes {
 // wholePrompts returns the time of a kind of attention for prompts without a past.
 func (c *Composer) wholePrompts(k *kind, requests, length int) float64 {
 	if c.fit.Model.Latent != nil {
-		return Sum(c.Prompts(requests, length, 0))
+		var p parts
+		c.promptLatent(&p, requests, length, 0)
+		return Sum(p)
 	}
 	return k.layers * c.tables.Context(k.Attention, requests, length, 0).Ms
 }
@@ -140,6 +147,7 @@ func (p *Passes) Prompts(requests, tokens int, pairs float64) float64 {
 	if p.windowed != nil {
 		total += wholeAt(p.windowed, requests, length) * shareOf(n, past, p.window)
 	}
+	total += p.hybrid.prompts(requests, n, past)
 	// A short chunk takes at least what reading its KV cache takes.
 	read := p.Generation(requests, int64(requests)*int64(length))
 	return max(total, read.At(int64(requests)*int64(length)))/p.stages + p.rotation

@@ -25,7 +25,8 @@ func compose(t testing.TB, path string, e optables.Engine) *Composer {
 // fits are models of all kinds on GPUs of all kinds.
 func fits() []string {
 	return []string{"h100/llama-3.1-8b", "h200/llama-3.3-70b?tp=4", "b200/deepseek-v3?tp=8", "gb300/kimi-k2.5?tp=4&weights=nvfp4",
-		"h100/gpt-oss-120b?tp=2", "l40s/qwen3-14b", "rtxpro6000/qwen3-32b?tp=2", "b200/qwen3-235b-a22b?tp=4&weights=fp8", "h100/gemma-3-27b", "h200/deepseek-v3?tp=1&dp=8&ep=8", "l4/llama-3.2-3b", "h100/llama-4-scout?tp=8"}
+		"h100/gpt-oss-120b?tp=2", "l40s/qwen3-14b", "rtxpro6000/qwen3-32b?tp=2", "b200/qwen3-235b-a22b?tp=4&weights=fp8", "h100/gemma-3-27b", "h200/deepseek-v3?tp=1&dp=8&ep=8", "l4/llama-3.2-3b", "h100/llama-4-scout?tp=8",
+		"b200/glm-5?tp=8&weights=fp8_block&kv=fp8", "h200/deepseek-v3.2?tp=8", "b200/qwen3.5-397b-a17b?tp=4&weights=fp8_block", "l40s/qwen3.5-27b?tp=4"}
 }
 
 // TestPassesEqualOperators holds the tables of passes to the sums of the operators that they stand for.

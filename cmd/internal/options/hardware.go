@@ -174,7 +174,7 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 	path := h.path(h.Text("gpu"))
 	var of lengths
 	blocks := gives("num_gpu_blocks")
-	if f.Model.WindowLayers > 0 && f.Groups == (hardware.Groups{}) && !blocks && !legacy {
+	if (f.Model.WindowLayers > 0 || f.Model.Linear != nil) && f.Groups == (hardware.Groups{}) && !blocks && !legacy {
 		if of = o.workloadLengths(); of.live > 0 {
 			f.Live = of.live
 			path = hardware.AddKey(path, hardware.LiveKey, strconv.Itoa(f.Live))

@@ -55,8 +55,8 @@ func NewModelsCommand(s cli.Streams) *cobra.Command {
 		Use:   "models",
 		Short: "List the models that --model takes",
 		Long: `List the models whose shapes are known: weights in billions (all, and those that
-a token is multiplied with), bytes of KV cache per token of a short sequence,
-and with --wide where the configuration is published. --model also takes the
+a token is multiplied with), bytes of KV cache per token of a short sequence, MiB
+of state per sequence for models with linear layers, and with --wide where the configuration is published. --model also takes the
 path of any config.json.`,
 		Example: "  replay models\n  replay fit --model ./my-model/config.json",
 	}, func(output string) error {
@@ -71,9 +71,13 @@ path of any config.json.`,
 			}
 			return ""
 		}
-		fmt.Fprintln(w, "MODEL\tWEIGHTS B\tACTIVE B\tKV KiB/TOKEN\tCONTEXT"+source("SOURCE"))
+		fmt.Fprintln(w, "MODEL\tWEIGHTS B\tACTIVE B\tKV KiB/TOKEN\tSTATE MiB\tCONTEXT"+source("SOURCE"))
 		for _, m := range rows {
-			fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.1f\t%d%s\n", m.Name, m.Weights, m.Active, m.KVBytes/1024, m.Context, source(m.Source))
+			state := "-"
+			if m.State > 0 {
+				state = fmt.Sprintf("%.1f", m.State/(1<<20))
+			}
+			fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.1f\t%s\t%d%s\n", m.Name, m.Weights, m.Active, m.KVBytes/1024, state, m.Context, source(m.Source))
 		}
 		return w.Flush()
 	}, func(fs *pflag.FlagSet) { fs.BoolVar(&wide, "wide", false, "say where models are published, too") })
@@ -86,6 +90,7 @@ type modelRow struct {
 	Weights float64 `json:"weights_billions"`
 	Active  float64 `json:"active_billions"`
 	KVBytes float64 `json:"kv_bytes_per_token"`
+	State   float64 `json:"state_bytes_per_sequence,omitempty"`
 	Context int     `json:"max_position_embeddings"`
 	Source  string  `json:"source"`
 }
@@ -94,7 +99,7 @@ func modelRows() []modelRow {
 	var rows []modelRow
 	for _, m := range hardware.Models() {
 		f := hardware.Fit{Model: m, TP: 1, PP: 1, DP: 1}
-		rows = append(rows, modelRow{m.Name, m.Family, m.Params() / 1e9, m.Active() / 1e9, f.KVBytesPerToken(1), m.Context, m.Source})
+		rows = append(rows, modelRow{m.Name, m.Family, m.Params() / 1e9, m.Active() / 1e9, f.CacheBytesPerToken(), f.StateBytes(), m.Context, m.Source})
 	}
 	return rows
 }

@@ -1,0 +1,52 @@
+package silicon
+
+// hybrid is the times of prompts in layers of which the time is not that of pairs of tokens: linear and sparse attention.
+type hybrid struct {
+	whole  grid // by prompts and tokens of each
+	behind grid // of sparse attention: what a prompt takes longer, by its tokens and those before them
+}
+
+// newHybrid returns the times of c's prompts.
+func newHybrid(c *Composer) hybrid {
+	var h hybrid
+	m := &c.fit.Model
+	if m.Linear == nil && m.Indexer == nil {
+		return h
+	}
+	h.whole = newGrid(mostPrompts, mostLength, func(n, tokens int) float64 {
+		var p parts
+		c.scanStates(&p, n, tokens)
+		if m.Indexer != nil {
+			c.promptSparse(&p, n, tokens, 0)
+		}
+		return Sum(p)
+	})
+	if m.Indexer != nil {
+		h.behind = newGrid(mostTokens, mostLength, func(tokens, past int) float64 {
+			return float64(c.full * c.tables.SparsePast(c.sparse(), tokens, past).Ms)
+		})
+	}
+	return h
+}
+
+// prompts returns the time of prompts that compute tokens each behind past ones.
+func (h *hybrid) prompts(requests int, tokens, past float64) float64 {
+	if h.whole == nil {
+		return 0
+	}
+	total := h.whole.at(requests, int(tokens+0.5))
+	if h.behind != nil && past >= 1 {
+		total += float64(float64(requests) * h.behind.at(int(tokens+0.5), int(past)))
+	}
+	return total
+}
+
+// at returns the value at two numbers, linear between rungs.
+func (g grid) at(first, second int) float64 {
+	row, share := byRequests.segment(len(g), first)
+	a := g[row].at(second)
+	if share == 0 {
+		return a
+	}
+	return a + float64(share*(g[row+1].at(second)-a))
+}

@@ -1,0 +1,104 @@
+package silicon
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler/optables"
+)
+
+// pick returns what parts with these names take together.
+func pick(all []Part, names ...string) float64 {
+	total := 0.0
+	for i := range all {
+		for _, name := range names {
+			if all[i].Name == name {
+				total += all[i].Ms()
+			}
+		}
+	}
+	return total
+}
+
+// decodePass and promptPass return all operators of a pass.
+func decodePass(c *Composer, requests, length int) []Part {
+	return append(append(c.Linear(requests, false), c.Head(requests)...), c.Decode(requests, length)...)
+}
+
+func promptPass(c *Composer, tokens, past int) []Part {
+	return append(append(c.Linear(tokens, true), c.Head(1)...), c.Prompts(1, tokens, past)...)
+}
+
+// TestSparseBlocks sums what a layer of sparse attention takes, in ms: the rows of the tables of the wheel, of the engine with the
+// least time.
+func TestSparseBlocks(t *testing.T) {
+	projections := []string{"to latent query, key and value", "query of the latent", "output of attention"}
+	for _, c := range []struct {
+		path          string
+		layers        float64
+		requests      int
+		decode, whole float64 // of requests with 4096 tokens and one more; of a prompt of 8192
+		behind        float64 // of 8192 behind 32768
+	}{
+		{"b200/glm-5?tp=8&weights=fp8_block&kv=fp8", 78, 8, 0.0830, 2.3463, 4.1426},
+		{"b200/glm-5?tp=8&weights=fp8_block&kv=fp8", 78, 64, 0.1170, 2.3463, 4.1426},
+		{"b200/deepseek-v3.2?tp=8&kv=fp8", 61, 8, 0.0879, 2.7809, 5.4129},
+	} {
+		x := compose(t, c.path, optables.SGLang)
+		near := func(what string, got, want float64) {
+			t.Helper()
+			if math.Abs(got/want-1) > 0.004 {
+				t.Errorf("%s: %s takes %.4f ms a layer, want %.4f", c.path, what, got, want)
+			}
+		}
+		near("decoding", pick(decodePass(x, c.requests, 4097), append(projections, "attention block of decoding beyond its projections")...)/c.layers, c.decode)
+		prompts := append(projections, "attention block of prompts beyond its projections", "attention to the past")
+		near("a prompt", pick(promptPass(x, 8192, 0), prompts...)/c.layers, c.whole)
+		near("a prompt behind others", pick(promptPass(x, 8192, 32768), prompts...)/c.layers, c.behind)
+	}
+}
+
+// TestStates sums what a layer of linear attention takes apart from products, in the same way. A row that is slower than that of an older GPU
+// counts as that one: the convolution of decoding is of H100, and the rule of prompts of H200.
+func TestStates(t *testing.T) {
+	c := compose(t, "b200/qwen3.5-397b-a17b?tp=8&weights=fp8_block", optables.SGLang)
+	for _, x := range []struct {
+		what string
+		all  []Part
+		name string
+		want float64 // ms a layer
+	}{
+		{"decoding 32", decodePass(c, 32, 3000), "convolution of linear attention", 0.001884},
+		{"decoding 32", decodePass(c, 32, 3000), "linear attention of decoding", 0.0072182},
+		{"decoding 128", decodePass(c, 128, 300), "linear attention of decoding", 0.0233702},
+		{"a prompt of 2048", promptPass(c, 2048, 0), "convolution of linear attention", 0.0070163},
+		{"a prompt of 2048", promptPass(c, 2048, 6000), "linear attention of prompts", 0.087405},
+	} {
+		if got := pick(x.all, x.name) / 45; math.Abs(got/x.want-1) > 0.004 {
+			t.Errorf("%s: %s takes %.6f ms a layer, want %.6f", x.what, x.name, got, x.want)
+		}
+	}
+}
+
+// Each layer has one kind of attention, and its products: those with the keys and values of 15 layers, those of 45 with a state.
+func TestLayersOfBothKinds(t *testing.T) {
+	c := compose(t, "b200/qwen3.5-397b-a17b?tp=4&weights=fp8_block", optables.SGLang)
+	calls := map[string]float64{}
+	for _, p := range decodePass(c, 16, 1000) {
+		calls[p.Name] += p.Calls
+	}
+	for name, want := range map[string]float64{
+		"query, key and value": 15, "output of attention": 15, "attention of decoding": 15, "to linear attention": 45, "gates of linear attention": 45,
+		"output of linear attention": 45, "linear attention of decoding": 45, "experts": 60, "norms": 120, "all-reduce around experts": 120,
+	} {
+		if calls[name] != want {
+			t.Errorf("%s: %g calls, want %g", name, calls[name], want)
+		}
+	}
+	for name := range calls {
+		if strings.Contains(name, "latent") {
+			t.Errorf("%s is an operator of another family", name)
+		}
+	}
+}
