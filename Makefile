@@ -51,6 +51,9 @@ fuzz: ## fuzz every target for FUZZTIME each
 release: ## make archives, checksums, lists of materials, the image and the formula of the commit in DIST
 	$(GO) run ./tools/release -out $(DIST) -platforms '$(PLATFORMS)'
 
+footprint: ## hold the stripped program to 32 MB, and replay --version to 16 MiB resident and 15 ms
+	$(GO) run ./tools/footprint
+
 wheel: ## make wheels of the commit in bin/wheels, for pip: PLATFORMS=linux/amd64 for one alone
 	$(GO) run ./tools/release -wheels -out bin/wheels -platforms '$(PLATFORMS)'
 
@@ -261,4 +264,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -25,12 +25,12 @@ func Find(ctx context.Context, given, dir string) (string, error) {
 	return built, Build(ctx, built, "./cmd/replay")
 }
 
-// Build builds a program as make does. The binary is a copy, which lies in memory
+// Build builds a program as make does, with more flags of go build. The binary is a copy, which lies in memory
 // as one that is read from a disk. What the linker wrote lies there in larger
 // pieces, and a process counts all of a piece that it touches: up to 7 MiB more.
-func Build(ctx context.Context, binary, path string) error {
+func Build(ctx context.Context, binary, path string, flags ...string) error {
 	linked := binary + ".linked"
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", linked, path)
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags...), "-o", linked, path)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", path, err, out)

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is missed is named, all of it.
+func TestMissed(t *testing.T) {
+	for _, c := range []struct {
+		took taken
+		want []string
+	}{
+		{taken{32_000_000, 16 << 20, 15 * time.Millisecond}, nil},
+		{taken{32_000_001, 1, 1}, []string{"stripped"}},
+		{taken{1, 16<<20 + 1, 1}, []string{"resident"}},
+		{taken{1, 0, 16 * time.Millisecond}, []string{"takes 16.0 ms"}},
+		{taken{40_000_000, 20 << 20, time.Second}, []string{"40.0 MB", "20.0 MiB", "1000.0 ms"}},
+	} {
+		text := ""
+		if err := c.took.missed(); err != nil {
+			text = err.Error()
+		}
+		if (text == "") != (c.want == nil) {
+			t.Errorf("%+v: %q", c.took, text)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%+v: %q, want %q in it", c.took, text, want)
+			}
+		}
+	}
+}
+
+// The least of the runs counts. A busy machine gets more of them, up to a bound.
+func TestTakeLeast(t *testing.T) {
+	for _, c := range []struct{ quickAt, runs int }{{0, fewestRuns}, {5, fewestRuns}, {50, 51}, {mostRuns, mostRuns}} {
+		runs := 0
+		least, err := takeLeast(func() (taken, error) {
+			defer func() { runs++ }()
+			if runs == c.quickAt {
+				return taken{time: time.Millisecond, resident: 9 << 20}, nil
+			}
+			return taken{time: time.Second, resident: 10 << 20}, nil
+		})
+		if err != nil || runs != c.runs || (least.missed() == nil) != (c.quickAt < mostRuns) {
+			t.Errorf("%+v: %d runs, %+v, %v", c, runs, least, err)
+		}
+	}
+}
