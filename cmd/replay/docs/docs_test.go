@@ -59,7 +59,8 @@ func TestDocs(t *testing.T) {
 		}
 		name := strings.TrimPrefix(filepath.ToSlash(strings.TrimPrefix(page, top+string(filepath.Separator))), "docs/")
 		t.Run(name, func(t *testing.T) {
-			dir := enterRepository(t, here, top)
+			t.Parallel()
+			root := copyRepository(t, here, top)
 			defer func() {
 				if *rewrite && !t.Failed() {
 					if err := os.WriteFile(page, text, 0o644); err != nil {
@@ -72,11 +73,11 @@ func TestDocs(t *testing.T) {
 					if strings.Contains(c.Command, "python") { // an example that requires it
 						t.Run(fmt.Sprintf("line-%d", c.Line), func(t *testing.T) {
 							optional.Python(t)
-							text = renew(t, text, c, runDoc(t, dir, name, c))
+							text = renew(t, text, c, root.run(t, name, c))
 						})
 						continue
 					}
-					text = renew(t, text, c, runDoc(t, dir, name, c))
+					text = renew(t, text, c, root.run(t, name, c))
 				}
 			}
 		})
@@ -88,12 +89,18 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// enterRepository changes to a new directory with copies of the example files and
-// links to everything in the root except what commands have left there
-// (.gitignore), and puts both programs on the path.
-func enterRepository(t *testing.T, here, top string) string {
+// repository is a directory like the root of the repository, and the environment of processes in it.
+type repository struct {
+	dir string
+	env []string
+}
+
+// copyRepository returns a new directory with copies of the example files and links to
+// everything in the root except what commands have left there (.gitignore), and an
+// environment with both programs on the path.
+func copyRepository(t *testing.T, here, top string) repository {
 	t.Helper()
-	dir := clitest.EnterCopy(t, filepath.Join(here, "..", "testdata", "files"))
+	dir := clitest.Copy(t, filepath.Join(here, "..", "testdata", "files"))
 	entries, err := os.ReadDir(top)
 	if err != nil {
 		t.Fatal(err)
@@ -111,13 +118,12 @@ func enterRepository(t *testing.T, here, top string) string {
 			t.Fatal(err)
 		}
 	}
-	clitest.EnterPath(t, "replay", "replay-live")
-	return dir
+	return repository{dir, append(os.Environ(), clitest.PathWith(t, "replay", "replay-live")...)}
 }
 
-// runDoc runs one command with the shell, if it is about replay or runs an example, and returns what it prints; "" if
+// run runs one command with the shell, if it is about replay or runs an example, and returns what it prints; "" if
 // that is what the text shows.
-func runDoc(t *testing.T, dir, page string, c script.Case) string {
+func (r *repository) run(t *testing.T, page string, c script.Case) string {
 	command := strings.ReplaceAll(c.Command, "go run ./cmd/replay", "replay")
 	first, _, _ := strings.Cut(command, " ")
 	if first != "replay" && first != "replay-live" && !strings.Contains(command, "| replay ") && !strings.HasPrefix(command, "go run ./examples/") {
@@ -127,7 +133,7 @@ func runDoc(t *testing.T, dir, page string, c script.Case) string {
 		return "" // dozens of replays or of great caches, which take minutes with every pass checked
 	}
 	cmd := exec.Command("sh", "-c", command)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = r.dir, r.env
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

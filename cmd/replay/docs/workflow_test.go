@@ -26,7 +26,9 @@ func TestWorkflow(t *testing.T) {
 	if len(steps) != 3 {
 		t.Fatalf("%d steps that replay runs, want 3: %q", len(steps), steps)
 	}
-	dir := enterRepository(t, here, filepath.Join(here, "..", "..", ".."))
+	dir := copyRepository(t, here, filepath.Join(here, "..", "..", "..")).dir
+	t.Chdir(dir)
+	clitest.EnterPath(t, "replay", "replay-live")
 	t.Setenv("GITHUB_ACTIONS", "true")
 	t.Setenv("GITHUB_STEP_SUMMARY", filepath.Join(dir, "summary.md"))
 	clitest.Shell(t, dir, "replay check budgets.yaml --update", 0)

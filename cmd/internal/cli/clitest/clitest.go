@@ -33,6 +33,16 @@ func Main(m *testing.M, programs map[string]cli.Program) int {
 // EnterPath puts the programs on the path of the test's processes.
 func EnterPath(t *testing.T, names ...string) {
 	t.Helper()
+	for _, setting := range PathWith(t, names...) {
+		name, value, _ := strings.Cut(setting, "=")
+		t.Setenv(name, value)
+	}
+}
+
+// PathWith returns the settings of the environment of a process that finds the programs on
+// its path.
+func PathWith(t *testing.T, names ...string) []string {
+	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -43,18 +53,24 @@ func EnterPath(t *testing.T, names ...string) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv(AsProgram, "1")
+	return []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), AsProgram + "=1"}
 }
 
 // EnterCopy changes to a new directory with copies of the files of a directory.
 func EnterCopy(t *testing.T, files string) string {
 	t.Helper()
+	dir := Copy(t, files)
+	t.Chdir(dir)
+	return dir
+}
+
+// Copy returns a new directory with copies of the files of a directory.
+func Copy(t *testing.T, files string) string {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(files)); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(dir)
 	return dir
 }
 
