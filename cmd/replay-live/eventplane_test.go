@@ -13,6 +13,7 @@ import (
 // A worker with the files of a model is found on the package's event plane, in both layouts, again after
 // its lease was lost, and not when it has left. One without, or that is told not to, is not.
 func TestEventPlane(t *testing.T) {
+	t.Parallel()
 	servers := drttest.Start(t)
 	c := &compound{t: t, servers: servers.Stack}
 	model := peerModel(t)

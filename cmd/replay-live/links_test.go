@@ -142,6 +142,7 @@ func TestListenElsewhereIsRefused(t *testing.T) {
 
 // What a worker tells in discovery is where it listens, and that is loopback.
 func TestListensOnLoopback(t *testing.T) {
+	t.Parallel()
 	c := newCompound(t)
 	m := c.start("worker", "--system-port=0", "--grace=0s", "--request-plane=tcp", "--disaggregation-mode=prefill")
 	if !strings.HasPrefix(m.System, "127.0.0.1:") {

@@ -22,6 +22,7 @@ import (
 // as the text, and the second time a prompt is cached. OpenAI's own client agrees, where
 // there is one.
 func TestParametersOverProcesses(t *testing.T) {
+	t.Parallel()
 	c := newCompound(t)
 	workers := []*member{c.worker("--speedup-ratio=20"), c.worker("--speedup-ratio=20")}
 	front := c.front()

@@ -58,11 +58,7 @@ func (s *speech) commandLines(pids ...string) {
 // leads to them with it in URLs, and their addresses.
 func secretServers(t *testing.T, dir string) (env []string, at serve.StackAddresses, end func()) {
 	t.Helper()
-	t.Setenv("NATS_AUTH_PASSWORD", secret)
-	cmd, errs, line := startProcess(t, 1, "stack", "up", "--nats-username", "me", "--data-dir", dir)
-	if err := os.Unsetenv("NATS_AUTH_PASSWORD"); err != nil {
-		t.Fatal(err)
-	}
+	cmd, errs, line := startProcessWith(t, []string{"NATS_AUTH_PASSWORD=" + secret}, 1, "stack", "up", "--nats-username", "me", "--data-dir", dir)
 	if err := json.Unmarshal([]byte(line), &at); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +79,7 @@ func secretServers(t *testing.T, dir string) (env []string, at serve.StackAddres
 // Servers with a password let in who has it, which may be told in URLs of the environment, and nobody else; no
 // process says it anywhere.
 func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	env, at, end := secretServers(t, dir)
 	c, s := &compound{t: t, env: env}, &speech{t: t}
@@ -109,17 +106,17 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 	if code, said := s.run(env, "trace", trace, "--mode", "cluster", "--spawn", "1", "--speedup-ratio", "20", "--output", "json"); code != cli.ExitDone {
 		t.Errorf("workers that are started: exit %d: %s", code, said)
 	}
-	plain := []string{"--etcd", at.Etcd, "--nats", at.NATS, "--connect-timeout", "1s"}
+	plain := []string{"--etcd", at.Etcd, "--nats", at.NATS, "--connect-timeout", "300ms"}
 	for name, test := range map[string]struct {
 		env, args []string
 		want      string
 	}{
 		"nobody at etcd":       {[]string{"NATS_AUTH_USERNAME=me", "NATS_AUTH_PASSWORD=" + secret}, plain, "etcd at"},
 		"nobody at NATS":       {[]string{"ETCD_AUTH_USERNAME=me", "ETCD_AUTH_PASSWORD=" + secret}, plain, "nats at"},
-		"wrong password":       {[]string{env[0] + "x", "NATS_SERVER=nats://me:" + secret + "wrong@" + strings.TrimPrefix(at.NATS, "nats://")}, []string{"--connect-timeout", "1s"}, "nats at"},
-		"nobody there":         {[]string{env[0], "NATS_SERVER=nats://me:" + secret + "@127.0.0.1:1"}, []string{"--connect-timeout", "1s"}, "nats at"},
+		"wrong password":       {[]string{env[0] + "x", "NATS_SERVER=nats://me:" + secret + "wrong@" + strings.TrimPrefix(at.NATS, "nats://")}, []string{"--connect-timeout", "300ms"}, "nats at"},
+		"nobody there":         {[]string{env[0], "NATS_SERVER=nats://me:" + secret + "@127.0.0.1:1"}, []string{"--connect-timeout", "300ms"}, "nats at"},
 		"no URL":               {[]string{env[0], "NATS_SERVER=nats://me:" + secret + "%@ 127.0.0.1:1"}, nil, "URL of NATS"},
-		"a bad port":           {[]string{"NATS_SERVER=nats://me:" + secret + "@127.0.0.1:http"}, []string{"--connect-timeout", "1s"}, "nats"},
+		"a bad port":           {[]string{"NATS_SERVER=nats://me:" + secret + "@127.0.0.1:http"}, []string{"--connect-timeout", "300ms"}, "nats"},
 		"in a flag for NATS":   {nil, []string{"--nats", "nats://me:" + secret + "@127.0.0.1:1"}, "want the URL with its password in $NATS_SERVER"},
 		"in a flag for etcd":   {nil, []string{"--etcd", "http://me:" + secret + "@127.0.0.1:1"}, "want the URL with its password in $ETCD_ENDPOINTS"},
 		"as a token in a flag": {nil, []string{"--nats", "nats://" + secret + "@127.0.0.1:1"}, "want the URL"},

@@ -58,9 +58,15 @@ func (s *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // startProcess starts the program as a process of its own, and returns the first line it prints.
 func startProcess(t *testing.T, lines int, args ...string) (cmd *exec.Cmd, errs *bytes.Buffer, line string) {
 	t.Helper()
+	return startProcessWith(t, nil, lines, args...)
+}
+
+// startProcessWith is startProcess with more in the environment.
+func startProcessWith(t *testing.T, env []string, lines int, args ...string) (cmd *exec.Cmd, errs *bytes.Buffer, line string) {
+	t.Helper()
 	errs = new(bytes.Buffer)
 	cmd = exec.Command(os.Args[0], args...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), asProgram+"=1"), errs
+	cmd.Env, cmd.Stderr = append(append(os.Environ(), asProgram+"=1"), env...), errs
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -101,6 +101,7 @@ func (o ordeal) endure(t *testing.T) {
 
 // A frontend that is told to end, and does not wait for a stream, tells its client so with the last event.
 func TestFrontendTellsItsEnd(t *testing.T) {
+	t.Parallel()
 	c := newCompound(t)
 	w := c.worker("--speedup-ratio=0.05")
 	f := c.front("--grace=200ms")

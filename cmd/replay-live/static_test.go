@@ -14,6 +14,7 @@ import (
 
 // Without etcd, workers are where --static says, or at a subject that they share: a frontend and a replay ask them.
 func TestStaticDiscovery(t *testing.T) {
+	t.Parallel()
 	c := newCompound(t)
 	c.servers.KillEtcd()
 	const at, both = "--static=dynamo.backend.generate=", "--static=dynamo.backend.generate=one@1,dynamo.backend.generate=two@2"
