@@ -24,11 +24,12 @@ var file []byte
 // Errors are all rows.
 type Errors struct {
 	Sheets    []Sheet   `json:"data_sheets"`
+	Operators []Sheet   `json:"measured_operators"` // rows without KV tokens and the reference's rules
 	Fits      []Fit     `json:"fits"`
 	Published Published `json:"published"`
 }
 
-// Sheet is a run replayed by data sheets alone. Errors are in %, simulated to measured.
+// Sheet is a run replayed by data sheets, or by measured operators, alone. Errors are in %, simulated to measured.
 type Sheet struct {
 	Run           string   `json:"run"`
 	Class         Class    `json:"class"`
@@ -42,7 +43,7 @@ type Sheet struct {
 	E2EMean       float64  `json:"e2e_mean_off"`
 	ITLMS         float64  `json:"itl_ms,omitempty"` // 0: not measured
 	ITL           *Off     `json:"itl_off,omitempty"`
-	ReferenceTPOT float64  `json:"reference_tpot_mean_off"`           // by the reference's rules
+	ReferenceTPOT *float64 `json:"reference_tpot_mean_off,omitempty"` // by the reference's rules
 	ReferenceTTFT *float64 `json:"reference_ttft_mean_off,omitempty"` // of SGLang
 }
 
@@ -115,7 +116,7 @@ func ReplaceTables(path string, tables map[string]string) error {
 func (e *Errors) Tables() map[string]string {
 	p := &e.Published
 	return map[string]string{
-		"data sheets": e.SheetsTable(), "fits": e.FitsTable(), "filters": p.FiltersTable(), "published servers": p.GroupsTable(), "classes": p.ClassesTable(), "constants": p.ConstantsTable(),
+		"data sheets": e.SheetsTable(), "measured operators": e.OperatorsTable(), "fits": e.FitsTable(), "filters": p.FiltersTable(), "published servers": p.GroupsTable(), "classes": p.ClassesTable(), "constants": p.ConstantsTable(),
 	}
 }
 
@@ -136,10 +137,10 @@ func (s *Spread) add(x float64) {
 // String returns the errors as texts quote them.
 func (s Spread) String() string { return fmt.Sprintf("%+.0f to %+.0f %%", s.Least, s.Most) }
 
-// OfSheets returns the spread of an error over all rows of a class that have it.
-func (e *Errors) OfSheets(class Class, of func(*Sheet) *float64) (s Spread) {
-	for i := range e.Sheets {
-		if r := &e.Sheets[i]; r.Class == class {
+// SpreadOf returns the spread of an error over all rows of a class that have it.
+func SpreadOf(rows []Sheet, class Class, of func(*Sheet) *float64) (s Spread) {
+	for i := range rows {
+		if r := &rows[i]; r.Class == class {
 			if x := of(r); x != nil {
 				s.add(*x)
 			}

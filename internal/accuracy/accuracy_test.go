@@ -27,16 +27,16 @@ func TestTablesOfThePage(t *testing.T) {
 
 // A spread counts every row of a class.
 func TestSpread(t *testing.T) {
-	e := &accuracy.Errors{Sheets: []accuracy.Sheet{
+	rows := []accuracy.Sheet{
 		{Run: "a", Class: accuracy.DenseOnOneGPU, TPOT: accuracy.Off{Mean: 12.3}},
 		{Run: "b, just started", Class: accuracy.DenseOnOneGPU, TPOT: accuracy.Off{Mean: -18.4}},
 		{Run: "c", Class: accuracy.Other, TPOT: accuracy.Off{Mean: -40}},
-	}}
-	s := e.OfSheets(accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return &r.TPOT.Mean })
+	}
+	s := accuracy.SpreadOf(rows, accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return &r.TPOT.Mean })
 	if s.Rows != 2 || s.Least != -18.4 || s.Most != 12.3 {
 		t.Errorf("%+v, want -18.4 to +12.3 of 2 rows", s)
 	}
-	if p99 := e.OfSheets(accuracy.Other, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 }); p99.Rows != 0 {
+	if p99 := accuracy.SpreadOf(rows, accuracy.Other, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 }); p99.Rows != 0 {
 		t.Errorf("%+v of what was not measured", p99)
 	}
 }

@@ -17,12 +17,30 @@ func (e *Errors) SheetsTable() string {
 		if r.ITL != nil {
 			itlMS, itl = fmt.Sprintf("%.1f", r.ITLMS), r.ITL.String()
 		}
-		reference := formatPercent(r.ReferenceTPOT)
+		reference := ""
+		if r.ReferenceTPOT != nil {
+			reference = formatPercent(*r.ReferenceTPOT)
+		}
 		if r.ReferenceTTFT != nil {
 			reference += ", TTFT " + formatPercent(*r.ReferenceTTFT)
 		}
 		fmt.Fprintf(t, "| %s | %s | %s | %.1f | %v | %.0f%s | %v | %s | %s | %s | %s |\n", r.Run, kv, kvOff, r.TPOTMS, r.TPOT,
 			r.TTFTMS, formatMark(r.Queue), r.TTFT, formatPercent(r.E2EMean), itlMS, itl, reference)
+	}
+	return t.String()
+}
+
+// OperatorsTable returns the rows of measured operators as a table of Markdown.
+func (e *Errors) OperatorsTable() string {
+	t := beginTable("Run", "TPOT, ms", "off: mean / p50 / p99", "TTFT, ms", "off: mean / p50 / p99", "E2E, mean", "ITL, ms", "off: mean / p50 / p99")
+	for i := range e.Operators {
+		r := &e.Operators[i]
+		itlMS, itl := "", ""
+		if r.ITL != nil {
+			itlMS, itl = fmt.Sprintf("%.1f", r.ITLMS), r.ITL.String()
+		}
+		fmt.Fprintf(t, "| %s | %.1f | %v | %.0f%s | %v | %s | %s | %s |\n", r.Run, r.TPOTMS, r.TPOT, r.TTFTMS, formatMark(r.Queue), r.TTFT,
+			formatPercent(r.E2EMean), itlMS, itl)
 	}
 	return t.String()
 }

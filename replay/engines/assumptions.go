@@ -144,20 +144,19 @@ func describeSheetErrors(a *engineargs.Args) string {
 	own := func(r *accuracy.Sheet) *float64 { return &r.TPOT.Mean }
 	switch {
 	case DataSheetsMeasured(a):
-		s := e.OfSheets(accuracy.DenseOnOneGPU, own)
+		s := accuracy.SpreadOf(e.Sheets, accuracy.DenseOnOneGPU, own)
 		return fmt.Sprintf("on %d measured runs of %s mean TPOT was %v off", s.Rows, accuracy.DenseOnOneGPU, s)
 	case a.Engine == engineargs.VLLM && a.Rules.Reference():
-		s := e.OfSheets(accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return &r.ReferenceTPOT })
+		s := accuracy.SpreadOf(e.Sheets, accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return r.ReferenceTPOT })
 		return fmt.Sprintf("with the reference's rules mean TPOT was %v off on %d measured runs", s, s.Rows)
 	default:
-		s := e.OfSheets(accuracy.Other, own)
+		s := accuracy.SpreadOf(e.Sheets, accuracy.Other, own)
 		return fmt.Sprintf("validated against one server only, with experts on 4 GPUs: mean TPOT was %v off on %d runs", s, s.Rows)
 	}
 }
 
 // TailErrors describes by how much the 99th percentiles of replays with such pass times were
-// off on measured servers; "" for pass times of no server. Published servers have no percentiles: for pass times by measured
-// operators the errors are those of data sheets.
+// off on measured servers; "" for pass times of no server.
 func TailErrors(a *engineargs.Args) string {
 	e, err := accuracy.Load()
 	if err != nil || a.ProfilePath == "" {
@@ -165,13 +164,16 @@ func TailErrors(a *engineargs.Args) string {
 	}
 	var tpot, ttft, itl accuracy.Spread
 	if _, ok := fitOf(a); ok {
-		class := accuracy.Other
+		class, rows := accuracy.Other, e.Sheets
 		if DataSheetsMeasured(a) {
 			class = accuracy.DenseOnOneGPU
 		}
-		tpot = e.OfSheets(class, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 })
-		ttft = e.OfSheets(class, func(r *accuracy.Sheet) *float64 { return r.TTFT.P99 })
-		itl = e.OfSheets(accuracy.Other, func(r *accuracy.Sheet) *float64 {
+		if timing.IsMeasured(a.ProfilePath) {
+			rows = e.Operators
+		}
+		tpot = accuracy.SpreadOf(rows, class, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 })
+		ttft = accuracy.SpreadOf(rows, class, func(r *accuracy.Sheet) *float64 { return r.TTFT.P99 })
+		itl = accuracy.SpreadOf(rows, accuracy.Other, func(r *accuracy.Sheet) *float64 {
 			if r.ITL == nil {
 				return nil
 			}
@@ -182,9 +184,6 @@ func TailErrors(a *engineargs.Args) string {
 		ttft = e.OfFits(func(r *accuracy.Fit) *float64 { return r.TTFT.P99 })
 	}
 	text := fmt.Sprintf("p99 TTFT was %v and p99 TPOT %v off on %d measured runs", ttft, tpot, tpot.Rows)
-	if timing.IsMeasured(a.ProfilePath) {
-		text = "by data sheets, " + text
-	}
 	if itl.Rows > 0 {
 		text += fmt.Sprintf(", p99 ITL %v on the %d runs that have it", itl, itl.Rows)
 	}

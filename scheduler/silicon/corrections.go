@@ -15,7 +15,7 @@ type Corrections struct {
 	Prompts float64 // factor of a pass that computes prompts
 	Base    float64 // ms a pass
 	Request float64 // ms a request in the pass
-	Layer   float64 // ms a layer that launching a pass without graphs takes at least
+	Layer   float64 // ms a layer more of a pass that is launched without graphs
 }
 
 // CorrectionsOf returns the corrections of a release of an engine, as 0.33; "": of the newest. They were fitted to the mean

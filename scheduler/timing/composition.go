@@ -25,7 +25,15 @@ func Compose(f *hardware.Fit) (*Composition, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Composition{c, silicon.CorrectionsOf(SplitEngine(f.Engine))}, nil
+	m, err := loadMeasured(f)
+	if err != nil {
+		return nil, err
+	}
+	fix := m.Corrections
+	if f.Eager() {
+		fix.Base += float64(fix.Layer * float64(f.Model.Layers))
+	}
+	return &Composition{c, fix}, nil
 }
 
 // ComposePath returns the composition of the passes of a path by measured operators.

@@ -18,7 +18,7 @@ func (*Measured) ByContext() bool { return true }
 func (m *Measured) Step(s *Step) float64 {
 	if !s.Mixed() {
 		l := m.decodeLine(s)
-		return m.launched(l.At(s.Context), s)
+		return l.At(s.Context)
 	}
 	ms := m.Passes.Mixed(m.Graphs.paddedTokens(s.Tokens), s.Requests)
 	if s.Readers > 0 {
@@ -28,12 +28,17 @@ func (m *Measured) Step(s *Step) float64 {
 	if s.ChunkTokens > 0 {
 		ms += m.Passes.Prompts(max(s.Chunks, 1), s.ChunkTokens, s.Pairs)
 	}
-	return m.launched(float64(m.Corrections.Prompts*ms)+m.hostTime(s), s)
+	return float64(m.Corrections.Prompts*ms) + m.hostTime(s)
 }
 
-// hostTime returns what the host takes for a pass, in ms.
+// hostTime returns what the host takes for a pass, in ms: between passes, and to launch it kernel by kernel where nothing is
+// captured. With graphs, passes with prompts have that in their factor.
 func (m *Measured) hostTime(s *Step) float64 {
-	return m.Corrections.Base + float64(m.Corrections.Request*float64(s.Requests))
+	ms := m.Corrections.Base + float64(m.Corrections.Request*float64(s.Requests))
+	if m.Graphs.KindOf(s) == Eager && (!s.Mixed() || len(m.Graphs.Graphs) == 0) {
+		ms += float64(m.Corrections.Layer * float64(m.Passes.Layers))
+	}
+	return ms
 }
 
 // decodeLine returns the time of a pass that only decodes, and of those that follow it.
@@ -41,14 +46,6 @@ func (m *Measured) decodeLine(s *Step) silicon.Line {
 	l := m.Passes.Generation(s.Requests, s.Context)
 	l.Base += m.Passes.Decode(m.Graphs.paddedTokens(s.Tokens), s.Requests) + m.hostTime(s)
 	return l
-}
-
-// launched returns ms, or what launching the pass takes if that is more.
-func (m *Measured) launched(ms float64, s *Step) float64 {
-	if m.Graphs.KindOf(s) != Eager {
-		return ms
-	}
-	return max(ms, float64(m.Corrections.Layer*float64(m.Passes.Layers)))
 }
 
 // Prefill returns the time of a pass that computes prompts alone.

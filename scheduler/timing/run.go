@@ -46,7 +46,6 @@ func (c *Clock) Repeat(s *Step, r *Run) error {
 	m, measured := c.Model.(*Measured)
 	factor := float64(c.Speedup * c.DecodeSpeedup)
 	short := !r.Apart && !s.Mixed()
-	measured = measured && short && m.Graphs.KindOf(s) != Eager
 	shares, byShare := c.Model.(sharer)
 	byShare = byShare && !s.Mixed() && s.Decodes > 0 && s.Prompts == 0 && s.Drafts == 0
 	for again := true; again; {
@@ -54,7 +53,7 @@ func (c *Clock) Repeat(s *Step, r *Run) error {
 		case fitted && short:
 			line := silicon.Line{Base: c.timeApart(p, s) + p.launchTime(s), PerToken: p.Context, Most: math.MaxInt64}
 			repeatDecodes(&line, scale{nanosPerSecond, factor}, s, r)
-		case measured:
+		case measured && short:
 			line := m.decodeLine(s)
 			repeatDecodes(&line, scale{nanosPerMs, factor}, s, r)
 		case byShare:

@@ -7,7 +7,7 @@
 // With -write the rows replace those of internal/accuracy, which the program quotes, and
 // the tables those between the marks of a document. Read main.go,
 // servers.go, then formats.go, replay.go, fits.go, joint.go, noise.go and turns.go. It exits with 3 when a bound is
-// missed: by data sheets, mean TPOT within 15 % and KV tokens within 5 %, of the servers
+// missed: by data sheets and by measured operators, mean TPOT within 15 % and KV tokens within 5 %, of the servers
 // that the bounds are for.
 package main
 
@@ -19,6 +19,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/internal/optional"
@@ -85,6 +86,12 @@ func run(out io.Writer, data, document string) (missed int, err error) {
 		return missed, err
 	}
 	fmt.Fprintln(out, all.SheetsTable())
+	more := 0
+	if all.Operators, more, err = judgeOperators(servers, dir); err != nil {
+		return missed, err
+	}
+	missed += more
+	fmt.Fprintln(out, all.OperatorsTable())
 	if all.Fits, err = judgeFits(context.Background(), servers, data, dir); err != nil {
 		return missed, err
 	}
@@ -112,17 +119,56 @@ func judgeSheets(servers []*server, dir string) (rows []accuracy.Sheet, missed i
 	return rows, missed, nil
 }
 
+// judgeOperators returns the rows of measured operators, of servers with a GPU that has some, and how many are out of bounds.
+func judgeOperators(servers []*server, dir string) (rows []accuracy.Sheet, missed int, err error) {
+	for _, s := range servers {
+		path := s.operatorsPath()
+		if path == "" {
+			continue
+		}
+		row := s.newRow()
+		got, err := s.replay(path, ownRules, dir)
+		if err != nil {
+			return nil, missed, fmt.Errorf("%s: %w", s.name, err)
+		}
+		measured := s.measure()
+		if !s.unbounded {
+			missed += countBeyond(got.tpot.mean/measured.tpot.mean-1, tpotBound)
+		}
+		got.fillRow(&row, measured)
+		rows = append(rows, row)
+	}
+	return rows, missed, nil
+}
+
+// newRow returns the server's row without errors.
+func (s *server) newRow() accuracy.Sheet {
+	row := accuracy.Sheet{Run: s.name, Class: accuracy.Other, Queue: s.overload}
+	if s.engine == vllmEngine && s.pods > 0 && !strings.Contains(s.hardware, "tp=") {
+		row.Class = accuracy.DenseOnOneGPU
+	}
+	return row
+}
+
+// fillRow fills in the times that were measured, and the errors of those of a replay.
+func (got *metrics) fillRow(row *accuracy.Sheet, measured metrics) {
+	row.TPOTMS, row.TPOT = roundTo(measured.tpot.mean, 1), got.tpot.off(&measured.tpot)
+	row.TTFTMS, row.TTFT = roundTo(measured.ttft.mean, 0), got.ttft.off(&measured.ttft)
+	row.E2EMean = toPercent(got.e2e.mean/measured.e2e.mean - 1)
+	if measured.itl.mean > 0 {
+		off := got.itl.off(&measured.itl)
+		row.ITLMS, row.ITL = roundTo(measured.itl.mean, 1), &off
+	}
+}
+
 // judgeSheet returns the server's row, and how many of its values are out of bounds.
 func (s *server) judgeSheet(dir string) (row accuracy.Sheet, missed int, err error) {
-	fit, budget, err := s.fit()
+	_, budget, err := s.fit()
 	if err != nil {
 		return row, 0, err
 	}
-	row = accuracy.Sheet{Run: s.name, Class: accuracy.Other, KVTokens: s.kvTokens, Queue: s.overload}
-	if s.engine == vllmEngine && fit.Model.MoE == nil && fit.GPUs() == 1 {
-		row.Class = accuracy.DenseOnOneGPU
-	}
-	if s.kvTokens > 0 {
+	row = s.newRow()
+	if row.KVTokens = s.kvTokens; s.kvTokens > 0 {
 		off := float64(budget.Tokens)/float64(s.kvTokens) - 1
 		missed += countBeyond(off, kvBound)
 		row.KVOff = toPercent(off)
@@ -136,7 +182,8 @@ func (s *server) judgeSheet(dir string) (row accuracy.Sheet, missed int, err err
 	if err != nil {
 		return row, 0, err
 	}
-	row.ReferenceTPOT = toPercent(other.tpot.mean/measured.tpot.mean - 1)
+	reference := toPercent(other.tpot.mean/measured.tpot.mean - 1)
+	row.ReferenceTPOT = &reference
 	if s.engine == sglangEngine {
 		off := toPercent(other.ttft.mean/measured.ttft.mean - 1)
 		row.ReferenceTTFT = &off
@@ -144,13 +191,7 @@ func (s *server) judgeSheet(dir string) (row accuracy.Sheet, missed int, err err
 	if !s.unbounded {
 		missed += countBeyond(got.tpot.mean/measured.tpot.mean-1, tpotBound)
 	}
-	row.TPOTMS, row.TPOT = roundTo(measured.tpot.mean, 1), got.tpot.off(&measured.tpot)
-	row.TTFTMS, row.TTFT = roundTo(measured.ttft.mean, 0), got.ttft.off(&measured.ttft)
-	row.E2EMean = toPercent(got.e2e.mean/measured.e2e.mean - 1)
-	if measured.itl.mean > 0 {
-		off := got.itl.off(&measured.itl)
-		row.ITLMS, row.ITL = roundTo(measured.itl.mean, 1), &off
-	}
+	got.fillRow(&row, measured)
 	return row, missed, nil
 }
 

@@ -6,9 +6,11 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // Engines of servers.
@@ -24,6 +26,7 @@ type server struct {
 	format    func(path string) ([]request, error) // nil: turns in a closed loop
 	engine    string
 	hardware  string // as hardware.ParseFit reads it
+	operators string // settings of measured operators behind it, as weights=nvfp4&engine=sglang; "": the GPU has none
 	pods      int
 	inFlight  int // requests at once, in a closed loop; 0: they arrive at their times
 	change    func(*hardware.Fit)
@@ -52,14 +55,14 @@ type request struct {
 func listServers() []*server {
 	llama := server{format: readOwnTimes, engine: vllmEngine, pods: 1, halves: true}
 	eager := server{
-		format: readTable, engine: vllmEngine, hardware: "h100/qwen3-14b?graphs=none", pods: 1, kvTokens: 281008,
+		format: readTable, engine: vllmEngine, hardware: "h100/qwen3-14b?graphs=none", operators: "engine=vllm-0.20", pods: 1, kvTokens: 281008,
 	}
 	pods := server{
-		format: readTable, engine: vllmEngine, hardware: "h100/qwen3-14b", pods: 4, kvTokens: 198208,
+		format: readTable, engine: vllmEngine, hardware: "h100/qwen3-14b", operators: "engine=vllm-0.17", pods: 4, kvTokens: 198208,
 		change: func(f *hardware.Fit) { f.Utilization, f.BlockTokens = 0.75, 64 },
 	}
 	kimi := server{
-		engine: sglangEngine, hardware: "gb300/kimi-k2.5?tp=4", pods: 1, unbounded: true,
+		engine: sglangEngine, hardware: "gb300/kimi-k2.5?tp=4", operators: "weights=nvfp4&engine=sglang", pods: 1, unbounded: true,
 		change: func(f *hardware.Fit) { f.SGLang, f.BlockTokens, f.MaxSeqs, f.MaxBatch = true, 256, 128, 8192 },
 	}
 	of := func(base server, name, path string, change func(*server)) *server {
@@ -81,7 +84,8 @@ func listServers() []*server {
 			s.hardware, s.kvTokens, s.overload = "rtx4090/llama-3.1-8b", 41408, true
 		}),
 		of(llama, "RTX PRO 6000, Llama-3.1-8B", "vllm-runs/RTXPRO6000_Llama-3.1-8B", func(s *server) {
-			s.hardware, s.overload, s.change = "rtxpro6000/llama-3.1-8b", true, func(f *hardware.Fit) { f.MaxSeqs = 128 }
+			s.hardware, s.operators = "rtxpro6000/llama-3.1-8b", "engine=vllm-0.19"
+			s.overload, s.change = true, func(f *hardware.Fit) { f.MaxSeqs = 128 }
 		}),
 		of(eager, "H100, Qwen3-14B, eager, 5/s", "measured/one-pod-qwen3-14b-eager/rate-5/trace_data.csv", nil),
 		of(eager, "H100, Qwen3-14B, eager, 8/s", "measured/one-pod-qwen3-14b-eager/rate-8/trace_data.csv", nil),
@@ -93,6 +97,18 @@ func listServers() []*server {
 		of(kimi, "4 × GB300, Kimi K2.5, SGLang, 16 at once", "measured/sglang-kimi-closed-loop/raw_conc16.jsonl.gz", closed(16)),
 		of(kimi, "4 × GB300, Kimi K2.5, SGLang, 64 at once", "measured/sglang-kimi-closed-loop/raw_conc64.jsonl.gz", closed(64)),
 	}
+}
+
+// operatorsPath returns the path of pass times by measured operators; "": the GPU has none.
+func (s *server) operatorsPath() string {
+	if s.operators == "" {
+		return ""
+	}
+	mark := "?"
+	if strings.Contains(s.hardware, mark) {
+		mark = "&"
+	}
+	return timing.SiliconPrefix + s.hardware + mark + s.operators
 }
 
 // fit returns the server's GPU and model with its settings, and what memory leaves.
