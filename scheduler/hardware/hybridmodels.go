@@ -47,8 +47,8 @@ const gatedDelta = "gdn"
 // refuseName returns why a model that is known is not simulated; "" of others.
 func refuseName(name string) string {
 	for _, r := range []struct{ begins, reason string }{
-		{"deepseekv4", "attention to compressed keys and values is not simulated"},
-		{"kimik3", "linear attention by channels (KDA) is not simulated"},
+		{"deepseekv4", "attention to compressed keys and values is not simulated, and no measured server was at hand"},
+		{"kimik3", "linear attention by channels (KDA) and experts narrower than the model are not simulated, and no measured server was at hand"},
 		{"glm5.2", "layers that take the choice of another layer's indexer are not simulated"},
 		{"glm5.3", "layers that take the choice of another layer's indexer are not simulated"},
 	} {

@@ -102,3 +102,22 @@ func TestLayersOfBothKinds(t *testing.T) {
 		}
 	}
 }
+
+// Passes of GLM-5 take what aiconfigurator-core 0.12.0 itself estimates for SGLang, up to the rows of other engines, of which the least
+// counts here.
+func TestSparsePasses(t *testing.T) {
+	c := compose(t, "b200/glm-5?tp=8&weights=fp8_block&kv=fp8", optables.SGLang)
+	for _, x := range []struct {
+		what string
+		all  []Part
+		want float64
+	}{
+		{"decoding 32 requests of 4096 tokens", decodePass(c, 32, 4096), 19.351},
+		{"a prompt of 2048 tokens", promptPass(c, 2048, 0), 97.858},
+		{"8192 tokens behind 8192", promptPass(c, 8192, 8192), 398.877},
+	} {
+		if got := Sum(x.all); math.Abs(got/x.want-1) > 0.05 {
+			t.Errorf("%s: %.3f ms, want %.3f", x.what, got, x.want)
+		}
+	}
+}
