@@ -76,3 +76,13 @@ func TestRefusedModels(t *testing.T) {
 		}
 	}
 }
+
+// The ranks of TP share the heads of linear layers evenly, too: Qwen3.5-27B has 24 heads, and 16 key heads in its linear layers.
+func TestLinearHeadsDivide(t *testing.T) {
+	for tp, want := range map[int]bool{1: true, 2: true, 3: false, 4: true, 8: true, 12: false, 16: false} {
+		f := fitOf(t, "h100/qwen3.5-27b")
+		if f.TP = tp; f.Divides() != want {
+			t.Errorf("--tp %d: divides %v, want %v", tp, f.Divides(), want)
+		}
+	}
+}

@@ -265,4 +265,7 @@ func (f *Fit) leastTP(need int) int {
 }
 
 // Divides reports whether the ranks of TP can share the model's heads evenly.
-func (f *Fit) Divides() bool { return f.Model.Heads%f.TP == 0 }
+func (f *Fit) Divides() bool {
+	l := f.Model.Linear
+	return f.Model.Heads%f.TP == 0 && (l == nil || l.KeyHeads%f.TP == 0 && l.ValueHeads%f.TP == 0)
+}

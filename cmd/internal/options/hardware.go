@@ -130,6 +130,9 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 		}
 	}
 	switch {
+	case !f.Divides() && f.Model.Heads%f.TP == 0:
+		l := f.Model.Linear
+		return f, &UnfitError{cli.Usagef("--tp=%d: must be a divisor of the %d key heads and %d value heads of the linear layers of %s", f.TP, l.KeyHeads, l.ValueHeads, f.Model.Name)}
 	case !f.Divides():
 		return f, &UnfitError{cli.Usagef("--tp=%d: want a divisor of the %d attention heads of %s", f.TP, f.Model.Heads, f.Model.Name)}
 	case f.EP > 1 && (f.Model.MoE == nil || f.EP != f.TP*f.DP):
