@@ -17,19 +17,19 @@ func TestQuotedErrors(t *testing.T) {
 	trust := read(t, "trust.md")
 	sheet := func(r *accuracy.Sheet) *float64 { return &r.TPOT.Mean }
 	half, load := halves(e), e.OfFits(func(r *accuracy.Fit) *float64 { return &r.TPOT.Mean })
-	itl := e.OfSheets(accuracy.Other, func(r *accuracy.Sheet) *float64 {
+	itl := accuracy.SpreadOf(e.Sheets, accuracy.Other, func(r *accuracy.Sheet) *float64 {
 		if r.ITL == nil {
 			return nil
 		}
 		return r.ITL.P99
 	})
-	tpot := e.OfSheets(accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 })
+	tpot := accuracy.SpreadOf(e.Sheets, accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 })
 	for _, c := range []struct {
 		spread accuracy.Spread
 		form   string
 	}{
-		{e.OfSheets(accuracy.DenseOnOneGPU, sheet), "| %+.1f to %+.1f %% |"},
-		{e.OfSheets(accuracy.Other, sheet), "| %+.1f to %+.1f %% |"},
+		{accuracy.SpreadOf(e.Sheets, accuracy.DenseOnOneGPU, sheet), "| %+.1f to %+.1f %% |"},
+		{accuracy.SpreadOf(e.Sheets, accuracy.Other, sheet), "| %+.1f to %+.1f %% |"},
 		{half, "| %+.1f to %+.1f %% on the other half"},
 		{load, "| %+.1f to %+.1f %% |"},
 		{itl, "p99 ITL %+.1f to %+.1f %%"},
