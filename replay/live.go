@@ -93,7 +93,7 @@ func (s *Spec) validateLive(live *Live) error {
 	case s.Reject:
 		return errors.New("requests turned away in real time, want an error where they do not fit")
 	case live.Deadline < 0:
-		return fmt.Errorf("the deadline is %v, want more than 0", live.Deadline)
+		return fmt.Errorf("the deadline is %v, must be more than 0", live.Deadline)
 	}
 	return nil
 }

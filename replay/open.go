@@ -37,7 +37,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 		return makeWorkload(ctx, t.Made)
 	}
 	if _, sized := t.format(); t.BlockTokens < 0 || t.BlockTokens == 0 && !t.Detect && sized {
-		return nil, fmt.Errorf("trace block size is %d, want at least 1", t.BlockTokens)
+		return nil, fmt.Errorf("trace block size is %d, must be at least 1", t.BlockTokens)
 	}
 	stream, err := formats.OpenPath(t.Path, streams.Stdin, s.formatOptions(ctx, streams.Warn))
 	if err != nil {

@@ -112,7 +112,7 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale)+len(s.Later()) == 0 && !s.Autoscales() {
-		return fmt.Errorf("workers are %d, want at least %d with the KV router", s.Pools[0].Count, least)
+		return fmt.Errorf("workers are %d, must be at least %d with the KV router", s.Pools[0].Count, least)
 	}
 	return s.Topology.Validate()
 }
@@ -120,13 +120,13 @@ func (s *Spec) Validate() error {
 func (s *Spec) checkMode() error {
 	switch {
 	case !(s.Until >= 0) || math.IsInf(float64(s.Until), 0):
-		return fmt.Errorf("the end is at %v ms, want a finite instant >= 0", float64(s.Until))
+		return fmt.Errorf("the end is at %v ms, must be a finite instant >= 0", float64(s.Until))
 	case !(s.Window.From >= 0) || math.IsInf(float64(s.Window.From), 0) || !(s.Window.To == 0 || s.Window.To > s.Window.From) || math.IsInf(float64(s.Window.To), 0):
-		return fmt.Errorf("the window is %v, want finite instants >= 0, the second after the first", s.Window)
+		return fmt.Errorf("the window is %v, must be finite instants >= 0, the second after the first", s.Window)
 	case s.Until > 0 && s.Window.From > s.Until:
 		return fmt.Errorf("the window is %v and the replay ends at %v ms, want a window that begins before", s.Window, float64(s.Until))
 	case s.Mode == loadgen.Concurrency && s.MaxInFlight < 1:
-		return fmt.Errorf("requests in flight are %d, want at least 1", s.MaxInFlight)
+		return fmt.Errorf("requests in flight are %d, must be at least 1", s.MaxInFlight)
 	case s.Mode == loadgen.Trace && s.Trace != nil && !s.Trace.Detect && s.Trace.Format == formats.Agentic:
 		return errors.New("an agentic trace has no timestamps, want concurrency mode")
 	}

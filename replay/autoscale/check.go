@@ -16,7 +16,7 @@ func (c *Config) Check() error {
 	case c.Kind != Given && !slices.Contains(Kinds(), c.Kind):
 		return excerpt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
 	case c.Min < 1 && slices.Contains([]Kind{HPA, ByRate, Predict, Foreknown}, c.Kind):
-		return fmt.Errorf("min is %d, want at least 1 with scaler: %s, which does not see who waits for a first worker (keda, rules, schedule and process may go to none)", c.Min, c.Kind)
+		return fmt.Errorf("min is %d, must be at least 1 with scaler: %s, which does not see who waits for a first worker (keda, rules, schedule and process may go to none)", c.Min, c.Kind)
 	case c.Min < 0 || c.Max < max(c.Min, 1) || c.Max > MostWorkers:
 		return fmt.Errorf("%d to %d workers, want at least 0 to at least 1, at most %d, in order", c.Min, c.Max, MostWorkers)
 	case !isTime(c.Sync, leastInterval) || !isTime(c.Interval, leastInterval):
@@ -64,7 +64,7 @@ func (c *Config) checkTargets() error {
 	case len(c.Targets) == 0:
 		return errors.New("no metrics, want at least one, as {metric: waiting, target: 4}")
 	case !isNumber(c.Tolerance) || c.Tolerance >= 1:
-		return fmt.Errorf("tolerance is %v, want at least 0 and below 1", c.Tolerance)
+		return fmt.Errorf("tolerance is %v, must be at least 0 and below 1", c.Tolerance)
 	case c.Kind == KEDA && (!isTime(c.Polling, leastInterval) || !isTime(c.Cooldown, 0)):
 		return fmt.Errorf("polls every %v ms with a cooldown of %v ms, want at least %v ms and 0 ms", float64(c.Polling), float64(c.Cooldown), float64(leastInterval))
 	}
@@ -143,7 +143,7 @@ func (c *Config) checkSlots() error {
 		last = s.At
 	}
 	if !isTime(c.Every, 0) {
-		return fmt.Errorf("every is %v ms, want at least 0 ms", float64(c.Every))
+		return fmt.Errorf("every is %v ms, must be at least 0 ms", float64(c.Every))
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (r *reader) readHead() (*head, error) {
 	case err != nil || kind.Format != Format:
 		return nil, r.fail(`want {"format":"%s",...}, a file that --save-caches wrote`, Format)
 	case kind.Version != Version:
-		return nil, r.fail("version is %d, want %d", kind.Version, Version)
+		return nil, r.fail("version is %d, must be %d", kind.Version, Version)
 	}
 	d := json.NewDecoder(bytes.NewReader(r.lines.Bytes()))
 	d.DisallowUnknownFields()
@@ -121,13 +121,13 @@ func (r *reader) readHead() (*head, error) {
 	}
 	switch {
 	case !(h.At >= 0) || math.IsInf(h.At, 0):
-		return nil, r.fail("at_ms is %v, want a finite instant >= 0", h.At)
+		return nil, r.fail("at_ms is %v, must be a finite instant >= 0", h.At)
 	case h.Block < 1 || h.Block > maxBlock:
-		return nil, r.fail("block_size is %d, want 1 to %d", h.Block, maxBlock)
+		return nil, r.fail("block_size is %d, must be 1 to %d", h.Block, maxBlock)
 	case h.TraceBlock < 1 || h.TraceBlock > maxBlock:
-		return nil, r.fail("trace_block_size is %d, want 1 to %d", h.TraceBlock, maxBlock)
+		return nil, r.fail("trace_block_size is %d, must be 1 to %d", h.TraceBlock, maxBlock)
 	case h.Prefixes < 0 || h.Workers < 1:
-		return nil, r.fail("prefixes are %d and workers %d, want at least 0 and 1", h.Prefixes, h.Workers)
+		return nil, r.fail("prefixes are %d and workers %d, must be at least 0 and 1", h.Prefixes, h.Workers)
 	}
 	f.At, f.Block, f.TraceBlock = sim.Time(h.At), h.Block, h.TraceBlock
 	return h, nil
@@ -141,7 +141,7 @@ func (r *reader) readPrefix(i, of int) error {
 	p := Prefix{Parent: -1, IDs: x.IDs}
 	switch {
 	case x.Prefix != i:
-		return r.fail("prefix is %d, want %d: they count up", x.Prefix, i)
+		return r.fail("prefix is %d, must be %d: they count up", x.Prefix, i)
 	case len(x.IDs) == 0:
 		return r.fail("no hash_ids, want at least one")
 	case x.Parent != nil && (*x.Parent < 0 || *x.Parent >= i):
@@ -187,13 +187,13 @@ func (r *reader) readWorker(i, of int) error {
 	f := r.file
 	switch {
 	case x.Worker < 0 || x.Worker > math.MaxInt32:
-		return r.fail("worker is %d, want 0 to %d", x.Worker, math.MaxInt32)
+		return r.fail("worker is %d, must be 0 to %d", x.Worker, math.MaxInt32)
 	case x.Blocks < 1 || x.Blocks > maxBlock:
-		return r.fail("kv_blocks is %d, want 1 to %d", x.Blocks, maxBlock)
+		return r.fail("kv_blocks is %d, must be 1 to %d", x.Blocks, maxBlock)
 	case x.Entries < 0:
-		return r.fail("entries are %d, want >= 0", x.Entries)
+		return r.fail("entries are %d, must be >= 0", x.Entries)
 	case x.Decodes < 0 || x.Attempts < 0:
-		return r.fail("decode_passes is %d and admission_attempts %d, want >= 0", x.Decodes, x.Attempts)
+		return r.fail("decode_passes is %d and admission_attempts %d, must be >= 0", x.Decodes, x.Attempts)
 	}
 	w := Worker{Pool: x.Pool, ID: sim.WorkerID(x.Worker), Engine: x.Engine, Blocks: x.Blocks, Decodes: x.Decodes, Attempts: x.Attempts, Line: r.line}
 	if first := f.Find(w.Pool, w.ID); first != nil {
@@ -228,9 +228,9 @@ func (r *reader) readEntry(what string) (Run, error) {
 	}
 	switch f := r.file; {
 	case run.From < 0 || run.To <= run.From:
-		return run, r.fail("blocks are %d to %d, want >= 0 and at least one", run.From, run.To)
+		return run, r.fail("blocks are %d to %d, must be >= 0 and at least one", run.From, run.To)
 	case x.Prefix != nil && (*x.Prefix < 0 || *x.Prefix >= len(f.Prefixes)):
-		return run, r.fail("prefix is %d, want one of the %d of the file", *x.Prefix, len(f.Prefixes))
+		return run, r.fail("prefix is %d, must be one of the %d of the file", *x.Prefix, len(f.Prefixes))
 	case run.Copy < 0 || run.Own < 0 || run.Shared < 0:
 		return run, r.fail("copy, own or shared is below 0")
 	case run.Prefix < 0 && run.Own == 0 && run.From > 0:
@@ -238,7 +238,7 @@ func (r *reader) readEntry(what string) (Run, error) {
 	case run.Blank && run.Prefix >= 0, run.Copy > 0 && (run.Prefix < 0 || run.Own > 0), (run.Blank || run.Own == 0) && run.Shared > 0, run.Blank && run.Own > 0:
 		return run, r.fail("copy goes with a prefix alone, shared with own, and blank with nothing")
 	case run.Own > 0 && run.To <= run.Shared, run.Own > 0 && run.Shared > 0 != (run.Prefix >= 0):
-		return run, r.fail("shared is %d, want less than where the blocks end, and above 0 where they have a prefix", run.Shared)
+		return run, r.fail("shared is %d, must be less than where the blocks end, and above 0 where they have a prefix", run.Shared)
 	case run.Prefix >= 0 && f.count(run.shared()) > r.lengths[run.Prefix]:
 		return run, r.fail("%d blocks of %d tokens of a prefix that has %d hash ids of %d", run.shared(), f.Block, r.lengths[run.Prefix], f.TraceBlock)
 	}

@@ -121,7 +121,7 @@ func countOf(args map[string]string, key string, unset int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, excerpt.Errorf("%s is %q, want a number of tokens", key, text)
+		return 0, excerpt.Errorf("%s is %q, must be a number of tokens", key, text)
 	}
 	return n, nil
 }

@@ -35,7 +35,7 @@ func TestReadSGLangLog(t *testing.T) {
 			t.Errorf("%v\nof %s", l.Known, text)
 		}
 	}
-	if _, err := ReadLog(strings.NewReader(strings.Replace(sglangLog, "page_size=64", "page_size=x", 1))); err == nil || !strings.Contains(err.Error(), `page_size is "x", want`) {
+	if _, err := ReadLog(strings.NewReader(strings.Replace(sglangLog, "page_size=64", "page_size=x", 1))); err == nil || !strings.Contains(err.Error(), `page_size is "x", must be`) {
 		t.Errorf("%v, want a word about the page", err)
 	}
 	if _, err := ReadLog(strings.NewReader("ok\n" + strings.Repeat("x", maxLine+1))); err == nil || !strings.Contains(err.Error(), "line 2") {

@@ -170,7 +170,7 @@ func (l *Log) translate(given map[string]string) error {
 	if text := l.Known["block-size"]; text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return excerpt.Errorf("block_size is %q, want a number of tokens", text)
+			return excerpt.Errorf("block_size is %q, must be a number of tokens", text)
 		}
 		block = n
 	}

@@ -114,7 +114,7 @@ func (t *Topology) checkChange(c *Change) error {
 	case c.Faults != nil && t.Autoscales():
 		return errors.New("faults beside an autoscaler, want one or the other")
 	case !(c.Speedup >= 0) || math.IsInf(c.Speedup, 0):
-		return fmt.Errorf("speedup is %v, want a number above 0", c.Speedup)
+		return fmt.Errorf("speedup is %v, must be a number above 0", c.Speedup)
 	}
 	if f := c.Faults; f != nil {
 		for i := range f.Events {

@@ -197,15 +197,15 @@ func (t *Topology) CheckFaults() error {
 
 func (t *Topology) checkFault(x *Fault) error {
 	if !(x.At >= 0) || math.IsInf(float64(x.At), 0) {
-		return fmt.Errorf("at is %v ms, want >= 0", float64(x.At))
+		return fmt.Errorf("at is %v ms, must be >= 0", float64(x.At))
 	}
 	switch {
 	case !slices.Contains(FaultKinds(), x.Kind):
 		return excerpt.Errorf("%q, want one of %v", x.Kind, FaultKinds())
 	case x.Kind == Slows && !(x.Factor > 0 && x.Factor < math.Inf(1)):
-		return fmt.Errorf("factor is %v, want > 0", x.Factor)
+		return fmt.Errorf("factor is %v, must be > 0", x.Factor)
 	case x.Kind == Link && !(x.Factor > 0 && x.Factor <= 1):
-		return fmt.Errorf("share is %v, want > 0 and at most 1", x.Factor)
+		return fmt.Errorf("share is %v, must be > 0 and at most 1", x.Factor)
 	case x.Kind == Link && !t.Disaggregated():
 		return errors.New("a link, want prefill and decode workers, between which KV caches travel")
 	case x.Kind == Link && transferOf(&t.Pools[0].Engine) == transferOf(&engineargs.Args{}):

@@ -18,7 +18,7 @@ func TestGivenRefuses(t *testing.T) {
 		want  string
 	}{
 		{Given{-1, 1, 1, nil, nil, &args}, "workers are -1"},
-		{Given{1, 1, maxWorkers + 1, nil, nil, nil}, "decode workers are 1000001, want 1 to 1000000"},
+		{Given{1, 1, maxWorkers + 1, nil, nil, nil}, "decode workers are 1000001, must be 1 to 1000000"},
 		{Given{1, 2, 1, &args, &args, nil}, "one or the other"},
 		{Given{1, 2, 1, nil, nil, nil}, "2 prefill and 1 decode workers"},
 		{Given{2, 1, 1, nil, &args, &args}, "workers are 2 beside"},

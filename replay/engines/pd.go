@@ -143,9 +143,9 @@ func (t *Topology) CheckPD() error {
 	case t.Compat:
 		return errors.New("the reference sends every prompt to a prefill worker and shares no link, want none of this with --compat")
 	case p.Threshold != nil && *p.Threshold < 0:
-		return fmt.Errorf("the threshold of prefill is %d tokens, want at least 0", *p.Threshold)
+		return fmt.Errorf("the threshold of prefill is %d tokens, must be at least 0", *p.Threshold)
 	case !slices.Contains([]DecodeChosen{AfterTransfer, BeforeTransfer, BeforePrefill}, p.DecodeChosen):
-		return excerpt.Errorf("decode workers are chosen %q, want %s or %s", p.DecodeChosen, BeforeTransfer, BeforePrefill)
+		return excerpt.Errorf("decode workers are chosen %q, must be %s or %s", p.DecodeChosen, BeforeTransfer, BeforePrefill)
 	}
 	admits := t.Admission != nil || slices.ContainsFunc(t.Later(), func(c Change) bool { return c.Admission != nil })
 	if p.DecodeChosen == BeforePrefill && admits {
@@ -221,7 +221,7 @@ func (t *Topology) checkTransfers() error {
 	finite := func(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
 	switch {
 	case !finite(p.NIC) || !finite(p.Core):
-		return fmt.Errorf("bandwidths are %v and %v GB/s, want at least 0", p.NIC, p.Core)
+		return fmt.Errorf("bandwidths are %v and %v GB/s, must be at least 0", p.NIC, p.Core)
 	case !p.SharesLinks() && !p.Missing && (p.NIC > 0 || p.Core > 0):
 		return errors.New("a bandwidth of links that nobody shares, want them shared fairly or in turns")
 	case !p.SharesLinks() && !p.Missing:

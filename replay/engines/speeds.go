@@ -34,7 +34,7 @@ func (t *Topology) checkSpeeds() error {
 		}
 		for id, speed := range speeds {
 			if !(speed > 0) || math.IsInf(speed, 0) {
-				return fmt.Errorf("the speed of worker %d is %v, want a number above 0", id, speed)
+				return fmt.Errorf("the speed of worker %d is %v, must be a number above 0", id, speed)
 			}
 		}
 	}

@@ -204,9 +204,9 @@ func (p *Pool) nameOf(what string) string {
 
 func (p *Pool) checkCount() error {
 	if name := p.nameOf("workers"); p.Count < 1 {
-		return fmt.Errorf("%s are %d, want at least 1", name, p.Count)
+		return fmt.Errorf("%s are %d, must be at least 1", name, p.Count)
 	} else if p.Count > maxWorkers {
-		return fmt.Errorf("%s are %d, want 1 to %d", name, p.Count, maxWorkers)
+		return fmt.Errorf("%s are %d, must be 1 to %d", name, p.Count, maxWorkers)
 	}
 	return nil
 }
@@ -216,9 +216,9 @@ func (p *Pool) checkRole() error {
 	case p.Engine.Role == p.Role:
 		return nil
 	case p.Role == scheduler.Aggregated:
-		return excerpt.Errorf("worker_type is %q, want %q in a cluster of one pool", p.Engine.Role, p.Role)
+		return excerpt.Errorf("worker_type is %q, must be %q in a cluster of one pool", p.Engine.Role, p.Role)
 	}
-	return excerpt.Errorf("%s engine arguments: worker_type is %q, want %q", p.Role, p.Engine.Role, p.Role)
+	return excerpt.Errorf("%s engine arguments: worker_type is %q, must be %q", p.Role, p.Engine.Role, p.Role)
 }
 
 // checkDPSize refuses ranks of an engine that has none.
@@ -231,16 +231,16 @@ func (t *Topology) checkDPSize(p *Pool) error {
 		want = fmt.Sprintf("at most %d", maxRanks)
 	}
 	if p.Role == scheduler.Aggregated {
-		return fmt.Errorf("dp_size is %d, want %s", p.Engine.DPSize, want)
+		return fmt.Errorf("dp_size is %d, must be %s", p.Engine.DPSize, want)
 	}
-	return fmt.Errorf("%s engine arguments: dp_size is %d, want %s", p.Role, p.Engine.DPSize, want)
+	return fmt.Errorf("%s engine arguments: dp_size is %d, must be %s", p.Role, p.Engine.DPSize, want)
 }
 
 // CheckEngine refuses an engine that cannot be built.
 func (p *Pool) CheckEngine() error {
 	n := p.Engine.BlockTokens
 	if p.Engine.Engine == engineargs.VLLM && (n < 2 || n > 1024 || n&(n-1) != 0) {
-		return fmt.Errorf("block_size is %d, want a power of two from 2 to 1024 for vllm", n)
+		return fmt.Errorf("block_size is %d, must be a power of two from 2 to 1024 for vllm", n)
 	}
 	if backend := p.Engine.AIC.Backend; backend != "" {
 		return excerpt.Errorf("aic_backend is %q: this program holds no AIC estimator, want planner_profile_data or neither", backend)
@@ -290,7 +290,7 @@ func (t *Topology) CheckAutoscale() error {
 			return fmt.Errorf("%s: %w", p.nameOf("autoscaler"), err)
 		}
 		if p.Count < a.Min || p.Count > a.Max {
-			return fmt.Errorf("%s are %d, want %d to %d, as the autoscaler has them", p.nameOf("workers"), p.Count, a.Min, a.Max)
+			return fmt.Errorf("%s are %d, must be %d to %d, as the autoscaler has them", p.nameOf("workers"), p.Count, a.Min, a.Max)
 		}
 	}
 	return t.checkNewKind()
@@ -334,7 +334,7 @@ func (g *Given) Pools() ([]Pool, error) {
 		count int
 	}{{"workers", g.Workers}, {"prefill workers", g.PrefillWorkers}, {"decode workers", g.DecodeWorkers}} {
 		if c.count < 0 || c.count > maxWorkers {
-			return nil, fmt.Errorf("%s are %d, want 1 to %d", c.name, c.count, maxWorkers)
+			return nil, fmt.Errorf("%s are %d, must be 1 to %d", c.name, c.count, maxWorkers)
 		}
 	}
 	prefill, decode := g.Prefill != nil, g.Decode != nil

@@ -56,7 +56,7 @@ func TestAutoscaleKinds(t *testing.T) {
 		{"scaler: rate\nper_worker: 2\nmetric: waiting", `a.yaml:1: metric "waiting", want one of`},
 		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "target: no such key of a metric"},
 		{"metrics: [{metric: held, target: 2, activation: 1}]", "activation: no such key of a metric"},
-		{"min: 0\nmetrics: [{metric: held, target: 2}]", "a.yaml:1: min is 0, want at least 1 with scaler: hpa"},
+		{"min: 0\nmetrics: [{metric: held, target: 2}]", "a.yaml:1: min is 0, must be at least 1 with scaler: hpa"},
 		{"scaler: rules\nup: waiting > 4", "a.yaml:2: up: waiting > 4: it has a value for each worker"},
 		{"scaler: rules\nwant: 'ceil(redy)'", "redy is unknown, did you mean ready?"},
 		{"scaler: rules\nwant: held > 1", "a.yaml:2: want: held > 1:"},

@@ -87,7 +87,7 @@ func (f *policyFile) readClass(item ast.Node) (c loadgen.Class, err error) {
 	case c.Name == "":
 		return c, f.errorAt(item, "a class without class, its name")
 	case float64(c.Priority) != priority:
-		return c, f.errorAt(item, "priority is %v, want a whole number", priority)
+		return c, f.errorAt(item, "priority is %v, must be a whole number", priority)
 	}
 	return c, nil
 }

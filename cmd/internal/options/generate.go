@@ -111,7 +111,7 @@ func parseClass(text string) (generate.Class, error) {
 		}
 		x, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return k, cli.Usagef("--class=%s: %s is %s, want a number", text, key, value)
+			return k, cli.Usagef("--class=%s: %s is %s, must be a number", text, key, value)
 		}
 		*to = x
 	}

@@ -264,7 +264,7 @@ func (r *pluginRef) weigh() (float64, error) {
 	}
 	weight, err := strconv.ParseFloat(fmt.Sprint(r.Weight), 64)
 	if err != nil || !(weight >= 0 && weight <= 1e6) {
-		return 0, fmt.Errorf("weight of %s is %v, want a number from 0 to 1000000", r.Ref, r.Weight)
+		return 0, fmt.Errorf("weight of %s is %v, must be a number from 0 to 1000000", r.Ref, r.Weight)
 	}
 	return weight, nil
 }

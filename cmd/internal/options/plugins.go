@@ -137,7 +137,7 @@ func readPrecise(x *pickerPlugin, s *policy.Scorer) error {
 	}
 	d, err := time.ParseDuration(p.TTL)
 	if err != nil {
-		return excerpt.Errorf("speculativeTTL is %q, want a duration such as 2s", p.TTL)
+		return excerpt.Errorf("speculativeTTL is %q, must be a duration such as 2s", p.TTL)
 	}
 	if d > 0 {
 		s.Speculative = sim.Time(d.Seconds() * 1000)

@@ -54,7 +54,7 @@ func (f *scaleFile) readEvents(text []byte) ([]replay.ScaleEvent, error) {
 				return nil, err
 			}
 			if n := len(all); n > 0 && e.At < all[n-1].At {
-				return nil, f.errorAt(node, "at is %v ms, want at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
+				return nil, f.errorAt(node, "at is %v ms, must be at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
 			}
 			all = append(all, e)
 		}

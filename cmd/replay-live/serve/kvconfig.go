@@ -62,7 +62,7 @@ func parseKVConfig(text, release string) (*kvevents.TeeOptions, error) {
 		value int
 	}{{"buffer_steps", c.Buffer}, {"hwm", c.HighWater}, {"max_queue_size", c.Queue}} {
 		if x.value < 1 {
-			return nil, cli.Usagef("--kv-events-config: %s is %d, want at least 1", x.name, x.value)
+			return nil, cli.Usagef("--kv-events-config: %s is %d, must be at least 1", x.name, x.value)
 		}
 	}
 	var err error

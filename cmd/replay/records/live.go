@@ -92,7 +92,7 @@ func (l *livePage) readExplorer() ([]byte, *explore.Begin, error) {
 		return nil, nil, fmt.Errorf("--live-page=%s: %w: want the %s of a release, or that of make wasm", path, err, explorerFile)
 	}
 	if begin.Layout != html.StandaloneLayout {
-		return nil, nil, fmt.Errorf("--live-page=%s: layout is %d, want %d: one of the version of this program", path, begin.Layout, html.StandaloneLayout)
+		return nil, nil, fmt.Errorf("--live-page=%s: layout is %d, must be %d: one of the version of this program", path, begin.Layout, html.StandaloneLayout)
 	}
 	return page, begin, nil
 }

@@ -298,7 +298,7 @@ func (r *reader) firstArrival() (float64, error) {
 		return nil
 	})
 	if err == nil && math.IsInf(first, 0) {
-		err = &loadgen.SyntaxError{Name: s.Name, Msg: "arrivals are infinite, want finite numbers"}
+		err = &loadgen.SyntaxError{Name: s.Name, Msg: "arrivals are infinite, must be finite numbers"}
 	}
 	return first, err
 }

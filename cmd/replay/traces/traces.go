@@ -106,7 +106,7 @@ func readKey(path string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := stat.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s: mode is %o, want 600 or stricter", path, mode)
+		return nil, fmt.Errorf("%s: mode is %o, must be 600 or stricter", path, mode)
 	}
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) < 32 {
@@ -287,7 +287,7 @@ func (t *target) endFile(err error, sources ...*reader) error {
 		err = t.writer.Flush()
 	}
 	if err == nil && t.writer.Count() == 0 {
-		err = errors.New("no requests are left, want at least one")
+		err = errors.New("no requests are left: at least one is required")
 	}
 	if err != nil {
 		t.file.Abort()
