@@ -304,7 +304,7 @@ func TestVLLMEventsConfig(t *testing.T) {
 		`{"enable_kv_cache_events": true, "endpoint": "ipc:///x"}`:            `endpoint "ipc:///x": want tcp://host:port`,
 		`{"enable_kv_cache_events": true, "publisher": "nats"}`:               `publisher is "nats", want zmq or null`,
 		`{"enable_kv_cache_events": true, "hwm": 0}`:                          "hwm is 0, must be at least 1",
-		`{"enable_kv_cache_events": true, "buffer_steps": -1}`:                "buffer_steps is -1, want at least 1",
+		`{"enable_kv_cache_events": true, "buffer_steps": -1}`:                "buffer_steps is -1, must be at least 1",
 		`{"enable_kv_cache_events": true, "max_queue_size": 0}`:               "max_queue_size is 0, must be at least 1",
 		`{"enable_kv_cache_events": true, "replay_endpoint": "x"}`:            `replay_endpoint: endpoint "x": want tcp://host:port`,
 		`{"enable_kv_cache_events": true, "replay_endpoint": "tcp://*:5558"}`: "ports 5557 and 5558 are of two sockets of 3 servers each, want them at least 3 apart",
