@@ -63,7 +63,7 @@ func TestErrors(t *testing.T) {
 		if want := "policy process " + tc.script + ": " + tc.want; err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
-		if took := time.Since(started); took > 8*time.Second {
+		if took := time.Since(started); took > 20*time.Second {
 			t.Errorf("%s: took %v", tc.script, took)
 		}
 	}
@@ -82,7 +82,7 @@ func askThrice(p *Peer) error {
 func TestContextEndsQuestions(t *testing.T) {
 	for _, script := range []string{`sleep 60`, `read x; sleep 60`, `while read x; do sleep 60; done`} {
 		ctx, cancel := context.WithCancel(context.Background())
-		p := startShell(t, ctx, script, 5*time.Second)
+		p := startShell(t, ctx, script, time.Minute)
 		time.AfterFunc(100*time.Millisecond, cancel)
 		started := time.Now()
 		_, err := p.Ask([]byte(strings.Repeat("x", 1_000_000) + "\n"))
@@ -93,16 +93,16 @@ func TestContextEndsQuestions(t *testing.T) {
 			t.Errorf("%s: asked again: got %v", script, err)
 		}
 		p.Kill()
-		if took := time.Since(started); took > time.Second {
+		if took := time.Since(started); took > 20*time.Second {
 			t.Errorf("%s: took %v", script, took)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := startShell(t, ctx, `sleep 60`, 5*time.Second)
+	p := startShell(t, ctx, `sleep 60`, time.Minute)
 	time.AfterFunc(100*time.Millisecond, cancel)
 	started := time.Now()
 	_ = p.Close()
-	if took := time.Since(started); took > time.Second {
+	if took := time.Since(started); took > 20*time.Second {
 		t.Errorf("the end of a program took %v", took)
 	}
 }
