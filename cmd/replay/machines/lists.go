@@ -55,9 +55,9 @@ func NewModelsCommand(s cli.Streams) *cobra.Command {
 		Use:   "models",
 		Short: "List the models that --model takes",
 		Long: `List the models whose shapes are known: weights in billions (all, and those that
-a token is multiplied with), bytes of KV cache per token of a short sequence, MiB
-of state per sequence for models with linear layers, and with --wide where the configuration is published. --model also takes the
-path of any config.json.`,
+a token is multiplied with), bytes of KV cache per token of a short sequence,
+MiB of state per sequence for models with linear layers, and with --wide where
+the configuration is published. --model also takes the path of any config.json.`,
 		Example: "  replay models\n  replay fit --model ./my-model/config.json",
 	}, func(output string) error {
 		rows := modelRows()
