@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -167,8 +168,9 @@ type Recorded struct {
 	Signals      router.Signals    `json:",omitzero"`
 	Autoscale    *Autoscale        `json:",omitempty"`
 	// AutoscaleDecode is of decode workers.
-	AutoscaleDecode *Autoscale `json:",omitempty"`
-	PD              *PD        `json:",omitempty"`
+	AutoscaleDecode *Autoscale        `json:",omitempty"`
+	PD              *PD               `json:",omitempty"`
+	FrontEnd        *silicon.FrontEnd `json:",omitempty"`
 	PrefillLoad     engineargs.AIC
 	WarmCaches      string `json:",omitempty"` // the file of Warm
 
@@ -182,7 +184,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Process: s.Process, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, Changes: s.Changes, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Process: s.Process, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, FrontEnd: s.FrontEnd, Changes: s.Changes, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	if s.Warm != nil {

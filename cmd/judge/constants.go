@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 
 	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/scheduler/optables"
@@ -11,32 +12,50 @@ import (
 // eraOf names the servers that share corrections: an engine, or releases of it.
 func eraOf(o *Outcome) string {
 	name := accuracy.NameEngine(o.Engine)
-	if o.Engine != vllmEngine {
-		return name
-	}
-	if o.corrections == silicon.CorrectionsOf(optables.VLLM, "0.11") {
+	switch {
+	case o.Engine == vllmEngine && o.corrections == silicon.CorrectionsOf(optables.VLLM, "0.11"):
 		return name + " before asynchronous scheduling"
+	case o.Engine == vllmEngine:
+		return name + " with asynchronous scheduling"
+	case o.Engine == trtllmEngine && o.corrections == silicon.CorrectionsOf(optables.TRTLLM, "1.0"):
+		return name + " 1.0"
+	case o.Engine == trtllmEngine:
+		return name + " from 1.1 on"
 	}
-	return name + " with asynchronous scheduling"
+	return name
 }
 
-// step is by how much a correction is changed first, and its range.
-type step struct {
-	of          func(*silicon.Corrections) *float64
-	size        float64
-	least, most float64
+// step is by how much a constant is changed first, and its range.
+type step struct{ size, least, most float64 }
+
+// listSteps returns the steps of the constants that are fitted: those of Corrections in their order, and the time of the
+// front end, ms a request and ms a token of its prompt.
+func listSteps() (corrections, frontEnd []step) {
+	return []step{{0.2, 1, 1.5}, {20, 0, 100}, {1, 0, 4}, {0.02, 0, 0.08}}, []step{{40, 0, 400}, {0.02, 0, 0.1}}
 }
 
-// listSteps returns the corrections that are fitted.
-func listSteps() []step {
-	return []step{
-		{func(c *silicon.Corrections) *float64 { return &c.Prompts }, 0.2, 1, 1.5},
-		{func(c *silicon.Corrections) *float64 { return &c.Base }, 1, 0, 4},
-		{func(c *silicon.Corrections) *float64 { return &c.Request }, 0.02, 0, 0.08},
+// descend returns the constants with the least error, by changing one after the other in steps that become smaller.
+func descend(x []float64, steps []step, off func(x []float64) float64) []float64 {
+	best := off(x)
+	for round := 0; round < 12; {
+		better := false
+		for i, s := range steps {
+			for _, sign := range []float64{1, -1} {
+				next := slices.Clone(x)
+				next[i] = min(max(next[i]+sign*s.size/math.Pow(2, float64(round)), s.least), s.most)
+				if e := off(next); e < best {
+					x, best, better = next, e, true
+				}
+			}
+		}
+		if !better {
+			round++
+		}
 	}
+	return x
 }
 
-// meanOff returns the mean absolute error of outcomes with other corrections, as a share.
+// meanOff returns the mean absolute error of mean TPOT of outcomes with other corrections, as a share.
 func meanOff(all []Outcome, c *silicon.Corrections) float64 {
 	total := 0.0
 	for i := range all {
@@ -45,69 +64,57 @@ func meanOff(all []Outcome, c *silicon.Corrections) float64 {
 	return total / float64(max(len(all), 1))
 }
 
-// fitCorrections returns the corrections with the least mean absolute error, by changing one after the other in steps that
-// become smaller.
+// fitCorrections returns the corrections with the least mean absolute error.
 func fitCorrections(all []Outcome) silicon.Corrections {
-	c := silicon.Corrections{Prompts: 1.1, Base: 0.5, Request: 0.01}
-	best := meanOff(all, &c)
-	steps := listSteps()
-	for round := 0; round < 12; {
-		better := false
-		for _, s := range steps {
-			for _, sign := range []float64{1, -1} {
-				next := c
-				value := s.of(&next)
-				*value = min(max(*value+sign*s.size/math.Pow(2, float64(round)), s.least), s.most)
-				if off := meanOff(all, &next); off < best {
-					c, best, better = next, off, true
-				}
-			}
-		}
-		if !better {
-			round++
-		}
+	of := func(x []float64) silicon.Corrections {
+		return silicon.Corrections{Prompts: x[0], Prompt: x[1], Base: x[2], Request: x[3]}
 	}
-	return c
+	steps, _ := listSteps()
+	return of(descend([]float64{1.1, 5, 0.5, 0.01}, steps, func(x []float64) float64 {
+		c := of(x)
+		return meanOff(all, &c)
+	}))
 }
 
 // fitsOf returns the corrections of each era, fitted to all of its servers, and without one model or GPU generation each,
 // with the errors on what was left out.
-func fitsOf(all []Outcome) []accuracy.Constants {
-	var fits []accuracy.Constants
+func fitsOf(all []Outcome) (fits []accuracy.Constants) {
 	for _, era := range groupBy(all, eraOf) {
-		rows := []accuracy.Constants{constantsOf("all servers", era.all, era.all)}
-		rows[0].Program = roundTo(100*meanOff(era.all, &era.all[0].corrections), 1)
-		for _, key := range []func(*Outcome) string{
-			func(o *Outcome) string { return listModels()[o.Model].name }, func(o *Outcome) string { return o.Kind.Generation },
-		} {
-			groups := groupBy(era.all, key)
-			if len(groups) < 2 {
-				continue
-			}
-			for _, left := range groups {
-				var rest []Outcome
-				for _, g := range groups {
-					if g.key != left.key {
-						rest = append(rest, g.all...)
-					}
-				}
-				row := constantsOf("all but "+left.key, rest, left.all)
-				row.Program = roundTo(100*meanOff(left.all, &era.all[0].corrections), 1)
-				rows = append(rows, row)
-			}
-		}
-		for i := range rows {
-			rows[i].Servers = era.key
-		}
-		fits = append(fits, rows...)
+		leaveOut(era.all, func(name string, fitted, judged []Outcome) {
+			row := constantsOf(name, fitted, judged)
+			row.Servers, row.Program = era.key, roundTo(100*meanOff(judged, &era.all[0].corrections), 1)
+			fits = append(fits, row)
+		})
 	}
 	return fits
+}
+
+// leaveOut calls fit for all servers, and then without one model or GPU generation each, which is judged.
+func leaveOut(all []Outcome, fit func(name string, fitted, judged []Outcome)) {
+	fit("all servers", all, all)
+	for _, key := range []func(*Outcome) string{
+		func(o *Outcome) string { return listModels()[o.Model].name }, func(o *Outcome) string { return o.Kind.Generation },
+	} {
+		groups := groupBy(all, key)
+		if len(groups) < 2 {
+			continue
+		}
+		for _, left := range groups {
+			var rest []Outcome
+			for _, g := range groups {
+				if g.key != left.key {
+					rest = append(rest, g.all...)
+				}
+			}
+			fit("all but "+left.key, rest, left.all)
+		}
+	}
 }
 
 // constantsOf returns the row of corrections that are fitted to some servers and judged on others.
 func constantsOf(name string, fitted, judged []Outcome) accuracy.Constants {
 	c := fitCorrections(fitted)
 	return accuracy.Constants{
-		Fitted: name, Rows: len(judged), Prompts: roundTo(c.Prompts, 2), Base: roundTo(c.Base, 2), Request: roundTo(c.Request, 4), Mean: roundTo(100*meanOff(judged, &c), 1),
+		Fitted: name, Rows: len(judged), Prompts: roundTo(c.Prompts, 2), Prompt: roundTo(c.Prompt, 1), Base: roundTo(c.Base, 2), Request: roundTo(c.Request, 4), Mean: roundTo(100*meanOff(judged, &c), 1),
 	}
 }

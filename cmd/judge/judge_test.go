@@ -189,11 +189,11 @@ func TestPartsAddUp(t *testing.T) {
 
 // A fit finds the corrections that times were made with.
 func TestFitFindsCorrections(t *testing.T) {
-	want := silicon.Corrections{Prompts: 1.17, Base: 0.83, Request: 0.013}
+	want := silicon.Corrections{Prompts: 1.17, Prompt: 12, Base: 0.83, Request: 0.013}
 	all := make([]Outcome, 60)
 	for i := range all {
 		n := float64(i%12 + 1)
-		all[i].parts = parts{plain: 5 + n, prompts: float64(i % 5), passes: 1 + float64(i%3)/10, requests: 3 * n * n}
+		all[i].parts = parts{plain: 5 + n, prompts: float64(i % 5), mixed: float64(i%7) / 50, passes: 1 + float64(i%3)/10, requests: 3 * n * n}
 		all[i].TPOT = all[i].parts.tpot(&want)
 	}
 	if got := fitCorrections(all); meanOff(all, &got) > 0.001 {

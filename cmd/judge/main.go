@@ -7,7 +7,7 @@
 // requires the whole file.
 //
 // Read read.go (a row), filter.go (which rows are left out, and why), replay.go (how a row is replayed), stats.go, groups.go,
-// parts.go and constants.go (fits of the corrections), then main.go.
+// parts.go and constants.go and frontend.go (fits), then main.go.
 package main
 
 import (
@@ -72,7 +72,8 @@ func run(out io.Writer, samples, document string, jobs int) error {
 	fmt.Fprintln(out, p.FiltersTable())
 	fmt.Fprintln(out, p.GroupsTable())
 	fmt.Fprintln(out, p.ClassesTable())
-	fmt.Fprint(out, p.ConstantsTable())
+	fmt.Fprintln(out, p.ConstantsTable())
+	fmt.Fprint(out, p.FrontEndsTable())
 	switch {
 	case document == "":
 		return nil
@@ -100,7 +101,7 @@ func judgeRows(rows []Row, jobs int) (*accuracy.Published, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &accuracy.Published{Groups: groupsOf(all), Classes: classesOf(all), Fits: fitsOf(all)}, nil
+	return &accuracy.Published{Groups: groupsOf(all), Classes: classesOf(all), Fits: fitsOf(all), FrontEnds: frontEndsOf(all)}, nil
 }
 
 // judgeSample returns the mean error over the rows in the repository, none of which the filters leave out.

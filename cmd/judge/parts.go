@@ -12,13 +12,14 @@ import (
 type parts struct {
 	plain    float64 // operators of passes that only decode
 	prompts  float64 // operators of passes that also compute prompts
+	mixed    float64 // passes a token that also compute prompts
 	passes   float64 // passes a token
 	requests float64 // requests of these passes
 }
 
 // tpot returns mean TPOT with corrections.
 func (p *parts) tpot(c *silicon.Corrections) float64 {
-	return p.plain + float64(c.Prompts*p.prompts) + float64(c.Base*p.passes) + float64(c.Request*p.requests)
+	return p.plain + float64(c.Prompts*p.prompts) + float64(c.Prompt*p.mixed) + float64(c.Base*p.passes) + float64(c.Request*p.requests)
 }
 
 // partsLog gathers the parts. It observes the replay of one worker.
@@ -37,7 +38,8 @@ func (l *partsLog) Pass(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
 	for i := range p.Count {
 		operators := float64(p.GapOf(i)) - l.corrections.Base - float64(l.corrections.Request*requests)
 		if p.PrefillTokens > 0 {
-			l.parts.prompts += n * operators / l.corrections.Prompts
+			l.parts.prompts += n * (operators - l.corrections.Prompt) / l.corrections.Prompts
+			l.parts.mixed += n
 		} else {
 			l.parts.plain += n * operators
 		}
@@ -57,5 +59,5 @@ func (l *partsLog) Pass(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
 // perToken returns the parts of a run for each of its tokens after the first ones.
 func (l *partsLog) perToken(tokens int) parts {
 	n := float64(max(tokens, 1))
-	return parts{l.parts.plain / n, l.parts.prompts / n, l.parts.passes / n, l.parts.requests / n}
+	return parts{l.parts.plain / n, l.parts.prompts / n, l.parts.mixed / n, l.parts.passes / n, l.parts.requests / n}
 }

@@ -210,6 +210,7 @@ type Outcome struct {
 	SimulatedTTFT, SimulatedTPOT float64 // ms, means
 	parts                        parts   // of mean TPOT
 	corrections                  silicon.Corrections
+	frontEnd                     silicon.FrontEnd
 }
 
 // Off returns the error of mean TPOT, as a share.
@@ -248,6 +249,7 @@ func (r *Row) replay(ctx context.Context) (Outcome, error) {
 		return o, fmt.Errorf("%d of %d requests were completed", result.Report.Completed, n)
 	}
 	o.parts, o.corrections = log.perToken(result.Report.OutputTokens-len(w.Turns)), log.corrections
+	o.frontEnd = spec.FrontEndTime()
 	o.SimulatedTTFT, o.SimulatedTPOT = result.Report.TTFT.Mean, result.Report.TPOT.Mean
 	return o, nil
 }

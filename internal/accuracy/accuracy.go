@@ -116,7 +116,7 @@ func ReplaceTables(path string, tables map[string]string) error {
 func (e *Errors) Tables() map[string]string {
 	p := &e.Published
 	return map[string]string{
-		"data sheets": e.SheetsTable(), "measured operators": e.OperatorsTable(), "fits": e.FitsTable(), "filters": p.FiltersTable(), "published servers": p.GroupsTable(), "classes": p.ClassesTable(), "constants": p.ConstantsTable(),
+		"data sheets": e.SheetsTable(), "measured operators": e.OperatorsTable(), "fits": e.FitsTable(), "filters": p.FiltersTable(), "published servers": p.GroupsTable(), "classes": p.ClassesTable(), "constants": p.ConstantsTable(), "front ends": p.FrontEndsTable(),
 	}
 }
 

@@ -9,13 +9,14 @@ import (
 // Published has the errors of replays on published measurements of servers: one configuration each, with mean TTFT and
 // mean TPOT. Errors are in %, simulated to measured.
 type Published struct {
-	Source  string      `json:"source"`
-	Rows    int         `json:"rows"` // of the source
-	LeftOut []LeftOut   `json:"left_out"`
-	Groups  []Group     `json:"groups"`
-	Classes []Band      `json:"classes"` // of all levels
-	Fits    []Constants `json:"constants"`
-	Sample  SampleError `json:"sample"`
+	Source    string      `json:"source"`
+	Rows      int         `json:"rows"` // of the source
+	LeftOut   []LeftOut   `json:"left_out"`
+	Groups    []Group     `json:"groups"`
+	Classes   []Band      `json:"classes"` // of all levels
+	Fits      []Constants `json:"constants"`
+	FrontEnds []FrontEnd  `json:"front_ends"`
+	Sample    SampleError `json:"sample"`
 }
 
 // LeftOut is why rows are left out, and how many.
@@ -35,11 +36,25 @@ type Constants struct {
 	Servers string  `json:"servers"` // an engine, or releases of it
 	Fitted  string  `json:"fitted"`
 	Prompts float64 `json:"prompts"`      // factor of passes that compute prompts
+	Prompt  float64 `json:"prompt_ms"`    // ms more of such a pass
 	Base    float64 `json:"base_ms"`      // ms a pass
 	Request float64 `json:"request_ms"`   // ms a request in the pass
 	Rows    int     `json:"rows"`         // judged: those left out, or all
 	Mean    float64 `json:"mean"`         // absolute error of mean TPOT on them, in %
 	Program float64 `json:"program_mean"` // the same with the program's constants
+}
+
+// FrontEnd is a front end that was fitted to TTFT of some servers, and its errors on others.
+type FrontEnd struct {
+	Servers       string  `json:"servers"` // an engine
+	Fitted        string  `json:"fitted"`
+	Base          float64 `json:"base_ms"`  // ms a request
+	Token         float64 `json:"token_ms"` // ms a token of its prompt
+	Rows          int     `json:"rows"`     // judged: those left out, or all
+	Mean          float64 `json:"mean"`     // absolute error of mean TTFT on them, in %
+	Median        float64 `json:"median"`
+	Program       float64 `json:"program_mean"` // the same with the program's front end
+	ProgramMedian float64 `json:"program_median"`
 }
 
 // Group has the errors of rows with one property.

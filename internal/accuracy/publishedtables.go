@@ -35,7 +35,7 @@ func (p *Published) GroupsTable() string {
 
 // ConstantsTable returns the fits of corrections as a table of Markdown.
 func (p *Published) ConstantsTable() string {
-	t := beginTable("Servers", "Fitted to", "Factor of passes with prompts", "ms a pass", "ms a request", "Judged on", "Mean absolute error", "With the program's constants")
+	t := beginTable("Servers", "Fitted to", "Factor of passes with prompts", "ms more of these", "ms a pass", "ms a request", "Judged on", "Mean absolute error", "With the program's constants")
 	servers := ""
 	for i := range p.Fits {
 		c := &p.Fits[i]
@@ -44,7 +44,23 @@ func (p *Published) ConstantsTable() string {
 			name = ""
 		}
 		servers = c.Servers
-		fmt.Fprintf(t, "| %s | %s | %.2f | %.2f | %.4f | %d | %.1f %% | %.1f %% |\n", name, c.Fitted, c.Prompts, c.Base, c.Request, c.Rows, c.Mean, c.Program)
+		fmt.Fprintf(t, "| %s | %s | %.2f | %.1f | %.2f | %.4f | %d | %.1f %% | %.1f %% |\n", name, c.Fitted, c.Prompts, c.Prompt, c.Base, c.Request, c.Rows, c.Mean, c.Program)
+	}
+	return t.String()
+}
+
+// FrontEndsTable returns the fits of front ends as a table of Markdown.
+func (p *Published) FrontEndsTable() string {
+	t := beginTable("Servers", "Fitted to", "ms a request", "ms a token", "Judged on", "Mean absolute error", "Median", "With the program's front end", "Median")
+	servers := ""
+	for i := range p.FrontEnds {
+		f := &p.FrontEnds[i]
+		name := f.Servers
+		if name == servers {
+			name = ""
+		}
+		servers = f.Servers
+		fmt.Fprintf(t, "| %s | %s | %.1f | %.4f | %d | %.1f %% | %+.1f %% | %.1f %% | %+.1f %% |\n", name, f.Fitted, f.Base, f.Token, f.Rows, f.Mean, f.Median, f.Program, f.ProgramMedian)
 	}
 	return t.String()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -43,6 +44,10 @@ type Topology struct {
 	// WorkerSpeeds are, by pool and worker, how fast workers are beside what their engine
 	// says: passes of one at 0.5 take twice as long. A pool without any: all at 1.
 	WorkerSpeeds [][]float64
+
+	// FrontEnd is the time between clients and the router of the entry pool; nil: that of its engine where pass times are by
+	// measured operators, else none.
+	FrontEnd *silicon.FrontEnd
 
 	// Faults are what goes wrong as time goes on; nil: nothing.
 	Faults *Faults

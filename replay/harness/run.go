@@ -70,6 +70,7 @@ type Run struct {
 	// which begin now; 0: all of it.
 	LinkShare float64
 
+	entrance   entrance
 	lengths    engines.Lengths
 	rejections rejections
 	warming    *warming // nil: caches begin empty
@@ -96,7 +97,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 		return nil, err
 	}
 	use.Requests, use.Classes = len(c.Workload.Turns), classTerms(c.Workload)
-	r := &Run{Config: c, Use: use, lengths: engines.NewLengths(&c.Topology)}
+	r := &Run{Config: c, Use: use, lengths: engines.NewLengths(&c.Topology), entrance: entrance{time: c.FrontEndTime()}}
 	if err := r.openFeed(traceBlock, block, join && engines.Joined(&c.Topology, use)); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package offline
 import (
 	"context"
 
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
@@ -42,18 +41,19 @@ func (a *alone) runWorkers(ctx context.Context) error {
 }
 
 // dealRequests takes all requests from the feed and deals them out.
-func (a *alone) dealRequests() ([][]loadgen.Arrival, error) {
+func (a *alone) dealRequests() ([][]harness.Entering, error) {
 	route, err := a.Stages[0].NewRouter()
 	if err != nil {
 		return nil, err
 	}
 	end := a.endInstant()
-	queues := make([][]loadgen.Arrival, a.Stages[0].Count)
-	var batch []loadgen.Arrival
+	queues := make([][]harness.Entering, a.Stages[0].Count)
+	var batch []harness.Entering
 	var placed []router.Placement
-	for at, ok := a.Feed.Next(0, 0); ok && at < end; at, ok = a.Feed.Next(at, 0) {
-		batch = a.Feed.Take(at, 0, batch[:0])
-		for _, x := range batch {
+	for at, ok := a.Next(0, 0); ok && at < end; at, ok = a.Next(at, 0) {
+		batch = a.Take(at, 0, batch[:0])
+		for i := range batch {
+			x := &batch[i]
 			if ok, err := a.noteArrival(x); err != nil {
 				return nil, err
 			} else if !ok {
@@ -64,15 +64,15 @@ func (a *alone) dealRequests() ([][]loadgen.Arrival, error) {
 			}
 			a.Routed(scheduler.Aggregated, x.At, &placed[0])
 			w := placed[0].Worker
-			queues[w] = append(queues[w], x)
+			queues[w] = append(queues[w], *x)
 		}
 	}
-	a.partial = !a.Feed.Done()
+	a.partial = !a.Done()
 	return queues, nil
 }
 
 // runWorker runs one worker's requests to the end.
-func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Core, queue []loadgen.Arrival) error {
+func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Core, queue []harness.Entering) error {
 	now, end := sim.Time(0), a.endInstant()
 	for now < end && (len(queue) > 0 || core.Load() > 0) {
 		for len(queue) > 0 && queue[0].At <= now {

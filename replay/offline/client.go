@@ -24,15 +24,16 @@ type attempt struct {
 	since  sim.Time
 }
 
-// sendRequest brings a request before the first router, and lets its client wait for the first token.
-func (c *cluster) sendRequest(id sim.RequestID) error {
+// sendRequest brings a request before the first router that its client has sent at an instant, from which on the client
+// waits for the first token.
+func (c *cluster) sendRequest(id sim.RequestID, sent sim.Time) error {
 	l := &c.clients
 	for int(id) >= len(l.of) {
 		l.of = append(l.of, attempt{})
 	}
-	c.Collector.Sent(id, c.now)
+	c.Collector.Sent(id, sent)
 	if l.rules.Timeout > 0 {
-		c.schedule(c.now+l.rules.Timeout, patience{id, l.of[id].number})
+		c.schedule(max(c.now, sent+l.rules.Timeout), patience{id, l.of[id].number})
 	}
 	return c.enterFirst(c.Requests.Get(int(id)))
 }
@@ -67,15 +68,19 @@ func (c *cluster) endAttempt(x *leaver, how collector.Outcome, event int) error 
 	a.number++
 	c.clients.away++
 	c.inFlight++
-	c.schedule(max(c.now, from+c.clients.rules.WaitBefore(int(a.number), c.Seed, x.id)), resend(x.id))
+	sent := max(c.now, from+c.clients.rules.WaitBefore(int(a.number), c.Seed, x.id))
+	c.schedule(sent+c.FrontEndTime(c.Requests.Get(int(x.id))), resend{x.id, sent})
 	return nil
 }
 
-// resend is a request that its client sends again. To the cluster it is a new one.
-type resend sim.RequestID
+// resend is a request that its client has sent again, when it leaves the front end. To the cluster it is a new one.
+type resend struct {
+	id   sim.RequestID
+	sent sim.Time
+}
 
 func (x resend) happen(c *cluster) error {
-	id := sim.RequestID(x)
+	id := x.id
 	c.agenda.barren = 0 // there is an end to attempts
 	c.clients.away--
 	c.inFlight--
@@ -83,7 +88,7 @@ func (x resend) happen(c *cluster) error {
 	q := *c.Requests.Get(int(id))
 	q.Arrived = c.now
 	c.Requests.Set(int(id), &q)
-	return c.sendRequest(id)
+	return c.sendRequest(id, x.sent)
 }
 
 // patience is the end of the time that a client waits for the first token.

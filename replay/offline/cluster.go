@@ -5,6 +5,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -19,7 +20,7 @@ type cluster struct {
 	pools  []*pool // the entry first, then decode if there is one
 
 	inFlight int // requests on workers, until the pass that ended them is over
-	arrivals []loadgen.Arrival
+	arrivals []harness.Entering
 	together []*sim.Request // of those, that a router decides on together
 
 	instant instant // see instant.go
@@ -141,7 +142,7 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 
 // nextInstant is the next instant at which something happens.
 func (c *cluster) nextInstant() (sim.Time, bool) {
-	next, ok := c.Feed.Next(c.now, c.countForFeed())
+	next, ok := c.Next(c.now, c.countForFeed())
 	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !(c.lives.tracked && c.isOver()) {
 		next, ok = c.events[0].at, true
 	}
@@ -161,7 +162,7 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 }
 
 // isIdle reports whether no request is left.
-func (c *cluster) isIdle() bool { return c.Feed.Done() && c.countInFlight() == 0 && c.transit == 0 }
+func (c *cluster) isIdle() bool { return c.Done() && c.countInFlight() == 0 && c.transit == 0 }
 
 // countInFlight is the number of requests that closed loop counts: on workers or held
 // by a router. One whose KV cache is on its way to a decode worker is neither.
@@ -306,7 +307,7 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 	}
 	for again := true; again; {
 		again = false
-		c.arrivals = c.Feed.Take(c.now, c.countForFeed(), c.arrivals[:0])
+		c.arrivals = c.Take(c.now, c.countForFeed(), c.arrivals[:0])
 		if p := c.pools[0]; p.batches && len(c.arrivals) > 1 && p.serving > 0 {
 			changed = true
 			if again, err = c.takeTogether(p); err != nil {
@@ -314,7 +315,8 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 			}
 			continue
 		}
-		for _, a := range c.arrivals {
+		for i := range c.arrivals {
+			a := &c.arrivals[i]
 			changed = true
 			ok, err := c.noteArrival(a)
 			if err != nil {

@@ -27,7 +27,7 @@ func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, e
 	p := c.pools[0]
 	p.due = make([]sim.Time, len(p.workers))
 	for {
-		next, ok := c.Feed.Next(c.now, 0)
+		next, ok := c.Next(c.now, 0)
 		if !ok || next >= end {
 			next, ok = end, false
 		}

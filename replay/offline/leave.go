@@ -172,7 +172,7 @@ func (x comeback) happen(c *cluster) error {
 // enterCluster brings a request that has arrived before the first router.
 func (c *cluster) enterCluster(q *sim.Request) error {
 	if c.clients.rules != nil {
-		return c.sendRequest(q.ID)
+		return c.sendRequest(q.ID, c.Collector.Record(q.ID).Arrival)
 	}
 	return c.enterFirst(q)
 }
@@ -224,7 +224,7 @@ func (c *cluster) isStranded() bool {
 			}
 		}
 	}
-	_, ok := c.Feed.Next(c.now, c.countInFlight())
+	_, ok := c.Next(c.now, c.countInFlight())
 	return !ok && c.transit == 0 && c.clients.away == 0
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
@@ -126,7 +125,7 @@ func (l *literal) advance(until sim.Time) error {
 }
 
 func (l *literal) next() (sim.Time, bool) {
-	next, ok := l.Feed.Next(l.now, l.clusterInFlight())
+	next, ok := l.Next(l.now, l.clusterInFlight())
 	if len(l.events) > 0 {
 		if head := l.events[l.head()].at; !ok || head < next {
 			next, ok = head, true
@@ -139,7 +138,7 @@ func (l *literal) next() (sim.Time, bool) {
 }
 
 func (l *literal) over() bool {
-	if len(l.events) > 0 || l.clusterInFlight() > 0 || !l.Feed.Done() {
+	if len(l.events) > 0 || l.clusterInFlight() > 0 || !l.Done() {
 		return false
 	}
 	for _, p := range l.pools {
@@ -247,8 +246,9 @@ func (l *literal) arrivals() (bool, error) {
 	changed := false
 	for again := true; again; { // the place of a request that is rejected is free for another
 		again = false
-		batch := l.Feed.Take(l.now, l.clusterInFlight(), []loadgen.Arrival{})
-		for _, a := range batch {
+		batch := l.Take(l.now, l.clusterInFlight(), nil)
+		for i := range batch {
+			a := &batch[i]
 			changed = true
 			ok, err := l.noteArrival(a)
 			if err != nil {

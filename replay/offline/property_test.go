@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
@@ -164,6 +165,9 @@ func (x *trial) slower(t *testing.T, text string) *trial {
 		w.Turns[i].Delay *= 2
 	}
 	y.cfg.Workload = &w
+	if f := x.cfg.FrontEnd; f != nil {
+		y.cfg.FrontEnd = &silicon.FrontEnd{Base: 2 * f.Base, Token: 2 * f.Token}
+	}
 	if x.cfg.Disaggregated() {
 		y.cfg.Pools = slices.Clone(x.cfg.Pools)
 		y.cfg.Pools[0].Engine.KVBytesPerToken *= 2

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
@@ -85,6 +86,9 @@ func (d draw) trial(t testing.TB) (*trial, string) {
 	}
 	if !x.cfg.Compat && len(text)%2 > 0 {
 		d.lengths(x)
+	}
+	if len(text)%5 == 0 {
+		x.cfg.FrontEnd = &silicon.FrontEnd{Base: float64(len(text) % 4), Token: float64(len(text)%3) / 8}
 	}
 	return x, text
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -180,31 +179,22 @@ func (r *run) chooseDriver() (driver, error) {
 	return c.runEvents, nil
 }
 
-// noteArrival opens the books on a request. It reports false when the request was
+// noteArrival opens the books on a request, unless they are open. It reports false when the request was
 // turned away; to whoever waits for it, it has finished.
-func (r *run) noteArrival(a loadgen.Arrival) (ok bool, err error) {
+func (r *run) noteArrival(a *harness.Entering) (ok bool, err error) {
 	q := a.Request
-	refused := r.FitLength(q)
-	r.Arrive(q, a.At)
-	if refused == nil && !r.cfg.Reject {
+	switch r.Record(a); {
+	case a.Refused == nil && r.cfg.Reject:
+		return true, nil
+	case a.Refused == nil:
 		return true, r.CheckSize(q)
 	}
-	if refused == nil {
-		reason := engines.Fits(r.Stages, q.InputTokens, q.OutputTokens)
-		if reason == nil {
-			return true, nil
-		}
-		refused = &harness.Rejection{Request: q.ID, Place: r.Place(q), Reason: unfit, Err: reason}
-	}
 	if r.Client != nil {
-		r.Collector.Sent(q.ID, a.At)
+		r.Collector.Sent(q.ID, a.Sent)
 	}
-	r.Reject(refused)
+	r.Reject(a.Refused)
 	return false, r.finishRequest(q.ID, a.At)
 }
-
-// unfit is the reason of a request that no idle engine could run to its end.
-const unfit = "unfit"
 
 // endInstant is the first instant at which nothing begins any more.
 func (r *run) endInstant() sim.Time {

@@ -3,7 +3,7 @@ package offline
 import (
 	"context"
 
-	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -16,7 +16,7 @@ type single struct {
 	core     scheduler.Core
 	pass     scheduler.Pass
 	now      sim.Time
-	arrivals []loadgen.Arrival
+	arrivals []harness.Entering
 	placed   router.Placement // of the latest request
 }
 
@@ -27,7 +27,7 @@ func (s *single) runPasses(ctx context.Context) error {
 			return err
 		}
 		if s.core.Load() == 0 {
-			next, ok := s.Feed.Next(s.now, 0)
+			next, ok := s.Next(s.now, 0)
 			if !ok {
 				s.saveAlone(0, s.core)
 				return nil
@@ -42,7 +42,7 @@ func (s *single) runPasses(ctx context.Context) error {
 			return err
 		}
 	}
-	s.partial = s.core.Load() > 0 || !s.Feed.Done()
+	s.partial = s.core.Load() > 0 || !s.Done()
 	s.recordProgress(s.core)
 	s.saveAlone(0, s.core)
 	return nil
@@ -52,8 +52,9 @@ func (s *single) runPasses(ctx context.Context) error {
 func (s *single) submitArrivals() error {
 	for again := true; again; {
 		again = false
-		s.arrivals = s.Feed.Take(s.now, s.core.Load(), s.arrivals[:0])
-		for _, a := range s.arrivals {
+		s.arrivals = s.Take(s.now, s.core.Load(), s.arrivals[:0])
+		for i := range s.arrivals {
+			a := &s.arrivals[i]
 			ok, err := s.noteArrival(a)
 			if err != nil {
 				return err
@@ -73,10 +74,22 @@ func (s *single) submitArrivals() error {
 	return nil
 }
 
+// endWait ends a pass that waits with the next request that leaves the front end. next is the first instant at which a request
+// is sent or leaves it.
+func (s *single) endWait(next sim.Time) {
+	for ok := true; ok && s.pass.Waits && next < s.pass.End; next, ok = s.Next(next, s.core.Load()) {
+		if s.Leaves(next) {
+			s.pass.EndWait(next)
+			return
+		}
+		s.Send(next, s.core.Load())
+	}
+}
+
 // stepCore takes passes up to the next arrival or the next request that ends.
 func (s *single) stepCore(end sim.Time) error {
 	until := end
-	next, ok := s.Feed.Next(s.now, s.core.Load())
+	next, ok := s.Next(s.now, s.core.Load())
 	if ok {
 		until = min(until, next)
 	}
@@ -84,7 +97,7 @@ func (s *single) stepCore(end sim.Time) error {
 		return s.Failed(0, s.now, err)
 	}
 	if ok {
-		s.pass.EndWait(next)
+		s.endWait(next)
 	}
 	s.now = s.pass.End
 	s.Passed(scheduler.Aggregated, 0, &s.pass)

@@ -4,7 +4,8 @@ package offline
 // whether the place of one of them is free for another.
 func (c *cluster) takeTogether(p *pool) (again bool, err error) {
 	c.together = c.together[:0]
-	for _, a := range c.arrivals {
+	for i := range c.arrivals {
+		a := &c.arrivals[i]
 		ok, err := c.noteArrival(a)
 		if err != nil {
 			return false, err

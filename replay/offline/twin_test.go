@@ -57,7 +57,7 @@ func TestClusterEqualsLiteral(t *testing.T) {
 	if ran < n {
 		return // one seed alone
 	}
-	for _, what := range []string{"kv", "disaggregated", "transfer", "closed loop", "sessions", "no time", "sglang", "host memory", "own rules", "finished", "stalled"} {
+	for _, what := range []string{"kv", "disaggregated", "transfer", "closed loop", "sessions", "no time", "sglang", "host memory", "own rules", "front end", "finished", "stalled"} {
 		if met[what] < n/200 {
 			t.Errorf("%q was met in %d of %d trials, want at least one in 200: %v", what, met[what], n, met)
 		}
@@ -77,6 +77,7 @@ func (x *trial) count(met map[string]int, out outcome) {
 		"sglang":        c.Entry().Engine.Engine == engineargs.SGLang,
 		"host memory":   !c.Compat && c.Entry().Engine.G2.Blocks > 0,
 		"own rules":     !c.Entry().Engine.Rules.Reference() && c.Entry().Engine.Engine == engineargs.VLLM,
+		"front end":     !c.FrontEndTime().IsZero(),
 		"finished":      out.err == nil,
 		"stalled":       out.err != nil,
 	} {

@@ -37,7 +37,7 @@ type driver struct {
 // entry is a request under way.
 type entry struct {
 	q      *sim.Request
-	came   sim.Time      // the instant at which it arrives
+	came   sim.Time      // the instant at which it leaves the front end
 	worker atomic.Int32  // where it was placed last; -1: nowhere yet
 	done   chan struct{} // closed when it has ended
 
@@ -166,12 +166,11 @@ func (d *driver) takeEnded(by sim.Time) (ended []*entry) {
 }
 
 // startTask lets a request arrive: its arrival is on record, and it can be found,
-// before its task begins. It returns when the request has found a worker or
-// waits for one, so that requests come before the router in order.
+// before its task begins.
 func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 	x := d.run
 	now := x.clock.Now()
-	e := &entry{q: a.Request, came: a.At, done: make(chan struct{})}
+	e := &entry{q: a.Request, came: a.At + x.FrontEndTime(a.Request), done: make(chan struct{})}
 	e.worker.Store(-1)
 	x.registerEntry(e)
 	d.late.add(float64(now - a.At))
@@ -182,6 +181,9 @@ func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 	if x.cfg.Admission.Mode == loadgen.Concurrency {
 		at = now // that is when the client has sent it
 	}
+	if e.came > a.At {
+		a.Request.Arrived = at + (e.came - a.At)
+	}
 	refused := x.FitLength(a.Request)
 	x.rec.addNews(arrivals, func() { x.noteArrival(a.Request, at, now, refused) })
 	d.inFlight++
@@ -189,6 +191,16 @@ func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 		d.endRequest(e, at, nil)
 		return
 	}
+	if e.came > a.At {
+		d.scheduleHandoff(e.came, func() { d.letIn(ctx, e) })
+		return
+	}
+	d.letIn(ctx, e)
+}
+
+// letIn starts the task of a request that has left the front end. It returns when the request has found a worker or waits
+// for one, so that requests come before the router in order.
+func (d *driver) letIn(ctx context.Context, e *entry) {
 	placed, found := context.WithCancel(context.Background())
 	d.tasks.Go(func() {
 		defer found()

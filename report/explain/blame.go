@@ -132,6 +132,9 @@ type spans struct {
 
 func spansOf(r *requests.Row) spans {
 	arrived := r.Arrival
+	if ms := r.Parts[ledger.FrontEnd]; ms.Known() {
+		arrived += ms
+	}
 	if r.Parts[ledger.Router] > 0 {
 		arrived = r.Routed
 	}

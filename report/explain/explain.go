@@ -165,7 +165,9 @@ func writeLedger(out *bufio.Writer, row *requests.Row) {
 	fmt.Fprintf(out, "%-18s %14s %8s\n", "", "ms", "share")
 	total := float64(row.E2E)
 	for _, p := range ledger.Parts() {
-		writePart(out, p.String(), float64(row.Parts[p]), total)
+		if ms := row.Parts[p]; ms.Known() {
+			writePart(out, p.String(), float64(ms), total)
+		}
 	}
 	writePart(out, "end to end", total, total)
 }

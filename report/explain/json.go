@@ -60,7 +60,9 @@ func (r *Run) Document(id int) (d Document, err error) {
 	}
 	d.Ledger = map[string]float64{}
 	for _, p := range ledger.Parts() {
-		d.Ledger["in_"+p.Key()+"_ms"] = float64(row.Parts[p])
+		if ms := row.Parts[p]; ms.Known() {
+			d.Ledger["in_"+p.Key()+"_ms"] = float64(ms)
+		}
 	}
 	d.Operators, err = r.OperatorsOf(id)
 	for _, h := range r.Blame(id) {

@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/replay/collector"
@@ -65,12 +66,18 @@ const (
 	holders = 3  // of each of them, and hops
 )
 
-func partNames() []string {
-	var all []string
+// partNames returns the parts of ledgers, the front end last and only if a run has any.
+func partNames(runs []Run) []string {
+	all := make([]string, len(ledger.Parts()))
 	for _, p := range ledger.Parts() {
-		all = append(all, p.String())
+		all[p] = p.String()
 	}
-	return all
+	for i := range runs {
+		if slices.ContainsFunc(runs[i].Rows, func(r requests.Row) bool { return r.Parts[ledger.FrontEnd].Known() }) {
+			return all
+		}
+	}
+	return all[:ledger.FrontEnd]
 }
 
 // newRun returns what the page has of a run, with the curves of those names.
@@ -135,7 +142,9 @@ func newSlow(x *explain.Run, id int) slow {
 		return s
 	}
 	for _, ms := range r.Parts {
-		s.Parts = append(s.Parts, roundDigits(float64(ms)))
+		if ms.Known() { // the last one may not be
+			s.Parts = append(s.Parts, roundDigits(float64(ms)))
+		}
 	}
 	holds := x.Blame(id)
 	for i := range holds[:min(holders, len(holds))] {
@@ -153,13 +162,19 @@ func requestTitle(r *requests.Row) string {
 
 // meanLedger is where the time of all finished requests went, on average.
 func meanLedger(rows []requests.Row) []float64 {
-	sums, n := make([]float64, len(ledger.Parts())), 0
+	sums, n := make([]float64, ledger.FrontEnd), 0
 	for i := range rows {
 		if !rows[i].Explained() {
 			continue
 		}
 		n++
 		for p, ms := range rows[i].Parts {
+			if !ms.Known() {
+				continue
+			}
+			if p == len(sums) {
+				sums = append(sums, 0)
+			}
 			sums[p] += float64(ms)
 		}
 	}

@@ -60,7 +60,7 @@ type Page struct {
 
 // Write writes the page.
 func Write(w io.Writer, p Page, runs []Run) error {
-	data := page{Title: p.Title, Parts: partNames(), Curve: curveQuantiles(), Drawn: curveNames(runs)}
+	data := page{Title: p.Title, Parts: partNames(runs), Curve: curveQuantiles(), Drawn: curveNames(runs)}
 	if !p.Made.IsZero() {
 		data.Made = p.Made.UTC().Format("2006-01-02 15:04 UTC")
 	}

@@ -21,6 +21,7 @@ type Book struct {
 	prefill  harness.PerWorker[sim.Time] // done so far, in ms
 	accounts sliding.List[account]
 	work     *Log
+	fronted  bool // some request was in a front end
 }
 
 // phase is where a request is.
@@ -75,9 +76,23 @@ func (b *Book) Entry(id sim.RequestID) (Entry, bool) {
 	return a.entry, a.phase == settled
 }
 
+// FrontEnd returns how long a request that has arrived was in the front end. It reports false where none was in any.
+func (b *Book) FrontEnd(id sim.RequestID) (ms float64, ok bool) {
+	if !b.fronted {
+		return 0, false
+	}
+	return b.accounts.At(int(id)).entry[FrontEnd], true
+}
+
 // Arrived opens the account of q.
 func (b *Book) Arrived(q *sim.Request, at sim.Time) {
-	b.accounts.Append(account{since: at, input: int32(q.InputTokens)})
+	a := account{since: at, input: int32(q.InputTokens)}
+	if ms := q.Arrived - at; ms > 0 { // in real time it may come late
+		b.fronted = true
+		a.addPart(FrontEnd, ms)
+		a.since = q.Arrived
+	}
+	b.accounts.Append(a)
 }
 
 // Routed counts the time up to a placement. Round robin places at once: what

@@ -1,5 +1,5 @@
 // Package ledger accounts for the time of each request. Every ms from its
-// arrival to its last token is in exactly one of eight parts, so that the parts
+// arrival to its last token is in exactly one of nine parts, so that the parts
 // sum to its end-to-end latency; docs/explain.md defines them.
 //
 // Read parts.go, then book.go (which follows the passes of a run), alone.go
@@ -30,29 +30,31 @@ const (
 	Alone
 	// Stretched is the rest of the decode parts of passes while it had a place.
 	Stretched
+	// FrontEnd is the time between its client and the router.
+	FrontEnd
 
-	parts = int(Stretched) + 1
+	parts = int(FrontEnd) + 1
 )
 
 // Parts are all parts, in the order of a request's life.
 func Parts() []Part {
-	all := make([]Part, parts)
-	for i := range all {
-		all[i] = Part(i)
+	all := []Part{FrontEnd}
+	for p := Router; p < FrontEnd; p++ {
+		all = append(all, p)
 	}
 	return all
 }
 
 // Key is the name of a part in files.
 func (p Part) Key() string {
-	return [...]string{"router", "queue", "prefill", "others_prefill", "recompute", "transfer", "decode_alone", "decode_stretched"}[p]
+	return [...]string{"router", "queue", "prefill", "others_prefill", "recompute", "transfer", "decode_alone", "decode_stretched", "front_end"}[p]
 }
 
 // String is the name of a part for people.
 func (p Part) String() string {
 	return [...]string{
 		"router wait", "engine queue", "own prefill", "others' prefill", "recomputation",
-		"KV transfer", "decode alone", "decode stretched",
+		"KV transfer", "decode alone", "decode stretched", "front end",
 	}[p]
 }
 

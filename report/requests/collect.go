@@ -77,12 +77,14 @@ func (r *Row) setPlace(rec *collector.Record, where func(session, turn int32) Pl
 
 // setLedger notes where the time of the request went.
 func (r *Row) setLedger(book *ledger.Book) {
-	e, ok := book.Entry(sim.RequestID(r.ID))
-	if !ok {
-		return
+	if e, ok := book.Entry(sim.RequestID(r.ID)); ok {
+		for i, ms := range e {
+			r.Parts[i] = MS(ms)
+		}
 	}
-	for i, ms := range e {
-		r.Parts[i] = MS(ms)
+	r.Parts[ledger.FrontEnd] = Unknown()
+	if ms, ok := book.FrontEnd(sim.RequestID(r.ID)); ok {
+		r.Parts[ledger.FrontEnd] = MS(ms)
 	}
 }
 

@@ -61,6 +61,8 @@ func columnsOf(rows []Row) []Column {
 		switch {
 		case !c.optional:
 			return false
+		case c.Name == frontEndColumn:
+			return !first.Parts[ledger.FrontEnd].Known()
 		case c.Name == "class":
 			return first.Class == ""
 		case c.Name == "in_window":
@@ -74,14 +76,18 @@ func columnsOf(rows []Row) []Column {
 	})
 }
 
+// frontEndColumn is only in files of runs with a front end.
+const frontEndColumn = "in_front_end_ms"
+
 // ledgerParts are the uses of a request's time, which sum to e2e_ms.
 func ledgerParts() []Column {
 	columns := make([]Column, 0, len(ledger.Parts()))
 	for _, p := range ledger.Parts() {
 		columns = append(columns, Column{
 			Name: "in_" + p.Key() + "_ms", Meaning: "part of e2e_ms (docs/explain.md): " + p.String(), Kind: parquet.Double,
-			repeats: p != ledger.Prefill && p != ledger.Alone && p != ledger.Stretched, // often 0
-			at:      func(r *Row) reflect.Value { return reflect.ValueOf(&r.Parts[p]).Elem() },
+			optional: p == ledger.FrontEnd,
+			repeats:  p != ledger.Prefill && p != ledger.Alone && p != ledger.Stretched, // often 0
+			at:       func(r *Row) reflect.Value { return reflect.ValueOf(&r.Parts[p]).Elem() },
 		})
 	}
 	return columns

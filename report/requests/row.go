@@ -119,7 +119,7 @@ type Row struct {
 }
 
 // Parts is where the time of a request went, in the order of ledger.Parts.
-type Parts [8]MS
+type Parts [9]MS
 
 // Explained reports whether a ledger was kept of the request.
 func (r *Row) Explained() bool { return r.Parts[0].Known() }

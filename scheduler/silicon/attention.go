@@ -70,6 +70,10 @@ func hasHeadNorms(family string) bool {
 	return strings.HasPrefix(family, "qwen3") || strings.HasPrefix(family, "gemma3") || strings.HasPrefix(family, "minimax")
 }
 
+// normsAllHeads reports whether a family normalizes the queries of all heads together, and the keys: GPUs that share the
+// heads have to add up their sums of squares.
+func normsAllHeads(family string) bool { return strings.HasPrefix(family, "minimax") }
+
 // kind is layers with the same attention.
 type kind struct {
 	optables.Attention

@@ -25,6 +25,10 @@ func (c *Composer) Linear(x int, prompts bool) []Part {
 		c.gemm(&p, x, product{"output of attention", c.full, c.attention, hidden, c.query})
 	}
 	c.projectStates(&p, x)
+	if normsAllHeads(m.Family) && c.tp > 1 {
+		c.small(&p, "sums of squares of queries and keys", c.layers, 2*float64(x)*float64(c.query+c.keys))
+		p.add("all-reduce of these sums", c.layers, c.tables.AllReduce(c.engine, c.tp, sumValues*float64(x)))
+	}
 	dense := c.layers
 	if m.MoE != nil {
 		dense -= c.expertLayers
@@ -34,6 +38,9 @@ func (c *Composer) Linear(x int, prompts bool) []Part {
 	c.gated(&p, dense, x, m.MLP)
 	return p
 }
+
+// sumValues is what the sums of squares of a token's queries and keys take in an all-reduce, in values of 2 bytes: two of 4.
+const sumValues = 4
 
 // gated adds gated products of a width, split over the GPUs of a rank.
 func (c *Composer) gated(p *parts, calls float64, x, width int) {

@@ -2,6 +2,7 @@ package timing
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/replay-llm/replay/scheduler/hardware"
@@ -21,6 +22,18 @@ type Account struct {
 
 // IsMeasured reports whether a path names pass times by measured operators.
 func IsMeasured(path string) bool { return strings.HasPrefix(path, SiliconPrefix) }
+
+// EngineOf returns the engine of pass times by measured operators; ok is false for other pass times.
+func EngineOf(path string) (e optables.Engine, ok bool) {
+	name, ok := strings.CutPrefix(path, SiliconPrefix)
+	if !ok {
+		return e, false
+	}
+	_, query, _ := strings.Cut(name, "?")
+	values, err := url.ParseQuery(query)
+	e, _ = SplitEngine(values.Get(hardware.EngineKey))
+	return e, err == nil
+}
 
 // AccountOf returns what the pass times of a path by measured operators are made of.
 func AccountOf(path string) (*Account, error) {

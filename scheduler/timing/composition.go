@@ -54,7 +54,7 @@ func (c *Composition) Decode(requests, length int) []PassPart {
 // Prompts returns the parts of a pass that computes tokens of each of some prompts, after past tokens of each.
 func (c *Composition) Prompts(prompts, tokens, past int) []PassPart {
 	all := append(append(c.composer.Linear(prompts*tokens, true), c.composer.Head(prompts)...), c.composer.Prompts(prompts, tokens, past)...)
-	return c.addHost(all, float64((c.fix.Prompts-1)*silicon.Sum(all)), prompts)
+	return c.addHost(all, float64((c.fix.Prompts-1)*silicon.Sum(all))+c.fix.Prompt, prompts)
 }
 
 // addHost adds what launches without graphs and the host take to the operators of a pass.

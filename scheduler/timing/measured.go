@@ -28,7 +28,7 @@ func (m *Measured) Step(s *Step) float64 {
 	if s.ChunkTokens > 0 {
 		ms += m.Passes.Prompts(max(s.Chunks, 1), s.ChunkTokens, s.Pairs)
 	}
-	return float64(m.Corrections.Prompts*ms) + m.hostTime(s)
+	return float64(m.Corrections.Prompts*ms) + m.Corrections.Prompt + m.hostTime(s)
 }
 
 // hostTime returns what the host takes for a pass, in ms: between passes, and to launch it kernel by kernel where nothing is

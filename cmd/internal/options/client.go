@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
 // client holds the flags that say how clients go on without an answer.
@@ -21,6 +22,18 @@ type client struct {
 	retries int
 	backoff string
 	timeout cli.Instant
+	// frontEnd is the time between clients and the router.
+	frontEnd frontEnd
+}
+
+// frontEnd is the value of --front-end-ms.
+type frontEnd struct{ silicon.FrontEnd }
+
+func (f *frontEnd) Type() string { return "front-end" }
+
+func (f *frontEnd) Set(text string) (err error) {
+	f.FrontEnd, err = silicon.ParseFrontEnd(text)
+	return err
 }
 
 // defaultBackoff is that of OpenAI's client for Python.
@@ -29,14 +42,21 @@ const defaultBackoff = "500ms,x2,max=8s,jitter=0.25"
 func (c *client) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.retries, "retry", 0, "let clients send a request again up to `N` times that was shed or lost, or for whose first token they have waited in vain")
 	fs.StringVar(&c.backoff, "retry-backoff", defaultBackoff, "`wait` before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each is shortened at random")
+	fs.Var(&c.frontEnd, frontEndFlag, "time between a client and the router (HTTP, tokenizing, detokenizing): `ms`, or ms and ms per prompt token, as 3.2+0.004/token; 0: none")
+	fs.Lookup(frontEndFlag).DefValue = "fitted, by engine, where pass times are by measured operators; else 0"
 	fs.Var(&c.timeout, "client-timeout", "let clients hang up that have no first token after this `time`: ms, or with a unit")
 }
+
+const frontEndFlag = "front-end-ms"
 
 func clientFlags() []string { return []string{"retry", "retry-backoff", "client-timeout"} }
 
 // fillClient enters into spec how clients go on without an answer.
 func (o *Options) fillClient(spec *replay.Spec) error {
 	c := &o.client
+	if o.Changed(frontEndFlag) {
+		spec.FrontEnd = &c.frontEnd.FrontEnd
+	}
 	if err := cmp.Or(o.Check(
 		cli.Needs(!o.IsLive() && !o.IsCluster(), "on the logical clock", clientFlags()...),
 		cli.Wants(c.retries >= 0 && c.retries <= engines.MostRetries, "retry", fmt.Sprintf("0 to %d", engines.MostRetries)),

@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -62,6 +63,9 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	own.measured = m
 	if spec, err = own.Spec("-", loadgen.Trace); err != nil {
 		return spec, nil, nil, err
+	}
+	if !m.Client && spec.FrontEnd == nil {
+		spec.FrontEnd = &silicon.FrontEnd{} // the run has the times of the engine
 	}
 	if path := spec.Entry().Engine.ProfilePath; timing.HoldsProfile(path) {
 		p, err := timing.LoadProfile(path)

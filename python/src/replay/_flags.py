@@ -248,6 +248,8 @@ class RunFlags(TypedDict, total=False):
     """YAML file that says what goes wrong, and what becomes of the requests, or what it would say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'"""
     force: bool
     """let --out replace whatever is there"""
+    front_end_ms: Value
+    """time between a client and the router (HTTP, tokenizing, detokenizing): ms, or ms and ms per prompt token, as 3.2+0.004/token; 0: none (default fitted, by engine, where pass times are by measured operators; else 0)"""
     generate_agent_input: Value
     """law of the first prompts of sub-agents; as --input without it"""
     generate_agent_output: Value
@@ -992,6 +994,8 @@ class PlanFlags(TypedDict, total=False):
     """YAML file that says what goes wrong, and what becomes of the requests, or what it would say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'"""
     front: bool
     """measure clusters of other sizes and at other loads; =false leaves that out (default true)"""
+    front_end_ms: Value
+    """time between a client and the router (HTTP, tokenizing, detokenizing): ms, or ms and ms per prompt token, as 3.2+0.004/token; 0: none (default fitted, by engine, where pass times are by measured operators; else 0)"""
     generate_agent_input: Value
     """law of the first prompts of sub-agents; as --input without it"""
     generate_agent_output: Value

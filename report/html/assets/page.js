@@ -119,7 +119,7 @@
     const longest = Math.max(...kept.map((r) => r.mean.reduce((a, v) => a + v, 0)));
     kept.forEach((r) => card.append(...(several ? [el("div.small", r.name)] : []), bar(r.mean, longest)));
     const head = el("tr", el("th", ""), ...kept.map((r) => el("th", several ? r.name : "mean")));
-    const body = el("tbody", ...data.parts.map((name, p) => el("tr", el("td", el("span.key", swatch(`--p${p}`), name)), ...kept.map((r) => el("td", ms(r.mean[p]))))));
+    const body = el("tbody", ...data.parts.map((name, p) => el("tr", el("td", el("span.key", swatch(`--p${p}`), name)), ...kept.map((r) => el("td", ms(r.mean[p] || 0))))));
     card.append(el("div.scroll.more", el("table", el("thead", head), body)));
     return [card];
   };

@@ -1,0 +1,42 @@
+package engines
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/accuracy"
+	"github.com/replay-llm/replay/scheduler/silicon"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// FrontEndTime returns the time between clients and the router of the entry pool.
+func (t *Topology) FrontEndTime() silicon.FrontEnd {
+	if t.FrontEnd != nil {
+		return *t.FrontEnd
+	}
+	if len(t.Pools) == 0 || t.Compat {
+		return silicon.FrontEnd{}
+	}
+	engine, ok := timing.EngineOf(t.Entry().Kinds()[0].Engine.ProfilePath)
+	if !ok {
+		return silicon.FrontEnd{}
+	}
+	return silicon.FrontEndOf(engine)
+}
+
+// describeFrontEnd describes the front end; "" where there is none.
+func (t *Topology) describeFrontEnd() string {
+	f := t.FrontEndTime()
+	if f.IsZero() {
+		return ""
+	}
+	text := fmt.Sprintf("%.3g ms", f.Base)
+	if f.Token > 0 {
+		text += fmt.Sprintf(" and %.3g ms per 1000 prompt tokens", 1000*f.Token)
+	}
+	text += " between client and router, "
+	engine, ok := timing.EngineOf(t.Entry().Kinds()[0].Engine.ProfilePath)
+	if t.FrontEnd != nil || !ok {
+		return text + "as given"
+	}
+	return text + "fitted to TTFT of published " + accuracy.NameEngine(engine.String()) + " servers (--front-end-ms)"
+}
