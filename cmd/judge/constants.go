@@ -34,8 +34,8 @@ func listSteps() (corrections, frontEnd []step) {
 	return []step{{0.2, 1, 1.5}, {20, 0, 100}, {1, 0, 4}, {0.02, 0, 0.08}}, []step{{40, 0, 400}, {0.02, 0, 0.1}}
 }
 
-// descend returns the constants with the least error, by changing one after the other in steps that become smaller.
-func descend(x []float64, steps []step, off func(x []float64) float64) []float64 {
+// findLeast returns the constants with the least error, by changing one after the other in steps that become smaller.
+func findLeast(x []float64, steps []step, off func(x []float64) float64) []float64 {
 	best := off(x)
 	for round := 0; round < 12; {
 		better := false
@@ -70,7 +70,7 @@ func fitCorrections(all []Outcome) silicon.Corrections {
 		return silicon.Corrections{Prompts: x[0], Prompt: x[1], Base: x[2], Request: x[3]}
 	}
 	steps, _ := listSteps()
-	return of(descend([]float64{1.1, 5, 0.5, 0.01}, steps, func(x []float64) float64 {
+	return of(findLeast([]float64{1.1, 5, 0.5, 0.01}, steps, func(x []float64) float64 {
 		c := of(x)
 		return meanOff(all, &c)
 	}))

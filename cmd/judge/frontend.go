@@ -46,7 +46,7 @@ func firstOff(all []Outcome, f silicon.FrontEnd) (mean, median float64) {
 // fitFrontEnd returns the front end with the least mean absolute error.
 func fitFrontEnd(all []Outcome) silicon.FrontEnd {
 	_, steps := listSteps()
-	x := descend([]float64{10, 0.002}, steps, func(x []float64) float64 {
+	x := findLeast([]float64{10, 0.002}, steps, func(x []float64) float64 {
 		mean, _ := firstOff(all, silicon.FrontEnd{Base: x[0], Token: x[1]})
 		return mean
 	})

@@ -48,9 +48,7 @@ func (t *Topology) Assumptions() []Assumption {
 			all = append(all, Assumption{prefix + "worker_speed", text})
 		}
 	}
-	if text := t.describeFrontEnd(); text != "" {
-		all = append(all, Assumption{"front_end", text})
-	}
+	all = append(all, t.assumeFrontEnd()...)
 	if t.Disaggregated() {
 		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine)})
 	}

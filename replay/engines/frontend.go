@@ -23,11 +23,11 @@ func (t *Topology) FrontEndTime() silicon.FrontEnd {
 	return silicon.FrontEndOf(engine)
 }
 
-// describeFrontEnd describes the front end; "" where there is none.
-func (t *Topology) describeFrontEnd() string {
+// assumeFrontEnd returns what is assumed of the front end; nothing where there is none.
+func (t *Topology) assumeFrontEnd() []Assumption {
 	f := t.FrontEndTime()
 	if f.IsZero() {
-		return ""
+		return nil
 	}
 	text := fmt.Sprintf("%.3g ms", f.Base)
 	if f.Token > 0 {
@@ -36,7 +36,7 @@ func (t *Topology) describeFrontEnd() string {
 	text += " between client and router, "
 	engine, ok := timing.EngineOf(t.Entry().Kinds()[0].Engine.ProfilePath)
 	if t.FrontEnd != nil || !ok {
-		return text + "as given"
+		return []Assumption{{"front_end", text + "as given"}}
 	}
-	return text + "fitted to TTFT of published " + accuracy.NameEngine(engine.String()) + " servers (--front-end-ms)"
+	return []Assumption{{"front_end", text + "fitted to TTFT of published " + accuracy.NameEngine(engine.String()) + " servers (--front-end-ms)"}}
 }

@@ -2,6 +2,7 @@ package options
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -32,8 +33,10 @@ type frontEnd struct{ silicon.FrontEnd }
 func (f *frontEnd) Type() string { return "front-end" }
 
 func (f *frontEnd) Set(text string) (err error) {
-	f.FrontEnd, err = silicon.ParseFrontEnd(text)
-	return err
+	if f.FrontEnd, err = silicon.ParseFrontEnd(text); err != nil {
+		return errors.New("must be ms of at least 0, or ms and ms per prompt token, as 3.2+0.004/token")
+	}
+	return nil
 }
 
 // defaultBackoff is that of OpenAI's client for Python.
