@@ -34,7 +34,7 @@ func (f *frontEnd) Type() string { return "front-end" }
 
 func (f *frontEnd) Set(text string) (err error) {
 	if f.FrontEnd, err = silicon.ParseFrontEnd(text); err != nil {
-		return errors.New("must be ms of at least 0, or ms and ms per prompt token, as 3.2+0.004/token")
+		return errors.New("want ms of at least 0, or ms and ms per prompt token, as 3.2+0.004/token")
 	}
 	return nil
 }
