@@ -100,7 +100,7 @@ func (c columns) parse(record []string) (row Row, err error) {
 		TP: whole("tp_size"), DP: whole("attention_dp_size"), MoETP: whole("moe_tp_size"), EP: whole("moe_ep_size"),
 		TTFT: time("silicon_ttft_ms"), TPOT: time("silicon_tpot_ms"), Repeats: 1,
 	}
-	row.Concurrency *= max(row.DP, 1) // the column is of one rank: rows of one run with other ranks have the same product
+	row.Concurrency *= max(row.DP, 1) // the column is of one rank: silicon_concurrency in the data source is the product
 	return row, err
 }
 

@@ -23,7 +23,7 @@ func TestValidatePage(t *testing.T) {
 	if code := run(args, strings.NewReader(""), &out, &errs); code != cli.ExitDiffer {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}
-	if want := "TTFT mean            40.10 ms     49.62 ms   +23.7 %  +0.0 % to +0.0 %"; !strings.Contains(out.String(), want) {
+	if want := "TTFT mean            40.10 ms     54.55 ms   +36.0 %  +0.0 % to +0.0 %"; !strings.Contains(out.String(), want) {
 		t.Errorf("%s\nwant %s", &out, want)
 	}
 	var page html.SheetPage

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -173,7 +174,8 @@ func (o *Operators) write(out *bufio.Writer) {
 	if o.Of != decodeName {
 		mean = fmt.Sprintf("%d tokens of %s, after %d", o.Requests*o.Tokens, countThings(o.Requests, "prompt"), o.Past)
 	}
-	fmt.Fprintf(out, "\n%s by operator: %s, on average with %s\n", o.Of, countThings(o.Passes, "pass"), mean)
+	title := fmt.Sprintf("%s by operator: %s, on average with %s", o.Of, countThings(o.Passes, "pass"), mean)
+	fmt.Fprint(out, "\n"+terminal.WrapText(title, 2))
 	fmt.Fprintf(out, "%-32s %14s %8s  %s\n", "", "ms", "share", "source")
 	rest, others := 0.0, 0
 	for _, p := range o.Parts {
