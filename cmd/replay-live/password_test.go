@@ -114,7 +114,7 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 		"nobody at etcd":       {[]string{"NATS_AUTH_USERNAME=me", "NATS_AUTH_PASSWORD=" + secret}, plain, "etcd at"},
 		"nobody at NATS":       {[]string{"ETCD_AUTH_USERNAME=me", "ETCD_AUTH_PASSWORD=" + secret}, plain, "nats at"},
 		"wrong password":       {[]string{env[0] + "x", "NATS_SERVER=nats://me:" + secret + "wrong@" + strings.TrimPrefix(at.NATS, "nats://")}, []string{"--connect-timeout", "300ms"}, "nats at"},
-		"nobody there":         {[]string{env[0], "NATS_SERVER=nats://me:" + secret + "@127.0.0.1:1"}, []string{"--connect-timeout", "300ms"}, "nats at"},
+		"refused connection":   {[]string{env[0], "NATS_SERVER=nats://me:" + secret + "@127.0.0.1:1"}, []string{"--connect-timeout", "300ms"}, "nats at"},
 		"no URL":               {[]string{env[0], "NATS_SERVER=nats://me:" + secret + "%@ 127.0.0.1:1"}, nil, "URL of NATS"},
 		"a bad port":           {[]string{"NATS_SERVER=nats://me:" + secret + "@127.0.0.1:http"}, []string{"--connect-timeout", "300ms"}, "nats"},
 		"in a flag for NATS":   {nil, []string{"--nats", "nats://me:" + secret + "@127.0.0.1:1"}, "want the URL with its password in $NATS_SERVER"},

@@ -192,7 +192,7 @@ func TestEventsOfRuns(t *testing.T) {
 	}
 }
 
-// A server whose log says that it publishes nothing for the router to read is named.
+// The warning names a server that publishes no KV events to the router.
 func TestUnreadEvents(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

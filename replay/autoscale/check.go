@@ -16,7 +16,7 @@ func (c *Config) Check() error {
 	case c.Kind != Given && !slices.Contains(Kinds(), c.Kind):
 		return excerpt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
 	case c.Min < 1 && slices.Contains([]Kind{HPA, ByRate, Predict, Foreknown}, c.Kind):
-		return fmt.Errorf("min is %d, must be at least 1 with scaler: %s, which does not see who waits for a first worker (keda, rules, schedule and process may go to none)", c.Min, c.Kind)
+		return fmt.Errorf("min is %d, must be at least 1 with scaler: %s, which does not count requests that wait for a first worker (keda, rules, schedule and process may go to none)", c.Min, c.Kind)
 	case c.Min < 0 || c.Max < max(c.Min, 1) || c.Max > MostWorkers:
 		return fmt.Errorf("%d to %d workers, want at least 0 to at least 1, at most %d, in order", c.Min, c.Max, MostWorkers)
 	case !isTime(c.Sync, leastInterval) || !isTime(c.Interval, leastInterval):

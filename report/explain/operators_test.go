@@ -56,7 +56,7 @@ func TestMeanPassOfOperators(t *testing.T) {
 	}
 }
 
-// Where pass times are not by measured operators, or nobody noted prompts, no operators are told.
+// OperatorsOf returns nothing without measured operators, and without a log of prompts.
 func TestNoOperators(t *testing.T) {
 	run := recorded(t)
 	others := []*explain.Run{run, {Rows: run.Rows, Times: map[string]string{"aggregated": h100}}}

@@ -55,13 +55,13 @@ func TestRecovery(t *testing.T) {
 		goal   Goal
 		want   string
 	}{
-		{[]spell{{1200, 20}}, Goal{}, "who came after it met the goal"},
-		{[]spell{{1200, 26}}, Goal{}, "who came after it met the goal"},                                             // 25 % and 1 ms
+		{[]spell{{1200, 20}}, Goal{}, "later arrivals met the objective"},
+		{[]spell{{1200, 26}}, Goal{}, "later arrivals met the objective"},                                           // 25 % and 1 ms
 		{[]spell{{500, 20}, {100, 40}, {600, 20}}, Goal{}, "the goal was met again after 1s"},                       // ten windows of 100 ms
 		{[]spell{{500, 20}, {20, 40}, {20, 20}, {20, 40}, {640, 20}}, Goal{}, "the goal was met again after 600ms"}, // two are not enough
 		{[]spell{{500, 20}, {100, -1}, {600, 20}}, Goal{}, "the goal was met again after 1s"},
 		{[]spell{{500, 20}, {700, 40}}, Goal{}, "the goal was not met again in the 7.03s that followed"},
-		{[]spell{{500, 20}, {100, 29}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "who came after it met the goal"},
+		{[]spell{{500, 20}, {100, 29}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "later arrivals met the objective"},
 		{[]spell{{500, 20}, {100, 31}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "the goal was met again after 1s"},
 	} {
 		with := play(c.spells...)
@@ -82,7 +82,7 @@ func TestNobodyCameAfter(t *testing.T) {
 		t.Errorf("%d came after it, and %s", e.Later, e.recovery())
 	}
 	with.Incidents[0].At = 4980
-	if e := Judge(with, play(spell{500, 20}), Goal{}).Events[0]; e.Later != 1 || e.recovery() != "who came after it met the goal" {
+	if e := Judge(with, play(spell{500, 20}), Goal{}).Events[0]; e.Later != 1 || e.recovery() != "later arrivals met the objective" {
 		t.Errorf("%d came after it, and %s", e.Later, e.recovery())
 	}
 }
@@ -98,8 +98,8 @@ func TestGoalOfClass(t *testing.T) {
 		want       string
 	}{
 		{"chat:p99:ttft=30ms", 1, "chat", "the goal was met again after 1s"},
-		{"chat:p99:ttft=30ms", 1, "batch", "who came after it met the goal"},
-		{"chat:each:ttft=30ms", 1, "batch", "who came after it met the goal"},
+		{"chat:p99:ttft=30ms", 1, "batch", "later arrivals met the objective"},
+		{"chat:each:ttft=30ms", 1, "batch", "later arrivals met the objective"},
 		{"chat:each:ttft=30ms,ttft=1s", 0.5, "chat", "the goal was met again after 1s"}, // all that are held meet it to nine tenths
 	} {
 		objectives, err := slo.Parse(c.objectives)

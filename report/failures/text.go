@@ -58,7 +58,7 @@ func (e *Event) recovery() string {
 	case !e.Missed && e.Later == 0:
 		return "nobody came after it"
 	case !e.Missed:
-		return "who came after it met the goal"
+		return "later arrivals met the objective"
 	case !e.MetAgain:
 		return fmt.Sprintf("the goal was not met again in the %s that followed", RoundTime(e.AfterMS))
 	}

@@ -34,7 +34,7 @@ func (all Settings) Text(key string) string {
 	return text
 }
 
-// IsZero reports whether nobody made the setting of a key.
+// IsZero reports whether the setting of a key has its zero value or is absent.
 func (all Settings) IsZero(key string) bool {
 	value, ok := all[key]
 	return !ok || isZero(value)

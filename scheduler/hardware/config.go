@@ -96,7 +96,7 @@ func listFamilies() []string {
 		"deepseek_v32", "glm_moe_dsa", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"}
 }
 
-// listHybrids returns the model types with layers that keep a state in place of a KV cache, and that are not supported.
+// listHybrids returns the model types with layers that keep a state instead of a KV cache, and that are not supported.
 func listHybrids() []string {
 	return []string{"bamba", "falcon_h1", "falcon_mamba", "granitemoehybrid", "jamba", "kimi_linear", "lfm2", "lfm2_moe", "mamba", "mamba2",
 		"minimax", "minimax_m1", "minimax_text_01", "nemotron_h", "olmo_hybrid", "plamo2", "qwen3_next", "recurrent_gemma", "rwkv", "zamba2"}

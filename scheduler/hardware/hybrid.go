@@ -2,7 +2,7 @@ package hardware
 
 import "math"
 
-// Indexer chooses the tokens that latent attention attends to (DeepSeek sparse attention). It keeps a key of its own for each
+// Indexer chooses the tokens that latent attention attends to (DeepSeek sparse attention). It keeps a separate key for each
 // token and layer.
 type Indexer struct {
 	Heads, HeadSize int
@@ -21,7 +21,7 @@ func (x *Indexer) weights(m *Model) float64 {
 // the 64 rotated values in 16 bits.
 const sparseBytes = 512 + 4*4 + 2*64
 
-// LinearLayers are layers that keep a state for each sequence in place of keys and values.
+// LinearLayers are layers that keep a state for each sequence instead of keys and values.
 type LinearLayers struct {
 	Kind                  string // of the rule: gdn
 	Layers                int

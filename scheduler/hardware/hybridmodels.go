@@ -22,7 +22,7 @@ func listSparse() []Model {
 	return []Model{deepSeek, glm, newer}
 }
 
-// listLinear returns the models of which three layers in four keep a state in place of keys and values.
+// listLinear returns the models of which three layers in four keep a state instead of keys and values.
 func listLinear() []Model {
 	qwen := func(name, source string, layers, hidden, heads, kv, mlp, values int, e *Experts) Model {
 		m := Model{Name: name, Source: "huggingface.co/Qwen/" + source, Family: "qwen3_5_text", Layers: layers, Hidden: hidden, Vocab: 248320,
@@ -46,13 +46,13 @@ const gatedDelta = "gdn"
 
 // refuseName returns why a model that is known is not simulated; "" of others.
 func refuseName(name string) string {
-	for _, r := range []struct{ begins, reason string }{
+	for _, r := range []struct{ prefix, reason string }{
 		{"deepseekv4", "attention to compressed keys and values is not simulated, and no measured server was at hand"},
 		{"kimik3", "linear attention by channels (KDA) and experts narrower than the model are not simulated, and no measured server was at hand"},
 		{"glm5.2", "layers that take the choice of another layer's indexer are not simulated"},
 		{"glm5.3", "layers that take the choice of another layer's indexer are not simulated"},
 	} {
-		if strings.HasPrefix(plainName(name), r.begins) {
+		if strings.HasPrefix(plainName(name), r.prefix) {
 			return r.reason
 		}
 	}

@@ -2,7 +2,7 @@ package optables
 
 import "strings"
 
-// Linear is an attention that keeps a state for each sequence in place of keys and values: a gated delta rule with a
+// Linear is an attention that keeps a state for each sequence instead of keys and values: a gated delta rule with a
 // convolution in front of it. Heads are those on one GPU.
 type Linear struct {
 	Kind                 string // gdn or kda
@@ -39,7 +39,7 @@ func linearStepOf(kernel, phase string) string {
 // linearSize is the size of the heads that were measured.
 const linearSize = 128
 
-// Linear returns the time of a kernel for a batch of so many tokens each. A state does not depend on what was before it.
+// Linear returns the time of a kernel for a batch, with tokens of each request. A state does not depend on what was before it.
 func (t *Tables) Linear(x Linear, step LinearStep, batch, tokens int) Time {
 	table := &t.tables[linearTable]
 	m := measured{own: x.workload(step), grid: grid{Tables: t, table: table}}

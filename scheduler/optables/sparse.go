@@ -21,7 +21,7 @@ func (t *Tables) SparseContext(x Sparse, batch, tokens int) Time {
 	return t.sparse(sparseContextTable, x, point{x.Heads, tokens, batch})
 }
 
-// SparsePast returns the time that a block takes longer for a prompt of so many tokens after past ones.
+// SparsePast returns the time that a block takes longer for a prompt of tokens after past cached ones.
 func (t *Tables) SparsePast(x Sparse, tokens, past int) Time {
 	whole := t.sparse(sparsePastTable, x, point{x.Heads, tokens, tokens + past})
 	first := t.sparse(sparsePastTable, x, point{x.Heads, tokens, tokens})

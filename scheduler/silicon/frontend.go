@@ -28,7 +28,7 @@ func FrontEndOf(e optables.Engine) FrontEnd {
 	return FrontEnd{3, 0.005}
 }
 
-// Of returns the time of a request with so many tokens in its prompt.
+// Of returns the time of a request by the tokens of its prompt.
 func (f FrontEnd) Of(tokens int) sim.Time {
 	return sim.Time(f.Base + float64(f.Token*float64(tokens)))
 }

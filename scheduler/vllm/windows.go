@@ -26,7 +26,7 @@ func (w *Windows) first() int {
 	return 0
 }
 
-// watched returns the group whose events routers receive: the last that attends to all tokens,
+// watched returns the group that sends events to routers: the last that attends to all tokens,
 // or without one the last.
 func (w *Windows) watched() int {
 	if w.FullFirst && w.Full > 0 {

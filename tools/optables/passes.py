@@ -3,8 +3,8 @@
     pip install aiconfigurator-core==0.12.0
     python passes.py > ../../scheduler/silicon/testdata/passes.jsonl
 
-Each line has the file of scheduler/optables/testdata whose measurements count, the model's name and settings in replay,
-and a pass: so many requests that each compute tokens (0: one, as in decoding) after the tokens in `length`. `ms` is the
+Each line has a file of measurements in scheduler/optables/testdata, the model's name and settings in replay, and a pass:
+the number of requests, the tokens that each computes (0: one, as in decoding), and the tokens before these in `length`. `ms` is the
 time of the pass.
 """
 

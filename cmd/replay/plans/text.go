@@ -125,9 +125,9 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	}
 	t.Flush()
 	for _, v := range a.At.Others {
-		what := "each request's mean gap, in place of all gaps pooled"
+		what := "each request's mean gap, instead of all gaps pooled"
 		if strings.HasSuffix(v.Name, "itl") {
-			what = "all gaps pooled, in place of each request's mean"
+			what = "all gaps pooled, instead of each request's mean"
 		}
 		fmt.Fprintf(b, "  (%s, %s: %s)\n", v.Name, what, formatAmount(v.Value, v.Unit))
 	}

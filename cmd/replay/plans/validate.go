@@ -89,7 +89,7 @@ type validated struct {
 	Checks    []calibrate.Judged `json:"checks"`
 	Assumes   map[string]string  `json:"assumptions"`
 	Sides     []calibrate.Side   `json:"side_by_side"`
-	Warnings  []string           `json:"warnings,omitempty"` // of servers with other shares of the work, or whose KV events the router cannot read
+	Warnings  []string           `json:"warnings,omitempty"` // of servers with other shares of the work, or with KV events that the router cannot read
 	assumed   []engines.Assumption
 }
 
