@@ -17,34 +17,37 @@ func (p *Published) FiltersTable() string {
 // GroupsTable returns the errors by engine, family and so on as a table of Markdown.
 func (p *Published) GroupsTable() string {
 	t := beginTable("By", "", "Servers", "Mean absolute error", "Median", "Within 15 %", "Within 20 %", "TTFT up to 8 in flight, median")
-	by := ""
+	var by column
 	for i := range p.Groups {
 		g := &p.Groups[i]
-		first, name := "–", g.By
+		first := "–"
 		if g.FirstRows > 0 {
 			first = fmt.Sprintf("%s of %d", formatPercent(g.First), g.FirstRows)
 		}
-		if name == by {
-			name = ""
-		}
-		by = g.By
-		fmt.Fprintf(t, "| %s | %s | %d | %.1f %% | %s | %.0f %% | %.0f %% | %s |\n", name, g.Name, g.Rows, g.Mean, formatPercent(g.Median), g.In15, g.In20, first)
+		fmt.Fprintf(t, "| %s | %s | %d | %.1f %% | %s | %.0f %% | %.0f %% | %s |\n", by.cell(g.By), g.Name, g.Rows, g.Mean, formatPercent(g.Median), g.In15, g.In20, first)
 	}
 	return t.String()
+}
+
+// column is the name in the row above, of a column that shows each name once.
+type column string
+
+// cell returns a row's name, or "" if the row above has the same.
+func (c *column) cell(name string) string {
+	if string(*c) == name {
+		return ""
+	}
+	*c = column(name)
+	return name
 }
 
 // ConstantsTable returns the fits of corrections as a table of Markdown.
 func (p *Published) ConstantsTable() string {
 	t := beginTable("Servers", "Fitted to", "Factor of passes with prompts", "ms more of these", "ms a pass", "ms a request", "Judged on", "Mean absolute error", "With the program's constants")
-	servers := ""
+	var servers column
 	for i := range p.Fits {
 		c := &p.Fits[i]
-		name := c.Servers
-		if name == servers {
-			name = ""
-		}
-		servers = c.Servers
-		fmt.Fprintf(t, "| %s | %s | %.2f | %.1f | %.2f | %.4f | %d | %.1f %% | %.1f %% |\n", name, c.Fitted, c.Prompts, c.Prompt, c.Base, c.Request, c.Rows, c.Mean, c.Program)
+		fmt.Fprintf(t, "| %s | %s | %.2f | %.1f | %.2f | %.4f | %d | %.1f %% | %.1f %% |\n", servers.cell(c.Servers), c.Fitted, c.Prompts, c.Prompt, c.Base, c.Request, c.Rows, c.Mean, c.Program)
 	}
 	return t.String()
 }
@@ -52,15 +55,10 @@ func (p *Published) ConstantsTable() string {
 // FrontEndsTable returns the fits of front ends as a table of Markdown.
 func (p *Published) FrontEndsTable() string {
 	t := beginTable("Servers", "Fitted to", "ms a request", "ms a token", "Judged on", "Mean absolute error", "Median", "With the program's front end", "Median")
-	servers := ""
+	var servers column
 	for i := range p.FrontEnds {
 		f := &p.FrontEnds[i]
-		name := f.Servers
-		if name == servers {
-			name = ""
-		}
-		servers = f.Servers
-		fmt.Fprintf(t, "| %s | %s | %.1f | %.4f | %d | %.1f %% | %+.1f %% | %.1f %% | %+.1f %% |\n", name, f.Fitted, f.Base, f.Token, f.Rows, f.Mean, f.Median, f.Program, f.ProgramMedian)
+		fmt.Fprintf(t, "| %s | %s | %.1f | %.4f | %d | %.1f %% | %+.1f %% | %.1f %% | %+.1f %% |\n", servers.cell(f.Servers), f.Fitted, f.Base, f.Token, f.Rows, f.Mean, f.Median, f.Program, f.ProgramMedian)
 	}
 	return t.String()
 }
