@@ -31,14 +31,27 @@ func (Polynomial) Decode(_, active, _, capacity int) float64 {
 	return max(ms+5.74, 1)
 }
 
-func (p Polynomial) repeatShares(factor float64, s Step, r Run) (Step, Run) {
+// sharesOf returns the model if its times depend on the share of the KV cache in use. It is no interface, so that the
+// arguments of repeatShares stay on the stack.
+func sharesOf(m Model) (p Polynomial, ok bool) {
+	p, ok = m.(Polynomial)
+	return p, ok
+}
+
+// repeatShares is Clock.Repeat for passes that only decode, with times divided by factor, up to the first pass that does not
+// take the short way of scaleTime.
+func (p Polynomial) repeatShares(factor float64, s *Step, r *Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]
 	n, until, end := from, r.Until, r.End
 	active, length, step := s.Active, s.DecodeLength, s.Decodes
+	divides := !leavesTimes(factor)
 	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) {
 		ms := p.Decode(0, active, 0, s.Capacity)
-		took, ok := scaleNanos(float64(float64(ms/1000.0)*nanosPerSecond), factor)
+		took, ok := roundNanos(float64(float64(ms/1000.0) * nanosPerSecond))
+		if ok && divides {
+			took, ok = divideNanos(took, factor)
+		}
 		next := end + sim.Time(nanosToMS(took))
 		if !ok || next == end {
 			break
@@ -52,5 +65,4 @@ func (p Polynomial) repeatShares(factor float64, s Step, r Run) (Step, Run) {
 	}
 	s.Grow(n - from)
 	r.End, r.Ends, r.Nanos = end, ends[:n], nanos[:n]
-	return s, r
 }

@@ -20,13 +20,6 @@ type Run struct {
 	Nanos []int64    // how long they take, in ns; none when it is too long to count
 }
 
-// sharer is a Model whose passes that only decode take a time by the share of the KV cache in use.
-type sharer interface {
-	// repeatShares is Clock.Repeat for such passes, whose times factor divides, up to the first
-	// that does not take the short way of scaleTime. It takes values, which stay on the stack.
-	repeatShares(factor float64, s Step, r Run) (Step, Run)
-}
-
 // mostNanos bounds the lengths of passes that are counted in whole ns: some 18 minutes.
 const mostNanos = 1 << 40
 
@@ -46,7 +39,7 @@ func (c *Clock) Repeat(s *Step, r *Run) error {
 	m, measured := c.Model.(*Measured)
 	factor := float64(c.Speedup * c.DecodeSpeedup)
 	short := !r.Apart && !s.Mixed()
-	shares, byShare := c.Model.(sharer)
+	shares, byShare := sharesOf(c.Model)
 	byShare = byShare && !s.Mixed() && s.Decodes > 0 && s.Prompts == 0 && s.Drafts == 0
 	for again := true; again; {
 		switch {
@@ -57,7 +50,7 @@ func (c *Clock) Repeat(s *Step, r *Run) error {
 			line := m.decodeLine(s)
 			repeatDecodes(&line, scale{nanosPerMs, factor}, s, r)
 		case byShare:
-			*s, *r = shares.repeatShares(factor, *s, *r)
+			shares.repeatShares(factor, s, r)
 		}
 		if len(r.Ends) == r.Most || len(r.Ends) > 0 && r.End >= r.Until {
 			return nil
