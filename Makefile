@@ -146,9 +146,6 @@ traces-bad: ## show what every reader of traces says of bad rows and bad files
 bench-traces: ## measure how fast traces are inspected and generated
 	$(GO) test ./loadgen/formats/inspect ./loadgen/generate -run '^$$' -bench . -benchmem
 
-sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
-	$(GO) test ./cmd/replay-live -run TestSweep -count 1 -timeout 30m -v -full-sweep
-
 accuracy: ## replay measured servers, those of the optional data and published ones (SAMPLES=silicon_sample.csv), into docs/accuracy.md
 	$(GO) run ./tools/accuracy -write docs/accuracy.md
 	$(GO) run ./cmd/judge -samples '$(SAMPLES)' -write docs/accuracy.md
@@ -264,4 +261,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all liveness ledger browser picture traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

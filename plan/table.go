@@ -272,20 +272,3 @@ func (t *Table) Incomplete() int {
 	}
 	return n
 }
-
-// SameReport reports whether two reports are the same but for what depends on
-// the time a replay takes.
-func SameReport(a, b json.RawMessage) (bool, error) {
-	var x, y map[string]json.RawMessage
-	if err := json.Unmarshal(a, &x); err != nil {
-		return false, err
-	}
-	if err := json.Unmarshal(b, &y); err != nil {
-		return false, err
-	}
-	for _, key := range wallKeys() {
-		delete(x, key)
-		delete(y, key)
-	}
-	return maps.EqualFunc(x, y, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), nil
-}

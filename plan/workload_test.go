@@ -132,20 +132,3 @@ func TestResample(t *testing.T) {
 		t.Errorf("%d sessions with %d copies, want 50 with some", len(a.Sessions), copies)
 	}
 }
-
-// What cannot be seen in a report is equal, and what can is not.
-func TestSameReport(t *testing.T) {
-	a := []byte(`{"wall_time_ms":1,"processed_tokens_per_s":2,"processed_output_tokens_per_s":3,"duration_ms":5}`)
-	for text, want := range map[string]bool{
-		`{"duration_ms":5,"wall_time_ms":9}`: true,
-		`{"duration_ms":6}`:                  false,
-		`{}`:                                 false,
-	} {
-		if got, err := SameReport(a, []byte(text)); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	if _, err := SameReport(a, []byte("x")); err == nil {
-		t.Error("no JSON is no error")
-	}
-}

@@ -128,7 +128,6 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 		})
 	}
 	for _, args := range [][]string{
-		{"sweep", "status", "0123456789ab", "--nats", "nats://me:" + secret + "@127.0.0.1:1"},
 		{"drive", trace, "--url", "http://me:" + secret + "@127.0.0.1:1", "--out", t.TempDir() + "/x"},
 		{"drive", trace, "--url", "ftp://me:" + secret + "@127.0.0.1:1", "--out", t.TempDir() + "/x"},
 		{"record", "--upstream", "ftp://me:" + secret + "@127.0.0.1:1", "--out", t.TempDir() + "/x"},
@@ -137,7 +136,6 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", args[0], code, said)
 		}
 	}
-	s.run([]string{"NATS_SERVER=nats://me:" + secret + "@127.0.0.1:1"}, "sweep", "status", "0123456789ab")
 	worker.end()
 	front.end()
 	s.check("a worker", worker.err.String())

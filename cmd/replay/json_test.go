@@ -25,7 +25,6 @@ func withoutJSON() map[string]string {
 		"traces merge":     "prints a trace",
 		"traces scale":     "prints a trace; its --output is a factor of answers",
 		"traces anonymize": "prints a trace",
-		"sweep work":       "serves, and prints no result",
 		"stack":            "has commands below it, and does nothing itself",
 		"stack up":         "serves, and prints a line of JSON",
 		"stack instances":  "prints lines of JSON",

@@ -38,7 +38,6 @@ func TestSuggestions(t *testing.T) {
 		{"replay help trcae", "trace", cli.ExitUsage},
 		{"replay help traces convrt", "convert", cli.ExitUsage},
 		{"replay traces convrt a b", "convert", cli.ExitUsage},
-		{"replay sweep rn", "run", cli.ExitUsage},
 		{"replay-live wroker", "worker", cli.ExitUsage},
 		{"replay-live stack instnces", "instances", cli.ExitUsage},
 		{"replay trace requests.jsonl --wrkers 2", "--workers", cli.ExitUsage},

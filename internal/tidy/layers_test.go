@@ -31,7 +31,7 @@ func layers() [][]string {
 		{"replay"},
 		{"plan", "report", "calibrate"},
 		{"live/credential"},
-		{"live/cancel", "live/fault", "live/measure", "live/tcp", "live/queue", "live/telemetry"},
+		{"live/cancel", "live/fault", "live/measure", "live/tcp", "live/telemetry"},
 		{"live/link"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},
 		{"live/engine"},

@@ -33,7 +33,7 @@ func doors() []door {
 		{library: "golang.org/x/sys", rooms: []string{"internal/peer", "replay/online", "cmd"}},
 		{library: "golang.org/x/net/html", rooms: []string{"tools/site"}},
 		{library: "golang.org/x/net/netutil", rooms: []string{"live/frontend"}},
-		{library: "github.com/nats-io/", rooms: []string{"live/queue", "live/drt"}},
+		{library: "github.com/nats-io/", rooms: []string{"live/drt"}},
 		{library: "go.etcd.io/etcd/", rooms: []string{"live/drt"}},
 		{library: "go.uber.org/zap", rooms: []string{"live/drt"}}, // etcd wants one, silent
 		{library: "github.com/google/uuid", rooms: []string{"live/cancel"}},

@@ -22,9 +22,6 @@ const (
 	noCertificate = "no_certificate"
 )
 
-// Reasons returns the reasons for which connections are refused, as they are counted.
-func Reasons() []string { return []string{noToken, wrongToken, noCertificate} }
-
 // Listen listens at an address for connections that are proven where they have to
 // be. what names the listener in errors and counts. Connections are turned away
 // while most of them are open; 0: no limit.

@@ -57,32 +57,19 @@ func (s *sweeps) measure(ctx context.Context) (missed int, err error) {
 	if s.trace, ok = s.findTrace(s.trace); !ok {
 		return 0, nil
 	}
-	if filepath.Dir(s.binary) == s.dir { // the program was built, which runs queues by the other one
-		if err := stopwatch.Build(ctx, s.binary+"-live", "./cmd/replay-live"); err != nil {
-			return 0, err
-		}
-	}
 	fmt.Fprintf(s.out, "%s, %d cells; whole commands on %d cores, least of %d in turn\n", filepath.Base(s.trace), cells, runtime.NumCPU(), s.pairs)
 	if runtime.NumCPU() < 2 {
 		fmt.Fprintln(s.out, "one core only: nothing to compare")
 	} else if missed, err = s.compareCores(ctx); err != nil {
 		return missed, err
 	}
-	for _, way := range []struct {
-		name string
-		args []string
-	}{
-		{"in one process", []string{"sweep", "--jobs", "1"}},
-		{"on a queue, in processes of their own", []string{"sweep", "run", "--jobs", "1"}},
-	} {
-		least, err := s.runInTurn(ctx, append(way.args, emptyGrid()...))
-		if err != nil {
-			return missed, err
-		}
-		perCell := func(d time.Duration) float64 { return d.Seconds() * 1000 / cells }
-		fmt.Fprintf(s.out, "a cell of nothing, %s: %.2f ms (processor %.2f ms), at most %v: %s\n", way.name,
-			perCell(least[0].Wall), perCell(least[0].CPU), s.overhead, countMissed(&missed, least[0].Wall <= cells*s.overhead))
+	least, err := s.runInTurn(ctx, append([]string{"sweep", "--jobs", "1"}, emptyGrid()...))
+	if err != nil {
+		return missed, err
 	}
+	perCell := func(d time.Duration) float64 { return d.Seconds() * 1000 / cells }
+	fmt.Fprintf(s.out, "a cell of nothing: %.2f ms (processor %.2f ms), at most %v: %s\n",
+		perCell(least[0].Wall), perCell(least[0].CPU), s.overhead, countMissed(&missed, least[0].Wall <= cells*s.overhead))
 	return missed, nil
 }
 

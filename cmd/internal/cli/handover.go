@@ -38,23 +38,11 @@ func ServerCommands() []liveCommand {
 	}
 }
 
-// QueueVerbs returns the commands of a sweep over several processes.
-func QueueVerbs() []liveCommand {
-	return []liveCommand{
-		{"run", "Run a grid on a queue, each cell in a process of its own"},
-		{"submit", "Put a grid on a queue"},
-		{"work", "Work on the cells of a queue"},
-		{"status", "Say how far a sweep is"},
-		{"collect", "Print what the cells of a sweep came to"},
-		{"cell", ""},
-	}
-}
-
 // HandedOver makes a command that the program of the served side carries out,
 // whatever its flags.
 func (c liveCommand) HandedOver(s Streams) *cobra.Command {
 	return &cobra.Command{
-		Use: c.Name, Short: c.short, Hidden: c.short == "", DisableFlagParsing: true,
+		Use: c.Name, Short: c.short, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.HandOver(cmd.Context()) },
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // NewSweepCommand replays every cell of a grid.
-func NewSweepCommand(s cli.Streams, queue ...*cobra.Command) *cobra.Command {
+func NewSweepCommand(s cli.Streams) *cobra.Command {
 	f := &sweepFlags{}
 	cmd := &cobra.Command{
 		Use:   "sweep [GRID]",
@@ -37,8 +37,7 @@ is a YAML or JSON file,
 
 or the flags below say it. Cells with max-in-flight are closed loops.
 
-The cells run in this process, --jobs at once. The subcommands spread them over
-processes and machines.`,
+The cells run in this process, --jobs at once.`,
 		Example: `  replay sweep grid.yaml --output csv > table.csv
   replay sweep grid.yaml --journal done.jsonl
   replay sweep grid.yaml --repeat 20
@@ -62,7 +61,6 @@ processes and machines.`,
 		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
 		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those there")
 	}, "journal"))
-	cmd.AddCommand(queue...)
 	return cmd
 }
 
@@ -195,19 +193,6 @@ func (d *digests) Of(s plan.Setting) (string, error) {
 	}
 	d.sums[path] = sum
 	return sum, nil
-}
-
-// Path is where a file with the given digest lies.
-func (d *digests) Path(digest string) string {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	first := ""
-	for path, sum := range d.sums {
-		if sum == digest && (first == "" || path < first) {
-			first = path
-		}
-	}
-	return first
 }
 
 // fileOf is the file that a setting names, or "": a trace, a deployment, a tokenizer, a

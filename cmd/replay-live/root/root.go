@@ -7,12 +7,10 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/runs"
-	"github.com/replay-llm/replay/cmd/internal/sweeps"
 	"github.com/replay-llm/replay/cmd/internal/version"
 	"github.com/replay-llm/replay/cmd/replay-live/clusterrun"
 	"github.com/replay-llm/replay/cmd/replay-live/serve"
 	"github.com/replay-llm/replay/cmd/replay-live/servers"
-	"github.com/replay-llm/replay/cmd/replay-live/sweepqueue"
 )
 
 // New makes the program of the served side, or what of it args
@@ -21,7 +19,6 @@ func New(s cli.Streams, args []string) *cobra.Command {
 	all := slices.Concat(cli.ForJob("Replay",
 		cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, clusterrun.Run) }),
 		cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, clusterrun.Run) }),
-		cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, sweepqueue.New(s)...) }),
 	), cli.ForJob("Real servers", cli.NewSubcommand("record", servers.NewRecordCommand), cli.NewSubcommand("drive", servers.NewDriveCommand)), cli.ForJob("Served engines",
 		cli.NewSubcommand("stack", serve.NewStackCommand), cli.NewSubcommand("worker", serve.NewWorkerCommand), cli.NewSubcommand("frontend", serve.NewFrontendCommand), cli.NewSubcommand("vllm", serve.NewVLLMCommand), cli.NewSubcommand("sglang", serve.NewSGLangCommand),
 		cli.NewSubcommand("kv-tail", serve.NewKVTailCommand), cli.NewSubcommand("conformance", serve.NewConformanceCommand),
@@ -30,9 +27,9 @@ func New(s cli.Streams, args []string) *cobra.Command {
 		Use:   "replay-live",
 		Short: "Serve simulated LLM inference engines, and replay workloads on them",
 		Long: `Replay-live is the part of replay that talks to other processes: workers that
-serve simulated engines, what they need around them, and replays and sweeps that
-run on several processes. Whoever has both programs calls replay, which starts
-this one for its commands.`,
+serve simulated engines, what they need around them, and replays that run on
+several processes. With both programs installed, call replay: it starts this
+one for its commands.`,
 		Example: `  replay-live stack up
   replay-live trace requests.jsonl --mode cluster --spawn 4`,
 		Args: cobra.ArbitraryArgs,

@@ -50,7 +50,7 @@ func listCommands() []cli.Subcommand {
 			cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, nil) }),
 			cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, nil) }),
 			cli.NewSubcommand("ui", ui.NewUICommand),
-			cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, queueCommands(s)...) }),
+			cli.NewSubcommand("sweep", sweeps.NewSweepCommand),
 			cli.NewSubcommand("fork", runs.NewForkCommand),
 			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand),
 			cli.NewSubcommand("policies", policies.NewPoliciesCommand)),
@@ -61,15 +61,6 @@ func listCommands() []cli.Subcommand {
 		cli.ForJob("Real servers (by replay-live)", servers...),
 		cli.ForJob("Served engines (by replay-live)", served...),
 		[]cli.Subcommand{version.Subcommand("replay")})
-}
-
-// queueCommands are those of a sweep over several processes.
-func queueCommands(s cli.Streams) []*cobra.Command {
-	var all []*cobra.Command
-	for _, c := range cli.QueueVerbs() {
-		all = append(all, c.HandedOver(s))
-	}
-	return all
 }
 
 // newBareCommand is the program without a command in it.
