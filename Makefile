@@ -69,6 +69,9 @@ golden-arm64: ## replay them here and in an arm64 build under qemu: the same byt
 parity: ## replay N random workloads from SEED, here and with the reference
 	$(GO) run ./tools/parity -n $(N) -seed $(SEED)
 
+freeze: ## run 5,000 drawn command lines with the programs OLD and NEW: output, exit codes and files must be equal
+	$(GO) run ./tools/freeze -old $(OLD) -new $(NEW) -seed $(SEED)
+
 liveness: ## run N random replays on tiny engines from SEED: each must end soon
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED)
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED) -only sglang -skip compat
@@ -261,4 +264,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all liveness ledger browser picture traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -39,7 +39,8 @@ func layers() [][]string {
 		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
 		{"live/sglang", "live/vllm"},
 		{"cmd/internal"},
-		{"cmd/explorer", "cmd/judge", "cmd/replay", "cmd/replay-live", "tools", "docs", "examples"},
+		{"cmd/explorer", "cmd/judge", "cmd/replay", "cmd/replay-live", "docs", "examples"},
+		{"tools"},
 	}
 }
 

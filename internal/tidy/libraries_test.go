@@ -16,7 +16,7 @@ type door struct {
 // counts.
 func doors() []door {
 	return []door{
-		{library: "github.com/spf13/", rooms: []string{"cmd"}},
+		{library: "github.com/spf13/", rooms: []string{"cmd", "tools/freeze"}}, // which draws from all flags
 		{library: "github.com/schollz/progressbar/v3", rooms: []string{"cmd/internal/cli"}},
 		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "scheduler/optables/wheel"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"internal/json"}},

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// corpus is what the checkout shows of command lines that work.
+type corpus struct {
+	lines [][]string // words after the program
+	keys  []string   // of engine arguments
+}
+
+// collectCorpus collects the command lines of transcripts and documents, and the keys of
+// the page of engine arguments.
+func collectCorpus(root string) (*corpus, error) {
+	c := &corpus{}
+	seen := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin") && path != root {
+			return fs.SkipDir
+		}
+		if !slices.Contains([]string{".script", ".md", ".txtar", ".txt"}, filepath.Ext(path)) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range regexp.MustCompile(`(?m)^(?:\$ |! |> |\? )?(?:exec )?replay (.*)$`).FindAllStringSubmatch(strings.ReplaceAll(string(text), "\\\n", " "), -1) {
+			if words := splitWords(m[1]); words != nil && !seen[m[1]] {
+				seen[m[1]] = true
+				c.lines = append(c.lines, words)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/engine-args.md"))
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9_.]+)`").FindAllStringSubmatch(string(page), -1) {
+		c.keys = append(c.keys, m[1])
+	}
+	if err == nil && (len(c.lines) == 0 || len(c.keys) == 0) {
+		err = fmt.Errorf("%s: no command lines or no engine arguments in its documents", root)
+	}
+	return c, err
+}
+
+// splitWords splits a line as a shell does; it is nil for a line that takes a shell, or names
+// files outside the directory in which it runs.
+func splitWords(line string) []string {
+	var words []string
+	var word strings.Builder
+	quote, open := rune(0), false
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, open = r, true
+		case strings.ContainsRune("|<>;&$`\\(", r):
+			if r == '|' || r == '>' || r == '<' { // what follows is not of the program
+				return endWords(words, word.String(), open)
+			}
+			return nil
+		case r == ' ':
+			if word.Len() > 0 || open {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			open = false
+		case r == '#' && word.Len() == 0:
+			return endWords(words, "", false)
+		default:
+			word.WriteRune(r)
+		}
+	}
+	if quote != 0 {
+		return nil
+	}
+	return endWords(words, word.String(), open)
+}
+
+func endWords(words []string, last string, open bool) []string {
+	if last != "" || open {
+		words = append(words, last)
+	}
+	for _, w := range words {
+		_, value, _ := strings.Cut(w, "=")
+		if strings.HasPrefix(w, "/") || strings.HasPrefix(value, "/") || strings.Contains(w, "..") || strings.Contains(w, "://") {
+			return nil
+		}
+	}
+	return words
+}
