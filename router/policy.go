@@ -154,6 +154,14 @@ type Router interface {
 	// Waiting appends the requests held back, in the order in which they would
 	// be placed.
 	Waiting(dst []sim.RequestID) []sim.RequestID
+	// Withdraw takes out a request that is held back; it reports false when it is not.
+	Withdraw(id sim.RequestID) bool
+	// Release takes out all requests held back and returns them, in the order in which they would
+	// be placed.
+	Release() []sim.RequestID
+	// Follow lets another policy choose from now on, of those that the router was made for, with an
+	// Admission before it. Nothing may be held back.
+	Follow(now sim.Time, p Policy, a Admission)
 }
 
 // Placement is a routing decision.

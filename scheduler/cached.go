@@ -33,16 +33,6 @@ type CachedBlocks struct {
 	Blank bool
 }
 
-// Warmer is a core whose prefix cache can be listed, and filled before its first request.
-type Warmer interface {
-	// Cache returns what the prefix cache holds.
-	Cache() Cache
-	// Warm fills the cache of a core that has done nothing yet: where it has fewer blocks, as if what is
-	// too much had been evicted. It replaces *p with a pass of no length with what has
-	// become cached. An error about one of the blocks is a *CacheError.
-	Warm(c *Cache, p *Pass) error
-}
-
 // CacheError reports blocks that no cache can hold.
 type CacheError struct {
 	Index  int // in Cache.Blocks

@@ -36,71 +36,99 @@ type Core interface {
 	Cut(p *Pass, keep int)
 	// Load is the number of requests submitted and not finished.
 	Load() int
-}
-
-// Canceler is a core that can let go of a request before its last token.
-type Canceler interface {
 	// Cancel takes a request out and gives back its KV blocks; the prefixes it
 	// has cached stay cached. It is called between passes, and no run of before
 	// may be cut after it. It replaces *p with a pass of no length with what
 	// happened to the cache, and how full the engine is, and reports false,
 	// having changed nothing, when the request is not on the core.
 	Cancel(now sim.Time, id sim.RequestID, p *Pass) bool
-}
-
-// Roomer is a core that knows how much room it has.
-type Roomer interface {
-	// Room returns the KV blocks that nobody holds, less those that the requests in line have to
-	// hold for the tokens they have; below 0 when these are more. It is called between passes.
-	Room() int
-}
-
-// Keeper is a core that may have been built to keep the KV blocks of requests that have left it with
-// their last token, until they have been sent. Where nothing can run before some of them come back, its
-// Step sets Pass.Blocked.
-type Keeper interface {
-	// Release gives back the blocks that are kept of a request, last to first; prefixes stay cached. It
-	// is called between passes, and reports false when there are none.
-	Release(id sim.RequestID) bool
-}
-
-// Rememberer is a core that can say of which prompt nodes it has KV blocks, requests on it aside.
-type Rememberer interface {
-	// Nodes calls need with every node of which something is cached, in no order that means anything.
-	Nodes(need func(prompt.NodeID))
-}
-
-// Snapshotter is a core that can show a planner what its latest pass did. It
-// must have been built to keep what that takes, and then takes one pass at a
-// time.
-type Snapshotter interface {
-	Snapshot(p *Pass) Snapshot
-}
-
-// Progresser is a core that knows how far the requests on it have come.
-type Progresser interface {
 	// Progress yields every request that has gained a token and not its last,
 	// with the number of its tokens and the instant of the latest.
 	Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
-}
-
-// Paced is a core whose passes may take another time from some instant on: not one that is in progress.
-type Paced interface {
+	// SetClock sets how long the passes after the one in progress take.
 	SetClock(c timing.Clock)
-}
-
-// Teller is a core that keeps to itself for a while what happens to its cache.
-type Teller interface {
-	// TellIdle adds to p, the core's latest pass, which is over, what has not been told yet,
-	// if nobody is on the core now.
+	// TellIdle adds to p, the core's latest pass, which is over, the changes of
+	// its cache that it has not reported yet, if it has no request now.
 	TellIdle(p *Pass)
+
+	// Able returns what else the core can do. The methods below are called only
+	// on cores that can.
+	Able() Ability
+	// Room returns the KV blocks that no request holds, less those that the requests in line have to
+	// hold for the tokens they have; below 0 when these are more. It is called between passes. [Rooms]
+	Room() int
+	// Release gives back the blocks that are kept of a request, last to first; prefixes stay cached. It
+	// is called between passes, and reports false when there are none. [Keeps]
+	Release(id sim.RequestID) bool
+	// Nodes calls need with every prompt node of which KV blocks are cached, requests on the core
+	// aside, in no order that means anything. [Remembers]
+	Nodes(need func(prompt.NodeID))
+	// Snapshot returns what a planner sees of p, the latest pass. The core must have been built to
+	// keep what that takes, and then takes one pass at a time. [Shows]
+	Snapshot(p *Pass) Snapshot
+	// Cache returns what the prefix cache holds. [Warms]
+	Cache() Cache
+	// Warm fills the cache of a core that has done nothing yet: where it has fewer blocks, as if the
+	// blocks that do not fit had been evicted. It replaces *p with a pass of no length with the blocks
+	// that have become cached. An error about one of the blocks is a *CacheError. [Warms]
+	Warm(c *Cache, p *Pass) error
 }
 
-// TellIdle lets core tell what it does when it falls idle at the end of p.
-func TellIdle(core Core, p *Pass) {
-	if t, ok := core.(Teller); ok {
-		t.TellIdle(p)
-	}
+// Ability is what a core can do beside running passes, as bits.
+type Ability uint8
+
+const (
+	// Rooms is the ability to report free KV blocks: Core.Room.
+	Rooms Ability = 1 << iota
+	// Keeps is the ability to keep the KV blocks of requests that have left with their last token, until
+	// they have been sent: Core.Release. Where nothing can run before some of them come back, Step sets
+	// Pass.Blocked.
+	Keeps
+	// Remembers is the ability to list the prompt nodes that are cached: Core.Nodes.
+	Remembers
+	// Shows is the ability to show passes to a planner: Core.Snapshot.
+	Shows
+	// Warms is the ability to list a prefix cache, and to begin with one: Core.Cache, Core.Warm.
+	Warms
+)
+
+// Has reports whether all of the bits x are set.
+func (a Ability) Has(x Ability) bool { return a&x == x }
+
+// Base is embedded by cores for the methods that only some of them have. It is able to do none of
+// them: a core that has one overrides the method and Able.
+type Base struct{}
+
+// Able returns no ability.
+func (Base) Able() Ability { return 0 }
+
+// TellIdle adds nothing: the core reports each change with its pass.
+func (Base) TellIdle(*Pass) {}
+
+// Room is not supported.
+func (Base) Room() int { panic("scheduler: Room of a core that is not able to: requires Rooms") }
+
+// Release is not supported.
+func (Base) Release(sim.RequestID) bool {
+	panic("scheduler: Release of a core that is not able to: requires Keeps")
+}
+
+// Nodes is not supported.
+func (Base) Nodes(func(prompt.NodeID)) {
+	panic("scheduler: Nodes of a core that is not able to: requires Remembers")
+}
+
+// Snapshot is not supported.
+func (Base) Snapshot(*Pass) Snapshot {
+	panic("scheduler: Snapshot of a core that is not able to: requires Shows")
+}
+
+// Cache is not supported.
+func (Base) Cache() Cache { panic("scheduler: Cache of a core that is not able to: requires Warms") }
+
+// Warm is not supported.
+func (Base) Warm(*Cache, *Pass) error {
+	panic("scheduler: Warm of a core that is not able to: requires Warms")
 }
 
 // StallError reports a core in which nothing can run although requests wait.

@@ -2,15 +2,18 @@ package scheduler_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
 // oneByOne is an engine that serves one request at a time: 1 ms for ten tokens of a prompt, 10 ms for every
 // token after the first.
 type oneByOne struct {
+	scheduler.Base
 	queue  []*sim.Request
 	gained int      // tokens of the first in the queue
 	last   sim.Time // when it gained the latest
@@ -43,6 +46,29 @@ func (c *oneByOne) Step(now, _ sim.Time, p *scheduler.Pass) error {
 
 // Cut has nothing to give back: runs have one pass.
 func (c *oneByOne) Cut(*scheduler.Pass, int) {}
+
+// Cancel takes a request out of the queue.
+func (c *oneByOne) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
+	i := slices.IndexFunc(c.queue, func(r *sim.Request) bool { return r.ID == id })
+	if i < 0 {
+		return false
+	}
+	if c.queue = slices.Delete(c.queue, i, i+1); i == 0 {
+		c.gained = 0
+	}
+	p.Reset(now)
+	return true
+}
+
+// Progress yields the request that is being served, once it has a token.
+func (c *oneByOne) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+	if c.gained > 0 {
+		yield(c.queue[0].ID, c.gained, c.last)
+	}
+}
+
+// SetClock changes nothing: passes always take the same time.
+func (c *oneByOne) SetClock(timing.Clock) {}
 
 // An engine is a Core: what one pass does. It keeps no clock; whoever steps it does.
 func ExampleCore() {

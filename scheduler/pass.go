@@ -71,7 +71,7 @@ type Pass struct {
 	// EndWait is for whoever submits one. Runs have none.
 	Waits bool
 
-	// Blocked is whether there was no pass: nothing can run before a Keeper gives back KV blocks, or
+	// Blocked is whether there was no pass: nothing can run before KV blocks are given back by Core.Release, or
 	// other requests are on the core.
 	Blocked bool
 

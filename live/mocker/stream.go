@@ -144,11 +144,7 @@ func (e *Engine) noteProgress(core scheduler.Core) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.tellPass()
-	p, ok := core.(scheduler.Progresser)
-	if !ok {
-		return
-	}
-	p.Progress(func(id sim.RequestID, tokens int, _ sim.Time) {
+	core.Progress(func(id sim.RequestID, tokens int, _ sim.Time) {
 		if s := e.streams[id]; s != nil {
 			e.noteTokens(s, tokens, e.passEnd)
 		}

@@ -1,10 +1,7 @@
 package harness
 
 import (
-	"fmt"
-
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -18,20 +15,13 @@ func (r *Run) SetTopology(t *engines.Topology) {
 // ChangeRouter lets the policies of t decide from now on and returns whom those before have held
 // back, in the order in which they would have been placed. They are to enter the pool once more.
 func (p *Pool) ChangeRouter(now sim.Time, t *engines.Topology) ([]sim.RequestID, error) {
-	d, ok := p.Router.(interface {
-		Release() []sim.RequestID
-		Follow(now sim.Time, p router.Policy, a router.Admission)
-	})
-	if !ok {
-		return nil, fmt.Errorf("a router that is a %T cannot change its policy", p.Router)
-	}
 	stage := p.Stage.WithTopology(t)
 	policy, admission, err := stage.NewChoosers()
 	if err != nil {
 		return nil, err
 	}
-	held := d.Release()
+	held := p.Router.Release()
 	p.Stage = stage
-	d.Follow(now, policy, admission)
+	p.Router.Follow(now, policy, admission)
 	return held, nil
 }

@@ -122,20 +122,19 @@ func (r *Run) WarmWorker(pool int, id sim.WorkerID, core scheduler.Core, p *sche
 		x.start.Empty++
 		return nil
 	}
-	warmer, ok := core.(scheduler.Warmer)
-	if !ok {
+	if !core.Able().Has(scheduler.Warms) {
 		return x.file.ErrorAt(w.Line, "the worker's engine cannot begin with a cache")
 	}
 	first := len(r.Workload.Turns)
 	cache := x.file.CacheOf(w, r.Use.Tree, x.prompts, func(i int) prompt.Prompt { return x.all.At(first + i) })
-	if err := warmer.Warm(&cache, p); err != nil {
+	if err := core.Warm(&cache, p); err != nil {
 		var wrong *scheduler.CacheError
 		if errors.As(err, &wrong) {
 			return x.file.ErrorAt(w.Runs[wrong.Index].Line, "%s", wrong.Reason)
 		}
 		return x.file.ErrorAt(w.Line, "%v", err)
 	}
-	n := countCached(warmer)
+	n := countCached(core)
 	x.start.Blocks += n
 	x.start.Evicted += w.Cached() - n
 	if n > 0 {
@@ -146,8 +145,8 @@ func (r *Run) WarmWorker(pool int, id sim.WorkerID, core scheduler.Core, p *sche
 	return nil
 }
 
-func countCached(w scheduler.Warmer) (n int) {
-	c := w.Cache()
+func countCached(core scheduler.Core) (n int) {
+	c := core.Cache()
 	for i := range c.Blocks {
 		if b := &c.Blocks[i]; !b.Blank {
 			n += int(b.To - b.From)
@@ -180,11 +179,10 @@ type Saver struct {
 // Add adds the cache of a worker of a pool.
 func (s *Saver) Add(pool int, id sim.WorkerID, core scheduler.Core) {
 	stage := s.run.Stages[pool]
-	w, ok := core.(scheduler.Warmer)
-	if !ok || !stage.KeepsPrefixes() {
+	if core == nil || !core.Able().Has(scheduler.Warms) || !stage.KeepsPrefixes() {
 		return
 	}
-	a, cache := stage.EngineOf(id), w.Cache()
+	a, cache := stage.EngineOf(id), core.Cache()
 	s.all.Add(caches.Worker{Pool: poolName(stage.Role), ID: id, Engine: a.Engine.String(), Blocks: a.Blocks}, &cache)
 }
 

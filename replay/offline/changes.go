@@ -1,10 +1,7 @@
 package offline
 
 import (
-	"fmt"
-
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/scheduler"
 )
 
 // hasPlans reports whether something is still to happen at a given time.
@@ -104,11 +101,7 @@ func (c *cluster) changeSpeeds(t *engines.Topology) error {
 			if w.core == nil {
 				continue // it is not there
 			}
-			core, ok := w.core.(scheduler.Paced)
-			if !ok {
-				return fmt.Errorf("an engine that is a %T cannot change its speed", w.core)
-			}
-			core.SetClock(p.ClockOf(w.id))
+			w.core.SetClock(p.ClockOf(w.id))
 			if w.busy {
 				if keep := w.countBegun(c.now, true); keep < w.pass.Count {
 					c.trimRun(w, keep)

@@ -9,8 +9,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/router"
-	"github.com/replay-llm/replay/sim"
 )
 
 // readChanges reads what is changed: change=(AT:workers:N), decode, router, speedup or speed in place of workers.
@@ -45,11 +43,3 @@ func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
 		}
 	}
 }
-
-// Follow lets the router that is watched follow another policy.
-func (r *scribeRouter) Follow(now sim.Time, p router.Policy, a router.Admission) {
-	r.Router.(*router.Dispatcher).Follow(now, p, a)
-}
-
-// Release takes back what the router that is watched holds.
-func (r *scribeRouter) Release() []sim.RequestID { return r.Router.(*router.Dispatcher).Release() }

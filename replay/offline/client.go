@@ -129,8 +129,7 @@ func (c *cluster) takeHeld(p *pool, id sim.RequestID) bool {
 		c.inFlight--
 		return true
 	}
-	r, ok := p.Router.(interface{ Withdraw(sim.RequestID) bool })
-	return ok && r.Withdraw(id)
+	return p.Router.Withdraw(id)
 }
 
 // hangUp goes on with a request that was called off because its client had hung up.

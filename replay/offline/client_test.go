@@ -10,7 +10,6 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -122,12 +121,4 @@ func readClient(t *testing.T, d *datadriven.TestData, x *trial) {
 			x.cfg.Topology.Admission = &policy.Admission{Name: "rules", Rules: []policy.AdmissionRule{{Decision: router.Shed, When: arg.Vals[0]}}}
 		}
 	}
-}
-
-func (c *scribeCore) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
-	return c.Core.(scheduler.Canceler).Cancel(now, id, p)
-}
-
-func (r *scribeRouter) Withdraw(id sim.RequestID) bool {
-	return r.Router.(*router.Dispatcher).Withdraw(id)
 }

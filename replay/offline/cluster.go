@@ -345,7 +345,7 @@ func (c *cluster) markPrompts(need func(prompt.NodeID)) {
 			if w.core == nil {
 				continue
 			}
-			w.core.(scheduler.Rememberer).Nodes(need)
+			w.core.Nodes(need)
 			for i := range w.pass.KV {
 				need(w.pass.KV[i].Node)
 			}

@@ -144,7 +144,7 @@ func (p *pool) keptRest() string {
 		if w.core == nil {
 			continue
 		}
-		if got, want := w.core.(scheduler.Roomer).Room(), fresh.(scheduler.Roomer).Room(); got != want || len(w.freed) > 0 {
+		if got, want := w.core.Room(), fresh.Room(); got != want || len(w.freed) > 0 {
 			return fmt.Sprintf("prefill worker %d has %d free KV blocks and %v to free, want %d and none", w.id, got, w.freed, want)
 		}
 	}

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -28,7 +27,7 @@ func (c *cluster) freeSource(t *ticket) {
 
 // release gives back KV blocks that w, which is between two passes, holds of a request that has left.
 func (w *worker) release(id sim.RequestID) {
-	if w.core.(scheduler.Keeper).Release(id) && !w.hung {
+	if w.core.Release(id) && !w.hung {
 		w.pool.markIdle(w)
 	}
 }

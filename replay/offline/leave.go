@@ -243,7 +243,7 @@ func (c *cluster) loseStranded() (found bool, err error) {
 		stranded := p.parked
 		c.inFlight -= len(p.parked)
 		for _, id := range p.Router.Waiting(nil) {
-			if r, ok := p.Router.(interface{ Withdraw(sim.RequestID) bool }); ok && r.Withdraw(id) {
+			if p.Router.Withdraw(id) {
 				stranded = append(stranded, id)
 			}
 		}
@@ -335,7 +335,7 @@ func (c *cluster) endAborted(w *worker) error {
 // router know.
 func (c *cluster) cancelOn(w *worker, id sim.RequestID) error {
 	var p scheduler.Pass
-	if x, ok := w.core.(scheduler.Canceler); ok && x.Cancel(c.now-w.lag, id, &p) {
+	if w.core.Cancel(c.now-w.lag, id, &p) {
 		p.Start, p.End = c.now, c.now // by its own clock it was earlier
 		if err := w.pool.Router.Observe(w.id, &p); err != nil {
 			return err

@@ -328,7 +328,7 @@ func (l *literal) release(w *literalWorker) error {
 	}
 	w.cleanUp()
 	if w.pass.KVAtEnd {
-		scheduler.TellIdle(w.core, &w.pass)
+		w.core.TellIdle(&w.pass)
 		if err := w.pool.router.Observe(w.id, &w.pass); err != nil {
 			return err
 		}

@@ -127,8 +127,8 @@ func (c *cluster) splitRun(w *worker) {
 // noteTokens notes how far the requests on w have come, before a pass.
 func (w *worker) noteTokens() {
 	w.before = w.before[:0]
-	if p, ok := w.core.(scheduler.Progresser); ok {
-		p.Progress(func(id sim.RequestID, tokens int, last sim.Time) {
+	if w.core != nil {
+		w.core.Progress(func(id sim.RequestID, tokens int, last sim.Time) {
 			w.before = append(w.before, progress{id, tokens, last + w.lag})
 		})
 	}
@@ -137,8 +137,8 @@ func (w *worker) noteTokens() {
 // tokensOf returns how many tokens a request has gained on w, which is idle, and when the
 // latest came.
 func (w *worker) tokensOf(id sim.RequestID) (tokens int, last sim.Time) {
-	if p, ok := w.core.(scheduler.Progresser); ok && w.pool.visible {
-		p.Progress(func(x sim.RequestID, n int, at sim.Time) {
+	if w.core != nil && w.pool.visible {
+		w.core.Progress(func(x sim.RequestID, n int, at sim.Time) {
 			if x == id {
 				tokens, last = n, at+w.lag
 			}

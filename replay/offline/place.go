@@ -4,7 +4,6 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -99,8 +98,8 @@ func (c *cluster) Refused(_ sim.RequestID, err error) error { return err }
 // applyPass carries the effects of w's pass, which is over.
 func (c *cluster) applyPass(w *worker) error {
 	p := &w.pass
-	if p.KVAtEnd {
-		scheduler.TellIdle(w.core, p)
+	if p.KVAtEnd && w.core != nil {
+		w.core.TellIdle(p)
 	}
 	c.Passed(w.pool.Role, w.id, p)
 	if p.KVAtEnd {

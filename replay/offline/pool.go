@@ -63,8 +63,8 @@ func (p *pool) keepSnapshot(w *worker) {
 	if !p.Steps {
 		return
 	}
-	if s, ok := w.core.(scheduler.Snapshotter); ok {
-		snap := s.Snapshot(&w.pass)
+	if w.core.Able().Has(scheduler.Shows) {
+		snap := w.core.Snapshot(&w.pass)
 		snap.Worker, snap.Seconds = int(w.id), float64(w.pass.End-w.pass.Start)/1000.0
 		p.snapshots = append(p.snapshots, snap)
 	}

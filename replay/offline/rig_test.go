@@ -127,8 +127,6 @@ func byPasses(r *run, j *journal) (driver, error) {
 // onePass is a core that never takes more than one pass at a time.
 type onePass struct{ scheduler.Core }
 
-func (o onePass) TellIdle(p *scheduler.Pass) { scheduler.TellIdle(o.Core, p) }
-
 func (c onePass) Step(now, _ sim.Time, p *scheduler.Pass) error { return c.Core.Step(now, now, p) }
 
 func (c onePass) Cut(*scheduler.Pass, int) { panic("cut: a single pass has nothing to cut") }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/scheduler"
 )
 
 // askForRoom puts a request, whose KV cache is on its prefill worker, in line for room on its decode
@@ -65,7 +64,7 @@ func (w *worker) hasRoom(blocks int) bool {
 	if w.promised == 0 && w.core.Load() == 0 {
 		return true
 	}
-	return w.promised+blocks <= w.core.(scheduler.Roomer).Room()
+	return w.promised+blocks <= w.core.Room()
 }
 
 // stalledLine returns the error of a replay in which requests in line for room are left.

@@ -228,7 +228,7 @@ func TestScalingExample(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, snapshots := s.cluster.pools[0].workers[0].core.(scheduler.Snapshotter)
+	snapshots := s.cluster.pools[0].workers[0].core.Able().Has(scheduler.Shows)
 	step := func(until sim.Time, want string, passes int) {
 		t.Helper()
 		st, err := s.AdvanceTo(t.Context(), until)

@@ -207,8 +207,8 @@ func (r *run) endInstant() sim.Time {
 // recordProgress notes how far the requests on a core have come, when the replay is
 // ended before they have.
 func (r *run) recordProgress(core scheduler.Core) {
-	if p, ok := core.(scheduler.Progresser); ok {
-		p.Progress(r.Collector.Progress)
+	if core != nil {
+		core.Progress(r.Collector.Progress)
 	}
 }
 

@@ -69,7 +69,7 @@ func (s *single) submitArrivals() error {
 		}
 	}
 	if s.Feed.WantsSweep() {
-		s.Feed.ForgetPrompts(s.core.(scheduler.Rememberer).Nodes)
+		s.Feed.ForgetPrompts(s.core.Nodes)
 	}
 	return nil
 }

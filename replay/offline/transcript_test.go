@@ -16,7 +16,6 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -260,22 +259,13 @@ func (c *scribeCore) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return err
 }
 
-func (c *scribeCore) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
-	c.Core.(scheduler.Progresser).Progress(yield)
-}
-
-// SetClock lets the core that is watched take another time.
-func (c *scribeCore) SetClock(clock timing.Clock) { c.Core.(scheduler.Paced).SetClock(clock) }
-
 func (c *scribeCore) Release(id sim.RequestID) bool {
-	freed := c.Core.(scheduler.Keeper).Release(id)
+	freed := c.Core.Release(id)
 	if freed {
 		c.s.writef("%s gives back the blocks of request %d", c.s.name(c.w.pool.Role, c.w.id), id)
 	}
 	return freed
 }
-
-func (c *scribeCore) Room() int { return c.Core.(scheduler.Roomer).Room() }
 
 func (c *scribeCore) Cut(p *scheduler.Pass, keep int) {
 	before := p.Count

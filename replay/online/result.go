@@ -40,11 +40,10 @@ func (x *run) recordUnfinished() {
 // yieldProgress yields what requests on the core have gained in passes that have
 // ended, with the real instant of the latest token. The loop must be over.
 func (w *Worker) yieldProgress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
-	p, ok := w.cfg.Core.(scheduler.Progresser)
-	if !ok || len(w.ends.real) == 0 {
+	if len(w.ends.real) == 0 {
 		return
 	}
-	p.Progress(func(id sim.RequestID, tokens int, last sim.Time) {
+	w.cfg.Core.Progress(func(id sim.RequestID, tokens int, last sim.Time) {
 		if w.open && last == w.pass.End {
 			yield(id, tokens-1, w.ends.real[len(w.ends.real)-1])
 			return

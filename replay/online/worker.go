@@ -110,8 +110,7 @@ func (w *Worker) SubmitAt(at sim.Time, q *sim.Request) {
 	w.wakeUp()
 }
 
-// Cancel takes a request out before its next pass, and frees its blocks. The
-// core must be a scheduler.Canceler.
+// Cancel takes a request out before its next pass, and frees its blocks.
 func (w *Worker) Cancel(id sim.RequestID) {
 	w.mu.Lock()
 	w.cancels = append(w.cancels, id)
@@ -202,12 +201,8 @@ func (w *Worker) takeInbox() {
 }
 
 func (w *Worker) cancelRequest(id sim.RequestID) {
-	c, ok := w.cfg.Core.(scheduler.Canceler)
-	if !ok {
-		panic(fmt.Sprintf("cancel of request %d: a %T cannot cancel", id, w.cfg.Core))
-	}
-	if c.Cancel(w.cfg.Clock.Now(), id, &w.pass) {
-		scheduler.TellIdle(w.cfg.Core, &w.pass)
+	if w.cfg.Core.Cancel(w.cfg.Clock.Now(), id, &w.pass) {
+		w.cfg.Core.TellIdle(&w.pass)
 		w.showChanges()
 		if w.cfg.Canceled != nil {
 			w.cfg.Canceled(id, &w.pass)
@@ -246,7 +241,7 @@ func (w *Worker) stepCore(ctx context.Context) error {
 		return nil
 	}
 	if w.pass.KVAtEnd {
-		scheduler.TellIdle(w.cfg.Core, &w.pass)
+		w.cfg.Core.TellIdle(&w.pass)
 		w.showChanges()
 	}
 	w.open = false

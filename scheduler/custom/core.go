@@ -21,6 +21,7 @@ type Config struct {
 
 // Core keeps the books around an Engine, one pass at a time. It is a scheduler.Core.
 type Core struct {
+	scheduler.Base
 	cfg     Config
 	engine  Engine
 	pool    pool
@@ -84,6 +85,9 @@ func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	}
 	return nil
 }
+
+// Able returns that the core can list what it has cached.
+func (c *Core) Able() scheduler.Ability { return scheduler.Remembers }
 
 // Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int { return len(c.byID) }

@@ -19,8 +19,6 @@ import (
 // Rank is a scheduler whose passes somebody else times.
 type Rank interface {
 	scheduler.Core
-	scheduler.Canceler
-	scheduler.Progresser
 	// Begin plans the pass that starts at now and returns its work; End runs it, to
 	// the end that is set in the pass.
 	Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error)
@@ -45,6 +43,8 @@ type Options struct {
 	Slowest bool
 	// Balancer chooses ranks; nil: the least 4·waiting + running.
 	Balancer Balancer
+	// Planners are the ranks, in order, where they plan passes ahead; else nil.
+	Planners []Planner
 }
 
 // Balancer chooses among ranks.
@@ -55,6 +55,7 @@ type Balancer interface {
 
 // Core is a worker of several ranks.
 type Core struct {
+	scheduler.Base
 	Options
 	ranks []rank
 	// holders counts the ranks that have a block, by its sequence hash, when events
@@ -74,9 +75,11 @@ type rank struct {
 // New returns a worker of these ranks, at least one.
 func New(ranks []Rank, o Options) *Core {
 	c := &Core{Options: o, holders: map[uint64]int32{}}
-	for _, r := range ranks {
-		planner, _ := r.(Planner)
-		c.ranks = append(c.ranks, rank{Rank: r, planner: planner})
+	for i, r := range ranks {
+		c.ranks = append(c.ranks, rank{Rank: r})
+		if o.Planners != nil {
+			c.ranks[i].planner = o.Planners[i]
+		}
 	}
 	return c
 }
@@ -221,7 +224,7 @@ func (c *Core) TellIdle(p *scheduler.Pass) {
 	for i := range c.ranks {
 		r := &c.ranks[i]
 		r.pass.Events = r.pass.Events[:0]
-		scheduler.TellIdle(r.Rank, &r.pass)
+		r.TellIdle(&r.pass)
 		for k := range r.pass.Events {
 			c.joinEvent(p, r.pass.Events[k], int32(i))
 		}
@@ -299,8 +302,6 @@ func joinDetail(d, part *scheduler.Detail) {
 func (c *Core) SetClock(clock timing.Clock) {
 	c.Clock = clock
 	for i := range c.ranks {
-		if r, ok := c.ranks[i].Rank.(scheduler.Paced); ok {
-			r.SetClock(clock)
-		}
+		c.ranks[i].SetClock(clock)
 	}
 }

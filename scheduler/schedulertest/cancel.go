@@ -60,7 +60,7 @@ func (c *canceler) listHere() (ids []sim.RequestID) {
 
 // cancelSome takes out a request now and then, and tries one that is not there.
 func (c *canceler) cancelSome() error {
-	from := c.core.(scheduler.Canceler)
+	from := c.core
 	here := c.listHere()
 	for len(here) > 0 && c.rng.IntN(8) == 0 {
 		id := here[c.rng.IntN(len(here))]

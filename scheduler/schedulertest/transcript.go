@@ -190,9 +190,9 @@ func (s *transcript) runCommand(cmd string, list []datadriven.CmdArg) (out strin
 	case "cancel":
 		out = s.cancelRequest(id)
 	case "snapshot":
-		out = fmt.Sprintf("%+v", s.core.(scheduler.Snapshotter).Snapshot(&s.pass))
+		out = fmt.Sprintf("%+v", s.core.Snapshot(&s.pass))
 	case "progress":
-		s.core.(scheduler.Progresser).Progress(func(id sim.RequestID, tokens int, last sim.Time) {
+		s.core.Progress(func(id sim.RequestID, tokens int, last sim.Time) {
 			out += fmt.Sprintf("request %d has %d tokens, the latest at %v\n", id, tokens, last)
 		})
 	default:
@@ -277,7 +277,7 @@ func (s *transcript) stepCore(until sim.Time) string {
 		s.pass.EndWait(until)
 	}
 	s.now = s.pass.End
-	scheduler.TellIdle(s.core, &s.pass)
+	s.core.TellIdle(&s.pass)
 	return s.describePass()
 }
 
@@ -300,7 +300,7 @@ func (s *transcript) runAll(until sim.Time) string {
 // cancelRequest takes a request out.
 func (s *transcript) cancelRequest(id string) string {
 	r := s.requests[id]
-	if r == nil || !s.core.(scheduler.Canceler).Cancel(s.now, r.ID, &s.pass) {
+	if r == nil || !s.core.Cancel(s.now, r.ID, &s.pass) {
 		return "not here"
 	}
 	return s.describePass()

@@ -26,6 +26,7 @@ import (
 
 // Core is one SGLang engine's scheduler.
 type Core struct {
+	scheduler.Base
 	Config
 	pool    int // tokens
 	caching bool
@@ -151,6 +152,11 @@ func (c *Core) forgetRequest(r *request) {
 	r.Request = nil
 	c.spare = append(c.spare, r)
 	c.live--
+}
+
+// Able returns what the core can do beside running passes.
+func (c *Core) Able() scheduler.Ability {
+	return scheduler.Shows | scheduler.Warms
 }
 
 // Load returns the number of requests submitted and not finished.

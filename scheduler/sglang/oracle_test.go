@@ -228,7 +228,7 @@ func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*sche
 		}
 		now = pass.End
 		submit()
-		scheduler.TellIdle(core, &pass)
+		core.TellIdle(&pass)
 		each(&pass)
 	}
 	return requests

@@ -63,6 +63,7 @@ func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
 	}
 	b := &balancer{how: how, believed: make([]load, n), boards: make([]board, n), refreshed: -refreshMs}
 	var ranks []lockstep.Rank
+	var planners []lockstep.Planner
 	for i := range n {
 		core, err := New(own)
 		if err != nil {
@@ -73,9 +74,9 @@ func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
 			core.board = &b.boards[i]
 		}
 		b.ranks = append(b.ranks, core)
-		ranks = append(ranks, core)
+		ranks, planners = append(ranks, core), append(planners, core)
 	}
-	return lockstep.New(ranks, lockstep.Options{Clock: c.Clock, Slowest: true, Balancer: b}), nil
+	return lockstep.New(ranks, lockstep.Options{Clock: c.Clock, Slowest: true, Balancer: b, Planners: planners}), nil
 }
 
 // Planned reports whether the next pass is planned.

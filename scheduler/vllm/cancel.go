@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-var _ scheduler.Canceler = (*Core)(nil)
+var _ scheduler.Core = (*Core)(nil)
 
 // Cancel takes a request out, wherever it stands, and out of the pass that is
 // already planned, which takes as long as it would have with it.

@@ -28,6 +28,7 @@ import (
 
 // Core is one vLLM engine's scheduler.
 type Core struct {
+	scheduler.Base
 	cfg   Config
 	rules Rules
 	shift uint // BlockTokens = 1 << shift
@@ -94,6 +95,11 @@ func New(cfg Config) (*Core, error) {
 	c.events.init(&c.cfg)
 	c.calm.init(&c.cfg)
 	return c, nil
+}
+
+// Able returns what the core can do beside running passes.
+func (c *Core) Able() scheduler.Ability {
+	return scheduler.Rooms | scheduler.Keeps | scheduler.Remembers | scheduler.Shows | scheduler.Warms
 }
 
 // Load returns the number of requests submitted and not finished.

@@ -108,7 +108,7 @@ func (d *drawn) compare(core, plain scheduler.Core, seen *fate) error {
 		if x, y := fmt.Sprintf("%+v", *got.Detail), fmt.Sprintf("%+v", *want.Detail); x != y {
 			return fmt.Errorf("at %v:\n got %s\nwant %s", now, x, y)
 		}
-		if x, y := core.(scheduler.Snapshotter).Snapshot(&got), plain.(scheduler.Snapshotter).Snapshot(&want); d.cfg.Planner && x != y {
+		if x, y := core.Snapshot(&got), plain.Snapshot(&want); d.cfg.Planner && x != y {
 			return fmt.Errorf("at %v: a planner sees\n got %+v\nwant %+v", now, x, y)
 		}
 		if x, y := progress(core), progress(plain); !maps.Equal(x, y) {
@@ -129,7 +129,7 @@ type token struct {
 // progress returns how far the requests on a core are.
 func progress(core scheduler.Core) map[sim.RequestID]token {
 	all := make(map[sim.RequestID]token)
-	core.(scheduler.Progresser).Progress(func(id sim.RequestID, tokens int, last sim.Time) { all[id] = token{tokens, last} })
+	core.Progress(func(id sim.RequestID, tokens int, last sim.Time) { all[id] = token{tokens, last} })
 	return all
 }
 

@@ -3,11 +3,8 @@ package vllm
 import (
 	"slices"
 
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
-
-var _ scheduler.Keeper = (*Core)(nil)
 
 // keepBlocks lets a request that has its last token leave as finishRequest does, but for its KV
 // blocks: they are the KV cache that a decode worker is to have, and stay until Release.

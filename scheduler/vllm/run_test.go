@@ -176,8 +176,8 @@ func (r *runs) takeStep(next sim.Time) error {
 // cancel takes some request out of both cores.
 func (r *runs) cancel() error {
 	id := sim.RequestID(r.rng.IntN(20))
-	x := r.fast.(scheduler.Canceler).Cancel(r.now, id, &r.got)
-	y := r.plain.(scheduler.Canceler).Cancel(r.now, id, &r.want)
+	x := r.fast.Cancel(r.now, id, &r.got)
+	y := r.plain.Cancel(r.now, id, &r.want)
 	if a, b := schedulertest.Single(&r.got, 0), schedulertest.Single(&r.want, 0); x != y || x && !reflect.DeepEqual(a, b) {
 		return fmt.Errorf("cancelled %d: %v %+v, want %v %+v", id, x, a, y, b)
 	}

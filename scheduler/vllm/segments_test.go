@@ -93,7 +93,7 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 		}
 		var errs [2]error
 		for i, c := range cores {
-			if cancel >= 0 && c.(scheduler.Canceler).Cancel(now, cancel, &passes[i]) {
+			if cancel >= 0 && c.Cancel(now, cancel, &passes[i]) {
 				seen.note(&passes[i])
 			}
 			if c.Load() > 0 {
@@ -127,15 +127,15 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 			reused += x.Reused / w.blocks.BlockTokens
 		}
 	}
-	before := cores[0].(scheduler.Warmer).Cache()
+	before := cores[0].Cache()
 	for len(kept) > 0 {
 		kept = release(t, kept, cores[:])
 	}
-	if after := cores[0].(scheduler.Warmer).Cache(); !reflect.DeepEqual(named(&before), named(&after)) {
+	if after := cores[0].Cache(); !reflect.DeepEqual(named(&before), named(&after)) {
 		return 0, 0, fmt.Errorf("the cache as if all had left is\n%+v, and once they have it is\n%+v", named(&before), named(&after))
 	}
 	for i, c := range cores {
-		if got, want := c.(scheduler.Roomer).Room(), build(t, [...]vllm.Config{w.segments, w.blocks}[i]).(scheduler.Roomer).Room(); got != want {
+		if got, want := c.Room(), build(t, [...]vllm.Config{w.segments, w.blocks}[i]).Room(); got != want {
 			return 0, 0, fmt.Errorf("%d blocks are free at the end, want %d", got, want)
 		}
 	}
@@ -163,8 +163,8 @@ func release(t *testing.T, kept []sim.RequestID, cores []scheduler.Core) []sim.R
 	if len(kept) == 0 {
 		return nil
 	}
-	x, y := cores[0].(scheduler.Keeper).Release(kept[0]), cores[1].(scheduler.Keeper).Release(kept[0])
-	if x != y || cores[0].(scheduler.Keeper).Release(kept[0]) {
+	x, y := cores[0].Release(kept[0]), cores[1].Release(kept[0])
+	if x != y || cores[0].Release(kept[0]) {
 		t.Fatalf("request %d: blocks given back: %v, want %v, and once", kept[0], x, y)
 	}
 	return kept[1:]

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
@@ -14,6 +15,7 @@ import (
 // (docs/rules/vllm.md), every running request looked at in every plan, and a
 // pool that is a list. It is right by looking at it, not fast.
 type twin struct {
+	schedulertest.Twin
 	cfg      vllm.Config
 	rules    vllm.Rules
 	requests map[sim.RequestID]*twinRequest
@@ -91,10 +93,9 @@ func newTwin(c vllm.Config) *twin {
 	return t
 }
 
-func (t *twin) Load() int                { return len(t.requests) }
-func (t *twin) Cut(*scheduler.Pass, int) { panic("the plain twin takes one pass at a time") }
-func (r *twinRequest) end() int          { return r.InputTokens + r.OutputTokens }
-func (r *twinRequest) known() int        { return r.InputTokens + r.given }
+func (t *twin) Load() int         { return len(t.requests) }
+func (r *twinRequest) end() int   { return r.InputTokens + r.OutputTokens }
+func (r *twinRequest) known() int { return r.InputTokens + r.given }
 
 func (t *twin) Submit(q *sim.Request) {
 	t.number++

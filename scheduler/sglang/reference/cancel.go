@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-var _ scheduler.Canceler = (*Core)(nil)
+var _ scheduler.Core = (*Core)(nil)
 
 // Cancel takes a request out, wherever it stands. What it has put into the tree
 // stays there.

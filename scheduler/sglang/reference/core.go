@@ -22,6 +22,7 @@ import (
 // Core is one simulated SGLang engine's scheduler. It implements
 // scheduler.Core.
 type Core struct {
+	scheduler.Base
 	sglang.Config
 	pool  int // tokens
 	ratio ratio
@@ -104,6 +105,11 @@ func (c *Core) newRequest() *request {
 		return r
 	}
 	return new(request)
+}
+
+// Able returns what the core can do beside running passes.
+func (c *Core) Able() scheduler.Ability {
+	return scheduler.Shows
 }
 
 // Load returns the number of requests submitted and not finished.

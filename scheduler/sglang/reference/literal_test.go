@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/sim"
@@ -17,6 +18,7 @@ import (
 // literal is the state of the literal model of the rules, the plain twin of the core, over
 // token slices, in time that follows the tokens.
 type literal struct {
+	schedulertest.Twin
 	sglang.Config
 	values  func(id sim.RequestID) []uint64
 	waiting []*literalRequest

@@ -25,6 +25,7 @@ import (
 
 // Core is one vLLM engine's scheduler.
 type Core struct {
+	scheduler.Base
 	cfg   vllm.Config
 	shift uint // BlockTokens = 1 << shift
 
@@ -80,6 +81,11 @@ func New(cfg vllm.Config) *Core {
 		c.pool = newDevice(c)
 	}
 	return c
+}
+
+// Able returns what the core can do beside running passes.
+func (c *Core) Able() scheduler.Ability {
+	return scheduler.Remembers | scheduler.Shows
 }
 
 // Load returns the number of requests submitted and not finished.

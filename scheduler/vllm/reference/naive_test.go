@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
@@ -14,6 +15,7 @@ import (
 // pass per Step, every running request visited in every pass, and a pool of
 // maps. It is right by looking at it, not fast.
 type naive struct {
+	schedulertest.Twin
 	config   vllm.Config
 	requests map[sim.RequestID]*naiveRequest
 	waiting  []sim.RequestID
@@ -84,8 +86,6 @@ func (n *naive) Submit(r *sim.Request) {
 }
 
 func (n *naive) Load() int { return len(n.requests) }
-
-func (n *naive) Cut(*scheduler.Pass, int) { panic("the plain twin takes one pass at a time") }
 
 func (n *naive) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
