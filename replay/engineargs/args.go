@@ -1,7 +1,7 @@
 // Package engineargs holds the arguments of a simulated engine and reads them
 // from the JSON object the reference takes.
 //
-// Read args.go, then parse.go, fields.go; reader.go holds the rules of the text.
+// Read args.go, then parse.go and fields.go.
 package engineargs
 
 import (
@@ -78,46 +78,14 @@ type Args struct {
 	ReplayPort    uint16 // zmq_replay_port
 }
 
-// DefaultLogInterval is SGLang's decode_log_interval, in passes.
-const DefaultLogInterval = 40
-
 // SGLangArgs are read by SGLang engines only.
-type SGLangArgs struct {
-	Policy           string            // "fifo", its other name "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first" or "random"; any other string counts as fifo, with compat the last four, too
-	PageTokens       int               // another name of BlockTokens, as written; 0: not given
-	MaxPrefillTokens int               // prompt tokens per pass; default 16384
-	ChunkTokens      int               // chunked_prefill_size, prompt tokens of one request per pass; default 8192
-	ClipNewTokens    int               // answer tokens counted at most when memory is reserved; default 4096
-	Conservativeness float64           // scales the share of answers that memory is reserved for; default 1
-	ContextLength    int               // another name of MaxLength, as written; 0: not given
-	PrefillRequests  int               // prefill_max_requests, of a pass of prompts; 0: no limit
-	LogInterval      int               // decode_log_interval, passes of tokens alone of which one publishes KV events; 0: DefaultLogInterval
-	MaxRunning       int               // max_running_requests, at once; default Unlimited
-	NoOverlap        bool              // a pass is planned when the one before it has ended, not while it runs
-	MixedChunk       bool              // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
-	IgnoreEOS        bool              // requests are known to use all their answer tokens, and memory is reserved for all; default false
-	DecodeInterval   int               // prefill_decode_interval, passes of tokens after one of prompts before the next; default 0
-	IntervalSeats    int               // prefill_decode_interval_min_bs, running requests from which on that holds; default 0
-	Priorities       sglang.Priorities // default none; Threshold 10 where there are
-	Eviction         sglang.Eviction   // radix_eviction_policy, default lru
-	LoadBalance      string            // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
-	Window           int               // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
-	WindowShare      float64           // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
-	NoWindowPool     bool              // disable_hybrid_swa_memory: layers with a window keep all tokens
-	HiCache          HiCacheArgs
-	ReservedDecode   int  // num_reserved_decode_tokens: tokens that decode workers keep free for each request; 0: 512
-	PageGiven        bool // page_size was written
-	ChunkGiven       bool // chunked_prefill_size was written
-	Drafts           SGLangDrafts
-}
+type SGLangArgs = sglang.Settings
 
-// Policies returns the names of the orders of the queue.
-func Policies() []string {
-	return slices.Insert(sglang.Policies(), 1, "fcfs")
-}
-
-// LPM reports whether the request with the longest cached prefix goes first.
-func (s SGLangArgs) LPM() bool { return s.Policy == "lpm" }
+// HiCacheArgs are those of SGLang's hierarchical cache, and StorageArgs those of what is behind it.
+type (
+	HiCacheArgs = sglang.HiCacheSettings
+	StorageArgs = sglang.StorageSettings
+)
 
 // AIC names the external estimator of pass times.
 type AIC struct {
@@ -145,25 +113,8 @@ type Reasoning struct {
 
 // Default returns the meaning of an empty object.
 func Default() Args {
-	return Args{
-		Blocks:           16384,
-		BlockTokens:      64,
-		MaxSeqs:          256,
-		MaxBatchedTokens: 8192,
-		PrefixCaching:    true,
-		ChunkedPrefill:   true,
-		Speedup:          1,
-		DecodeSpeedup:    1,
-		DPSize:           1,
-		G2:               G2{BatchBlocks: 32, ToHostGBPerSec: 14, ToGPUGBPerSec: 14},
-		SGLang: SGLangArgs{
-			Policy:           "fifo",
-			MaxPrefillTokens: 16384,
-			ChunkTokens:      8192,
-			ClipNewTokens:    4096,
-			Conservativeness: 1,
-		},
-	}
+	a, _ := Parse(nil, Options{}) // an empty object is right
+	return a
 }
 
 // Transfer returns the link over which a prefill worker hands a KV cache over.
@@ -180,7 +131,7 @@ func (a *Args) Warnings() []string {
 	if a.PrefillInterval > 1 && !a.Rules.OwnInterval && !a.Rules.Reference() {
 		w = append(w, fmt.Sprintf("prefill_schedule_interval is %d and has no effect with the rules of %s: an engine alone holds it since vllm-0.33", a.PrefillInterval, cmp.Or(a.Profile, "scheduler_rules")))
 	}
-	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(Policies(), s) {
+	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(sglang.PolicyNames(), s) {
 		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof, hrrn, shortest-prefill-first or random", s))
 	}
 	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {

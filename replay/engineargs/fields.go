@@ -2,168 +2,186 @@ package engineargs
 
 import (
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/schema"
 )
+
+// Rows returns the settings of engines, in the order in which they are read.
+func Rows() []schema.Row {
+	return schema.List(func(d *schema.Decl) { new(Args).declare(d, &Options{}) })
+}
 
 // Keys returns the keys of the object, sorted.
 func Keys() []string {
-	var r reader
-	r.read(&Args{})
-	keys := append(r.asked, "has_perf_model") // which the reference takes and ignores
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	return schema.Keys(func(d *schema.Decl) { new(Args).declare(d, &Options{}) })
 }
 
-// read reads the keys in the order in which the reference complains. What it
-// asks for is a key.
-func (r *reader) read(a *Args) {
-	if engine := r.choice("engine_type", "vllm", "sglang"); engine == "sglang" {
+// declare declares the keys in the order in which the reference complains.
+func (a *Args) declare(d *schema.Decl, o *Options) {
+	if d.Name(schema.Row{
+		Key: "engine_type", Default: "vllm", Help: "engine, by `name`: vllm or sglang", Flag: "engine", After: "max-model-len", Names: []string{"vllm", "sglang"},
+		File: schema.File{Place: 120, Usual: "vllm", Help: "vllm or sglang"},
+		Knob: schema.Knob{Label: "Engine", Preset: "vllm"},
+		Doc:  schema.Doc{Text: "scheduler: vllm or sglang"},
+	}) == "sglang" {
 		a.Engine = SGLang
 	}
-	a.Role = r.readRole()
-	r.count("num_gpu_blocks", &a.Blocks)
-	a.BlockTokens = 0
-	r.size("block_size", &a.BlockTokens)
-	r.limit("max_num_seqs", &a.MaxSeqs)
-	r.limit("max_num_batched_tokens", &a.MaxBatchedTokens)
-	if r.count("max_model_len", &a.MaxLength); r.compat && a.MaxLength > 0 {
-		r.fail("max_model_len", strconv.Itoa(a.MaxLength), "none with compat: the reference has no longest sequence")
+	a.Role = declareRole(d, o.Pool)
+	a.declareSizes(d)
+	a.declareTimes(d)
+	a.declareOrders(d)
+	a.declareOthers(d)
+	d.Group(schema.Row{Key: "sglang"}, a.SGLang.Declare)
+	a.declareWindows(d)
+	a.declareSpeculative(d)
+	a.declareRules(d, o)
+	a.checkWarmup(d)
+	a.verify(d, o)
+}
+
+// declareSizes declares the KV blocks and the limits of a pass.
+func (a *Args) declareSizes(d *schema.Decl) {
+	d.Count(&a.Blocks, schema.Row{
+		Key: "num_gpu_blocks", Value: 16384, Help: "KV `blocks` of a worker",
+		File: schema.File{Place: 140, Usual: "16384", Help: "KV blocks; left out, they follow from gpu and model"},
+		Knob: schema.Knob{Label: "KV blocks of a worker", Preset: "what fits, or 16384", Steps: "256 512 1024 2048 4096 8192 16384 32768 65536 131072"},
+		Doc:  schema.Doc{Text: "KV blocks (SGLang: pages) of a worker, 1 to 2147483647"},
+	})
+	d.Size(&a.BlockTokens, schema.Row{
+		Key: "block_size", Default: "64 for vllm, 16 with --gpu; 1 for sglang", Help: "`tokens` per KV block", Alike: true,
+		Log:  "vllm:block_size sglang:page_size",
+		File: schema.File{Place: 150, Usual: "16", Help: "tokens per KV block"},
+		Knob: schema.Knob{Label: "Tokens of a block", Preset: "the engine's"},
+		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16 (below), sglang 1", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
+	})
+	d.Limit(&a.MaxSeqs, schema.Row{
+		Key: "max_num_seqs", Value: 256, Default: "256; with --gpu as a server of vLLM on it", Help: "`requests` a worker runs at once, or unlimited", Only: "vllm", After: "page-size",
+		Log:  "vllm:max_num_seqs",
+		File: schema.File{Place: 160, Usual: "1024", Help: "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
+		Knob: schema.Knob{Label: "Most requests in a pass", Preset: "the engine's", Steps: "8 16 32 64 128 256 512 1024"},
+		Doc:  schema.Doc{Default: "256, with a GPU by its memory (below)", Text: "running at once; null (flag: unlimited) lifts it"},
+	})
+	d.Limit(&a.MaxBatchedTokens, schema.Row{
+		Key: "max_num_batched_tokens", Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",
+		Log:  "vllm:max_num_batched_tokens",
+		File: schema.File{Place: 170, Usual: "8192", Help: "tokens a worker computes per pass; left out likewise"},
+		Knob: schema.Knob{Label: "Most tokens in a pass", Preset: "the engine's", Steps: "512 1024 2048 4096 8192 16384 32768"},
+		Doc:  schema.Doc{Default: "8192, with a GPU by its memory (below)", Text: "vllm: tokens a worker computes per pass; null (flag: unlimited) lifts it. The KV router's queue reads it for both engines"},
+	})
+	if d.Count(&a.MaxLength, schema.Row{
+		Key: "max_model_len", Default: "the model's", Help: "longest sequence, in `tokens` of prompt and answer", Alike: true, After: "gpu-memory-utilization",
+		Log:  "vllm:max_model_len vllm:max_seq_len sglang:context_length",
+		File: schema.File{Place: 110, Usual: "32768", Help: "longest sequence in tokens; left out, the model's own"},
+		Doc:  schema.Doc{Default: "the model's; without a model, no limit", Text: "longest sequence: longer prompts are rejected, answers end there ([below](#the-longest-sequence))"},
+	}); d.Compat && a.MaxLength > 0 {
+		d.Fail("max_model_len", strconv.Itoa(a.MaxLength), "none with compat: the reference has no longest sequence")
 	}
-	r.flag("enable_prefix_caching", &a.PrefixCaching)
-	r.flag("enable_chunked_prefill", &a.ChunkedPrefill)
-	r.ratio("speedup_ratio", &a.Speedup)
-	r.ratio("decode_speedup_ratio", &a.DecodeSpeedup)
-	r.dpSize(&a.DPSize)
-	r.ratio("startup_time", &a.StartupSeconds)
-	r.readWarmup(a)
-	r.size("kv_bytes_per_token", &a.KVBytesPerToken)
-	r.ratio("kv_transfer_bandwidth", &a.TransferGBPerSecond)
-	r.ratio("kv_transfer_latency_ms", &a.TransferLatencyMs)
-	if r.choice("preemption_mode", "lifo", "fifo") == "fifo" {
+	d.Bool(&a.PrefixCaching, schema.Row{
+		Key: "enable_prefix_caching", Value: true, Help: "reuse KV blocks across requests; =false turns it off", After: "max-num-batched-tokens",
+		Log:  "vllm:enable_prefix_caching sglang:!disable_radix_cache",
+		File: schema.File{Place: 180, Usual: "true", Help: "reuse KV blocks across requests"},
+		Knob: schema.Knob{Label: "Prefix caching", Preset: "true"},
+		Doc:  schema.Doc{Text: "reuse KV blocks across requests"},
+	})
+	d.Bool(&a.ChunkedPrefill, schema.Row{
+		Key: "enable_chunked_prefill", Value: true, Help: "cut prompts that exceed what is left of a pass; =false turns it off", Only: "vllm",
+		Log:  "vllm:enable_chunked_prefill",
+		File: schema.File{Place: 190, Usual: "true", Help: "cut prompts that exceed what is left of a pass"},
+		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
+	})
+}
+
+// declareTimes declares what divides and delays passes, and the link between prefill and decode workers.
+func (a *Args) declareTimes(d *schema.Decl) {
+	d.Ratio(&a.Speedup, schema.Row{
+		Key: "speedup_ratio", Value: 1.0, Help: "divide the time of every pass by `R`; 0 leaves it", After: "acceptance-rate",
+		Doc: schema.Doc{Unit: "-", Text: "divides the time of every pass; 0 leaves it"},
+	})
+	d.Ratio(&a.DecodeSpeedup, schema.Row{
+		Key: "decode_speedup_ratio", Value: 1.0, Help: "divide the time of decoding by a further `R`; 0 leaves it unscaled", Alike: true,
+		Doc: schema.Doc{Unit: "-", Text: "divides the time of decoding once more; 0 leaves decoding unscaled, by either ratio"},
+	})
+	d.Ranks(&a.DPSize, schema.Row{
+		Key: "dp_size", Value: 1, Help: "sglang: `ranks` of a worker over which attention is data parallel, in lockstep; --dp with --gpu", Flag: "attn-dp-size", Only: "sglang", After: "bandwidth-g3-to-g2-gbps",
+		Doc: schema.Doc{Text: "data-parallel ranks of a worker, in lockstep, each with KV blocks of its own; more than 1 with vLLM's (`scheduler_profile`) or SGLang's own rules; the flag is SGLang's"},
+	})
+	d.Ratio(&a.StartupSeconds, schema.Row{
+		Key: "startup_time", Help: "`seconds` until a worker that --scale adds serves", After: "bandwidth-g2-to-g1-gbps",
+		Doc: schema.Doc{Unit: "s", Text: "until a worker that `--scale` adds serves ([reference-cli.md](reference-cli.md))"},
+	})
+	a.declareWarmup(d)
+	d.Size(&a.KVBytesPerToken, schema.Row{
+		Key: "kv_bytes_per_token", Default: "unknown", Help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload", Alike: true, After: "scheduler-profile",
+		Doc: schema.Doc{Text: "KV cache of a token; unknown: handoffs take no time, nothing is offloaded"},
+	})
+	d.Ratio(&a.TransferGBPerSecond, schema.Row{
+		Key: "kv_transfer_bandwidth", Default: "handoffs take no time", Help: "`GB/s` from prefill to decode workers", Alike: true,
+		Doc: schema.Doc{Unit: "10⁹ bytes/s", Default: "unset", Text: "link from prefill to decode workers; unset or 0: handoffs take no time"},
+	})
+	d.Ratio(&a.TransferLatencyMs, schema.Row{
+		Key: "kv_transfer_latency_ms", Help: "`ms` of each transfer from prefill to decode workers, whatever its size", Alike: true,
+		Doc: schema.Doc{Text: "of each transfer from prefill to decode workers, whatever its size; SGLang's workers send a prompt in several"},
+	})
+}
+
+// declareOrders declares who goes first.
+func (a *Args) declareOrders(d *schema.Decl) {
+	if d.Name(schema.Row{
+		Key: "preemption_mode", Default: "lifo", Help: "who is preempted first: lifo or fifo, by `name`", Only: "vllm", After: "enable-chunked-prefill", Names: []string{"lifo", "fifo"},
+		Doc: schema.Doc{Text: "who loses its place when blocks run out: lifo the one admitted last, fifo the one admitted first"},
+	}) == "fifo" {
 		a.Preemption = vllm.FIFO
 	}
-	r.count("max_num_active_seqs", &a.ActiveSeqs)
-	r.count("prefill_schedule_interval", &a.PrefillInterval)
-	if r.choice("scheduling_policy", vllm.FirstCome.String(), vllm.ByPriority.String()) == vllm.ByPriority.String() {
+	d.Count(&a.ActiveSeqs, schema.Row{
+		Key: "max_num_active_seqs",
+		Doc: schema.Doc{Default: "none", Text: "requests that run at once, a further limit beside `max_num_seqs`", Part: "vLLM"},
+	})
+	d.Count(&a.PrefillInterval, schema.Row{
+		Key: "prefill_schedule_interval",
+		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while others decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, as a warning says ([rules/vllm.md](rules/vllm.md))", Part: "vLLM"},
+	})
+	if d.Name(schema.Row{
+		Key: "scheduling_policy", Default: "fcfs", Help: "who is admitted first, by vLLM's own rules: fcfs or priority, by `name`", Only: "vllm", Names: []string{vllm.FirstCome.String(), vllm.ByPriority.String()},
+		Doc: schema.Doc{Text: "who is admitted first, and who loses its place: fcfs, or priority, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md))"},
+	}) == vllm.ByPriority.String() {
 		a.Scheduling = vllm.ByPriority
 	}
-	a.QueuePolicy = r.choice("router_queue_policy", "fcfs", "lcfs", "wspt", "priority", "wfq", "edf")
-	r.path("planner_profile_data", &a.ProfilePath)
-	r.readAIC(&a.AIC)
-	r.readG2(&a.G2)
-	r.flag("enable_local_indexer", &a.LocalIndexer)
-	r.port("bootstrap_port", &a.BootstrapPort)
-	r.port("zmq_kv_events_port", &a.KVEventsPort)
-	r.port("zmq_replay_port", &a.ReplayPort)
-	a.Reasoning = r.readReasoning()
-	r.readSGLang(&a.SGLang)
-	r.readWindows(a)
-	r.readSpeculative(a)
-	r.readRules(a)
-	r.checkWarmup(a)
-	r.verify(a)
+	a.QueuePolicy = d.Name(schema.Row{
+		Key: "router_queue_policy", Names: []string{"fcfs", "lcfs", "wspt", "priority", "wfq", "edf"},
+		Doc: schema.Doc{Default: "the router's", Text: "fcfs, lcfs, wspt, priority, wfq or edf, wins over the router's setting"},
+	})
 }
 
-// readRules reads the rules of vLLM's scheduler: a set of them by name, then single
-// ones.
-func (r *reader) readRules(a *Args) {
-	if a.Engine == SGLang {
-		r.choice("scheduler_profile", r.sglangProfiles()...)
-		r.checkHiCache(a)
-		return
-	}
-	name, isRelease := vllm.ParseRelease(string(r.raw("scheduler_profile")))
-	if !isRelease {
-		name = r.choice("scheduler_profile", vllm.Profiles()...)
-	}
-	if rules, err := vllm.ParseProfile(name); err == nil {
-		a.Rules, a.Profile, a.Uncertain = rules, vllm.NameProfile(name), vllm.Uncertainty(name)
-	}
-	m := r.openObject("scheduler_rules")
-	r.readAsync(a, m)
-	if m == nil {
-		r.checkRules(a)
-		return
-	}
-	x := &a.Rules
-	m.size("long_prefill_tokens", &x.LongPrefillTokens)
-	m.size("empty_pass_ms", &x.EmptyPassMs)
-	if m.ratio("watermark", &x.Watermark); x.Watermark >= 1 {
-		m.fail("watermark", string(m.values["watermark"]), "less than 1")
-	}
-	for _, f := range []struct {
-		key string
-		on  *bool
-	}{
-		{"mixed_step", &x.MixedStep}, {"budget_gate", &x.BudgetGate}, {"recompute_last", &x.RecomputeLast},
-		{"admit_idle", &x.AdmitIdle}, {"reserve_whole", &x.ReserveWhole}, {"whole_allocation", &x.WholeAllocation},
-		{"one_queue", &x.OneQueue}, {"null_block", &x.NullBlock}, {"last_victim", &x.LastVictim},
-		{"two_in_flight", &x.TwoInFlight}, {"first_token_free", &x.FirstTokenFree},
-		{"whole_alone", &x.WholeAlone}, {"name_at_end", &x.NameAtEnd},
-		{"empty_pass_idle", &x.EmptyPassIdle}, {"past_self", &x.PastSelf}, {"keep_next", &x.KeepNext},
-		{"window_bound", &x.WindowBound}, {"window_lag", &x.WindowLag},
-		{"draft_room", &x.DraftRoom},
-		{"pad_drafts", &x.PadDrafts}, {"pad_alone", &x.PadAlone}, {"name_accepted", &x.NameAccepted}, {"draft_slots", &x.DraftSlots},
-		{"draft_budget", &x.DraftBudget}, {"skip_drafts", &x.SkipDrafts}, {"hash_ahead", &x.HashAhead}, {"own_interval", &x.OwnInterval},
-	} {
-		m.flag(f.key, f.on)
-	}
-	for _, key := range m.values.unknownKeys(m.asked) {
-		m.fail(key, excerpt.CutLine(m.values[key]), "one of "+strings.Join(m.asked, ", "))
-	}
-	if r.err == nil {
-		r.err = m.err
-	}
-	r.checkRules(a)
+func (a *Args) declareOthers(d *schema.Decl) {
+	d.File(&a.ProfilePath, schema.Row{
+		Key: "planner_profile_data", Default: "a built-in model", Help: "`file` of measured pass times (.npz)", After: "decode-speedup-ratio",
+		Doc: schema.Doc{Unit: "path", Default: "-", Text: "pass times: the profile of `replay calibrate`, a table (`.npz`, below), or `roofline:GPU/MODEL` (hardware.md); without, a built-in polynomial"},
+	})
+	d.Other(schema.Path, schema.Row{
+		Default: "a built-in model", Help: "`file` of pass times: a profile of replay calibrate, or .npz", Flag: "timing-profile", Sets: "planner_profile_data",
+		File: schema.File{Place: 280, Usual: "profile.json", Help: "measured pass times, in place of data sheets: replay calibrate fits them"},
+		Doc:  schema.Doc{Unit: "path", Default: "-", Text: "another name of `--planner-profile-data`"},
+	})
+	a.AIC.declare(d)
+	a.G2.declare(d)
+	d.Bool(&a.LocalIndexer, schema.Row{Key: "enable_local_indexer"})
+	d.Port(&a.BootstrapPort, schema.Row{Key: "bootstrap_port"})
+	d.Port(&a.KVEventsPort, schema.Row{Key: "zmq_kv_events_port"})
+	d.Port(&a.ReplayPort, schema.Row{Key: "zmq_replay_port"})
+	d.Any(schema.Row{Key: "has_perf_model"}) // which the reference takes and ignores
+	a.Reasoning = declareReasoning(d)
 }
 
-// checkRules refuses rules where nothing follows them.
-func (r *reader) checkRules(a *Args) {
-	if r.err != nil {
-		return
-	}
-	if a.Rules.Reference() && r.early {
-		return
-	}
-	if a.Rules.Reference() {
-		if a.Scheduling == vllm.ByPriority {
-			r.fail("scheduling_policy", `"priority"`, "vLLM's own rules with it: scheduler_profile vllm")
-		}
-		if a.Windows.Given() {
-			r.fail("sliding_window", strconv.Itoa(a.Windows.Tokens), "vLLM's own rules with it: scheduler_profile vllm")
-		}
-		if a.Speculative != nil {
-			r.fail("speculative_config", excerpt.CutLine(r.values["speculative_config"]), "vLLM's own rules with it: scheduler_profile vllm")
-		}
-		if a.PrefillInterval > 1 {
-			r.fail("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "vLLM's own rules with it: scheduler_profile vllm")
-		}
-		return
-	}
-	if r.compat {
-		r.fail("scheduler_profile", "vLLM's own", `"reference" with compat`)
-	}
-	r.checkSpeculative(a)
-}
-
-// sglangProfiles returns the rules that an SGLang engine can follow: the reference's with
-// compat, and its own otherwise.
-func (r *reader) sglangProfiles() []string {
-	if r.compat {
-		return []string{"reference"}
-	}
-	return sglang.Profiles()
-}
-
-func (r *reader) readRole() scheduler.Role {
-	named := string(r.raw("worker_type"))
+// declareRole declares what a worker does; pool is the role where none is named.
+func declareRole(d *schema.Decl, pool scheduler.Role) scheduler.Role {
+	named := d.Any(schema.Row{
+		Key: "worker_type",
+		Doc: schema.Doc{Default: "aggregated", Text: "aggregated, prefill or decode"},
+	})
 	switch named {
 	case `"prefill"`:
 		return scheduler.Prefill
@@ -171,11 +189,17 @@ func (r *reader) readRole() scheduler.Role {
 		return scheduler.Decode
 	}
 	var prefill, decode bool
-	r.flag("is_prefill", &prefill)
-	r.flag("is_decode", &decode)
+	d.Bool(&prefill, schema.Row{
+		Key: "is_prefill",
+		Doc: schema.Doc{Text: "older spelling of `worker_type` prefill"},
+	})
+	d.Bool(&decode, schema.Row{
+		Key: "is_decode",
+		Doc: schema.Doc{Text: "older spelling of `worker_type` decode"},
+	})
 	switch {
 	case prefill && decode:
-		r.fail("is_decode", "true", "not both is_prefill and is_decode")
+		d.Fail("is_decode", "true", "not both is_prefill and is_decode")
 	case prefill:
 		return scheduler.Prefill
 	case decode:
@@ -184,108 +208,136 @@ func (r *reader) readRole() scheduler.Role {
 	if named != "" {
 		return scheduler.Aggregated
 	}
-	return r.pool
+	return pool
 }
 
-func (r *reader) readAIC(a *AIC) {
-	r.text("aic_backend", &a.Backend)
-	r.text("aic_system", &a.System)
-	r.text("aic_backend_version", &a.BackendVersion)
-	r.text("aic_model_path", &a.ModelPath)
-	r.size("aic_tp_size", &a.TPSize)
-	r.size("aic_moe_tp_size", &a.MoETPSize)
-	r.size("aic_moe_ep_size", &a.MoEEPSize)
-	r.size("aic_attention_dp_size", &a.AttentionSize)
+func (c *AIC) declare(d *schema.Decl) {
+	d.String(&c.Backend, schema.Row{Key: "aic_backend"})
+	d.String(&c.System, schema.Row{Key: "aic_system"})
+	d.String(&c.BackendVersion, schema.Row{Key: "aic_backend_version"})
+	d.String(&c.ModelPath, schema.Row{Key: "aic_model_path"})
+	d.Size(&c.TPSize, schema.Row{Key: "aic_tp_size"})
+	d.Size(&c.MoETPSize, schema.Row{Key: "aic_moe_tp_size"})
+	d.Size(&c.MoEEPSize, schema.Row{Key: "aic_moe_ep_size"})
+	d.Size(&c.AttentionSize, schema.Row{Key: "aic_attention_dp_size"})
 }
 
-func (r *reader) readG2(g *G2) {
-	r.count("num_g2_blocks", &g.Blocks)
-	r.count("offload_batch_size", &g.BatchBlocks)
-	r.ratio("bandwidth_g1_to_g2_gbps", &g.ToHostGBPerSec)
-	r.ratio("bandwidth_g2_to_g1_gbps", &g.ToGPUGBPerSec)
-	r.ratio("bandwidth_g2_to_g3_gbps", &g.ToStorageGBPerSec)
-	r.ratio("bandwidth_g3_to_g2_gbps", &g.FromStorageGBPerSec)
+func (g *G2) declare(d *schema.Decl) {
+	d.Count(&g.Blocks, schema.Row{
+		Key: "num_g2_blocks", Default: "no offload", Help: "KV `blocks` in host memory, behind those of the GPU", Only: "vllm", After: "kv-transfer-latency-ms",
+	})
+	d.Count(&g.BatchBlocks, schema.Row{
+		Key: "offload_batch_size", Value: 32, Help: "KV `blocks` per transfer to the host", Only: "vllm",
+		Doc: schema.Doc{Text: "per transfer to the host"},
+	})
+	d.Ratio(&g.ToHostGBPerSec, schema.Row{
+		Key: "bandwidth_g1_to_g2_gbps", Value: 14.0, Help: "`GB/s` to the host; 0: transfers take no time",
+		Doc: schema.Doc{Unit: "10⁹ bytes/s", Text: "to the host; 0: transfers take no time", Part: "vLLM"},
+	})
+	d.Ratio(&g.ToGPUGBPerSec, schema.Row{
+		Key: "bandwidth_g2_to_g1_gbps", Value: 14.0, Help: "`GB/s` from the host; 0: transfers take no time",
+		Doc: schema.Doc{Unit: "10⁹ bytes/s", Text: "from the host; 0: transfers take no time", Part: "vLLM"},
+	})
+	d.Ratio(&g.ToStorageGBPerSec, schema.Row{
+		Key: "bandwidth_g2_to_g3_gbps", Default: "5", Help: "sglang: `GB/s` from host memory to storage; 0: transfers take no time", Only: "sglang", After: "hicache-storage-backend-extra-config",
+		Doc: schema.Doc{Unit: "10⁹ bytes/s", Text: "for sglang: from host memory to storage; 0: transfers take no time", Part: "vLLM"},
+	})
+	d.Ratio(&g.FromStorageGBPerSec, schema.Row{
+		Key: "bandwidth_g3_to_g2_gbps", Default: "5", Help: "sglang: `GB/s` from storage to host memory; 0: transfers take no time", Only: "sglang",
+		Doc: schema.Doc{Unit: "10⁹ bytes/s", Text: "for sglang: from storage to host memory; 0: transfers take no time", Part: "vLLM"},
+	})
 }
 
-// openObject returns the reader of a nested object, or nil when there is none.
-func (r *reader) openObject(key string) *reader {
-	text := r.raw(key)
-	if text == nil || string(text) == "null" || r.err != nil {
-		return nil
-	}
-	values, err := readObject(text)
-	if err != nil {
-		r.fail(key, excerpt.CutLine(text), "an object or null")
-		return nil
-	}
-	return &reader{values: values, prefix: key + ".", compat: r.compat, strict: true}
-}
-
-func (r *reader) readReasoning() *Reasoning {
-	m := r.openObject("reasoning")
-	if m == nil {
-		return nil
-	}
-	for _, key := range []string{"start_thinking_token_id", "end_thinking_token_id", "thinking_ratio"} {
-		if value, ok := m.values[key]; !ok || string(value) == "null" {
-			m.fail(key, "missing", "a number")
+func declareReasoning(d *schema.Decl) (out *Reasoning) {
+	d.Members(schema.Row{Key: "reasoning"}, func(m *schema.Decl) {
+		for _, key := range []string{"start_thinking_token_id", "end_thinking_token_id", "thinking_ratio"} {
+			if !m.Given(key) {
+				m.Fail(key, "missing", "a number")
+			}
 		}
-	}
-	var start, end int
-	out := &Reasoning{}
-	m.size("start_thinking_token_id", &start)
-	m.size("end_thinking_token_id", &end)
-	m.number("thinking_ratio", &out.Ratio)
-	if max(start, end) > math.MaxUint32 {
-		m.fail("start_thinking_token_id", strconv.Itoa(max(start, end)), "at most 4294967295")
-	}
-	out.StartToken, out.EndToken = uint32(start), uint32(end)
-	r.err = m.err
+		var start, end int
+		out = &Reasoning{}
+		m.Size(&start, schema.Row{Key: "start_thinking_token_id"})
+		m.Size(&end, schema.Row{Key: "end_thinking_token_id"})
+		m.Number(&out.Ratio, schema.Row{Key: "thinking_ratio"})
+		if max(start, end) > math.MaxUint32 {
+			m.Fail("start_thinking_token_id", strconv.Itoa(max(start, end)), "at most 4294967295")
+		}
+		out.StartToken, out.EndToken = uint32(start), uint32(end)
+	})
 	return out
 }
 
-func (r *reader) readSGLang(s *SGLangArgs) {
-	m := r.openObject("sglang")
-	if m == nil {
+// RuleNames returns the names of all rules that scheduler_profile takes, of either engine.
+func RuleNames() []string { return append(vllm.Profiles(), sglang.Profiles()...) }
+
+// declareRules declares the rules of the scheduler: a set of them by name, then vLLM's single ones.
+func (a *Args) declareRules(d *schema.Decl, o *Options) {
+	row := schema.Row{
+		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang", Help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by `name`", After: "timing-profile", Names: RuleNames(),
+		File: schema.File{Place: 130, Usual: "vllm", Help: "whose rules the scheduler follows, by release"},
+		Knob: schema.Knob{Label: "Rules of release", Preset: "those that fit"},
+		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest of its own; sglang sglang-0.5.23", Text: "whose rules the scheduler follows: reference, or those of a release of vLLM as it is, such as vllm-0.33 or vllm-0.31.0, with a warning for those that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md))", Part: "vLLM"},
+	}
+	switch {
+	case a.Engine == SGLang && d.Compat:
+		row.Names = []string{"reference"}
+	case a.Engine == SGLang:
+		row.Names = sglang.Profiles()
+	case !d.Listing():
+		row.Names = vllm.Profiles()
+	}
+	if a.Engine == SGLang {
+		d.Name(row)
+		a.checkHost(d)
 		return
 	}
-	m.text("schedule_policy", &s.Policy)
-	s.PageGiven = m.size("page_size", &s.PageTokens)
-	m.size("max_prefill_tokens", &s.MaxPrefillTokens)
-	s.ChunkGiven = m.size("chunked_prefill_size", &s.ChunkTokens)
-	m.size("clip_max_new_tokens", &s.ClipNewTokens)
-	m.number("schedule_conservativeness", &s.Conservativeness)
-	given := len(m.asked)
-	overlap := true
-	m.count("context_length", &s.ContextLength)
-	truncates := false
-	if m.flag("allow_auto_truncate", &truncates); truncates {
-		m.fail("allow_auto_truncate", "true", "false: prompts are not cut to the longest sequence, longer ones are rejected and counted")
+	name, isRelease := vllm.ParseRelease(d.Raw(row.Key))
+	if !isRelease {
+		name = d.Name(row)
 	}
-	m.limit("max_running_requests", &s.MaxRunning)
-	m.limit("prefill_max_requests", &s.PrefillRequests)
-	m.size("decode_log_interval", &s.LogInterval)
-	m.flag("overlap", &overlap)
-	m.flag("ignore_eos", &s.IgnoreEOS)
-	m.flag("enable_mixed_chunk", &s.MixedChunk)
-	m.count("num_reserved_decode_tokens", &s.ReservedDecode)
-	if how := m.choice("load_balance_method", sglang.Balances()...); how != "" {
-		s.LoadBalance = how
+	if rules, err := vllm.ParseProfile(name); err == nil {
+		a.Rules, a.Profile, a.Uncertain = rules, vllm.NameProfile(name), vllm.Uncertainty(name)
 	}
-	m.limit("sliding_window_size", &s.Window)
-	if m.number("swa_full_tokens_ratio", &s.WindowShare) && !(s.WindowShare > 0 && s.WindowShare <= 1) {
-		m.fail("swa_full_tokens_ratio", string(m.values["swa_full_tokens_ratio"]), "a share above 0, at most 1")
+	given := false
+	d.Members(schema.Row{
+		Key: "scheduler_rules",
+		Doc: schema.Doc{Default: "the profile's", Text: "an object of single rules that win over the profile: `mixed_step`, `budget_gate`, ... (calibration.md)", Part: "vLLM"},
+	}, func(m *schema.Decl) {
+		given = true
+		a.setAsync(m)
+		a.Rules.Declare(m)
+		m.RefuseUnknown()
+	})
+	if !given && !a.Rules.Reference() {
+		a.setAsync(&schema.Decl{})
 	}
-	m.flag("disable_hybrid_swa_memory", &s.NoWindowPool)
-	m.readSpeculation(s)
-	s.NoOverlap = !overlap
-	m.readPriorities(s)
-	m.readHiCache(&s.HiCache)
-	m.readEviction(s)
-	for _, key := range m.asked[given:] {
-		if value, ok := m.values[key]; ok && r.compat {
-			m.fail(key, excerpt.CutLine(value), "SGLang's own rules with it: no compat")
+	a.checkRules(d, o)
+}
+
+// checkRules refuses rules where nothing follows them.
+func (a *Args) checkRules(d *schema.Decl, o *Options) {
+	if !d.OK() || a.Rules.Reference() && o.Early {
+		return
+	}
+	if !a.Rules.Reference() {
+		if d.Compat {
+			d.Fail("scheduler_profile", "vLLM's own", `"reference" with compat`)
 		}
+		a.checkSpeculative(d)
+		return
 	}
-	r.err = m.err
+	const want = "vLLM's own rules with it: scheduler_profile vllm"
+	if a.Scheduling == vllm.ByPriority {
+		d.Fail("scheduling_policy", `"priority"`, want)
+	}
+	if a.Windows.Given() {
+		d.Fail("sliding_window", strconv.Itoa(a.Windows.Tokens), want)
+	}
+	if a.Speculative != nil {
+		d.FailText("speculative_config", want)
+	}
+	if a.PrefillInterval > 1 {
+		d.Fail("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), want)
+	}
 }

@@ -58,7 +58,7 @@ func TestStorage(t *testing.T) {
 	}
 	a, err := Parse([]byte(`{"engine_type":"sglang","sglang":{"enable_hierarchical_cache":true,"hicache_storage_prefetch_policy":"best_effort",`+
 		`"hicache_storage_backend_extra_config":{"prefetch_threshold":7,"prefetch_timeout_base":2,"prefetch_timeout_per_ki_token":3},`+on+`}}`), Options{})
-	if want := (StorageArgs{"file", "best_effort", 7, 2, 3}); err != nil || a.SGLang.HiCache.Storage != want {
+	if want := (StorageArgs{Backend: "file", Policy: "best_effort", Threshold: 7, Timeout: 2, TimeoutPerKiToken: 3}); err != nil || a.SGLang.HiCache.Storage != want {
 		t.Errorf("%+v, %v; want %+v", a.SGLang.HiCache.Storage, err, want)
 	}
 }

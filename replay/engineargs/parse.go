@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/schema"
 )
 
 // Options say how arguments are read.
@@ -31,20 +32,13 @@ type Options struct {
 }
 
 // Setting is one value, as JSON text, from somewhere other than the object.
-type Setting struct {
-	Key   string // as in the object; "sglang.page_size" is a member of the object sglang
-	Value string
-}
+type Setting = schema.Value
 
 // KeyError reports a value that cannot be used.
-type KeyError struct {
-	Key   string // "sglang.page_size" for members of the object sglang
-	Value string // as written, or as it is after defaults
-	Want  string
-}
+type KeyError = schema.KeyError
 
-func (e *KeyError) Error() string {
-	return excerpt.Sprintf("%s is %s, want %s", e.Key, e.Value, e.Want)
+func refuseValue(key, value, want string) error {
+	return &KeyError{Key: key, Value: value, Want: want}
 }
 
 // Parse reads the JSON object of engine arguments; empty text stands for the
@@ -53,38 +47,38 @@ func Parse(text []byte, o Options) (Args, error) {
 	if len(text) == 0 {
 		text = []byte("{}")
 	}
-	values, err := readObject(text)
+	values, err := schema.ReadObject(text)
 	if err != nil {
 		return Args{}, err
 	}
 	for _, s := range o.Set {
-		if err := values.put(s); err != nil {
+		if err := values.Put(s); err != nil {
 			return Args{}, err
 		}
 	}
 	for _, s := range o.Unless {
-		if values.gives(s.Key) {
+		if values.Gives(s.Key) {
 			continue
 		}
-		if err := values.put(s); err != nil {
+		if err := values.Put(s); err != nil {
 			return Args{}, err
 		}
 	}
 	if err := checkRole(values); err != nil {
 		return Args{}, err
 	}
-	if keys := values.unknownKeys(Keys()); len(keys) > 0 {
+	known := Keys()
+	if keys := values.Unknown(known); len(keys) > 0 {
 		return Args{}, excerpt.Errorf("unknown keys: %s; the keys are %s%s",
-			excerpt.Cut(strings.Join(keys, ", ")), strings.Join(Keys(), ", "), nearest.Ask(keys[0], Keys()))
+			excerpt.Cut(strings.Join(keys, ", ")), strings.Join(known, ", "), nearest.Ask(keys[0], known))
 	}
-	a := Default()
-	r := reader{values: values, compat: o.Compat, early: o.Early, pool: o.Pool}
-	r.read(&a)
-	if r.err == nil {
-		r.err = a.check(o.Compat)
+	a := Args{}
+	err = schema.Read(values, o.Compat, func(d *schema.Decl) { a.declare(d, &o) })
+	if err == nil {
+		err = a.check(o.Compat)
 	}
-	if r.err != nil {
-		return Args{}, r.err
+	if err != nil {
+		return Args{}, err
 	}
 	return a, nil
 }
@@ -92,8 +86,8 @@ func Parse(text []byte, o Options) (Args, error) {
 // Gives reports whether the text, or one of the settings, has a value for a key of the
 // object.
 func Gives(text []byte, set []Setting, key string) bool {
-	values, err := readObject(text)
-	return err == nil && values.gives(key) || slices.ContainsFunc(set, func(s Setting) bool { return s.Key == key })
+	values, err := schema.ReadObject(text)
+	return err == nil && values.Gives(key) || slices.ContainsFunc(set, func(s Setting) bool { return s.Key == key })
 }
 
 // Load gives the text an argument stands for: itself, or the contents of the
@@ -120,7 +114,7 @@ func Load(argument string) ([]byte, error) {
 }
 
 // checkRole holds what is checked before any other key is looked at.
-func checkRole(o object) error {
+func checkRole(o schema.Values) error {
 	if string(o["worker_type"]) == "null" {
 		delete(o, "worker_type")
 	}
@@ -130,14 +124,14 @@ func checkRole(o object) error {
 	}
 	for _, key := range []string{"is_prefill", "is_decode"} {
 		if value, ok := o[key]; ok {
-			return &KeyError{key, excerpt.CutLine(value), "none beside worker_type"}
+			return refuseValue(key, excerpt.CutLine(value), "none beside worker_type")
 		}
 	}
 	switch string(role) {
 	case `"aggregated"`, `"prefill"`, `"decode"`:
 		return nil
 	}
-	return &KeyError{"worker_type", excerpt.CutLine(role), `"aggregated", "prefill" or "decode"`}
+	return refuseValue("worker_type", excerpt.CutLine(role), `"aggregated", "prefill" or "decode"`)
 }
 
 // maxBlocks keeps block numbers in 31 bits.
@@ -146,7 +140,7 @@ const maxBlocks = math.MaxInt32
 // check settles the block size and refuses arguments that do not fit together.
 func (a *Args) check(compat bool) error {
 	if a.Blocks > maxBlocks {
-		return &KeyError{"num_gpu_blocks", strconv.Itoa(a.Blocks), fmt.Sprintf("at most %d", maxBlocks)}
+		return refuseValue("num_gpu_blocks", strconv.Itoa(a.Blocks), fmt.Sprintf("at most %d", maxBlocks))
 	}
 	if a.Engine == SGLang {
 		return a.checkSGLang(compat)
@@ -155,7 +149,7 @@ func (a *Args) check(compat bool) error {
 		a.BlockTokens = 64
 	}
 	if a.PrefillInterval > 1 && a.DPSize > 1 {
-		return &KeyError{"prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "1 with dp_size, as vLLM counts it over all ranks of experts, which is not simulated"}
+		return refuseValue("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "1 with dp_size, as vLLM counts it over all ranks of experts, which is not simulated")
 	}
 	return a.checkWindows()
 }
@@ -164,27 +158,27 @@ func (a *Args) checkSGLang(compat bool) error {
 	s := &a.SGLang
 	switch {
 	case s.PageGiven && s.PageTokens == 0 && a.BlockTokens == 0:
-		return &KeyError{"sglang.page_size", "0", "at least 1"}
+		return refuseValue("sglang.page_size", "0", "at least 1")
 	case s.PageTokens > 0 && a.BlockTokens > 0 && s.PageTokens != a.BlockTokens:
-		return &KeyError{"sglang.page_size", strconv.Itoa(s.PageTokens), fmt.Sprintf("block_size, which is %d", a.BlockTokens)}
+		return refuseValue("sglang.page_size", strconv.Itoa(s.PageTokens), fmt.Sprintf("block_size, which is %d", a.BlockTokens))
 	}
 	a.BlockTokens = max(a.BlockTokens, s.PageTokens, 1)
 	if n := s.ContextLength; n > 0 && a.MaxLength > 0 && n != a.MaxLength {
-		return &KeyError{"sglang.context_length", strconv.Itoa(n), fmt.Sprintf("max_model_len, which is %d", a.MaxLength)}
+		return refuseValue("sglang.context_length", strconv.Itoa(n), fmt.Sprintf("max_model_len, which is %d", a.MaxLength))
 	}
 	a.MaxLength = max(a.MaxLength, s.ContextLength)
 	if a.Speculative != nil && a.DPSize > 1 {
-		return &KeyError{"dp_size", strconv.Itoa(a.DPSize), "1 with speculative_algorithm, which was not held against SGLang's ranks"}
+		return refuseValue("dp_size", strconv.Itoa(a.DPSize), "1 with speculative_algorithm, which was not held against SGLang's ranks")
 	}
 	if s.DecodeInterval > 0 && a.DPSize > 1 {
-		return &KeyError{"sglang.prefill_decode_interval", strconv.Itoa(s.DecodeInterval), "0 with dp_size, as SGLang counts it over all ranks, which is not simulated"}
+		return refuseValue("sglang.prefill_decode_interval", strconv.Itoa(s.DecodeInterval), "0 with dp_size, as SGLang counts it over all ranks, which is not simulated")
 	}
 	if a.Speculative != nil && s.PoolWindow() > 0 {
-		return &KeyError{"sglang.sliding_window_size", strconv.Itoa(s.Window), "none with speculative_algorithm, which was not held against SGLang's two pools; with disable_hybrid_swa_memory there is one"}
+		return refuseValue("sglang.sliding_window_size", strconv.Itoa(s.Window), "none with speculative_algorithm, which was not held against SGLang's two pools; with disable_hybrid_swa_memory there is one")
 	}
 	if s.ChunkGiven && s.ChunkTokens%a.BlockTokens != 0 {
-		return &KeyError{"sglang.chunked_prefill_size", strconv.Itoa(s.ChunkTokens),
-			fmt.Sprintf("a multiple of block_size, which is %d", a.BlockTokens)}
+		return refuseValue("sglang.chunked_prefill_size", strconv.Itoa(s.ChunkTokens),
+			fmt.Sprintf("a multiple of block_size, which is %d", a.BlockTokens))
 	}
 	return a.checkBudgets(compat)
 }
@@ -196,15 +190,15 @@ func (a *Args) checkBudgets(compat bool) error {
 	page := fmt.Sprintf("at least block_size, which is %d", a.BlockTokens)
 	switch {
 	case s.MaxPrefillTokens == 0:
-		return &KeyError{"sglang.max_prefill_tokens", "0", "at least 1"}
+		return refuseValue("sglang.max_prefill_tokens", "0", "at least 1")
 	case s.ChunkTokens < a.BlockTokens:
-		return &KeyError{"sglang.chunked_prefill_size", strconv.Itoa(s.ChunkTokens), page}
+		return refuseValue("sglang.chunked_prefill_size", strconv.Itoa(s.ChunkTokens), page)
 	case compat && s.MaxPrefillTokens < a.BlockTokens:
-		return &KeyError{"sglang.max_prefill_tokens", strconv.Itoa(s.MaxPrefillTokens), page}
+		return refuseValue("sglang.max_prefill_tokens", strconv.Itoa(s.MaxPrefillTokens), page)
 	case !compat && s.Conservativeness < 0:
-		return &KeyError{"sglang.schedule_conservativeness", strconv.FormatFloat(s.Conservativeness, 'g', -1, 64), "at least 0"}
+		return refuseValue("sglang.schedule_conservativeness", strconv.FormatFloat(s.Conservativeness, 'g', -1, 64), "at least 0")
 	case a.BlockTokens > math.MaxInt32/2 || a.Blocks > math.MaxInt/a.BlockTokens:
-		return &KeyError{"block_size", strconv.Itoa(a.BlockTokens), "at most 1073741823"}
+		return refuseValue("block_size", strconv.Itoa(a.BlockTokens), "at most 1073741823")
 	}
 	return nil
 }

@@ -2,14 +2,11 @@ package engineargs
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/internal/excerpt"
-	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/schema"
 )
 
 // Speculative is how vLLM engines decode speculatively.
@@ -33,140 +30,170 @@ const medusa = "medusa"
 // maxDrafts bounds num_speculative_tokens.
 const maxDrafts = 64
 
-// readSpeculative reads vLLM's own keys, of which those about the drafter's weights and
+// declareSpeculative declares vLLM's own keys, of which those about the drafter's weights and
 // kernels have no effect, and ours: acceptance_rate, acceptance_seed, draft_ms and
 // draft_share.
-func (r *reader) readSpeculative(a *Args) {
+func (a *Args) declareSpeculative(d *schema.Decl) {
+	row := schema.Row{
+		Key: "speculative_config", Default: "no drafts", Help: "speculative decoding: vLLM's `JSON` object, with how many drafts are accepted; for sglang this alone", After: "scheduling-policy",
+		Doc: schema.Doc{Default: "none", Text: "an object: speculative decoding, with vLLM's own rules alone (below)", Part: "vLLM"},
+	}
 	if a.Engine == SGLang {
-		r.readDrafts(a)
+		a.declareDrafts(d, row)
 		return
 	}
-	m := r.openObject("speculative_config")
-	if m == nil {
-		return
-	}
-	s := &Speculative{Name: "draft_model"}
-	var number int
-	var text string
-	m.readMethod(s)
-	if m.count("num_speculative_tokens", &s.Tokens); s.Tokens == 0 {
-		m.fail("num_speculative_tokens", "missing", "the number of drafts per request and pass")
-	} else if s.Tokens > maxDrafts {
-		m.fail("num_speculative_tokens", strconv.Itoa(s.Tokens), fmt.Sprintf("at most %d", maxDrafts))
-	}
-	m.text("model", &s.Model)
-	m.readLaw(s)
-	m.size("prompt_lookup_max", &s.LookupMax)
-	m.size("prompt_lookup_min", &s.LookupMin)
-	m.size("draft_tensor_parallel_size", &number)
-	m.size("max_model_len", &s.MaxLength)
-	for _, key := range []string{"rejection_sample_method", "draft_sample_method", "quantization", "revision"} {
-		m.text(key, &text)
-	}
-	m.refuseOthers()
-	if r.err = m.err; r.err == nil {
-		a.Speculative = s
-	}
+	d.Members(row, func(m *schema.Decl) {
+		s := &Speculative{Name: "draft_model"}
+		var number int
+		var text string
+		s.declareMethod(m)
+		if m.Count(&s.Tokens, schema.Row{
+			Key: "num_speculative_tokens", Default: "no drafts", Help: "speculative decoding: `drafts` per request and pass", Only: "vllm",
+			Doc: schema.Doc{Unit: "tokens", Default: "required", Text: "drafts per request and pass, 1 to 64"},
+		}); s.Tokens == 0 {
+			m.Fail("num_speculative_tokens", "missing", "the number of drafts per request and pass")
+		} else if s.Tokens > maxDrafts {
+			m.Fail("num_speculative_tokens", strconv.Itoa(s.Tokens), fmt.Sprintf("at most %d", maxDrafts))
+		}
+		m.String(&s.Model, schema.Row{
+			Key: "model",
+			Doc: schema.Doc{Text: "the drafter"},
+		})
+		s.declareLaw(m)
+		m.Size(&s.LookupMax, schema.Row{Key: "prompt_lookup_max"})
+		m.Size(&s.LookupMin, schema.Row{Key: "prompt_lookup_min"})
+		m.Size(&number, schema.Row{Key: "draft_tensor_parallel_size"})
+		m.Size(&s.MaxLength, schema.Row{Key: "max_model_len"})
+		for _, key := range []string{"rejection_sample_method", "draft_sample_method", "quantization", "revision"} {
+			m.String(&text, schema.Row{Key: key})
+		}
+		m.RefuseOthers()
+		if m.OK() {
+			a.Speculative = s
+		}
+	})
 }
 
-// readLaw reads what is ours: how many drafts are accepted, and what they take.
-func (m *reader) readLaw(s *Speculative) {
-	m.readAcceptance(s)
+// declareDrafts declares what speculative_config has for SGLang engines: how many drafts are accepted,
+// and what they take.
+func (a *Args) declareDrafts(d *schema.Decl, row schema.Row) {
+	drafts := &a.SGLang.Drafts
+	declare := d.Group
+	if drafts.Name == "" {
+		declare = d.Members
+	}
+	declare(row, func(m *schema.Decl) {
+		if drafts.Name == "" {
+			d.FailText("speculative_config", "sglang.speculative_algorithm with it, on an engine of type sglang")
+			return
+		}
+		s := &Speculative{Name: drafts.Name, Model: drafts.Model}
+		s.Method, s.Tokens = drafts.Algorithm, drafts.Depth()
+		s.declareLaw(m)
+		m.RefuseOthers()
+		if m.OK() {
+			a.Speculative = s
+		}
+	})
+}
+
+// declareLaw declares what is ours: how many drafts are accepted, and what they take.
+func (s *Speculative) declareLaw(m *schema.Decl) {
+	s.declareAcceptance(m)
 	seed := 0
-	s.SeedGiven = m.size("acceptance_seed", &seed)
+	s.SeedGiven = m.Size(&seed, schema.Row{
+		Key: "acceptance_seed",
+		Doc: schema.Doc{Default: "the run's seed", Text: "of the draws"},
+	})
 	s.Seed = uint64(seed)
-	m.ratio("draft_ms", &s.Ms)
-	m.ratio("draft_share", &s.Share)
-	s.TimeGiven = m.values["draft_ms"] != nil || m.values["draft_share"] != nil
+	m.Ratio(&s.Ms, schema.Row{
+		Key: "draft_ms",
+		Doc: schema.Doc{Unit: "ms", Default: "by the method", Text: "what each draft of all requests together takes"},
+	})
+	m.Ratio(&s.Share, schema.Row{
+		Key: "draft_share",
+		Doc: schema.Doc{Unit: "share", Default: "by the method", Text: "the same as a share of the pass without drafts; both are added"},
+	})
+	s.TimeGiven = m.Has("draft_ms") || m.Has("draft_share")
 }
 
-// refuseOthers refuses keys that were not asked for.
-func (m *reader) refuseOthers() {
-	if keys := m.values.unknownKeys(m.asked); len(keys) > 0 {
-		m.fail(keys[0], excerpt.CutLine(m.values[keys[0]]), "one of "+strings.Join(m.asked, ", ")+nearest.Ask(keys[0], m.asked))
+func (s *Speculative) declareMethod(m *schema.Decl) {
+	row := schema.Row{
+		Key: "method",
+		Doc: schema.Doc{Default: "draft_model", Text: "eagle, eagle3, mtp, draft_model, ngram, ngram_gpu, suffix or, before vllm-0.33, medusa; passes overlap as the release has it ([rules/vllm.md](rules/vllm.md#speculative-decoding))"},
 	}
-}
-
-func (r *reader) readMethod(s *Speculative) {
-	var names []string
-	for _, m := range vllm.Methods() {
-		names = append(names, m.Name)
+	for _, method := range vllm.Methods() {
+		row.Names = append(row.Names, method.Name)
 	}
-	if name := r.choice("method", names...); name != "" {
+	if name := m.Name(row); name != "" {
 		s.Name = name
 	}
 	s.Method = vllm.FindMethod(s.Name).Kind
 }
 
-// readAsync sets whether passes overlap where an engine decodes speculatively, as the release
+// setAsync sets whether passes overlap where an engine decodes speculatively, as the release
 // has it with the method, unless m, the rules that are given, says so.
-func (r *reader) readAsync(a *Args, m *reader) {
-	if a.Speculative == nil || a.Rules.Reference() && m == nil {
+func (a *Args) setAsync(m *schema.Decl) {
+	if a.Speculative == nil {
 		return
 	}
-	given := ""
-	if m != nil {
-		given = string(m.values["two_in_flight"])
-	}
+	given := m.Raw("two_in_flight")
 	method := vllm.FindMethod(a.Speculative.Name)
 	does, can := method.Asynchronous(a.Profile)
 	switch {
 	case given == "true" && !can:
-		m.fail("two_in_flight", given, "false with method "+method.Name+", with which this release schedules synchronously")
-		r.err = m.err
+		m.Fail("two_in_flight", given, "false with method "+method.Name+", with which this release schedules synchronously")
 	case given == "" || given == "null":
 		a.Rules.TwoInFlight = a.Rules.TwoInFlight && does
 	}
 }
 
-// readAcceptance reads how many drafts are accepted: by position, as a mean, or a rate
+// declareAcceptance declares how many drafts are accepted: by position, as a mean, or a rate
 // for all positions.
-func (r *reader) readAcceptance(s *Speculative) {
+func (s *Speculative) declareAcceptance(m *schema.Decl) {
 	var given []string
-	for _, key := range []string{"synthetic_acceptance_rates", "synthetic_acceptance_length", "acceptance_rate"} {
-		if text := r.raw(key); text != nil && string(text) != "null" {
-			given = append(given, key)
+	for _, row := range []schema.Row{
+		schema.Row{
+			Key: "synthetic_acceptance_rates",
+			Doc: schema.Doc{Unit: "shares", Text: "in place of it, vLLM's own: by position, of drafts that are accepted with all before them, as its log has them"},
+		},
+		schema.Row{
+			Key: "synthetic_acceptance_length",
+			Doc: schema.Doc{Unit: "tokens", Text: "in place of it, vLLM's own: the mean number of tokens per pass, 1 to k + 1"},
+		},
+		schema.Row{
+			Key: "acceptance_rate", Default: "none", Help: "speculative decoding: share `R` of drafts after accepted ones that are accepted, or R..R for each request to draw from", Kind: schema.Range,
+			Doc: schema.Doc{Unit: "share", Default: "-", Text: "of drafts, if those before it are accepted; [0.5, 0.9] (flag: 0.5..0.9): each request draws its own from that range"},
+		},
+	} {
+		if text := m.Any(row); text != "" && text != "null" {
+			given = append(given, row.Key)
 		}
 	}
 	switch {
-	case r.err != nil:
+	case !m.OK():
 	case len(given) == 0:
-		r.fail("acceptance_rate", "missing", "how many drafts are accepted: acceptance_rate, synthetic_acceptance_rates or synthetic_acceptance_length")
+		m.Fail("acceptance_rate", "missing", "how many drafts are accepted: acceptance_rate, synthetic_acceptance_rates or synthetic_acceptance_length")
 	case len(given) > 1:
-		r.fail(given[1], excerpt.CutLine(r.values[given[1]]), "none beside "+given[0])
+		m.FailText(given[1], "none beside "+given[0])
 	case given[0] == "synthetic_acceptance_rates":
-		r.readRates(s)
+		s.readRates(m)
 	case given[0] == "synthetic_acceptance_length":
-		r.readLength(s)
+		s.readLength(m)
 	default:
-		r.readRate(s)
+		s.readRate(m)
 	}
-}
-
-// numbers reads a list of numbers from 0 to 1, of at most most; a single one is a list.
-func (r *reader) numbers(key, want string, most int) []float64 {
-	list := make([]float64, 1)
-	text := r.values[key]
-	err := json.Unmarshal(text, &list[0])
-	if err != nil {
-		err = json.Unmarshal(text, &list)
-	}
-	if err != nil || len(list) == 0 || len(list) > most || slices.ContainsFunc(list, func(x float64) bool { return x < 0 || x > 1 }) {
-		r.fail(key, excerpt.CutLine(text), want)
-		return nil
-	}
-	return list
 }
 
 // readRates reads the share of drafts accepted with all before them, by position.
-func (r *reader) readRates(s *Speculative) {
+func (s *Speculative) readRates(m *schema.Decl) {
 	const key = "synthetic_acceptance_rates"
 	want := fmt.Sprintf("a list of %d numbers from 0 to 1, none greater than the one before it", s.Tokens)
-	list := r.numbers(key, want, s.Tokens)
+	list := m.Numbers(key, want, s.Tokens)
 	before := 1.0
 	for _, x := range list {
 		if x > before || len(list) != s.Tokens {
-			r.fail(key, excerpt.CutLine(r.values[key]), want)
+			m.FailText(key, want)
 			return
 		}
 		rate := 0.0
@@ -180,11 +207,11 @@ func (r *reader) readRates(s *Speculative) {
 
 // readLength reads the mean number of tokens gained per pass, the model's own among them:
 // as many drafts as that always are accepted, one now and then, and none after it.
-func (r *reader) readLength(s *Speculative) {
+func (s *Speculative) readLength(m *schema.Decl) {
 	const key = "synthetic_acceptance_length"
 	length := 0.0
-	if r.number(key, &length); r.err == nil && !(length >= 1 && length <= float64(s.Tokens+1)) {
-		r.fail(key, excerpt.CutLine(r.values[key]), fmt.Sprintf("a number from 1 to %d", s.Tokens+1))
+	if m.Number(&length, schema.Row{Key: key}); m.OK() && !(length >= 1 && length <= float64(s.Tokens+1)) {
+		m.FailText(key, fmt.Sprintf("a number from 1 to %d", s.Tokens+1))
 	}
 	for i := range s.Tokens {
 		s.Rates = append(s.Rates, max(0, min(1, length-1-float64(i))))
@@ -193,28 +220,28 @@ func (r *reader) readLength(s *Speculative) {
 
 // readRate reads the rate of each draft whose predecessors were accepted: a number, or
 // the range from which each request draws its own.
-func (r *reader) readRate(s *Speculative) {
+func (s *Speculative) readRate(m *schema.Decl) {
 	const key, want = "acceptance_rate", "a number from 0 to 1, or two of them in order: the range from which each request draws its own"
-	list := r.numbers(key, want, 2)
+	list := m.Numbers(key, want, 2)
 	if len(list) == 0 {
 		return
 	}
 	if s.Low, s.High = list[0], list[len(list)-1]; s.Low > s.High {
-		r.fail(key, excerpt.CutLine(r.values[key]), want)
+		m.FailText(key, want)
 	}
 }
 
 // checkSpeculative refuses what is not known to be done together with drafts.
-func (r *reader) checkSpeculative(a *Args) {
+func (a *Args) checkSpeculative(d *schema.Decl) {
 	x := &a.Rules
-	text := excerpt.CutLine(r.values["speculative_config"])
+	text := excerpt.CutLine(d.Raw("speculative_config"))
 	switch {
 	case a.Speculative == nil:
 	case !x.MixedStep || !x.BudgetGate || !x.RecomputeLast || !x.AdmitIdle || !x.WholeAllocation || !x.LastVictim || !x.FirstTokenFree:
-		r.fail("speculative_config", text, "scheduler_rules with it in which mixed_step, budget_gate, recompute_last, admit_idle, whole_allocation, last_victim and first_token_free are on")
+		d.Fail("speculative_config", text, "scheduler_rules with it in which mixed_step, budget_gate, recompute_last, admit_idle, whole_allocation, last_victim and first_token_free are on")
 	case a.Windows.Given():
-		r.fail("speculative_config", text, "no sliding_window with it; with disable_hybrid_kv_cache_manager layers with windows are like others")
+		d.Fail("speculative_config", text, "no sliding_window with it; with disable_hybrid_kv_cache_manager layers with windows are like others")
 	case a.G2.Blocks > 0:
-		r.fail("speculative_config", text, "no num_g2_blocks with it")
+		d.Fail("speculative_config", text, "no num_g2_blocks with it")
 	}
 }

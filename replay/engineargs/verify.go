@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/schema"
 )
 
 // CompleteLimits sets the limits of a vLLM server that are not given, from those that are, as it does when
@@ -25,68 +26,68 @@ func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 
 // verify refuses what a vLLM server refuses when it starts: by its own rules alone, and once the
 // arguments are complete.
-func (r *reader) verify(a *Args) {
-	if r.err != nil || r.early || r.compat || a.Engine == SGLang || a.Rules.Reference() {
+func (a *Args) verify(d *schema.Decl, o *Options) {
+	if !d.OK() || o.Early || d.Compat || a.Engine == SGLang || a.Rules.Reference() {
 		return
 	}
-	a.CompleteLimits(a.MaxLength, r.values.gives)
+	a.CompleteLimits(a.MaxLength, d.Gives)
 	start, _ := vllm.StartOf(a.Profile)
-	r.verifyLimits(a, &start)
-	r.verifyLongPrompts(a, &start)
+	a.verifyLimits(d, &start)
+	a.verifyLongPrompts(d, &start)
 	if a.Speculative != nil {
-		r.verifyDrafts(a, &start)
+		a.verifyDrafts(d, &start)
 	}
 }
 
 // verifyLimits holds the limits of a pass to each other.
-func (r *reader) verifyLimits(a *Args, start *vllm.Start) {
+func (a *Args) verifyLimits(d *schema.Decl, start *vllm.Start) {
 	const tokens = "max_num_batched_tokens"
 	if a.MaxBatchedTokens != Unlimited {
 		if a.MaxLength > 0 && !a.ChunkedPrefill && a.MaxBatchedTokens < a.MaxLength {
-			r.fail(tokens, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least max_model_len, which is %d, with enable_chunked_prefill false", a.MaxLength))
+			d.Fail(tokens, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least max_model_len, which is %d, with enable_chunked_prefill false", a.MaxLength))
 		}
 		if a.MaxSeqs != Unlimited && a.MaxBatchedTokens < a.MaxSeqs {
-			r.fail(tokens, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least max_num_seqs, which is %d", a.MaxSeqs))
+			d.Fail(tokens, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least max_num_seqs, which is %d", a.MaxSeqs))
 		}
 	}
 	const active = "max_num_active_seqs"
 	switch {
 	case a.ActiveSeqs == 0:
 	case a.Profile != "" && !start.ActiveSeqs:
-		r.fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("none with scheduler_profile %s, whose releases of vLLM do not have it", a.Profile))
+		d.Fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("none with scheduler_profile %s, whose releases of vLLM do not have it", a.Profile))
 	case a.MaxSeqs != Unlimited && a.ActiveSeqs > a.MaxSeqs:
-		r.fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("at most max_num_seqs, which is %d", a.MaxSeqs))
+		d.Fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("at most max_num_seqs, which is %d", a.MaxSeqs))
 	}
 }
 
 // verifyLongPrompts holds the most tokens of one request in a pass to the longest sequence, and to the tokens
 // that a request with drafts has in every pass.
-func (r *reader) verifyLongPrompts(a *Args, start *vllm.Start) {
+func (a *Args) verifyLongPrompts(d *schema.Decl, start *vllm.Start) {
 	const key = "scheduler_rules.long_prefill_tokens"
 	long := a.Rules.LongPrefillTokens
 	switch {
 	case long == 0:
 	case start.LongBounded && a.MaxLength > 0 && long > a.MaxLength:
-		r.fail(key, strconv.Itoa(long), fmt.Sprintf("at most max_model_len, which is %d", a.MaxLength))
+		d.Fail(key, strconv.Itoa(long), fmt.Sprintf("at most max_model_len, which is %d", a.MaxLength))
 	case a.Speculative != nil && a.Rules.PadAlone && long < 1+a.Speculative.Tokens:
-		r.fail(key, strconv.Itoa(long), fmt.Sprintf("at least 1 + num_speculative_tokens, which is %d: vLLM ends when it pads a request to as many", 1+a.Speculative.Tokens))
+		d.Fail(key, strconv.Itoa(long), fmt.Sprintf("at least 1 + num_speculative_tokens, which is %d: vLLM ends when it pads a request to as many", 1+a.Speculative.Tokens))
 	}
 }
 
 // verifyDrafts refuses settings of speculative decoding.
-func (r *reader) verifyDrafts(a *Args, start *vllm.Start) {
+func (a *Args) verifyDrafts(d *schema.Decl, start *vllm.Start) {
 	s := a.Speculative
 	if s.Name == medusa && a.Profile != "" && !start.Medusa {
-		r.fail("speculative_config.method", strconv.Quote(medusa), fmt.Sprintf("another with scheduler_profile %s, whose releases of vLLM do not have it", a.Profile))
+		d.Fail("speculative_config.method", strconv.Quote(medusa), fmt.Sprintf("another with scheduler_profile %s, whose releases of vLLM do not have it", a.Profile))
 	}
 	if s.LookupMin > 0 && s.LookupMax > 0 && s.LookupMin > s.LookupMax && s.Name == "ngram" {
-		r.fail("speculative_config.prompt_lookup_min", strconv.Itoa(s.LookupMin), fmt.Sprintf("at most prompt_lookup_max, which is %d", s.LookupMax))
+		d.Fail("speculative_config.prompt_lookup_min", strconv.Itoa(s.LookupMin), fmt.Sprintf("at most prompt_lookup_max, which is %d", s.LookupMax))
 	}
 	if a.MaxLength > 0 && s.MaxLength > a.MaxLength {
-		r.fail("speculative_config.max_model_len", strconv.Itoa(s.MaxLength), fmt.Sprintf("at most max_model_len, which is %d", a.MaxLength))
+		d.Fail("speculative_config.max_model_len", strconv.Itoa(s.MaxLength), fmt.Sprintf("at most max_model_len, which is %d", a.MaxLength))
 	}
 	slots := start.DraftSlots(s.Method, s.Tokens, a.MaxSeqs)
 	if a.MaxBatchedTokens != Unlimited && slots > 0 && a.MaxBatchedTokens <= slots {
-		r.fail("max_num_batched_tokens", strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("more than %d, which the drafts take", slots))
+		d.Fail("max_num_batched_tokens", strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("more than %d, which the drafts take", slots))
 	}
 }

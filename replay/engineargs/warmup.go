@@ -2,38 +2,37 @@ package engineargs
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/schema"
 	"github.com/replay-llm/replay/sim"
 )
 
-// readWarmup reads for how long a worker that has never served stands still, once.
-func (r *reader) readWarmup(a *Args) {
-	m := r.openObject("warmup")
-	if m == nil {
-		return
-	}
-	seconds, requests := 0.0, 1
-	m.ratio("time", &seconds)
-	m.size("requests", &requests)
-	for _, key := range m.values.unknownKeys(m.asked) {
-		m.fail(key, excerpt.CutLine(m.values[key]), "one of "+strings.Join(m.asked, ", "))
-	}
-	if requests < 1 {
-		m.fail("requests", strconv.Itoa(requests), "at least 1")
-	}
-	if seconds == 0 {
-		value := "missing"
-		if text := m.values["time"]; text != nil {
-			value = excerpt.CutLine(text)
+// declareWarmup declares for how long a worker that has never served stands still, once.
+func (a *Args) declareWarmup(d *schema.Decl) {
+	d.Members(schema.Row{
+		Key: "warmup",
+		Doc: schema.Doc{Default: "none", Text: "an object: a worker that has never served stands still once, for `time` s, in its first pass in which `requests` (1) or more gain a token, as servers do that compile kernels when they need them first; with vLLM's own rules alone ([calibration.md](calibration.md#fresh-servers))", Part: "vLLM"},
+	}, func(m *schema.Decl) {
+		seconds, requests := 0.0, 1
+		m.Ratio(&seconds, schema.Row{Key: "time"})
+		m.Size(&requests, schema.Row{Key: "requests"})
+		m.RefuseUnknown()
+		if requests < 1 {
+			m.Fail("requests", strconv.Itoa(requests), "at least 1")
 		}
-		m.fail("time", value, "s above 0")
-	}
-	if r.err = m.err; r.err == nil {
-		a.Warmup = vllm.Warmup{Requests: requests, Time: sim.Time(1000 * seconds)}
-	}
+		if seconds == 0 {
+			value := "missing"
+			if m.Has("time") {
+				value = excerpt.CutLine(m.Raw("time"))
+			}
+			m.Fail("time", value, "s above 0")
+		}
+		if m.OK() {
+			a.Warmup = vllm.Warmup{Requests: requests, Time: sim.Time(1000 * seconds)}
+		}
+	})
 }
 
 // NoWarmup returns what an engine would have to be to stand still once, "" where it may.
@@ -50,8 +49,8 @@ func (a *Args) NoWarmup() string {
 }
 
 // checkWarmup refuses a warm-up of engines that have none.
-func (r *reader) checkWarmup(a *Args) {
+func (a *Args) checkWarmup(d *schema.Decl) {
 	if want := a.NoWarmup(); want != "" && a.Warmup.Given() {
-		r.fail("warmup", excerpt.CutLine(r.values["warmup"]), want)
+		d.FailText("warmup", want)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/schema"
 )
 
 // What layers attend to, by the names that config.json has for layer_types.
@@ -33,19 +33,28 @@ func LayerTypes(windowed, full int, chunked, fullFirst bool) []string {
 	return types
 }
 
-// readWindows reads which layers attend to the last tokens alone. Without layer_types all
+// declareWindows declares which layers attend to the last tokens alone. Without layer_types all
 // do.
-func (r *reader) readWindows(a *Args) {
+func (a *Args) declareWindows(d *schema.Decl) {
 	var sliding, chunk int
-	r.limit("sliding_window", &sliding)
-	r.limit("attention_chunk_size", &chunk)
-	types := r.readLayerTypes()
-	r.flag("disable_hybrid_kv_cache_manager", &a.NoHybrid)
+	d.Limit(&sliding, schema.Row{
+		Key: "sliding_window",
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "that some layers attend to, the last ones, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md)); `--model` sets it", Part: "vLLM"},
+	})
+	d.Limit(&chunk, schema.Row{
+		Key: "attention_chunk_size",
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "in place of it: of a chunk in which some layers attend, a multiple of `block_size`", Part: "vLLM"},
+	})
+	types := declareLayerTypes(d)
+	d.Bool(&a.NoHybrid, schema.Row{
+		Key: "disable_hybrid_kv_cache_manager",
+		Doc: schema.Doc{Text: "layers with windows beside others keep KV blocks as those do", Part: "vLLM"},
+	})
 	switch {
-	case r.err != nil:
+	case !d.OK():
 		return
 	case sliding > 0 && chunk > 0:
-		r.fail("attention_chunk_size", strconv.Itoa(chunk), "none beside sliding_window")
+		d.Fail("attention_chunk_size", strconv.Itoa(chunk), "none beside sliding_window")
 		return
 	}
 	kind, tokens := slidingAttention, sliding
@@ -60,7 +69,7 @@ func (r *reader) readWindows(a *Args) {
 		case kind:
 			windowed++
 		default:
-			r.fail("layer_types", strconv.Quote(t), fmt.Sprintf("%q or %q with the window that is given", kind, fullAttention))
+			d.Fail("layer_types", strconv.Quote(t), fmt.Sprintf("%q or %q with the window that is given", kind, fullAttention))
 			return
 		}
 	}
@@ -68,7 +77,7 @@ func (r *reader) readWindows(a *Args) {
 		windowed = 1
 	}
 	if len(types) > 0 && windowed > 0 && tokens == 0 {
-		r.fail("sliding_window", "missing", "the tokens of the windows that layer_types has")
+		d.Fail("sliding_window", "missing", "the tokens of the windows that layer_types has")
 	}
 	if windowed == 0 || tokens == 0 || a.NoHybrid && full > 0 {
 		return
@@ -87,35 +96,22 @@ func (a *Args) checkWindows() error {
 		return fmt.Errorf("%s and layer_types: %w", key, err)
 	}
 	if a.Windows.Given() && a.G2.Blocks > 0 {
-		return &KeyError{"num_g2_blocks", strconv.Itoa(a.G2.Blocks), "none beside " + key}
+		return refuseValue("num_g2_blocks", strconv.Itoa(a.G2.Blocks), "none beside "+key)
 	}
 	return nil
 }
 
-// readLayerTypes reads what each layer attends to.
-func (r *reader) readLayerTypes() (types []string) {
-	text := r.raw("layer_types")
-	if text == nil || string(text) == "null" || r.err != nil {
+// declareLayerTypes declares what each layer attends to.
+func declareLayerTypes(d *schema.Decl) (types []string) {
+	text := d.Any(schema.Row{
+		Key: "layer_types",
+		Doc: schema.Doc{Default: "windows in all", Text: "a list with `sliding_attention`, `chunked_attention` or `full_attention` for each layer, as in a `config.json`", Part: "vLLM"},
+	})
+	if text == "" || text == "null" || !d.OK() {
 		return nil
 	}
-	if err := json.Unmarshal(text, &types); err != nil {
-		r.fail("layer_types", excerpt.CutLine(text), "a list of names")
+	if err := json.Unmarshal([]byte(text), &types); err != nil {
+		d.FailText("layer_types", "a list of names")
 	}
 	return types
-}
-
-// PoolShare returns what the pool of layers with a window has of the other's tokens.
-func (s *SGLangArgs) PoolShare() float64 {
-	if s.WindowShare == 0 {
-		return 0.8
-	}
-	return s.WindowShare
-}
-
-// PoolWindow returns the window of the layers that have a pool of their own, 0 if none has.
-func (s *SGLangArgs) PoolWindow() int {
-	if s.NoWindowPool {
-		return 0
-	}
-	return s.Window
 }

@@ -267,7 +267,7 @@ func (s *Stage) hostMemory() sglang.HiCache {
 		h.Layers = f.Model.Layers
 	}
 	if h.Layers == 0 {
-		h.Layers = engineargs.AssumedLayers
+		h.Layers = sglang.AssumedLayers
 	}
 	return h
 }
@@ -281,7 +281,7 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	return sglang.Config{
 		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, Seed: s.Seed, MaxRunning: a.SGLang.MaxRunning,
 		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, PrefillRequests: a.SGLang.PrefillRequests, ChunkTokens: a.SGLang.ChunkTokens,
-		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness, DecodeLogInterval: cmp.Or(a.SGLang.LogInterval, engineargs.DefaultLogInterval),
+		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness, DecodeLogInterval: cmp.Or(a.SGLang.LogInterval, sglang.DefaultLogInterval),
 		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, MixedChunk: a.SGLang.MixedChunk && a.SGLang.Drafts.Mixes(), PrefixCaching: a.PrefixCaching,
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
 		Speculation: draftsOf(a, s.Seed), Window: a.SGLang.PoolWindow(), WindowPages: sglang.WindowPages(a.Blocks*a.BlockTokens, a.BlockTokens, a.SGLang.PoolShare()),

@@ -1,14 +1,13 @@
 package options
 
 import (
-	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 
 // storageSettings returns the flags of storage behind the host memory of SGLang's engines.
 func storageSettings() []Setting {
 	return []Setting{
-		{Name: "hicache-storage-backend", Key: "sglang.hicache_storage_backend", kind: "name", preset: "none", Names: engineargs.StorageBackends(), engine: "sglang", help: "sglang: storage behind host memory, by SGLang's `name`; all are simulated alike"},
+		{Name: "hicache-storage-backend", Key: "sglang.hicache_storage_backend", kind: "name", preset: "none", Names: sglang.StorageBackends(), engine: "sglang", help: "sglang: storage behind host memory, by SGLang's `name`; all are simulated alike"},
 		{Name: "hicache-storage-prefetch-policy", Key: "sglang.hicache_storage_prefetch_policy", kind: "name", preset: "timeout", Names: sglang.PrefetchPolicies(), engine: "sglang", help: "sglang: how long requests wait for storage: timeout, best_effort or wait_complete, by `name`"},
 		{Name: "hicache-storage-prefetch-retry-max-attempts", Key: "sglang.hicache_storage_prefetch_retry_max_attempts", kind: "int", preset: "8", engine: "sglang", help: "sglang: `times` that a request asks storage again; want 0"},
 		{Name: "hicache-storage-backend-extra-config", Key: "sglang.hicache_storage_backend_extra_config", kind: "object", preset: "{}", engine: "sglang", help: "sglang: `JSON` object of prefetch_threshold, prefetch_timeout_base and prefetch_timeout_per_ki_token"},

@@ -1,0 +1,70 @@
+package engineargs
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/schema"
+)
+
+// storageGBPerSec is the bandwidth between host memory and storage where none is given.
+const storageGBPerSec = 5
+
+// checkHost refuses host memory, and storage behind it, where there can be none, and sets the bandwidths of storage
+// that are not given.
+func (a *Args) checkHost(d *schema.Decl) {
+	h := &a.SGLang.HiCache
+	if h.On && a.Engine == SGLang && a.DPSize > 1 {
+		d.Fail("sglang.enable_hierarchical_cache", "true", "dp_size 1: host memory behind ranks in lockstep is not simulated")
+	}
+	for key, speed := range map[string]*float64{
+		"bandwidth_g2_to_g3_gbps": &a.G2.ToStorageGBPerSec, "bandwidth_g3_to_g2_gbps": &a.G2.FromStorageGBPerSec,
+	} {
+		if !d.Has(key) && h.Storage.Backend != "" {
+			*speed = storageGBPerSec
+		}
+	}
+	switch {
+	case a.Engine != SGLang || h.Storage.Backend == "":
+	case !h.On:
+		d.Fail("sglang.hicache_storage_backend", strconv.Quote(h.Storage.Backend), "sglang.enable_hierarchical_cache with it")
+	case h.Policy == "write_back":
+		d.Fail("sglang.hicache_write_policy", `"write_back"`, "write_through or write_through_selective with hicache_storage_backend: pages that are copied at eviction were not held against SGLang")
+	}
+}
+
+// HostPages returns the pages of host memory behind the token pool.
+func (a *Args) HostPages() int {
+	h := &a.SGLang.HiCache
+	switch {
+	case !h.On || a.KVBytesPerToken == 0:
+		return 0
+	case h.SizeGB > 0:
+		return int(min(h.SizeGB*1e9/float64(a.KVBytesPerToken), 1<<40))/a.BlockTokens + 1
+	}
+	return sglang.HostPages(a.Blocks, a.BlockTokens, cmp.Or(h.Ratio, 2))
+}
+
+// HostBlocks returns the blocks of host memory behind the KV blocks of a rank.
+func (a *Args) HostBlocks() int {
+	switch {
+	case a.Engine == SGLang:
+		return a.HostPages()
+	case a.KVBytesPerToken == 0:
+		return 0
+	}
+	return a.G2.Blocks
+}
+
+// HostKey returns the key by which host memory behind the KV blocks was asked for, and its value; "" when
+// it was not.
+func (a *Args) HostKey() (key, value string) {
+	switch {
+	case a.Engine == SGLang && a.SGLang.HiCache.On:
+		return "sglang.enable_hierarchical_cache", "true"
+	case a.Engine != SGLang && a.G2.Blocks > 0:
+		return "num_g2_blocks", strconv.Itoa(a.G2.Blocks)
+	}
+	return "", ""
+}

@@ -1,0 +1,68 @@
+package rundir
+
+import (
+	"flag"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/replay"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the keys of settings into testdata")
+
+// fillAll sets pointers and gives slices an element, in everything that v holds.
+func fillAll(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillAll(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillAll(v.Index(0))
+	case reflect.Array:
+		for i := range v.Len() {
+			fillAll(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillAll(v.Field(i))
+			}
+		}
+	}
+}
+
+// Keys of settings stay as they are: the digests of old runs are made of them.
+func TestKeysOfSettings(t *testing.T) {
+	r := new(replay.Recorded)
+	fillAll(reflect.ValueOf(r).Elem())
+	var keys []string
+	for key := range SettingsOf(r) {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	const path = "testdata/keys.txt"
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(strings.Join(keys, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Fields(string(text))
+	for _, key := range want {
+		if !slices.Contains(keys, key) {
+			t.Errorf("no key %s: its field has another name or place", key)
+		}
+	}
+	for _, key := range keys {
+		if !slices.Contains(want, key) {
+			t.Errorf("%s is new: go test ./report/rundir -run TestKeysOfSettings -rewrite", key)
+		}
+	}
+}

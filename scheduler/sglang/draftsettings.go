@@ -1,0 +1,113 @@
+package sglang
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/schema"
+)
+
+// DraftSettings is how an engine decodes speculatively.
+type DraftSettings struct {
+	Drafts        // speculative_num_steps and the like
+	Name   string // speculative_algorithm; "": none
+	Model  string // speculative_draft_model_path; "": not named
+}
+
+// Algorithms returns the names of speculative_algorithm.
+func Algorithms() []string {
+	return []string{"EAGLE", "EAGLE3", "NEXTN", "FROZEN_KV_MTP", "STANDALONE", "NGRAM"}
+}
+
+// draftSeats is max_running_requests with drafts, where it is not given.
+const draftSeats = 48
+
+// maxDrafts bounds the drafts of a request in a pass.
+const maxDrafts = 64
+
+// Mixes reports whether requests decode in passes that compute prompts, where that is asked for.
+func (s *DraftSettings) Mixes() bool {
+	return !slices.Contains([]string{"FROZEN_KV_MTP", "STANDALONE", "NGRAM"}, s.Name)
+}
+
+// ReservedTokens returns how many tokens a prompt is taken to have more, for drafts, when it is held to the longest
+// sequence.
+func (s *DraftSettings) ReservedTokens() int {
+	if s.Name == "" || s.Algorithm != scheduler.ByHead {
+		return 0
+	}
+	return max(s.TopK*s.Steps, s.Tokens)
+}
+
+// declare declares the drafts; seats is max_running_requests.
+func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
+	breadth := 10
+	s.Name = d.Name(schema.Row{
+		Key: "speculative_algorithm", Default: "no drafts", Help: "speculative decoding with drafts by `name`: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM", After: "enable-mixed-chunk", Names: Algorithms(),
+		Doc: schema.Doc{Default: "none", Text: "speculative decoding: EAGLE (also NEXTN), EAGLE3, FROZEN_KV_MTP, STANDALONE (a draft model) or NGRAM"},
+	})
+	d.String(&s.Model, schema.Row{
+		Key: "speculative_draft_model_path",
+		Doc: schema.Doc{Text: "the drafter"},
+	})
+	parameters := d.Mark()
+	d.CountTo(&s.Steps, maxDrafts, schema.Row{
+		Key: "speculative_num_steps", Default: "3", Help: "`drafts` in a row",
+		Doc: schema.Doc{Default: "3; NGRAM: tokens by breadth", Text: "in a row, 1 to 64"},
+	})
+	d.CountTo(&s.TopK, maxDrafts, schema.Row{
+		Key: "speculative_eagle_topk", Default: "1", Help: "`drafts` that each step goes on with",
+		Doc: schema.Doc{Text: "that each step goes on with; needed beside steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
+	})
+	d.CountTo(&s.Tokens, maxDrafts, schema.Row{
+		Key: "speculative_num_draft_tokens", Default: "one more than steps", Help: "number `n` of tokens that a pass verifies of a request",
+		Doc: schema.Doc{Unit: "tokens", Default: "steps + 1; NGRAM: 12", Text: "of a request that a pass verifies, the one before the drafts among them; with topk 1 always steps + 1"},
+	})
+	d.CountTo(&breadth, maxDrafts, schema.Row{Key: "speculative_ngram_max_bfs_breadth"})
+	if s.Name == "" {
+		d.RefuseSince(parameters, "speculative_algorithm with it")
+		return
+	}
+	if !d.Has("max_running_requests") {
+		*seats = draftSeats
+	}
+	if !d.OK() { // what was read may be 0
+		return
+	}
+	switch s.Name {
+	case "STANDALONE":
+		s.Algorithm = scheduler.ByDraftModel
+		s.completeChain(d)
+	case "NGRAM":
+		s.Algorithm, s.TopK = scheduler.ByLookup, breadth
+		s.Tokens = cmp.Or(s.Tokens, 12)
+		s.Steps = cmp.Or(s.Steps, max(1, s.Tokens/s.TopK))
+	default:
+		s.Algorithm = scheduler.ByHead
+		s.completeChain(d)
+	}
+	if s.Tokens == 0 {
+		d.Fail("speculative_num_draft_tokens", "missing", "speculative_num_draft_tokens beside speculative_eagle_topk")
+	} else if s.Tokens == 1 {
+		d.Fail("speculative_num_draft_tokens", "1", "at least 2, as the token before the drafts is one of them")
+	}
+}
+
+// completeChain sets what is not given of drafts in a row.
+func (s *DraftSettings) completeChain(d *schema.Decl) {
+	if s.Steps == 0 {
+		for _, key := range []string{"speculative_eagle_topk", "speculative_num_draft_tokens"} {
+			if d.Has(key) {
+				d.FailText(key, "speculative_num_steps with it")
+			}
+		}
+		s.Steps, s.TopK = 3, 1
+	}
+	if s.TopK == 0 {
+		d.Fail("speculative_eagle_topk", "missing", "speculative_eagle_topk beside speculative_num_steps")
+	}
+	if s.TopK == 1 {
+		s.Tokens = s.Steps + 1 // whatever is given
+	}
+}

@@ -1,0 +1,101 @@
+package sglang
+
+import (
+	"strconv"
+
+	"github.com/replay-llm/replay/schema"
+)
+
+// HiCacheSettings are those of the hierarchical cache: host memory behind the token pool. There is none where the
+// size of a token in it is unknown.
+type HiCacheSettings struct {
+	On      bool    // enable_hierarchical_cache; default false
+	Ratio   float64 // hicache_ratio: host memory over the token pool, > 0; 0: 2
+	SizeGB  float64 // hicache_size: of host memory, 10^9 bytes, in place of Ratio; 0: not given
+	Policy  string  // hicache_write_policy: when pages are copied to the host; default write_through, also ""
+	Layers  int     // hicache_layers of the model, in which what is loaded arrives; 0: the model's
+	Storage StorageSettings
+}
+
+// AssumedLayers is what a model has whose layers are unknown.
+const AssumedLayers = 32
+
+func (h *HiCacheSettings) declare(d *schema.Decl) {
+	d.Bool(&h.On, schema.Row{
+		Key: "enable_hierarchical_cache", Help: "host memory behind the KV cache (HiCache)", After: "radix-eviction-policy-config",
+		Doc: schema.Doc{Text: "HiCache: host memory behind the KV cache, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
+	})
+	d.NumberIn(&h.Ratio, func(f float64) bool { return f > 0 }, "above 0", schema.Row{
+		Key: "hicache_ratio", Default: "2", Help: "host memory, as `factor` of the KV cache",
+		Doc: schema.Doc{Unit: "-", Text: "host memory, as a factor of the KV cache"},
+	})
+	d.Ratio(&h.SizeGB, schema.Row{
+		Key: "hicache_size", Default: "by --hicache-ratio", Help: "host memory in `GB`",
+		Doc: schema.Doc{Unit: "10⁹ bytes", Default: "-", Text: "host memory, in place of the factor"},
+	})
+	d.Count(&h.Layers, schema.Row{
+		Key: "hicache_layers", Default: "the model's, or 32", Help: "`layers` of the model, in which what is loaded from the host arrives", After: "hicache-write-policy",
+		Doc: schema.Doc{Text: "in which what is loaded from the host arrives; each is waited for by the layer of the pass"},
+	})
+	h.Policy = d.Name(schema.Row{
+		Key: "hicache_write_policy", Default: "write_through", Help: "when pages are copied to the host: write_through, write_through_selective or write_back, by `name`", After: "hicache-size", Names: WritePolicies(),
+		Doc: schema.Doc{Text: "when pages are copied to the host: write_through, when they are cached; write_through_selective, the second time; write_back, when they are evicted"},
+	})
+	h.Storage.declare(d)
+}
+
+// StorageSettings are those of storage behind the host memory of the hierarchical cache.
+type StorageSettings struct {
+	Backend           string  // hicache_storage_backend, a name of SGLang's; "": no storage
+	Policy            string  // hicache_storage_prefetch_policy; default timeout, also ""
+	Threshold         int     // prefetch_threshold: tokens that are fetched at least; default 256
+	Timeout           float64 // prefetch_timeout_base, s; default 1
+	TimeoutPerKiToken float64 // prefetch_timeout_per_ki_token, s; default 0.25
+}
+
+// StorageBackends returns the names of storage, which are simulated alike.
+func StorageBackends() []string {
+	return []string{"file", "sim", "mooncake", "npu_memcache", "hf3fs", "nixl", "aibrix", "dynamic", "eic", "simm", "mori", "shm", "tensorcast", "seaweedfs"}
+}
+
+// usualRetries is hicache_storage_prefetch_retry_max_attempts where it is not given.
+const usualRetries = 8
+
+func (s *StorageSettings) declare(d *schema.Decl) {
+	s.Backend = d.Name(schema.Row{
+		Key: "hicache_storage_backend", Default: "none", Help: "storage behind host memory, by SGLang's `name`; all are simulated alike", After: "hicache-layers", Names: StorageBackends(),
+		Doc: schema.Doc{Text: "storage behind host memory, by a name of SGLang's (file, mooncake, hf3fs, nixl, ...), which are simulated alike; not with write_back"},
+	})
+	s.Policy = d.Name(schema.Row{
+		Key: "hicache_storage_prefetch_policy", Default: "timeout", Help: "how long requests wait for storage: timeout, best_effort or wait_complete, by `name`", Names: PrefetchPolicies(),
+		Doc: schema.Doc{Text: "how long requests wait for storage: timeout; best_effort, not at all; wait_complete"},
+	})
+	retries := usualRetries
+	d.Size(&retries, schema.Row{
+		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "`times` that a request asks storage again; want 0",
+		Doc: schema.Doc{Text: "that a request asks storage again: 0 with a backend, as others are not simulated"},
+	})
+	if s.Backend != "" && retries > 0 {
+		d.Fail("hicache_storage_prefetch_retry_max_attempts", strconv.Itoa(retries), "0 with hicache_storage_backend: that requests ask storage again is not simulated")
+	}
+	if s.Backend != "" {
+		s.Threshold, s.Timeout, s.TimeoutPerKiToken = 256, 1, 0.25
+	}
+	const extra = "hicache_storage_backend_extra_config"
+	d.Members(schema.Row{
+		Key: "hicache_storage_backend_extra_config", Default: "{}", Help: "`JSON` object of prefetch_threshold, prefetch_timeout_base and prefetch_timeout_per_ki_token",
+		Doc: schema.Doc{Default: "-", Text: "an object of `prefetch_threshold` (256 tokens), `prefetch_timeout_base` (1 s) and `prefetch_timeout_per_ki_token` (0.25 s)"},
+	}, func(m *schema.Decl) {
+		m.Place(extra + ".")
+		m.Count(&s.Threshold, schema.Row{Key: "prefetch_threshold"})
+		m.Ratio(&s.Timeout, schema.Row{Key: "prefetch_timeout_base"})
+		m.Ratio(&s.TimeoutPerKiToken, schema.Row{Key: "prefetch_timeout_per_ki_token"})
+	})
+	if s.Backend == "" {
+		for _, key := range []string{"hicache_storage_prefetch_policy", extra} {
+			if d.Given(key) {
+				d.FailText(key, "hicache_storage_backend with it")
+			}
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package sglang
+
+import (
+	"strconv"
+
+	"github.com/replay-llm/replay/schema"
+)
+
+// Settings are the arguments of an engine that SGLang alone has, as its server takes them.
+type Settings struct {
+	Policy           string     // "fifo", its other name "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first" or "random"; any other string counts as fifo, with compat the last four, too
+	PageTokens       int        // another name of block_size, as written; 0: not given
+	MaxPrefillTokens int        // prompt tokens per pass; default 16384
+	ChunkTokens      int        // chunked_prefill_size, prompt tokens of one request per pass; default 8192
+	ClipNewTokens    int        // answer tokens counted at most when memory is reserved; default 4096
+	Conservativeness float64    // scales the share of answers that memory is reserved for; default 1
+	ContextLength    int        // another name of max_model_len, as written; 0: not given
+	PrefillRequests  int        // prefill_max_requests, of a pass of prompts; 0: no limit
+	LogInterval      int        // decode_log_interval, passes of tokens alone of which one publishes KV events; 0: DefaultLogInterval
+	MaxRunning       int        // max_running_requests, at once; 0: no limit
+	NoOverlap        bool       // a pass is planned when the one before it has ended, not while it runs
+	MixedChunk       bool       // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
+	IgnoreEOS        bool       // requests are known to use all their answer tokens, and memory is reserved for all; default false
+	DecodeInterval   int        // prefill_decode_interval, passes of tokens after one of prompts before the next; default 0
+	IntervalSeats    int        // prefill_decode_interval_min_bs, running requests from which on that holds; default 0
+	Priorities       Priorities // default none; Threshold 10 where there are
+	Eviction         Eviction   // radix_eviction_policy, default lru
+	LoadBalance      string     // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
+	Window           int        // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
+	WindowShare      float64    // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
+	NoWindowPool     bool       // disable_hybrid_swa_memory: layers with a window keep all tokens
+	HiCache          HiCacheSettings
+	ReservedDecode   int  // num_reserved_decode_tokens: tokens that decode workers keep free for each request; 0: 512
+	PageGiven        bool // page_size was written
+	ChunkGiven       bool // chunked_prefill_size was written
+	Drafts           DraftSettings
+}
+
+// DefaultLogInterval is decode_log_interval, in passes.
+const DefaultLogInterval = 40
+
+// PolicyNames returns the names of the orders of the queue, those of the reference included.
+func PolicyNames() []string {
+	return []string{"fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"}
+}
+
+// LPM reports whether the request with the longest cached prefix goes first.
+func (s *Settings) LPM() bool { return s.Policy == "lpm" }
+
+// Declare declares the members of the object sglang.
+func (s *Settings) Declare(d *schema.Decl) {
+	d.Alone("sglang")
+	d.String(&s.Policy, schema.Row{
+		Key: "schedule_policy", Value: "fifo", Help: "order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by `name`", Kind: schema.Name, After: "startup-time", Names: PolicyNames(),
+		Log:  "sglang:schedule_policy",
+		File: schema.File{Place: 240, Help: "order of an SGLang worker's queue"},
+		Doc:  schema.Doc{Text: "order of the queue: fifo (also fcfs), lpm, the longest cached prefix first, lof, the longest output first, hrrn, the highest response ratio next, shortest-prefill-first, the fewest prompt tokens to compute, or random (these four not with `--compat`)"},
+	})
+	s.PageGiven = d.Size(&s.PageTokens, schema.Row{
+		Key: "page_size", Default: "1", Help: "another name of --block-size, in `tokens`", Sets: "block_size", Alike: true, After: "block-size",
+		Doc: schema.Doc{Default: "-", Text: "another name of `block_size`"},
+	})
+	d.Size(&s.MaxPrefillTokens, schema.Row{
+		Key: "max_prefill_tokens", Value: 16384, Help: "prompt `tokens` per pass", After: "schedule-policy",
+		Log:  "sglang:max_prefill_tokens",
+		File: schema.File{Place: 220, Help: "prompt tokens that an SGLang worker computes per pass"},
+	})
+	s.ChunkGiven = d.Size(&s.ChunkTokens, schema.Row{
+		Key: "chunked_prefill_size", Value: 8192, Help: "prompt `tokens` of one request per pass",
+		Log:  "sglang:chunked_prefill_size",
+		File: schema.File{Place: 210, Help: "prompt tokens of one request that an SGLang worker computes per pass"},
+		Doc:  schema.Doc{Text: "prompt tokens of one request per pass; if given, a multiple of `block_size`"},
+	})
+	d.Size(&s.ClipNewTokens, schema.Row{
+		Key: "clip_max_new_tokens", Value: 4096, Help: "answer `tokens` reserved at most",
+		Doc: schema.Doc{Text: "output tokens of a request counted at most when memory is reserved"},
+	})
+	d.Number(&s.Conservativeness, schema.Row{
+		Key: "schedule_conservativeness", Value: 1.0, Help: "`factor` on the memory reserved for answers",
+		Log:  "sglang:schedule_conservativeness",
+		File: schema.File{Place: 250, Help: "factor on the memory that an SGLang worker reserves for answers"},
+		Doc:  schema.Doc{Unit: "-", Text: "scales the memory reserved for outputs"},
+	})
+	own := d.Own()
+	s.declareLimits(d)
+	s.declarePasses(d)
+	s.declareWindows(d)
+	s.Drafts.declare(d, &s.MaxRunning)
+	s.declarePriorities(d)
+	s.HiCache.declare(d)
+	s.declareEviction(d)
+	if d.Compat {
+		d.RefuseSince(own, "SGLang's own rules with it: no compat")
+	}
+}
+
+func (s *Settings) declareLimits(d *schema.Decl) {
+	d.Count(&s.ContextLength, schema.Row{
+		Key: "context_length", Default: "the model's", Help: "another name of --max-model-len, in `tokens`", Alike: true,
+		Doc: schema.Doc{Text: "another name of `max_model_len`"},
+	})
+	truncates := false
+	if d.Bool(&truncates, schema.Row{Key: "allow_auto_truncate"}); truncates {
+		d.Fail("allow_auto_truncate", "true", "false: prompts are not cut to the longest sequence, longer ones are rejected and counted")
+	}
+	d.Limit(&s.MaxRunning, schema.Row{
+		Key: "max_running_requests", Default: "unlimited", Help: "`requests` a worker runs at once",
+		Log:  "sglang:max_running_requests",
+		File: schema.File{Place: 200, Help: "requests an SGLang worker runs at once"},
+		Doc:  schema.Doc{Default: "-", Text: "at once on a worker; `null` and `--max-running-requests unlimited` lift the limit, which a server derives from its memory"},
+	})
+	d.Limit(&s.PrefillRequests, schema.Row{
+		Key: "prefill_max_requests", Default: "unlimited", Help: "`requests` of a pass that computes prompts",
+		Log:  "sglang:prefill_max_requests",
+		File: schema.File{Place: 230, Help: "requests of an SGLang worker's pass that computes prompts"},
+		Doc:  schema.Doc{Default: "-", Text: "of a pass that computes prompts; `null` lifts the limit"},
+	})
+	d.Size(&s.LogInterval, schema.Row{
+		Key: "decode_log_interval", Default: "40", Help: "`passes` of tokens alone of which one publishes what has happened to the KV cache",
+		Log: "sglang:decode_log_interval",
+		Doc: schema.Doc{Text: "passes of tokens alone of which one [publishes](rules/sglang.md#kv-events) what has happened to the cache"},
+	})
+}
+
+func (s *Settings) declarePasses(d *schema.Decl) {
+	overlap := true
+	d.Bool(&overlap, schema.Row{
+		Key: "overlap", Default: "true", Help: "plan a pass while the one before it runs; =false turns it off", After: "disable-hybrid-swa-memory",
+		Log:  "sglang:!disable_overlap_schedule",
+		File: schema.File{Place: 270, Help: "an SGLang worker plans a pass while the one before it runs"},
+		Doc:  schema.Doc{Text: "a pass is planned while the one before it runs"},
+	})
+	s.NoOverlap = !overlap
+	d.Bool(&s.IgnoreEOS, schema.Row{
+		Key: "ignore_eos", Help: "requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved", After: "retraction-policy",
+		Doc: schema.Doc{Text: "requests ignore the end of sequence, as benchmarks send them: memory is reserved for all of their outputs"},
+	})
+	d.Bool(&s.MixedChunk, schema.Row{
+		Key: "enable_mixed_chunk", Help: "running requests decode in the passes that compute prompts", After: "overlap",
+		Log:  "sglang:enable_mixed_chunk",
+		File: schema.File{Place: 260, Help: "running requests of SGLang decode in the passes that compute prompts"},
+	})
+	d.Count(&s.ReservedDecode, schema.Row{
+		Key: "num_reserved_decode_tokens", Default: "512", Help: "`N` tokens that decode workers keep free for each request", After: "load-balance-method",
+		Doc: schema.Doc{Unit: "tokens", Text: "that decode workers keep free for each request"},
+	})
+	if how := d.Name(schema.Row{
+		Key: "load_balance_method", Default: "auto", Help: "how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room", After: "attn-dp-size", Names: Balances(),
+		Doc: schema.Doc{Text: "how requests are spread over the ranks of a worker: round_robin, total_requests, total_tokens, follow_bootstrap_room, or auto ([rules/sglang.md](rules/sglang.md))"},
+	}); how != "" {
+		s.LoadBalance = how
+	}
+}
+
+// declareWindows declares the pool of layers that attend to a window.
+func (s *Settings) declareWindows(d *schema.Decl) {
+	d.Limit(&s.Window, schema.Row{
+		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` that the layers with a window attend to, which have a pool of their own", After: "decode-log-interval",
+		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "that some layers attend to, which have a pool of their own ([rules/sglang.md](rules/sglang.md#windows))"},
+	})
+	isShare := func(f float64) bool { return f > 0 && f <= 1 }
+	d.NumberIn(&s.WindowShare, isShare, "a share above 0, at most 1", schema.Row{
+		Key: "swa_full_tokens_ratio", Default: "0.8", Help: "what the pool of layers with a window has of the other's tokens, a `share`",
+		Doc: schema.Doc{Text: "what that pool has of the other's tokens, above 0 and at most 1"},
+	})
+	d.Bool(&s.NoWindowPool, schema.Row{Key: "disable_hybrid_swa_memory", Help: "layers with a window keep all tokens, in one pool with the others"})
+}
+
+// PoolShare returns what the pool of layers with a window has of the other's tokens.
+func (s *Settings) PoolShare() float64 {
+	if s.WindowShare == 0 {
+		return 0.8
+	}
+	return s.WindowShare
+}
+
+// PoolWindow returns the window of the layers that have a pool of their own, 0 if none has.
+func (s *Settings) PoolWindow() int {
+	if s.NoWindowPool {
+		return 0
+	}
+	return s.Window
+}
+
+// declarePriorities declares what the priorities of requests decide, and how passes of tokens and of prompts take
+// turns.
+func (s *Settings) declarePriorities(d *schema.Decl) {
+	p := &s.Priorities
+	spare := false
+	d.Bool(&p.On, schema.Row{
+		Key: "enable_priority_scheduling", Help: "requests of higher priority first, who preempt running ones",
+		Log: "sglang:enable_priority_scheduling",
+		Doc: schema.Doc{Text: "requests of higher `priority` ([traces.md](traces.md)) first, who may preempt running ones ([rules/sglang.md](rules/sglang.md#priorities)); with fcfs and lof, not with `--compat`"},
+	})
+	d.Bool(&p.LowFirst, schema.Row{
+		Key: "schedule_low_priority_values_first", Help: "the lowest priority values are the most urgent",
+		Doc: schema.Doc{Text: "low values are the urgent ones"},
+	})
+	given := d.Size(&p.Threshold, schema.Row{
+		Key: "priority_scheduling_preemption_threshold", Default: "10", Help: "preempt a running request if priorities differ by more than `N`",
+		Doc: schema.Doc{Unit: "-", Text: "a running request is preempted where priorities differ by more"},
+	})
+	d.Bool(&spare, schema.Row{
+		Key: "disable_priority_preemption", Help: "no running request is preempted for one of higher priority",
+		Doc: schema.Doc{Text: "no running request is preempted for another"},
+	})
+	if p.On && !given {
+		p.Threshold = 10
+	}
+	p.Preempt = p.On && !spare
+	d.Size(&s.DecodeInterval, schema.Row{
+		Key: "prefill_decode_interval", Help: "`passes` of tokens after one of prompts before the next of these",
+		Log: "sglang:prefill_decode_interval",
+		Doc: schema.Doc{Text: "of tokens after a pass of prompts before the next of these; not with `--compat`, nor with several ranks"},
+	})
+	d.Size(&s.IntervalSeats, schema.Row{
+		Key: "prefill_decode_interval_min_bs", Help: "running `requests` below which prompts do not wait for them",
+		Doc: schema.Doc{Text: "running, below which prompts do not wait for them"},
+	})
+	p.Retract = d.Name(schema.Row{
+		Key: "retraction_policy", Default: "length", Help: "who loses their place where memory is short, by `name`: length, those with the fewest tokens, or priority", Names: []string{"length", "priority"},
+		Log: "sglang:retraction_policy",
+		Doc: schema.Doc{Text: "who loses their place where memory is short: length, those with the fewest tokens, or priority, the least urgent"},
+	}) == "priority"
+	switch {
+	case p.On && (s.Policy == "lpm" || s.Policy == "hrrn" || s.Policy == "shortest-prefill-first" || s.Policy == "random"):
+		d.Fail("enable_priority_scheduling", "true", "schedule_policy fcfs or lof with it")
+	case p.Retract && !p.On:
+		d.Fail("retraction_policy", `"priority"`, "enable_priority_scheduling with it")
+	}
+}
+
+// declareEviction declares what is evicted first from the cache, with the parameters of that policy.
+func (s *Settings) declareEviction(d *schema.Decl) {
+	const key = "radix_eviction_policy_config"
+	name := d.Name(schema.Row{
+		Key: "radix_eviction_policy", Default: "lru", Help: "what leaves its cache first, by `name`", After: "ignore-eos", Names: Evictions(),
+		Log: "sglang:radix_eviction_policy",
+		Doc: schema.Doc{Text: "what leaves the cache first: lru, lfu, slru, priority or tlru ([rules/sglang.md](rules/sglang.md#eviction)); not with `--compat`, nor with a pool for windows, nor with HiCache"},
+	})
+	e := NewEviction(name)
+	d.Members(schema.Row{
+		Key: "radix_eviction_policy_config", Default: "none", Help: "parameters of that policy, a `JSON` object",
+		Doc: schema.Doc{Text: "an object: `protected_threshold` (hits, 2) of slru, `threshold` and `next_prompt_estimate` (tokens) of tlru"},
+	}, func(m *schema.Decl) {
+		switch name {
+		case "slru":
+			m.Size(&e.ProtectedHits, schema.Row{Key: "protected_threshold"})
+		case "tlru":
+			m.Size(&e.Threshold, schema.Row{Key: "threshold"})
+			m.Size(&e.NextPrompt, schema.Row{Key: "next_prompt_estimate"})
+		default:
+			d.FailText(key, "radix_eviction_policy slru or tlru with it")
+			return
+		}
+		m.RefuseOthers()
+	})
+	if !d.OK() {
+		return
+	}
+	if name == "tlru" && e.Threshold <= e.NextPrompt {
+		d.Fail("radix_eviction_policy", `"tlru"`, key+" with it, of a threshold above its next_prompt_estimate, or all is kept alike")
+	}
+	if name != "" && name != "lru" {
+		s.Eviction = e
+		switch {
+		case s.HiCache.On:
+			d.Fail("radix_eviction_policy", strconv.Quote(name), "no enable_hierarchical_cache with it")
+		case s.Window > 0 && !s.NoWindowPool:
+			d.Fail("radix_eviction_policy", strconv.Quote(name), `no sliding_window_size with it, or "disable_hybrid_swa_memory": true`)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+// Package schema declares settings, each once, by a call beside the field that it sets. From the declarations
+// follow the flags of the command line, the reading of JSON objects and its errors, the names in the logs of servers,
+// the lines of deployment files, and the reference page.
+//
+// Read schema.go, then read.go, object.go, flag.go and page.go.
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/nearest"
+)
+
+// Kind is what a flag takes.
+type Kind string
+
+const (
+	Int    Kind = "int"
+	Real   Kind = "number"
+	Limit  Kind = "limit" // an integer, or unlimited
+	Factor Kind = "ratio" // a number, or unlimited
+	Bool   Kind = "bool"
+	Path   Kind = "path"
+	Name   Kind = "name"
+	Range  Kind = "range"  // a number, or two with .. between
+	Object Kind = "object" // JSON
+)
+
+// Row is a setting.
+type Row struct {
+	Key     string   // in its object; in lists with the names of the objects around it, joined with dots
+	Value   any      // of the field where the key is absent; nil: what the field holds
+	Default string   // the same in words; "": Value
+	Help    string   // of the flag, unit or wanted thing in backquotes; "": there is no flag
+	Flag    string   // "": Key, with dashes
+	Sets    string   // the key that the flag sets; "": Key
+	Kind    Kind     // of the flag; "": that of what is read
+	Names   []string // the only values, of kind Name
+	Offered []string // values that a shell completes, of other kinds
+	Only    string   // the only engine that reads it; "": all
+	Alike   bool     // it is the same in all pools, so that no flag sets it in one
+	After   string   // the flag before it in the help; "": that of the row before
+	Log     string   // names in the logs of servers: "vllm:block_size sglang:page_size"; with ! in front of a name its opposite
+	Own     bool     // the reference does not have it
+	File    File
+	Knob    Knob
+	Doc     Doc
+}
+
+// File is the line of a deployment file.
+type File struct {
+	Place int // among the lines; 0: there is none
+	Usual string
+	Help  string
+}
+
+// Knob is what the explorer shows of a setting.
+type Knob struct {
+	Label, Preset string // "": it has none
+	Steps         string // where a slider stops, with blanks between
+}
+
+// Doc is what the reference page has otherwise than the help.
+type Doc struct {
+	Unit, Default string // "-": none
+	Text          string
+	Part          string // of the page; "": that of the engine
+}
+
+// Value is one value, as JSON text.
+type Value struct {
+	Key   string // "sglang.page_size" is a member of the object sglang
+	Value string
+}
+
+// KeyError reports a value that cannot be used.
+type KeyError struct {
+	Key   string // "sglang.page_size" for members of the object sglang
+	Value string // as written, or as it is after defaults
+	Want  string
+}
+
+func (e *KeyError) Error() string {
+	return excerpt.Sprintf("%s is %s, want %s", e.Key, e.Value, e.Want)
+}
+
+// Decl is an object whose settings are declared. It lists the rows, or reads the values and keeps the first error.
+type Decl struct {
+	Compat bool // repeat the reference, which ignores values of a wrong type and rounds decimals in its own way
+	*state
+	values Values
+	prefix string // of keys
+	place  string // of keys in errors
+	strict bool   // refuses wrong types even with Compat, and takes null as absent
+	asked  []string
+	only   string // of rows from here on, see Alone
+	own    bool   // see Own
+}
+
+// state is what an object shares with those in it.
+type state struct {
+	listing bool
+	rows    *[]Row // of a listing; nil: the keys alone are wanted
+	err     error
+}
+
+// List returns the rows of a declaration, in its order.
+func List(declare func(*Decl)) []Row {
+	rows := make([]Row, 0, 128)
+	declare(&Decl{state: &state{listing: true, rows: &rows}})
+	return rows
+}
+
+// Keys returns the keys of an object, sorted.
+func Keys(declare func(*Decl)) []string {
+	d := &Decl{state: &state{listing: true}, asked: make([]string, 0, 128)}
+	declare(d)
+	slices.Sort(d.asked)
+	return slices.Compact(d.asked)
+}
+
+// Read reads values and returns the first error.
+func Read(values Values, compat bool, declare func(*Decl)) error {
+	d := &Decl{Compat: compat, values: values, state: &state{}, asked: make([]string, 0, 128)}
+	declare(d)
+	return d.err
+}
+
+// Listing reports whether rows are listed, with no values to read.
+func (d *Decl) Listing() bool { return d.listing }
+
+// OK reports whether values are read, and none so far is wrong.
+func (d *Decl) OK() bool { return !d.listing && d.err == nil }
+
+// Place sets what stands before keys in errors.
+func (d *Decl) Place(prefix string) { d.place = prefix }
+
+// Alone makes rows from here on those of one engine, with its name in front of the help.
+func (d *Decl) Alone(engine string) { d.only = engine }
+
+// Own makes rows from here on those that the reference does not have, and returns a mark for RefuseSince.
+func (d *Decl) Own() int {
+	d.own = true
+	return d.Mark()
+}
+
+// Mark returns a mark for RefuseSince.
+func (d *Decl) Mark() int { return len(d.asked) }
+
+// RefuseSince refuses keys declared since a mark, where they are given.
+func (d *Decl) RefuseSince(mark int, want string) {
+	for _, key := range d.asked[mark:] {
+		if value, given := d.values[key]; given {
+			d.Fail(key, excerpt.CutLine(value), want)
+		}
+	}
+}
+
+// RefuseOthers refuses members that were not declared.
+func (d *Decl) RefuseOthers() { d.refuseOthers(nearest.Ask) }
+
+// RefuseUnknown is RefuseOthers without the nearest name.
+func (d *Decl) RefuseUnknown() { d.refuseOthers(func(string, []string) string { return "" }) }
+
+func (d *Decl) refuseOthers(hint func(string, []string) string) {
+	if keys := d.values.Unknown(d.asked); len(keys) > 0 {
+		d.Fail(keys[0], excerpt.CutLine(d.values[keys[0]]), "one of "+strings.Join(d.asked, ", ")+hint(keys[0], d.asked))
+	}
+}
+
+// Fail refuses the value of a key, unless an error came before it.
+func (d *Decl) Fail(key, value, want string) {
+	if d.OK() {
+		d.err = &KeyError{d.place + key, value, want}
+	}
+}
+
+// FailText is Fail with the value as it is given.
+func (d *Decl) FailText(key, want string) { d.Fail(key, excerpt.CutLine(d.values[key]), want) }
+
+// Stop keeps an error of another form, unless one came before it.
+func (d *Decl) Stop(err error) {
+	if d.OK() {
+		d.err = err
+	}
+}
+
+// Raw returns the text of a key as it is given, nil where it is absent.
+func (d *Decl) Raw(key string) string { return string(d.values[key]) }
+
+// Has reports whether a key is there, with whatever value.
+func (d *Decl) Has(key string) bool { return d.values[key] != nil }
+
+// Given reports whether a key has a value other than null.
+func (d *Decl) Given(key string) bool { return d.Has(key) && d.Raw(key) != "null" }
+
+// Gives is Given for members of objects, named with dots, null included.
+func (d *Decl) Gives(key string) bool { return d.values.Gives(key) }
+
+// list adds a row to a listing and notes the key.
+func (d *Decl) list(r *Row, kind Kind) {
+	if r.Key != "" {
+		d.asked = append(d.asked, r.Key)
+	}
+	if d.rows == nil {
+		return
+	}
+	row := *r
+	row.Kind = Kind(firstText(string(r.Kind), string(kind)))
+	row.Own = r.Own || d.own
+	if d.only != "" {
+		row.Only = d.only
+		if row.Help != "" {
+			row.Help = d.only + ": " + row.Help
+		}
+	}
+	if row.Help != "" {
+		row.Flag = firstText(r.Flag, strings.ReplaceAll(r.Key, "_", "-"))
+	}
+	row.Key = d.prefix + r.Key
+	if r.Key == "" {
+		row.Key = ""
+	}
+	row.Sets = firstText(r.Sets, row.Key)
+	*d.rows = append(*d.rows, row)
+}
+
+func firstText(text, other string) string {
+	if text != "" {
+		return text
+	}
+	return other
+}
+
+// Preset returns what holds where a setting is absent, in words.
+func (r *Row) Preset() string {
+	switch {
+	case r.Default != "":
+		return r.Default
+	case r.Value != nil:
+		return fmt.Sprint(r.Value)
+	case r.Kind == Bool:
+		return "false"
+	case r.Kind == Int, r.Kind == Real:
+		return "0"
+	}
+	return ""
+}
+
+// InHelp returns the rows of flags, in the order of the help.
+func InHelp(rows []Row) []Row {
+	blocks := map[string][][]Row{} // by the flag that they follow; the rest of a block goes with its first row
+	for from := 0; from < len(rows); {
+		to := from + 1
+		for to < len(rows) && rows[to].After == "" {
+			to++
+		}
+		blocks[rows[from].After] = append(blocks[rows[from].After], rows[from:to])
+		from = to
+	}
+	all := make([]Row, 0, len(rows))
+	var add func(after string)
+	add = func(after string) {
+		for _, block := range blocks[after] {
+			for i := range block {
+				if block[i].Help != "" {
+					all = append(all, block[i])
+					add(block[i].Flag)
+				}
+			}
+		}
+	}
+	add("")
+	return all
+}
+
+// Find returns the row of a flag, nil where there is none.
+func Find(rows []Row, flag string) *Row {
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Help != "" && r.Flag == flag })
+	if i < 0 {
+		return nil
+	}
+	return &rows[i]
+}
+
+// Placed returns the rows of a deployment file, in its order.
+func Placed(rows []Row) []Row {
+	placed := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.File.Place == 0 })
+	slices.SortStableFunc(placed, func(a, b Row) int { return a.File.Place - b.File.Place })
+	return placed
+}
+
+// Logs returns the flags that names in the log of an engine's server stand for; opposite has those whose value is turned.
+func Logs(rows []Row, engine string) (flags, opposite map[string]string) {
+	flags, opposite = map[string]string{}, map[string]string{}
+	for i := range rows {
+		for name := range strings.FieldsSeq(rows[i].Log) {
+			of, name, _ := strings.Cut(name, ":")
+			if of != engine {
+				continue
+			}
+			if turned, ok := strings.CutPrefix(name, "!"); ok {
+				opposite[turned] = rows[i].Flag
+			} else {
+				flags[name] = rows[i].Flag
+			}
+		}
+	}
+	return flags, opposite
+}
