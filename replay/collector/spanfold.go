@@ -17,17 +17,13 @@ func (f *spanFold) addChunk(c *spanChunk) {
 		f.total = newSpanTotal()
 	}
 	var buf [mostInSpan]int64
-	offs := c.offs
-	for i := range c.all {
-		k := &c.all[i]
-		n := max(0, k.count()-2)
-		f.total.addSpan(k.nanos(offs[:n], &buf), int64(k.weight))
+	c.each(func(k *span, offs []byte) {
+		f.total.addSpan(k.nanos(offs, &buf), int64(k.weight))
 		if f.spool != nil {
-			f.spool.addSpan(k, offs[:n])
+			f.spool.addSpan(k, offs)
 		}
-		offs = offs[n:]
-	}
-	c.all, c.offs = c.all[:0], c.offs[:0]
+	})
+	c.text, c.first = c.text[:0], 0
 }
 
 // addSpan appends a span as two words, and its offs as as many as they take.

@@ -1,20 +1,25 @@
 package collector
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // spans are inter-token latencies in whole ns, each with the number of requests that had
-// it. They are kept as facts, in little more than a byte each: those of successive passes
-// mostly grow by the same step, give or take one.
+// it. They are kept as facts, in little more than a byte each where runs are long: those of
+// successive passes mostly grow by the same step, give or take one.
 type spans struct {
 	chunks []spanChunk
 	n      int64     // latencies
 	fold   *spanFold // where full chunks go; nil: all are kept
 }
 
-// spanChunk is spans one after the other.
+// spanChunk is spans one after the other, as text: how many latencies a span has, as a byte, then
+// varints of its weight, of the first latency (the difference to that of the span before) and of the
+// step, then the offs.
 type spanChunk struct {
-	all  []span
-	offs []byte // of all of them, in order
+	text  []byte
+	first int64 // latency of the latest span
 }
 
 // span is the latencies of successive passes, which as many requests had. After the first
@@ -27,9 +32,9 @@ type span struct {
 
 const (
 	lengthBits    = 40
-	spansPerChunk = 1 << 11
-	offsPerChunk  = 1 << 15
-	mostInSpan    = 128 // latencies
+	bytesPerChunk = 1 << 16
+	mostInSpan    = 128                                      // latencies
+	spanBytes     = 1 + 3*binary.MaxVarintLen64 + mostInSpan // of a span, at most
 )
 
 // add notes latencies that weight requests had, one after the other. They are below 2^40,
@@ -46,7 +51,7 @@ func (s *spans) add(nanos []int64, weight int64) {
 		case last >= 0 && s.fold != nil:
 			s.fold.addChunk(&s.chunks[last])
 		default:
-			s.chunks = append(s.chunks, spanChunk{make([]span, 0, spansPerChunk), make([]byte, 0, offsPerChunk)})
+			s.chunks = append(s.chunks, spanChunk{text: make([]byte, 0, bytesPerChunk)})
 			last++
 		}
 		nanos = nanos[s.chunks[last].addSpan(nanos[:min(len(nanos), mostInSpan)], weight):]
@@ -54,29 +59,57 @@ func (s *spans) add(nanos []int64, weight int64) {
 }
 
 func (c *spanChunk) isFull() bool {
-	return len(c.all) == cap(c.all) || cap(c.offs)-len(c.offs) < mostInSpan
+	return cap(c.text)-len(c.text) < spanBytes
 }
 
 // addSpan makes a span of the first latencies and returns how many it holds.
 func (c *spanChunk) addSpan(nanos []int64, weight int64) (n int) {
-	step := int64(math.MaxInt64)
-	if len(nanos) > 1 {
-		step = nanos[1] - nanos[0]
+	count := len(c.text)
+	c.text = append(c.text, 1)
+	c.text = binary.AppendUvarint(c.text, uint64(weight))
+	c.text = binary.AppendVarint(c.text, nanos[0]-c.first)
+	c.first = nanos[0]
+	if len(nanos) == 1 {
+		return 1
 	}
-	if n = 1; step == int64(int32(step)) {
-		offs, before := c.offs, nanos[1]
-		for _, at := range nanos[2:] {
-			off := at - before - step
-			if off != int64(int8(off)) {
-				break
-			}
-			offs, before = append(offs, byte(off)), at
+	step := nanos[1] - nanos[0]
+	if step != int64(int32(step)) {
+		return 1
+	}
+	text, before := binary.AppendVarint(c.text, step), nanos[1]
+	n = 2
+	for _, at := range nanos[2:] {
+		off := at - before - step
+		if off != int64(int8(off)) {
+			break
 		}
-		n = 2 + len(offs) - len(c.offs)
-		c.offs = offs
+		text, before = append(text, byte(off)), at
+		n++
 	}
-	c.all = append(c.all, span{head: uint64(nanos[0]) | uint64(n)<<lengthBits, step: int32(step), weight: uint32(weight)})
+	text[count] = byte(n)
+	c.text = text
 	return n
+}
+
+// each shows the spans of a chunk, with their offs.
+func (c *spanChunk) each(visit func(k *span, offs []byte)) {
+	var k span
+	first := int64(0)
+	for text := c.text; len(text) > 0; {
+		n := int(text[0])
+		weight, size := binary.Uvarint(text[1:])
+		text = text[1+size:]
+		more, size := binary.Varint(text)
+		text, first = text[size:], first+more
+		k = span{head: uint64(first) | uint64(n)<<lengthBits, weight: uint32(weight)}
+		offs := text[:0]
+		if n > 1 {
+			step, size := binary.Varint(text)
+			k.step = int32(step)
+			offs, text = text[size:size+n-2], text[size+n-2:]
+		}
+		visit(&k, offs)
+	}
 }
 
 func (k *span) first() int64 { return int64(k.head & (1<<lengthBits - 1)) }
@@ -102,14 +135,7 @@ func (s *spans) each(visit func(k *span, offs []byte)) {
 // eachKept shows the spans of chunks.
 func (s *spans) eachKept(visit func(k *span, offs []byte)) {
 	for i := range s.chunks {
-		c := &s.chunks[i]
-		offs := c.offs
-		for j := range c.all {
-			k := &c.all[j]
-			n := max(0, k.count()-2)
-			visit(k, offs[:n])
-			offs = offs[n:]
-		}
+		s.chunks[i].each(visit)
 	}
 }
 

@@ -171,3 +171,27 @@ func TestBuckets(t *testing.T) {
 		t.Errorf("the largest latency is in bucket %d, want %d", b, buckets-1)
 	}
 }
+
+// Runs are short where many requests come: a run of five latencies takes 14 bytes at most, three of them offs.
+func TestShortSpansAreSmall(t *testing.T) {
+	const runs = 100_000
+	var s spans
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range runs {
+		first := 8_000_000 + rng.Int64N(1<<19)
+		s.add([]int64{first, first + 300, first + 601, first + 900, first + 1201}, 1+rng.Int64N(60))
+	}
+	bytes := 0
+	for i := range s.chunks {
+		bytes += cap(s.chunks[i].text)
+	}
+	if bytes > 14*runs {
+		t.Errorf("%d bytes for %d runs of five latencies, want at most %d", bytes, runs, 14*runs)
+	}
+	var total int64
+	var buf [mostInSpan]int64
+	s.each(func(k *span, offs []byte) { total += int64(len(k.nanos(offs, &buf))) })
+	if total != 5*runs {
+		t.Errorf("%d latencies, want %d", total, 5*runs)
+	}
+}
