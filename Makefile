@@ -34,13 +34,13 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/replay and bin/replay-live
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/replay ./cmd/replay-live
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/replay ./live/cmd/replay-live
 
 wasm: ## make bin/explorer.html, the page of replay ui with the simulator in it
 	$(GO) run ./cmd/explorer -out bin/explorer.html
 
 test: ## run the tests, with the invariants checked
-	$(GO) test -tags invariants ./...
+	$(GO) test -tags invariants ./... ./live/... ./tools/...
 
 race: ## run the tests of what runs concurrently under the race detector
 	.ci/run race
@@ -151,7 +151,7 @@ bench-traces: ## measure how fast traces are inspected and generated
 
 accuracy: ## replay measured servers, those of the optional data and published ones (SAMPLES=silicon_sample.csv), into docs/accuracy.md
 	$(GO) run ./tools/accuracy -write docs/accuracy.md
-	$(GO) run ./cmd/judge -samples '$(SAMPLES)' -write docs/accuracy.md
+	$(GO) run ./tools/judge -samples '$(SAMPLES)' -write docs/accuracy.md
 
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
 	$(GO) run ./tools/onlineaccuracy
@@ -167,7 +167,7 @@ online-runs: ## make 1,000 short replays in real time under the race detector
 
 kv-snapshot: ## measure a snapshot of 89,700 KV blocks, kill 50 subscribers under load, publish to one that never reads
 	$(GO) test ./live/kvevents -run 'TestLargeSnapshot|TestKilledSubscriber' -count 1 -timeout 30m -v -kv-snapshot
-	$(GO) test ./replay/online -run TestStalledConsumerCostsNothing -count 1 -v -kv-tee
+	$(GO) test ./live/kvevents -run TestStalledConsumerCostsNothing -count 1 -v -kv-tee
 
 kv-interop: ## test KV events against libzmq and vLLM's own classes, which it installs into bin/pyzmq (two wheels of 400 MB, deleted again)
 	test -x bin/pyzmq/bin/python || python3 -m venv bin/pyzmq
@@ -177,23 +177,23 @@ kv-interop: ## test KV events against libzmq and vLLM's own classes, which it in
 	  bin/pyzmq/bin/python -c 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read("vllm/distributed/kv_events.py"))' \
 	    bin/pyzmq/$$r/*.whl > bin/pyzmq/$$r.py && rm -r bin/pyzmq/$$r; } || exit 1; done
 	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) $(GO) test ./live/kvevents/... -run 'Libzmq|Other' -count 1 -v
-	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) REPLAY_VLLM_EVENTS=$(abspath bin/pyzmq) $(GO) test ./cmd/replay-live -run 'VLLMClasses' -count 1 -v
+	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) REPLAY_VLLM_EVENTS=$(abspath bin/pyzmq) $(GO) test ./live/cmd/replay-live -run 'VLLMClasses' -count 1 -v
 
 cluster-faults: ## kill, pause and cut off workers, etcd and NATS, and measure what callers notice
 	$(GO) test ./live/drt -run Fault -count 1 -timeout 10m -v -faults
-	$(GO) test ./cmd/replay-live -run 'TestClusterFault|TestStandingLong' -count 1 -timeout 15m -v -full-cluster
+	$(GO) test ./live/cmd/replay-live -run 'TestClusterFault|TestStandingLong' -count 1 -timeout 15m -v -full-cluster
 
 cluster-soak: ## have 2,000 streams on 4 worker processes at once, and kill one of them every 10 s for a minute
-	$(GO) test ./cmd/replay-live -run TestClusterSoak -count 1 -timeout 15m -v -full-cluster
+	$(GO) test ./live/cmd/replay-live -run TestClusterSoak -count 1 -timeout 15m -v -full-cluster
 
 cluster-crowd: ## have 4,000 requests at 2,000 at once on two workers and a frontend, three times
-	$(GO) test ./cmd/replay-live -run TestCrowdedFleetLong -count 1 -v -full-cluster
+	$(GO) test ./live/cmd/replay-live -run TestCrowdedFleetLong -count 1 -v -full-cluster
 
 fleet-soak: ## let a fleet with 1,000 streams stand faults at random for ten minutes: processes killed and stopped, lines cut, etcd and NATS restarted, disks full
-	$(GO) test ./cmd/replay-live -run TestFleetSoak -count 1 -v -timeout 20m -fleet-soak $(SOAK)
+	$(GO) test ./live/cmd/replay-live -run TestFleetSoak -count 1 -v -timeout 20m -fleet-soak $(SOAK)
 
 cluster-accuracy: ## replay on worker processes, and compare with the same replay on the logical clock
-	$(GO) test ./cmd/replay-live -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
+	$(GO) test ./live/cmd/replay-live -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
 
 frontend-crowd: ## besiege a frontend with 10,000 idle connections, slow senders and great bodies
 	$(GO) test ./live/frontend -run TestCrowd -count 1 -v -crowd
@@ -203,7 +203,7 @@ vllm-api: ## hold the answers of live/openai to vLLM's own server at VLLM_SERVER
 
 gateways: ## put vLLM's own router in front of a fleet of replay vllm (Python 3.10; it is installed into bin/gateways)
 	test -x bin/gateways/bin/vllm-router || { $(PYTHON3) -m venv bin/gateways && bin/gateways/bin/pip install -q vllm-router==0.1.17; }
-	$(GO) test ./cmd/replay-live -run TestVLLMRouter -count 1 -v -gateways "$(CURDIR)/bin/gateways/bin"
+	$(GO) test ./live/cmd/replay-live -run TestVLLMRouter -count 1 -v -gateways "$(CURDIR)/bin/gateways/bin"
 
 vllm-twin: ## hold the metrics, paths and errors of live/vllm to vLLM's own server at VLLM_SERVER (host:port; docs/vllm-server.md has its flags)
 	$(GO) test ./live/vllm -run TestMetricsEqualVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
@@ -217,7 +217,7 @@ bench: ## run the benchmarks COUNT times, as benchstat likes them
 
 bench-live: ## measure what tokens and requests cost on servers without a model, beside FastAPI and guidellm's mock (Python 3.10; installed into bin/bench-live)
 	test -x bin/bench-live/bin/guidellm || { $(PYTHON3) -m venv bin/bench-live && bin/bench-live/bin/pip install -q fastapi uvicorn guidellm; } || echo "bench-live: without Python" >&2
-	python=bin/bench-live/bin/python; $(GO) run ./cmd/replay-live/bench $$(test -x bin/bench-live/bin/guidellm && echo -python $$python)
+	python=bin/bench-live/bin/python; $(GO) run ./live/cmd/replay-live/bench $$(test -x bin/bench-live/bin/guidellm && echo -python $$python)
 
 bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/performance.md)
 	$(GO) run ./tools/benchpeer
@@ -233,7 +233,7 @@ bench-sweep: ## measure sweeps of 200 cells on one core and on two, and what a c
 	$(GO) run ./tools/benchpeer sweep
 
 docs: ## run every command of README and docs, the walk and the workflow among them, and compare with what the text shows
-	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay/docs ./cmd/internal/cli
+	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay/docs ./internal/cmd/cli
 	$(GO) test -count=1 -v ./docs
 
 docs-site: ## make the site of docs in bin/site, and check its links (Python 3.11)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/explore/exploretest"
+	"github.com/replay-llm/replay/internal/cmd/explore/exploretest"
 )
 
 var (

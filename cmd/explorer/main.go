@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/report/html"
 )
 

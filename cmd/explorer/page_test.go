@@ -14,12 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/explore"
-	"github.com/replay-llm/replay/cmd/internal/explore/exploretest"
-	"github.com/replay-llm/replay/cmd/internal/options"
-	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/cmd/replay/records"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/explore"
+	"github.com/replay-llm/replay/internal/cmd/explore/exploretest"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/html"

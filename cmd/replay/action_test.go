@@ -11,7 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
 // action is what GitHub reads of action.yml.
@@ -185,7 +185,7 @@ func TestAction(t *testing.T) {
 	}
 	a := readAction(t)
 	dir := enterFiles(t, here)
-	clitest.EnterPath(t, "replay", "replay-live")
+	clitest.EnterPath(t, "replay")
 	clitest.Shell(t, dir, "replay check budgets.yaml --update", 0)
 	budgets, err := os.ReadFile("budgets.yaml")
 	if err != nil {

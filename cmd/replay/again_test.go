@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/rundir"
 )

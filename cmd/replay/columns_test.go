@@ -61,7 +61,7 @@ func TestTranscriptsFitTerminals(t *testing.T) {
 			t.Errorf("%s:%d: $ %s\n%s\nis %d columns, want at most %d", path, c.Line, c.Command, line, utf8.RuneCountInString(line), terminal.Width)
 		}
 	}
-	for _, pattern := range []string{"testdata/*.script", "../replay-live/testdata/*.script", "../../docs/*.md", "../../docs/*/*.md", "../../README.md"} {
+	for _, pattern := range []string{"testdata/*.script", "../../live/cmd/replay-live/testdata/*.script", "../../docs/*.md", "../../docs/*/*.md", "../../README.md"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v, want files", pattern, err)

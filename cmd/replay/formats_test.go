@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
 // cleanReport leaves out of a report what differs between runs, and the rows of the trace that are not replayed.

@@ -6,17 +6,17 @@ import (
 	"math"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/replay/root"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/programtest"
 )
 
 // withoutJSON returns the commands that do not take --output json, and why.
 func withoutJSON() map[string]string {
 	return map[string]string{
-		"completion":       "prints a script for a shell",
 		"init":             "prints a deployment file",
 		"generate":         "prints a trace; its --output is the law of answers",
 		"traces":           "has commands below it, and does nothing itself",
@@ -25,39 +25,12 @@ func withoutJSON() map[string]string {
 		"traces merge":     "prints a trace",
 		"traces scale":     "prints a trace; its --output is a factor of answers",
 		"traces anonymize": "prints a trace",
-		"stack":            "has commands below it, and does nothing itself",
-		"stack up":         "serves, and prints a line of JSON",
-		"stack instances":  "prints lines of JSON",
-		"worker":           "serves, and prints a line of JSON",
-		"frontend":         "serves, and prints a line of JSON",
-		"vllm":             "serves, and prints lines of JSON",
-		"sglang":           "serves, and prints lines of JSON",
-		"record":           "serves, and prints what it has written",
-		"kv-tail":          "prints events for as long as they come, with --json as lines of it",
 		"ui":               "serves a page, and prints its address",
-		"conformance":      "is a test, and prints which checks failed",
 	}
 }
 
 // Every command that prints a result prints it as JSON for programs, too, by one flag.
-func TestOutputJSONEverywhere(t *testing.T) {
-	all, without := listCommands(), withoutJSON()
-	for name, cmd := range all {
-		takes := false
-		if f := cmd.Flags().Lookup("output"); f != nil {
-			choice, ok := f.Value.(*cli.Choice)
-			takes = ok && slices.Contains(choice.Names, "json")
-		}
-		if _, excepted := without[name]; excepted == takes {
-			t.Errorf("%s takes --output json: %v; it is among the exceptions: %v", name, takes, excepted)
-		}
-	}
-	for name := range without {
-		if all[name] == nil && name != "completion" {
-			t.Errorf("%s is excepted, and is no command", name)
-		}
-	}
-}
+func TestOutputJSONEverywhere(t *testing.T) { programtest.CheckJSON(t, root.New, withoutJSON()) }
 
 // What the commands print with --output json is one JSON document, whose keys are
 // words in lower case, and docs/outputs.md lists them.

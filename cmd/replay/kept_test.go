@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
 // A table does not take the place of a file or a directory, unless that is asked for.

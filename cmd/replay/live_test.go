@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 	"github.com/replay-llm/replay/replay/collector"
 )
 

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	live "github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/cmd/replay/root"
+	"github.com/replay-llm/replay/internal/cmd/programtest"
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
@@ -69,11 +66,8 @@ func TestErrorsAreShort(t *testing.T) {
 		"replay traces LONG",
 		"replay help LONG",
 		"replay gpus LONG",
-		"replay-live kv-tail --endpoint=LONG",
-		"replay-live worker --discovery=LONG",
-		"replay-live drive requests.jsonl --url=http://127.0.0.1:1 --body=LONG",
 	} {
-		checkShort(t, strings.ReplaceAll(line, "LONG", long), 1000) // excerpts, and lists of what is accepted
+		programtest.CheckShort(t, root.New, strings.ReplaceAll(line, "LONG", long), 1000) // excerpts, and lists of what is accepted
 	}
 	for _, line := range []string{
 		"replay LONG",
@@ -81,21 +75,6 @@ func TestErrorsAreShort(t *testing.T) {
 		"replay trace requests.jsonl --out=LONG",
 		"replay trace requests.jsonl --config=LONG",
 	} {
-		checkShort(t, strings.ReplaceAll(line, "LONG", long), excerpt.Longest+len("replay: \n")) // names of files, and all keys
-	}
-}
-
-// checkShort runs a command that fails with an error of at most most bytes.
-func checkShort(t *testing.T, line string, most int) {
-	t.Helper()
-	program, args := cli.Program(root.New), strings.Split(line, " ")
-	if args[0] == "replay-live" {
-		program = live.New
-	}
-	var out, errs bytes.Buffer
-	began := time.Now()
-	code := program.Run(args[1:], nil, &out, &errs)
-	if took := time.Since(began); code == 0 || errs.Len() == 0 || errs.Len() > most || took > 5*time.Second {
-		t.Errorf("%.80q: exit %d after %v, %d bytes: %.300s", line, code, took, errs.Len(), &errs)
+		programtest.CheckShort(t, root.New, strings.ReplaceAll(line, "LONG", long), excerpt.Longest+len("replay: \n")) // names of files, and all keys
 	}
 }

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/replay/root"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
 func main() { cli.Program(root.New).Start() }

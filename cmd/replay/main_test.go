@@ -9,17 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
-	live "github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/cmd/replay/root"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 	"github.com/replay-llm/replay/internal/script"
 )
 
 var rewrite = flag.Bool("rewrite", false, "put what commands print into the transcripts")
 
 func TestMain(m *testing.M) {
-	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New, "replay-live": live.New}))
+	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New}))
 }
 
 // Run carries out a command line of the program.
@@ -41,7 +40,7 @@ func TestScripts(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
 			enterFiles(t, here)
-			clitest.EnterPath(t, "replay", "replay-live")
+			clitest.EnterPath(t, "replay")
 			script.Run(t, path, script.Options{Name: "replay", Program: run, Rewrite: *rewrite, Clean: clitest.NewCleaner()})
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
 // cleanly runs a command that must succeed and returns what it prints, but for real times.

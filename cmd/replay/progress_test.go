@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
 // Every command that takes long reports its progress. Only plan does not count up to its total, which is an estimate.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
 // outcome is what a command prints, without what differs between runs.

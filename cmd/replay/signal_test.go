@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
 // blockingInput tells when it is read and then gives nothing.

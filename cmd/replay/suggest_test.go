@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	live "github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/cmd/replay/root"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/programtest"
 )
 
 // Whatever is mistyped, the error names what is nearest to it, in the same words.
@@ -38,8 +38,6 @@ func TestSuggestions(t *testing.T) {
 		{"replay help trcae", "trace", cli.ExitUsage},
 		{"replay help traces convrt", "convert", cli.ExitUsage},
 		{"replay traces convrt a b", "convert", cli.ExitUsage},
-		{"replay-live wroker", "worker", cli.ExitUsage},
-		{"replay-live stack instnces", "instances", cli.ExitUsage},
 		{"replay trace requests.jsonl --wrkers 2", "--workers", cli.ExitUsage},
 		{"replay trace requests.jsonl --help-al", "--help-all", cli.ExitUsage},
 		{"replay trace requests.jsonl --router kvv", "kv", cli.ExitUsage},
@@ -66,15 +64,7 @@ func TestSuggestions(t *testing.T) {
 		{"replay check keys.yaml", "p99_ttft_ms", cli.ExitRefused},
 		{"replay check behaviour.yaml", "exact", cli.ExitRefused},
 	} {
-		program, args := cli.Program(root.New), strings.Fields(c.line)
-		if args[0] == "replay-live" {
-			program = live.New
-		}
-		var out, errs bytes.Buffer
-		code := program.Run(args[1:], nil, &out, &errs)
-		if want := "did you mean " + c.want + "?"; code != c.code || out.Len() > 0 || strings.Count(errs.String(), want) != 1 {
-			t.Errorf("$ %s: exit %d, want %d and %q\n%s%s", c.line, code, c.code, want, &out, &errs)
-		}
+		programtest.CheckSuggestion(t, root.New, c.line, c.want, c.code)
 	}
 }
 

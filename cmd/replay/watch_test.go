@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/sim"
 )

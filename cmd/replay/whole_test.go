@@ -15,8 +15,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
 // listed are the names in a directory.

@@ -45,12 +45,12 @@ func FindData(name string) (string, error) {
 	return path, nil
 }
 
-// Root returns the root of the checkout: the nearest folder with a go.mod,
+// Root returns the root of the checkout: the nearest folder with a go.work,
 // or the working directory.
 func Root() string {
 	at, err := os.Getwd()
 	for err == nil && at != filepath.Dir(at) {
-		if _, missing := os.Stat(filepath.Join(at, "go.mod")); missing == nil {
+		if _, missing := os.Stat(filepath.Join(at, "go.work")); missing == nil {
 			return at
 		}
 		at = filepath.Dir(at)

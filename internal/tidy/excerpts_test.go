@@ -32,10 +32,10 @@ func TestErrorsQuoteExcerpts(t *testing.T) {
 	}
 }
 
-// Notes and warnings are printed by cmd/internal/cli, which cuts long ones.
+// Notes and warnings are printed by internal/cmd/cli, which cuts long ones.
 func TestNotesAreCut(t *testing.T) {
 	for _, s := range parseAll(t) {
-		if s.test || s.dir() == "cmd/internal/cli" {
+		if s.test || s.dir() == "internal/cmd/cli" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {

@@ -16,9 +16,9 @@ type door struct {
 // counts.
 func doors() []door {
 	return []door{
-		{library: "github.com/spf13/", rooms: []string{"cmd", "tools/freeze"}}, // which draws from all flags
-		{library: "github.com/schollz/progressbar/v3", rooms: []string{"cmd/internal/cli"}},
-		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "scheduler/optables/wheel"}},
+		{library: "github.com/spf13/", rooms: []string{"cmd", "internal/cmd", "live/cmd", "tools/freeze"}}, // which draws from all flags
+		{library: "github.com/schollz/progressbar/v3", rooms: []string{"internal/cmd/cli"}},
+		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "internal/cmd", "live/cmd", "scheduler/optables/wheel"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"internal/json"}},
 		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},
 		{library: "github.com/agnivade/levenshtein", rooms: []string{"internal/nearest"}},
@@ -27,10 +27,10 @@ func doors() []door {
 		{library: "github.com/klauspost/compress", rooms: []string{"loadgen", "scheduler/optables"}},
 		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate", "plan", "report/diff"}},
 		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report", "scheduler/optables"}},
-		{library: "golang.org/x/term", rooms: []string{"cmd"}},
+		{library: "golang.org/x/term", rooms: []string{"internal/cmd"}},
 		{library: "golang.org/x/text", rooms: []string{"loadgen"}},
 		{library: "golang.org/x/sync", rooms: []string{"report", "live", "calibrate"}},
-		{library: "golang.org/x/sys", rooms: []string{"internal/peer", "replay/online", "cmd"}},
+		{library: "golang.org/x/sys", rooms: []string{"internal/peer", "replay/online", "internal/cmd", "cmd", "live/cmd"}},
 		{library: "golang.org/x/net/html", rooms: []string{"tools/site"}},
 		{library: "golang.org/x/net/netutil", rooms: []string{"live/frontend"}},
 		{library: "github.com/nats-io/", rooms: []string{"live/drt"}},

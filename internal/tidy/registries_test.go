@@ -26,7 +26,7 @@ func registries() []registry {
 			"replay/engineargs",    // whose arguments name vLLM's rules
 			"replay/engines",       // the registry
 			"calibrate",            // fits the pass times of vLLM, and of nothing else
-			"cmd/internal/options", // offers the names of vLLM's rules
+			"internal/cmd/options", // offers the names of vLLM's rules
 		}},
 	}
 }
@@ -132,10 +132,10 @@ func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
 func mentions() map[string][]string {
 	engines := []string{
 		"replay/engineargs", "replay/engines",
-		"replay/offline",        // one vLLM worker is driven by itself, as in the reference
-		"report/ledger",         // vLLM's blocks count as a whole
-		"cmd/replay-live/serve", // checks one of each
-		"tools",                 // measures one of each
+		"replay/offline",             // one vLLM worker is driven by itself, as in the reference
+		"report/ledger",              // vLLM's blocks count as a whole
+		"live/cmd/replay-live/serve", // checks one of each
+		"tools",                      // measures one of each
 	}
 	return map[string][]string{"engineargs.VLLM": engines, "engineargs.SGLang": engines}
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // An engine of sorts: random requests, random batches, preemptions, runs of

@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // within is the report of a window as its definition reads, by the times of all tokens.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/optional"
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/ledger"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // The parts of every request of every golden case sum to its end-to-end

@@ -78,7 +78,7 @@ func run(out io.Writer, data, document string) (missed int, err error) {
 			return 0, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	all, err := accuracy.Load() // of which the published servers are cmd/judge's
+	all, err := accuracy.Load() // of which the published servers are tools/judge's
 	if err != nil {
 		return 0, err
 	}

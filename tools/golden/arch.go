@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // outcome is what a case comes to under one of the two sets of rules, in full.

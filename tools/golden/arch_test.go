@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/tools/golden/reference"
+	"github.com/replay-llm/replay/internal/reference"
 )
 
 // A few cases come to the same on another architecture. The tool does them all.

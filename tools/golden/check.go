@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // patience is how long a replay may take that the reference does not finish.

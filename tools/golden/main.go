@@ -21,7 +21,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/optional"
-	"github.com/replay-llm/replay/tools/golden/reference"
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/replay-llm/replay/tools/golden/reference"
+	"github.com/replay-llm/replay/internal/reference"
 )
 
 // Every report and every request is the reference's, number for number.

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/tools/draw"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // trial is one random replay.

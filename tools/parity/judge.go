@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/tools/draw"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // kind is what a comparison came to.

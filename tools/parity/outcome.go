@@ -14,13 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/tools/draw"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // outcome is what a run came to.

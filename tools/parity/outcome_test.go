@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/reference"
 	"github.com/replay-llm/replay/tools/draw"
-	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // A schedule runs here, and the same schedule shows the same.

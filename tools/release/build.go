@@ -47,6 +47,14 @@ func listPlatforms() []platform {
 // listPrograms returns the programs that are released.
 func listPrograms() []string { return []string{"replay", "replay-live"} }
 
+// folderOf returns where a program is in the repository.
+func folderOf(program string) string {
+	if program == "replay-live" {
+		return "./live/cmd/" + program
+	}
+	return "./cmd/" + program
+}
+
 // newRelease returns the release of a commit of the repository at root, for platforms, or
 // for all where none are named.
 func newRelease(root, commit string, platforms []string) (*release, error) {
@@ -136,7 +144,7 @@ func (r *release) checkOut(dir string) error {
 // comes from that of this process.
 func buildEnv(p platform) []string {
 	return []string{
-		"GOOS=" + p.system, "GOARCH=" + p.processor, "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off",
+		"GOOS=" + p.system, "GOARCH=" + p.processor, "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=",
 	}
 }
 
@@ -148,7 +156,7 @@ func (r *release) build(dir string, p platform, programs ...string) ([]file, err
 		if p.system == "windows" {
 			path += ".exe"
 		}
-		if _, err := r.run(r.source, buildEnv(p), "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", path, "./cmd/"+name); err != nil {
+		if _, err := r.run(r.source, buildEnv(p), "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", path, folderOf(name)); err != nil {
 			return nil, err
 		}
 		data, err := os.ReadFile(path)
@@ -211,8 +219,8 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 	}
 	all = append(all, file{name: legalFile, data: legal})
 	for _, name := range listPrograms() {
-		args := []string{"run", "./cmd/" + name + "/manual", "-out", dir, "-date", r.time.Format(time.DateOnly), "-version", r.version}
-		if _, err := r.run(r.source, []string{"GOFLAGS=-trimpath", "GOWORK=off"}, "go", args...); err != nil {
+		args := []string{"run", folderOf(name) + "/manual", "-out", dir, "-date", r.time.Format(time.DateOnly), "-version", r.version}
+		if _, err := r.run(r.source, []string{"GOFLAGS=-trimpath", "GOWORK="}, "go", args...); err != nil {
 			return nil, err
 		}
 	}
@@ -255,7 +263,7 @@ func (r *release) gatherLicenses() ([]byte, error) {
 	for _, p := range listPlatforms() {
 		args := []string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}"}
 		for _, name := range listPrograms() {
-			args = append(args, "./cmd/"+name)
+			args = append(args, folderOf(name))
 		}
 		text, err := r.run(r.source, buildEnv(p), "go", args...)
 		if err != nil {

@@ -111,8 +111,8 @@ func makeRepository(t *testing.T) (dir string, git func(args ...string)) {
 	files["cmd/explorer/main.go"] = smallExplorer
 	files["python/README.md"], files["python/src/replay/__init__.py"], files["python/src/replay/py.typed"] = "# small\n", "x = 1\n", ""
 	for _, name := range listPrograms() {
-		files["cmd/"+name+"/main.go"] = smallProgram
-		files["cmd/"+name+"/manual/main.go"] = strings.ReplaceAll(smallManual, "NAME", name)
+		files[folderOf(name)+"/main.go"] = smallProgram
+		files[folderOf(name)+"/manual/main.go"] = strings.ReplaceAll(smallManual, "NAME", name)
 	}
 	for name, text := range files {
 		path := filepath.Join(dir, name)

@@ -12,7 +12,7 @@ import (
 	"syscall/js"
 	"time"
 
-	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/json"
 )
 

@@ -13,10 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
-	live "github.com/replay-llm/replay/cmd/replay-live/root"
 	"github.com/replay-llm/replay/cmd/replay/root"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/internal/script"
@@ -25,7 +24,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "put what commands print into the pages")
 
 func TestMain(m *testing.M) {
-	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New, "replay-live": live.New}))
+	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New}))
 }
 
 // TestDocs runs every command of README.md and the pages of docs that starts replay,
@@ -97,7 +96,7 @@ type repository struct {
 
 // copyRepository returns a new directory with copies of the example files and links to
 // everything in the root except what commands have left there (.gitignore), and an
-// environment with both programs on the path.
+// environment with replay on the path.
 func copyRepository(t *testing.T, here, top string) repository {
 	t.Helper()
 	dir := clitest.Copy(t, filepath.Join(here, "..", "testdata", "files"))
@@ -118,7 +117,7 @@ func copyRepository(t *testing.T, here, top string) repository {
 			t.Fatal(err)
 		}
 	}
-	return repository{dir, append(os.Environ(), clitest.PathWith(t, "replay", "replay-live")...)}
+	return repository{dir, append(os.Environ(), clitest.PathWith(t, "replay")...)}
 }
 
 // run runs one command with the shell, if it is about replay or runs an example, and returns what it prints; "" if
@@ -126,7 +125,10 @@ func copyRepository(t *testing.T, here, top string) repository {
 func (r *repository) run(t *testing.T, page string, c script.Case) string {
 	command := strings.ReplaceAll(c.Command, "go run ./cmd/replay", "replay")
 	first, _, _ := strings.Cut(command, " ")
-	if first != "replay" && first != "replay-live" && !strings.Contains(command, "| replay ") && !strings.HasPrefix(command, "go run ./examples/") {
+	if clitest.IsServed(command) {
+		return "" // the tests of that program run it
+	}
+	if first != "replay" && !strings.Contains(command, "| replay ") && !strings.HasPrefix(command, "go run ./examples/") {
 		return ""
 	}
 	if invariant.Enabled && (strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ")) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/cli/clitest"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
 // The steps of the workflow in docs/ci.md pass on the example, fail when a budget
@@ -28,7 +28,7 @@ func TestWorkflow(t *testing.T) {
 	}
 	dir := copyRepository(t, here, filepath.Join(here, "..", "..", "..")).dir
 	t.Chdir(dir)
-	clitest.EnterPath(t, "replay", "replay-live")
+	clitest.EnterPath(t, "replay")
 	t.Setenv("GITHUB_ACTIONS", "true")
 	t.Setenv("GITHUB_STEP_SUMMARY", filepath.Join(dir, "summary.md"))
 	clitest.Shell(t, dir, "replay check budgets.yaml --update", 0)

@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )

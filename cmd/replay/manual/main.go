@@ -5,9 +5,9 @@ package main
 //go:generate go run . -python ../../../python/src/replay/_flags.py
 
 import (
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/manual"
 	"github.com/replay-llm/replay/cmd/replay/root"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/manual"
 )
 
 func main() { manual.Start(root.New(cli.Streams{}, nil)) }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/options"
-	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"

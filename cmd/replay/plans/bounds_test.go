@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
 var boundsCases = flag.Int("bounds-cases", 60, "settings that bounds are drawn for; 500 take some 10 s")

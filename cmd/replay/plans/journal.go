@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/replay-llm/replay/cmd/internal/options"
-	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/sweeps"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/plan"
 )

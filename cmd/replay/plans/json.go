@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/sheet"

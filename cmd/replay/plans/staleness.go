@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"

@@ -3,7 +3,7 @@ package plans
 import (
 	"slices"
 
-	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/plan"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"

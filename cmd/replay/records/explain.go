@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	why "github.com/replay-llm/replay/report/explain"

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/explore"
-	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/explore"
+	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/rundir"

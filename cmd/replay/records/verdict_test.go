@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/replay-llm/replay/cmd/internal/options"
-	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"

@@ -5,16 +5,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/runs"
-	"github.com/replay-llm/replay/cmd/internal/sweeps"
-	"github.com/replay-llm/replay/cmd/internal/version"
 	"github.com/replay-llm/replay/cmd/replay/machines"
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/cmd/replay/policies"
 	"github.com/replay-llm/replay/cmd/replay/records"
 	"github.com/replay-llm/replay/cmd/replay/traces"
 	"github.com/replay-llm/replay/cmd/replay/ui"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/cmd/sweeps"
+	"github.com/replay-llm/replay/internal/cmd/version"
 )
 
 // New makes the program that simulates, or what of it args can want.

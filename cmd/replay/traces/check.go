@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
 // wantOne refuses a command of whose flags none is given that makes it do

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/inspect"

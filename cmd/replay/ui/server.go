@@ -14,7 +14,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/json"
 )
 

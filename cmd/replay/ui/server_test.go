@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/cmd/internal/explore"
+	"github.com/replay-llm/replay/internal/cmd/explore"
 )
 
 const short = "../../../testdata/traces/short.jsonl"

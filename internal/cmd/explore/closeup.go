@@ -1,0 +1,133 @@
+package explore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/explain"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/passes"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Request returns where the time of a request of a run went, as replay explain does.
+func (s *Session) Request(ctx context.Context, settings Settings, name string) (string, error) {
+	r, err := s.prepare(settings)
+	if err != nil {
+		return "", err
+	}
+	work := new(ledger.Log)
+	book, err := runs.NewBook(&r.spec, work)
+	if err != nil {
+		return "", err
+	}
+	book.Grow(len(r.workload.Turns))
+	if err := r.replay(ctx, book); err != nil {
+		return "", err
+	}
+	x := explain.Run{Trace: r.trace.name, Rows: requests.Collect(r.result.Collector, runs.PlacesIn(r.workload), nil, book), Log: work}
+	id, err := x.Find(name)
+	if err != nil {
+		return "", cli.WrongUsage(err)
+	}
+	var text bytes.Buffer
+	err = x.WriteText(&text, id)
+	return text.String(), err
+}
+
+// mostPasses is how many passes of a worker are shown.
+const mostPasses = 500
+
+// oneWorker keeps the passes of a worker.
+type oneWorker struct {
+	harness.NoObserver
+	log   passes.Log
+	stage int
+	id    sim.WorkerID
+	from  sim.Time
+}
+
+// Pass notes a pass of the worker.
+func (w *oneWorker) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
+	if stage.Stage() == w.stage && id == w.id && p.End > w.from && len(w.log.Passes) < mostPasses {
+		w.log.Pass(stage, id, p)
+	}
+}
+
+// Worker names a worker of a run, and from when on its passes are wanted.
+type Worker struct {
+	Stage  int     `json:"stage"` // 0, and 1 of decode workers behind a prefill stage
+	ID     int     `json:"worker"`
+	FromMS float64 `json:"from_ms"`
+}
+
+// Passes returns the first passes of a worker that end after an instant.
+func (s *Session) Passes(ctx context.Context, settings Settings, want Worker) ([]passes.Pass, error) {
+	r, err := s.prepare(settings)
+	if err != nil {
+		return nil, err
+	}
+	if want.Stage < 0 || want.Stage >= len(r.spec.Pools) || want.ID < 0 || want.ID >= r.spec.Pools[want.Stage].Count && r.spec.AutoscalerOf(want.Stage) == nil {
+		return nil, cli.Usagef("workers: worker %d of stage %d is asked for, want one that the cluster has", want.ID, want.Stage)
+	}
+	w := &oneWorker{stage: want.Stage, id: sim.WorkerID(want.ID), from: sim.Time(want.FromMS)}
+	if err := r.replay(ctx, w); err != nil {
+		return nil, err
+	}
+	return w.log.Passes[:min(len(w.log.Passes), mostPasses)], nil
+}
+
+// Moved is a request that fared differently in two runs. Times are in ms; B less A.
+type Moved struct {
+	ID      int     `json:"id"` // in B
+	Session string  `json:"session"`
+	Turn    int     `json:"turn"`
+	WorkerA int     `json:"worker_a"`
+	WorkerB int     `json:"worker_b"`
+	TTFT    float64 `json:"ttft_change"`
+	E2E     float64 `json:"e2e_change"`
+}
+
+// mostMoved is how many requests that moved are listed.
+const mostMoved = 20
+
+// Compare returns the requests that two runs treated most differently, and how many there are.
+func (s *Session) Compare(ctx context.Context, a, b Settings) (most []Moved, moved int, err error) {
+	var rows [2][]requests.Row
+	for i, settings := range []Settings{a, b} {
+		r, err := s.prepare(settings)
+		if err == nil {
+			err = r.replay(ctx, nil)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		rows[i] = requests.Collect(r.result.Collector, runs.PlacesIn(r.workload), nil, nil)
+	}
+	type name struct {
+		session string
+		turn    int
+	}
+	before := map[name]*requests.Row{}
+	for i := range rows[0] {
+		before[name{rows[0][i].Session, rows[0][i].Turn}] = &rows[0][i]
+	}
+	all := []Moved{}
+	for i := range rows[1] {
+		y := &rows[1][i]
+		x := before[name{y.Session, y.Turn}]
+		if x == nil || !x.E2E.Known() || !y.E2E.Known() || x.E2E == y.E2E && x.TTFT == y.TTFT && x.Worker == y.Worker {
+			continue
+		}
+		all = append(all, Moved{y.ID, y.Session, y.Turn, int(x.Worker), int(y.Worker), float64(y.TTFT - x.TTFT), float64(y.E2E - x.E2E)})
+	}
+	slices.SortStableFunc(all, func(a, b Moved) int { return cmp.Compare(max(b.E2E, -b.E2E), max(a.E2E, -a.E2E)) })
+	return all[:min(mostMoved, len(all))], len(all), nil
+}

@@ -1,0 +1,255 @@
+package explore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/explore/exploretest"
+	"github.com/replay-llm/replay/internal/cmd/runs"
+)
+
+const (
+	chat  = "../../../testdata/traces/chat-hour.jsonl"
+	short = "../../../testdata/traces/short.jsonl"
+)
+
+func newSession(t testing.TB, paths ...string) *Session {
+	t.Helper()
+	s := New()
+	for _, path := range paths {
+		if err := s.AddFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// printDigest carries out a command line of an answer and returns the digest it prints.
+func printDigest(t *testing.T, args []string) string {
+	t.Helper()
+	program := cli.Program(func(s cli.Streams, _ []string) *cobra.Command {
+		root := cli.NewProgram(&cobra.Command{Use: "replay"})
+		root.AddCommand(runs.NewTraceCommand(s, nil), runs.NewConcurrencyCommand(s, nil))
+		return root
+	})
+	var out, problems bytes.Buffer
+	if code := program.Run(append(args, "--digest"), strings.NewReader(""), &out, &problems); code != 0 {
+		t.Fatalf("%v: code %d: %s", args, code, &problems)
+	}
+	m := regexp.MustCompile(`(?m)^Digest: (\S+)$`).FindSubmatch(out.Bytes())
+	if m == nil {
+		t.Fatalf("%v: no digest in %s", args, &out)
+	}
+	return string(m[1])
+}
+
+// offerAll lets a session name files, and returns them.
+func offerAll(t *testing.T, s *Session, flag string, paths ...string) []string {
+	t.Helper()
+	for _, path := range paths {
+		if err := s.Offer(flag, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths
+}
+
+// shellWords returns the words of a command as a shell takes them.
+func shellWords(t *testing.T, command string) []string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", `printf '%s\n' `+command).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// What is on the screen is a command line and a file of flags: both give the digest of
+// the answer, for 30 random settings.
+func TestDigestsEqualTheCommands(t *testing.T) {
+	s := newSession(t, chat)
+	policies := offerAll(t, s, "router-policy", "../../../testdata/policies/cache-first.yaml", "../../../testdata/policies/llm-d-322.yaml")
+	scalers := offerAll(t, s, "autoscale", "../../../testdata/scaling/hpa.yaml", "../../../testdata/scaling/keda.yaml")
+	faults := offerAll(t, s, "faults", "../../../testdata/faults/one-dies.yaml", "../../../testdata/faults/gone-and-update.yaml")
+	rng := rand.New(rand.NewPCG(1, 2))
+	seen, used := map[string]bool{}, map[string]int{}
+	for i := range 30 {
+		settings := Settings(exploretest.Draw(rng, chat))
+		if settings["workers"] != "" && rng.IntN(2) == 0 {
+			delete(settings, "router")
+			settings["router-policy"] = policies[rng.IntN(2)]
+		}
+		if settings["workers"] != "" && rng.IntN(3) == 0 {
+			delete(settings, "max-in-flight")
+			delete(settings, "workers")
+			delete(settings, "faults")
+			settings["autoscale"] = scalers[rng.IntN(2)]
+		} else if settings["workers"] > "4" && rng.IntN(2) == 0 {
+			settings["faults"] = faults[rng.IntN(2)]
+		}
+		for name := range settings {
+			used[name]++
+		}
+		a, err := s.Run(context.Background(), settings)
+		if err != nil {
+			t.Fatalf("%v: %v", settings, err)
+		}
+		seen[a.Digest] = true
+		args := shellWords(t, a.Command)[1:]
+		if i%2 == 1 {
+			file := filepath.Join(t.TempDir(), "flags.yaml")
+			if err := os.WriteFile(file, []byte(a.YAML), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args[:2], "--config", file)
+		}
+		if want := printDigest(t, args); a.Digest != want {
+			t.Errorf("%s: digest %s, the command's is %s", a.Command, a.Digest, want)
+		}
+	}
+	if len(seen) < 22 {
+		t.Errorf("%d different runs, want most of 30", len(seen))
+	}
+	for _, name := range []string{"faults", "autoscale", "router-policy", "prefill-workers", "max-in-flight", "slo", "gpu"} {
+		if used[name] < 2 {
+			t.Errorf("%s: drawn %d times, want 2", name, used[name])
+		}
+	}
+}
+
+// A trace in memory gives the digest of the same trace in a file.
+func TestTextEqualsFile(t *testing.T) {
+	text, err := os.ReadFile(chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(t, chat)
+	if err := s.AddText(context.Background(), "dropped.jsonl", text); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.Run(context.Background(), Settings{"trace": chat, "workers": "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Run(context.Background(), Settings{"trace": "dropped.jsonl", "workers": "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Digest != b.Digest {
+		t.Errorf("in memory %s, in a file %s", b.Digest, a.Digest)
+	}
+}
+
+// What cannot be run says why, and which knob is wrong.
+func TestRefusals(t *testing.T) {
+	s := newSession(t, short)
+	for _, c := range []struct {
+		settings   Settings
+		want, flag string
+	}{
+		{Settings{"workers": "0"}, "--workers=0: want at least 1", "workers"},
+		{Settings{"workers": "many"}, "workers=many: want", "workers"},
+		{Settings{"worker": "2"}, "did you mean workers?", ""},
+		{Settings{"engine-args": "@/etc/passwd"}, "nothing that can be turned here", ""},
+		{Settings{"policy-process": "touch /tmp/x"}, "nothing that can be turned here", ""},
+		{Settings{"model": "/etc/passwd"}, "model=/etc/passwd: want one of", "model"},
+		{Settings{"router": "evil.yaml"}, "router=evil.yaml: want one of", "router"},
+		{Settings{"trace": "/etc/passwd"}, "trace=/etc/passwd: want one of the 1 traces", ""},
+		{Settings{"trace": short + "/../short.jsonl"}, "want one of the 1 traces", ""},
+		{Settings{"faults": "/etc/passwd"}, "faults=/etc/passwd: want a list, as [{at: 60s, worker: 0, what: dies}], or a file", "faults"},
+		{Settings{"faults": "[{at: 60s, worker: 1, what: dies}]"}, "--faults: fault 1: worker 1, want 0", "faults"},
+		{Settings{"router-policy": "/etc/passwd"}, "nothing that can be turned here", ""},
+		{Settings{"autoscale": "/etc/passwd"}, "nothing that can be turned here", ""},
+		{Settings{"slo-attainment": "0.9"}, "--slo-attainment: only with --slo", "slo-attainment"},
+		{Settings{"slo": strings.Repeat("x", 2000)}, "2000 bytes", "slo"},
+		{Settings{"workers": "2", "decode-workers": "2"}, "workers", "workers"},
+	} {
+		if c.settings["trace"] == "" {
+			c.settings["trace"] = short
+		}
+		_, err := s.Run(context.Background(), c.settings)
+		if err == nil {
+			t.Errorf("%v: no error", c.settings)
+			continue
+		}
+		r := Refuse(err)
+		if !strings.Contains(r.Error, c.want) || c.flag != "" && r.Flag == "" {
+			t.Errorf("%v: %+v, want %q about %q", c.settings, r, c.want, c.flag)
+		}
+	}
+}
+
+// A view that asks again ends what it asked for before; another view's run goes on.
+func TestNewestWins(t *testing.T) {
+	s := New()
+	first, _ := s.Newest(context.Background(), "a")
+	other, _ := s.Newest(context.Background(), "b")
+	second, _ := s.Newest(context.Background(), "a")
+	if first.Err() == nil || other.Err() != nil || second.Err() != nil {
+		t.Fatalf("%v, %v, %v: want the first to have ended alone", first.Err(), other.Err(), second.Err())
+	}
+	s.Cancel("a")
+	if second.Err() == nil || other.Err() != nil {
+		t.Errorf("%v, %v: want the second to have ended", second.Err(), other.Err())
+	}
+	full := newSession(t, chat)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := full.Run(ctx, Settings{"trace": chat}); err == nil {
+		t.Error("a run whose view has gone gives an answer")
+	}
+}
+
+// One request, one worker and two runs can be looked at closely.
+func TestCloseup(t *testing.T) {
+	s, ctx := newSession(t, chat), context.Background()
+	settings := Settings{"trace": chat, "workers": "2"}
+	text, err := s.Request(ctx, settings, "10")
+	if err != nil || !strings.HasPrefix(text, "request 10, ") || !strings.Contains(text, "decode") {
+		t.Errorf("%q, %v: want the ledger of request 10", text, err)
+	}
+	if _, err := s.Request(ctx, settings, "999999"); err == nil {
+		t.Error("a request that is not there has a ledger")
+	}
+	all, err := s.Passes(ctx, settings, Worker{ID: 1, FromMS: 60_000})
+	if err != nil || len(all) == 0 || len(all) > mostPasses || all[0].Worker != 1 || all[0].End <= 60_000 {
+		t.Errorf("%d passes, %v", len(all), err)
+	}
+	if _, err := s.Passes(ctx, settings, Worker{ID: 2}); err == nil {
+		t.Error("a worker that is not there has passes")
+	}
+	most, moved, err := s.Compare(ctx, settings, Settings{"trace": chat, "workers": "4"})
+	if err != nil || moved == 0 || len(most) != mostMoved || most[0].E2E*most[0].E2E < most[1].E2E*most[1].E2E {
+		t.Errorf("%d moved, %d listed, %v", moved, len(most), err)
+	}
+	if _, moved, err = s.Compare(ctx, settings, settings); err != nil || moved != 0 {
+		t.Errorf("%d moved between a run and itself, %v", moved, err)
+	}
+}
+
+// The curves can be drawn at the speed at which a knob moves: ten replays a second.
+func TestRunsPerSecond(t *testing.T) {
+	s := newSession(t, chat)
+	begun, n := time.Now(), 0
+	for ; n < 20; n++ {
+		if _, err := s.Run(context.Background(), Settings{"trace": chat, "workers": fmt.Sprint(1 + n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%.0f replays a second", float64(n)/time.Since(begun).Seconds())
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("20 replays took %v", took)
+	}
+}

@@ -1,0 +1,107 @@
+package explore
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/optables"
+)
+
+// Knob is a flag that may be turned. None names a program, and files only those that were offered.
+type Knob struct {
+	Flag    string   `json:"flag"`
+	Group   string   `json:"group"`
+	Label   string   `json:"label"`
+	Choices []string `json:"choices,omitempty"` // the only values, where there are any
+	// Steps are where a slider stops; none: what is typed.
+	Steps  []string `json:"steps,omitempty"`
+	Preset string   `json:"preset"` // what holds where it is not set, in words
+	// File says that the choices are files that were offered (Session.Offer). Faults may
+	// also be said in place of one.
+	File bool `json:"file,omitempty"`
+}
+
+// Knobs returns all that may be turned.
+func Knobs() []Knob {
+	var gpus, models, routers []string
+	for _, g := range hardware.GPUs() {
+		if !optables.Missing(g.Name) {
+			gpus = append(gpus, g.Name)
+		}
+	}
+	for _, m := range hardware.Models() {
+		models = append(models, m.Name)
+	}
+	for _, p := range policy.All() {
+		routers = append(routers, string(p.Name))
+	}
+	few := splitWords("1 2 3 4 5 6 7 8 9 10 11 12 14 16 18 20 24 28 32 40 48 56 64")
+	return []Knob{
+		{Flag: "speedup", Group: "Load", Label: "Load factor (times of the trace divided by)", Steps: splitWords("0.25 0.5 0.75 1 1.25 1.5 2 2.5 3 4 5 6 8 10 12 16 20 24 32 48 64"), Preset: "1"},
+		{Flag: "max-in-flight", Group: "Load", Label: "Requests kept in flight, instead", Preset: "requests arrive at their times"},
+		{Flag: "trace-block-size", Group: "Load", Label: "Tokens of a hash id", Preset: "512, or what the trace says"},
+		{Flag: "until", Group: "Load", Label: "End at", Preset: "the end of the trace"},
+		{Flag: "classes", Group: "Load", Label: "Classes of requests", File: true, Preset: "those of the trace"},
+		{Flag: "workers", Group: "Cluster", Label: "Workers", Steps: few, Preset: "1"},
+		{Flag: "prefill-workers", Group: "Cluster", Label: "Prefill workers", Steps: few, Preset: "no pool"},
+		{Flag: "decode-workers", Group: "Cluster", Label: "Decode workers", Steps: few, Preset: "no pool"},
+		{Flag: "pd-threshold", Group: "Cluster", Label: "Prompts up to so many tokens stay on decode workers", Preset: "none"},
+		{Flag: "router", Group: "Cluster", Label: "Router", Choices: routers, Preset: "round_robin"},
+		{Flag: "router-policy", Group: "Cluster", Label: "Router policy of a file, in place of a router", File: true, Preset: "none"},
+		{Flag: "autoscale", Group: "Cluster", Label: "Autoscaler", File: true, Preset: "none"},
+		{Flag: "faults", Group: "Faults", Label: "What goes wrong", File: true, Preset: "nothing"},
+		{Flag: "gpu", Group: "Hardware", Label: "GPU", Choices: gpus, Preset: "built-in pass times"},
+		{Flag: "model", Group: "Hardware", Label: "Model", Choices: models, Preset: "none"},
+		{Flag: "tp", Group: "Hardware", Label: "Tensor parallelism", Choices: splitWords("1 2 4 8 16"), Preset: "1"},
+		{Flag: "engine", Group: "Engine", Label: "Engine", Choices: splitWords("vllm sglang"), Preset: "vllm"},
+		{Flag: "scheduler-profile", Group: "Engine", Label: "Rules of release", Choices: options.RuleNames(), Preset: "those that fit"},
+		{Flag: "num-gpu-blocks", Group: "Engine", Label: "KV blocks of a worker", Steps: splitWords("256 512 1024 2048 4096 8192 16384 32768 65536 131072"), Preset: "what fits, or 16384"},
+		{Flag: "block-size", Group: "Engine", Label: "Tokens of a block", Preset: "the engine's"},
+		{Flag: "max-num-seqs", Group: "Engine", Label: "Most requests in a pass", Steps: splitWords("8 16 32 64 128 256 512 1024"), Preset: "the engine's"},
+		{Flag: "max-num-batched-tokens", Group: "Engine", Label: "Most tokens in a pass", Steps: splitWords("512 1024 2048 4096 8192 16384 32768"), Preset: "the engine's"},
+		{Flag: "enable-prefix-caching", Group: "Engine", Label: "Prefix caching", Choices: splitWords("true false"), Preset: "true"},
+		{Flag: "seed", Group: "Engine", Label: "Seed of what is drawn", Preset: "42"},
+		{Flag: "slo", Group: "Objectives", Label: "Objectives, as p99:ttft=2s,itl=50ms", Preset: "none"},
+		{Flag: "slo-attainment", Group: "Objectives", Label: "Share of requests that are to meet them", Preset: "1"},
+	}
+}
+
+func splitWords(text string) []string { return strings.Fields(text) }
+
+func isKnob(name string) bool {
+	return slices.ContainsFunc(Knobs(), func(k Knob) bool { return k.Flag == name })
+}
+
+// longest is how long a value may be.
+const longest = 1000
+
+// checkKnob refuses settings that are none of the knobs, and values that a knob does not have.
+func checkKnob(all []Knob, name, value string) error {
+	if name == options.TraceSetting {
+		return nil
+	}
+	i := slices.IndexFunc(all, func(k Knob) bool { return k.Flag == name })
+	if i < 0 {
+		names := make([]string, len(all))
+		for i := range all {
+			names[i] = all[i].Flag
+		}
+		return cli.Usagef("%s: nothing that can be turned here%s", name, nearest.Ask(name, names))
+	}
+	if len(value) > longest {
+		return cli.Usagef("%s: %d bytes, want at most %d", name, len(value), longest)
+	}
+	k := &all[i]
+	switch {
+	case k.Flag == "faults" && options.IsFaultList(value), k.Choices == nil && !k.File, slices.Contains(k.Choices, value):
+		return nil
+	case k.Flag == "faults":
+		return cli.Usagef("faults=%s: want a list, as [{at: 60s, worker: 0, what: dies}], or a file that replay ui was given%s", value, nearest.Ask(value, k.Choices))
+	}
+	return cli.Usagef("%s=%s: want one of %s%s", name, value, strings.Join(k.Choices, ", "), nearest.Ask(value, k.Choices))
+}

@@ -1,0 +1,212 @@
+package explore
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/classes"
+	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/series"
+	"github.com/replay-llm/replay/report/slo"
+)
+
+// Answer is all that is drawn of a run.
+type Answer struct {
+	Run      any      `json:"run"` // as the page of replay report --html has it
+	TTFT     OverTime `json:"ttft"`
+	Digest   string   `json:"digest"`
+	Command  string   `json:"command"`
+	YAML     string   `json:"yaml"`
+	Warnings []string `json:"warnings,omitempty"`
+	// PerHour is what the cluster costs by the tables, PerMillion what a million answer
+	// tokens do; 0: not known.
+	GPUs       int     `json:"gpus,omitempty"`
+	PerHour    float64 `json:"cost_per_hour,omitempty"`
+	PerMillion float64 `json:"cost_per_million_tokens,omitempty"`
+}
+
+// Refusal is settings that cannot be run.
+type Refusal struct {
+	Error string `json:"error"`
+	Flag  string `json:"flag,omitempty"` // which of them is wrong, where that is known
+}
+
+// Refuse returns what is said of an error, with the flag that it is about.
+func Refuse(err error) Refusal {
+	r := Refusal{Error: err.Error()}
+	for _, m := range regexp.MustCompile(`(?:--|^)([a-z][a-z-]*)`).FindAllStringSubmatch(r.Error, -1) {
+		if r.Flag == "" && isKnob(m[1]) {
+			r.Flag = m[1]
+		}
+	}
+	return r
+}
+
+// one is a run of settings.
+type one struct {
+	trace    *trace
+	progress func(done, all int)
+	o        *options.Options
+	spec     replay.Spec
+	workload *loadgen.Workload
+	result   *harness.Result
+	rows     []requests.Row
+}
+
+// prepare reads settings, and the workload they name.
+func (s *Session) prepare(settings Settings) (*one, error) {
+	var all []plan.Setting
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if !slices.Contains(s.carried, name) {
+			if err := checkKnob(s.Knobs(), name, settings[name]); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, plan.Setting{Name: name, Value: settings[name]})
+	}
+	t, err := s.find(settings[options.TraceSetting])
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == options.TraceSetting {
+			all[i].Value = t.file()
+		}
+	}
+	o, file, mode, err := options.OptionsOf(all)
+	if err != nil {
+		return nil, err
+	}
+	r := &one{trace: t, progress: s.Progress, o: o}
+	if r.spec, err = o.Spec(file, mode); err != nil {
+		return nil, err
+	}
+	if usesProgram(&r.spec) {
+		return nil, cli.Usagef("it asks a program of its own (--policy-process, or scaler: process), which no page can start")
+	}
+	if err := o.Check(
+		cli.Needs(len(o.Outputs.Slo.All) > 0, "with --slo", "slo-attainment"),
+		cli.Wants(o.Outputs.Attainment >= 0 && o.Outputs.Attainment <= 1, "slo-attainment", "0 to 1"),
+	); err != nil {
+		return nil, err
+	}
+	r.workload, err = s.workload(t, &r.spec)
+	return r, err
+}
+
+// replay runs what was prepared, shown to an observer.
+func (r *one) replay(ctx context.Context, watch harness.Observer) (err error) {
+	if r.result, err = r.spec.RunOn(ctx, r.workload, replay.Streams{Observer: watch, Progress: r.progress}); err != nil {
+		return runs.ExplainError(err)
+	}
+	return nil
+}
+
+// mostMarks is how many faults are marked in curves.
+const mostMarks = 20
+
+// Run replays settings.
+func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
+	r, err := s.prepare(settings)
+	if err != nil {
+		return nil, err
+	}
+	over := series.New(r.spec.KindNames()...)
+	over.Grow(len(r.workload.Turns))
+	if err := r.replay(ctx, over); err != nil {
+		return nil, err
+	}
+	r.rows = requests.Collect(r.result.Collector, runs.PlacesIn(r.workload), nil, nil)
+	inputs, err := r.trace.hash()
+	if err != nil {
+		return nil, err
+	}
+	digest := rundir.NewDigest(inputs, rundir.SettingsOf(r.spec.Recorded()), rundir.Lifecycles(r.rows))
+	if err := r.conclude(); err != nil {
+		return nil, err
+	}
+	drawn := html.Run{Name: r.trace.name, Trace: r.trace.name, Report: r.result.Report, Rows: r.rows, Series: over.File()}
+	for _, x := range r.result.Incidents[:min(len(r.result.Incidents), mostMarks)] {
+		drawn.Faults = append(drawn.Faults, float64(x.At))
+	}
+	a := &Answer{Run: html.DrawnOf(&drawn), TTFT: overTimeOf(r.rows), Digest: digest.Run, Command: commandOf(settings), YAML: yamlOf(settings), Warnings: r.spec.Warnings()}
+	return a, a.addCost(r)
+}
+
+// conclude adds to the report what follows from it.
+func (r *one) conclude() error {
+	report, out := r.result.Report, &r.o.Outputs
+	runs.Conclude(&r.spec, r.result)
+	if len(out.Slo.All) > 0 {
+		if err := slo.CheckClasses(out.Slo.All, r.workload.Classes); err != nil {
+			return err
+		}
+		outcome := slo.Judge(out.Slo.All, out.Attainment, r.rows, r.result)
+		report.Extra = append(report.Extra, outcome.Fields()...)
+	}
+	if len(r.workload.Classes) > 0 {
+		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
+		report.Extra = append(report.Extra, s.Fields()...)
+	}
+	return nil
+}
+
+// addCost notes what the cluster costs.
+func (a *Answer) addCost(r *one) error {
+	gpus, err := r.spec.GPUs()
+	if err != nil {
+		return err
+	}
+	if gpus.Name == "" {
+		return nil
+	}
+	a.GPUs, a.PerHour = gpus.Count, gpus.Price
+	a.PerMillion = plan.CostPerMillion(1, gpus.Price, r.result.Report.OutputTokensPerS)
+	return nil
+}
+
+// OverTime is a latency over time, by when requests arrived. Lists have a number per bin
+// in which there are any.
+type OverTime struct {
+	Seconds []float64 `json:"s"` // the middle of the bin
+	Median  []float64 `json:"median"`
+	P99     []float64 `json:"p99"`
+}
+
+// overTimeOf returns the times to first token of requests over time.
+func overTimeOf(rows []requests.Row) OverTime {
+	const bins = 120
+	var out OverTime
+	if len(rows) == 0 {
+		return out
+	}
+	width := max(float64(rows[len(rows)-1].Arrival)/bins, 1)
+	lists := make([][]float64, bins+1)
+	for i := range rows {
+		if r := &rows[i]; r.TTFT.Known() {
+			at := min(int(float64(r.Arrival)/width), bins)
+			lists[at] = append(lists[at], float64(r.TTFT))
+		}
+	}
+	for i, list := range lists {
+		if len(list) == 0 {
+			continue
+		}
+		d := collector.Describe(list)
+		out.Seconds = append(out.Seconds, (float64(i)+0.5)*width/1000)
+		out.Median, out.P99 = append(out.Median, d.Median), append(out.P99, d.P99)
+	}
+	return out
+}

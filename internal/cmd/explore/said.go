@@ -1,0 +1,67 @@
+package explore
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/json"
+)
+
+// inOrder returns the names of settings in the order of the knobs, without the trace.
+func inOrder(settings Settings) []string {
+	var names []string
+	for _, k := range Knobs() {
+		if _, ok := settings[k.Flag]; ok {
+			names = append(names, k.Flag)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if name != options.TraceSetting && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// commandOf returns the command line of settings, as a shell takes it.
+func commandOf(settings Settings) string {
+	verb := "trace"
+	if _, ok := settings["max-in-flight"]; ok {
+		verb = "concurrency"
+	}
+	parts := []string{"replay", verb, quoteWord(settings[options.TraceSetting])}
+	for _, name := range inOrder(settings) {
+		if value := settings[name]; value == "true" || value == "false" { // the next word would be an argument
+			parts = append(parts, "--"+name+"="+value)
+			continue
+		}
+		parts = append(parts, "--"+name, quoteWord(settings[name]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// quoteWord returns text as one word of a shell.
+func quoteWord(text string) string {
+	if regexp.MustCompile(`^[\w./:=,+@%-]+$`).MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// yamlOf returns the file of flags for --config.
+func yamlOf(settings Settings) string {
+	var b strings.Builder
+	for _, name := range inOrder(settings) {
+		value := settings[name]
+		if !regexp.MustCompile(`^(\d+|\d+\.\d+|[a-z][a-z_]*)$`).MatchString(value) || slices.Contains([]string{"null", "true", "false", "yes", "no"}, value) {
+			quoted, _ := json.Marshal(value) // a string cannot fail
+			value = string(quoted)
+		}
+		fmt.Fprintf(&b, "%s: %s\n", name, value)
+	}
+	return b.String()
+}

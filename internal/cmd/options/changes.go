@@ -1,0 +1,180 @@
+package options
+
+import (
+	"cmp"
+	"encoding/csv"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
+)
+
+// changeFlag names a change in the course of a replay.
+const changeFlag = "change"
+
+// chooserFlags are those that name another router: the settings of the one before do not hold for it.
+func chooserFlags() []string { return []string{"router", policyFlag, pickerFlag} }
+
+// routingFlags are all that say how requests find workers.
+func routingFlags() []string {
+	return slices.Concat(chooserFlags(), []string{"router-config"}, RouterFlags())
+}
+
+// ChangeableFlags are those that may have another value from an instant on.
+func ChangeableFlags() []string {
+	return append([]string{"workers", "prefill-workers", "decode-workers", "admission", "faults", "speedup", "worker-speed", "prefill-worker-speed", "decode-worker-speed"}, routingFlags()...)
+}
+
+// ExpectChanges prepares for changes that are told later (ChangeOf).
+func (o *Options) ExpectChanges() { o.Cluster.mayChange = true }
+
+// Unchanged returns spec, which the flags have made, as they make it where no changes are expected.
+func (o *Options) Unchanged(spec replay.Spec) replay.Spec {
+	if o.Cluster.alone {
+		spec.Router, spec.RouterConfig = policy.RoundRobin, nil
+	}
+	return spec
+}
+
+// fillChanges enters into spec what is changed as time goes on, in order of time.
+func (o *Options) fillChanges(spec *replay.Spec) error {
+	if len(o.Cluster.changes) == 0 {
+		return nil
+	}
+	if o.IsLive() || o.IsCluster() {
+		return o.Only(changeFlag, "on the logical clock")
+	}
+	for _, text := range o.Cluster.changes {
+		c, err := o.readChange(spec, text)
+		if err != nil {
+			return err
+		}
+		spec.Changes = append(spec.Changes, c)
+	}
+	slices.SortStableFunc(spec.Changes, func(a, b replay.Change) int { return cmp.Compare(a.At, b.At) })
+	if err := spec.CheckChanges(); err != nil {
+		return cli.Usagef("--%s: %v", changeFlag, err)
+	}
+	return nil
+}
+
+// readChange reads at=TIME,NAME=VALUE.
+func (o *Options) readChange(spec *replay.Spec, text string) (replay.Change, error) {
+	settings, err := ParseSettings(changeFlag, text)
+	if err != nil {
+		return replay.Change{}, err
+	}
+	i := slices.IndexFunc(settings, func(s plan.Setting) bool { return s.Name == "at" })
+	if i < 0 || len(settings) == 1 {
+		return replay.Change{}, cli.Usagef("--%s=%s: want at=TIME and what changes then, as at=5m,workers=10", changeFlag, text)
+	}
+	at, err := cli.ParseInstant(settings[i].Value)
+	if err != nil {
+		return replay.Change{}, cli.Usagef("--%s=%s: at is %s, %v", changeFlag, text, settings[i].Value, err)
+	}
+	c, err := o.ChangeOf(spec, at, slices.Delete(settings, i, i+1))
+	if err != nil {
+		return c, cli.Usagef("--%s=%s: %v", changeFlag, text, err)
+	}
+	return c, nil
+}
+
+// ParseSettings reads NAME=VALUE,NAME=VALUE; a pair that holds a comma is quoted as in CSV.
+func ParseSettings(flag, text string) ([]plan.Setting, error) {
+	r := csv.NewReader(strings.NewReader(text))
+	r.LazyQuotes = true
+	pairs, err := r.Read()
+	if err != nil {
+		return nil, cli.Usagef("--%s=%s: want NAME=VALUE,NAME=VALUE with the names of flags", flag, text)
+	}
+	var all []plan.Setting
+	known := NewCellOptions().Set
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		name = OwnName(known, strings.TrimPrefix(strings.TrimSpace(name), "--"))
+		switch {
+		case !ok || name == "":
+			return nil, cli.Usagef("--%s=%s: %q is no setting, want NAME=VALUE", flag, text, pair)
+		case slices.ContainsFunc(all, func(s plan.Setting) bool { return s.Name == name }):
+			return nil, cli.Usagef("--%s=%s: %s is given twice", flag, text, name)
+		}
+		all = append(all, plan.Setting{Name: name, Value: value})
+	}
+	return all, nil
+}
+
+// ChangeOf returns the change of spec, which the flags have made, that some flags of other values make at an
+// instant.
+func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (replay.Change, error) {
+	c := replay.Change{At: at}
+	for _, s := range set {
+		if err := o.checkChangeable(s.Name); err != nil {
+			return c, err
+		}
+	}
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(set, func(s plan.Setting) bool { return slices.Contains(names, s.Name) })
+	}
+	if o.settings == nil {
+		o.settings = o.Settings()
+	}
+	settings := slices.DeleteFunc(slices.Clone(o.settings), func(s plan.Setting) bool {
+		return has(s.Name) || has(chooserFlags()...) && slices.Contains(routingFlags(), s.Name)
+	})
+	other, _, _, err := OptionsOf(append(settings, set...))
+	if err != nil {
+		return c, err
+	}
+	other.ExpectChanges()
+	file := ""
+	if spec.Trace != nil {
+		file = spec.Trace.Path
+	}
+	after, err := other.Spec(file, spec.Mode)
+	if err != nil {
+		return c, err
+	}
+	if has("workers", "prefill-workers") {
+		c.Workers = after.Pools[0].Count
+	}
+	if has("decode-workers") {
+		c.Decode = after.Pools[1].Count
+	}
+	if has(routingFlags()...) {
+		routing := after.Routing()
+		c.Routing = &routing
+	}
+	if has("admission") {
+		c.Admission = after.Topology.Admission
+	}
+	if has("faults") {
+		c.Faults = after.Faults
+	}
+	if has("speedup") {
+		c.Speedup = after.Speedup
+	}
+	if has("worker-speed", "prefill-worker-speed", "decode-worker-speed") {
+		c.WorkerSpeeds = after.WorkerSpeeds
+	}
+	return c, nil
+}
+
+// checkChangeable refuses a flag whose value holds for the whole replay, or says what stands in for it.
+func (o *Options) checkChangeable(name string) error {
+	all := ChangeableFlags()
+	switch {
+	case slices.Contains(all, name):
+		return nil
+	case name == "scale":
+		return cli.Usagef("%s cannot change in the course of a replay, want workers", name)
+	}
+	if near := nearest.Ask(name, all); near != "" {
+		return cli.Usagef("%s: no such setting%s", name, near)
+	}
+	return cli.Usagef("%s cannot change in the course of a replay, want %s", name, cli.Either(all))
+}

@@ -1,0 +1,184 @@
+package options
+
+import (
+	"cmp"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// cluster holds the flags that say how many workers there are and how requests
+// reach them.
+type cluster struct {
+	picker                                 string // file of an endpoint picker
+	mode                                   cli.Choice
+	Workers, PrefillWorkers, DecodeWorkers int
+	count                                  workerCount // Workers, and their kinds
+	Router                                 routerFlag
+	policy                                 string // file of a router policy
+	process                                policy.Process
+	admission                              string    // file of an admission
+	signals                                [2]string // how old signals are: their delays, and their intervals
+	scale                                  string
+	changes                                []string
+	mayChange                              bool // there may be changes that no flag names
+	alone                                  bool // without them there would be nothing to choose
+	faults                                 string
+	autoscale                              string    // file of an autoscaler
+	warm                                   string    // file of what is cached at the start
+	speeds                                 [3]string // of workers, prefill and decode workers
+	Half                                   bool      // it is a worker of one of two pools
+	pd                                     pd
+	aic                                    engineargs.AIC
+	aicFlags                               []string
+}
+
+func (c *cluster) bindFlags(fs *pflag.FlagSet) {
+	c.mode = cli.Choice{Names: []string{"offline", "online", "cluster"}, Value: "offline"}
+	c.Router.Choice = RouterChoice()
+	c.count.all, c.Workers = &c.Workers, 1
+	fs.Var(&c.count, "workers", "`N` workers that prefill and decode; a mix: h100:4,l40s:8")
+	fs.IntVar(&c.PrefillWorkers, "prefill-workers", 1, "`N` workers that prefill only")
+	fs.IntVar(&c.DecodeWorkers, "decode-workers", 1, "`N` workers that decode only")
+	for i, prefix := range speedPrefixes() {
+		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
+	}
+	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose scorers and flow control requests are routed")
+	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file as of --"+policyFlag+", NAME.yaml")
+	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
+	bindProcess(fs, &c.process)
+	fs.StringVar(&c.admission, "admission", "", "`file` that says which requests are held back or turned away, by load (docs/policies.md)")
+	for i, part := range signalParts() {
+		fs.StringVar(&c.signals[i], part.flag, "", part.help)
+	}
+	fs.String("engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
+	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
+	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
+	fs.StringVar(&c.scale, "scale", "", "YAML `file` that says when the number of workers changes: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: in place of workers:")
+	fs.StringArrayVar(&c.changes, changeFlag, nil, "what is changed at a `time`: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)")
+	fs.StringVar(&c.faults, "faults", "", "YAML `file` that says what goes wrong, and what becomes of the requests, or what it\nwould say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'")
+	fs.StringVar(&c.autoscale, "autoscale", "", "YAML `file` of an autoscaler, which changes the number of workers (docs/autoscaling.md)")
+	fs.StringVar(&c.warm, "warm-caches", "", "`file` of what workers have cached at the start, which --save-caches wrote (docs/warm.md)")
+	c.pd.bindFlags(fs)
+	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes")
+	c.aicFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) {
+		fs.StringVar(&c.aic.Backend, "aic-backend", "", "")
+		fs.StringVar(&c.aic.System, "aic-system", "", "")
+		fs.StringVar(&c.aic.BackendVersion, "aic-backend-version", "", "")
+		fs.IntVar(&c.aic.TPSize, "aic-tp-size", 1, "")
+		fs.StringVar(&c.aic.ModelPath, "aic-model-path", "", "")
+	})
+	cli.Hide(fs, c.aicFlags...)
+}
+
+// RouterChoice returns a flag that takes the name of a router.
+func RouterChoice() cli.Choice {
+	c := cli.Choice{Value: string(policy.All()[0].Name)}
+	for _, p := range policy.All() {
+		c.Names = append(c.Names, string(p.Name))
+		c.Hidden = append(c.Hidden, p.Alias)
+	}
+	return c
+}
+
+// speedPrefixes begin the flags that say how fast workers are, by pool.
+func speedPrefixes() [3]string { return [3]string{"", "prefill-", "decode-"} }
+
+// fillSpeeds enters into spec how fast workers are.
+func (o *Options) fillSpeeds(spec *replay.Spec) error {
+	for i, prefix := range speedPrefixes() {
+		flag, text := prefix+"worker-speed", o.Cluster.speeds[i]
+		switch {
+		case text == "":
+			continue
+		case spec.Disaggregated() != (i > 0) && i > 0:
+			return o.Only(flag, "with --prefill-workers and --decode-workers")
+		case spec.Disaggregated() != (i > 0):
+			return o.Only(flag, "where workers both prefill and decode")
+		case o.Cluster.scale != "":
+			return o.Only(flag, "without --scale")
+		case o.IsCluster():
+			return o.Only(flag, "without --mode cluster")
+		}
+		parts := strings.Split(text, ",")
+		pool := max(i-1, 0)
+		if count := spec.Pools[pool].Count; len(parts) != count {
+			return cli.Usagef("--%s=%s: %d speeds for %d workers, want one for each", flag, text, len(parts), count)
+		}
+		if spec.WorkerSpeeds == nil {
+			spec.WorkerSpeeds = make([][]float64, len(spec.Pools))
+		}
+		for _, part := range parts {
+			speed, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+			if err != nil || !(speed > 0) || math.IsInf(speed, 0) {
+				return cli.Usagef("--%s=%s: %q is no speed, want numbers above 0", flag, text, part)
+			}
+			spec.WorkerSpeeds[pool] = append(spec.WorkerSpeeds[pool], speed)
+		}
+	}
+	return nil
+}
+
+// routerInfo returns what is known of the router that is asked for.
+func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).Info() }
+
+// fillRouter enters into spec how requests are routed.
+func (o *Options) fillRouter(spec *replay.Spec) (err error) {
+	if err := o.fillProcess(spec); err != nil || spec.Process != nil {
+		return err
+	}
+	if path := o.policyPath(); path != "" {
+		return o.fillPolicy(spec, path)
+	}
+	if spec.Router, err = policy.Parse(o.Cluster.Router.Value); err != nil {
+		return err
+	}
+	if err := o.FillRouter(spec); err != nil {
+		return err
+	}
+	if o.Cluster.picker != "" {
+		return o.fillPicker(spec)
+	}
+	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && len(o.Cluster.changes) == 0 && !o.TwoPools()
+	if o.Cluster.alone = alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster(); o.Cluster.alone && !o.Cluster.mayChange {
+		spec.Router, spec.RouterConfig = policy.RoundRobin, nil // one worker: there is nothing to choose
+	}
+	return nil
+}
+
+// fillEstimator enters into spec who estimates the load of prefills.
+func (o *Options) fillEstimator(spec *replay.Spec) error {
+	c := &o.Cluster
+	name := o.FirstChanged(c.aicFlags...)
+	if name == "" {
+		return nil
+	}
+	if c.aic.Backend == "" || c.aic.System == "" || c.aic.ModelPath == "" {
+		return cli.Usagef("--%s: want --aic-backend, --aic-system and --aic-model-path together", name)
+	}
+	spec.PrefillLoad = c.aic
+	return nil
+}
+
+// checkCluster refuses flags of our commands that are out of range or of no
+// effect on the chosen cluster.
+func (o *Options) checkCluster() error {
+	c := &o.Cluster
+	info := c.routerInfo()
+	counts := []string{"workers", "prefill-workers", "decode-workers"}
+	if o.isMixed() {
+		counts = counts[1:]
+	}
+	return cmp.Or(o.CheckLeast(1, counts...), o.Check(
+		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
+		cli.Needs(c.scale != "" || c.mayChange || len(c.changes) > 0 || c.autoscale != "" || c.faults != "", "with --scale, --change, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
+		cli.Needs(info.Caches, "with --router kv", append(RouterFlags(), "router-config")...),
+	))
+}

@@ -1,0 +1,121 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/replay/deployment"
+)
+
+// config are the files that hold flags: one any of them, the other those of a deployment.
+type config struct {
+	path        string
+	deployments fileNames
+	// Overruled says which flags of the deployment the command line has otherwise.
+	Overruled []string
+}
+
+func (c *config) bindDeployment(fs *pflag.FlagSet) {
+	fs.Var(&c.deployments, "deployment", "YAML `file` of all this, as replay init writes it; flags win; several: kinds of a mix")
+}
+
+func (c *config) bindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.path, "config", "", "YAML `file` that holds flags by name, without dashes; a flag given here wins")
+}
+
+// Apply gives flags that are not on the command line the values of the files; the one of
+// all flags wins over the deployment. Deployments of a mix are for their own workers.
+func (c *config) Apply(o *Options) error {
+	if err := c.applyFile(o, "config", c.path, nil); err != nil || o.keepsDeployments() {
+		return err
+	}
+	for _, path := range c.deployments {
+		if err := c.applyFile(o, "deployment", path, deployment.Flags()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepsDeployments reports whether the deployments are those of a mix.
+func (o *Options) keepsDeployments() bool { return o.isMixed() || len(o.Config.deployments) > 1 }
+
+// applyFile gives flags that have not been given the values of a file; allowed are the
+// flags that it may have, nil for all.
+func (c *config) applyFile(o *Options, flag, path string, allowed []string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return c.applyText(o, path, text, allowed)
+}
+
+// applyText gives flags that have not been given the values of a file's text.
+func (c *config) applyText(o *Options, path string, text []byte, allowed []string) error {
+	entries, err := cli.YamlEntries(path, text)
+	if err != nil {
+		return err
+	}
+	places, given := map[string]string{}, map[string]bool{}
+	o.Set.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	for _, entry := range entries {
+		key, place := entry.Key.GetToken().Value, cli.YamlPlace(path, entry.Key)
+		if allowed != nil && !slices.Contains(allowed, key) {
+			return cli.Usagef("%s: %s: no setting of a deployment, want one of those that replay init writes%s", place, key, nearest.Ask(key, allowed))
+		}
+		if err := c.setFlag(o, entry, place, places, given); err != nil {
+			return err
+		}
+	}
+	if o.Places == nil {
+		o.Places = map[string]string{}
+	}
+	for flag, place := range places {
+		if !given[flag] {
+			o.Places[flag] = place
+		}
+	}
+	return nil
+}
+
+// setFlag gives a flag the value of an entry, unless it is given.
+func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, places map[string]string, given map[string]bool) error {
+	key := entry.Key.GetToken()
+	flag := o.Set.Lookup(key.Value)
+	if flag == nil || flag.Name == "config" || flag.Name == "deployment" || strings.HasPrefix(flag.Name, "help") {
+		return cli.Usagef("%s: %s: no such flag%s", place, key.Value, nearest.Ask(key.Value, cli.FlagNames(o.Set)))
+	}
+	if first, ok := places[flag.Name]; ok {
+		return cli.Usagef("%s: %s: set before, at %s", place, key.Value, first)
+	}
+	places[flag.Name] = place
+	text, err := cli.YamlText(entry.Value)
+	if err != nil {
+		return cli.Usagef("%s: %s: %v", place, key.Value, err)
+	}
+	if given[flag.Name] {
+		if has := flag.Value.String(); len(c.deployments) > 0 && has != text {
+			c.Overruled = append(c.Overruled, fmt.Sprintf("--%s is %s, and %s at %s: the flag wins", flag.Name, has, text, place))
+		}
+		return nil
+	}
+	if err := o.Set.Set(flag.Name, text); err != nil {
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			err = invalid.Unwrap()
+		}
+		return cli.Usagef("%s: %s: %s: want %s", place, key.Value, text, cli.WantedKind(flag.Value.Type(), err))
+	}
+	return nil
+}

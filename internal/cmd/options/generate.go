@@ -1,0 +1,119 @@
+package options
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/loadgen/generate"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Generating holds the flags that describe a generated workload, for every
+// command that can run one.
+type Generating struct {
+	config   generate.Config
+	duration time.Duration
+	class    generate.Class // what the flags say, without --class
+	classes  []string
+	prefix   string // of the flags' names
+}
+
+// Bind adds the flags, with prefix before their names.
+func (f *Generating) Bind(fs *pflag.FlagSet, prefix string) {
+	f.prefix = prefix
+	c, k := &f.config, &f.class
+	fs.StringVar(&c.Arrivals, prefix+"arrivals", "poisson", "`law` of arrivals: poisson, gamma:cv=2, constant, ramp:to=20, diurnal:period=24h, users:count=50")
+	fs.Float64Var(&c.Rate, prefix+"rate", 0, "arrivals per second, a `number`; ramps start with it")
+	fs.DurationVar(&f.duration, prefix+"duration", 0, "`time` in which requests arrive, such as 10m")
+	fs.IntVar(&c.Requests, prefix+"requests", 0, "`number` of requests")
+	fs.StringVar(&k.Input, prefix+"input", "", "`law` of prompt tokens: 1000, uniform:min=10,max=90, normal:mean=1000,sd=200, lognormal:mean=1000,sigma=0.8, exponential:mean=500, gamma:mean=500,cv=2, empirical:file=a.jsonl")
+	fs.StringVar(&k.Output, prefix+"output", "", "`law` of answer tokens")
+	fs.StringVar(&k.LengthsFrom, prefix+"lengths-from", "", "draw prompt and answer together from the trace `FILE`")
+	fs.StringVar(&k.Prefix, prefix+"prefix", "", "`what` prompts share: system:tokens=1000, groups:count=10,tokens=2000, tree:depth=3,branch=4,tokens=500")
+	fs.StringVar(&k.Turns, prefix+"turns", "", "`law` of the requests of a conversation; a prompt holds all before it")
+	fs.StringVar(&k.TurnInput, prefix+"turn-input", "", "`law` of the tokens that a later turn adds; as the first prompt without it")
+	fs.StringVar(&k.Think, prefix+"think", "", "`law` of the seconds from an answer to the next turn")
+	f.bindTasks(fs)
+	fs.StringArrayVar(&f.classes, prefix+"class", nil, "one of several `kinds` of requests: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...")
+}
+
+// bindTasks adds the flags of tasks of agents. The help shows the first alone.
+func (f *Generating) bindTasks(fs *pflag.FlagSet) {
+	t, prefix := &f.class.Tasks, f.prefix
+	fs.StringVar(&t.Agents, prefix+"agents", "", "`law` of the sub-agents that a task starts (docs/agents.md)")
+	fs.StringVar(&t.Calls, prefix+"calls", "", "`law` of the tools that a sub-agent calls; 1 without it")
+	fs.StringVar(&t.Tool, prefix+"tool", "", "`law` of the seconds of a tool's call")
+	fs.StringVar(&t.ToolInput, prefix+"tool-input", "", "`law` of the tokens that a result adds; as the sub-agent's first prompt without it")
+	fs.StringVar(&t.Input, prefix+"agent-input", "", "`law` of the first prompts of sub-agents; as --input without it")
+	fs.StringVar(&t.Output, prefix+"agent-output", "", "`law` of the answers of sub-agents; as --output without it")
+	fs.StringVar(&t.Prefix, prefix+"agent-prefix", "", "`what` the first prompts of sub-agents share")
+	fs.Float64Var(&t.Fails, prefix+"fails", 0, "`share` of the calls that fail and are made again, 0 to 0.99")
+	cli.Hide(fs, prefix+"calls", prefix+"tool", prefix+"tool-input", prefix+"agent-input", prefix+"agent-output", prefix+"agent-prefix", prefix+"fails")
+}
+
+// MakesTasks reports whether what is made are tasks of agents.
+func MakesTasks(c *generate.Config) bool {
+	return slices.ContainsFunc(c.Classes, func(k generate.Class) bool { return k.Tasks.Agents != "" })
+}
+
+// Build is the configuration that the flags describe, with ids of so many
+// tokens.
+func (f *Generating) Build(block int, seed uint64) (generate.Config, error) {
+	c := f.config
+	c.Duration, c.Block, c.Seed = sim.Time(float64(f.duration)/1e6), block, seed
+	if len(f.classes) == 0 {
+		k := f.class
+		k.Weight = 1
+		c.Classes = []generate.Class{k}
+		return c, nil
+	}
+	if f.class != (generate.Class{}) {
+		return c, cli.Usagef("--%sclass: lengths, prefix, turns, think and tasks belong into the class, want none of these flags with it", f.prefix)
+	}
+	for _, text := range f.classes {
+		k, err := parseClass(text)
+		if err != nil {
+			return c, err
+		}
+		c.Classes = append(c.Classes, k)
+	}
+	return c, nil
+}
+
+// parseClass reads NAME:key=value;key=value.
+func parseClass(text string) (generate.Class, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	k := generate.Class{Name: name, Weight: 1}
+	texts := map[string]*string{
+		"input": &k.Input, "output": &k.Output, "lengths-from": &k.LengthsFrom, "prefix": &k.Prefix,
+		"turns": &k.Turns, "turn-input": &k.TurnInput, "think": &k.Think,
+		"agents": &k.Tasks.Agents, "agent-input": &k.Tasks.Input, "agent-output": &k.Tasks.Output, "agent-prefix": &k.Tasks.Prefix,
+		"calls": &k.Tasks.Calls, "tool": &k.Tasks.Tool, "tool-input": &k.Tasks.ToolInput,
+	}
+	numbers := map[string]*float64{"weight": &k.Weight, "fails": &k.Tasks.Fails}
+	for part := range strings.SplitSeq(rest, ";") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if to := texts[key]; to != nil {
+			*to = value
+			continue
+		}
+		to := numbers[key]
+		if to == nil {
+			names := slices.Sorted(maps.Keys(texts))
+			return k, cli.Usagef("--class=%s: %q is no setting, want %s, fails or weight%s", text, key, strings.Join(names, ", "), nearest.Ask(key, append(names, "fails", "weight")))
+		}
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return k, cli.Usagef("--class=%s: %s is %s, must be a number", text, key, value)
+		}
+		*to = x
+	}
+	return k, nil
+}

@@ -1,0 +1,260 @@
+package options
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/optables"
+	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// hardwarePrefix begins the keys of settings that are no engine arguments: what a worker
+// runs on, and how its model is spread. Engine arguments follow from them.
+const hardwarePrefix = "hardware."
+
+// lengthKey is the engine argument that also says for what the memory of a GPU is divided.
+const lengthKey = "max_model_len"
+
+// HardwareSettings returns the flags that say what a worker runs on.
+func HardwareSettings() []Setting {
+	var gpus, models []string
+	for _, g := range hardware.GPUs() {
+		gpus = append(gpus, g.Name)
+	}
+	for _, m := range hardware.Models() {
+		models = append(models, m.Name)
+	}
+	all := []Setting{
+		{Name: "gpu", kind: "path", offered: gpus, help: "GPU of the workers, by `name`: see replay gpus"},
+		{Name: "model", kind: "path", offered: models, help: "model they run, by `name` or its config.json: see replay models"},
+		{Name: "gpu-file", kind: "path", help: "`file` of GPUs of your own, in the form of replay gpus --output json"},
+		{Name: "op-tables", kind: "path", help: "`directory` of measured operator times"},
+		{Name: "tp", kind: "int", preset: "1", help: "tensor parallelism: `GPUs` per layer"},
+		{Name: "pp", kind: "int", preset: "1", help: "pipeline parallelism: `stages` of layers"},
+		{Name: "ep", kind: "int", preset: "1", help: "expert parallelism: `GPUs` that whole experts are spread over, 1 or --tp times --dp"},
+		{Name: "dp", kind: "int", preset: "1", help: "data parallelism of attention: `ranks` of a worker, in lockstep"},
+		{Name: "quantization", kind: "name", preset: "auto", Names: hardware.Dtypes(), help: "type of the weights, by `name`; auto: as the checkpoint has them"},
+		{Name: "kv-cache-dtype", kind: "name", preset: "auto", Names: []string{"auto", "bfloat16", "fp8"}, help: "type of the KV cache, by `name`; auto: bfloat16"},
+		{Name: "graphs", kind: "name", preset: "full", Names: hardware.GraphModes(), help: "what runs as CUDA graphs, by `name`: full, piecewise, none"},
+		{Name: "gpu-memory-utilization", kind: "number", preset: "0.9, with sglang as its server", help: "`share` of a GPU's memory that the engine takes"},
+		{Name: "max-model-len", Key: lengthKey, kind: "int", preset: "the model's", help: "longest sequence, in `tokens` of prompt and answer"},
+	}
+	for i := range all {
+		if all[i].cluster = true; all[i].Key == "" {
+			all[i].Key = hardwarePrefix + all[i].Name
+		}
+	}
+	return all
+}
+
+// Hardware is what a worker runs on, as flags say.
+type Hardware []Setting
+
+// Bind adds the flags.
+func (h *Hardware) Bind(fs *pflag.FlagSet) {
+	*h = HardwareSettings()
+	for i := range *h {
+		(*h)[i].Bind(fs)
+	}
+}
+
+// HardwareOf returns the flags among settings that say what a worker runs on.
+func HardwareOf(settings []Setting) Hardware {
+	var h Hardware
+	for _, s := range settings {
+		if s.Key == lengthKey || strings.HasPrefix(s.Key, hardwarePrefix) {
+			h = append(h, s)
+		}
+	}
+	return h
+}
+
+// Text returns the value of a flag, "" when it was not given.
+func (h Hardware) Text(name string) string {
+	for _, s := range GivenOf(h) {
+		if s.Name == name {
+			return s.String()
+		}
+	}
+	return ""
+}
+
+// Given reports whether there are a GPU and a model.
+func (h Hardware) Given() bool { return h.Text("gpu") != "" && h.Text("model") != "" }
+
+// path returns the name under which the fit of a model on a GPU travels to engines.
+func (h Hardware) path(gpu string) string {
+	values := url.Values{}
+	for key, name := range map[string]string{"tp": "tp", "pp": "pp", "ep": "ep", "dp": "dp", "weights": "quantization", "kv": "kv-cache-dtype", "graphs": "graphs", "gpu-file": "gpu-file", "op-tables": "op-tables"} {
+		if text := h.Text(name); text != "" && text != "auto" {
+			values.Set(key, text)
+		}
+	}
+	path := gpu + "/" + h.Text("model")
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	return path
+}
+
+// Fit returns the fit on a GPU, "" for the one that was given, without what engine
+// arguments say.
+func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
+	if gpu == "" {
+		gpu = h.Text("gpu")
+	}
+	f, err := hardware.ParseFit(h.path(gpu))
+	if err != nil {
+		return f, cli.Usagef("--gpu and --model: %v", err)
+	}
+	if text := h.Text("gpu-memory-utilization"); text != "" {
+		if f.Utilization, err = strconv.ParseFloat(text, 64); err != nil || !(f.Utilization > 0 && f.Utilization <= 1) {
+			return f, cli.Usagef("--gpu-memory-utilization=%s: want a share above 0, at most 1", text)
+		}
+	}
+	if text := h.Text("max-model-len"); text != "" {
+		if f.MaxLength, err = strconv.Atoi(text); err != nil || f.MaxLength < 1 {
+			return f, cli.Usagef("--max-model-len=%s: want at least 1", text)
+		}
+	}
+	switch {
+	case !f.Divides() && f.Model.Heads%f.TP == 0:
+		l := f.Model.Linear
+		return f, &UnfitError{cli.Usagef("--tp=%d: must be a divisor of the %d key heads and %d value heads of the linear layers of %s", f.TP, l.KeyHeads, l.ValueHeads, f.Model.Name)}
+	case !f.Divides():
+		return f, &UnfitError{cli.Usagef("--tp=%d: want a divisor of the %d attention heads of %s", f.TP, f.Model.Heads, f.Model.Name)}
+	case f.EP > 1 && (f.Model.MoE == nil || f.EP != f.TP*f.DP):
+		return f, cli.Usagef("--ep=%d: want 1, or --tp times --dp with a model of experts", f.EP)
+	case f.PP > f.Model.Layers:
+		return f, cli.Usagef("--pp=%d: want at most the %d layers of %s", f.PP, f.Model.Layers, f.Model.Name)
+	}
+	return f, nil
+}
+
+// deriveSettings returns the engine arguments that follow from the hardware of an engine that
+// has otherwise these: those of vLLM and SGLang are their servers' own, but for legacy ones that repeat
+// the reference. gives reports whether an argument is given.
+func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool) ([]engineargs.Setting, error) {
+	f, err := h.Fit("")
+	if err != nil {
+		return nil, err
+	}
+	own, all := *a, []engineargs.Setting(nil)
+	legacy := o.Reference || o.compat != ""
+	switch {
+	case legacy:
+	case a.MaxLength > 0:
+		f.MaxLength = a.MaxLength
+	case f.Model.Context > 0:
+		on := engines.OnEngine(f, a)
+		own.MaxLength = on.LongestSequence()
+		all = append(all, engineargs.Setting{Key: lengthKey, Value: strconv.Itoa(own.MaxLength)})
+	}
+	if !legacy {
+		var follows []engineargs.Setting
+		own, follows = engines.OnServer(own, &f, gives)
+		all = append(all, follows...)
+	}
+	f = engines.OnEngine(f, &own)
+	if !legacy && h.Text("gpu-memory-utilization") == "" {
+		f.Utilization = engines.ServerShare(&own, &f)
+	}
+	if legacy && f.SGLang {
+		f.Groups = hardware.Groups{} // the reference knows one pool
+	}
+	path := h.path(h.Text("gpu"))
+	var of lengths
+	blocks := gives("num_gpu_blocks")
+	if (f.Model.WindowLayers > 0 || f.Model.Linear != nil) && f.Groups == (hardware.Groups{}) && !blocks && !legacy {
+		if of = o.workloadLengths(); of.live > 0 {
+			f.Live = of.live
+			path = hardware.AddKey(path, hardware.LiveKey, strconv.Itoa(f.Live))
+		}
+	}
+	all = append(all, engineargs.Setting{Key: "planner_profile_data", Value: strconv.Quote(h.passTimes(path, &f, &own, legacy))})
+	if f.DP > 1 {
+		all = append(all, engineargs.Setting{Key: "dp_size", Value: strconv.Itoa(f.DP)})
+	}
+	if !blocks {
+		b, err := f.Check()
+		if err != nil {
+			return nil, &UnfitError{cli.WrongUsage(err)}
+		}
+		own.Blocks = max(b.Blocks, f.BlocksFor(of.longest))
+		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(own.Blocks)})
+	}
+	if !legacy && !gives("sglang.max_running_requests") {
+		all = append(all, engines.Seats(&own, &f, own.Blocks)...)
+	}
+	if (o.TwoPools() || a.SGLang.HiCache.On) && a.KVBytesPerToken == 0 {
+		all = append(all, engineargs.Setting{Key: "kv_bytes_per_token", Value: strconv.Itoa(f.TransferBytes())})
+		if o.TwoPools() && a.TransferGBPerSecond == 0 {
+			all = append(all, engineargs.Setting{Key: "kv_transfer_bandwidth", Value: fmt.Sprint(f.NetworkGBPerSecond())})
+		}
+	}
+	return all, nil
+}
+
+// passTimes returns the path of the pass times of a fit, on an engine with these arguments: by measured operators where
+// there are any of its GPU, else by data sheets, as the reference's engines have them.
+func (h Hardware) passTimes(path string, f *hardware.Fit, own *engineargs.Args, legacy bool) string {
+	known := slices.Contains(optables.Names(), f.GPU.Name) && h.Text("gpu-file") == "" || h.Text("op-tables") != ""
+	if legacy || !known {
+		return timing.RooflinePrefix + path
+	}
+	return timing.SiliconPrefix + hardware.AddKey(path, hardware.EngineKey, engines.ReleaseOf(own))
+}
+
+// UnfitError is a model that cannot run on the hardware that was named for it: others
+// that were named beside may.
+type UnfitError struct{ err error }
+
+func (e *UnfitError) Error() string { return e.err.Error() }
+func (e *UnfitError) Unwrap() error { return e.err }
+
+// checkHardware refuses half of what a worker runs on, and flags of no effect.
+func (o *Options) checkHardware() error {
+	profile := o.FirstChanged("timing-profile", "planner-profile-data")
+	var rest []string
+	for _, s := range HardwareOf(o.Engine.Settings) {
+		if s.Name != "gpu" && s.Name != "model" && s.Key != lengthKey {
+			rest = append(rest, s.Name)
+		}
+	}
+	return o.Check(
+		cli.Needs(o.Changed("model"), "with --model", "gpu"),
+		cli.Needs(o.Changed("gpu"), "with --gpu", "model"),
+		cli.Needs(o.Changed("gpu"), "with --gpu and --model", rest...),
+		cli.Needs(profile == "", "without --"+profile, "gpu"),
+		cli.Needs(!o.Changed("planner-profile-data"), "without --planner-profile-data, its other name", "timing-profile"),
+	)
+}
+
+// NearestRules returns what --scheduler-profile has for a release of vLLM, as 0.20.2.
+func NearestRules(release string) string { return vllm.RulesName(release) }
+
+// ReleaseOf returns the release of vLLM that a name of --scheduler-profile stands for.
+func ReleaseOf(rules string) string { return vllm.Release(rules) }
+
+// RuleNames returns the names of all rules that --scheduler-profile takes.
+func RuleNames() []string { return append(vllm.Profiles(), sglang.Profiles()...) }
+
+// UsualSettings returns what holds of a vLLM engine on a GPU where nothing is said, by flag;
+// rules are the name of its rules, "" where nothing is said of them either.
+func UsualSettings(rules string, gpu *hardware.GPU) map[string]string {
+	rules = cmp.Or(rules, vllm.Newest())
+	tokens, seqs := vllm.ServerLimits(rules, gpu.Name, gpu.MemoryGiB)
+	return map[string]string{"scheduler-profile": rules, "max-num-batched-tokens": strconv.Itoa(tokens), "max-num-seqs": strconv.Itoa(seqs)}
+}

@@ -1,0 +1,270 @@
+package options
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/generate"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/sim"
+)
+
+// input holds the flags that say what is replayed and how it is let in.
+type input struct {
+	speedup     float64
+	maxInFlight int
+	classes     string // file
+
+	format      cli.Choice
+	blockTokens int
+	traceRatio  float64
+	traceGroups int
+
+	inputTokens, outputTokens, requests int
+	intervalMS                          float64
+	turns                               int
+	delayMS                             float64
+	ratio                               float64
+	groups                              int
+
+	open          LeftOpen
+	generating    Generating
+	openFlags     []string // names of the flags of each
+	generateFlags []string
+}
+
+func (in *input) bindFlags(fs *pflag.FlagSet) {
+	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times by `R`")
+	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
+
+	fs.StringVar(&in.classes, "classes", "", "`FILE` that says of which class, priority and deadline requests are (docs/classes.md)")
+	in.format = cli.Choice{Names: formats.Names(), Value: formats.Mooncake}
+	fs.Var(&in.format, "trace-format", "`format` of the trace, by its name in docs/traces.md")
+	fs.Lookup("trace-format").DefValue = "as the file looks"
+	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not say it")
+	fs.Float64Var(&in.traceRatio, "trace-shared-prefix-ratio", 0, "agentic traces: `share` of the first prompt common to a group, 0 to 1")
+	fs.IntVar(&in.traceGroups, "trace-num-prefix-groups", 0, "agentic traces: `groups` of agents with a common first prompt")
+
+	fs.IntVar(&in.inputTokens, "input-tokens", 0, "synthetic: prompt `tokens` of a request")
+	fs.IntVar(&in.outputTokens, "output-tokens", 0, "synthetic: answer `tokens` of a request")
+	fs.IntVar(&in.requests, "request-count", 0, "synthetic: `number` of requests, or of sessions")
+	fs.Float64Var(&in.intervalMS, "arrival-interval-ms", 1, "synthetic: `ms` between first arrivals")
+	fs.IntVar(&in.turns, "turns-per-session", 1, "synthetic: `number` of requests in a session")
+	fs.Float64Var(&in.delayMS, "inter-turn-delay-ms", 0, "synthetic: `ms` from an answer to the next request of its session")
+	fs.Float64Var(&in.ratio, "shared-prefix-ratio", 0, "synthetic: `share` of the prompt's blocks common to a group, 0 to 1")
+	fs.IntVar(&in.groups, "num-prefix-groups", 0, "synthetic: `groups` of sessions with a common prompt prefix")
+
+	in.generateFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) { in.generating.Bind(fs, "generate-") })
+	cli.Hide(fs, in.generateFlags...) // the help names those of replay generate
+}
+
+// bindOpen adds the flags that say what a trace file leaves open.
+func (in *input) bindOpen(fs *pflag.FlagSet) {
+	in.openFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) { in.open.Bind(fs, "trace-") })
+}
+
+func countFlags() []string { return []string{"input-tokens", "output-tokens", "request-count"} }
+
+func syntheticFlags() []string {
+	return append(countFlags(), "arrival-interval-ms", "turns-per-session", "inter-turn-delay-ms",
+		"shared-prefix-ratio", "num-prefix-groups")
+}
+
+// isSynthetic reports whether flags describe a workload.
+func (o *Options) isSynthetic() bool {
+	if !o.Reference {
+		return o.FirstChanged(syntheticFlags()...) != ""
+	}
+	in := &o.input
+	return o.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
+}
+
+// fillInput enters into spec what is replayed; file is "" when none is named.
+func (o *Options) fillInput(spec *replay.Spec, file string) error {
+	in := &o.input
+	spec.Speedup, spec.MaxInFlight = in.speedup, in.maxInFlight
+	if err := o.checkSource(file); err != nil {
+		return err
+	}
+	if o.FirstChanged(in.generateFlags...) != "" {
+		return o.fillGenerated(spec)
+	}
+	if file == "" {
+		spec.Synthetic = loadgen.Synthetic{
+			Requests: in.requests, Input: in.inputTokens, Output: in.outputTokens,
+			Interval: sim.Time(in.intervalMS), Turns: in.turns, Delay: sim.Time(in.delayMS),
+			SharedRatio: in.ratio, Groups: in.groups,
+		}
+		return nil
+	}
+	format := in.format.Value
+	if o.Reference && format != formats.Mooncake && format != formats.Agentic {
+		return o.Refuse("trace-format", "mooncake or applied_compute_agentic")
+	}
+	if format == formats.Agentic && spec.Mode == loadgen.Trace {
+		return cli.Usagef("--trace-format=%s: only with replay concurrency: the format has no timestamps", format)
+	}
+	spec.Trace = &replay.Trace{
+		Path: file, Format: format, Detect: !o.Reference && !o.Changed("trace-format"), BlockTokens: in.blockTokens,
+		SharedRatio: in.traceRatio, Groups: in.traceGroups,
+	}
+	var err error
+	if spec.Trace.LeftOpen, err = in.open.Said(); err != nil {
+		return err
+	}
+	own := format == formats.Mooncake || format == formats.Agentic
+	if (spec.Trace.Detect || !own) && !o.Changed("trace-block-size") {
+		spec.Trace.BlockTokens = 0 // the file may say it
+	}
+	return nil
+}
+
+// fillGenerated enters into spec a trace made by laws, as replay generate
+// makes it.
+func (o *Options) fillGenerated(spec *replay.Spec) error {
+	config, err := o.input.generating.Build(o.input.blockTokens, spec.Seed)
+	if err != nil {
+		return err
+	}
+	if _, err := generate.New(config); err != nil {
+		return cli.WrongUsage(err)
+	}
+	spec.Trace = &replay.Trace{Made: config}
+	return nil
+}
+
+// checkSource refuses command lines with no workload, half a one, or two.
+func (o *Options) checkSource(file string) error {
+	in, synthetic := &o.input, o.FirstChanged(syntheticFlags()...)
+	made := o.FirstChanged(in.generateFlags...)
+	if name := cmp.Or(o.FirstChanged(in.openFlags...), made); name != "" && o.Reference {
+		return cli.Usagef("--%s: no such flag", name)
+	}
+	switch {
+	case made != "" && file == "" && synthetic == "":
+		return nil
+	case made != "" && file == "":
+		return o.Only(made, "without --"+synthetic)
+	case made != "":
+		return o.Only(made, "without a trace file")
+	case file == "" && !o.isSynthetic():
+		return cli.Usagef("no workload: want a trace file, or --input-tokens, --output-tokens and --request-count")
+	case file != "" && o.isSynthetic():
+		return o.Only(synthetic, "without a trace file")
+	case file != "":
+		return nil
+	}
+	for _, name := range countFlags() {
+		if !o.Changed(name) {
+			return cli.Usagef("--%s: missing, want it with a synthetic workload", name)
+		}
+	}
+	return nil
+}
+
+// checkInput refuses flags of our commands that are out of range or of no
+// effect on the chosen workload.
+func (o *Options) checkInput(file string, mode loadgen.Mode) error {
+	in := &o.input
+	return cmp.Or(
+		o.CheckLeast(1, "max-in-flight", "trace-block-size", "input-tokens", "output-tokens", "request-count", "turns-per-session"),
+		o.CheckLeast(0, "trace-num-prefix-groups", "arrival-interval-ms", "inter-turn-delay-ms", "num-prefix-groups"),
+		o.Check(
+			cli.Wants(in.ratio >= 0 && in.ratio <= 1, "shared-prefix-ratio", "0 to 1"),
+			cli.Wants(in.traceRatio >= 0 && in.traceRatio <= 1, "trace-shared-prefix-ratio", "0 to 1"),
+			cli.Wants(in.speedup > 0 && !math.IsInf(in.speedup, 0), "speedup", "a finite number above 0"),
+		),
+		o.checkEffect(file, mode))
+}
+
+// checkEffect refuses flags that change nothing here.
+func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
+	in := &o.input
+	err := o.Check(
+		cli.Needs(mode == loadgen.Concurrency, "with replay concurrency", "max-in-flight"),
+		cli.Needs(mode == loadgen.Trace, "with replay trace", "speedup", "arrival-interval-ms"),
+		cli.Needs(file != "" || o.FirstChanged(in.generateFlags...) != "", "with a trace file", "trace-block-size"),
+		cli.Needs(file != "", "with a trace file", in.openFlags...),
+		cli.Needs(file != "", "with a trace file", "trace-format", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
+		cli.Needs(in.format.Value == formats.Agentic || !o.Changed("trace-format"), "with --trace-format applied_compute_agentic", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
+		cli.Needs(in.traceGroups > 0, "with --trace-num-prefix-groups", "trace-shared-prefix-ratio"),
+		cli.Needs(in.groups > 0, "with --num-prefix-groups", "shared-prefix-ratio"),
+		cli.Needs(in.turns > 1, "with --turns-per-session of at least 2", "inter-turn-delay-ms"),
+	)
+	if err == nil && mode == loadgen.Concurrency && !o.Changed("max-in-flight") {
+		return cli.Usagef("--max-in-flight: missing, want how many requests to keep in flight")
+	}
+	return err
+}
+
+// checkUnsigned refuses negative counts on the reference's command line, as
+// input and not as wrong usage.
+func (o *Options) checkUnsigned(*replay.Spec) error {
+	if !o.Reference {
+		return nil
+	}
+	for _, name := range []string{
+		"trace-block-size", "trace-num-prefix-groups", "input-tokens", "output-tokens", "request-count", "turns-per-session",
+		"num-prefix-groups", "max-in-flight", "workers", "prefill-workers", "decode-workers",
+	} {
+		if n, err := strconv.Atoi(o.Set.Lookup(name).Value.String()); err != nil || n < 0 {
+			return errors.New(o.Refuse(name, "at least 0").Error())
+		}
+	}
+	return nil
+}
+
+// lengths are those of the requests of a workload, in tokens; 0: unknown.
+type lengths struct {
+	live    int // of their KV cache while they decode, the mean over time if all tokens take as long
+	longest int
+}
+
+// workloadLengths returns the lengths of the workload, unless it is known only once it is
+// replayed. A trace that cannot be read says why then.
+func (o *Options) workloadLengths() lengths {
+	var sum lengthSum
+	if o.measured != nil {
+		for i := range o.measured.Requests {
+			sum.addRequest(o.measured.Requests[i].Input, o.measured.Requests[i].Output)
+		}
+		return sum.lengths()
+	}
+	s := o.workload
+	if s == nil || s.Trace != nil && s.Trace.Path == "-" {
+		return lengths{}
+	}
+	if s.Trace == nil {
+		return lengths{s.Synthetic.Input + s.Synthetic.Output/2, s.Synthetic.Input + s.Synthetic.Output}
+	}
+	w, err := s.Open(context.Background(), replay.Streams{})
+	if err != nil {
+		return lengths{}
+	}
+	for i := range w.Turns {
+		sum.addRequest(int(w.Turns[i].Input), int(w.Turns[i].Output))
+	}
+	return sum.lengths()
+}
+
+// lengthSum sums up the lengths of requests.
+type lengthSum struct {
+	tokens, steps float64 // of KV cache, over all steps of decoding; these steps
+	longest       int
+}
+
+func (s *lengthSum) addRequest(input, output int) {
+	s.longest = max(s.longest, input+output)
+	s.steps += float64(output)
+	s.tokens += float64(output) * (float64(input) + float64(output)/2)
+}
+
+func (s *lengthSum) lengths() lengths { return lengths{int(s.tokens / max(s.steps, 1)), s.longest} }

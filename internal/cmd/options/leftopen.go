@@ -1,0 +1,109 @@
+package options
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/loadgen/formats"
+)
+
+// leftOpenTitle is the title of the flags of leftOpen in the help.
+const leftOpenTitle = "What a trace file leaves open (docs/traces.md)"
+
+// LeftOpen holds the flags that say of a trace what its file leaves open.
+type LeftOpen struct {
+	zero, sessions, dag, jitter cli.Choice
+	read                        formats.LeftOpen
+	skipBad                     string
+	span                        string
+	prefix                      string // of names that mean something else to a replay
+}
+
+// Bind adds the flags; prefix goes before the names that commands which replay
+// have for something else.
+func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
+	o := &f.read
+	f.prefix = prefix
+	f.zero = cli.Choice{Names: []string{"drop", "one", "error"}, Value: "drop"}
+	f.sessions = cli.Choice{Names: []string{"auto", "flat", "chain"}, Value: "auto"}
+	f.dag = cli.Choice{Names: []string{"auto", "graph", "chain", "refuse"}, Value: "auto"}
+	f.jitter = cli.Choice{Names: []string{"none", "second"}, Value: "none"}
+	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them (not of mooncake)")
+	fs.Lookup("skip-bad").NoOptDefVal = "all"
+	fs.StringVar(&o.Columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
+	fs.StringVar(&o.PriorityFrom, "priority-from", "", "`field` of a request's priority, where that is not priority (mooncake)")
+	fs.Var(&f.zero, "zero-output", "requests for 0 output tokens: `drop`, one (output token) or error; dropped ones are counted")
+	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
+	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, keep what is a `chain`, or all (graph); auto: graph where it takes one")
+	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
+	fs.StringVar(&o.Tokenizer, "tokenizer", "", "count the tokens of texts with this tokenizer.json, a `FILE` (BPE)")
+	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
+	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests that do not say theirs")
+	fs.StringVar(&o.Model, prefix+"model", "", "only requests to the model of this `name` (burstgpt)")
+	fs.Var(&f.jitter, "jitter", "second: spread requests of the same `second` evenly over it (burstgpt, vllm-log)")
+	fs.IntVar(&o.Run, prefix+"run", 0, "`number` of the run in files with several, from 1")
+	fs.IntVar(&o.ImageTokens, "image-tokens", 0, "prompt `tokens` of an image (azure-mm)")
+	fs.Float64Var(&o.Rate, "arrival-rate", 0, "`requests/s` for files without arrivals; a factor for servegen")
+	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
+}
+
+// Said is what the flags say, or why that makes no sense.
+func (f *LeftOpen) Said() (formats.LeftOpen, error) {
+	o := f.read
+	for _, c := range []struct {
+		choice *cli.Choice
+		to     *string
+		unset  string
+	}{{&f.zero, &o.ZeroOutput, "drop"}, {&f.sessions, &o.Sessions, "auto"}, {&f.dag, &o.DAG, "auto"}, {&f.jitter, &o.Jitter, "none"}} {
+		if *c.to = c.choice.Value; *c.to == c.unset {
+			*c.to = ""
+		}
+	}
+	if err := formats.CheckColumns(o.Columns); err != nil {
+		return o, cli.Usagef("--columns=%s: %v", o.Columns, err)
+	}
+	if o.AssumePrefix == "none" {
+		o.AssumePrefix = ""
+	}
+	switch n, err := strconv.Atoi(f.skipBad); {
+	case f.skipBad == "all":
+		o.SkipBad = -1
+	case err != nil || n < 0:
+		return o, cli.Usagef("--skip-bad=%s: want a number of rows, or all", f.skipBad)
+	default:
+		o.SkipBad = n
+	}
+	for _, b := range []struct {
+		name  string
+		value float64
+	}{
+		{"output-len", float64(o.OutputTokens)}, {f.prefix + "run", float64(o.Run)},
+		{"image-tokens", float64(o.ImageTokens)}, {"arrival-rate", o.Rate}, {"tokens-per-byte", o.TokensPerByte},
+	} {
+		if !(b.value >= 0 && b.value <= 1e18) {
+			return o, cli.Usagef("--%s=%v: want at least 0", b.name, b.value)
+		}
+	}
+	if o.Tokenizer != "" && o.TokensPerByte != 0 {
+		return o, cli.Usagef("--tokenizer: counts tokens, want it without --tokens-per-byte")
+	}
+	return o, f.readSpan(&o)
+}
+
+// readSpan reads --servegen-span.
+func (f *LeftOpen) readSpan(o *formats.LeftOpen) error {
+	if f.span == "" {
+		return nil
+	}
+	from, to, ok := strings.Cut(f.span, ":")
+	var err1, err2 error
+	o.From, err1 = strconv.ParseFloat(from, 64)
+	o.To, err2 = strconv.ParseFloat(to, 64)
+	if !ok || err1 != nil || err2 != nil || !(o.From >= 0) || !(o.To > o.From) {
+		return cli.Usagef("--servegen-span=%s: want FROM:TO in seconds", f.span)
+	}
+	return nil
+}

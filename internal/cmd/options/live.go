@@ -1,0 +1,211 @@
+package options
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+)
+
+// live holds the flags of a replay in real time.
+type live struct {
+	Barrier  bool
+	Disagg   bool
+	Precise  cli.Choice
+	Deadline time.Duration
+}
+
+func (l *live) bindFlags(fs *pflag.FlagSet) {
+	l.Precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
+	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait, up to 2 ms, until the request that a completion lets in is there")
+	fs.BoolVar(&l.Disagg, "online-disagg", false, "take prefill and decode workers of their own in real time too")
+	fs.Var(&l.Precise, "precise", "how workers wait, by `name`: timer, or spin, which looks at the clock in the end\nand takes a processor per worker")
+	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after so much real `time`, as 90s, and report what there is; exit code 3")
+}
+
+// RealEnd returns when a replay in real time ends early, 0 for never, and whether
+// --until asks for that, so that it is no error.
+func (o *Options) RealEnd() (after time.Duration, wanted bool) {
+	until := time.Duration(float64(o.Limits.Until.At) * float64(time.Millisecond))
+	if until > 0 && (o.Live.Deadline == 0 || until <= o.Live.Deadline) {
+		return until, true
+	}
+	return o.Live.Deadline, false
+}
+
+// ModeFlags are those that only some mode knows but that of the logical clock.
+func (o *Options) ModeFlags() []string {
+	return append(liveFlags(), append(processFlags(), o.Processes.RuntimeNames...)...)
+}
+
+// liveFlags are those that only a replay in real time knows.
+func liveFlags() []string {
+	return []string{"online-barrier", "online-disagg", "precise", "deadline"}
+}
+
+// IsLive reports whether the replay is in real time.
+func (o *Options) IsLive() bool { return o.Cluster.mode.Value == "online" }
+
+// checkLive refuses flags of no effect in the chosen mode.
+func (o *Options) checkLive() error {
+	if o.IsCluster() {
+		return o.checkProcesses()
+	}
+	online, two := o.IsLive(), o.TwoPools()
+	return o.Check(
+		cli.Needs(false, "with --mode cluster", append(processFlags(), o.Processes.RuntimeNames...)...),
+		cli.Needs(online, "with --mode online", liveFlags()...),
+		cli.Needs(!online, "with --mode offline", "scale", "autoscale", "faults", "until", "out", "digest", "kv-events-file", "warm-caches", "save-caches"),
+		cli.Wants(!online || o.Limits.oversize.Value != "reject", "oversize", "error with --mode online"),
+		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
+		cli.Needs(!o.Live.Disagg || two, "where prefill and decode have workers of their own", "online-disagg"),
+		cli.Needs(!online || o.Live.Disagg || !two, "with --mode offline, or with --online-disagg", o.twoPoolFlag()),
+	)
+}
+
+// twoPoolFlag is a flag that gave prefill and decode workers of their own.
+func (o *Options) twoPoolFlag() string {
+	if name := o.FirstChanged("prefill-engine-args", "decode-engine-args", "prefill-workers", "decode-workers"); name != "" {
+		return name
+	}
+	for _, own := range o.Engine.Own {
+		for _, s := range GivenOf(own) {
+			return s.Name
+		}
+	}
+	return "mode"
+}
+
+// processes holds the flags of a replay on workers that are processes.
+type processes struct {
+	Spawn             int
+	Endpoint, Prefill string
+	Migrations        int
+	Startup           time.Duration
+	Runtime           RuntimeFlags
+	RuntimeNames      []string // of the flags that say how to take part in a cluster
+}
+
+func (p *processes) bindFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&p.Spawn, "spawn", 0, "start this `number` of workers, etcd and NATS (unless --etcd and --nats tell where they are), and stop them at the end; 0: workers are there")
+	fs.StringVar(&p.Endpoint, "endpoint", "dynamo.backend.generate", "`name` of the workers' endpoint: namespace.component.endpoint")
+	fs.StringVar(&p.Prefill, "prefill-endpoint", "", "`name` of the prefill workers' endpoint; the others decode then")
+	fs.IntVar(&p.Migrations, "migration-limit", 0, "`number` of times a request may go on at another worker when its own fails")
+	fs.DurationVar(&p.Startup, "startup-timeout", time.Minute, "`time` for workers to be there")
+	p.RuntimeNames = cli.BindNamed(fs, p.Runtime.Bind)
+	cli.Hide(fs, p.RuntimeNames...)
+	fs.Lookup("etcd").Hidden, fs.Lookup("nats").Hidden = false, false
+}
+
+// processFlags are those that only a replay on processes knows.
+func processFlags() []string {
+	return []string{"spawn", "endpoint", "prefill-endpoint", "migration-limit", "startup-timeout"}
+}
+
+// IsCluster reports whether the replay asks workers that are processes.
+func (o *Options) IsCluster() bool { return o.Cluster.mode.Value == "cluster" }
+
+// checkProcesses refuses flags of no effect in cluster mode.
+func (o *Options) checkProcesses() error {
+	p, workers := &o.Processes, o.Cluster.PrefillWorkers+o.Cluster.DecodeWorkers
+	err := o.Check(
+		cli.Needs(false, "with --mode offline", "scale", "autoscale", "faults", "out", "digest", "compat", "kv-events-file", "warm-caches", "save-caches"),
+		cli.Needs(false, "with --mode online", "requests", "timeline", "online-barrier", "online-disagg"),
+		cli.Wants(p.Spawn >= 0, "spawn", "at least 0"),
+		cli.Wants(p.Migrations >= 0, "migration-limit", "at least 0"),
+		cli.Wants(p.Startup > 0, "startup-timeout", "a time above 0"),
+		cli.Needs(false, "where workers are not processes; --spawn starts processes", "workers"),
+		cli.Wants(o.Limits.oversize.Value != "reject", "oversize", "error with --mode cluster"),
+		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
+		cli.Needs(p.Spawn == 0, "without --spawn, whose workers have endpoints of their own", "endpoint", "prefill-endpoint"),
+		cli.Wants(p.Spawn == 0 || !o.TwoPools() || p.Spawn == workers, "spawn",
+			fmt.Sprintf("%d, that of --prefill-workers and --decode-workers together", workers)),
+	)
+	if err == nil && p.Spawn == 0 {
+		return o.checkOthers()
+	}
+	return err
+}
+
+// checkOthers refuses what cannot be said of workers that are there already.
+func (o *Options) checkOthers() error {
+	if err := OnlyCalls(o.Set); err != nil {
+		return err
+	}
+	names := []string{"engine-args", "prefill-engine-args", "decode-engine-args", "prefill-workers", "decode-workers"}
+	for _, all := range [][]Setting{o.Engine.Settings, o.Engine.Own[0], o.Engine.Own[1]} {
+		for _, s := range all {
+			names = append(names, s.Name)
+		}
+	}
+	return o.Check(cli.Needs(false, "with --spawn, where workers are not there yet", names...))
+}
+
+// RuntimeFlags say how a command takes part in a cluster. What no flag says the
+// environment does.
+type RuntimeFlags struct {
+	Etcd, Nats                           string
+	Discovery, Static, Plane, Layout     string
+	EtcdUser, EtcdCA, EtcdCert, EtcdKey  string
+	NatsUser, NatsNKey, NatsCreds        string
+	NatsCA, NatsCert, NatsKey            string
+	ResponseHost                         string
+	ResponsePort                         int
+	LinkCert, LinkKey, LinkCA, LinkName  string
+	AllowDial                            string
+	Insecure                             bool
+	Lease, Connect, CallHome, SlowClient time.Duration
+}
+
+func (f *RuntimeFlags) Bind(fs *pflag.FlagSet) {
+	for _, one := range []struct {
+		to          *string
+		name, usage string
+		otherwise   string
+	}{
+		{&f.Etcd, "etcd", "`URLs` of etcd, separated by commas", "$ETCD_ENDPOINTS, or http://127.0.0.1:2379"},
+		{&f.Nats, "nats", "`URLs` of NATS, separated by commas", "$NATS_SERVER, or nats://127.0.0.1:4222"},
+		{&f.Discovery, "discovery", "how workers are found, a `way`: etcd, static", "$DYN_DISCOVERY_BACKEND, or etcd"},
+		{&f.Static, "static", "with --discovery static, `addresses` as ns.component.endpoint=subject@id, separated by commas", ""},
+		{&f.Plane, "request-plane", "how requests reach workers, a `way`: nats, tcp", "$DYN_REQUEST_PLANE, or nats"},
+		{&f.Layout, "wire", "`layout` of keys and subjects that are written: seed, v1, both", "both"},
+		{&f.EtcdUser, "etcd-username", "`name` at etcd; its password is $ETCD_AUTH_PASSWORD", "$ETCD_AUTH_USERNAME"},
+		{&f.EtcdCA, "etcd-ca", "`FILE` of the authority that signs etcd's certificate (PEM)", "$ETCD_AUTH_CA"},
+		{&f.EtcdCert, "etcd-cert", "`FILE` of our certificate at etcd (PEM)", "$ETCD_AUTH_CLIENT_CERT"},
+		{&f.EtcdKey, "etcd-key", "`FILE` of its key (PEM)", "$ETCD_AUTH_CLIENT_KEY"},
+		{&f.NatsUser, "nats-username", "`name` at NATS; its password is $NATS_AUTH_PASSWORD, a token $NATS_AUTH_TOKEN", "$NATS_AUTH_USERNAME"},
+		{&f.NatsNKey, "nats-nkey", "`FILE` of our seed at NATS", "$NATS_AUTH_NKEY"},
+		{&f.NatsCreds, "nats-credentials", "`FILE` of our JWT and seed at NATS", "$NATS_AUTH_CREDENTIALS_FILE"},
+		{&f.NatsCA, "nats-ca", "`FILE` of the authority that signs NATS's certificate (PEM)", "$NATS_AUTH_CA"},
+		{&f.NatsCert, "nats-cert", "`FILE` of our certificate at NATS (PEM)", "$NATS_AUTH_CLIENT_CERT"},
+		{&f.NatsKey, "nats-key", "`FILE` of its key (PEM)", "$NATS_AUTH_CLIENT_KEY"},
+		{&f.ResponseHost, "response-host", "`address` at which workers reach this process", "$DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1"},
+		{&f.LinkCert, "link-cert", "`FILE` of our certificate for workers and callers of other machines (PEM); a token is $REPLAY_LINK_TOKEN", "$REPLAY_LINK_CERT"},
+		{&f.LinkKey, "link-key", "`FILE` of its key (PEM)", "$REPLAY_LINK_KEY"},
+		{&f.LinkCA, "link-ca", "`FILE` of the authority that has signed theirs (PEM)", "$REPLAY_LINK_CA"},
+		{&f.LinkName, "link-name", "`name` that certificates of listeners are for", "$REPLAY_LINK_NAME, or the host that is dialled"},
+		{&f.AllowDial, "allow-dial", "whom to dial: `networks`, addresses, hosts, loopback, private, local (this machine), any; separated by commas", "$REPLAY_ALLOW_DIAL, or loopback,private,local"},
+	} {
+		fs.StringVar(one.to, one.name, "", one.usage)
+		fs.Lookup(one.name).DefValue = one.otherwise
+	}
+	fs.BoolVar(&f.Insecure, "insecure", false, "listen where other machines reach it without certificates or a token: whoever does is let in")
+	fs.IntVar(&f.ResponsePort, "response-port", 0, "`port` at which workers reach this process")
+	fs.Lookup("response-port").DefValue = "$DYN_TCP_RESPONSE_STREAM_PORT, or any"
+	fs.DurationVar(&f.Lease, "lease", 10*time.Second, "`time` after which a silent worker is taken for dead")
+	fs.DurationVar(&f.Connect, "connect-timeout", 10*time.Second, "`time` to reach etcd and NATS")
+	fs.DurationVar(&f.CallHome, "call-home-timeout", 10*time.Second, "`time` a worker may take to call home")
+	fs.DurationVar(&f.SlowClient, "slow-client-timeout", 30*time.Second, "`time` a caller may not read before its request is killed")
+}
+
+// OnlyCalls refuses the flags that say how requests are served.
+func OnlyCalls(fs *pflag.FlagSet) error {
+	for _, name := range []string{"request-plane", "wire", "slow-client-timeout"} {
+		if fs.Changed(name) {
+			return cli.Usagef("--%s: only for workers", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package options
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/hardware"
+)
+
+// workerCount is a flag that takes a number of workers, or how many there are of each of
+// several kinds: h100:4,l40s:8.
+type workerCount struct {
+	all   *int
+	mix   []kindCount // nil: a number
+	text  string      // as given
+	plain bool        // it takes no mix
+}
+
+// kindCount is how many workers there are of a kind.
+type kindCount struct {
+	name  string
+	count int
+}
+
+func (w *workerCount) String() string { return cmp.Or(w.text, "1") }
+func (w *workerCount) Type() string   { return "workers" }
+
+func (w *workerCount) Set(text string) error {
+	wanted := errors.New("want an integer, or a mix as h100:4,l40s:8")
+	if w.plain {
+		wanted = errors.New("want an integer")
+	}
+	if w.plain || !strings.Contains(text, ":") {
+		n, err := strconv.ParseInt(text, 0, 0)
+		if err != nil {
+			return wanted
+		}
+		*w.all, w.mix, w.text = int(n), nil, text
+		return nil
+	}
+	var mix []kindCount
+	sum := 0
+	for part := range strings.SplitSeq(text, ",") {
+		at := strings.LastIndex(part, ":")
+		if at < 1 {
+			return wanted
+		}
+		name := strings.TrimSpace(part[:at])
+		n, err := strconv.ParseInt(part[at+1:], 0, 32)
+		switch {
+		case err != nil || n < 1:
+			return excerpt.Errorf("want at least 1 worker of %s, in a mix as h100:4,l40s:8", name)
+		case slices.ContainsFunc(mix, func(k kindCount) bool { return k.name == name }):
+			return excerpt.Errorf("want %s once", name)
+		}
+		mix = append(mix, kindCount{name, int(n)})
+		sum += int(n)
+	}
+	*w.all, w.mix, w.text = sum, mix, text
+	return nil
+}
+
+// fileNames is a flag that takes names of files, separated by commas or by repeating it.
+type fileNames []string
+
+func (f *fileNames) String() string { return strings.Join(*f, ",") }
+func (f *fileNames) Type() string   { return "path" }
+
+func (f *fileNames) Set(text string) error {
+	*f = append(*f, strings.Split(text, ",")...)
+	return nil
+}
+
+// isMixed reports whether workers are of kinds that have names.
+func (o *Options) isMixed() bool { return len(o.Cluster.count.mix) > 0 }
+
+// CheckAlike refuses a mix where a command has workers that are all alike.
+func (o *Options) CheckAlike(command string) error {
+	if !o.isMixed() {
+		return nil
+	}
+	return o.Refuse("workers", "a number with "+command+", which takes no mix")
+}
+
+// fillMix enters into spec a pool of several kinds of workers. Each has the flags given for
+// all, and those of its own deployment or, without deployments, its own GPU.
+func (o *Options) fillMix(spec *replay.Spec) error {
+	if err := o.checkMix(); err != nil {
+		return err
+	}
+	files, err := o.Config.deploymentsByName()
+	if err != nil {
+		return err
+	}
+	var kinds []replay.Kind
+	for _, k := range o.Cluster.count.mix {
+		own, err := o.kindOptions(k.name, files)
+		if err != nil {
+			return err
+		}
+		engine, err := own.kindEngine()
+		if err != nil {
+			return fmt.Errorf("workers of %s: %w", k.name, err)
+		}
+		for _, text := range own.Config.Overruled {
+			o.Config.Overruled = append(o.Config.Overruled, k.name+": "+text)
+		}
+		kinds = append(kinds, replay.Kind{Name: k.name, Engine: *engine, Count: k.count})
+	}
+	for _, path := range o.Config.deployments {
+		name := deploymentName(path)
+		if !slices.ContainsFunc(kinds, func(k replay.Kind) bool { return k.Name == name }) {
+			return cli.Usagef("--deployment=%s: --workers=%s has none of %s, want how many there are", path, o.Cluster.count.text, name)
+		}
+	}
+	spec.Pools = []replay.Pool{replay.Mix(kinds)}
+	return nil
+}
+
+// checkMix refuses mixes where workers have to be alike.
+func (o *Options) checkMix() error {
+	switch c := &o.Cluster; {
+	case o.compat != "":
+		return o.Refuse("workers", "a number with --compat: the reference has no mixes")
+	case c.scale != "":
+		return o.Only("scale", "where workers are all alike")
+	}
+	return nil
+}
+
+// deploymentName returns what the workers of a deployment are called: the file's name
+// without folders and ending.
+func deploymentName(path string) string {
+	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+}
+
+// deploymentsByName returns the files of deployments by what their workers are called.
+func (c *config) deploymentsByName() (map[string]string, error) {
+	files := map[string]string{}
+	for _, path := range c.deployments {
+		name := deploymentName(path)
+		if first, ok := files[name]; ok {
+			return nil, cli.Usagef("--deployment=%s: called %s, as %s is, want files of different names", path, name, first)
+		}
+		files[name] = path
+	}
+	return files, nil
+}
+
+// kindOptions returns the options of workers of one kind alone.
+func (o *Options) kindOptions(name string, files map[string]string) (*Options, error) {
+	own := NewCellOptions()
+	settings := slices.DeleteFunc(o.Settings(), func(s plan.Setting) bool { return s.Name == deploymentSetting || s.Name == "workers" })
+	for _, s := range settings {
+		if err := own.Set.Set(s.Name, s.Value); err != nil {
+			return nil, err // they were set before
+		}
+	}
+	own.Places, own.Spelled, own.workload = o.Places, o.Spelled, o.workload
+	path, known := files[name]
+	switch {
+	case known:
+		own.Config.deployments = fileNames{path}
+		return own, own.Config.Apply(own)
+	case len(files) > 0:
+		names := slices.Sorted(maps.Keys(files))
+		return nil, cli.Usagef("--workers=%s: no deployment is called %s, want %s", o.Cluster.count.text, name, cli.Either(names))
+	case o.Changed("gpu"):
+		return nil, o.Only("gpu", "without --workers="+o.Cluster.count.text+", which names GPUs")
+	}
+	if err := o.checkGPU(name); err != nil {
+		return nil, cli.Usagef("--workers=%s: want names of --deployment files, or of GPUs: %v", o.Cluster.count.text, err)
+	}
+	if !o.Changed("model") {
+		return nil, cli.Usagef("--workers=%s: GPUs without a model, want --model with them", o.Cluster.count.text)
+	}
+	return own, own.Set.Set("gpu", name)
+}
+
+// kindSettings returns what the deployments of a mix say, with their names in front.
+func (o *Options) kindSettings() ([]plan.Setting, error) {
+	files, err := o.Config.deploymentsByName()
+	if err != nil {
+		return nil, err
+	}
+	var all []plan.Setting
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		own, err := o.kindOptions(name, files)
+		if err != nil {
+			return nil, err
+		}
+		own.Set.Visit(func(f *pflag.Flag) {
+			if !o.Changed(f.Name) {
+				all = append(all, plan.Setting{Name: name + "." + f.Name, Value: f.Value.String()})
+			}
+		})
+	}
+	return all, nil
+}
+
+// checkGPU refuses what is the name of no GPU, of the tables or a file of one's own.
+func (o *Options) checkGPU(name string) (err error) {
+	var all []hardware.GPU
+	if path := HardwareOf(o.Engine.Settings).Text("gpu-file"); path != "" {
+		if all, err = hardware.ReadGPUs(path); err != nil {
+			return err
+		}
+	}
+	_, err = hardware.FindGPU(name, all)
+	return err
+}
+
+// kindEngine returns the engine that the options of one kind of workers say.
+func (o *Options) kindEngine() (*engineargs.Args, error) {
+	p := Pool{Flag: "engine-args"}
+	if err := o.ParseEngine(&p); err != nil {
+		return nil, err
+	}
+	return p.Args, o.CheckEngines([]Pool{p})
+}

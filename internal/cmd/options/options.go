@@ -1,0 +1,100 @@
+package options
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+)
+
+// Options are all flags of a command that runs a replay, in groups.
+type Options struct {
+	cli.Flags
+	// reference says that the command line is the reference's: flags that it
+	// takes without a use for them are no errors then, and values out of range
+	// are refused input.
+	Reference bool
+	compat    string
+	Seed      uint64
+	Config    config
+	input     input
+	streaming streaming
+	Cluster   cluster
+	client    client
+	Engine    engine
+	// Usual are engine arguments where nothing else says what they are.
+	Usual     []engineargs.Setting
+	Router    routing
+	Output    output
+	Limits    limits
+	Outputs   Outputs
+	Live      live
+	Processes processes
+	settings  []plan.Setting      // those given, once somebody has asked for them
+	workload  *replay.Spec        // what is replayed, for whom it matters; nil: unknown
+	measured  *calibrate.Measured // whose requests are replayed in its place; nil: none
+}
+
+// Bind adds all flags to cmd.
+func (o *Options) Bind(cmd *cobra.Command) {
+	all := o.replayGroups()
+	last := len(all) - 1
+	o.takeNames(cmd)
+	o.Flags.Bind(cmd, append(all[:last:last],
+		cli.NewGroup("Traces that are not kept", o.streaming.bindFlags).Rare(),
+		cli.NewGroup("Objectives", o.Outputs.bindObjectives),
+		cli.NewGroup("Output (report, requests and records of the run)", func(fs *pflag.FlagSet) {
+			o.Output.bindFlags(fs)
+			o.Outputs.bindFlags(fs)
+		}, "output", "wide", "out", "timeline"),
+		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bindFlags).Rare(),
+		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags).Rare(),
+		all[last])...)
+	if o.Reference {
+		o.Cluster.count.plain = true
+		cli.HideAll(o.Set)
+		cmd.SetUsageFunc(nil)
+	}
+}
+
+// BindReplay adds the flags that say what a replay is, and none that say what it
+// is to leave.
+func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
+	o.takeNames(cmd)
+	o.Flags.Bind(cmd, append(own, o.replayGroups()...)...)
+}
+
+// replayGroups are the flags that say what a replay is.
+func (o *Options) replayGroups() []cli.Group {
+	return []cli.Group{
+		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
+		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),
+		cli.NewGroup("Cluster", o.Cluster.bindFlags, "workers", "prefill-workers", "decode-workers", "router"),
+		cli.NewGroup("Hardware and engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", func(fs *pflag.FlagSet) {
+			o.Engine.bindFlags(fs)
+			o.Config.bindDeployment(fs)
+		}, "gpu", "model", "tp", "engine", "num-gpu-blocks", "deployment"),
+		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind).Rare(),
+		cli.NewGroup("Clients", o.client.bindFlags).Rare(),
+		cli.NewGroup("Run", o.bindRun).Rare(),
+	}
+}
+
+func (o *Options) bindRun(fs *pflag.FlagSet) {
+	fs.StringVar(&o.compat, "compat", "", "repeat the results of a `release` of the reference to the last digit: "+CompatRelease)
+	fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of whatever is drawn, a `number`")
+	o.Limits.bindFlags(fs)
+	o.Config.bindFlags(fs)
+	bindReferenceOnly(fs)
+	cli.BindHelp(fs)
+}
+
+// DefaultSeed is that of everything drawn, unless one is given.
+const DefaultSeed = 42
+
+// CompatRelease is the only release of the reference that can be repeated.
+const CompatRelease = "dynamo-1.2"

@@ -1,0 +1,233 @@
+package options
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/report/summary"
+	"github.com/replay-llm/replay/report/timeline"
+	"github.com/replay-llm/replay/sim"
+)
+
+// output holds the flags that say where the report goes.
+type output struct {
+	Path    string
+	Form    cli.Choice
+	wide    bool
+	Watch   Watching
+	Drawing drawing
+}
+
+func (out *output) bindFlags(fs *pflag.FlagSet) {
+	out.Form = cli.Choice{Names: []string{"table", "json"}, Value: "table"}
+	fs.StringVar(&out.Path, "report-json", "", "also write the report to `FILE`; in a directory, to a file named after the time")
+	fs.Var(&out.Form, "output", "`form` of the output: table or json")
+	fs.BoolVar(&out.wide, "wide", false, "a table with all columns, wider than 80 characters")
+	out.Watch.bindFlag(fs)
+	out.Drawing.bindFlags(fs)
+}
+
+// Outputs holds the flags that say what a run leaves besides its report.
+type Outputs struct {
+	Requests         string
+	KVEvents         string
+	Caches           SavedCaches
+	Dir              string
+	Form             cli.Choice
+	overwrite, force bool
+	Digest, Passes   bool
+	Slo              Objectives
+	Attainment       float64
+	SloExit          bool
+	Names            cli.Choice
+	Regret           regretFlags
+}
+
+func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
+	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
+	out.Names = cli.Choice{Names: summary.Names(), Value: "native"}
+	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
+	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .jsonl or .csv")
+	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write what is stored in and removed from KV caches to `FILE`, a line of JSON per event")
+	fs.Var(&out.Caches, "save-caches", "write what workers have cached at the end to `FILE`, or earlier to FILE,at=30m (docs/warm.md)")
+	fs.StringVar(&out.Dir, "out", "", "write all there is of the run to a new `DIR`")
+	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
+	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")
+	fs.BoolVar(&out.force, "force", false, "let --out replace whatever is there")
+	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
+	fs.BoolVar(&out.Digest, "digest", false, "print a hash of inputs, configuration and what happened to each request")
+	out.Regret.bindFlags(fs)
+}
+
+// BindGroup adds flags that say what a directory of run directories is to have.
+func (out *Outputs) BindGroup(fs *pflag.FlagSet) {
+	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
+	fs.StringVar(&out.Dir, "out", "", "write all there is of each future to a directory of its own in a new `DIR`")
+	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
+	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
+	fs.Var(&out.Slo, "slo", "`objectives`, with --out: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests to meet them")
+}
+
+func (out *Outputs) bindObjectives(fs *pflag.FlagSet) {
+	fs.Var(&out.Slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests to meet them")
+	fs.BoolVar(&out.SloExit, "slo-exit", false, "end with exit code 6 when an objective is missed")
+}
+
+// Objectives is a flag of --slo's kind.
+type Objectives struct {
+	All  []slo.Objective
+	text string
+}
+
+func (o *Objectives) String() string { return o.text }
+func (o *Objectives) Type() string   { return "objectives" }
+
+func (o *Objectives) Set(text string) error {
+	all, err := slo.Parse(text)
+	if err != nil {
+		return errors.New("want objectives: " + err.Error())
+	}
+	*o = Objectives{all, text}
+	return nil
+}
+
+// CheckOutputs refuses flags of no effect and places that cannot be written.
+func (o *Options) CheckOutputs(spec *replay.Spec) error {
+	out := &o.Outputs
+	if err := o.Check(
+		cli.Needs(out.Dir != "", "with --out", "requests-format", "overwrite", "force", "passes"),
+		cli.Needs(len(out.Slo.All) > 0, "with --slo", "slo-attainment", "slo-exit"),
+		cli.Needs(o.Changed("report-json") || o.Output.Form.Value == "json", "with --report-json or --output json", "report-format"),
+		cli.Needs(o.Output.Form.Value == "table", "with --output table", "wide"),
+		cli.Needs(!o.IsLive() && !o.IsCluster(), "on the logical clock", "watch"),
+		cli.Wants(!o.Changed("kv-events-file") || out.KVEvents != "", "kv-events-file", "the name of a file"),
+		cli.Wants(out.Attainment >= 0 && out.Attainment <= 1, "slo-attainment", "0 to 1"),
+	); err != nil {
+		return err
+	}
+	if err := cmp.Or(o.checkStreamed(spec), o.checkRegret(spec), o.checkSaved(spec)); err != nil {
+		return err
+	}
+	if out.Requests != "" {
+		if _, err := requests.FormatOf(out.Requests); err != nil {
+			return o.Refuse("requests", "a name that ends in .parquet, .jsonl or .csv")
+		}
+	}
+	if out.Dir != "" {
+		return rundir.Check(out.Dir, out.Replace())
+	}
+	return nil
+}
+
+// TableForm is what the table of the report looks like.
+func (o *Options) TableForm() collector.Form {
+	switch {
+	case o.Output.wide:
+		return collector.Wide
+	case o.Reference || o.compat != "":
+		return collector.Reference
+	}
+	return collector.Narrow
+}
+
+// Replace returns what --out may take the place of.
+func (out *Outputs) Replace() rundir.Replace {
+	switch {
+	case out.force:
+		return rundir.ReplaceAnything
+	case out.overwrite:
+		return rundir.ReplaceRun
+	}
+	return rundir.ReplaceNothing
+}
+
+// RecordOnly makes a run leave a directory with its passes, whatever its flags
+// ask for.
+func (o *Options) RecordOnly(dir string) {
+	o.RecordIn(dir)
+	if f := o.Set.Lookup("requests-format"); f != nil {
+		f.Changed = false
+	}
+	out := &o.Outputs
+	out.Passes, out.Digest, out.Form.Value = true, false, "parquet"
+}
+
+// OtherOutputs are the flags that ask for something beside a run directory, or say what it may replace.
+func OtherOutputs() []string {
+	return []string{
+		"output", "wide", "watch", "report-json", "report-format", "requests", "overwrite", "force", "slo-exit", "kv-events-file", "save-caches",
+		"timeline", "timeline-from", "timeline-to", "timeline-request", "regret", "regret-sample", "regret-horizon",
+	}
+}
+
+// RecordIn makes a run leave a directory, with what its flags want in it, and nothing else.
+func (o *Options) RecordIn(dir string) {
+	for _, name := range OtherOutputs() {
+		if f := o.Set.Lookup(name); f != nil {
+			f.Changed = false
+		}
+	}
+	out := &o.Outputs
+	out.Requests, out.Dir, out.Caches = "", dir, SavedCaches{}
+	out.overwrite, out.force, out.SloExit, out.Regret.Wanted = false, false, false, false
+	out.Names.Value, o.Output.Form.Value = "native", "table"
+}
+
+// drawing holds the flags of a timeline.
+type drawing struct {
+	Path     string
+	from, to cli.Instant
+	request  string
+}
+
+func (d *drawing) bindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&d.Path, "timeline", "", "write what every worker did to `FILE`, for Perfetto")
+	fs.Var(&d.from, "timeline-from", "leave out what ends before this `time` of the run's clock")
+	fs.Var(&d.to, "timeline-to", "leave out what begins at or after this `time` of the run's clock")
+	fs.StringVar(&d.request, "timeline-request", "", "show one `REQUEST` alone: its id, or :LINE of the trace")
+}
+
+// Cut returns what of a timeline is wanted.
+func (o *Options) Cut() (timeline.Options, error) {
+	d := &o.Output.Drawing
+	cut := timeline.Options{From: d.from.At, To: d.to.At}
+	given := o.Changed("timeline")
+	err := o.Check(
+		cli.Needs(given, "with --timeline", "timeline-from", "timeline-to", "timeline-request"),
+		cli.Wants(!given || d.Path != "", "timeline", "the name of a file"),
+		cli.Wants(!o.Changed("timeline-to") || d.to.At > d.from.At, "timeline-to", "more than --timeline-from"),
+	)
+	if err != nil || !o.Changed("timeline-request") {
+		return cut, err
+	}
+	if cut.Request, err = parseChoice(d.request); err != nil {
+		return cut, o.Refuse("timeline-request", err.Error())
+	}
+	return cut, nil
+}
+
+// parseChoice reads the id of a request, or its line behind a colon; a file name
+// may stand before that.
+func parseChoice(text string) (*timeline.Choice, error) {
+	colon := strings.LastIndexByte(text, ':')
+	n, err := strconv.ParseInt(text[colon+1:], 10, 32)
+	switch {
+	case err == nil && colon < 0 && n >= 0:
+		return &timeline.Choice{ID: sim.RequestID(n)}, nil
+	case err == nil && colon >= 0 && n >= 1:
+		return &timeline.Choice{Line: int32(n)}, nil
+	}
+	return nil, errors.New("the id of a request, or :LINE of the trace")
+}

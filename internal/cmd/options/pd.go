@@ -1,0 +1,142 @@
+package options
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// pd holds the flags that say how prefill and decode workers share the work.
+type pd struct {
+	threshold, when string
+	chosen, sharing cli.Choice
+	sent            cli.Choice
+	nic, core       float64
+	admission, hold bool
+}
+
+// bestEstimate is the threshold that compares estimates in place of tokens.
+const bestEstimate = "best"
+
+func (f *pd) bindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&f.threshold, "pd-threshold", "", "a decode worker computes prompts of which it has not cached `N` tokens at most; best: where that\nis estimated to give the first token no later (docs/pd.md)")
+	f.chosen = cli.Choice{Names: []string{"after-transfer", string(engines.BeforeTransfer), string(engines.BeforePrefill)}, Value: "after-transfer"}
+	f.sharing = cli.Choice{Names: []string{"none", string(engines.ShareFairly), string(engines.ShareInTurns)}, Value: "none"}
+	f.sent = cli.Choice{Names: []string{"all", "missing"}, Value: "all"}
+	fs.StringVar(&f.when, "pd-when", "", "prompts go to prefill workers where this `expression` is true, decode workers compute the others")
+	fs.Var(&f.chosen, "decode-chosen", "when a request gets its decode worker, a `time`: after-transfer, before-transfer or before-prefill, as it arrives")
+	fs.Var(&f.sharing, "kv-transfer-sharing", "`how` KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other")
+	fs.Float64Var(&f.nic, "nic-bandwidth", 0, "`GB/s` out of each prefill worker and into each decode worker, which transfers share")
+	fs.Float64Var(&f.core, "core-bandwidth", 0, "`GB/s` of the network between them, which all transfers share")
+	fs.Var(&f.sent, "kv-transfer", "`what` a transfer sends: all, or what is missing in the cache of the decode worker")
+	fs.BoolVar(&f.hold, "hold-prefill-blocks", false, "the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors")
+	fs.BoolVar(&f.admission, "decode-admission", false, "a transfer waits until its decode worker has KV blocks for the prompt")
+}
+
+// pdFlags returns the names of the flags.
+func pdFlags() []string {
+	return []string{"pd-threshold", "pd-when", "decode-chosen", "kv-transfer-sharing", "nic-bandwidth", "core-bandwidth", "kv-transfer", "decode-admission", "hold-prefill-blocks"}
+}
+
+// IsOfTwoPools reports whether a flag, one of those named, says something of prefill and decode workers
+// alone: how they share the work, or what holds for one of them.
+func IsOfTwoPools(name string, all []string) bool {
+	switch name {
+	case "kv-transfer-bandwidth", "kv-transfer-latency-ms", "prefill-engine-args", "decode-engine-args", "prefill-worker-speed", "decode-worker-speed":
+		return true
+	case "kv-bytes-per-token":
+		return !slices.Contains(all, "num-g2-blocks") && !slices.Contains(all, "enable-hierarchical-cache")
+	}
+	if slices.Contains(pdFlags(), name) {
+		return true
+	}
+	for _, pool := range []string{"prefill-", "decode-"} {
+		rest, ok := strings.CutPrefix(name, pool)
+		if ok && slices.ContainsFunc(EngineSettings(), func(s Setting) bool { return s.Name == rest && !s.cluster }) {
+			return !slices.ContainsFunc(EngineSettings(), func(s Setting) bool { return s.Name == name })
+		}
+	}
+	return false
+}
+
+// fillPD enters into spec how prefill and decode workers share the work.
+func (o *Options) fillPD(spec *replay.Spec) error {
+	name := o.FirstChanged(pdFlags()...)
+	switch f := &o.Cluster.pd; {
+	case name == "":
+		return nil
+	case !spec.Disaggregated():
+		return o.Only(name, "with --prefill-workers and --decode-workers")
+	case o.IsLive() || o.IsCluster():
+		return o.Only(name, "on the logical clock")
+	case f.threshold != "" && f.when != "":
+		return cli.Usagef("--pd-threshold and --pd-when: want one or the other")
+	}
+	p := new(replay.PD)
+	if err := cmp.Or(o.Cluster.pd.fillRule(p), o.fillTransfers(p)); err != nil {
+		return err
+	}
+	spec.PD = p
+	return nil
+}
+
+// fillRule enters which prompts go to prefill workers.
+func (f *pd) fillRule(p *replay.PD) error {
+	switch {
+	case f.threshold == bestEstimate:
+		p.Best = true
+	case f.threshold != "":
+		n, err := strconv.Atoi(f.threshold)
+		if err != nil || n < 0 {
+			return cli.Usagef("--pd-threshold=%s: want a number of tokens, at least 0, or %s", f.threshold, bestEstimate)
+		}
+		p.Threshold = &n
+	}
+	if p.When = f.when; f.when != "" {
+		if _, err := policy.NewPrefillRule(f.when); err != nil {
+			return fmt.Errorf("--pd-when: %w", err)
+		}
+	}
+	return nil
+}
+
+// fillTransfers enters what transfers share and send, and when decode workers are chosen: early
+// where something wants it, unless the command line says when.
+func (o *Options) fillTransfers(p *replay.PD) error {
+	f := &o.Cluster.pd
+	p.NIC, p.Core, p.Missing = f.nic, f.core, f.sent.Value == "missing"
+	p.DecodeAdmission, p.HoldPrefill = f.admission, f.hold
+	for i, name := range []string{"nic-bandwidth", "core-bandwidth"} {
+		if x := [...]float64{f.nic, f.core}[i]; o.Changed(name) && !(x > 0 && x <= math.MaxFloat64) {
+			return o.Refuse(name, "GB/s above 0")
+		}
+	}
+	if f.sharing.Value != "none" {
+		if p.NIC == 0 && p.Core == 0 {
+			return o.Only("kv-transfer-sharing", "with --nic-bandwidth or --core-bandwidth, a bandwidth to share")
+		}
+		p.Sharing = engines.Sharing(f.sharing.Value)
+	} else if !o.Changed("kv-transfer-sharing") && (p.NIC > 0 || p.Core > 0) {
+		p.Sharing = engines.ShareFairly
+	}
+	switch {
+	case o.Changed("decode-chosen") && f.chosen.Value != "after-transfer":
+		p.DecodeChosen = engines.DecodeChosen(f.chosen.Value)
+	case o.Changed("decode-chosen"):
+	case p.Chooses():
+		p.DecodeChosen = engines.BeforePrefill
+	case p.SharesLinks() || p.Missing || p.DecodeAdmission || p.HoldPrefill:
+		p.DecodeChosen = engines.BeforeTransfer
+	}
+	return nil
+}

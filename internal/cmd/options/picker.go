@@ -1,0 +1,270 @@
+package options
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// pickerFlag is the name of the flag for a file of an endpoint picker.
+const pickerFlag = "endpoint-picker"
+
+// pickerConfig is an EndpointPickerConfig, as far as it is read.
+type pickerConfig struct {
+	Version  string         `yaml:"apiVersion"`
+	Kind     string         `yaml:"kind"`
+	Features []string       `yaml:"featureGates"`
+	Plugins  []pickerPlugin `yaml:"plugins"`
+	Profiles []struct {
+		Plugins []pluginRef `yaml:"plugins"`
+	} `yaml:"schedulingProfiles"`
+	Saturation thresholds `yaml:"saturationDetector"`
+}
+
+// thresholds are those of a detector of saturation; 0: the usual ones.
+type thresholds struct {
+	Queue float64 `yaml:"queueDepthThreshold"`
+	KV    float64 `yaml:"kvCacheUtilThreshold"`
+	Stale string  `yaml:"metricsStalenessThreshold"`
+	Ref   string  `yaml:"pluginRef"`
+}
+
+// pickerPlugin is a plugin of the configuration.
+type pickerPlugin struct {
+	Name       string         `yaml:"name"`
+	Type       string         `yaml:"type"`
+	Parameters map[string]any `yaml:"parameters"`
+}
+
+// pluginRef is a place of a plugin in a profile.
+type pluginRef struct {
+	Ref    string `yaml:"pluginRef"`
+	Weight any    `yaml:"weight"`
+}
+
+// fillPicker lets the router choose as the file of an endpoint picker says.
+func (o *Options) fillPicker(spec *replay.Spec) error {
+	if o.Cluster.picker == "" {
+		return nil
+	}
+	switch name := o.FirstChanged(append(RouterFlags(), "router-config", "router")...); {
+	case name != "":
+		return cli.Usagef("--%s: without --%s, whose file says how requests are routed", name, pickerFlag)
+	case o.IsLive() || o.IsCluster():
+		return cli.Usagef("--%s: only on the logical clock: nobody reads the metrics of workers in real time", pickerFlag)
+	case o.TwoPools():
+		return cli.Usagef("--%s: only with workers that prefill and decode", pickerFlag)
+	}
+	p, err := readPicker(o.Cluster.picker)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", pickerFlag, err)
+	}
+	spec.Picker, spec.Router, spec.RouterConfig = p, policy.PickerName, nil
+	return nil
+}
+
+// readPicker reads the EndpointPickerConfig of a file.
+func readPicker(path string) (*policy.Picker, error) {
+	c, err := readPickerConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.picker()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// readPickerConfig reads an EndpointPickerConfig, which may stand alone or anywhere in the values
+// of a chart.
+func readPickerConfig(path string) (*pickerConfig, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	found, err := findPicker(string(text), 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var c pickerConfig
+	if found == "" {
+		return nil, fmt.Errorf("%s: no EndpointPickerConfig in it", path)
+	}
+	if err := yaml.Unmarshal([]byte(found), &c); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	return &c, nil
+}
+
+// deepest is how many documents may stand in one another.
+const deepest = 8
+
+// findPicker returns the document of the picker in a text of YAML, "" where there is none.
+func findPicker(text string, depth int) (string, error) {
+	var v any
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		if depth > 0 { // a text that is no YAML
+			return "", nil
+		}
+		return "", fmt.Errorf("%s", strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	return searchPicker(v, depth)
+}
+
+// searchPicker returns the document of the picker in a value.
+func searchPicker(v any, depth int) (string, error) {
+	if depth > deepest {
+		return "", nil
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if v["kind"] == "EndpointPickerConfig" {
+			text, err := yaml.Marshal(v)
+			return string(text), err
+		}
+		for _, inner := range v {
+			if found, err := searchPicker(inner, depth+1); found != "" || err != nil {
+				return found, err
+			}
+		}
+	case string:
+		if strings.Contains(v, "EndpointPickerConfig") {
+			return findPicker(v, depth+1)
+		}
+	}
+	return "", nil
+}
+
+// picker returns what the configuration asks for.
+func (c *pickerConfig) picker() (*policy.Picker, error) {
+	if len(c.Profiles) > 1 {
+		return nil, fmt.Errorf("%d schedulingProfiles, want one", len(c.Profiles))
+	}
+	p := &policy.Picker{}
+	for i := range c.Plugins {
+		if err := c.checkPlugin(i, p); err != nil {
+			return nil, err
+		}
+	}
+	for _, ref := range c.references() {
+		if err := c.addPlugin(ref, p); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.Scorers) == 0 && p.Draw == "" {
+		return nil, errors.New("no scorer and no picker in the profile, or among the plugins where there is none")
+	}
+	p.Draw = cmp.Or(p.Draw, policy.MaxScore)
+	if slices.Contains(c.Features, "flowControl") {
+		p.Gate = &router.Gate{Queue: 5, KV: 0.8, Each: 1}
+		return p, c.readThresholds(p.Gate)
+	}
+	return p, nil
+}
+
+// checkPlugin names a plugin and refuses one that is unknown or not simulated; one that
+// changes nothing is noted.
+func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
+	x := &c.Plugins[i]
+	if x.Type == "" {
+		return excerpt.Errorf("plugin %d (%q) has no type", i+1, x.Name)
+	}
+	x.Name = cmp.Or(x.Name, x.Type)
+	if slices.ContainsFunc(c.Plugins[:i], func(y pickerPlugin) bool { return y.Name == x.Name }) {
+		return excerpt.Errorf("two plugins are named %q", x.Name)
+	}
+	switch why, known := pluginTypes()[x.Type]; {
+	case !known:
+		return excerpt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
+	case why == notSimulated:
+		return excerpt.Errorf("plugin %s is of type %q, which is not simulated; want scorers and pickers of docs/router.md", x.Name, x.Type)
+	case why != "":
+		p.Idle = append(p.Idle, fmt.Sprintf("%s (%s)", x.Type, why))
+	}
+	return nil
+}
+
+// references returns the plugins of the profile; where there is none, all of them.
+func (c *pickerConfig) references() []pluginRef {
+	if len(c.Profiles) == 1 {
+		return c.Profiles[0].Plugins
+	}
+	var all []pluginRef
+	for _, x := range c.Plugins {
+		all = append(all, pluginRef{Ref: x.Name})
+	}
+	return all
+}
+
+// addPlugin adds the plugin of a profile to a picker.
+func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
+	i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Name == ref.Ref })
+	if i < 0 {
+		return excerpt.Errorf("pluginRef %q is none of the plugins", ref.Ref)
+	}
+	x := &c.Plugins[i]
+	weight, err := ref.weigh()
+	if err != nil {
+		return err
+	}
+	switch kind := policy.ScorerKind(x.Type); {
+	case slices.Contains(policy.ScorerKinds(), kind):
+		s, err := c.readScorer(x)
+		if err != nil {
+			return fmt.Errorf("parameters of %s: %w", x.Name, err)
+		}
+		if s.Speculative > 0 && c.lacksPreparation() {
+			s.Speculative = 0
+			p.Idle = append(p.Idle, fmt.Sprintf("speculativeIndexing of %s (requires the feature gate %s)", x.Name, preparation))
+		}
+		s.Weight = weight
+		p.Scorers = append(p.Scorers, s)
+	case slices.Contains(policy.Draws(), policy.Draw(x.Type)):
+		if p.Draw != "" {
+			return fmt.Errorf("plugin %s is a second picker, want one", x.Name)
+		}
+		p.Draw = policy.Draw(x.Type)
+	}
+	return nil
+}
+
+// preparation is the feature gate of the releases of the first apiVersion without which plugins are
+// not called before a request is scheduled: what was sent is then not noted.
+const preparation = "prepareDataPlugins"
+
+// lacksPreparation reports whether plugins are not called before a request is scheduled.
+func (c *pickerConfig) lacksPreparation() bool {
+	return c.isFirstVersion() && !slices.Contains(c.Features, preparation)
+}
+
+// isFirstVersion reports whether the configuration is of the releases before llm-d's own apiVersion.
+func (c *pickerConfig) isFirstVersion() bool {
+	return strings.HasPrefix(c.Version, "inference.networking")
+}
+
+// weigh returns the weight of a plugin in its profile, 1 where it says none.
+func (r *pluginRef) weigh() (float64, error) {
+	if r.Weight == nil {
+		return 1, nil
+	}
+	weight, err := strconv.ParseFloat(fmt.Sprint(r.Weight), 64)
+	if err != nil || !(weight >= 0 && weight <= 1e6) {
+		return 0, fmt.Errorf("weight of %s is %v, must be a number from 0 to 1000000", r.Ref, r.Weight)
+	}
+	return weight, nil
+}

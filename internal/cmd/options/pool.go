@@ -1,0 +1,321 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// Pool is one pool of workers as the command line has it.
+type Pool struct {
+	Flag string         // of its engine arguments; the flags of settings win over them
+	Role scheduler.Role // of engines whose arguments name none
+	own  []Setting      // flags for this pool alone, which win over all
+	Args *engineargs.Args
+	from string // the flag that args are from
+}
+
+// TwoPools reports whether prefill and decode have workers of their own. On the
+// reference's command line the numbers of workers alone do not say so.
+func (o *Options) TwoPools() bool {
+	return o.Cluster.Half || o.FirstChanged("prefill-engine-args", "decode-engine-args") != "" || o.ownSettings() ||
+		!o.Reference && o.FirstChanged("prefill-workers", "decode-workers") != ""
+}
+
+// ownSettings reports whether there are settings for one of two pools, which the
+// reference does not have.
+func (o *Options) ownSettings() bool {
+	return len(GivenOf(o.Engine.Own[0]))+len(GivenOf(o.Engine.Own[1])) > 0
+}
+
+// fillEngines enters the engines into spec.
+func (o *Options) fillEngines(spec *replay.Spec) error {
+	switch n := len(o.Config.deployments); {
+	case o.isMixed():
+		return o.fillMix(spec)
+	case n > 1:
+		return o.Refuse("deployment", fmt.Sprintf("one, or --workers with how many there are of each of the %d", n))
+	}
+	pools, err := o.givenPools()
+	if err != nil {
+		return err
+	}
+	c := &o.Cluster
+	given := replay.Given{Workers: c.Workers, PrefillWorkers: c.PrefillWorkers, DecodeWorkers: c.DecodeWorkers}
+	for i := range pools {
+		p := &pools[i]
+		if err := o.ParseEngine(p); err != nil {
+			return err
+		}
+		switch p.Flag {
+		case "prefill-engine-args":
+			given.Prefill = p.Args
+		case "decode-engine-args":
+			given.Decode = p.Args
+		default:
+			given.Engine = p.Args
+		}
+	}
+	if err := o.CheckEngines(pools); err != nil {
+		return err
+	}
+	spec.Pools, err = given.Pools()
+	return err
+}
+
+// givenPools are those that the command line says something about.
+func (o *Options) givenPools() ([]Pool, error) {
+	one := Pool{Flag: "engine-args"}
+	two := []Pool{
+		{Flag: "prefill-engine-args", Role: scheduler.Prefill, own: o.Engine.Own[0]},
+		{Flag: "decode-engine-args", Role: scheduler.Decode, own: o.Engine.Own[1]},
+	}
+	switch {
+	case !o.TwoPools() && !o.Changed("engine-args") && len(GivenOf(o.Engine.Settings)) == 0:
+		return nil, nil
+	case !o.TwoPools():
+		return []Pool{one}, nil
+	case o.Reference && !o.ownSettings():
+		return o.referencePools(append([]Pool{one}, two...)), nil
+	case o.Changed("engine-args") && o.FirstChanged("prefill-engine-args", "decode-engine-args") != "":
+		return nil, o.Only("engine-args", "without --prefill-engine-args and --decode-engine-args")
+	}
+	return two, nil
+}
+
+// referencePools are the pools whose arguments are given, in full: the reference
+// supplies nothing.
+func (o *Options) referencePools(all []Pool) []Pool {
+	var given []Pool
+	for _, p := range all {
+		if p.Role = scheduler.Aggregated; o.Changed(p.Flag) {
+			given = append(given, p)
+		}
+	}
+	return given
+}
+
+// ParseEngine reads the engine arguments of a pool. Those of both pools are the
+// plain ones when it has none of its own.
+func (o *Options) ParseEngine(p *Pool) error {
+	if p.from = p.Flag; !o.Changed(p.from) {
+		p.from = "engine-args"
+	}
+	text, err := o.engineArgs(p.from)
+	if err != nil {
+		return err
+	}
+	set := append(settingValues(o.Engine.Settings), settingValues(p.own)...)
+	if o.compat != "" { // the reference knows no longest sequence: it is of the GPU's memory alone
+		set = slices.DeleteFunc(set, func(s engineargs.Setting) bool { return s.Key == lengthKey })
+	}
+	read := func(early bool, unless ...engineargs.Setting) (engineargs.Args, error) {
+		return engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: p.Role, Set: set, Unless: unless, Early: early})
+	}
+	a, err := read(true)
+	if err != nil {
+		return o.engineError(p, err)
+	}
+	follows, err := o.following(&a, func(key string) bool { return engineargs.Gives(text, set, key) })
+	if err != nil {
+		return err
+	}
+	if a, err = read(false, follows...); err != nil {
+		return o.engineError(p, err)
+	}
+	p.Args = &a
+	return nil
+}
+
+// following returns the engine arguments that follow from what else is said, where they
+// are not given themselves: from the hardware, or from the server that a timing profile
+// was fitted to; gives reports whether an argument is given.
+func (o *Options) following(a *engineargs.Args, gives func(key string) bool) ([]engineargs.Setting, error) {
+	if h := HardwareOf(o.Engine.Settings); h.Given() {
+		return o.deriveSettings(h, a, gives)
+	}
+	if o.Reference || o.compat != "" {
+		return nil, nil
+	}
+	if timing.HoldsProfile(a.ProfilePath) {
+		return engines.ProfileSettings(a, o.TwoPools())
+	}
+	return append(engines.UsualSettings(a), o.Usual...), nil
+}
+
+// engineArgs is the text of engine arguments.
+func (o *Options) engineArgs(flag string) ([]byte, error) {
+	text, err := engineargs.Load(o.Set.Lookup(flag).Value.String())
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", o.Name(flag), err)
+	}
+	if len(text) == 0 && o.Changed(flag) {
+		return nil, fmt.Errorf("--%s: empty, want a JSON object", o.Name(flag))
+	}
+	return text, nil
+}
+
+// engineError names the flag that is to blame.
+func (o *Options) engineError(p *Pool, err error) error {
+	var key *engineargs.KeyError
+	if !errors.As(err, &key) {
+		return o.notJSON(p.from, err)
+	}
+	name := key.Key
+	if name == "sglang.page_size" {
+		name = "block_size"
+	}
+	if s := o.givenFor(p, name); s != nil {
+		return o.Refuse(s.Name, key.Want)
+	}
+	if s := o.givenPartOf(p, key); s != nil {
+		return o.Refuse(s.Name, key.Want)
+	}
+	if object, member, ok := strings.Cut(name, "."); ok {
+		if s := o.givenFor(p, object); s != nil {
+			return o.RefuseMember(s.Name, &engineargs.KeyError{Key: member, Value: key.Value, Want: key.Want})
+		}
+	}
+	if s := byKey(o.Engine.Settings, name); s != nil && !o.Changed(p.from) {
+		if key.Value == "missing" {
+			return cli.Usagef("--%s: missing, want %s", s.Name, key.Want)
+		}
+		return cli.Usagef("--%s is %s by default, want %s", s.Name, key.Value, key.Want)
+	}
+	return fmt.Errorf("--%s: %w", o.Name(p.from), err)
+}
+
+// notJSON is the error of a flag that takes JSON, with a word on files: they
+// are easily named as everywhere else.
+func (o *Options) notJSON(flag string, err error) error {
+	path := o.Set.Lookup(flag).Value.String()
+	if _, missing := os.Stat(path); missing == nil {
+		return fmt.Errorf("--%s=%s: want a JSON object, or @%s for what the file holds", o.Name(flag), path, path)
+	}
+	return fmt.Errorf("--%s: %w", o.Name(flag), err)
+}
+
+// givenPartOf returns a given flag for a member of the object that is wrong as a whole, or
+// that lacks a member; nil when there is none.
+func (o *Options) givenPartOf(p *Pool, key *engineargs.KeyError) *Setting {
+	object, _, isMember := strings.Cut(key.Key, ".")
+	if isMember && key.Value != "missing" {
+		return nil
+	}
+	for _, s := range append(GivenOf(p.own), GivenOf(o.Engine.Settings)...) {
+		if s.Key == object || strings.HasPrefix(s.Key, object+".") {
+			return &s
+		}
+	}
+	return nil
+}
+
+// givenFor returns the given flag for a key of a pool's engine arguments, or nil.
+func (o *Options) givenFor(p *Pool, key string) *Setting {
+	if s := byKey(GivenOf(p.own), key); s != nil {
+		return s
+	}
+	return byKey(GivenOf(o.Engine.Settings), key)
+}
+
+// CheckEngines refuses engine flags of no effect on pools.
+func (o *Options) CheckEngines(pools []Pool) error {
+	if err := o.checkHardware(); err != nil {
+		return err
+	}
+	runs := map[string]bool{}
+	for i := range pools {
+		p := &pools[i]
+		name := p.Args.Engine.String()
+		runs[name] = true
+		for _, s := range GivenOf(p.own) {
+			if s.engine != "" && s.engine != name {
+				return o.Only(s.Name, "with "+s.engine+" engines in its pool")
+			}
+		}
+	}
+	for _, s := range GivenOf(o.Engine.Settings) {
+		if s.engine == "" || runs[s.engine] {
+			continue
+		}
+		where := "with --engine " + s.engine
+		if s.Name == "page-size" {
+			where += "; vllm has --block-size"
+		}
+		return o.Only(s.Name, where)
+	}
+	if size := o.Set.Lookup("block-size").Value.String(); o.Changed("page-size") && o.Changed("block-size") &&
+		size != o.Set.Lookup("page-size").Value.String() {
+		return o.Refuse("page-size", "that of --block-size, "+size+", or one of them only")
+	}
+	return o.checkTransfers(pools)
+}
+
+// checkTransfers refuses flags about KV blocks that go nowhere.
+func (o *Options) checkTransfers(pools []Pool) error {
+	var bytes, bandwidth, offload bool
+	for i := range pools {
+		a := pools[i].Args
+		bytes = bytes || a.KVBytesPerToken > 0
+		bandwidth = bandwidth || a.TransferGBPerSecond > 0
+		host, _ := a.HostKey()
+		offload = offload || host != ""
+	}
+	two := o.TwoPools()
+	const twoPools = "with --prefill-workers and --decode-workers"
+	if err := o.Check(
+		cli.Needs(two, twoPools, "kv-transfer-bandwidth", "kv-transfer-latency-ms"),
+		cli.Needs(bytes, "with --kv-bytes-per-token", "kv-transfer-bandwidth"),
+		cli.Needs(two || offload, twoPools+", --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
+		cli.Needs(bandwidth || offload || o.Cluster.pd.nic > 0 || o.Cluster.pd.core > 0, "with --kv-transfer-bandwidth, --nic-bandwidth, --core-bandwidth, --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
+	); err != nil {
+		return err
+	}
+	return o.checkOffload(pools, offload)
+}
+
+// checkOffload refuses flags about offload to host memory that have no effect;
+// offload reports whether some pool has it.
+func (o *Options) checkOffload(pools []Pool, offload bool) error {
+	const host = "with --num-g2-blocks or --enable-hierarchical-cache"
+	if s := transferSetting(o.Engine.Settings); s != nil && !offload {
+		return o.Only(s.Name, host)
+	}
+	for i := range pools {
+		p := &pools[i]
+		key, value := p.Args.HostKey()
+		if s := transferSetting(p.own); s != nil && key == "" {
+			return o.Only(s.Name, host)
+		}
+		if key == "" || p.Args.KVBytesPerToken > 0 || o.Reference || o.compat != "" {
+			continue
+		}
+		if s := o.givenFor(p, key); s != nil {
+			return o.Only(s.Name, "with --kv-bytes-per-token")
+		}
+		return excerpt.Errorf("--%s: %s is %s without kv_bytes_per_token, want both", p.from, key, value)
+	}
+	return nil
+}
+
+// transferSetting is the first given flag about host memory and transfers to and from it.
+func transferSetting(settings []Setting) *Setting {
+	for _, key := range []string{"offload_batch_size", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
+		"sglang.hicache_ratio", "sglang.hicache_size", "sglang.hicache_write_policy", "sglang.hicache_layers",
+		"bandwidth_g2_to_g3_gbps", "bandwidth_g3_to_g2_gbps"} {
+		if s := byKey(GivenOf(settings), key); s != nil {
+			return s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package options
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// processFlag and timeoutFlag are the names of the flags for a router policy that is a program.
+const (
+	processFlag = "policy-process"
+	timeoutFlag = "policy-timeout"
+)
+
+func bindProcess(fs *pflag.FlagSet, p *policy.Process) {
+	fs.StringVar(&p.Command, processFlag, "", "`command` of a program that chooses the worker of each request, asked line by line;\nor unix:PATH, tcp:HOST:PORT (docs/policies.md)")
+	fs.DurationVar(&p.Timeout, timeoutFlag, replay.ProcessTimeout, "`time` that the program of --"+processFlag+" may take for an answer")
+}
+
+// fillProcess lets a program choose.
+func (o *Options) fillProcess(spec *replay.Spec) error {
+	p := o.Cluster.process
+	switch {
+	case p.Command == "" && o.Changed(timeoutFlag):
+		return o.Only(timeoutFlag, "with --"+processFlag)
+	case p.Command == "" && o.Changed(processFlag):
+		return cli.Usagef("--%s: an empty command, want a program", processFlag)
+	case p.Command == "":
+		return nil
+	case p.Timeout < time.Millisecond:
+		return cli.Usagef("--%s=%v: want at least 1ms", timeoutFlag, p.Timeout)
+	case o.IsLive() || o.IsCluster():
+		return o.Only(processFlag, "on the logical clock: routers in real time choose by --router NAME")
+	}
+	if name := o.FirstChanged(append(RouterFlags(), "router", "router-config", policyFlag, pickerFlag)...); name != "" {
+		return o.Only(name, "without --"+processFlag+", whose program says how requests are routed")
+	}
+	spec.Process, spec.Router, spec.RouterConfig = &p, policy.ProcessName, nil
+	return nil
+}

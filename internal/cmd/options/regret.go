@@ -1,0 +1,44 @@
+package options
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/plan/regret"
+	"github.com/replay-llm/replay/replay"
+)
+
+// regretFlags say which other choices of the router are tried.
+type regretFlags struct {
+	Wanted  bool
+	Sample  int
+	Horizon cli.Instant
+}
+
+// mostSampled bounds the decisions that are looked at.
+const mostSampled = 1_000_000
+
+func (r *regretFlags) bindFlags(fs *pflag.FlagSet) {
+	_ = r.Horizon.Set("30s")
+	fs.BoolVar(&r.Wanted, "regret", false, "try all workers at a sample of the routing decisions, and say what\nthe best would have saved (docs/policies.md)")
+	fs.IntVar(&r.Sample, "regret-sample", 100, "`number` of these decisions, evenly spread")
+	fs.Var(&r.Horizon, "regret-horizon", "`time` from a decision on in which requests arrive that are looked at, too")
+}
+
+// checkRegret refuses what other choices cannot be tried for.
+func (o *Options) checkRegret(spec *replay.Spec) error {
+	r := &o.Outputs.Regret
+	if !r.Wanted {
+		return o.Check(cli.Needs(false, "with --regret", "regret-sample", "regret-horizon"))
+	}
+	if err := o.Check(cli.Wants(r.Sample >= 1 && r.Sample <= mostSampled, "regret-sample", "1 to 1000000")); err != nil {
+		return err
+	}
+	if o.IsLive() || o.IsCluster() {
+		return cli.Usagef("--regret: a replay in real time cannot be copied, want --mode offline")
+	}
+	if err := regret.Check(spec); err != nil {
+		return cli.Usagef("--regret: %v", err)
+	}
+	return nil
+}

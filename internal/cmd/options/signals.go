@@ -1,0 +1,146 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
+)
+
+// signalPart is a part of how old a signal is, and the flag for it.
+type signalPart struct {
+	flag, help string
+	of         func(*router.Age) *sim.Time
+}
+
+func signalParts() [2]signalPart {
+	return [2]signalPart{
+		{"signal-delay", "`age` of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)", func(a *router.Age) *sim.Time { return &a.Delay }},
+		{"signal-interval", "`time` between two reads of signals: 1s, or waiting=1s,kv_usage=5s", func(a *router.Age) *sim.Time { return &a.Interval }},
+	}
+}
+
+// neverTold is the delay of a signal that no router receives.
+const neverTold = "never"
+
+// fillSignals enters into spec how old signals are.
+func (o *Options) fillSignals(spec *replay.Spec) error {
+	c := &o.Cluster
+	if c.signals == [2]string{} {
+		return nil
+	}
+	if o.IsLive() || o.IsCluster() {
+		return o.Only(o.FirstChanged(signalParts()[0].flag, signalParts()[1].flag), "on the logical clock: in real time signals are as old as they are")
+	}
+	if c.routerInfo().Caches && !spec.Router.Info().Caches && spec.Text == nil && spec.Picker == nil && spec.Admission == nil {
+		return nil // one worker: there is nothing to choose
+	}
+	if spec.Text != nil {
+		spec.Signals = spec.Text.Signals
+	}
+	for i, part := range signalParts() {
+		if c.signals[i] == "" {
+			continue
+		}
+		if err := o.readSignalFlag(spec, part, c.signals[i]); err != nil {
+			return cli.Usagef("--%s=%s: %v", part.flag, c.signals[i], err)
+		}
+		if err := spec.CheckSignals(); err != nil {
+			return cli.Usagef("--%s=%s: %v", part.flag, c.signals[i], err)
+		}
+	}
+	return nil
+}
+
+// readSignalFlag reads a part of the ages of signals: of those that are named, or of all that
+// workers tell.
+func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string) error {
+	gated := spec.Picker != nil && spec.Picker.Gate != nil
+	set := func(s router.Signal, to sim.Time) {
+		age := spec.Signals.AgeOf(s, gated)
+		*part.of(&age) = to
+		spec.Signals.Set(s, age)
+	}
+	if at, err := cli.ParseInstant(text); err == nil {
+		looks := spec.ListSignals()
+		told := slices.DeleteFunc(slices.Clone(looks), func(s router.Signal) bool { return s == router.Loads })
+		switch {
+		case len(looks) == 0:
+			return errors.New("the router looks at no signal, want another one")
+		case len(told) == 0:
+			return excerpt.Errorf("the router looks at nothing that workers tell, want %s=%s for what it knows of its own choices, or no such flag", router.Loads, text)
+		}
+		for _, s := range told {
+			set(s, at)
+		}
+		return nil
+	}
+	names := namesOf(router.AllSignals())
+	for word := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok {
+			return excerpt.Errorf("%q, want a time such as 500ms, or NAME=TIME with %s", word, cli.Either(names))
+		}
+		if !slices.Contains(names, name) {
+			return excerpt.Errorf("no signal is %s, want %s%s", name, cli.Either(names), nearest.Ask(name, names))
+		}
+		if value == neverTold && part.flag == signalParts()[0].flag {
+			spec.Signals.Set(router.Signal(name), router.Age{Never: true})
+			continue
+		}
+		at, err := cli.ParseInstant(value)
+		if err != nil {
+			return excerpt.Errorf("%s: %w", word, err)
+		}
+		set(router.Signal(name), at)
+	}
+	return nil
+}
+
+// readSignals reads how old the signals of a policy are.
+func (f *policyFile) readSignals(node ast.Node) error {
+	t := &f.text
+	var keys []yamlKey
+	for _, s := range router.AllSignals() {
+		keys = append(keys, yamlKey{string(s), func(n ast.Node) error {
+			age := t.Signals.AgeOf(s, false)
+			_, err := f.readKeys(n, "a signal",
+				yamlKey{"delay", readDelay(&age)},
+				yamlKey{"interval", readTime(&age.Interval)})
+			t.Signals.Set(s, age)
+			return err
+		}})
+	}
+	_, err := f.readKeys(node, "signals", keys...)
+	return err
+}
+
+// readDelay reads how old a signal is: a time, or never.
+func readDelay(age *router.Age) func(ast.Node) error {
+	return func(n ast.Node) error {
+		if text, err := cli.YamlText(n); err == nil && text == neverTold {
+			age.Never = true
+			return nil
+		}
+		return readTime(&age.Delay)(n)
+	}
+}
+
+// checkSignals refuses ages of signals that the policy does not look at.
+func (f *policyFile) checkSignals() error {
+	alone := replay.Topology{Text: &f.text, Router: policy.TextName}
+	if err := alone.CheckSignals(); err != nil {
+		return fmt.Errorf("signals: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package options
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+)
+
+// SpecOf is Spec for a command line with these arguments.
+func (o *Options) SpecOf(args []string, mode loadgen.Mode) (replay.Spec, error) {
+	if err := o.Output.Watch.checkFiles(args); err != nil {
+		return replay.Spec{}, err
+	}
+	file, err := TraceFile(args)
+	if err != nil {
+		return replay.Spec{}, err
+	}
+	return o.Spec(file, mode)
+}
+
+// Spec turns flags into what is to be run; file is "" when no trace is named.
+func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
+	spec := replay.Spec{Mode: mode}
+	if err := o.Config.Apply(o); err != nil {
+		return spec, err
+	}
+	spec.Seed, spec.Compat = o.Seed, o.compat != ""
+	spec.PreemptedApart = !o.Reference && !spec.Compat
+	if o.compat != "" && o.compat != CompatRelease {
+		return spec, o.Refuse("compat", CompatRelease)
+	}
+	if !o.Reference {
+		if err := cmp.Or(o.checkSource(file), o.checkInput(file, mode), o.checkCluster()); err != nil {
+			return spec, err
+		}
+	} else if o.Changed("max-in-flight") {
+		spec.Mode = loadgen.Concurrency
+	}
+	fillInput := func(spec *replay.Spec) error {
+		o.workload = spec
+		return cmp.Or(o.fillInput(spec, file), o.fillClasses(spec))
+	}
+	for _, fill := range []func(*replay.Spec) error{
+		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillAutoscale, o.fillFaults, o.fillSpeeds, o.fillPD, o.fillRouter, o.fillAdmission, o.fillSignals, o.fillClient, o.fillEstimator, o.fillLimits, o.fillWindow, o.fillChanges, o.fillWarm, o.fillStream,
+	} {
+		if err := fill(&spec); err != nil {
+			return spec, err
+		}
+	}
+	if o.Changed("planner-config") {
+		return spec, cli.Usagef("--planner-config: this program has no planner, want a run without it")
+	}
+	return spec, o.checkLive()
+}
+
+// TraceFile is the one file named in args, or "".
+func TraceFile(args []string) (string, error) {
+	switch {
+	case len(args) == 0:
+		return "", nil
+	case len(args) > 1:
+		return "", cli.Usagef("%s: want at most one trace file", strings.Join(args, " "))
+	case args[0] == "":
+		return "", cli.Usagef(`"": want the name of a trace file`)
+	}
+	return args[0], nil
+}
+
+// limits holds the flags that leave requests out.
+type limits struct {
+	Until    cli.Instant
+	oversize cli.Choice
+	window   window
+	recycle  bool
+}
+
+func (l *limits) bindFlags(fs *pflag.FlagSet) {
+	l.oversize = cli.Choice{Names: []string{"error", "reject"}, Value: "error"}
+	fs.Var(&l.Until, "until", "end the run at this `time` of its clock: ms, or with a unit, as 90s or 10m")
+	l.bindWindow(fs)
+	fs.Var(&l.oversize, "oversize", "`what` to do about requests that can never run: error ends the run\nbefore it begins, reject leaves them out")
+}
+
+// fillLimits enters into spec which requests are left out.
+func (o *Options) fillLimits(spec *replay.Spec) error {
+	if o.Changed("until") && o.Limits.Until.At == 0 {
+		return o.Refuse("until", "a time above 0")
+	}
+	spec.Until = o.Limits.Until.At
+	spec.Reject = o.Limits.oversize.Value == "reject"
+	return nil
+}
+
+// takeNames lets cmd have the flags of the reference under its names, too.
+func (o *Options) takeNames(cmd *cobra.Command) {
+	o.Spelled = map[string]string{}
+	cmd.Flags().SetNormalizeFunc(o.ourName)
+}
+
+// ourName gives the flags of the reference our names, so that its command lines
+// can be used as they are, and remembers the names that were used.
+func (o *Options) ourName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	given := name
+	switch given {
+	case "num-workers":
+		name = "workers"
+	case "num-prefill-workers":
+		name = "prefill-workers"
+	case "num-decode-workers":
+		name = "decode-workers"
+	case "router-mode":
+		name = "router"
+	case "replay-concurrency":
+		name = "max-in-flight"
+	case "replay-mode":
+		name = "mode"
+	case "extra-engine-args":
+		name = "engine-args"
+	case "arrival-speedup-ratio":
+		name = "speedup"
+	case "sglang-schedule-policy", "sglang-max-prefill-tokens", "sglang-chunked-prefill-size",
+		"sglang-clip-max-new-tokens", "sglang-schedule-conservativeness":
+		name = strings.TrimPrefix(name, "sglang-")
+	}
+	if name != given {
+		o.Spelled[name] = given
+	}
+	return pflag.NormalizedName(name)
+}
+
+// bindReferenceOnly adds the flags of the reference that we take and do not
+// offer.
+func bindReferenceOnly(fs *pflag.FlagSet) {
+	fs.String("planner-config", "", "")
+	fs.Int("benchmark-granularity", 8, "")
+	cli.Hide(fs, "planner-config", "benchmark-granularity")
+}

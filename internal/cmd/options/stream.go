@@ -1,0 +1,71 @@
+package options
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/slo"
+)
+
+// streaming holds the flags of a trace that is not kept in memory.
+type streaming struct {
+	on        bool
+	window    cli.Instant
+	quantiles cli.Choice
+}
+
+func (s *streaming) bindFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&s.on, "stream", false, "replay a trace without keeping it in memory (docs/streaming.md)")
+	fs.Var(&s.window, "stream-window", "with --stream: how far a row of the trace may come before one above it, a `time`\nas 500ms or 10s")
+	s.quantiles = cli.Choice{Names: []string{"sketch", "exact"}, Value: "sketch"}
+	fs.Var(&s.quantiles, "quantiles", "with --stream: sketch finds quantiles within 0.2 %, exact finds them by a\nsecond pass over temporary files, as objectives on quantiles need")
+}
+
+// fillStream enters into spec that its trace is not kept.
+func (o *Options) fillStream(spec *replay.Spec) error {
+	s := &o.streaming
+	if err := o.Check(
+		cli.Needs(s.on, "with --stream", "stream-window", "quantiles"),
+		cli.Needs(!s.on || spec.Mode == loadgen.Trace, "with replay trace", "stream"),
+		cli.Needs(!s.on || !o.IsLive() && !o.IsCluster(), "on the logical clock", "stream"),
+		cli.Needs(!s.on || spec.Trace != nil && spec.Trace.Path != "", "with a trace file", "stream"),
+	); err != nil || !s.on {
+		return err
+	}
+	spec.Stream = &replay.Stream{Window: s.window.At}
+	return nil
+}
+
+// checkStreamed refuses outputs for which requests have to be kept.
+func (o *Options) checkStreamed(spec *replay.Spec) error {
+	if spec.Stream == nil {
+		return nil
+	}
+	for _, name := range []string{"out", "timeline", "kv-events-file", "save-caches", "regret"} {
+		if o.Changed(name) {
+			return o.Only(name, "without --stream, which keeps no requests")
+		}
+	}
+	if slo.AreOfQuantiles(o.Outputs.Slo.All) {
+		if !o.Changed("quantiles") {
+			o.streaming.quantiles.Value = "exact"
+		} else if o.streaming.quantiles.Value != "exact" {
+			return o.Only("quantiles", "with exact quantiles beside an objective that is one: a sketch may misjudge it")
+		}
+	}
+	return nil
+}
+
+// Folding returns how the requests of a trace that is not kept are folded into its report; nil where all are kept.
+func (o *Options) Folding() *collector.Folding {
+	switch {
+	case !o.streaming.on:
+		return nil
+	case o.streaming.quantiles.Value == "exact":
+		return &collector.Folding{Quantiles: collector.Exact}
+	}
+	return &collector.Folding{Quantiles: collector.Sketched}
+}

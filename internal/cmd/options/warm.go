@@ -1,0 +1,74 @@
+package options
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/caches"
+	"github.com/replay-llm/replay/replay/harness"
+)
+
+// fillWarm enters into spec what the caches of workers begin with.
+func (o *Options) fillWarm(spec *replay.Spec) error {
+	path := o.Cluster.warm
+	switch {
+	case !o.Changed("warm-caches"):
+		return nil
+	case path == "":
+		return o.Refuse("warm-caches", "the name of a file that --save-caches wrote")
+	}
+	if err := spec.CheckCacheFiles(); err != nil {
+		return cli.Usagef("--warm-caches: %v", err)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("--warm-caches: %w", err)
+	}
+	defer in.Close()
+	spec.Warm, err = caches.Read(in, path)
+	return err
+}
+
+// SavedCaches is a flag that says where and when caches are kept.
+type SavedCaches struct {
+	Path string
+	When harness.SaveCaches
+	text string
+}
+
+func (s *SavedCaches) String() string { return s.text }
+func (s *SavedCaches) Type() string   { return "file" }
+
+func (s *SavedCaches) Set(text string) error {
+	path, at, timed := strings.Cut(text, ",at=")
+	if path == "" {
+		return fmt.Errorf("want the name of a file, as caches.jsonl or caches.jsonl,at=30m")
+	}
+	*s = SavedCaches{Path: path, text: text}
+	if !timed {
+		return nil
+	}
+	when, err := cli.ParseInstant(at)
+	if err != nil || when <= 0 {
+		return fmt.Errorf("want a time above 0 behind at=, as 30m")
+	}
+	s.When.At = when
+	return nil
+}
+
+// checkSaved refuses to keep caches of which no file can tell.
+func (o *Options) checkSaved(spec *replay.Spec) error {
+	if o.Outputs.Caches.Path == "" {
+		return nil
+	}
+	if err := spec.CheckCacheFiles(); err != nil {
+		return cli.Usagef("--save-caches: %v", err)
+	}
+	if at := o.Outputs.Caches.When.At; spec.Until > 0 && at > spec.Until {
+		return cli.Usagef("--save-caches=%s: the run ends before, at %v ms", &o.Outputs.Caches, float64(spec.Until))
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package options
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+)
+
+// Watching is the flag of a live view: whether there is one, or how often.
+type Watching struct {
+	On    bool
+	Every time.Duration // 0: as often as is usual
+	text  string
+	given int // times
+}
+
+func (w *Watching) bindFlag(fs *pflag.FlagSet) {
+	fs.VarPF(w, "watch", "", "show the replay on standard error while it runs, anew after an `interval`, as 2s").NoOptDefVal = "true"
+}
+
+// String returns the flag as it was given.
+func (w *Watching) String() string { return w.text }
+
+// Type returns what the flag takes.
+func (w *Watching) Type() string { return "interval" }
+
+// shortestWatch is the least time between two looks.
+const shortestWatch = 50 * time.Millisecond
+
+// Set reads true, false or a time.
+func (w *Watching) Set(text string) error {
+	given := w.given + 1
+	switch text {
+	case "true":
+		*w = Watching{On: true, text: text, given: given}
+		return nil
+	case "false":
+		*w = Watching{text: text, given: given}
+		return nil
+	}
+	every, err := time.ParseDuration(text)
+	if err != nil || every < shortestWatch {
+		return errors.New("want nothing, or a time of at least 50ms, as 2s")
+	}
+	*w = Watching{On: true, Every: every, text: text, given: given}
+	return nil
+}
+
+// checkFiles refuses a time in place of a trace, which was meant for the flag.
+func (w *Watching) checkFiles(args []string) error {
+	for _, arg := range args {
+		if _, err := time.ParseDuration(arg); !w.On || err != nil {
+			continue
+		}
+		if _, err := os.Stat(arg); err != nil {
+			return cli.Usagef("%s: no such file; the interval of --watch stands behind a =, as --watch=%s", arg, arg)
+		}
+	}
+	return nil
+}
+
+// StripFrom returns a command line without the flag, which changes nothing that is recorded. A word that only looks
+// like the flag, such as the name of a file, keeps them all.
+func (w *Watching) StripFrom(args []string) []string {
+	isFlag := func(arg string) bool { return arg == "--watch" || strings.HasPrefix(arg, "--watch=") }
+	words := 0
+	for _, arg := range args {
+		if isFlag(arg) {
+			words++
+		}
+	}
+	if words == 0 || words > w.given {
+		return args
+	}
+	return slices.DeleteFunc(slices.Clone(args), isFlag)
+}

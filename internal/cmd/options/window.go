@@ -1,0 +1,82 @@
+package options
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/sim"
+)
+
+// windowFlag names the part of a replay that its report is about.
+const windowFlag = "window"
+
+// recycleFlag lets a closed loop go on with the workload from its beginning.
+const recycleFlag = "recycle"
+
+// window is a flag that takes a window of the run's clock.
+type window struct {
+	of   collector.Window
+	text string // as given
+}
+
+func (w *window) String() string { return w.text }
+func (w *window) Type() string   { return "window" }
+
+// Set reads FROM,TO, of which one may be left out.
+func (w *window) Set(text string) error {
+	from, to, ok := strings.Cut(text, ",")
+	from, to = strings.TrimSpace(from), strings.TrimSpace(to)
+	if !ok || from == "" && to == "" {
+		return errors.New("want FROM,TO, two times of the run's clock, as 1m,10m; one may be left out, as 1m,")
+	}
+	var of collector.Window
+	for _, end := range []struct {
+		text string
+		at   *sim.Time
+	}{{from, &of.From}, {to, &of.To}} {
+		if end.text == "" {
+			continue
+		}
+		at, err := cli.ParseInstant(end.text)
+		if err != nil {
+			return errors.New(end.text + ": " + err.Error())
+		}
+		*end.at = at
+	}
+	if to != "" && of.To <= of.From {
+		return errors.New("want FROM,TO with TO after FROM")
+	}
+	*w = window{of, text}
+	return nil
+}
+
+func (l *limits) bindWindow(fs *pflag.FlagSet) {
+	fs.BoolVar(&l.recycle, recycleFlag, false, "closed loop: go on with the workload from its beginning when it runs out, up to\nthe end of --window")
+	fs.Var(&l.window, windowFlag, "report on the requests that arrive from one time of the run's clock to another,\n`FROM,TO`, as 1m,10m; either may be left out")
+}
+
+// fillWindow enters into spec what the report is about.
+func (o *Options) fillWindow(spec *replay.Spec) error {
+	if name := o.FirstChanged(windowFlag, recycleFlag); name == "" {
+		return nil
+	} else if o.IsLive() || o.IsCluster() {
+		return o.Only(name, "on the logical clock")
+	}
+	if until := o.Limits.Until.At; until > 0 && o.Limits.window.of.From >= until {
+		return o.Refuse(windowFlag, "a window that begins before --until")
+	}
+	spec.Window, spec.Recycle = o.Limits.window.of, o.Limits.recycle
+	return o.Check(
+		cli.Needs(spec.Mode == loadgen.Concurrency, "with replay concurrency", recycleFlag),
+		cli.Needs(spec.Window.To > 0, "with --window FROM,TO, which says when it ends", recycleFlag),
+		cli.Needs(!spec.Recycle, "without --recycle, which goes on to the end of --window", "until"),
+		cli.Needs(!spec.Compat, "without --compat", recycleFlag),
+		cli.Needs(spec.Process == nil, "without --policy-process: a recycled workload is replayed more than once", recycleFlag),
+	)
+}

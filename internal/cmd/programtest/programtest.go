@@ -1,0 +1,256 @@
+// Package programtest holds what the tests of both programs check: help that fits a
+// terminal, manual pages with every flag, errors that are short and name what is nearest.
+package programtest
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/manual"
+	"github.com/replay-llm/replay/internal/optional"
+)
+
+// Sizes of the help that is printed without --help-all.
+const (
+	mostHelpLines   = 56
+	mostHelpColumns = 80
+)
+
+// ListCommands returns the commands of a program by their names, without those that it
+// hands over to the other program.
+func ListCommands(p cli.Program) map[string]*cobra.Command {
+	all := map[string]*cobra.Command{}
+	var add func(*cobra.Command)
+	add = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			name := strings.Join(strings.Fields(c.CommandPath())[1:], " ")
+			if c.DisableFlagParsing || c.Hidden || name == "help" {
+				continue
+			}
+			all[name] = c
+			add(c)
+		}
+	}
+	add(p(cli.Streams{}, nil))
+	return all
+}
+
+// CheckHelp checks that the help of every command fits a terminal, and that what it
+// leaves out is in --help-all, which its last line says.
+func CheckHelp(t *testing.T, p cli.Program) {
+	for name, cmd := range ListCommands(p) {
+		short, whole := PrintHelp(t, p, cmd, "--help"), PrintHelp(t, p, cmd, "--help-all")
+		lines := strings.Split(strings.TrimSuffix(short, "\n"), "\n")
+		if len(lines) > mostHelpLines {
+			t.Errorf("%s --help: %d lines, want at most %d", name, len(lines), mostHelpLines)
+		}
+		for _, line := range lines {
+			if len([]rune(line)) > mostHelpColumns {
+				t.Errorf("%s --help: wider than %d columns: %s", name, mostHelpColumns, line)
+			}
+		}
+		last, want := lines[len(lines)-1], fmt.Sprintf("--help-all shows the rest: %d more.", countFlags(whole)-countFlags(short))
+		if missing := countFlags(whole) > countFlags(short); missing != (last == want) {
+			t.Errorf("%s --help ends with %q, want %q", name, last, want)
+		}
+	}
+}
+
+// CheckTiers checks that commands with many flags show the common ones first.
+func CheckTiers(t *testing.T, p cli.Program, names ...string) {
+	all := ListCommands(p)
+	for _, name := range names {
+		short, whole := PrintHelp(t, p, all[name], "--help"), PrintHelp(t, p, all[name], "--help-all")
+		if strings.Count(short, "\n") >= strings.Count(whole, "\n") || !strings.Contains(short, "--help-all") {
+			t.Errorf("%s --help shows all flags:\n%s", name, short)
+		}
+	}
+}
+
+// countFlags counts the flags that a help shows.
+func countFlags(help string) int {
+	return len(regexp.MustCompile(`(?m)^ {2}(-.,|   ) --`).FindAllString(help, -1))
+}
+
+// PrintHelp returns what a command prints when it is asked for help.
+func PrintHelp(t *testing.T, p cli.Program, cmd *cobra.Command, flag string) string {
+	t.Helper()
+	args := append(strings.Fields(cmd.CommandPath())[1:], flag)
+	var out, errs bytes.Buffer
+	if code := p.Run(args, nil, &out, &errs); code != 0 {
+		t.Fatalf("%q: exit %d: %s", args, code, &errs)
+	}
+	return out.String()
+}
+
+// CheckManual checks that every command has a manual page with all its flags that are
+// shown, which groff, where it is installed, sets without a warning.
+func CheckManual(t *testing.T, p cli.Program) {
+	program := p(cli.Streams{}, nil)
+	pages, err := manual.MakeFiles(program, "2026-11-23", "v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "ps1"} {
+		if script := pages["completions/"+program.Name()+"."+shell]; !bytes.Contains(script, []byte("__complete")) {
+			t.Errorf("%s for %s: %d bytes", shell, program.Name(), len(script))
+		}
+	}
+	for name, cmd := range ListCommands(p) {
+		if strings.HasPrefix(name, "completion") {
+			continue
+		}
+		file := "man/" + strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+		page := pages[file]
+		if !bytes.HasPrefix(page, []byte(`.TH "REPLAY-`)) {
+			t.Errorf("no %s", file)
+			continue
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if escaped := strings.ReplaceAll("--"+f.Name, "-", `\-`); !f.Hidden && !bytes.Contains(page, []byte(escaped)) {
+				t.Errorf("%s has no --%s", file, f.Name)
+			}
+		})
+	}
+	groff := optional.Program(t, "groff", "--version")
+	var all bytes.Buffer
+	for name, text := range pages {
+		if strings.HasPrefix(name, "man/") {
+			all.Write(text)
+		}
+	}
+	check := exec.Command(groff, "-K", "utf8", "-man", "-Tutf8", "-ww", "-z")
+	check.Stdin = &all
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// CheckReference checks that every command has a page in Markdown with all its flags that
+// are shown, each once, and that what a page links to exists. It returns the number of flags.
+func CheckReference(t *testing.T, p cli.Program) int {
+	pages := manual.MakeReference(p(cli.Streams{}, nil))
+	link := regexp.MustCompile(`\]\(([^)]+)\)`)
+	for name, text := range pages {
+		for _, m := range link.FindAllSubmatch(text, -1) {
+			if pages[string(m[1])] == nil {
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
+			}
+		}
+	}
+	flags := 0
+	for name, cmd := range ListCommands(p) {
+		if strings.HasPrefix(name, "completion") {
+			continue
+		}
+		page := pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".md"]
+		if !bytes.HasPrefix(page, []byte("# "+cmd.CommandPath()+"\n")) {
+			t.Errorf("no page of %s", cmd.CommandPath())
+			continue
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Deprecated != "" {
+				return
+			}
+			flags++
+			if n := len(regexp.MustCompile("(?m)^`(-., )?--"+f.Name+"[ `\\[]").FindAll(page, -1)); n != 1 {
+				t.Errorf("%s has --%s %d times", cmd.CommandPath(), f.Name, n)
+			}
+		})
+	}
+	return flags
+}
+
+// CheckJSON checks that every command takes --output json but for those in without, by
+// name with the reason.
+func CheckJSON(t *testing.T, p cli.Program, without map[string]string) {
+	all := ListCommands(p)
+	for name, cmd := range all {
+		takes := false
+		if f := cmd.Flags().Lookup("output"); f != nil {
+			choice, ok := f.Value.(*cli.Choice)
+			takes = ok && slices.Contains(choice.Names, "json")
+		}
+		if _, excepted := without[name]; excepted == takes && !strings.HasPrefix(name, "completion") {
+			t.Errorf("%s takes --output json: %v; it is among the exceptions: %v", name, takes, excepted)
+		}
+	}
+	for name := range without {
+		if all[name] == nil {
+			t.Errorf("%s is excepted, and is no command", name)
+		}
+	}
+}
+
+// CheckShort runs a command line that must fail with an error of at most most bytes, soon.
+func CheckShort(t *testing.T, p cli.Program, line string, most int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	began := time.Now()
+	code := p.Run(strings.Split(line, " ")[1:], nil, &out, &errs)
+	if took := time.Since(began); code == 0 || errs.Len() == 0 || errs.Len() > most || took > 5*time.Second {
+		t.Errorf("%.80q: exit %d after %v, %d bytes: %.300s", line, code, took, errs.Len(), &errs)
+	}
+}
+
+// CheckSuggestion runs a command line that must end with code and name what was meant.
+func CheckSuggestion(t *testing.T, p cli.Program, line, meant string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	got := p.Run(strings.Fields(line)[1:], nil, &out, &errs)
+	if want := "did you mean " + meant + "?"; got != code || out.Len() > 0 || strings.Count(errs.String(), want) != 1 {
+		t.Errorf("$ %s: exit %d, want %d and %q\n%s%s", line, got, code, want, &out, &errs)
+	}
+}
+
+// CheckLibraries checks that a program has the libraries that were agreed for it, and that
+// its packages read and write JSON by internal/json alone.
+func CheckLibraries(t *testing.T, program string) {
+	const module = "github.com/replay-llm/replay"
+	packages := ListPackages(t, program)
+	for _, library := range []string{
+		"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/zeebo/xxh3", "gonum.org/v1/gonum/", "github.com/goccy/go-json",
+	} {
+		found := false
+		for name := range packages {
+			found = found || strings.HasPrefix(name, library)
+		}
+		if !found {
+			t.Errorf("%s has no %s in it", program, library)
+		}
+	}
+	for name, imports := range packages {
+		// internal/json takes the types of values from there that go-json takes from there.
+		if strings.HasPrefix(name, module) && name != module+"/internal/json" && slices.Contains(imports, "encoding/json") {
+			t.Errorf("%s imports encoding/json; must be %s/internal/json", name, module)
+		}
+	}
+}
+
+// ListPackages returns the packages of a program in the folder of the test, and what each imports.
+func ListPackages(t *testing.T, program string) map[string][]string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", program).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	packages := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		packages[words[0]] = words[1:]
+	}
+	if len(packages) < 100 {
+		t.Fatalf("%d packages, want all that the program is made of", len(packages))
+	}
+	return packages
+}

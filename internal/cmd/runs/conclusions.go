@@ -1,0 +1,61 @@
+package runs
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/saturation"
+)
+
+// Conclude adds to the report of a replay whether the cluster kept up, nil in closed loop, and what the
+// result rests on.
+func Conclude(spec *replay.Spec, result *harness.Result) (load *saturation.Saturation, assumed []engines.Assumption) {
+	report := result.Report
+	if spec.Mode == loadgen.Trace {
+		s := saturation.Of(result.Collector)
+		load, report.Extra = &s, append(report.Extra, s.Fields()...)
+	}
+	assumed = spec.Assumptions()
+	fields := make([]collector.Field, len(assumed))
+	for i, a := range assumed {
+		fields[i] = collector.Field{Key: a.Key, Value: a.Text}
+	}
+	report.Extra = append(report.Extra, collector.Field{Key: collector.AssumptionsKey, Value: fields})
+	return load, assumed
+}
+
+// conclude adds to the report what follows from it, and says it. Results that repeat the reference's have
+// nothing of it.
+func (r *run) conclude() {
+	if r.o.Reference || r.spec.Compat {
+		return
+	}
+	load, all := Conclude(&r.spec, r.result)
+	r.concluded.from = len(r.lines)
+	if load != nil {
+		r.lines = append(r.lines, terminal.WrapLine("Load: "+load.String(), 6))
+	}
+	r.lines = append(r.lines, AssumptionLines(all)...)
+	r.concluded.to = len(r.lines)
+	if load != nil && load.Verdict == saturation.Overloaded {
+		r.concluded.warning = []string{cli.FormatWarning(load.String())}
+	}
+}
+
+// conclusions are the lines that a report in JSON has under separate keys.
+type conclusions struct {
+	from, to int
+	warning  []string // instead of them, with such a report
+}
+
+// linesBesideJSON returns the lines on standard error with a report in JSON.
+func (r *run) linesBesideJSON() []string {
+	c := &r.concluded
+	return slices.Concat(r.lines[:c.from], c.warning, r.lines[c.to:])
+}

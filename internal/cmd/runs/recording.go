@@ -1,0 +1,282 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan/regret"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/classes"
+	"github.com/replay-llm/replay/report/failures"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/passes"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/scaling"
+	"github.com/replay-llm/replay/report/series"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/report/tasks"
+)
+
+// recording is what a run is to leave besides its report: rows, a directory, a
+// digest, and a judgement of objectives.
+type recording struct {
+	inputs *inputs // nil when nobody asks for a hash
+
+	seen *requests.Recorder // nil when nobody asks for rows
+	book *ledger.Book       // where each request's time went; nil when nobody asks for rows
+	// Who computed prompts when, and the run over time; nil without a run directory.
+	work   *ledger.Log
+	series *series.Series
+	passes *passes.Log // nil unless asked for
+
+	rows    []requests.Row
+	passing passing         // in their place, where requests are not kept
+	outcome *slo.Outcome    // nil without objectives
+	faults  *failures.Study // nil where nothing is to go wrong
+	scaling *scaling.Study  // nil without an autoscaler
+	regret  *regret.Study   // nil unless asked for
+	tasks   *tasks.Study    // nil where requests wait for nothing but the turn before
+	run     rundir.Run
+	lines   []string // for people, below the report
+
+	concluded conclusions // which of these
+}
+
+// openRecording prepares for what the flags ask for.
+func (r *run) openRecording() (err error) {
+	out := &r.o.Outputs
+	if err := r.o.CheckOutputs(&r.spec); err != nil {
+		return err
+	}
+	if out.Dir != "" || out.Digest {
+		if r.inputs, err = hashInputs(&r.spec, &r.stdin); err != nil {
+			return err
+		}
+		if r.live {
+			r.inputs.reading.Wait() // a run in real time wants the cores for itself
+		}
+	}
+	if err := r.openWatching(); err != nil {
+		return err
+	}
+	r.openPassing()
+	return nil
+}
+
+// openWatching prepares those that look on.
+func (r *run) openWatching() error {
+	out := &r.o.Outputs
+	if out.Requests == "" && out.Dir == "" {
+		return nil
+	}
+	if out.Dir != "" {
+		r.work, r.series = new(ledger.Log), series.New(r.spec.KindNames()...)
+	}
+	if out.Passes {
+		r.passes = new(passes.Log)
+	}
+	r.seen = new(requests.Recorder)
+	return r.openBook()
+}
+
+// openBook prepares the ledgers of requests.
+func (r *run) openBook() (err error) {
+	r.book, err = NewBook(&r.spec, r.work)
+	return err
+}
+
+// NewBook returns the ledgers of a run's requests, on the engines of their workers.
+func NewBook(spec *replay.Spec, work *ledger.Log) (*ledger.Book, error) {
+	var engines, mixed []*ledger.Engine
+	for i := range spec.Pools {
+		e, err := ledger.NewEngine(&spec.Pools[i].Engine)
+		if err != nil {
+			return nil, err
+		}
+		engines = append(engines, e)
+	}
+	mix := spec.Entry().Mix
+	if later, ok := spec.LaterKind(); ok {
+		mix = append(slices.Clone(mix), later)
+	}
+	for _, k := range mix {
+		e, err := ledger.NewEngine(&k.Engine)
+		if err != nil {
+			return nil, err
+		}
+		mixed = append(mixed, slices.Repeat([]*ledger.Engine{e}, k.Count)...)
+	}
+	book := ledger.NewBook(work, engines...)
+	book.SetEngines(mixed)
+	return book, nil
+}
+
+// watching are those that rows and directory come from.
+func (rec *recording) watching() []harness.Observer {
+	var all []harness.Observer
+	if rec.seen != nil {
+		all = append(all, rec.seen, rec.book)
+	}
+	if rec.series != nil {
+		all = append(all, rec.series)
+	}
+	if rec.passes != nil {
+		all = append(all, rec.passes)
+	}
+	return all
+}
+
+// addRows makes the rows and holds them to the objectives, which adds to the
+// report.
+func (r *run) addRows() error {
+	r.conclude()
+	out, report := &r.o.Outputs, r.result.Report
+	if r.tasks = tasks.Summarize(r.workload, loadgen.Admission{Mode: r.spec.Mode, Speedup: r.spec.Speedup}, r.result.Collector); r.tasks != nil {
+		report.Extra = append(report.Extra, r.tasks.Fields()...)
+		r.lines = append(r.lines, r.tasks.Lines()...)
+	}
+	if r.spec.Stream != nil {
+		return r.addPassed()
+	}
+	classed := r.workload != nil && r.workload.Classes != nil
+	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 && !classed {
+		return nil
+	}
+	r.rows = requests.Collect(r.result.Collector, PlacesIn(r.workload), r.seen, r.book)
+	if objectives := out.Slo.All; len(objectives) > 0 {
+		if err := slo.CheckClasses(objectives, r.workload.Classes); err != nil {
+			return err
+		}
+		r.addOutcome(slo.Judge(objectives, out.Attainment, r.rows, r.result))
+	}
+	if classed {
+		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
+		report.Extra = append(report.Extra, s.Fields()...)
+		r.lines = append(r.lines, s.Lines()...)
+	}
+	if r.inputs == nil {
+		return nil
+	}
+	return r.addDigest(rundir.Lifecycles(r.rows))
+}
+
+// addOutcome adds to the report what became of the objectives.
+func (r *run) addOutcome(o *slo.Outcome) {
+	r.outcome, r.result.Report.Extra = o, append(r.result.Report.Extra, o.Fields()...)
+	r.lines = append(r.lines, o.Lines()...)
+}
+
+// addDigest makes the digest of requests that have the given hash, and adds it to the report if it is wanted.
+func (r *run) addDigest(lifecycles string) error {
+	out, report := &r.o.Outputs, r.result.Report
+	inputs, err := r.inputs.hashedFiles()
+	if err != nil {
+		return err
+	}
+	r.run.Inputs = inputs
+	r.run.Config = rundir.SettingsOf(r.spec.Recorded())
+	for _, k := range r.workload.CountDropped().Kinds() {
+		r.run.Dropped = append(r.run.Dropped, rundir.Dropped{Reason: k.Key, Rows: k.Rows})
+	}
+	r.run.Digest = rundir.NewDigest(inputs, r.run.Config, lifecycles)
+	if out.Digest {
+		report.Extra = append(report.Extra, collector.Field{Key: "digest", Value: r.run.Digest.Run})
+		r.lines = append(r.lines, "Digest: "+r.run.Digest.Run)
+	}
+	return nil
+}
+
+// writeRecording writes the files.
+func (r *run) writeRecording(ctx context.Context) error {
+	out := &r.o.Outputs
+	r.run.Lines = append(r.missingLines(), r.lines...)
+	if path := out.Requests; path != "" && r.passing.rows == nil {
+		f, err := requests.FormatOf(path)
+		if err == nil {
+			err = collector.WriteFile(path, func(w io.Writer) error { return requests.Write(rundir.UntilDone(ctx, w), f, r.rows) })
+		}
+		if err != nil {
+			return fmt.Errorf("--requests: %w", err)
+		}
+		r.lines = append(r.lines, "Saved requests to: "+path)
+	}
+	if out.Dir == "" {
+		return nil
+	}
+	if err := r.run.Write(ctx, out.Dir, out.Replace(), r.listFiles()); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	r.lines = append(r.lines, "Saved run to: "+out.Dir)
+	return nil
+}
+
+// listFiles completes what run.json says of the run, and returns the files of its directory.
+func (r *run) listFiles() []rundir.File {
+	form, dir, spec := requests.Format(r.o.Outputs.Form.Value), &r.run, &r.spec
+	dir.Command = r.o.Output.Watch.StripFrom(r.s.Args)
+	dir.Version, dir.Seed, dir.Compat, dir.Partial = cli.Version(), spec.Seed, spec.Compat, r.result.Partial
+	dir.Requests = "requests." + string(form)
+	files := []rundir.File{
+		{Name: rundir.ReportFile, Write: r.result.Report.WriteJSON},
+		{Name: dir.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, r.rows) }},
+		{Name: series.WorkersFile, Write: r.series.WriteWorkers},
+		{Name: series.FileName, Write: r.series.Write},
+		{Name: ledger.WorkFile, Write: r.work.Write},
+	}
+	if r.passes != nil {
+		files = append(files, rundir.File{Name: passes.FileName, Write: r.passes.Write})
+	}
+	if r.tasks != nil {
+		files = append(files, rundir.File{Name: tasks.FileName, Write: r.tasks.Write})
+	}
+	if r.faults != nil {
+		files = append(files, rundir.File{Name: failures.FileName, Write: r.faults.Write})
+	}
+	if r.scaling != nil {
+		files = append(files, rundir.File{Name: scaling.FileName, Write: r.scaling.Write})
+	}
+	if r.regret != nil {
+		files = append(files, r.regretFile())
+	}
+	return files
+}
+
+// endJudged is the error of a run that missed its objectives, when that is one.
+func (r *run) endJudged() error {
+	if r.outcome == nil || !r.o.Outputs.SloExit || r.outcome.Holds() {
+		return nil
+	}
+	return cli.Coded(cli.ExitObjective, "%s", r.outcome.Missed())
+}
+
+// PlacesIn finds the place of a request in w.
+func PlacesIn(w *loadgen.Workload) func(session, turn int32) requests.Place {
+	if w == nil {
+		return nil
+	}
+	first := make([]int32, len(w.Sessions)+1)
+	for i := range w.Sessions {
+		first[i+1] = first[i] + w.Sessions[i].Turns
+	}
+	turns := make([]int32, len(w.Turns))
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		turns[first[t.Session]+t.Index] = int32(i)
+	}
+	return func(session, turn int32) requests.Place {
+		at := turns[first[session]+turn]
+		p := requests.Place{Session: w.SessionID(int(session)), Line: int(w.Turns[at].Line)}
+		p.Round = w.RoundOf(session)
+		if w.Classes != nil {
+			p.Class = w.Classes[w.ClassOf(at)]
+		}
+		return p
+	}
+}

@@ -1,0 +1,39 @@
+package runs
+
+import (
+	"context"
+	"io"
+	"runtime"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/plan/regret"
+	"github.com/replay-llm/replay/report/rundir"
+)
+
+// mostRegretted is how many decisions are told below a report.
+const mostRegretted = 5
+
+// studyRegret finds what other choices of the router would have given, where that is asked for.
+func (r *run) studyRegret(ctx context.Context) (err error) {
+	out := &r.o.Outputs
+	if !out.Regret.Wanted {
+		return nil
+	}
+	cli.ManyReplays()
+	bar := cli.NewProgress(r.s.Err, "other choices")
+	defer bar.Clear()
+	r.regret, err = regret.Find(ctx, &r.spec, r.workload, regret.Options{
+		Sample: out.Regret.Sample, Horizon: out.Regret.Horizon.At, Cores: runtime.GOMAXPROCS(0), Progress: bar.Show,
+	})
+	if err != nil {
+		return err
+	}
+	r.result.Report.Extra = append(r.result.Report.Extra, r.regret.Fields()...)
+	r.lines = append(r.lines, r.regret.Lines(mostRegretted)...)
+	return nil
+}
+
+// regretFile is the file of a run directory with what other choices would have given.
+func (r *run) regretFile() rundir.File {
+	return rundir.File{Name: regret.FileName, Write: func(w io.Writer) error { return r.regret.Write(w, r.workload) }}
+}

@@ -1,0 +1,100 @@
+package runs
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// workloadHelp is where requests come from, in the help of commands that replay.
+const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed; - is standard
+input. Without it, flags describe a synthetic workload, or a generated one:
+--generate-rate 5 and all flags of replay generate, with generate- before them.`
+
+// NewTraceCommand replays a workload at its own times.
+func NewTraceCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
+	return newRunCommand(s, onProcesses, loadgen.Trace, &cobra.Command{
+		Use:   "trace [FILE]",
+		Short: "Let requests arrive at the times of the workload",
+		Long: `Replay a workload in open loop: requests arrive when the trace says, however
+busy the cluster is.
+
+` + workloadHelp,
+		Example: `  replay trace requests.jsonl --workers 8 --router kv --num-gpu-blocks 4096
+  replay trace requests.jsonl --gpu h100 --model llama-3.1-70b --tp 4
+  replay trace requests.jsonl --prefill-workers 2 --decode-workers 4
+  replay trace --input-tokens 4000 --output-tokens 200 --request-count 1000`,
+	}, "max-in-flight")
+}
+
+// NewConcurrencyCommand replays a workload with a number of requests in flight.
+func NewConcurrencyCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
+	return newRunCommand(s, onProcesses, loadgen.Concurrency, &cobra.Command{
+		Use:   "concurrency [FILE] --max-in-flight K",
+		Short: "Keep a number of requests in flight",
+		Long: `Replay a workload in closed loop: the next request arrives when one of the K in
+flight completes. Times of the trace do not count, delays within a session do.
+
+` + workloadHelp,
+		Example: `  replay concurrency requests.jsonl --max-in-flight 64
+  replay concurrency agents.jsonl --max-in-flight 8
+  replay concurrency --max-in-flight 16 --input-tokens 4000 \
+    --output-tokens 200 --request-count 1000`,
+	}, "speedup", "arrival-interval-ms", "regret", "regret-sample", "regret-horizon")
+}
+
+// newRunCommand makes cmd one that replays a workload in the given mode, with
+// the flags that mean nothing there left out of the help.
+func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *cobra.Command, hidden ...string) *cobra.Command {
+	o := &options.Options{}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec, err := o.SpecOf(args, mode)
+		if err != nil {
+			return err
+		}
+		return Run(cmd.Context(), s, o, spec, onProcesses)
+	}
+	o.Bind(cmd)
+	cli.Hide(cmd.Flags(), hidden...)
+	return cmd
+}
+
+// BindReference makes cmd take the command lines of the reference.
+func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
+	o := &options.Options{Reference: true}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 && cmd.Flags().NFlag() == 0 {
+			return cli.Usagef("no command: want replay trace or replay concurrency; replay --help says more")
+		}
+		if err := cli.CheckSpelling(cmd, args); err != nil {
+			return err
+		}
+		spec, err := o.SpecOf(args, loadgen.Trace)
+		if err != nil {
+			return err
+		}
+		return Run(cmd.Context(), s, o, spec, onProcesses)
+	}
+	o.Bind(cmd)
+}
+
+// OnlyReference reports whether args want no command and no word about commands:
+// they begin with a flag or a file, as the reference's do.
+func OnlyReference(args []string, all []cli.Subcommand) bool {
+	if len(args) == 0 {
+		return false
+	}
+	if _, err := os.Stat(args[0]); err != nil && !strings.HasPrefix(args[0], "-") {
+		return false
+	}
+	return !slices.ContainsFunc(args, func(arg string) bool {
+		return arg == "-h" || strings.HasPrefix(arg, "--help") || arg == "help" || arg == "completion" ||
+			slices.ContainsFunc(all, func(c cli.Subcommand) bool { return c.Name == arg })
+	})
+}

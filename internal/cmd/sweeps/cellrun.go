@@ -1,0 +1,203 @@
+package sweeps
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/classes"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/saturation"
+	"github.com/replay-llm/replay/report/slo"
+)
+
+// CellRunner replays cells. Those that replay the same workload share it.
+type CellRunner struct {
+	Warn    func(string) // of what is remarkable in a trace, from several goroutines; nil: nobody
+	open    runs.Recent[*openWorkload]
+	samples runs.Recent[*openWorkload] // resamples of them
+}
+
+// openWorkload is a workload that is opened once.
+type openWorkload struct {
+	load func() (*loadgen.Workload, error)
+	// resampler draws from it; nil of a resample.
+	resampler func() (*plan.Resampler, error)
+}
+
+// resamplingSeed is that of all cells, so that they get the same resamples.
+const resamplingSeed = 42
+
+// Run replays a cell and returns its report.
+func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage, error) {
+	o, file, mode, err := options.OptionsOf(cell.Settings)
+	if err != nil {
+		return nil, err
+	}
+	if file == "-" {
+		return nil, cli.Usagef("trace=-: want the name of a file")
+	}
+	spec, err := o.Spec(file, mode)
+	if err != nil {
+		return nil, err
+	}
+	w, err := r.openSample(spec, cell.Sample)
+	if err != nil {
+		return nil, err
+	}
+	result, err := spec.RunOn(ctx, w, replay.Streams{Opened: func(replayed *loadgen.Workload) { w = replayed }})
+	if err != nil {
+		return nil, runs.ExplainError(err)
+	}
+	if err := addHardware(result, &spec); err != nil {
+		return nil, err
+	}
+	if err := slo.CheckClasses(o.Outputs.Slo.All, w.Classes); err != nil {
+		return nil, err
+	}
+	return cellReport(o, result, w, &spec)
+}
+
+// addHardware adds to a report how many GPUs the cluster has, which, and what they cost for an
+// hour: on average over the replay where an autoscaler changes their number. It adds nothing with --scale.
+func addHardware(result *harness.Result, spec *replay.Spec) error {
+	if spec.Compat || len(spec.Scale) > 0 {
+		return nil
+	}
+	gpus, err := spec.GPUs()
+	if err != nil {
+		return err
+	}
+	count, perHour, priced := 0.0, 0.0, true
+	for i := range spec.Pools {
+		n, price, err := meanGPUs(result, &spec.Pools[i])
+		if err != nil {
+			return err
+		}
+		count, perHour, priced = count+n, perHour+price, priced && price > 0
+	}
+	add := func(key string, value any) {
+		result.Report.Extra = append(result.Report.Extra, collector.Field{Key: key, Value: value})
+	}
+	if whole := int(count); float64(whole) == count {
+		add(plan.GPUsKey, whole)
+	} else {
+		add(plan.GPUsKey, count)
+	}
+	if gpus.Name != "" {
+		add(plan.GPUNameKey, gpus.Name)
+	}
+	if priced {
+		add(plan.CostPerHourKey, perHour)
+	}
+	return nil
+}
+
+// meanGPUs returns the GPUs of a pool over the replay and what they cost for an hour, 0 if that is
+// not known.
+func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, err error) {
+	const hour = 3_600_000
+	for _, s := range result.Scaling {
+		if s.Stage == p.Role && s.End > 0 {
+			u := s.Usage()
+			return u.GPUHours * hour / float64(s.End), u.Cost * hour / float64(s.End), nil
+		}
+	}
+	gpus, err := p.OwnGPUs()
+	return float64(gpus.Count), gpus.Price, err
+}
+
+// PrintWarnings prints what the cells are warned of, each once. Cells that cannot be run say
+// why when they are.
+func PrintWarnings(s cli.Streams, cells []plan.Cell) {
+	var all warnings
+	for i := range cells {
+		o, file, mode, err := options.OptionsOf(cells[i].Settings)
+		if err != nil {
+			continue
+		}
+		spec, err := o.Spec(file, mode)
+		if err != nil {
+			continue
+		}
+		for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
+			all.add(warning)
+		}
+	}
+	all.print(s)
+}
+
+// cellReport is the report as one line, with what came of the objectives and, in open
+// loop, whether the cluster kept up.
+func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload, spec *replay.Spec) (json.RawMessage, error) {
+	var rows []requests.Row
+	switch {
+	case w.Classes != nil:
+		rows = requests.Collect(result.Collector, runs.PlacesIn(w), nil, nil)
+	case len(o.Outputs.Slo.All) > 0:
+		rows = requests.Collect(result.Collector, nil, nil, nil)
+	}
+	if objectives := o.Outputs.Slo.All; len(objectives) > 0 {
+		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result)
+		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
+	}
+	if w.Classes != nil {
+		s := classes.Summarize(w.Classes, rows, result.Report.DurationMS)
+		result.Report.Extra = append(result.Report.Extra, s.Fields()...)
+	}
+	if spec.Mode == loadgen.Trace && !spec.Compat {
+		s := saturation.Of(result.Collector)
+		result.Report.Extra = append(result.Report.Extra, s.Fields()[0])
+	}
+	var long, short bytes.Buffer
+	if err := result.Report.WriteJSON(&long); err != nil {
+		return nil, err
+	}
+	if err := json.Compact(&short, long.Bytes()); err != nil {
+		return nil, err
+	}
+	return short.Bytes(), nil
+}
+
+// openSample returns a resample of the workload of spec, or the workload itself. It is
+// opened by the first who asks.
+func (r *CellRunner) openSample(spec replay.Spec, sample int) (*loadgen.Workload, error) {
+	key := plan.WorkloadKey(&spec)
+	w := r.open.Get(key, func() *openWorkload {
+		load := sync.OnceValues(func() (*loadgen.Workload, error) {
+			return spec.Open(context.Background(), replay.Streams{Stdin: strings.NewReader(""), Warn: r.Warn})
+		})
+		return &openWorkload{load, sync.OnceValues(func() (*plan.Resampler, error) {
+			w, err := load()
+			if err != nil {
+				return nil, err
+			}
+			return plan.NewResampler(w, resamplingSeed), nil
+		})}
+	})
+	if sample == 0 {
+		return w.load()
+	}
+	key += " resample " + strconv.Itoa(sample)
+	return r.samples.Get(key, func() *openWorkload {
+		return &openWorkload{load: sync.OnceValues(func() (*loadgen.Workload, error) {
+			resampler, err := w.resampler()
+			if err != nil {
+				return nil, err
+			}
+			return resampler.Sample(sample), nil
+		})}
+	}).load()
+}

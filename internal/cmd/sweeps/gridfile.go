@@ -1,0 +1,172 @@
+package sweeps
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/plan"
+)
+
+// GridFlags say what the cells of a sweep are.
+type GridFlags struct {
+	axes, common, traces []string
+	columns              string
+	deployments          []string
+	repeat               int
+}
+
+func (f *GridFlags) Bind(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.traces, "trace", nil, "`file` to replay in all cells; several, by repeating it, are an axis")
+	fs.StringVar(&f.columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
+	fs.StringArrayVar(&f.deployments, "deployment", nil, "YAML `file` of GPU, model and engine of all cells, as replay init writes it; several are kinds of mixes")
+	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
+	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
+	fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
+}
+
+// readGrid is what file, "" for none, and the flags say; flags win.
+func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
+	g := &gridReader{known: options.NewCellOptions().Set, path: file}
+	if file != "" {
+		if err := g.readFile(); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.traces) > 0 {
+		g.putAxis(plan.Axis{Name: options.TraceSetting, Values: f.traces}, len(f.traces) > 1)
+	}
+	for _, c := range []struct{ name, value string }{{"columns", f.columns}, {"deployment", strings.Join(f.deployments, ",")}} {
+		if c.value != "" {
+			g.putAxis(plan.Axis{Name: c.name, Values: []string{c.value}}, false)
+		}
+	}
+	for _, list := range []struct {
+		flag   string
+		texts  []string
+		isAxis bool
+	}{{"set", f.common, false}, {"grid", f.axes, true}} {
+		for _, text := range list.texts {
+			axis, err := options.ParseAxis(list.flag, text)
+			if err != nil {
+				return nil, err
+			}
+			if !list.isAxis && len(axis.Values) > 1 {
+				if axis.Values = options.WholeValue(axis.Name, text); axis.Values == nil {
+					return nil, cli.Usagef("--set=%s: want one value, or --grid", text)
+				}
+			}
+			g.putAxis(axis, list.isAxis)
+		}
+	}
+	if len(g.grid.Axes) == 0 && len(g.grid.Common) == 0 {
+		return nil, cli.Usagef("no grid: want a file that says one, or --grid")
+	}
+	if err := g.grid.Check(); err != nil {
+		return nil, cli.Usagef("grid: %v", err)
+	}
+	return &g.grid, nil
+}
+
+// gridReader reads a grid from a file:
+//
+//	trace: requests.jsonl     a file or a list of files
+//	set: {block-size: 512}    flags of all cells
+//	grid: {workers: [1, 2]}   axes, the last of which runs fastest
+type gridReader struct {
+	known *pflag.FlagSet
+	path  string
+	grid  plan.Grid
+}
+
+// putAxis adds an axis, or what all cells have, in place of what the file said of
+// it.
+func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
+	axes, common := &g.grid.Axes, &g.grid.Common
+	*common = slices.DeleteFunc(*common, func(s plan.Setting) bool { return s.Name == a.Name })
+	i := slices.IndexFunc(*axes, func(b plan.Axis) bool { return b.Name == a.Name })
+	switch {
+	case isAxis && i >= 0:
+		(*axes)[i] = a
+	case isAxis:
+		*axes = append(*axes, a)
+	default:
+		*axes = slices.DeleteFunc(*axes, func(b plan.Axis) bool { return b.Name == a.Name })
+		*common = append(*common, plan.Setting{Name: a.Name, Value: a.Values[0]})
+	}
+}
+
+func (g *gridReader) readFile() error {
+	text, err := os.ReadFile(g.path)
+	if err != nil {
+		return err
+	}
+	entries, err := cli.YamlEntries(g.path, text)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		switch key := entry.Key.GetToken().Value; key {
+		case options.TraceSetting:
+			err = g.readEntry(entry, false)
+		case "set":
+			err = g.readSection(entry, false)
+		case "grid":
+			err = g.readSection(entry, true)
+		default:
+			err = cli.Usagef("%s: %s: want trace, set or grid%s", cli.YamlPlace(g.path, entry.Key), key, nearest.Ask(key, []string{options.TraceSetting, "set", "grid"}))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSection reads the flags of set or grid.
+func (g *gridReader) readSection(entry *ast.MappingValueNode, axes bool) error {
+	entries, ok := cli.YamlPairs(entry.Value)
+	if !ok {
+		return cli.Usagef("%s: %s: want flags by name", cli.YamlPlace(g.path, entry.Key), entry.Key.GetToken().Value)
+	}
+	for _, e := range entries {
+		if err := g.readEntry(e, axes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readEntry reads one flag; a list of values makes it an axis.
+func (g *gridReader) readEntry(entry *ast.MappingValueNode, axis bool) error {
+	name := entry.Key.GetToken().Value
+	if err := options.Settable(g.known, name); err != nil {
+		return cli.Usagef("%s: %v", cli.YamlPlace(g.path, entry.Key), err)
+	}
+	a := plan.Axis{Name: options.OwnName(g.known, name)}
+	nodes := []ast.Node{entry.Value}
+	if list, ok := entry.Value.(*ast.SequenceNode); ok {
+		if !axis && name != options.TraceSetting {
+			return cli.Usagef("%s: %s: a list, want one value, or the list under grid", cli.YamlPlace(g.path, entry.Key), name)
+		}
+		nodes, axis = list.Values, true
+	}
+	for _, node := range nodes {
+		text, err := cli.YamlText(node)
+		if err != nil {
+			return cli.Usagef("%s: %s: %v", cli.YamlPlace(g.path, entry.Key), name, err)
+		}
+		a.Values = append(a.Values, text)
+	}
+	if len(a.Values) == 0 {
+		return cli.Usagef("%s: %s: no values, want at least 1", cli.YamlPlace(g.path, entry.Key), name)
+	}
+	g.putAxis(a, axis)
+	return nil
+}

@@ -1,0 +1,237 @@
+package sweeps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// NewSweepCommand replays every cell of a grid.
+func NewSweepCommand(s cli.Streams) *cobra.Command {
+	f := &sweepFlags{}
+	cmd := &cobra.Command{
+		Use:   "sweep [GRID]",
+		Short: "Replay a grid of settings",
+		Long: `Replay every cell of a grid: all combinations of the values of some flags. GRID
+is a YAML or JSON file,
+
+  trace: requests.jsonl            a file, or a list of them
+  set: {block-size: 512}           flags of all cells
+  grid:                            flags and their values; the last runs fastest
+    router: [round_robin, kv]
+    workers: [2, 4, 8]
+
+or the flags below say it. Cells with max-in-flight are closed loops.
+
+The cells run in this process, --jobs at once.`,
+		Example: `  replay sweep grid.yaml --output csv > table.csv
+  replay sweep grid.yaml --journal done.jsonl
+  replay sweep grid.yaml --repeat 20
+  replay sweep --trace monday.jsonl --trace friday.jsonl --grid workers=1,2,4`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.CheckSpelling(cmd, args); err != nil {
+				return err
+			}
+			g, err := f.grid.Of(args)
+			if err != nil {
+				return err
+			}
+			if f.jobs < 1 {
+				return cli.Usagef("--jobs=%d: want at least 1", f.jobs)
+			}
+			return f.sweepHere(cmd.Context(), s, g)
+		},
+	}
+	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind, "trace", "deployment", "grid", "set", "repeat"), cli.NewGroup("Table", f.table.Bind, "output", "out", "gpu-cost"), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
+		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
+		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those there")
+	}, "journal"))
+	return cmd
+}
+
+// Of is the grid of a command line.
+func (f *GridFlags) Of(args []string) (*plan.Grid, error) {
+	if len(args) > 1 {
+		return nil, cli.Usagef("%s: want at most one grid", strings.Join(args, " "))
+	}
+	g, err := f.readGrid(strings.Join(args, ""))
+	switch {
+	case err != nil:
+		return nil, err
+	case f.repeat < 0 || f.repeat == 1 || f.repeat > mostRepeats:
+		return nil, cli.Usagef("--repeat=%d: want 2 to %d, or 0", f.repeat, mostRepeats)
+	case g.Size() > mostReplays/(f.repeat+1):
+		return nil, cli.Usagef("--repeat=%d: %d cells are more than %d replays, want fewer", f.repeat, g.Size(), mostReplays)
+	}
+	return g, nil
+}
+
+// CellsOf are the cells of a grid, and after them those on resamples of their workloads.
+func (f *GridFlags) CellsOf(g *plan.Grid) []plan.Cell { return plan.RepeatCells(g.Cells(), f.repeat) }
+
+// sweepFlags are those of a sweep in this process.
+type sweepFlags struct {
+	grid    GridFlags
+	table   TableFlags
+	jobs    int
+	journal string
+}
+
+// sweepHere replays the cells of g and prints what they came to.
+func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid) (err error) {
+	if err := f.table.Check(); err != nil {
+		return err
+	}
+	cli.ManyReplays()
+	cells := f.grid.CellsOf(g)
+	tasks, err := TasksOf(cells, NewDigests())
+	if err != nil {
+		return err
+	}
+	sweep := plan.Sweep{Cells: cells, Cores: f.jobs}
+	for i := range tasks {
+		sweep.Keys = append(sweep.Keys, tasks[i].Key())
+	}
+	if f.journal != "" {
+		if sweep.Journal, err = plan.OpenJournal(f.journal); err != nil {
+			return fmt.Errorf("--journal: %w", err)
+		}
+		defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
+	}
+	var traces warnings
+	runner := CellRunner{Warn: traces.add}
+	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
+	PrintWarnings(s, cells[:g.Size()])
+	bar := cli.NewProgress(s.Err, "cells")
+	sweep.Progress = func(done int) { bar.Show(done, len(cells)) }
+	outcomes, _, err := sweep.Do(ctx)
+	bar.Clear()
+	traces.print(s)
+	if err != nil {
+		return err
+	}
+	return f.table.Write(s.Out, g, outcomes)
+}
+
+const (
+	mostRepeats = 10_000 // resamples of a cell
+	mostReplays = 10_000_000
+)
+
+// TasksOf are the tasks of cells, in their order.
+func TasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
+	program, err := ProgramVersion()
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]plan.Task, len(cells))
+	for i := range cells {
+		cell := cells[i]
+		if whole, err := options.ExpandDeployment(cell.Settings); err == nil { // or the cell says why not
+			cell.Settings = whole
+		}
+		if tasks[i], err = plan.NewTask(&cell, program, d.Of); err != nil {
+			return nil, err
+		}
+	}
+	return tasks, nil
+}
+
+// ProgramVersion identifies the program: another one may give other results. What was not
+// built from a commit is told by its own bytes.
+func ProgramVersion() (string, error) {
+	v := cli.Version()
+	if !strings.Contains(v, "+dirty") && !strings.HasPrefix(v, "(") {
+		return v, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	sum, err := plan.HashFile(path)
+	return v + " " + sum[:min(12, len(sum))], err
+}
+
+// digests hash files, each once.
+type digests struct {
+	mutex sync.Mutex
+	sums  map[string]string // by path
+}
+
+// NewDigests returns digests of no file yet.
+func NewDigests() *digests { return &digests{sums: map[string]string{}} }
+
+// Of is the digest of the file that a setting names, "" when it names none.
+func (d *digests) Of(s plan.Setting) (string, error) {
+	path := fileOf(s)
+	if path == "" {
+		return "", nil
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if sum, ok := d.sums[path]; ok {
+		return sum, nil
+	}
+	sum, err := plan.HashFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.Name, err)
+	}
+	d.sums[path] = sum
+	return sum, nil
+}
+
+// fileOf is the file that a setting names, or "": a trace, a deployment, a tokenizer, a
+// router's policy, sizes of pools, faults, autoscalers, a profile, GPUs, a model's configuration, or JSON that begins with @. Settings of one kind
+// of workers have its name and a dot in front.
+func fileOf(s plan.Setting) string {
+	s.Name = s.Name[strings.LastIndex(s.Name, ".")+1:]
+	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
+		return path
+	}
+	if s.Name == "faults" && options.IsFaultList(s.Value) {
+		return ""
+	}
+	switch s.Name {
+	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file", "router-policy", "endpoint-picker", "admission", "scale", "faults", "autoscale", "warm-caches":
+		return s.Value
+	case "router":
+		if options.IsPolicyFile(s.Value) {
+			return s.Value
+		}
+	case "model":
+		return configOf(s.Value)
+	}
+	for _, e := range options.EngineSettings() {
+		if _, fit := timing.CutFit(s.Value); e.Key == "planner_profile_data" && !fit && (s.Name == e.Name || s.Name == "prefill-"+e.Name || s.Name == "decode-"+e.Name) {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// configOf is the configuration of a model that is no name of the tables, "" where there
+// is none.
+func configOf(model string) string {
+	if stat, err := os.Stat(model); err == nil && stat.IsDir() {
+		model = filepath.Join(model, "config.json")
+	}
+	if stat, err := os.Stat(model); err != nil || !stat.Mode().IsRegular() {
+		return ""
+	}
+	return model
+}

@@ -1,0 +1,210 @@
+package sweeps
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/file"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/saturation"
+	"github.com/replay-llm/replay/report/sheet"
+	"github.com/replay-llm/replay/report/slo"
+)
+
+// TableFlags say how outcomes are printed.
+type TableFlags struct {
+	form  cli.Choice
+	Files TableFiles
+	wide  bool
+	wall  bool
+	cost  float64
+}
+
+func (f *TableFlags) Bind(fs *pflag.FlagSet) {
+	f.form = cli.Choice{Names: []string{"table", "csv", "json"}, Value: "table"}
+	fs.Var(&f.form, "output", "`form` of standard output: table (a few values), csv or json (all)")
+	fs.BoolVar(&f.wide, "wide", false, "a table with more columns, under their full names, wider than 80 characters")
+	f.Files.Bind(fs)
+	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency; 0: that of replay gpus")
+	fs.BoolVar(&f.wall, "wall-time", false, "do not leave out the values that depend on how fast this machine is")
+}
+
+// Check refuses flags that make no sense before anything is run.
+func (f *TableFlags) Check() error {
+	if !(f.cost >= 0) || math.IsInf(f.cost, 0) {
+		return cli.Usagef("--gpu-cost=%v: want at least 0", f.cost)
+	}
+	if f.wide && f.form.Value != "table" {
+		return cli.Usagef("--wide: only with --output table")
+	}
+	return f.Files.Check()
+}
+
+// Write prints a table; cells without a report are an error of their own.
+func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) error {
+	t, err := plan.NewTable(g, outcomes, f.wall)
+	if err != nil {
+		return err
+	}
+	t.AddCost(f.cost)
+	forms := map[string]func(io.Writer) error{"table": t.WriteNarrow, "csv": t.WriteCSV, "json": t.WriteJSON}
+	if f.wide {
+		forms["table"] = t.WriteText
+	}
+	all, assumed := sheetOf(t), listAssumptions(g.Cells())
+	forms["parquet"] = all.WriteParquet
+	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, t, all, assumed)) }
+	if err := f.Files.Write(forms); err != nil {
+		return err
+	}
+	if err := forms[f.form.Value](w); err != nil {
+		return err
+	}
+	if f.form.Value == "table" {
+		if err := runs.PrintAssumptions(w, assumed); err != nil {
+			return err
+		}
+	}
+	if n := t.Incomplete(); n > 0 {
+		return cli.Coded(cli.ExitIncomplete, "%d of %d cells have no report", n, g.Size())
+	}
+	return nil
+}
+
+// TableFiles are the files that a table is written to.
+type TableFiles struct {
+	paths     []string
+	overwrite bool
+}
+
+func (f *TableFiles) Bind(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.paths, "out", nil, "also write all to `FILE`: .csv, .json, .parquet or a page, .html; may be repeated")
+	fs.BoolVar(&f.overwrite, "overwrite", false, "let --out replace files")
+}
+
+// formOf is how the table is written to a file of that name.
+func (f *TableFiles) formOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
+
+// Check refuses files that cannot be written before anything is run.
+func (f *TableFiles) Check() error {
+	for _, path := range f.paths {
+		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.formOf(path)) {
+			return cli.Usagef("--out=%s: want a name that ends in .csv, .json, .parquet or .html", path)
+		}
+		switch stat, err := file.Stat(path); {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("--out: %w", err)
+		case err == nil && stat.IsDir():
+			return fmt.Errorf("--out: %s: is a directory, must be a file", path)
+		case err == nil && stat.Mode().IsRegular() && !f.overwrite:
+			return fmt.Errorf("--out: %s: exists, must be a new path unless --overwrite is given", path)
+		}
+	}
+	return nil
+}
+
+func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
+	for _, path := range f.paths {
+		if err := collector.WriteFile(path, forms[f.formOf(path)]); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	return nil
+}
+
+// sheetOf is a table of all values of a sweep. A column is one of numbers when
+// all that is in it are.
+func sheetOf(t *plan.Table) *sheet.Table {
+	lines := t.Lines()
+	s := &sheet.Table{}
+	for i, name := range t.Head() {
+		s.Columns = append(s.Columns, sheet.Column{
+			Name: name, Setting: i > 0 && i <= len(t.Axes),
+			Number: name != "reason" && !slices.ContainsFunc(lines, func(line []string) bool { return line[i] != "" && !isNumber(line[i]) }),
+		})
+	}
+	for _, line := range lines {
+		row := make([]any, len(line))
+		for i, text := range line {
+			row[i] = s.Columns[i].Value(text)
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+// sweepPage is a page of a sweep: what all cells have, a chart and the table.
+func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table, assumed []engines.Assumption) *html.SheetPage {
+	facts := html.Facts{Title: "All cells have"}
+	for _, s := range g.Common {
+		facts.Rows = append(facts.Rows, [2]string{s.Name, s.Value})
+	}
+	page := &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size())}
+	if len(facts.Rows) > 0 {
+		page.Facts = append(page.Facts, facts)
+	}
+	assumes := html.Facts{Title: "What this assumes"}
+	for _, a := range assumed {
+		assumes.Rows = append(assumes.Rows, [2]string{strings.ReplaceAll(a.Key, "_", " "), a.Text})
+	}
+	if len(assumes.Rows) > 0 {
+		page.Facts = append(page.Facts, assumes)
+	}
+	if rows := t.IntervalTexts(); len(rows) > 0 {
+		page.Facts = append(page.Facts, html.Facts{Title: "Over resamples of the workload", Rows: rows})
+	}
+	by := ""
+	if len(g.Axes) > 0 {
+		by = g.Axes[0].Name
+	}
+	few := slices.Concat([]string{"cell"}, t.Shown(), []string{"reason"})
+	for _, c := range all.Columns { // what came of resamples
+		if strings.HasPrefix(c.Name, "resampled_") && (strings.HasSuffix(c.Name, "_change") || strings.HasSuffix(c.Name, "_verdict")) {
+			few = append(few, c.Name)
+		}
+	}
+	page.Tables = append(page.Tables, html.SheetTable{
+		Title: "Cells", Table: all, X: "output_throughput_tok_s", Y: "p99_ttft_ms", By: by, Few: few, Limits: limitsOf(all),
+		Mark: plan.SaturationKey, Rest: "stable, or too short to tell", Marked: []html.Mark{
+			{Value: string(saturation.Overloaded), Means: "overloaded: the queue grew to the end; on a longer workload latencies are worse"},
+			{Value: string(saturation.Backlogged), Means: "backlogged: a queue built up, and went again"},
+		},
+	})
+	return page
+}
+
+// limitsOf are the objectives that all cells have, by the columns they limit.
+func limitsOf(all *sheet.Table) map[string]float64 {
+	limits := map[string]float64{}
+	for i, c := range all.Columns {
+		key := slo.LimitedKey(c.Name)
+		if key == "" || len(all.Rows) == 0 {
+			continue
+		}
+		limit, known := all.Rows[0][i].(float64)
+		other := func(row []any) bool { return row[i] != nil && row[i] != any(limit) }
+		if known && !slices.ContainsFunc(all.Rows, other) {
+			limits[key] = limit
+		}
+	}
+	return limits
+}

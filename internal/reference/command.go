@@ -1,0 +1,94 @@
+package reference
+
+import (
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// Spec returns the replay that the reference's arguments of c ask for.
+func (c *Case) Spec() (replay.Spec, error) {
+	trace, err := c.TracePath()
+	if err != nil {
+		return replay.Spec{}, err
+	}
+	return Parse(c.Args, trace, true)
+}
+
+// Parse returns the replay of a trace, "" for a synthetic workload, that arguments
+// of the reference ask for, by its rules or by those of the real engines. An error
+// names the arguments.
+func Parse(args []string, trace string, compat bool) (replay.Spec, error) {
+	s := replay.Spec{Speedup: 1, Topology: replay.Topology{Compat: compat, Seed: 42}}
+	file := replay.Trace{Path: trace}
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	bindWorkload(fs, &s, &file)
+	var pools replay.Given
+	bindCluster(fs, &s, &pools)
+	if err := fs.Parse(args); err != nil {
+		return s, excerpt.Errorf("arguments %q: %w", args, err)
+	}
+	if fs.NArg() > 0 {
+		return s, excerpt.Errorf("argument %q, want flags only", fs.Arg(0))
+	}
+	if trace != "" {
+		s.Trace = &file
+	}
+	var err error
+	s.Pools, err = pools.Pools()
+	return s, err
+}
+
+func bindWorkload(fs *flag.FlagSet, s *replay.Spec, file *replay.Trace) {
+	fs.IntVar(&file.BlockTokens, "trace-block-size", 512, "")
+	fs.Float64Var(&file.SharedRatio, "trace-shared-prefix-ratio", 0, "")
+	fs.IntVar(&file.Groups, "trace-num-prefix-groups", 0, "")
+	fs.StringVar(&file.Format, "trace-format", "", "")
+	fs.Float64Var(&s.Speedup, "arrival-speedup-ratio", 1, "")
+	fs.Func("replay-concurrency", "", func(text string) error {
+		s.Mode = loadgen.Concurrency
+		_, err := fmt.Sscan(text, &s.MaxInFlight)
+		return err
+	})
+	made := &s.Synthetic
+	fs.IntVar(&made.Input, "input-tokens", 0, "")
+	fs.IntVar(&made.Output, "output-tokens", 0, "")
+	fs.IntVar(&made.Requests, "request-count", 0, "")
+	fs.Float64Var((*float64)(&made.Interval), "arrival-interval-ms", 1, "")
+	fs.IntVar(&made.Turns, "turns-per-session", 1, "")
+	fs.Float64Var((*float64)(&made.Delay), "inter-turn-delay-ms", 0, "")
+	fs.Float64Var(&made.SharedRatio, "shared-prefix-ratio", 0, "")
+	fs.IntVar(&made.Groups, "num-prefix-groups", 0, "")
+}
+
+func bindCluster(fs *flag.FlagSet, s *replay.Spec, pools *replay.Given) {
+	fs.IntVar(&pools.Workers, "num-workers", 1, "")
+	fs.IntVar(&pools.PrefillWorkers, "num-prefill-workers", 1, "")
+	fs.IntVar(&pools.DecodeWorkers, "num-decode-workers", 1, "")
+	for name, into := range map[string]**engineargs.Args{
+		"extra-engine-args": &pools.Engine, "prefill-engine-args": &pools.Prefill, "decode-engine-args": &pools.Decode,
+	} {
+		fs.Func(name, "", func(text string) error {
+			a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: s.Compat})
+			*into = &a
+			return err
+		})
+	}
+	fs.Func("router-mode", "", func(name string) (err error) {
+		s.Router, err = policy.Parse(name)
+		return err
+	})
+	fs.Func("router-config", "", func(text string) error {
+		c, err := router.ParseConfig([]byte(text))
+		s.RouterConfig = &c
+		return err
+	})
+}

@@ -1,0 +1,134 @@
+// Command bench measures what tokens and requests cost on servers without a model:
+// replay-live vllm, replay-live's frontend with a worker behind etcd and NATS, a plain fake in
+// FastAPI, and guidellm's mock server. make bench-live runs it.
+//
+// What it counts is the processor time of all processes of a server, and not that of the
+// client. Read main.go, servers.go, load.go, stamps.go.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == stampRole {
+		if err := serveStamps(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	o := options{}
+	flag.StringVar(&o.python, "python", "", "a Python with fastapi, uvicorn and guidellm; without one their rows are left out")
+	flag.StringVar(&o.program, "replay-live", "", "the `program` to measure; without it one is built")
+	flag.IntVar(&o.streams, "streams", 200, "streams at once")
+	flag.IntVar(&o.tokens, "tokens", 300, "tokens of each")
+	flag.IntVar(&o.unary, "unary", 4000, "unary requests, 64 at once")
+	flag.IntVar(&o.stamped, "stamped", 500, "streams at once whose tokens say when they were made; 0: none")
+	flag.StringVar(&o.only, "only", "", "measure the server of this `name` alone: vllm, frontend, fastapi or guidellm")
+	flag.Parse()
+	ctx, end := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer end()
+	if err := run(ctx, os.Stdout, &o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what is measured.
+type options struct {
+	python, program, only           string
+	streams, tokens, unary, stamped int
+}
+
+// run measures server after server.
+func run(ctx context.Context, w io.Writer, o *options) error {
+	dir, err := os.MkdirTemp("", "benchlive")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if o.program == "" {
+		o.program = filepath.Join(dir, "replay-live")
+		build := exec.CommandContext(ctx, "go", "build", "-o", o.program, "./live/cmd/replay-live")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	}
+	fmt.Fprintf(w, "%d streams of %d tokens at once, %d unary requests of 4 tokens, 64 at once; %d processors\n\n", o.streams, o.tokens, o.unary, runtime.NumCPU())
+	fmt.Fprintln(w, "| Server | Tokens per CPU-second, one every 10 ms | as fast as it can | Unary requests per CPU-second |\n| --- | --- | --- | --- |")
+	for _, k := range listKinds() {
+		if o.only != "" && o.only != k.name {
+			continue
+		}
+		row, err := measureServer(ctx, o, &k)
+		if err != nil {
+			row = "not measured: " + err.Error() + " | | "
+		}
+		fmt.Fprintf(w, "| %s | %s |\n", k.title, row)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if o.stamped == 0 || o.only != "" {
+		return nil
+	}
+	p50, p99, err := measureStamps(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nFrom a worker's token to its event at the client, %d streams of 20 tokens a second at once, all processes on one machine: %.3f ms p50, %.3f ms p99\n",
+		o.stamped, p50.Seconds()*1e3, p99.Seconds()*1e3)
+	return nil
+}
+
+// measureServer starts a server twice and returns its row.
+func measureServer(ctx context.Context, o *options, k *kind) (string, error) {
+	paced, _, err := measureOnce(ctx, o, k, false)
+	if err != nil {
+		return "", err
+	}
+	flat, unary, err := measureOnce(ctx, o, k, true)
+	return fmt.Sprintf("%.0f | %.0f | %.0f", paced, flat, unary), err
+}
+
+// measureOnce starts a server, which makes tokens as fast as it can or some every 10 ms, and returns
+// what it does in a second of processor time.
+func measureOnce(ctx context.Context, o *options, k *kind, flat bool) (tokens, requests float64, err error) {
+	s, err := startServer(ctx, o, k, flat)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.stop()
+	if _, err := s.stream(ctx, 8, 20); err != nil { // warm
+		return 0, 0, err
+	}
+	before := s.cpu()
+	n, err := s.stream(ctx, o.streams, o.tokens)
+	if err != nil {
+		return 0, 0, err
+	}
+	tokens = float64(n) / (s.cpu() - before).Seconds()
+	if !flat {
+		return tokens, 0, nil
+	}
+	if err := s.unary(ctx, 64, 64); err != nil {
+		return 0, 0, err
+	}
+	before = s.cpu()
+	err = s.unary(ctx, o.unary, 64)
+	return tokens, float64(o.unary) / (s.cpu() - before).Seconds(), err
+}
+
+// clockTick is the unit of processor time in /proc.
+const clockTick = 10 * time.Millisecond

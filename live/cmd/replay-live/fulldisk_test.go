@@ -1,0 +1,88 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
+)
+
+// Servers whose directory takes no more say so in a line, and are no bug of the program: a limit on
+// the size of files stands for a disk that is full.
+func TestStackOnFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := exec.Command("sh", "-c", `ulimit -f 100; exec "$0" "$@"`, os.Args[0], "stack", "up", "--data-dir", dir)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	out, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitRefused || bytes.Count(out, []byte("\n")) != 1 ||
+		!bytes.Contains(out, []byte(dir)) || !bytes.Contains(out, []byte("file too large")) {
+		t.Errorf("exit %d, %v: %s", code, err, out)
+	}
+}
+
+// The same when the disk fills up later.
+func TestStackWhenDiskFillsUp(t *testing.T) {
+	t.Parallel()
+	cmd, errs, line := startProcess(t, 1, "stack", "up", "--data-dir", t.TempDir())
+	var at serve.StackAddresses
+	if err := json.Unmarshal([]byte(line), &at); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	// A worker takes a lease, which is written.
+	worker, _, _ := startProcess(t, 0, "worker", "--etcd", at.Etcd, "--nats", at.NATS)
+	defer func() { _ = worker.Process.Kill(); _ = worker.Wait() }()
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(clusterLimit):
+		t.Fatal("it goes on")
+	}
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(errs.String(), "file too large") || strings.Contains(errs.String(), "goroutine") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// A worker of which nobody can be told where it is ends, and says so.
+func TestWorkerWithoutItsLine(t *testing.T) {
+	t.Parallel()
+	c := newCompound(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, command := range []string{"worker", "frontend"} {
+		var errs bytes.Buffer
+		cmd := exec.Command(os.Args[0], append([]string{command}, c.flags()...)...)
+		if command == "worker" {
+			cmd.Args = append(cmd.Args, "--grace=0s")
+		} else {
+			cmd.Args = append(cmd.Args, "--http-port=0")
+		}
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asProgram+"=1"), full, &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		late := time.AfterFunc(clusterLimit, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		late.Stop()
+		if code := cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%s: exit %d: %s", command, code, &errs)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/optional"
+	"github.com/replay-llm/replay/internal/poll"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
+)
+
+// The peer is the published Python package ai-dynamo. These tests run with it
+// (make interop) and are skipped without.
+var peerPython = flag.String("peer", "", "`python` that has the package ai-dynamo")
+
+// peers are replay-live stack up and the processes around it, ours and the package's.
+type peers struct {
+	*compound
+	at serve.StackAddresses
+}
+
+// newPeers starts the servers as a process of their own.
+func newPeers(t *testing.T) *peers {
+	t.Helper()
+	p := &peers{compound: &compound{t: t}}
+	cmd := exec.Command(os.Args[0], "stack", "up")
+	cmd.Env, cmd.Stderr = append(os.Environ(), asProgram+"=1"), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("stack up: %v", err)
+		}
+	})
+	if err := json.NewDecoder(out).Decode(&p.at); err != nil {
+		t.Fatalf("stack up: %v", err)
+	}
+	p.env = []string{"ETCD_ENDPOINTS=" + p.at.Etcd, "NATS_SERVER=" + p.at.NATS}
+	return p
+}
+
+// startPeer runs Python with the package against the servers until the test ends.
+func (p *peers) startPeer(env []string, args ...string) {
+	p.t.Helper()
+	cmd := exec.Command(*peerPython, args...)
+	cmd.Env = append(append(append(os.Environ(), p.env...), "DYN_LOG=error"), env...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+}
+
+// startPeerFront starts the package's frontend, and waits until it lists the model. It returns its URL.
+func (p *peers) startPeerFront(plane, mode, model string, env ...string) string {
+	p.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close() // the package takes no listener
+	p.startPeer(env, "-m", "dynamo.frontend", "--http-host=127.0.0.1", fmt.Sprintf("--http-port=%d", port), "--router-mode="+mode, "--request-plane="+plane)
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	poll.Until(p.t, "the peer's list of models", func() bool {
+		r, err := http.Get(url + "/v1/models")
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		return err == nil && strings.Contains(string(b), fmt.Sprintf("%q", model))
+	})
+	return url
+}
+
+// needPeer skips a test without a peer that has module.
+func needPeer(t *testing.T, module string) {
+	t.Helper()
+	if *peerPython == "" {
+		t.Skip("skipped: no peer, which -peer names (make interop)")
+	}
+	optional.Program(t, *peerPython, "-c", "import "+module)
+}
+
+// peerModel is a directory with what the package wants of a model.
+func peerModel(t *testing.T) string {
+	t.Helper()
+	tokens, err := os.ReadFile("../../../loadgen/tokenizer/testdata/gpt2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"tokenizer.json":        string(tokens),
+		"config.json":           `{"architectures":["LlamaForCausalLM"],"model_type":"llama","max_position_embeddings":8192,"vocab_size":50257,"eos_token_id":1,"bos_token_id":2}`,
+		"tokenizer_config.json": `{"tokenizer_class":"PreTrainedTokenizerFast","chat_template":"{% for m in messages %}{{ m['content'] }} {% endfor %}"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// completeBoth asks for three tokens, of a prompt and of a chat, and wants three.
+func completeBoth(t *testing.T, url, model string) {
+	t.Helper()
+	for path, prompt := range map[string]string{"completions": `"prompt":"It was a bright morning"`, "chat/completions": `"messages":[{"role":"user","content":"Good morning"}]`} {
+		var status int
+		var body string
+		poll.Until(t, "an answer of "+model, func() bool {
+			status, body = postJSON(t, url+"/v1/"+path, fmt.Sprintf(`{"model":%q,"max_tokens":3,%s}`, model, prompt))
+			return status != http.StatusNotFound && status != http.StatusServiceUnavailable
+		})
+		if status != http.StatusOK || !strings.Contains(body, `"completion_tokens":3`) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
+// The package's own frontend lists and calls our workers, by their model cards.
+func TestInteropPeerFrontend(t *testing.T) {
+	needPeer(t, "dynamo.frontend")
+	for _, plane := range []string{"nats", "tcp"} {
+		for _, mode := range []string{"round-robin", "kv"} {
+			t.Run(plane+" "+mode, func(t *testing.T) { peerFrontend(t, plane, mode) })
+		}
+	}
+}
+
+func peerFrontend(t *testing.T, plane, mode string) {
+	t.Helper()
+	c := newPeers(t)
+	model := peerModel(t)
+	workers := []*member{
+		c.worker("--speedup-ratio=20", "--model-name=ours", "--request-plane="+plane, "--model-path="+model),
+		c.worker("--speedup-ratio=20", "--model-name=ours", "--request-plane="+plane, "--model-path="+model),
+	}
+	url := c.startPeerFront(plane, mode, "ours")
+	for range 4 {
+		completeBoth(t, url, "ours")
+	}
+	for i, w := range workers {
+		if n := w.metric("dynamo_component_requests_total", ""); mode == "round-robin" && n == 0 {
+			t.Errorf("worker %d was asked nothing", i)
+		}
+	}
+}
+
+// The package's own frontend sends requests through our prefill and decode workers: one after the
+// other, and to both at once where they meet.
+func TestInteropPeerPrefillDecode(t *testing.T) {
+	needPeer(t, "dynamo.frontend")
+	for _, test := range []struct{ plane, mode, bootstrap string }{{"nats", "round-robin", "false"}, {"tcp", "round-robin", "true"}, {"nats", "kv", "true"}, {"tcp", "kv", "false"}} {
+		t.Run(test.plane+" "+test.mode+" bootstrap="+test.bootstrap, func(t *testing.T) {
+			c := newPeers(t)
+			common := []string{"--speedup-ratio=20", "--model-name=ours", "--request-plane=" + test.plane, "--model-path=" + peerModel(t)}
+			prefill := c.worker(append(common, "--disaggregation-mode=prefill", "--bootstrap="+test.bootstrap)...)
+			decode := c.worker(append(common, "--disaggregation-mode=decode")...)
+			url := c.startPeerFront(test.plane, test.mode, "ours")
+			// The frontend serves without the prefill worker until it has found it: a decode worker refuses that.
+			poll.Until(t, "an answer through both", func() bool {
+				status, _ := postJSON(t, url+"/v1/completions", `{"model":"ours","max_tokens":1,"prompt":"It was"}`)
+				return status == http.StatusOK
+			})
+			before := [2]float64{prefill.metric("dynamo_component_requests_total", ""), decode.metric("dynamo_component_requests_total", "")}
+			completeBoth(t, url, "ours")
+			for i, w := range []*member{prefill, decode} {
+				if n := w.metric("dynamo_component_requests_total", "") - before[i]; n != 2 {
+					t.Errorf("%s: asked %v times, want 2", []string{"prefill", "decode"}[i], n)
+				}
+			}
+		})
+	}
+}
+
+// Our frontend lists and calls a worker that has registered its model with the package.
+func TestInteropPeerModel(t *testing.T) {
+	needPeer(t, "dynamo.llm")
+	for _, plane := range []string{"nats", "tcp"} {
+		t.Run(plane, func(t *testing.T) {
+			c := newPeers(t)
+			c.startPeer(nil, "testdata/peer/model.py", plane, peerModel(t), "theirs")
+			front := c.front()
+			completeBoth(t, front.HTTP, "theirs")
+		})
+	}
+}

@@ -1,0 +1,10 @@
+// Command replay-live serves simulated LLM inference engines to a cluster of
+// processes, and replays workloads and sweeps on such clusters.
+package main
+
+import (
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/live/cmd/replay-live/root"
+)
+
+func main() { cli.Program(root.New).Start() }

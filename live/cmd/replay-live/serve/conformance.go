@@ -1,0 +1,131 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/conformance"
+
+	served "github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/replay/engineargs"
+)
+
+// conformanceFlags hold the flags of conformance.
+type conformanceFlags struct {
+	engine, mode string
+	speedup      float64
+}
+
+// NewConformanceCommand runs the conformance kit against the mocker.
+func NewConformanceCommand(s cli.Streams) *cobra.Command {
+	f := &conformanceFlags{}
+	cmd := &cobra.Command{
+		Use:   "conformance",
+		Short: "Check that the mocker keeps the contract of a served engine",
+		Long: `Run the conformance kit of package engine/conformance against the mocker, the
+engine without a model, over both schedulers and in all modes of disaggregation.
+A line tells how a check went; the first failure ends the run with its name. Any
+other engine runs the same kit from its tests.`,
+		Example: `  replay conformance
+  replay conformance --engine sglang --disaggregation-mode decode`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.Usagef("%s: want no arguments", args[0])
+			}
+			subjects, err := f.listSubjects()
+			if err != nil {
+				return err
+			}
+			for _, one := range subjects {
+				if err := checkContract(cmd.Context(), s, one); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
+		fs.StringVar(&f.engine, "engine", "", "check the mocker over this `scheduler` alone: vllm or sglang")
+		fs.StringVar(&f.mode, "disaggregation-mode", "", "check it in this `mode` alone: agg, prefill or decode")
+		fs.Float64Var(&f.speedup, "speedup", 20, "pass through the simulated time this `many` times faster")
+	})
+	return cmd
+}
+
+// listSubjects lists the mockers that the flags want.
+func (f *conformanceFlags) listSubjects() ([]mocker.Options, error) {
+	if !(f.speedup > 0) || f.speedup > 1e6 {
+		return nil, cli.Usagef("--speedup: %v, want more than 0 and at most 1e6", f.speedup)
+	}
+	kinds := []engineargs.Engine{engineargs.VLLM, engineargs.SGLang}
+	switch f.engine {
+	case "":
+	case "vllm":
+		kinds = kinds[:1]
+	case "sglang":
+		kinds = kinds[1:]
+	default:
+		return nil, cli.Usagef("--engine: %q, want vllm or sglang", f.engine)
+	}
+	modes := []served.Mode{served.Aggregated, served.Prefill, served.Decode}
+	if f.mode != "" {
+		mode, err := served.ParseMode(f.mode)
+		if err != nil {
+			return nil, cli.Usagef("--disaggregation-mode: %q, want agg, prefill or decode", f.mode)
+		}
+		modes = []served.Mode{mode}
+	}
+	var all []mocker.Options
+	for _, k := range kinds {
+		for _, m := range modes {
+			o := mocker.Options{Engine: engineargs.Default(), Mode: m, KVEvents: true}
+			o.Engine.Engine, o.Engine.Speedup = k, f.speedup
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// checkContract runs the kit.
+func checkContract(ctx context.Context, s cli.Streams, options mocker.Options) error {
+	kind, mode := options.Engine.Engine, options.Mode
+	if _, err := mocker.New(options); err != nil {
+		return err
+	}
+	fresh := func() served.Engine {
+		e, err := mocker.New(options)
+		if err != nil {
+			panic("a mocker that was made before cannot be made again: " + err.Error())
+		}
+		return e
+	}
+	err := conformance.Each(ctx, fresh, func(name string, err error) {
+		fmt.Fprintf(s.Out, "%-6v  %-7s  %-17s  %s\n", kind, mode, name, formatVerdict(err))
+	}, conformance.WithRequest(func(rq *served.Request) {
+		if mode == served.Decode {
+			rq.PrefillResult = &served.PrefillResult{DisaggregatedParams: json.RawMessage(`{}`)}
+		}
+	}))
+	if err != nil {
+		return fmt.Errorf("mocker over %v, mode %s: %w", kind, mode, err)
+	}
+	return nil
+}
+
+// formatVerdict is how a check went.
+func formatVerdict(err error) string {
+	switch err.(type) {
+	case nil:
+		return "ok"
+	case *conformance.Skipped:
+		return err.Error()
+	}
+	return "FAILED"
+}

@@ -1,0 +1,98 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/json"
+)
+
+// fleetServer is one of several servers of a process.
+type fleetServer interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+}
+
+// fleet is servers at consecutive ports.
+type fleet struct {
+	host  string
+	port  int // of the first; 0: each at any
+	size  int
+	grace time.Duration
+	// start starts the engine of one, by its number.
+	start func(ctx context.Context, i int) (fleetServer, error)
+	// line returns what is printed of one once all listen.
+	line func(one fleetServer, url string) any
+}
+
+// member is a server of a fleet and where it listens.
+type member struct {
+	fleetServer
+	listener net.Listener
+}
+
+// serve serves until ctx ends. Either all listen or none does.
+func (f *fleet) serve(ctx context.Context, s cli.Streams) error {
+	var all []member
+	stop := func(cause error) error {
+		end, release := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
+		defer release()
+		failed := make([]error, len(all))
+		var wg sync.WaitGroup
+		for i, one := range all {
+			wg.Go(func() { failed[i] = errors.Join(one.Shutdown(end), closeListener(one.listener)) })
+		}
+		wg.Wait()
+		return errors.Join(append([]error{cause}, failed...)...)
+	}
+	for i := range f.size {
+		one, err := f.open(ctx, i)
+		if err != nil {
+			return stop(err)
+		}
+		all = append(all, one)
+	}
+	for _, one := range all {
+		if err := json.NewEncoder(s.Out).Encode(f.line(one.fleetServer, "http://"+one.listener.Addr().String())); err != nil {
+			return stop(err)
+		}
+	}
+	served := make(chan error, len(all))
+	for _, one := range all {
+		go func() { served <- one.Serve(one.listener) }()
+	}
+	select {
+	case err := <-served:
+		return stop(err)
+	case <-ctx.Done():
+	}
+	return stop(nil)
+}
+
+// open listens for one server and starts it.
+func (f *fleet) open(ctx context.Context, i int) (one member, err error) {
+	port := f.port
+	if port > 0 {
+		port += i
+	}
+	if one.listener, err = net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(port))); err != nil {
+		return one, err
+	}
+	if one.fleetServer, err = f.start(ctx, i); err != nil {
+		return one, errors.Join(err, one.listener.Close())
+	}
+	return one, nil
+}
+
+// closeListener closes a listener that its server may have closed.
+func closeListener(l net.Listener) error {
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

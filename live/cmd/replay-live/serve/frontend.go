@@ -1,0 +1,296 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/cmd/replay-live/cluster"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/frontend"
+	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/live/link"
+	"github.com/replay-llm/replay/live/mocker"
+
+	routes "github.com/replay-llm/replay/live/route"
+	"github.com/replay-llm/replay/live/telemetry"
+	"github.com/replay-llm/replay/loadgen/tokenizer"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// frontendFlags say where a frontend listens and how it finds workers.
+type frontendFlags struct {
+	o       options.Options // of the router
+	runtime options.RuntimeFlags
+
+	host       string
+	port       int
+	mode       cli.Choice
+	model      string // of static discovery
+	tokenizer  string // a file
+	migrations int
+	inactivity time.Duration
+	limits     frontend.Config
+	publishers kvevents.Limits
+	grace      time.Duration
+	untilEOF   bool
+}
+
+// NewFrontendCommand makes the command that serves models over HTTP.
+func NewFrontendCommand(s cli.Streams) *cobra.Command {
+	f := &frontendFlags{}
+	cmd := &cobra.Command{
+		Use:   "frontend",
+		Short: "Serve the models of a cluster over HTTP",
+		Long: `Frontend answers POST /v1/completions and /v1/chat/completions, whole or as a
+stream of events, and GET /v1/models, /health, /live and /metrics. It finds
+models and workers by what they register at etcd, and asks them over NATS.
+
+A prompt of token ids is used as it is. A text is cut in about as many tokens as
+tokenizers make of English, or by --tokenizer; answers are words, each a token.
+What a request may ask for is honored, or refused with a sentence. A client that
+leaves stops its request. Whoever reaches the port can use the models, so it
+listens on loopback unless --http-host says otherwise.
+
+It prints one line of JSON with its address and serves until SIGINT or SIGTERM;
+then it takes no more requests, waits up to --grace for those under way, and
+ends with exit code 0.`,
+		Example: `  replay frontend --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
+  replay frontend --http-port 0 --router kv --migration-limit 3`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := options.OnlyCalls(cmd.Flags()); err != nil {
+				return err
+			}
+			runtime, o, err := f.readConfig()
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), s, runtime, o)
+		},
+	}
+	f.o.Flags.Bind(cmd,
+		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "router", "migration-limit", "stream-timeout", "tokenizer", "max-in-flight", "max-body", "grace"),
+		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind).Rare(),
+		cli.NewGroup("Cluster", f.runtime.Bind, "etcd", "nats"))
+	return cmd
+}
+
+func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
+	f.mode = options.RouterChoice()
+	fs.StringVar(&f.host, "http-host", "127.0.0.1", "`address` to listen at")
+	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any")
+	fs.Var(&f.mode, "router", "how requests find workers, by `name`: "+cli.Either(f.mode.Names))
+	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may go on at another worker when its own fails")
+	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may say nothing; 0: any")
+	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
+	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static, the `name` of the model that workers serve")
+	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts by this tokenizer.json, a `FILE`")
+	fs.IntVar(&f.limits.MaxInFlight, "max-in-flight", 0, "`number` of requests answered at once, others wait; 0: any")
+	fs.IntVar(&f.limits.MaxQueued, "max-queued", 1024, "`number` of requests that wait for that; others get 429")
+	fs.DurationVar(&f.limits.QueueTimeout, "queue-timeout", 30*time.Second, "`time` a request may wait for that; then it gets 503")
+	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; others get 413")
+	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests under way at most; others get 503")
+	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; others wait")
+	fs.DurationVar(&f.limits.ReadHeader, "header-timeout", 10*time.Second, "`time` a client may take to send its headers")
+	fs.DurationVar(&f.limits.ReadBody, "body-timeout", 30*time.Second, "`time` a client may take to send its body")
+	fs.DurationVar(&f.limits.Write, "write-timeout", 30*time.Second, "`time` a client may take to accept a piece of its answer")
+	fs.DurationVar(&f.limits.Idle, "idle-timeout", time.Minute, "`time` a connection may be without a request")
+	fs.IntVar(&f.publishers.Blocks, "kv-max-blocks", 1<<20, "`number` of blocks a worker may tell of by KV events; more, and it is followed no more")
+	fs.IntVar(&f.publishers.Rate, "kv-max-rate", 500_000, "`number` of blocks and events a second it may tell of, ten seconds' worth at once")
+	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+}
+
+// readConfig turns flags into a configuration. All complaints about them are here.
+func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
+	var o routes.Options
+	l := &f.limits
+	const wantTime = "a time above 0"
+	if err := f.o.Check(
+		inRange("http-port", f.port, 0, 65535), inRange("migration-limit", f.migrations, 0, 1000),
+		inRange("max-body", l.MaxBody, 1, 1<<30), inRange("max-pending", l.MaxPending, l.MaxBody, 1<<40),
+		inRange("kv-max-blocks", f.publishers.Blocks, 1, 1<<30), inRange("kv-max-rate", f.publishers.Rate, 1, 1<<30),
+		inRange("max-connections", l.MaxConnections, 1, 1<<20), inRange("max-in-flight", l.MaxInFlight, 0, 1<<20),
+		inRange("max-queued", l.MaxQueued, 0, 1<<20), cli.Wants(l.QueueTimeout > 0, "queue-timeout", wantTime),
+		cli.Needs(l.MaxInFlight > 0, "with --max-in-flight", "max-queued", "queue-timeout"),
+		cli.Wants(l.ReadHeader > 0, "header-timeout", wantTime), cli.Wants(l.ReadBody > 0, "body-timeout", wantTime),
+		cli.Wants(l.Write > 0, "write-timeout", wantTime), cli.Wants(l.Idle > 0, "idle-timeout", wantTime),
+		cli.Needs(policy.Name(f.mode.Value).Info().Caches, "with --router kv", append(options.RouterFlags(), "router-config")...),
+	); err != nil {
+		return drt.Config{}, o, err
+	}
+	var spec replay.Spec
+	if err := f.o.FillRouter(&spec); err != nil {
+		return drt.Config{}, o, err
+	}
+	tokenize, err := loadTokenizer(f.tokenizer)
+	if err != nil {
+		return drt.Config{}, o, err
+	}
+	f.limits.Tokenize = tokenize
+	o = routes.Options{Policy: policy.Name(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations}
+	if spec.RouterConfig != nil {
+		o.Router = *spec.RouterConfig
+	}
+	runtime, err := cluster.Config(&f.runtime)
+	if err != nil {
+		return runtime, o, err
+	}
+	if l.MaxInFlight == 0 {
+		l.MaxQueued = 0
+	}
+	if f.o.Changed("static-model") && runtime.Discovery != drt.Static {
+		return runtime, o, cli.Usagef("--static-model: only with --discovery static")
+	}
+	if len(runtime.Static) == 0 {
+		err = cluster.GiveCards(&runtime, f.model, "dynamo.backend.generate")
+	} else {
+		err = cluster.GiveCards(&runtime, f.model)
+	}
+	if f.o.Changed("stream-timeout") {
+		runtime.Inactivity = f.inactivity
+	}
+	return runtime, o, err
+}
+
+// loadTokenizer returns a function that cuts texts as a tokenizer.json does, one at a time; nil
+// for no file.
+func loadTokenizer(file string) (func(text string) []uint32, error) {
+	if file == "" {
+		return nil, nil
+	}
+	t, err := tokenizer.Load(file)
+	if err != nil {
+		return nil, fmt.Errorf("--tokenizer: %w", err)
+	}
+	var mu sync.Mutex
+	return func(text string) []uint32 {
+		mu.Lock()
+		defer mu.Unlock()
+		return t.Append(nil, text)
+	}, nil
+}
+
+// frontendLine is what a frontend prints when it listens.
+type frontendLine struct {
+	HTTP string `json:"http"`
+}
+
+// run serves until ctx ends, or standard input if that was asked for.
+func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Config, o routes.Options) (err error) {
+	s.EndInOwnTime()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	if f.untilEOF {
+		go endWithInput(s, end)
+	}
+	log := newLog(s)
+	config.Log, config.CallsOnly = log, true
+	rt, err := drt.Connect(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeRuntime(rt)) }()
+	tracing, err := telemetry.Open(ctx, os.Getenv)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		sent, release := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer release()
+		err = errors.Join(err, tracing.Close(sent))
+	}()
+	o.Tracing, f.limits.Tracing = tracing, tracing
+	metrics := telemetry.NewMetrics()
+	rt.Links().SetWatch(link.Watch{Count: metrics.Refusals(), Warn: func(text string) { log.Warn(text) }})
+	requests := metrics.Requests()
+	o.Warn = func(text string) { log.Warn(text) }
+	o.Publishers, o.CutOff, o.Dial = f.publishers, metrics.CutOffs(), rt.Links().DialPlain
+	o.Metrics = func(n drt.Name) *telemetry.Client {
+		return metrics.Client(telemetry.Name{Namespace: n.Namespace, Component: n.Component, Endpoint: n.Endpoint})
+	}
+	catalog, err := routes.Follow(ctx, rt, o, func(model string) { requests.Known(model, "completions", "chat_completions") })
+	if err != nil {
+		return err
+	}
+	defer catalog.Close()
+	f.limits.Models, f.limits.Metrics = catalog, requests
+	f.limits.Expose, f.limits.Log, f.limits.Stale = metrics.Handler(), log, rt.StaleSince
+	metrics.Stale(func() time.Duration { return sinceStale(rt) })
+	server, err := frontend.New(f.limits)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(s.Out).Encode(frontendLine{"http://" + l.Addr().String()}); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return serveUntilEnd(ctx, rt, server, l, f.grace)
+}
+
+// serveUntilEnd serves until ctx ends or the runtime is lost.
+func serveUntilEnd(ctx context.Context, rt *drt.Runtime, server *frontend.Server, l net.Listener, grace time.Duration) error {
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	var lost error
+	select {
+	case err := <-served:
+		return err
+	case <-rt.Done():
+		lost = rt.Err()
+	case <-ctx.Done():
+	}
+	end, release := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer release()
+	return errors.Join(lost, server.Shutdown(end), <-served)
+}
+
+// sinceStale returns how long ago what rt knows was up to date; 0: it is.
+func sinceStale(rt *drt.Runtime) time.Duration {
+	if since := rt.StaleSince(); !since.IsZero() {
+		return time.Since(since)
+	}
+	return 0
+}
+
+// closeRuntime leaves the cluster.
+func closeRuntime(rt *drt.Runtime) error {
+	ctx, release := context.WithTimeout(context.Background(), 5*time.Second)
+	defer release()
+	return rt.Close(ctx)
+}
+
+// inRange is the rule of a flag that is a number from least to most.
+func inRange(name string, value, least, most int) cli.Rule {
+	return cli.Wants(value >= least && value <= most, name, fmt.Sprintf("%d to %d", least, most))
+}
+
+// endWithInput calls end when standard input ends.
+func endWithInput(s cli.Streams, end func()) {
+	_, _ = io.Copy(io.Discard, s.In)
+	end()
+}
+
+// newLog is what a command that serves logs to: warnings, on standard error.
+func newLog(s cli.Streams) *slog.Logger {
+	return slog.New(telemetry.LogHandler(telemetry.Throttle(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+}

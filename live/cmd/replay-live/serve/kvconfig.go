@@ -1,0 +1,132 @@
+package serve
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/live/kvevents"
+)
+
+// kvConfig is vLLM's --kv-events-config.
+type kvConfig struct {
+	Enable    bool    `json:"enable_kv_cache_events"`
+	Publisher *string `json:"publisher"`
+	Endpoint  string  `json:"endpoint"`
+	Replay    *string `json:"replay_endpoint"`
+	Buffer    int     `json:"buffer_steps"`
+	HighWater int     `json:"hwm"`
+	Queue     int     `json:"max_queue_size"`
+	Topic     string  `json:"topic"`
+}
+
+// intHashes is the variable by which vLLM tells hashes of blocks as numbers (1) or bytes (0).
+const intHashes = "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"
+
+// parseKVConfig reads the configuration of KV events of servers of a release; nil: they
+// publish none.
+func parseKVConfig(text, release string) (*kvevents.TeeOptions, error) {
+	if text == "" {
+		return nil, nil
+	}
+	c := kvConfig{Endpoint: "tcp://*:5557", Buffer: 10_000, HighWater: 100_000, Queue: 100_000}
+	if err := c.parse(text); err != nil {
+		return nil, cli.Usagef("--kv-events-config: %v", err)
+	}
+	o := &kvevents.TeeOptions{Events: c.Endpoint, Topic: c.Topic, BufferSteps: c.Buffer, HighWater: c.HighWater, QueueEvents: c.Queue}
+	if c.Replay != nil {
+		o.Replay = *c.Replay
+	}
+	switch {
+	case c.Publisher != nil && *c.Publisher != "zmq" && *c.Publisher != "null":
+		return nil, cli.Usagef("--kv-events-config: publisher is %q, want zmq or null", *c.Publisher)
+	case !c.Enable || c.Publisher != nil && *c.Publisher == "null":
+		return nil, nil
+	}
+	for _, x := range []struct{ name, endpoint string }{{"endpoint", o.Events}, {"replay_endpoint", o.Replay}} {
+		if err := kvevents.CheckEndpoint(x.endpoint); x.endpoint != "" && err != nil {
+			return nil, cli.Usagef("--kv-events-config: %s: %v", x.name, err)
+		}
+	}
+	for _, x := range []struct {
+		name  string
+		value int
+	}{{"buffer_steps", c.Buffer}, {"hwm", c.HighWater}, {"max_queue_size", c.Queue}} {
+		if x.value < 1 {
+			return nil, cli.Usagef("--kv-events-config: %s is %d, must be at least 1", x.name, x.value)
+		}
+	}
+	var err error
+	if o.Layout, err = kvevents.LayoutOf(release); err != nil {
+		return nil, err
+	}
+	o.HashBytes = os.Getenv(intHashes) == "0"
+	return o, nil
+}
+
+// parse reads the JSON, whose keys are vLLM's.
+func (c *kvConfig) parse(text string) error {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &keys); err != nil {
+		return fmt.Errorf("want a JSON object: %w", err)
+	}
+	var known []string
+	for f := range reflect.TypeFor[kvConfig]().Fields() {
+		known = append(known, f.Tag.Get("json"))
+		delete(keys, f.Tag.Get("json"))
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		return excerpt.Errorf("no key %q%s", key, nearest.Ask(key, known))
+	}
+	return json.Unmarshal([]byte(text), c)
+}
+
+// kvSocketsOf returns where server i of a fleet publishes: ports go up by one from server to server,
+// but for those that are 0, and %d in the topic is the server's number.
+func kvSocketsOf(o *kvevents.TeeOptions, i int) *kvevents.TeeOptions {
+	if o == nil {
+		return nil
+	}
+	one := *o
+	one.Events, one.Replay = portAfter(o.Events, i), portAfter(o.Replay, i)
+	one.Topic = strings.ReplaceAll(o.Topic, "%d", strconv.Itoa(i))
+	return &one
+}
+
+// portAfter returns an endpoint with a port that is n higher.
+func portAfter(endpoint string, n int) string {
+	host, text, err := net.SplitHostPort(strings.TrimPrefix(endpoint, "tcp://"))
+	port, err2 := strconv.Atoi(text)
+	if err != nil || err2 != nil || port == 0 {
+		return endpoint
+	}
+	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(port+n))
+}
+
+// checkKVFleet refuses endpoints that two servers of a fleet would share.
+func checkKVFleet(o *kvevents.TeeOptions, fleet int) error {
+	if o == nil || o.Replay == "" {
+		return nil
+	}
+	port := func(endpoint string) int {
+		n, _ := strconv.Atoi(endpoint[strings.LastIndexByte(endpoint, ':')+1:])
+		return n
+	}
+	events, replay := port(o.Events), port(o.Replay)
+	if events == 0 || replay == 0 {
+		return nil
+	}
+	if d := replay - events; d > -fleet && d < fleet {
+		return cli.Usagef("--kv-events-config: ports %d and %d are of two sockets of %d servers each, want them at least %d apart", events, replay, fleet, fleet)
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/cmd/replay-live/cluster"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/eventplane"
+	"github.com/replay-llm/replay/live/link"
+
+	served "github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/mocker"
+)
+
+// worker is a worker as its flags want it.
+type worker struct {
+	o       options.Options // of the engine
+	runtime options.RuntimeFlags
+	config  served.WorkerConfig
+	mock    mocker.Options
+
+	mode, leaseLoss, precise, plane cli.Choice
+
+	bootstrap                       bool
+	bootstrapHost                   string
+	bootstrapPort, kvPort, kvReplay int
+
+	kvEvents, untilEOF  bool
+	kvHost              string
+	systemHost          string
+	systemPort          int
+	grace, shutdownTime time.Duration
+}
+
+// NewWorkerCommand makes the command that serves a simulated engine.
+func NewWorkerCommand(s cli.Streams) *cobra.Command {
+	w := &worker{}
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Serve a simulated engine as a worker process of a cluster",
+		Long: `Worker serves a mocker: an engine without a model, whose scheduler is simulated
+in real time, with real batching, KV cache, preemption and KV events. It
+registers at etcd under a lease, takes requests over NATS and answers over TCP.
+
+It prints one line of JSON once it can be found, and serves until SIGINT or
+SIGTERM: then it leaves discovery, serves on for --grace, lets requests under
+way end, and ends with exit code 0.
+
+KV events are published on sockets of ZeroMQ and told in the worker's model
+card; --router kv of frontend and replay follow them.`,
+		Example: `  replay worker --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
+  replay worker --disaggregation-mode prefill --num-gpu-blocks 4096
+  replay worker --engine sglang --speedup-ratio 10 --system-port 0`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := w.readConfig(); err != nil {
+				return err
+			}
+			return w.run(cmd.Context(), s)
+		},
+	}
+	w.o.Flags.Bind(cmd,
+		cli.NewGroup("Worker", w.bindWorker, "namespace", "component", "model-name", "system-port"),
+		cli.NewGroup("Engine (these win over --engine-args)", w.bindEngine, "gpu", "model", "tp", "engine", "num-gpu-blocks", "speedup-ratio"),
+		cli.NewGroup("Prefill and decode", w.bindPair, "disaggregation-mode"),
+		cli.NewGroup("KV events", w.bindEvents, "kv-events"),
+		cli.NewGroup("Cluster", w.runtime.Bind, "etcd", "nats"))
+	return cmd
+}
+
+func (w *worker) bindWorker(fs *pflag.FlagSet) {
+	w.mode = cli.Choice{Names: []string{"agg", "prefill", "decode"}, Hidden: []string{"aggregated"}, Value: "agg"}
+	w.leaseLoss = cli.Choice{Names: []string{"exit", "reregister"}, Value: "reregister"}
+	w.precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
+	fs.StringVar(&w.config.Namespace, "namespace", "dynamo", "`name` of the namespace")
+	fs.StringVar(&w.config.Component, "component", "", "`name` of the component")
+	fs.Lookup("component").DefValue = "prefill for prefill workers, else backend"
+	fs.StringVar(&w.config.Endpoint, "endpoint", "generate", "`name` of the endpoint")
+	fs.StringVar(&w.mock.Model, "model-name", mocker.DefaultModel, "`name` of the model that users ask for")
+	fs.StringVar(&w.config.ModelPath, "model-path", "", "`DIR` of the config.json and tokenizer.json of the model, told to frontends that make tokens of texts")
+	fs.StringVar(&w.config.EndpointTypes, "endpoint-types", "chat,completions", "`kinds` of requests it is for, separated by commas")
+	fs.IntVar(&w.mock.ContextLength, "context-length", 8192, "`tokens` of the longest prompt")
+	fs.StringVar(&w.systemHost, "system-host", "", "`address` that /metrics, /health and /live listen at")
+	fs.Lookup("system-host").DefValue = "$DYN_SYSTEM_HOST, or 127.0.0.1"
+	fs.IntVar(&w.systemPort, "system-port", -1, "`port` of /metrics, /health and /live; 0: any, -1: none")
+	fs.Lookup("system-port").DefValue = "$DYN_SYSTEM_PORT, or -1"
+	fs.DurationVar(&w.grace, "grace", 5*time.Second, "`time` to serve on after it has left discovery")
+	fs.Lookup("grace").DefValue = "$DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS, or 5s"
+	fs.DurationVar(&w.shutdownTime, "shutdown-timeout", 30*time.Second, "`time` for all that follows; then it ends with exit code 143")
+	fs.Lookup("shutdown-timeout").DefValue = "$DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT, or 30s"
+	fs.DurationVar(&w.config.CanaryAfter, "canary-after", 10*time.Second, "`time` without a good response before a request is made to see whether it is well")
+	fs.Var(&w.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister, which serves on under the same id")
+	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "tell the worker's id in its metrics")
+	fs.BoolVar(&w.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
+}
+
+// bindEngine adds the engine's flags, but for those that only clusters on a
+// logical clock have.
+func (w *worker) bindEngine(fs *pflag.FlagSet) {
+	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
+	for _, one := range options.EngineSettings() {
+		if one.Name != "startup-time" {
+			w.o.Engine.Settings = append(w.o.Engine.Settings, one)
+		}
+	}
+	for i := range w.o.Engine.Settings {
+		w.o.Engine.Settings[i].Bind(fs)
+	}
+}
+
+func (w *worker) bindPair(fs *pflag.FlagSet) {
+	fs.Var(&w.mode, "disaggregation-mode", "what it does for a request, by `name`: agg (all), prefill or decode")
+	fs.BoolVar(&w.bootstrap, "bootstrap", true, "let decode workers meet a prefill worker, so that both get a request at once")
+	fs.StringVar(&w.bootstrapHost, "bootstrap-host", "127.0.0.1", "`address` at which decode workers meet it")
+	fs.IntVar(&w.bootstrapPort, "bootstrap-port", 0, "`port` there; 0: any")
+	fs.DurationVar(&w.mock.Rendezvous.Wait, "bootstrap-timeout", 30*time.Second, "`time` to wait for the other one")
+}
+
+func (w *worker) bindEvents(fs *pflag.FlagSet) {
+	fs.BoolVar(&w.kvEvents, "kv-events", true, "publish KV events; =false turns it off")
+	fs.StringVar(&w.kvHost, "kv-events-host", "127.0.0.1", "`address` at which subscribers reach it")
+	fs.IntVar(&w.kvPort, "kv-events-port", 0, "`port` of events; 0: any, or zmq_kv_events_port of --engine-args")
+	w.plane = cli.Choice{Names: []string{"both", "nats", "zmq", "none"}, Value: "none"}
+	fs.Var(&w.plane, "event-plane", "where the published package's KV router reads KV events, by `name`: nats, zmq, both or none")
+	fs.Lookup("event-plane").DefValue = "$DYN_EVENT_PLANE, or both, with --model-path; else none"
+	fs.IntVar(&w.kvReplay, "kv-replay-port", 0, "`port` at which to ask for what was missed; 0: any, or zmq_replay_port of --engine-args")
+}
+
+// readConfig turns flags into a configuration. All complaints about them are here.
+func (w *worker) readConfig() error {
+	mode, err := served.ParseMode(w.mode.Value)
+	if err != nil {
+		return err
+	}
+	w.config.Mode, w.mock.Mode = mode, mode
+	if err := w.checkFlags(); err != nil {
+		return err
+	}
+	runtime, err := cluster.Config(&w.runtime)
+	if err != nil {
+		return err
+	}
+	runtime.LeaseLoss = drt.LeaseLoss(w.leaseLoss.Value)
+	w.mock.Rendezvous.Links = runtime.Links
+	if err := w.checkListeners(runtime.Links); err != nil {
+		return err
+	}
+	w.o.Cluster.Half = mode != served.Aggregated
+	p := options.Pool{Flag: "engine-args", Role: mode.Role()}
+	if err := w.o.ParseEngine(&p); err != nil {
+		return err
+	}
+	if err := w.o.CheckEngines([]options.Pool{p}); err != nil {
+		return err
+	}
+	w.mock.Engine, w.mock.Precise = *p.Args, w.precise.Value == "spin"
+	c := &w.config
+	if c.Component == "" {
+		c.Component = "backend"
+		if mode == served.Prefill {
+			c.Component = "prefill"
+		}
+	}
+	if err := cluster.OwnInstance(&runtime, c.Namespace+"."+c.Component+"."+c.Endpoint); err != nil {
+		return err
+	}
+	c.NoKVRouting, c.Runtime, c.Getenv = !w.publishesEvents(), &runtime, w.lookupEnv
+	if err := w.choosePlane(runtime.Discovery); err != nil {
+		return err
+	}
+	c.Signals = make(chan os.Signal) // the command's context knows them
+	if _, err := served.NewWorker(nil, *c); err != nil {
+		return cli.Usagef("%v", err)
+	}
+	return nil
+}
+
+// checkListeners refuses to listen where whoever reaches it would be let in unasked.
+func (w *worker) checkListeners(links *link.Links) (err error) {
+	if w.config.Mode == served.Prefill && w.bootstrap {
+		err = links.Check("--bootstrap-host: rendezvous", w.bootstrapHost)
+	}
+	if host := w.lookupEnv("DYN_SYSTEM_HOST"); err == nil && host != "" && !strings.HasPrefix(cmp.Or(w.lookupEnv("DYN_SYSTEM_PORT"), "-1"), "-") {
+		err = links.Check("--system-host: metrics and controls", host)
+	}
+	if err != nil {
+		return cli.Usagef("%v", err)
+	}
+	return nil
+}
+
+// checkFlags refuses flags that are out of range or of no effect.
+func (w *worker) checkFlags() error {
+	mode := w.config.Mode
+	return w.o.Check(
+		inRange("context-length", w.mock.ContextLength, 1, 1<<30), inRange("system-port", w.systemPort, -1, 65535),
+		inRange("bootstrap-port", w.bootstrapPort, 0, 65535), inRange("kv-events-port", w.kvPort, 0, 65535), inRange("kv-replay-port", w.kvReplay, 0, 65535),
+		cli.Needs(mode == served.Prefill, "with --disaggregation-mode prefill", "bootstrap", "bootstrap-host", "bootstrap-port"),
+		cli.Needs(mode != served.Aggregated, "with --disaggregation-mode prefill or decode", "bootstrap-timeout"),
+		cli.Needs(mode != served.Decode, "with --disaggregation-mode agg or prefill", "kv-events", "kv-events-host", "kv-events-port", "kv-replay-port", "event-plane"),
+		cli.Needs(w.kvEvents, "with KV events", "kv-events-host", "kv-events-port", "kv-replay-port", "event-plane"),
+		cli.Needs(w.config.ModelPath != "", "with --model-path", "event-plane"),
+		cli.Needs(w.bootstrap, "with --bootstrap", "bootstrap-host", "bootstrap-port", "bootstrap-timeout"),
+		cli.Wants(w.mock.Rendezvous.Wait > 0, "bootstrap-timeout", "a time above 0"))
+}
+
+// publishesEvents reports whether the worker publishes KV events: routers ask for those of
+// workers that prefill.
+func (w *worker) publishesEvents() bool {
+	return w.kvEvents && w.config.Mode != served.Decode
+}
+
+// lookupEnv is the environment, over which flags win.
+func (w *worker) lookupEnv(name string) string {
+	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+	switch {
+	case name == "DYN_SYSTEM_PORT" && w.o.Changed("system-port"):
+		return strconv.Itoa(w.systemPort)
+	case name == "DYN_SYSTEM_HOST" && w.systemHost != "":
+		return w.systemHost
+	case name == "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS" && w.o.Changed("grace"):
+		return seconds(w.grace)
+	case name == "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT" && w.o.Changed("shutdown-timeout"):
+		return seconds(w.shutdownTime)
+	}
+	return os.Getenv(name)
+}
+
+// run serves until ctx ends, or standard input if that was asked for.
+func (w *worker) run(ctx context.Context, s cli.Streams) error {
+	s.EndInOwnTime()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	if w.untilEOF {
+		go endWithInput(s, end)
+	}
+	log := newLog(s)
+	w.config.Log = log
+	w.mock.Warn = func(text string) { log.Warn(text) }
+	w.openEvents()
+	w.openMeeting()
+	mock, err := mocker.New(w.mock)
+	if err != nil {
+		return err
+	}
+	w.config.Ready = func(r served.Ready) error { return json.NewEncoder(s.Out).Encode(w.readyLine(r, mock)) }
+	worker, err := served.NewWorker(mock, w.config)
+	if err != nil {
+		return err
+	}
+	return worker.Run(ctx)
+}
+
+// openEvents opens where the mocker publishes KV events.
+func (w *worker) openEvents() {
+	a := &w.mock.Engine
+	if !w.publishesEvents() {
+		a.KVEventsPort, a.ReplayPort = 0, 0
+		return
+	}
+	w.mock.KVHost = w.kvHost
+	a.KVEventsPort, a.ReplayPort = cmp.Or(uint16(w.kvPort), a.KVEventsPort), cmp.Or(uint16(w.kvReplay), a.ReplayPort)
+}
+
+// choosePlane has KV events told to the published package's KV router, which finds workers by a
+// card with the files of the model.
+func (w *worker) choosePlane(discovery drt.Discovery) error {
+	plane := w.plane.Value
+	if !w.o.Changed("event-plane") {
+		if w.config.ModelPath == "" || !w.publishesEvents() || discovery == drt.Static {
+			return nil
+		}
+		plane = cmp.Or(os.Getenv("DYN_EVENT_PLANE"), "both")
+		if err := w.plane.Set(plane); err != nil {
+			return cli.Usagef("DYN_EVENT_PLANE is %q, want nats or zmq", plane)
+		}
+	}
+	if plane == "none" {
+		return nil
+	}
+	if discovery == drt.Static {
+		return cli.Usagef("--event-plane: with --discovery static nobody finds it")
+	}
+	w.config.Publish = eventplane.Bind(eventplane.Options{
+		NATS: plane != "zmq", ZMQ: plane != "nats", Host: w.kvHost,
+		Warn: func(text string) { w.config.Log.Warn(text) },
+	})
+	return nil
+}
+
+// openMeeting opens where decode workers meet a prefill worker.
+func (w *worker) openMeeting() {
+	if w.config.Mode != served.Prefill || !w.bootstrap {
+		return
+	}
+	a := &w.mock.Engine
+	w.mock.BootstrapHost, a.BootstrapPort = w.bootstrapHost, cmp.Or(uint16(w.bootstrapPort), a.BootstrapPort)
+}
+
+// workerLine is what a worker prints when it can be found.
+type workerLine struct {
+	Endpoint string `json:"endpoint"`
+	Instance string `json:"instance"`
+	Mode     string `json:"mode"`
+	Model    string `json:"model"`
+	System   string `json:"system,omitempty"` // where /metrics, /health and /live are
+	// Where KV events are published, and where to ask for what was missed.
+	KVEvents string `json:"kv_events,omitempty"`
+	KVReplay string `json:"kv_replay,omitempty"`
+}
+
+func (w *worker) readyLine(r served.Ready, mock *mocker.Engine) workerLine {
+	events := mock.Source()
+	return workerLine{
+		Endpoint: r.Endpoint.String(), Instance: strconv.FormatUint(r.WorkerID, 16), Mode: string(w.mock.Mode),
+		Model: w.mock.Model, System: r.System, KVEvents: events.Events, KVReplay: events.Replay,
+	}
+}

@@ -1,0 +1,187 @@
+package servers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/credential"
+	"github.com/replay-llm/replay/live/drive"
+	"github.com/replay-llm/replay/live/measure"
+	"github.com/replay-llm/replay/live/record"
+)
+
+// recordFlags hold the flags of record.
+type recordFlags struct {
+	flags     cli.Flags
+	listen    string
+	upstreams []string
+	keyFile   string
+	server    string
+	out       string
+	partBytes int64
+	partTime  time.Duration
+	grace     time.Duration
+	untilEOF  bool
+	o         record.Options
+}
+
+// NewRecordCommand makes the command that measures what passes between clients and a
+// server.
+func NewRecordCommand(s cli.Streams) *cobra.Command {
+	f := &recordFlags{}
+	cmd := &cobra.Command{
+		Use:   "record --listen ADDRESS --upstream URL --out DIR",
+		Short: "Pass requests to a real server, and write a measured run of them",
+		Long: `Stand between clients and a server that speaks as OpenAI's does: pass every byte
+through as it is, and write of each request for completions or chat when it
+came, its tokens, when its first and its last token came, and the blocks of its
+prompt, as a measured run that replay validate and replay calibrate read and
+replay trace replays.
+
+No text is kept. Blocks are hashes with a key that is made at the start and
+never leaves the process, or that of --key-file. Several --upstream are asked in
+turn.
+
+It prints one line of JSON with its address and passes on until SIGINT or
+SIGTERM; then it takes no more requests, waits up to --grace for those under
+way, and ends with exit code 0. Every line that was written is whole.`,
+		Example: `  replay record --listen :8080 --upstream http://a:8000 --out runs/today
+  replay record --upstream http://a:8000 --upstream http://b:8000 --out runs/two`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+	}
+	f.flags.Bind(cmd, cli.NewGroup("Flags", f.bind))
+	return cmd
+}
+
+func (f *recordFlags) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`address` to listen at, host:port; port 0: any")
+	fs.StringArrayVar(&f.upstreams, "upstream", nil, "`URL` of the server; several are given one by one, and asked in turn")
+	fs.StringVar(&f.out, "out", "", "write the measured run into this new `DIR`")
+	fs.StringVar(&f.o.Tokenizer, "tokenizer", "", "hash the tokens of texts, by this tokenizer.json, a `FILE`; without it blocks are runs of bytes")
+	fs.Float64Var(&f.o.BytesPerToken, "bytes-per-token", 4, "without --tokenizer: `bytes` of text that are taken for a token")
+	fs.IntVar(&f.o.BlockTokens, "block-size", 16, "`tokens` that a hash of the trace stands for")
+	fs.StringVar(&f.keyFile, "key-file", "", "take the key of the hashes from this `FILE` (32 bytes or more), so that two runs have the same hashes")
+	fs.StringVar(&f.o.ServerHeader, "server-header", "", "`name` of a header of answers that says which server it was")
+	fs.StringVar(&f.server, "server-args", "{}", "settings of the server for meta.json, a JSON `object` of vLLM's names, such as {\"max_num_seqs\":256}")
+	fs.Int64Var(&f.partBytes, "part-bytes", 0, "begin a new part of the run, a directory part-N, after so many `bytes`; 0: never")
+	fs.DurationVar(&f.partTime, "part-time", 0, "begin a new part after so much `time`, such as 1h; 0: never")
+	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	cli.BindHelp(fs)
+}
+
+// check refuses flags that make no sense.
+func (f *recordFlags) check() error {
+	if len(f.upstreams) == 0 {
+		return cli.Usagef("--upstream: missing, want the URL of a server, such as http://server:8000")
+	}
+	for _, text := range f.upstreams {
+		u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/v1"))
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return cli.Usagef("--upstream=%s: want http://host:port", credential.Hide(text))
+		}
+		f.o.Upstreams = append(f.o.Upstreams, u)
+	}
+	if f.out == "" {
+		return cli.Usagef("--out: missing, want a new directory for the measured run")
+	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return cli.Usagef("--listen=%s: want host:port", f.listen)
+	}
+	return f.flags.Check(
+		cli.Wants(f.o.BlockTokens > 0, "block-size", "at least 1"), cli.Wants(f.o.BytesPerToken >= 0.1, "bytes-per-token", "at least 0.1"),
+		cli.Needs(f.o.Tokenizer == "", "without --tokenizer", "bytes-per-token"),
+		cli.Wants(f.partBytes >= 0, "part-bytes", "at least 0"), cli.Wants(f.partTime >= 0, "part-time", "at least 0"), cli.Wants(f.grace >= 0, "grace", "at least 0"))
+}
+
+// recordLine is what record prints when it listens.
+type recordLine struct {
+	HTTP string `json:"http"`
+}
+
+// hidePasswords returns URLs without passwords.
+func hidePasswords(urls []string) (all []string) {
+	for _, u := range urls {
+		all = append(all, credential.Hide(u))
+	}
+	return all
+}
+
+// run passes on until ctx ends.
+func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	meta := map[string]any{}
+	if json.Unmarshal([]byte(f.server), &meta) != nil || meta == nil {
+		return cli.Usagef("--server-args=%s: want a JSON object", f.server)
+	}
+	if f.o.Key, err = record.ReadKey(f.keyFile); err != nil {
+		return err
+	}
+	if text := record.WarnOfKey(f.keyFile); text != "" {
+		s.Warn(text)
+	}
+	for key, value := range drive.FindSettings(ctx, f.o.Upstreams[0].String(), http.Header{}) {
+		if _, told := meta[key]; !told {
+			meta[key] = value
+		}
+	}
+	meta["recorded_by"], meta["upstreams"] = "replay record", hidePasswords(f.upstreams)
+	f.o.Log = slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	p, err := record.New(f.o)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return err
+	}
+	run, err := measure.Create(f.out, measure.Options{
+		BlockTokens: f.o.BlockTokens, Meta: meta, PartBytes: f.partBytes, PartTime: f.partTime,
+		Warn: func(err error) { f.o.Log.Warn("requests pass, and are not written any more", "because", err) },
+	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return errors.Join(f.serve(ctx, s, p, l, run), run.Close())
+}
+
+func (f *recordFlags) serve(ctx context.Context, s cli.Streams, p *record.Proxy, l net.Listener, run *measure.Run) error {
+	s.EndInOwnTime()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	if f.untilEOF {
+		go func() {
+			_, _ = io.Copy(io.Discard, s.In)
+			end()
+		}()
+	}
+	if err := json.NewEncoder(s.Out).Encode(recordLine{"http://" + l.Addr().String()}); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(l, run) }()
+	var err error
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	grace, release := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
+	defer release()
+	return cmp.Or(err, p.Shutdown(grace))
+}

@@ -1,0 +1,129 @@
+// Command judge replays published measurements of servers and prints the errors of pass times by measured operators.
+//
+//	go run ./tools/judge [-samples silicon_sample.csv] [-write docs/accuracy.md]
+//
+// The file is that of NVIDIA's aiconfigurator-core, of which the repository has 60 rows. Without -samples it is searched for
+// in the optional data. With -write the rows replace those of internal/accuracy, and the tables those of a document; that
+// requires the whole file.
+//
+// Read read.go (a row), filter.go (which rows are left out, and why), replay.go (how a row is replayed), stats.go, groups.go,
+// parts.go and constants.go and frontend.go (fits), then main.go.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/replay-llm/replay/internal/accuracy"
+	"github.com/replay-llm/replay/internal/optional"
+)
+
+// Files of rows: that in the optional data, and the part of it in the repository.
+const (
+	wholeFile  = "aiconfigurator/silicon_sample.csv"
+	sampleFile = "tools/judge/testdata/silicon_sample.csv"
+)
+
+// origin names the file of rows.
+const origin = "silicon_sample.csv of aiconfigurator-core 0.12.0"
+
+func main() {
+	samples := flag.String("samples", "", "`file` of measured servers; empty: that of the optional data, or the rows in the repository")
+	write := flag.String("write", "", "replace the tables of this `document`")
+	jobs := flag.Int("jobs", runtime.NumCPU(), "replays at once")
+	flag.Parse()
+	if err := run(os.Stdout, *samples, *write, *jobs); err != nil {
+		fmt.Fprintln(os.Stderr, "judge:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints the tables, and writes them where a document is given.
+func run(out io.Writer, samples, document string, jobs int) error {
+	whole := samples != ""
+	if !whole {
+		if found, err := optional.FindData(wholeFile); err == nil {
+			samples, whole = found, true
+		} else {
+			samples = filepath.Join(optional.Root(), sampleFile)
+		}
+	}
+	rows, err := readFile(samples)
+	if err != nil {
+		return err
+	}
+	kept, left := rows, []Reason(nil)
+	if whole { // the rows in the repository passed the filters
+		kept, left = Filter(rows)
+	}
+	p, err := judgeRows(kept, jobs)
+	if err != nil {
+		return err
+	}
+	p.Source, p.Rows = origin, len(rows)
+	for _, l := range left {
+		p.LeftOut = append(p.LeftOut, accuracy.LeftOut(l))
+	}
+	fmt.Fprintln(out, p.FiltersTable())
+	fmt.Fprintln(out, p.GroupsTable())
+	fmt.Fprintln(out, p.ClassesTable())
+	fmt.Fprintln(out, p.ConstantsTable())
+	fmt.Fprint(out, p.FrontEndsTable())
+	switch {
+	case document == "":
+		return nil
+	case !whole:
+		fmt.Fprintf(out, "\njudge: %s is not written: that requires all rows (-samples, or %s in the optional data)\n", document, wholeFile)
+		return nil
+	}
+	if p.Sample, err = judgeSample(filepath.Join(optional.Root(), sampleFile), jobs); err != nil {
+		return err
+	}
+	all, err := accuracy.Load()
+	if err != nil {
+		return err
+	}
+	all.Published = *p
+	if err := all.Write(); err != nil {
+		return err
+	}
+	return accuracy.ReplaceTables(document, all.Tables())
+}
+
+// judgeRows replays rows.
+func judgeRows(rows []Row, jobs int) (*accuracy.Published, error) {
+	all, err := Replay(context.Background(), rows, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return &accuracy.Published{Groups: groupsOf(all), Classes: classesOf(all), Fits: fitsOf(all), FrontEnds: frontEndsOf(all)}, nil
+}
+
+// judgeSample returns the mean error over the rows in the repository, none of which the filters leave out.
+func judgeSample(path string, jobs int) (s accuracy.SampleError, err error) {
+	rows, err := readFile(path)
+	if err != nil {
+		return s, err
+	}
+	all, err := Replay(context.Background(), rows, jobs)
+	stats := StatsOf(all)
+	return accuracy.SampleError{Rows: stats.Rows, Mean: roundTo(100*stats.Mean, 2)}, err
+}
+
+func readFile(path string) ([]Row, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return rows, nil
+}
