@@ -3,6 +3,8 @@
 package docs
 
 import (
+	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +18,8 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 )
+
+var rewrite = flag.Bool("rewrite", false, "write the tables of report.md")
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -80,24 +84,42 @@ func same(t *testing.T, page string, listed, there []string) {
 	}
 }
 
+// The tables of docs/report.md are those of the program; with -rewrite they are written.
 func TestReportKeys(t *testing.T) {
-	text := read(t, "report.md")
-	listed := column(part(t, text, "## Single values", "## A measuring window"), 0)
-	distributions := part(t, text, "## Distributions", "")
-	quantities, statistics, ok := strings.Cut(distributions, "| Statistic |")
-	if !ok {
-		t.Fatal("no table of statistics")
-	}
-	for _, quantity := range column(quantities, 0) {
-		for _, statistic := range column(statistics, 0) {
-			listed = append(listed, statistic+"_"+quantity)
+	var singles, distributions, statistics strings.Builder
+	for _, m := range collector.Metrics() {
+		switch row := fmt.Sprintf("| `%s` | %s | %s |\n", m.Key, m.Unit, m.Text); {
+		case m.Text == "": // a further key
+		case m.IsDistribution():
+			distributions.WriteString(row)
+		default:
+			singles.WriteString(row)
 		}
 	}
-	var there []string
-	for _, f := range new(collector.Report).Fields() {
-		there = append(there, f.Key)
+	for _, s := range collector.Statistics() {
+		fmt.Fprintf(&statistics, "| `%s` | %s |\n", s.Key, s.Text)
 	}
-	same(t, "report.md", listed, there)
+	text := read(t, "report.md")
+	want := text
+	for head, rows := range map[string]string{
+		"| Key | Unit | Definition |\n| --- | --- | --- |\n": singles.String(), "| Quantity | Unit | Samples |\n| --- | --- | --- |\n": distributions.String(),
+		"| Statistic | Definition |\n| --- | --- |\n": statistics.String(),
+	} {
+		before, after, ok := strings.Cut(want, head)
+		if !ok {
+			t.Fatalf("report.md has no table with the head %q", head)
+		}
+		_, after, _ = strings.Cut(after, "\n\n")
+		want = before + head + rows + "\n" + after
+	}
+	if text == want {
+		return
+	}
+	if !*rewrite {
+		t.Error("the tables of report.md are not those of collector.Metrics and collector.Statistics: go test ./docs -rewrite")
+	} else if err := os.WriteFile("report.md", []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // flags are those of a section of the help.

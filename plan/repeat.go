@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/replay/collector"
 )
 
 // RepeatCells returns cells, and after them all cells on the first resample of their
@@ -81,18 +82,10 @@ func intervalHead(first, prefix string) []string {
 	return head
 }
 
-// resampledKey is a value of the reports that is compared over resamples.
-type resampledKey struct {
-	key   string
-	lower bool // is better
-}
-
-func listResampledKeys() []resampledKey {
-	return []resampledKey{
-		{"output_throughput_tok_s", false}, {"prefix_cache_reused_ratio", false}, {"mean_ttft_ms", true}, {"p99_ttft_ms", true},
-		{"mean_tpot_ms", true}, {"mean_itl_ms", true}, {"p99_itl_ms", true}, {"p99_e2e_latency_ms", true},
-		{"slo_attainment", false}, {"goodput_rps", false},
-	}
+// listResampledKeys returns the values of the reports that are compared over resamples.
+func listResampledKeys() []string {
+	return []string{"output_throughput_tok_s", "prefix_cache_reused_ratio", "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms",
+		"mean_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms", "slo_attainment", "goodput_rps"}
 }
 
 // addResamples gives the rows what came of their resamples, which are those of all rows,
@@ -121,7 +114,7 @@ func (t *Table) addResamples(outcomes []Outcome) error {
 			first[trace] = i
 		}
 		for _, key := range listResampledKeys() {
-			if s := key.compare(samples[i], samples[first[trace]], i == first[trace]); s != nil {
+			if s := compareResamples(key, samples[i], samples[first[trace]], i == first[trace]); s != nil {
 				t.rows[i].resampled = append(t.rows[i].resampled, *s)
 			}
 		}
@@ -132,27 +125,27 @@ func (t *Table) addResamples(outcomes []Outcome) error {
 // traceSetting is the setting that names a cell's trace.
 const traceSetting = "trace"
 
-// compare returns what came of a value in the resamples of a cell, against those of the
+// compareResamples returns what came of a value in the resamples of a cell, against those of the
 // first; nil when fewer than two have it.
-func (key *resampledKey) compare(cell, first []map[string]json.RawMessage, isFirst bool) *Resampled {
+func compareResamples(key string, cell, first []map[string]json.RawMessage, isFirst bool) *Resampled {
 	var values, changes []float64
 	for k := range cell {
-		v, ok := numberAt(cell[k], key.key)
+		v, ok := numberAt(cell[k], key)
 		if !ok {
 			continue
 		}
 		values = append(values, v)
-		if base, ok := numberAt(first[k], key.key); ok {
+		if base, ok := numberAt(first[k], key); ok {
 			changes = append(changes, v-base)
 		}
 	}
 	if len(values) < 2 {
 		return nil
 	}
-	s := &Resampled{Key: key.key, Repeats: len(values), Value: newInterval(values)}
+	s := &Resampled{Key: key, Repeats: len(values), Value: newInterval(values)}
 	for _, b := range []*Bounds{&s.Value.Confidence, &s.Value.Prediction} {
 		b.Low = max(b.Low, 0) // none of the values is ever less
-		if isShare(key.key) {
+		if isShare(key) {
 			b.High = min(b.High, 1)
 		}
 	}
@@ -161,8 +154,9 @@ func (key *resampledKey) compare(cell, first []map[string]json.RawMessage, isFir
 	}
 	change := newInterval(changes)
 	s.Change, s.Verdict = &change, "tie"
+	higher := collector.IsHigherBetter(key)
 	switch p := change.Prediction; {
-	case p.High < 0 && key.lower, p.Low > 0 && !key.lower:
+	case p.High < 0 && !higher, p.Low > 0 && higher:
 		s.Verdict = "win"
 	case p.High < 0, p.Low > 0:
 		s.Verdict = "lose"
@@ -189,8 +183,8 @@ func (t *Table) resampledHead() []string {
 func (t *Table) resampledKeys() []string {
 	var keys []string
 	for _, k := range listResampledKeys() {
-		if slices.ContainsFunc(t.rows, func(r row) bool { return r.findResampled(k.key) != nil }) {
-			keys = append(keys, k.key)
+		if slices.ContainsFunc(t.rows, func(r row) bool { return r.findResampled(k) != nil }) {
+			keys = append(keys, k)
 		}
 	}
 	return keys

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/replay/collector"
 )
 
 // Table is the outcome of a sweep, a row per cell in grid order.
@@ -30,11 +31,6 @@ type row struct {
 	resampled []Resampled // empty without resamples
 }
 
-// wallKeys returns the keys that differ from run to run.
-func wallKeys() []string {
-	return []string{"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
-}
-
 // NewTable returns the table of outcomes: of the cells of g, and after them of any number
 // of resamples, as RepeatCells has them. Without wall it leaves out what
 // depends on the time a replay takes, and is then the same from run to run.
@@ -42,6 +38,10 @@ func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
 	t := &Table{}
 	for _, a := range g.Axes {
 		t.Axes = append(t.Axes, a.Name)
+	}
+	var left []string
+	if !wall {
+		left = collector.WallKeys()
 	}
 	keys := map[string]bool{}
 	for i, cell := range g.Cells() {
@@ -51,10 +51,8 @@ func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
 				return nil, fmt.Errorf("cell %d: its report is no JSON object: %w", i, err)
 			}
 		}
-		for _, key := range wallKeys() {
-			if !wall {
-				delete(r.values, key)
-			}
+		for _, key := range left {
+			delete(r.values, key)
 		}
 		for key := range r.values {
 			keys[key] = true

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/replay/collector"
 )
 
 // WriteNarrow writes the axes and as many of a few values as fit into the columns of a
@@ -64,7 +65,7 @@ func (t *Table) narrowColumns() []terminal.Column {
 		if v.key != completedKey && !slices.Contains(shown, v.key) || v.key == completedKey && !t.someIncomplete() {
 			continue
 		}
-		c := terminal.Column{Head: v.head, Rank: v.rank}
+		c := terminal.Column{Head: collector.HeadOf(v.key), Rank: v.rank}
 		for i := range t.rows {
 			text := shortenNumber(strings.Trim(string(t.rows[i].values[v.key]), `"`))
 			if v.key == SaturationKey && text == stable {
@@ -80,7 +81,6 @@ func (t *Table) narrowColumns() []terminal.Column {
 // narrowValue is a value of the reports as a column.
 type narrowValue struct {
 	key  string
-	head [2]string
 	rank int
 }
 
@@ -88,18 +88,9 @@ const completedKey = "completed_requests"
 
 func narrowValues() []narrowValue {
 	return []narrowValue{
-		{completedKey, [2]string{"", "completed"}, 0},
-		{rejectedKey, [2]string{"", "rejected"}, 0},
-		{"output_throughput_tok_s", [2]string{"output", "tok/s"}, 1},
-		{"prefix_cache_reused_ratio", [2]string{"hit", "rate"}, 2},
-		{"median_ttft_ms", [2]string{"TTFT", "p50"}, 3},
-		{"p99_ttft_ms", [2]string{"TTFT", "p99"}, 0},
-		{"median_itl_ms", [2]string{"ITL", "p50"}, 5},
-		{"p99_itl_ms", [2]string{"ITL", "p99"}, 0},
-		{"p99_e2e_latency_ms", [2]string{"E2E", "p99"}, 4},
-		{GPUsKey, [2]string{"", "GPUs"}, 0},
-		{costKey, [2]string{"cost/M", "output"}, 0},
-		{SaturationKey, [2]string{"", "load"}, 0},
+		{completedKey, 0}, {rejectedKey, 0}, {"output_throughput_tok_s", 1}, {"prefix_cache_reused_ratio", 2},
+		{"median_ttft_ms", 3}, {"p99_ttft_ms", 0}, {"median_itl_ms", 5}, {"p99_itl_ms", 0}, {"p99_e2e_latency_ms", 4},
+		{GPUsKey, 0}, {costKey, 0}, {SaturationKey, 0},
 	}
 }
 
@@ -151,7 +142,7 @@ func (t *Table) writeResampled(b *strings.Builder, wide bool) {
 		r := &t.rows[i]
 		for k := range r.resampled {
 			s := &r.resampled[k]
-			line := []string{strconv.Itoa(r.cell.Index), nameKey(s.Key)}
+			line := []string{strconv.Itoa(r.cell.Index), collector.ShortName(s.Key)}
 			if wide {
 				line = append(t.rowCells(r, nil)[:1+len(t.Axes)], s.Key)
 			}
@@ -210,21 +201,4 @@ func (s *Resampled) format(verb string, of *Interval) []string {
 		cells = append(cells, fmt.Sprintf(verb, digits, v))
 	}
 	return cells
-}
-
-// nameKey returns the short name of a value of the reports.
-func nameKey(key string) string {
-	switch key {
-	case "output_throughput_tok_s":
-		return "out tok/s"
-	case "prefix_cache_reused_ratio":
-		return "hit rate"
-	case "slo_attainment":
-		return "SLO met"
-	case "goodput_rps":
-		return "goodput/s"
-	}
-	statistic, rest, _ := strings.Cut(key, "_")
-	metric, _, _ := strings.Cut(rest, "_")
-	return statistic + " " + strings.ToUpper(metric)
 }

@@ -35,7 +35,7 @@ func Compare(ref, ours *collector.Report) []Diff {
 	have := ours.Values()
 	var diffs []Diff
 	for _, f := range ref.Fields() {
-		if IsWallClock(f.Key) {
+		if collector.IsWall(f.Key) {
 			continue
 		}
 		value, ok := have[f.Key]
@@ -47,11 +47,6 @@ func Compare(ref, ours *collector.Report) []Diff {
 		}
 	}
 	return diffs
-}
-
-// IsWallClock reports whether a value of a report is measured in real time.
-func IsWallClock(key string) bool {
-	return key == "wall_time_ms" || strings.HasPrefix(key, "processed_")
 }
 
 func equalValues(key string, ref, ours any) bool {

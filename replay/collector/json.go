@@ -21,54 +21,22 @@ type Field struct {
 // AssumptionsKey is the key of an object of what a result rests on, a text for each key.
 const AssumptionsKey = "assumptions"
 
-// named is a distribution and the end of its keys.
-type named struct {
-	suffix string
-	of     *Distribution
-}
-
-func (r *Report) distributions() []named {
-	return []named{
-		{"ttft_ms", &r.TTFT},
-		{"ttst_ms", &r.TTST},
-		{"tpot_ms", &r.TPOT},
-		{"itl_ms", &r.ITL},
-		{"e2e_latency_ms", &r.E2E},
-		{"output_token_throughput_per_user", &r.UserThroughput},
-	}
-}
-
 // places are the keys every report has and where in r their values are: an *int
 // or a *float64.
 func (r *Report) places() []Field {
-	fields := []Field{
-		{"num_requests", &r.Requests},
-		{"completed_requests", &r.Completed},
-		{"total_input_tokens", &r.InputTokens},
-		{"total_output_tokens", &r.OutputTokens},
-		{"processed_tokens", &r.ProcessedTokens},
-		{"duration_ms", &r.DurationMS},
-		{"wall_time_ms", &r.WallMS},
-		{"request_throughput_rps", &r.RequestsPerS},
-		{"input_throughput_tok_s", &r.InputTokensPerS},
-		{"output_throughput_tok_s", &r.OutputTokensPerS},
-		{"total_throughput_tok_s", &r.TotalTokensPerS},
-		{"processed_tokens_per_s", &r.ProcessedTokensPerS},
-		{"processed_output_tokens_per_s", &r.ProcessedOutputPerS},
-		{"prefix_cache_reused_ratio", &r.PrefixCacheReusedRatio},
-	}
-	for _, d := range r.distributions() {
-		fields = append(fields,
-			Field{"mean_" + d.suffix, &d.of.Mean},
-			Field{"min_" + d.suffix, &d.of.Min},
-			Field{"max_" + d.suffix, &d.of.Max},
-			Field{"median_" + d.suffix, &d.of.Median},
-			Field{"p75_" + d.suffix, &d.of.P75},
-			Field{"p90_" + d.suffix, &d.of.P90},
-			Field{"p95_" + d.suffix, &d.of.P95},
-			Field{"p99_" + d.suffix, &d.of.P99},
-			Field{"std_" + d.suffix, &d.of.Std},
-		)
+	var fields []Field
+	for _, m := range Metrics() {
+		if m.at == nil {
+			continue
+		}
+		d, ok := m.at(r).(*Distribution)
+		if !ok {
+			fields = append(fields, Field{m.Key, m.at(r)})
+			continue
+		}
+		for _, s := range Statistics() {
+			fields = append(fields, Field{s.Key + "_" + m.Key, s.at(d)})
+		}
 	}
 	return fields
 }

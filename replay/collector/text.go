@@ -82,26 +82,10 @@ func (r *Report) describeHost(form Form) string {
 	return fmt.Sprintf(" (%s from host memory)", twoDecimals(ratio))
 }
 
-// metric is a distribution of the table.
-type metric struct {
-	label string
-	of    *Distribution
-}
-
-// metrics are the distributions of the table. The reference's has no time per
-// output token.
-func (r *Report) metrics(form Form) []metric {
-	all := []metric{
-		{"Time to First Token (ms)", &r.TTFT},
-		{"Time to Second Token (ms)", &r.TTST},
-		{"Request Latency (ms)", &r.E2E},
-		{"Inter Token Latency (ms)", &r.ITL},
-		{"Time per Output Token (ms)", &r.TPOT},
-		{"Output Token Throughput Per User (tokens/sec/user)", &r.UserThroughput},
-	}
-	if form == Reference {
-		all = slices.Delete(all, 4, 5)
-	}
+// lines are the metrics of the table. The reference's has no time per output token.
+func (r *Report) lines(form Form) []Metric {
+	all := slices.DeleteFunc(Metrics(), func(m Metric) bool { return m.Line == 0 || m.Label == ownLabel && form == Reference })
+	slices.SortFunc(all, func(a, b Metric) int { return a.Line - b.Line })
 	return all
 }
 
@@ -122,12 +106,16 @@ func (r *Report) writeNarrow(b *strings.Builder) {
 		fmt.Fprintf(b, "%s %*s %10s %10s %10s %10s\n", append([]any{label, left}, cells...)...)
 	}
 	line("Metric", "avg", "p50", "p90", "p99", "max")
-	for _, m := range r.metrics(Narrow) {
-		line(m.label, fitCell(m.of.Mean), fitCell(m.of.Median), fitCell(m.of.P90), fitCell(m.of.P99), fitCell(m.of.Max))
+	for _, m := range r.lines(Narrow) {
+		switch at := m.at(r).(type) {
+		case *Distribution:
+			line(m.Label, fitCell(at.Mean), fitCell(at.Median), fitCell(at.P90), fitCell(at.P99), fitCell(at.Max))
+		case *float64:
+			fmt.Fprintf(b, "%s: %s\n", m.Label, twoDecimals(*at))
+		case *int:
+			fmt.Fprintf(b, "%s: %s\n", m.Label, strings.TrimSuffix(twoDecimals(float64(*at)), ".00"))
+		}
 	}
-	fmt.Fprintf(b, "Output Token Throughput (tokens/sec): %s\n", twoDecimals(r.OutputTokensPerS))
-	fmt.Fprintf(b, "Request Throughput (requests/sec): %s\n", twoDecimals(r.RequestsPerS))
-	fmt.Fprintf(b, "Request Count (requests): %s\n", strings.TrimSuffix(twoDecimals(float64(r.Completed)), ".00"))
 }
 
 // fitCell is twoDecimals without the decimals of a value so large that they
@@ -142,23 +130,23 @@ func fitCell(v float64) string {
 // rows are the header and the metrics of a table in a frame.
 func (r *Report) rows(form Form) [][]string {
 	rows := [][]string{{"Metric", "avg", "min", "max", "p99", "p90", "p75", "p50", "std"}}
-	for _, m := range r.metrics(form) {
-		cells := []string{m.label}
-		for _, v := range []float64{m.of.Mean, m.of.Min, m.of.Max, m.of.P99, m.of.P90, m.of.P75, m.of.Median, m.of.Std} {
-			cells = append(cells, twoDecimals(v))
-		}
-		rows = append(rows, cells)
+	single := func(v float64) []string {
+		return append([]string{twoDecimals(v)}, slices.Repeat([]string{"N/A"}, 7)...)
 	}
-	value := func(label string, v float64) {
-		cells := []string{label, twoDecimals(v)}
-		for range len(rows[0]) - len(cells) {
-			cells = append(cells, "N/A")
+	for _, m := range r.lines(form) {
+		var cells []string
+		switch at := m.at(r).(type) {
+		case *Distribution:
+			for _, v := range []float64{at.Mean, at.Min, at.Max, at.P99, at.P90, at.P75, at.Median, at.Std} {
+				cells = append(cells, twoDecimals(v))
+			}
+		case *float64:
+			cells = single(*at)
+		case *int:
+			cells = single(float64(*at))
 		}
-		rows = append(rows, cells)
+		rows = append(rows, append([]string{m.Label}, cells...))
 	}
-	value("Output Token Throughput (tokens/sec)", r.OutputTokensPerS)
-	value("Request Throughput (requests/sec)", r.RequestsPerS)
-	value("Request Count (requests)", float64(r.Completed))
 	if form == Reference {
 		for i, cells := range rows {
 			rows[i] = slices.Delete(cells, 7, 8) // p50

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/report/summary"
 )
 
 // Update writes the values of run into the file as the baseline. All else in the
@@ -39,7 +38,7 @@ func baselineText(run *Run) string {
 	}
 	b.WriteString("  values:\n")
 	for _, key := range slices.Sorted(maps.Keys(run.Values)) {
-		if !summary.IsWall(key) {
+		if !collector.IsWall(key) {
 			fmt.Fprintf(&b, "    %s: %s\n", key, formatNumber(run.Values[key]))
 		}
 	}

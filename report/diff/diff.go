@@ -16,7 +16,6 @@ import (
 	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
-	"github.com/replay-llm/replay/report/summary"
 )
 
 // Options say what counts as a difference and how much is shown.
@@ -114,7 +113,7 @@ func (d *Diff) compareMetrics(a, b *Side, tolerance float64) {
 	inA, inB := a.Report.Numbers(), b.Report.Numbers()
 	for _, key := range slices.SortedFunc(maps.Keys(inA), strings.Compare) {
 		y, ok := inB[key]
-		if !ok || summary.IsWall(key) {
+		if !ok || collector.IsWall(key) {
 			continue
 		}
 		x := inA[key]

@@ -48,21 +48,11 @@ func reportKeys(reports []Named) []string {
 	for _, r := range reports {
 		for _, f := range r.Report.Fields() {
 			_, object := f.Value.([]collector.Field)
-			if !seen[f.Key] && !IsWall(f.Key) && !object {
+			if !seen[f.Key] && !collector.IsWall(f.Key) && !object {
 				seen[f.Key] = true
 				all = append(all, f.Key)
 			}
 		}
 	}
 	return all
-}
-
-// IsWall reports whether an entry of a report depends on real time, so that it differs
-// from run to run.
-func IsWall(key string) bool {
-	switch key {
-	case "wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s":
-		return true
-	}
-	return false
 }

@@ -49,6 +49,9 @@ func TestDifferencesAreFound(t *testing.T) {
 		{"an empty directory", "mkdir d", "true", []string{"file d"}},
 		{"an input", "echo a > input", "true", []string{"file input"}},
 		{"an input that is gone", "rm input", "true", []string{"file input (removed)"}},
+		{"a journal", `printf '{"of":1}\n{"key":"a"}\n{"key":"b"}\n' > j`, `printf '{"of":1}\n{"key":"b"}\n{"key":"a"}\n' > j`, nil},
+		{"another journal", `printf '{"of":1}\n{"key":"a"}\n{"key":"b"}\n' > j`, `printf '{"of":1}\n{"key":"b"}\n{"key":"c"}\n' > j`, []string{"file j"}},
+		{"a panic", `printf 'goroutine 1 [running]:\nmain.f(0x1)\n\tf.go:1 +0x1\nreplay: x\n'`, `printf 'goroutine 1 [running]:\nmain.f(0x2)\n\tf.go:1 +0x1\nreplay: x\n'`, nil},
 		{"real time", "echo 'Wall Time (ms): 1.2'", "echo 'Wall Time (ms): 3.45'", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

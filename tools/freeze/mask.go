@@ -28,6 +28,10 @@ func listMasks() []mask {
 		{regexp.MustCompile(`freeze-[0-9]+/(?:old|new)\b`), "..."},
 		// Files that are renamed when they are complete.
 		{regexp.MustCompile(`(/\.[^/\s]+\.)[0-9]+`), "${1}..."},
+		// Where a panic came from, by addresses and lines of code; the error itself is compared.
+		{regexp.MustCompile(`goroutine \d+ \[running\]:\n(?:.+\n\t.+\n)*`), "...\n"},
+		// Cells of a journal are of the program that ran them, by its bytes.
+		{regexp.MustCompile(`(?m)^(\{"key":")[0-9a-f]{64}`), "${1}..."},
 		// The build.
 		{regexp.MustCompile(`(?m)^(replay )\S+ go1\S*`), "${1}..."},
 	}

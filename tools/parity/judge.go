@@ -164,7 +164,7 @@ func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, pa
 func fingerprintOf(r *collector.Report) string {
 	var b strings.Builder
 	for _, f := range r.Fields() {
-		if !strings.HasPrefix(f.Key, "mean_") && !strings.HasPrefix(f.Key, "std_") && !reference.IsWallClock(f.Key) {
+		if !strings.HasPrefix(f.Key, "mean_") && !strings.HasPrefix(f.Key, "std_") && !collector.IsWall(f.Key) {
 			fmt.Fprintln(&b, f.Value)
 		}
 	}

@@ -11,16 +11,9 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// definition is what docs/report.md says of a key, or of a quantity.
-type definition struct{ unit, text string }
-
 // makeKeys makes the page of the keys of the report: those that the program writes, with
-// the definitions of docs/report.md and the values of a run.
+// their definitions and the values of a run.
 func (s *site) makeKeys() error {
-	text, err := os.ReadFile(filepath.Join(s.root, "docs", "report.md"))
-	if err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "site-")
 	if err != nil {
 		return err
@@ -40,11 +33,7 @@ func (s *site) makeKeys() error {
 	if err := json.Unmarshal(written, &values); err != nil {
 		return err
 	}
-	var keys []string
-	for _, f := range new(collector.Report).Fields() {
-		keys = append(keys, f.Key)
-	}
-	page, err := writeKeys(keys, string(text), values)
+	page, err := writeKeys(values)
 	if err != nil {
 		return err
 	}
@@ -63,29 +52,22 @@ definitions.
 
 `
 
-// writeKeys returns the table of keys. A key that docs/report.md does not define is an
-// error, and so is one that the run has not.
-func writeKeys(keys []string, report string, values map[string]json.RawMessage) (string, error) {
-	defined := readDefinitions(report)
+// writeKeys returns the table of keys. A key that the run has not is an error.
+func writeKeys(values map[string]json.RawMessage) (string, error) {
 	var b strings.Builder
 	b.WriteString("| Key | Unit | Definition | Example |\n| --- | --- | --- | ---: |\n")
-	for _, key := range keys {
-		d, ok := defined[key]
-		if statistic, quantity, cut := strings.Cut(key, "_"); !ok && cut {
-			var q definition
-			if q, ok = defined[quantity]; ok {
-				q.text, _, _ = strings.Cut(q.text, ";") // then how many samples there are
-				d = definition{q.unit, q.text + ": " + defined[statistic].text}
-			}
-		}
+	for _, f := range new(collector.Report).Fields() {
+		value, ok := values[f.Key]
 		if !ok {
-			return "", fmt.Errorf("%s: docs/report.md does not define it", key)
+			return "", fmt.Errorf("%s: the report of the run has no such key", f.Key)
 		}
-		value, ok := values[key]
-		if !ok {
-			return "", fmt.Errorf("%s: the report of the run has no such key", key)
+		m, statistic := collector.Named(f.Key)
+		text := m.Text
+		if statistic != nil {
+			text, _, _ = strings.Cut(text, ";") // then how many samples there are
+			text += ": " + statistic.Text
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, d.unit, d.text, shortenNumber(value))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Key, m.Unit, text, shortenNumber(value))
 	}
 	return b.String(), nil
 }
@@ -99,29 +81,4 @@ func shortenNumber(value json.RawMessage) string {
 		}
 	}
 	return text
-}
-
-// readDefinitions returns what the tables of docs/report.md define, by what is quoted in
-// their first column.
-func readDefinitions(report string) map[string]definition {
-	all := make(map[string]definition)
-	for line := range strings.Lines(report) {
-		cells := strings.Split(strings.TrimSpace(line), "|")
-		if len(cells) < 4 {
-			continue
-		}
-		name, ok := strings.CutPrefix(strings.TrimSpace(cells[1]), "`")
-		name, closed := strings.CutSuffix(name, "`")
-		if !ok || !closed {
-			continue
-		}
-		d := definition{text: strings.TrimSpace(cells[len(cells)-2])}
-		if len(cells) > 4 {
-			d.unit = strings.TrimSpace(cells[2])
-		}
-		if _, seen := all[name]; !seen {
-			all[name] = d
-		}
-	}
-	return all
 }

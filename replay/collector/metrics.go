@@ -1,0 +1,162 @@
+package collector
+
+import (
+	"slices"
+	"strings"
+)
+
+// Metric is a value of reports, or a distribution with a value for each Statistic.
+type Metric struct {
+	Key   string // in JSON; of a distribution, after the name of the statistic and an underscore
+	Label string // in the table of a report; "": it is not there
+	Line  int    // of that table
+	Short string // in tables with little room; "": Head
+	Head  [2]string
+	Unit  string
+	Text  string // its definition; "": reports do not always have it
+	// Wall reports whether it depends on real time, and Higher whether more of it is better.
+	Wall, Higher bool
+	// at returns its place in a report: an *int, a *float64 or a *Distribution.
+	at func(*Report) any
+}
+
+// Metrics returns the values that every report has, in the order of docs/report.md, then further ones that tables show.
+func Metrics() []Metric {
+	return []Metric{
+		{Key: "num_requests", Unit: "requests", Text: "that arrived", at: func(r *Report) any { return &r.Requests }},
+		{Key: "completed_requests", Label: "Request Count (requests)", Line: 9, Head: [2]string{"", "completed"}, Unit: "requests", Text: "that count",
+			at: func(r *Report) any { return &r.Completed }},
+		{Key: "total_input_tokens", Unit: "tokens", Text: "prompt tokens, cached ones too", at: func(r *Report) any { return &r.InputTokens }},
+		{Key: "total_output_tokens", Unit: "tokens", Text: "output tokens asked for; of clipped answers (below) those gained", at: func(r *Report) any { return &r.OutputTokens }},
+		{Key: "processed_tokens", Unit: "tokens", Text: "input and output", at: func(r *Report) any { return &r.ProcessedTokens }},
+		{Key: "duration_ms", Unit: "ms", Text: "instant of the last token, from clock 0", at: func(r *Report) any { return &r.DurationMS }},
+		{Key: "wall_time_ms", Unit: "ms", Text: "real time the simulation took; differs from run to run", Wall: true, at: func(r *Report) any { return &r.WallMS }},
+		{Key: "request_throughput_rps", Label: "Request Throughput (requests/sec)", Line: 8, Unit: "requests/s", Text: "`completed_requests` by duration", Higher: true,
+			at: func(r *Report) any { return &r.RequestsPerS }},
+		{Key: "input_throughput_tok_s", Unit: "tokens/s", Text: "`total_input_tokens` by duration", Higher: true, at: func(r *Report) any { return &r.InputTokensPerS }},
+		{Key: "output_throughput_tok_s", Label: "Output Token Throughput (tokens/sec)", Line: 7, Short: "out tok/s", Head: [2]string{"output", "tok/s"},
+			Unit: "tokens/s", Text: "`total_output_tokens` by duration", Higher: true, at: func(r *Report) any { return &r.OutputTokensPerS }},
+		{Key: "total_throughput_tok_s", Unit: "tokens/s", Text: "`processed_tokens` by duration", Higher: true, at: func(r *Report) any { return &r.TotalTokensPerS }},
+		{Key: "processed_tokens_per_s", Unit: "tokens/s", Text: "`processed_tokens` by *wall* time; differs from run to run", Wall: true, Higher: true,
+			at: func(r *Report) any { return &r.ProcessedTokensPerS }},
+		{Key: "processed_output_tokens_per_s", Unit: "tokens/s", Text: "`total_output_tokens` by *wall* time; differs from run to run", Wall: true, Higher: true,
+			at: func(r *Report) any { return &r.ProcessedOutputPerS }},
+		{Key: "prefix_cache_reused_ratio", Head: [2]string{"hit", "rate"}, Unit: "0 to 1", Text: "prompt tokens found in a prefix cache, by `total_input_tokens`", Higher: true,
+			at: func(r *Report) any { return &r.PrefixCacheReusedRatio }},
+
+		{Key: "ttft_ms", Label: "Time to First Token (ms)", Line: 1, Head: [2]string{"TTFT"}, Unit: "ms", Text: "TTFT: arrival to first token; one per request",
+			at: func(r *Report) any { return &r.TTFT }},
+		{Key: "ttst_ms", Label: "Time to Second Token (ms)", Line: 2, Head: [2]string{"TTST"}, Unit: "ms", Text: "TTST: first to second token; one per request with two tokens or more",
+			at: func(r *Report) any { return &r.TTST }},
+		{Key: "tpot_ms", Label: ownLabel, Line: 5, Head: [2]string{"TPOT"}, Unit: "ms",
+			Text: "TPOT: mean time per token after the first, (last − first) / (tokens − 1); one per request with two tokens or more", at: func(r *Report) any { return &r.TPOT }},
+		{Key: "itl_ms", Label: "Inter Token Latency (ms)", Line: 4, Head: [2]string{"ITL"}, Unit: "ms",
+			Text: "ITL: between two successive tokens of a request; all requests pooled. Tokens that come together, as accepted drafts do, count once, as the chunk in which vLLM's clients get them",
+			at:   func(r *Report) any { return &r.ITL }},
+		{Key: "e2e_latency_ms", Label: "Request Latency (ms)", Line: 3, Head: [2]string{"E2E"}, Unit: "ms", Text: "arrival to last token; one per request", at: func(r *Report) any { return &r.E2E }},
+		{Key: "output_token_throughput_per_user", Label: "Output Token Throughput Per User (tokens/sec/user)", Line: 6, Head: [2]string{"OUTPUT"}, Unit: "tokens/s",
+			Text: "1000 / ITL, for each ITL above 0", Higher: true, at: func(r *Report) any { return &r.UserThroughput }},
+
+		{Key: "slo_attainment", Short: "SLO met", Higher: true},
+		{Key: "goodput_rps", Short: "goodput/s", Higher: true},
+		{Key: "rejected_requests", Head: [2]string{"", "rejected"}},
+		{Key: "gpus", Head: [2]string{"", "GPUs"}},
+		{Key: "cost_per_million_output_tokens", Head: [2]string{"cost/M", "output"}},
+		{Key: "saturation", Head: [2]string{"", "load"}},
+	}
+}
+
+// ownLabel is the label of a distribution that the reference's table does not have.
+const ownLabel = "Time per Output Token (ms)"
+
+// Statistic is a value of a distribution.
+type Statistic struct {
+	Key  string // in JSON, before an underscore and the key of the distribution
+	Head string // in tables
+	Text string // its definition
+	at   func(*Distribution) *float64
+}
+
+// Statistics returns what a report has of each distribution, in the order of docs/report.md.
+func Statistics() []Statistic {
+	return []Statistic{
+		{"mean", "avg", "sum by number", func(d *Distribution) *float64 { return &d.Mean }},
+		{"min", "min", "smallest sample", func(d *Distribution) *float64 { return &d.Min }},
+		{"max", "max", "largest sample", func(d *Distribution) *float64 { return &d.Max }},
+		{"median", "p50", "50th percentile", func(d *Distribution) *float64 { return &d.Median }},
+		{"p75", "p75", "75th percentile", func(d *Distribution) *float64 { return &d.P75 }},
+		{"p90", "p90", "90th percentile", func(d *Distribution) *float64 { return &d.P90 }},
+		{"p95", "p95", "95th percentile", func(d *Distribution) *float64 { return &d.P95 }},
+		{"p99", "p99", "99th percentile", func(d *Distribution) *float64 { return &d.P99 }},
+		{"std", "std", "standard deviation of the population: squares by number, not by number − 1", func(d *Distribution) *float64 { return &d.Std }},
+	}
+}
+
+// Named returns the metric of a key of a report, and the statistic if it is one of a distribution.
+// It is nil for a key that is in no table.
+func Named(key string) (*Metric, *Statistic) {
+	all := Metrics()
+	if i := slices.IndexFunc(all, func(m Metric) bool { return m.Key == key }); i >= 0 {
+		return &all[i], nil
+	}
+	name, rest, _ := strings.Cut(key, "_")
+	statistics := Statistics()
+	s := slices.IndexFunc(statistics, func(s Statistic) bool { return s.Key == name })
+	i := slices.IndexFunc(all, func(m Metric) bool { return m.Key == rest && m.IsDistribution() })
+	if s < 0 || i < 0 {
+		return nil, nil
+	}
+	return &all[i], &statistics[s]
+}
+
+// IsDistribution reports whether a report has statistics of it.
+func (m *Metric) IsDistribution() bool {
+	if m.at == nil {
+		return false
+	}
+	_, is := m.at(new(Report)).(*Distribution)
+	return is
+}
+
+// WallKeys returns the entries of a report that depend on real time, so that they differ from run to run.
+func WallKeys() []string {
+	var keys []string
+	for _, m := range Metrics() {
+		if m.Wall {
+			keys = append(keys, m.Key)
+		}
+	}
+	return keys
+}
+
+// IsWall reports whether an entry of a report is one of WallKeys.
+func IsWall(key string) bool { return slices.Contains(WallKeys(), key) }
+
+// IsHigherBetter reports whether more of an entry of a report is better.
+func IsHigherBetter(key string) bool {
+	m, _ := Named(key)
+	return m != nil && m.Higher
+}
+
+// ShortName returns the name of an entry of a report in tables with little room.
+func ShortName(key string) string {
+	m, statistic := Named(key)
+	switch {
+	case m == nil:
+		return key
+	case statistic != nil:
+		return statistic.Key + " " + m.Head[0]
+	case m.Short != "":
+		return m.Short
+	}
+	return strings.TrimSpace(m.Head[0] + " " + m.Head[1])
+}
+
+// HeadOf returns the two lines above the values of an entry of a report.
+func HeadOf(key string) [2]string {
+	m, statistic := Named(key)
+	if statistic != nil {
+		return [2]string{m.Head[0], statistic.Head}
+	}
+	return m.Head
+}
