@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/internal/script"
 )
@@ -27,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New}))
 }
 
-// TestDocs runs every command of README.md and the pages of docs that starts replay,
-// in a copy of the root of the repository, and compares what it prints with what
+// TestDocs runs every command of README.md and the pages of docs that starts replay (but for long ones
+// of pages, unless REPLAY_LONG=1), in a copy of the root of the repository, and compares what it prints with what
 // the text shows. The files that commands name are those of ../testdata/files.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
@@ -131,8 +132,8 @@ func (r *repository) run(t *testing.T, page string, c script.Case) string {
 	if first != "replay" && !strings.Contains(command, "| replay ") && !strings.HasPrefix(command, "go run ./examples/") {
 		return ""
 	}
-	if invariant.Enabled && (strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ")) {
-		return "" // dozens of replays or of great caches, which take minutes with every pass checked
+	if isLong(command) && (invariant.Enabled || !long.Enabled() && !*rewrite && page != "README.md") {
+		return "" // with every pass checked it takes minutes; the step "docs" of .ci/run runs it
 	}
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir, cmd.Env = r.dir, r.env
@@ -153,6 +154,11 @@ func (r *repository) run(t *testing.T, page string, c script.Case) string {
 		t.Errorf("%s:%d: $ %s prints\n%s\nand the text shows\n%s", page, c.Line, c.Command, got, c.Output)
 	}
 	return got
+}
+
+// isLong reports whether a command takes dozens of replays, or replays great caches.
+func isLong(command string) bool {
+	return strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ")
 }
 
 // renew returns the page with what a command prints now, where it shows something else.

@@ -218,7 +218,7 @@ func counts() []string {
 // shortTrace is the first lines of a trace of testdata.
 func shortTrace(t *testing.T, name string, lines int) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "traces", name))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "traces", name))
 	if err != nil {
 		t.Fatal(err)
 	}
