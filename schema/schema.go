@@ -60,6 +60,7 @@ type File struct {
 // Knob is what the explorer shows of a setting.
 type Knob struct {
 	Label, Preset string // "": it has none
+	Choices       string // the only values, with blanks between; "": Names, or any
 	Steps         string // where a slider stops, with blanks between
 }
 
@@ -112,6 +113,15 @@ func List(declare func(*Decl)) []Row {
 	rows := make([]Row, 0, 128)
 	declare(&Decl{state: &state{listing: true, rows: &rows}})
 	return rows
+}
+
+// CompleteRows fills in what follows from the rest of rows that no object reads.
+func CompleteRows(rows []Row) []Row {
+	return List(func(d *Decl) {
+		for _, r := range rows {
+			d.list(&r, r.Kind)
+		}
+	})
 }
 
 // Keys returns the keys of an object, sorted.

@@ -10,6 +10,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/schema"
 )
 
 // Setting is a line of the file.
@@ -22,36 +26,31 @@ type Setting struct {
 
 // Settings returns all settings a file may have, in the order in which they are
 // written, none of them known.
-func Settings() []Setting {
-	return []Setting{
-		{"gpu", "", "h100", "replay gpus lists the names"},
-		{"model", "", "llama-3.1-8b", "a name that replay models lists, or the path of a config.json"},
-		{"tp", "", "1", "tensor parallelism: GPUs that share each layer"},
-		{"pp", "", "1", "pipeline parallelism: stages of layers"},
-		{"ep", "", "1", "expert parallelism: GPUs over which whole experts are spread, tp times dp; 1: each is cut"},
-		{"dp", "", "1", "data parallelism of attention: ranks of a worker"},
-		{"quantization", "", "auto", "type of the weights; auto: as the checkpoint has them"},
-		{"kv-cache-dtype", "", "auto", "type of the KV cache; auto: bfloat16"},
-		{"graphs", "", "full", "full, piecewise, or none for --enforce-eager"},
-		{"gpu-memory-utilization", "", "0.9", "share of a GPU's memory that the engine takes"},
-		{"max-model-len", "", "32768", "longest sequence in tokens; left out, the model's own"},
-		{"engine", "", "vllm", "vllm or sglang"},
-		{"scheduler-profile", "", "vllm", "whose rules the scheduler follows, by release"},
-		{"num-gpu-blocks", "", "16384", "KV blocks; left out, they follow from gpu and model"},
-		{"block-size", "", "16", "tokens per KV block"},
-		{"max-num-seqs", "", "1024", "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
-		{"max-num-batched-tokens", "", "8192", "tokens a worker computes per pass; left out likewise"},
-		{"enable-prefix-caching", "", "true", "reuse KV blocks across requests"},
-		{"enable-chunked-prefill", "", "true", "cut prompts that exceed what is left of a pass"},
-		{"max-running-requests", "", "", "requests an SGLang worker runs at once"},
-		{"chunked-prefill-size", "", "", "prompt tokens of one request that an SGLang worker computes per pass"},
-		{"max-prefill-tokens", "", "", "prompt tokens that an SGLang worker computes per pass"},
-		{"prefill-max-requests", "", "", "requests of an SGLang worker's pass that computes prompts"},
-		{"schedule-policy", "", "", "order of an SGLang worker's queue"},
-		{"schedule-conservativeness", "", "", "factor on the memory that an SGLang worker reserves for answers"},
-		{"enable-mixed-chunk", "", "", "running requests of SGLang decode in the passes that compute prompts"},
-		{"overlap", "", "", "an SGLang worker plans a pass while the one before it runs"},
-		{"timing-profile", "", "profile.json", "measured pass times, in place of data sheets: replay calibrate fits them"},
+func Settings() (all []Setting) {
+	for _, r := range schema.Placed(listRows()) {
+		all = append(all, Setting{r.Flag, "", r.File.Usual, r.File.Help})
+	}
+	return all
+}
+
+// listRows returns the settings of engines, and of what they run on.
+func listRows() []schema.Row { return append(hardware.Settings(), engineargs.Rows()...) }
+
+// readLogged sets the flags that arguments of an engine's server stand for, by the names that its log has.
+func readLogged(known map[string]string, engine string, args map[string]string) {
+	flags, opposite := schema.Logs(listRows(), engine)
+	for key, flag := range flags {
+		if text := args[key]; text != "" && text != "None" {
+			known[flag] = strings.ReplaceAll(strings.ReplaceAll(text, "True", "true"), "False", "false")
+		}
+	}
+	for key, flag := range opposite {
+		switch args[key] {
+		case "True":
+			known[flag] = "false"
+		case "False":
+			known[flag] = "true"
+		}
 	}
 }
 

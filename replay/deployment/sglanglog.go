@@ -8,20 +8,6 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// sglangKeys returns the flags that arguments of SGLang's server stand for, by the name
-// that its log has.
-func sglangKeys() map[string]string {
-	return map[string]string{
-		"model_path": "model", "tp_size": "tp", "pp_size": "pp", "ep_size": "ep", "quantization": "quantization", "kv_cache_dtype": "kv-cache-dtype",
-		"mem_fraction_static": "gpu-memory-utilization", "context_length": "max-model-len", "page_size": "block-size",
-		"max_running_requests": "max-running-requests", "chunked_prefill_size": "chunked-prefill-size", "max_prefill_tokens": "max-prefill-tokens",
-		"prefill_max_requests": "prefill-max-requests", "schedule_policy": "schedule-policy", "schedule_conservativeness": "schedule-conservativeness",
-		"enable_mixed_chunk": "enable-mixed-chunk", "decode_log_interval": "decode-log-interval", "radix_eviction_policy": "radix-eviction-policy",
-		"enable_priority_scheduling": "enable-priority-scheduling",
-		"prefill_decode_interval":    "prefill-decode-interval", "retraction_policy": "retraction-policy",
-	}
-}
-
 // sglangLines collects what a log says of a server of SGLang as it started.
 type sglangLines struct {
 	args                      map[string]string // nil: nothing
@@ -76,19 +62,7 @@ func (l *sglangLines) makeLog() (*Log, error) {
 // their names in its log, where max_total_num_tokens is the size of its KV pool.
 func SGLangFlags(args map[string]string) (map[string]string, error) {
 	known := map[string]string{"engine": "sglang"}
-	for key, flag := range sglangKeys() {
-		if text := args[key]; text != "" && text != "None" {
-			known[flag] = strings.ReplaceAll(strings.ReplaceAll(text, "True", "true"), "False", "false")
-		}
-	}
-	for key, flag := range map[string]string{"disable_radix_cache": "enable-prefix-caching", "disable_overlap_schedule": "overlap"} {
-		switch args[key] {
-		case "True":
-			known[flag] = "false"
-		case "False":
-			known[flag] = "true"
-		}
-	}
+	readLogged(known, "sglang", args)
 	if text := args["context_len"]; text != "" {
 		known["max-model-len"] = text
 	}

@@ -17,17 +17,6 @@ import (
 // maxLine bounds a line of a log: a configuration of vLLM is one line.
 const maxLine = 1 << 20
 
-// logKeys returns the flags that arguments of vLLM stand for, by the name that its log
-// has.
-func logKeys() map[string]string {
-	return map[string]string{
-		"tensor_parallel_size": "tp", "pipeline_parallel_size": "pp", "data_parallel_size": "dp", "quantization": "quantization",
-		"kv_cache_dtype": "kv-cache-dtype", "gpu_memory_utilization": "gpu-memory-utilization", "max_model_len": "max-model-len", "max_seq_len": "max-model-len",
-		"block_size": "block-size", "max_num_seqs": "max-num-seqs", "max_num_batched_tokens": "max-num-batched-tokens",
-		"enable_prefix_caching": "enable-prefix-caching", "enable_chunked_prefill": "enable-chunked-prefill",
-	}
-}
-
 // Log is what a server printed as it started.
 type Log struct {
 	Release  string            // of vLLM, as 0.20.2; "" of SGLang, whose log does not tell it
@@ -153,11 +142,7 @@ func (l *Log) translate(given map[string]string) error {
 		raw[key] = text
 	}
 	l.Known = map[string]string{}
-	for key, flag := range logKeys() {
-		if text := raw[key]; text != "" && text != "None" {
-			l.Known[flag] = strings.ReplaceAll(strings.ReplaceAll(text, "True", "true"), "False", "false")
-		}
-	}
+	readLogged(l.Known, "vllm", raw)
 	l.Known["model"] = raw["model"]
 	l.Known["engine"] = "vllm"
 	if raw["enforce_eager"] == "True" {

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/router/policy"
-	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/optables"
+	"github.com/replay-llm/replay/schema"
 )
 
 // Knob is a flag that may be turned. None names a program, and files only those that were offered.
@@ -28,20 +28,12 @@ type Knob struct {
 
 // Knobs returns all that may be turned.
 func Knobs() []Knob {
-	var gpus, models, routers []string
-	for _, g := range hardware.GPUs() {
-		if !optables.Missing(g.Name) {
-			gpus = append(gpus, g.Name)
-		}
-	}
-	for _, m := range hardware.Models() {
-		models = append(models, m.Name)
-	}
+	var routers []string
 	for _, p := range policy.All() {
 		routers = append(routers, string(p.Name))
 	}
 	few := splitWords("1 2 3 4 5 6 7 8 9 10 11 12 14 16 18 20 24 28 32 40 48 56 64")
-	return []Knob{
+	all := []Knob{
 		{Flag: "speedup", Group: "Load", Label: "Load factor (times of the trace divided by)", Steps: splitWords("0.25 0.5 0.75 1 1.25 1.5 2 2.5 3 4 5 6 8 10 12 16 20 24 32 48 64"), Preset: "1"},
 		{Flag: "max-in-flight", Group: "Load", Label: "Requests kept in flight, instead", Preset: "requests arrive at their times"},
 		{Flag: "trace-block-size", Group: "Load", Label: "Tokens of a hash id", Preset: "512, or what the trace says"},
@@ -55,20 +47,36 @@ func Knobs() []Knob {
 		{Flag: "router-policy", Group: "Cluster", Label: "Router policy of a file, in place of a router", File: true, Preset: "none"},
 		{Flag: "autoscale", Group: "Cluster", Label: "Autoscaler", File: true, Preset: "none"},
 		{Flag: "faults", Group: "Faults", Label: "What goes wrong", File: true, Preset: "nothing"},
-		{Flag: "gpu", Group: "Hardware", Label: "GPU", Choices: gpus, Preset: "built-in pass times"},
-		{Flag: "model", Group: "Hardware", Label: "Model", Choices: models, Preset: "none"},
-		{Flag: "tp", Group: "Hardware", Label: "Tensor parallelism", Choices: splitWords("1 2 4 8 16"), Preset: "1"},
-		{Flag: "engine", Group: "Engine", Label: "Engine", Choices: splitWords("vllm sglang"), Preset: "vllm"},
-		{Flag: "scheduler-profile", Group: "Engine", Label: "Rules of release", Choices: options.RuleNames(), Preset: "those that fit"},
-		{Flag: "num-gpu-blocks", Group: "Engine", Label: "KV blocks of a worker", Steps: splitWords("256 512 1024 2048 4096 8192 16384 32768 65536 131072"), Preset: "what fits, or 16384"},
-		{Flag: "block-size", Group: "Engine", Label: "Tokens of a block", Preset: "the engine's"},
-		{Flag: "max-num-seqs", Group: "Engine", Label: "Most requests in a pass", Steps: splitWords("8 16 32 64 128 256 512 1024"), Preset: "the engine's"},
-		{Flag: "max-num-batched-tokens", Group: "Engine", Label: "Most tokens in a pass", Steps: splitWords("512 1024 2048 4096 8192 16384 32768"), Preset: "the engine's"},
-		{Flag: "enable-prefix-caching", Group: "Engine", Label: "Prefix caching", Choices: splitWords("true false"), Preset: "true"},
-		{Flag: "seed", Group: "Engine", Label: "Seed of what is drawn", Preset: "42"},
-		{Flag: "slo", Group: "Objectives", Label: "Objectives, as p99:ttft=2s,itl=50ms", Preset: "none"},
-		{Flag: "slo-attainment", Group: "Objectives", Label: "Share of requests that are to meet them", Preset: "1"},
 	}
+	all = append(all, engineKnobs()...)
+	return append(all,
+		Knob{Flag: "seed", Group: "Engine", Label: "Seed of what is drawn", Preset: "42"},
+		Knob{Flag: "slo", Group: "Objectives", Label: "Objectives, as p99:ttft=2s,itl=50ms", Preset: "none"},
+		Knob{Flag: "slo-attainment", Group: "Objectives", Label: "Share of requests that are to meet them", Preset: "1"},
+	)
+}
+
+// engineKnobs returns the knobs of engines and of what they run on.
+func engineKnobs() (all []Knob) {
+	for _, r := range schema.Placed(options.EngineRows()) {
+		if r.Knob.Label == "" {
+			continue
+		}
+		k := Knob{Flag: r.Flag, Group: "Engine", Label: r.Knob.Label, Preset: r.Knob.Preset, Choices: r.Names, Steps: splitWords(r.Knob.Steps)}
+		switch {
+		case r.Knob.Choices != "":
+			k.Choices = splitWords(r.Knob.Choices)
+		case r.Kind == schema.Bool:
+			k.Choices = splitWords("true false")
+		case r.Offered != nil:
+			k.Choices = slices.DeleteFunc(slices.Clone(r.Offered), optables.Missing)
+		}
+		if options.IsHardware(&r) {
+			k.Group = "Hardware"
+		}
+		all = append(all, k)
+	}
+	return all
 }
 
 func splitWords(text string) []string { return strings.Fields(text) }

@@ -15,77 +15,38 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/optables"
-	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/schema"
 )
-
-// hardwarePrefix begins the keys of settings that are no engine arguments: what a worker
-// runs on, and how its model is spread. Engine arguments follow from them.
-const hardwarePrefix = "hardware."
 
 // lengthKey is the engine argument that also says for what the memory of a GPU is divided.
 const lengthKey = "max_model_len"
 
-// HardwareSettings returns the flags that say what a worker runs on.
-func HardwareSettings() []Setting {
-	var gpus, models []string
-	for _, g := range hardware.GPUs() {
-		gpus = append(gpus, g.Name)
-	}
-	for _, m := range hardware.Models() {
-		models = append(models, m.Name)
-	}
-	all := []Setting{
-		{Name: "gpu", kind: "path", offered: gpus, help: "GPU of the workers, by `name`: see replay gpus"},
-		{Name: "model", kind: "path", offered: models, help: "model they run, by `name` or its config.json: see replay models"},
-		{Name: "gpu-file", kind: "path", help: "`file` of GPUs of your own, in the form of replay gpus --output json"},
-		{Name: "op-tables", kind: "path", help: "`directory` of measured operator times"},
-		{Name: "tp", kind: "int", preset: "1", help: "tensor parallelism: `GPUs` per layer"},
-		{Name: "pp", kind: "int", preset: "1", help: "pipeline parallelism: `stages` of layers"},
-		{Name: "ep", kind: "int", preset: "1", help: "expert parallelism: `GPUs` that whole experts are spread over, 1 or --tp times --dp"},
-		{Name: "dp", kind: "int", preset: "1", help: "data parallelism of attention: `ranks` of a worker, in lockstep"},
-		{Name: "quantization", kind: "name", preset: "auto", Names: hardware.Dtypes(), help: "type of the weights, by `name`; auto: as the checkpoint has them"},
-		{Name: "kv-cache-dtype", kind: "name", preset: "auto", Names: []string{"auto", "bfloat16", "fp8"}, help: "type of the KV cache, by `name`; auto: bfloat16"},
-		{Name: "graphs", kind: "name", preset: "full", Names: hardware.GraphModes(), help: "what runs as CUDA graphs, by `name`: full, piecewise, none"},
-		{Name: "gpu-memory-utilization", kind: "number", preset: "0.9, with sglang as its server", help: "`share` of a GPU's memory that the engine takes"},
-		{Name: "max-model-len", Key: lengthKey, kind: "int", preset: "the model's", help: "longest sequence, in `tokens` of prompt and answer"},
-	}
-	for i := range all {
-		if all[i].cluster = true; all[i].Key == "" {
-			all[i].Key = hardwarePrefix + all[i].Name
-		}
-	}
-	return all
-}
+// IsHardware reports whether a setting is none of an engine, but of what it runs on.
+func IsHardware(r *schema.Row) bool { return strings.HasPrefix(r.Sets, hardware.SettingPrefix) }
 
 // Hardware is what a worker runs on, as flags say.
-type Hardware []Setting
+type Hardware []*schema.Flag
 
 // Bind adds the flags.
 func (h *Hardware) Bind(fs *pflag.FlagSet) {
-	*h = HardwareSettings()
-	for i := range *h {
-		(*h)[i].Bind(fs)
-	}
+	*h = HardwareOf(EngineFlags())
+	BindFlags(fs, *h)
 }
 
-// HardwareOf returns the flags among settings that say what a worker runs on.
-func HardwareOf(settings []Setting) Hardware {
-	var h Hardware
-	for _, s := range settings {
-		if s.Key == lengthKey || strings.HasPrefix(s.Key, hardwarePrefix) {
-			h = append(h, s)
-		}
-	}
-	return h
+// HardwareOf returns the flags that say what a worker runs on.
+func HardwareOf(flags []*schema.Flag) Hardware {
+	return slices.DeleteFunc(slices.Clone(flags), func(f *schema.Flag) bool {
+		return f.Sets != lengthKey && !IsHardware(&f.Row)
+	})
 }
 
 // Text returns the value of a flag, "" when it was not given.
 func (h Hardware) Text(name string) string {
-	for _, s := range GivenOf(h) {
-		if s.Name == name {
-			return s.String()
+	for _, f := range h {
+		if f.Flag == name && f.JSON != "" {
+			return f.String()
 		}
 	}
 	return ""
@@ -228,9 +189,9 @@ func (e *UnfitError) Unwrap() error { return e.err }
 func (o *Options) checkHardware() error {
 	profile := o.FirstChanged("timing-profile", "planner-profile-data")
 	var rest []string
-	for _, s := range HardwareOf(o.Engine.Settings) {
-		if s.Name != "gpu" && s.Name != "model" && s.Key != lengthKey {
-			rest = append(rest, s.Name)
+	for _, f := range HardwareOf(o.Engine.Flags) {
+		if f.Flag != "gpu" && f.Flag != "model" && f.Sets != lengthKey {
+			rest = append(rest, f.Flag)
 		}
 	}
 	return o.Check(
@@ -247,9 +208,6 @@ func NearestRules(release string) string { return vllm.RulesName(release) }
 
 // ReleaseOf returns the release of vLLM that a name of --scheduler-profile stands for.
 func ReleaseOf(rules string) string { return vllm.Release(rules) }
-
-// RuleNames returns the names of all rules that --scheduler-profile takes.
-func RuleNames() []string { return append(vllm.Profiles(), sglang.Profiles()...) }
 
 // UsualSettings returns what holds of a vLLM engine on a GPU where nothing is said, by flag;
 // rules are the name of its rules, "" where nothing is said of them either.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/schema"
 )
 
 // live holds the flags of a replay in real time.
@@ -71,8 +72,8 @@ func (o *Options) twoPoolFlag() string {
 		return name
 	}
 	for _, own := range o.Engine.Own {
-		for _, s := range GivenOf(own) {
-			return s.Name
+		for _, f := range schema.Given(own) {
+			return f.Flag
 		}
 	}
 	return "mode"
@@ -135,9 +136,9 @@ func (o *Options) checkOthers() error {
 		return err
 	}
 	names := []string{"engine-args", "prefill-engine-args", "decode-engine-args", "prefill-workers", "decode-workers"}
-	for _, all := range [][]Setting{o.Engine.Settings, o.Engine.Own[0], o.Engine.Own[1]} {
-		for _, s := range all {
-			names = append(names, s.Name)
+	for _, all := range [][]*schema.Flag{o.Engine.Flags, o.Engine.Own[0], o.Engine.Own[1]} {
+		for _, f := range all {
+			names = append(names, f.Flag)
 		}
 	}
 	return o.Check(cli.Needs(false, "with --spawn, where workers are not there yet", names...))

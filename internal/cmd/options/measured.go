@@ -175,7 +175,7 @@ func FitCheck(file string) (func(input, output int) error, error) {
 		return nil, err
 	}
 	longest := math.MaxInt
-	if h := HardwareOf(o.Engine.Settings); h.Given() {
+	if h := HardwareOf(o.Engine.Flags); h.Given() {
 		fit, err := h.Fit("")
 		if err != nil {
 			return nil, err

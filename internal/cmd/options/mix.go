@@ -214,7 +214,7 @@ func (o *Options) kindSettings() ([]plan.Setting, error) {
 // checkGPU refuses what is the name of no GPU, of the tables or a file of one's own.
 func (o *Options) checkGPU(name string) (err error) {
 	var all []hardware.GPU
-	if path := HardwareOf(o.Engine.Settings).Text("gpu-file"); path != "" {
+	if path := HardwareOf(o.Engine.Flags).Text("gpu-file"); path != "" {
 		if all, err = hardware.ReadGPUs(path); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/schema"
 )
 
 // pd holds the flags that say how prefill and decode workers share the work.
@@ -60,10 +61,11 @@ func IsOfTwoPools(name string, all []string) bool {
 	if slices.Contains(pdFlags(), name) {
 		return true
 	}
+	rows := EngineRows()
 	for _, pool := range []string{"prefill-", "decode-"} {
 		rest, ok := strings.CutPrefix(name, pool)
-		if ok && slices.ContainsFunc(EngineSettings(), func(s Setting) bool { return s.Name == rest && !s.cluster }) {
-			return !slices.ContainsFunc(EngineSettings(), func(s Setting) bool { return s.Name == name })
+		if f := schema.Find(rows, rest); ok && f != nil && !f.Alike {
+			return schema.Find(rows, name) == nil
 		}
 	}
 	return false

@@ -14,13 +14,14 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/schema"
 )
 
 // Pool is one pool of workers as the command line has it.
 type Pool struct {
 	Flag string         // of its engine arguments; the flags of settings win over them
 	Role scheduler.Role // of engines whose arguments name none
-	own  []Setting      // flags for this pool alone, which win over all
+	own  []*schema.Flag // flags for this pool alone, which win over all
 	Args *engineargs.Args
 	from string // the flag that args are from
 }
@@ -35,7 +36,7 @@ func (o *Options) TwoPools() bool {
 // ownSettings reports whether there are settings for one of two pools, which the
 // reference does not have.
 func (o *Options) ownSettings() bool {
-	return len(GivenOf(o.Engine.Own[0]))+len(GivenOf(o.Engine.Own[1])) > 0
+	return len(schema.Given(o.Engine.Own[0]))+len(schema.Given(o.Engine.Own[1])) > 0
 }
 
 // fillEngines enters the engines into spec.
@@ -81,7 +82,7 @@ func (o *Options) givenPools() ([]Pool, error) {
 		{Flag: "decode-engine-args", Role: scheduler.Decode, own: o.Engine.Own[1]},
 	}
 	switch {
-	case !o.TwoPools() && !o.Changed("engine-args") && len(GivenOf(o.Engine.Settings)) == 0:
+	case !o.TwoPools() && !o.Changed("engine-args") && len(schema.Given(o.Engine.Flags)) == 0:
 		return nil, nil
 	case !o.TwoPools():
 		return []Pool{one}, nil
@@ -115,7 +116,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 	if err != nil {
 		return err
 	}
-	set := append(settingValues(o.Engine.Settings), settingValues(p.own)...)
+	set := append(settingValues(o.Engine.Flags), settingValues(p.own)...)
 	if o.compat != "" { // the reference knows no longest sequence: it is of the GPU's memory alone
 		set = slices.DeleteFunc(set, func(s engineargs.Setting) bool { return s.Key == lengthKey })
 	}
@@ -141,7 +142,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 // are not given themselves: from the hardware, or from the server that a timing profile
 // was fitted to; gives reports whether an argument is given.
 func (o *Options) following(a *engineargs.Args, gives func(key string) bool) ([]engineargs.Setting, error) {
-	if h := HardwareOf(o.Engine.Settings); h.Given() {
+	if h := HardwareOf(o.Engine.Flags); h.Given() {
 		return o.deriveSettings(h, a, gives)
 	}
 	if o.Reference || o.compat != "" {
@@ -176,21 +177,21 @@ func (o *Options) engineError(p *Pool, err error) error {
 		name = "block_size"
 	}
 	if s := o.givenFor(p, name); s != nil {
-		return o.Refuse(s.Name, key.Want)
+		return o.Refuse(s.Flag, key.Want)
 	}
 	if s := o.givenPartOf(p, key); s != nil {
-		return o.Refuse(s.Name, key.Want)
+		return o.Refuse(s.Flag, key.Want)
 	}
 	if object, member, ok := strings.Cut(name, "."); ok {
 		if s := o.givenFor(p, object); s != nil {
-			return o.RefuseMember(s.Name, &engineargs.KeyError{Key: member, Value: key.Value, Want: key.Want})
+			return o.RefuseMember(s.Flag, &engineargs.KeyError{Key: member, Value: key.Value, Want: key.Want})
 		}
 	}
-	if s := byKey(o.Engine.Settings, name); s != nil && !o.Changed(p.from) {
+	if s := schema.Setter(o.Engine.Flags, name); s != nil && !o.Changed(p.from) {
 		if key.Value == "missing" {
-			return cli.Usagef("--%s: missing, want %s", s.Name, key.Want)
+			return cli.Usagef("--%s: missing, want %s", s.Flag, key.Want)
 		}
-		return cli.Usagef("--%s is %s by default, want %s", s.Name, key.Value, key.Want)
+		return cli.Usagef("--%s is %s by default, want %s", s.Flag, key.Value, key.Want)
 	}
 	return fmt.Errorf("--%s: %w", o.Name(p.from), err)
 }
@@ -207,25 +208,25 @@ func (o *Options) notJSON(flag string, err error) error {
 
 // givenPartOf returns a given flag for a member of the object that is wrong as a whole, or
 // that lacks a member; nil when there is none.
-func (o *Options) givenPartOf(p *Pool, key *engineargs.KeyError) *Setting {
+func (o *Options) givenPartOf(p *Pool, key *engineargs.KeyError) *schema.Flag {
 	object, _, isMember := strings.Cut(key.Key, ".")
 	if isMember && key.Value != "missing" {
 		return nil
 	}
-	for _, s := range append(GivenOf(p.own), GivenOf(o.Engine.Settings)...) {
-		if s.Key == object || strings.HasPrefix(s.Key, object+".") {
-			return &s
+	for _, s := range append(schema.Given(p.own), schema.Given(o.Engine.Flags)...) {
+		if s.Sets == object || strings.HasPrefix(s.Sets, object+".") {
+			return s
 		}
 	}
 	return nil
 }
 
 // givenFor returns the given flag for a key of a pool's engine arguments, or nil.
-func (o *Options) givenFor(p *Pool, key string) *Setting {
-	if s := byKey(GivenOf(p.own), key); s != nil {
+func (o *Options) givenFor(p *Pool, key string) *schema.Flag {
+	if s := schema.Setter(schema.Given(p.own), key); s != nil {
 		return s
 	}
-	return byKey(GivenOf(o.Engine.Settings), key)
+	return schema.Setter(schema.Given(o.Engine.Flags), key)
 }
 
 // CheckEngines refuses engine flags of no effect on pools.
@@ -238,21 +239,21 @@ func (o *Options) CheckEngines(pools []Pool) error {
 		p := &pools[i]
 		name := p.Args.Engine.String()
 		runs[name] = true
-		for _, s := range GivenOf(p.own) {
-			if s.engine != "" && s.engine != name {
-				return o.Only(s.Name, "with "+s.engine+" engines in its pool")
+		for _, s := range schema.Given(p.own) {
+			if s.Only != "" && s.Only != name {
+				return o.Only(s.Flag, "with "+s.Only+" engines in its pool")
 			}
 		}
 	}
-	for _, s := range GivenOf(o.Engine.Settings) {
-		if s.engine == "" || runs[s.engine] {
+	for _, s := range schema.Given(o.Engine.Flags) {
+		if s.Only == "" || runs[s.Only] {
 			continue
 		}
-		where := "with --engine " + s.engine
-		if s.Name == "page-size" {
+		where := "with --engine " + s.Only
+		if s.Flag == "page-size" {
 			where += "; vllm has --block-size"
 		}
-		return o.Only(s.Name, where)
+		return o.Only(s.Flag, where)
 	}
 	if size := o.Set.Lookup("block-size").Value.String(); o.Changed("page-size") && o.Changed("block-size") &&
 		size != o.Set.Lookup("page-size").Value.String() {
@@ -288,32 +289,32 @@ func (o *Options) checkTransfers(pools []Pool) error {
 // offload reports whether some pool has it.
 func (o *Options) checkOffload(pools []Pool, offload bool) error {
 	const host = "with --num-g2-blocks or --enable-hierarchical-cache"
-	if s := transferSetting(o.Engine.Settings); s != nil && !offload {
-		return o.Only(s.Name, host)
+	if s := transferFlag(o.Engine.Flags); s != nil && !offload {
+		return o.Only(s.Flag, host)
 	}
 	for i := range pools {
 		p := &pools[i]
 		key, value := p.Args.HostKey()
-		if s := transferSetting(p.own); s != nil && key == "" {
-			return o.Only(s.Name, host)
+		if s := transferFlag(p.own); s != nil && key == "" {
+			return o.Only(s.Flag, host)
 		}
 		if key == "" || p.Args.KVBytesPerToken > 0 || o.Reference || o.compat != "" {
 			continue
 		}
 		if s := o.givenFor(p, key); s != nil {
-			return o.Only(s.Name, "with --kv-bytes-per-token")
+			return o.Only(s.Flag, "with --kv-bytes-per-token")
 		}
 		return excerpt.Errorf("--%s: %s is %s without kv_bytes_per_token, want both", p.from, key, value)
 	}
 	return nil
 }
 
-// transferSetting is the first given flag about host memory and transfers to and from it.
-func transferSetting(settings []Setting) *Setting {
+// transferFlag returns the first given flag about host memory and transfers to and from it.
+func transferFlag(flags []*schema.Flag) *schema.Flag {
 	for _, key := range []string{"offload_batch_size", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
 		"sglang.hicache_ratio", "sglang.hicache_size", "sglang.hicache_write_policy", "sglang.hicache_layers",
 		"bandwidth_g2_to_g3_gbps", "bandwidth_g3_to_g2_gbps"} {
-		if s := byKey(GivenOf(settings), key); s != nil {
+		if s := schema.Setter(schema.Given(flags), key); s != nil {
 			return s
 		}
 	}

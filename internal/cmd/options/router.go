@@ -12,43 +12,46 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/schema"
 )
 
 // routing holds a flag for each setting of the KV router that has an effect.
 type routing struct {
-	config   string
-	settings []Setting
+	config string
+	flags  []*schema.Flag
 }
 
-func routerSettings() []Setting {
-	return []Setting{
-		{Name: "overlap-score-credit", Key: "overlap_score_credit", kind: "number", preset: "1", help: "`part` of a cached block taken off a worker's cost, 0 to 1"},
-		{Name: "prefill-load-scale", Key: "prefill_load_scale", kind: "number", preset: "1", help: "`weight` of blocks to prefill against blocks in use"},
-		{Name: "router-temperature", Key: "router_temperature", kind: "number", preset: "0", help: "`freedom` in drawing a worker; 0 takes the cheapest"},
-		{Name: "router-track-active-blocks", Key: "router_track_active_blocks", kind: "bool", preset: "true", help: "count blocks in use"},
-		{Name: "router-assume-kv-reuse", Key: "router_assume_kv_reuse", kind: "bool", preset: "true", help: "count blocks that running requests share once"},
-		{Name: "router-track-prefill-tokens", Key: "router_track_prefill_tokens", kind: "bool", preset: "true", help: "count prompt tokens not computed yet"},
-		{Name: "router-prefill-load-model", Key: "router_prefill_load_model", kind: "name", preset: "none", Names: []string{"none", "aic"}, help: "decay of prompt tokens being computed: none or aic, by `name`"},
-		{Name: "router-queue-threshold", Key: "router_queue_threshold", kind: "ratio", preset: "4", help: "hold requests while every worker has this `multiple` of a pass to prefill, or unlimited"},
-		{Name: "router-queue-policy", Key: "router_queue_policy", kind: "name", preset: "fcfs", Names: router.QueueOrders(), help: "order of held requests, by `name`: " + strings.Join(router.QueueOrders(), ", ")},
+func routerRows() []schema.Row {
+	return []schema.Row{
+		{Key: "overlap_score_credit", Kind: schema.Real, Default: "1", Help: "`part` of a cached block taken off a worker's cost, 0 to 1"},
+		{Key: "prefill_load_scale", Kind: schema.Real, Default: "1", Help: "`weight` of blocks to prefill against blocks in use"},
+		{Key: "router_temperature", Kind: schema.Real, Default: "0", Help: "`freedom` in drawing a worker; 0 takes the cheapest"},
+		{Key: "router_track_active_blocks", Kind: schema.Bool, Default: "true", Help: "count blocks in use"},
+		{Key: "router_assume_kv_reuse", Kind: schema.Bool, Default: "true", Help: "count blocks that running requests share once"},
+		{Key: "router_track_prefill_tokens", Kind: schema.Bool, Default: "true", Help: "count prompt tokens not computed yet"},
+		{Key: "router_prefill_load_model", Kind: schema.Name, Default: "none", Names: []string{"none", "aic"}, Help: "decay of prompt tokens being computed: none or aic, by `name`"},
+		{Key: "router_queue_threshold", Kind: schema.Factor, Default: "4", Help: "hold requests while every worker has this `multiple` of a pass to prefill, or unlimited"},
+		{Key: "router_queue_policy", Kind: schema.Name, Default: "fcfs", Names: router.QueueOrders(), Help: "order of held requests, by `name`: " + strings.Join(router.QueueOrders(), ", ")},
 	}
+}
+
+func routerFlags() []*schema.Flag {
+	return schema.NewFlags(schema.CompleteRows(routerRows()))
 }
 
 // RouterFlags returns the names of the flags for settings of the KV router.
 func RouterFlags() []string {
 	var names []string
-	for _, s := range routerSettings() {
-		names = append(names, s.Name)
+	for _, f := range routerFlags() {
+		names = append(names, f.Flag)
 	}
 	return names
 }
 
 func (r *routing) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&r.config, "router-config", "", "settings of the KV router: a `JSON` object with the keys of the reference, or @file")
-	r.settings = routerSettings()
-	for i := range r.settings {
-		r.settings[i].Bind(fs)
-	}
+	r.flags = routerFlags()
+	BindFlags(fs, r.flags)
 }
 
 // FillRouter reads the settings of the KV router, over which the flags win.
@@ -85,8 +88,8 @@ func (r *routing) mergeFlags(text []byte) ([]byte, error) {
 	if err := json.Unmarshal(text, &values); err != nil {
 		return nil, err
 	}
-	for _, s := range GivenOf(r.settings) {
-		values[s.Key] = json.RawMessage(*s.text)
+	for _, s := range schema.Given(r.flags) {
+		values[s.Sets] = json.RawMessage(s.JSON)
 	}
 	return json.Marshal(values)
 }
@@ -99,14 +102,14 @@ func (o *Options) routerError(err error) error {
 	}
 	var faults []string
 	for _, f := range config.Faults {
-		s := byKey(GivenOf(o.Router.settings), f.Key)
+		s := schema.Setter(schema.Given(o.Router.flags), f.Key)
 		switch {
 		case f.Key == "" && len(config.Faults) == 1:
 			return o.notJSON("router-config", errors.New(f.Want))
 		case s != nil && f.Value == "":
-			return cli.Usagef("--%s=%s: %s", s.Name, s, f.Want)
+			return cli.Usagef("--%s=%s: %s", s.Flag, s, f.Want)
 		case s != nil:
-			return o.Refuse(s.Name, f.Want)
+			return o.Refuse(s.Flag, f.Want)
 		case f.Value == "" && strings.HasPrefix(f.Want, f.Key):
 			faults = append(faults, f.Want)
 		case f.Value == "":

@@ -216,8 +216,8 @@ func fileOf(s plan.Setting) string {
 	case "model":
 		return configOf(s.Value)
 	}
-	for _, e := range options.EngineSettings() {
-		if _, fit := timing.CutFit(s.Value); e.Key == "planner_profile_data" && !fit && (s.Name == e.Name || s.Name == "prefill-"+e.Name || s.Name == "decode-"+e.Name) {
+	for _, e := range options.EngineFlags() {
+		if _, fit := timing.CutFit(s.Value); e.Sets == "planner_profile_data" && !fit && (s.Name == e.Flag || s.Name == "prefill-"+e.Flag || s.Name == "decode-"+e.Flag) {
 			return s.Value
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/scheduler/optables"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -89,7 +90,7 @@ func (d *Document) readBuild(build *debug.BuildInfo) {
 // listReleases returns what follows prefix in the names of rules that begin with it.
 func listReleases(prefix string) []string {
 	var releases []string
-	for _, name := range options.RuleNames() {
+	for _, name := range engineargs.RuleNames() {
 		if release, ok := strings.CutPrefix(name, prefix); ok {
 			releases = append(releases, release)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/online"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/schema"
 )
 
 // processRun is a cluster of processes, for one replay.
@@ -184,8 +185,8 @@ func (x *processRun) stopCluster(ctx context.Context) (err error) {
 type spawned struct {
 	mode  string
 	count int
-	from  string            // the flag of their engine arguments
-	own   []options.Setting // flags for them alone
+	from  string         // the flag of their engine arguments
+	own   []*schema.Flag // flags for them alone
 }
 
 // spawnWorkers starts the workers.
@@ -205,8 +206,8 @@ func (x *processRun) spawnWorkers(o *remotes.Options) error {
 	}
 	for _, p := range kinds {
 		args := append(x.workerArgs(o.Workers.Namespace, p.mode), x.engineArgs(p.from)...)
-		for _, s := range options.GivenOf(p.own) {
-			_, name, _ := strings.Cut(s.Name, "-")
+		for _, s := range schema.Given(p.own) {
+			_, name, _ := strings.Cut(s.Flag, "-")
 			args = append(args, flagText(name, s.String()))
 		}
 		for range p.count {
@@ -257,8 +258,8 @@ func (x *processRun) engineArgs(from string) []string {
 	if x.o.Changed(from) {
 		args = append(args, flagText("engine-args", x.o.Set.Lookup(from).Value.String()))
 	}
-	for _, s := range options.GivenOf(x.o.Engine.Settings) {
-		args = append(args, flagText(s.Name, s.String()))
+	for _, s := range schema.Given(x.o.Engine.Flags) {
+		args = append(args, flagText(s.Flag, s.String()))
 	}
 	return args
 }

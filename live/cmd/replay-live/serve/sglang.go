@@ -76,18 +76,16 @@ func (f *sglangFlags) bindServer(fs *pflag.FlagSet) {
 // bindEngine adds the engine's flags that a server of SGLang has.
 func (f *sglangFlags) bindEngine(fs *pflag.FlagSet) {
 	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
-	for _, one := range options.EngineSettings() {
-		switch one.Name {
+	for _, one := range options.EngineFlags() {
+		switch one.Flag {
 		case "startup-time", "dp":
 			continue
 		}
-		if !one.IsOnlyFor("vllm") {
-			f.o.Engine.Settings = append(f.o.Engine.Settings, one)
+		if one.Only != "vllm" {
+			f.o.Engine.Flags = append(f.o.Engine.Flags, one)
 		}
 	}
-	for i := range f.o.Engine.Settings {
-		f.o.Engine.Settings[i].Bind(fs)
-	}
+	options.BindFlags(fs, f.o.Engine.Flags)
 	engine := fs.Lookup("engine") // there is one
 	engine.Hidden, engine.DefValue = true, "sglang"
 	fs.Lookup("block-size").DefValue, fs.Lookup("scheduler-profile").DefValue = "1", "sglang-0.5.23"
@@ -117,7 +115,7 @@ func (f *sglangFlags) readConfig() error {
 		return cli.Usagef("--engine-args: engine_type is %v, want sglang", p.Args.Engine)
 	}
 	f.mock.Engine, f.mock.Precise = *p.Args, f.precise.Value == "spin"
-	f.mock.Model = cmp.Or(f.mock.Model, options.HardwareOf(f.o.Engine.Settings).Text("model"), mocker.DefaultModel)
+	f.mock.Model = cmp.Or(f.mock.Model, options.HardwareOf(f.o.Engine.Flags).Text("model"), mocker.DefaultModel)
 	f.server.Version = "0.5.23"
 	return nil
 }

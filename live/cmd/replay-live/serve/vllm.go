@@ -82,18 +82,16 @@ func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 // bindEngine adds the engine's flags that a server of vLLM has.
 func (f *vllmFlags) bindEngine(fs *pflag.FlagSet) {
 	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
-	for _, one := range options.EngineSettings() {
-		switch one.Name {
+	for _, one := range options.EngineFlags() {
+		switch one.Flag {
 		case "engine", "startup-time", "max-model-len", "dp":
 			continue
 		}
-		if !one.IsOnlyFor("sglang") {
-			f.o.Engine.Settings = append(f.o.Engine.Settings, one)
+		if one.Only != "sglang" {
+			f.o.Engine.Flags = append(f.o.Engine.Flags, one)
 		}
 	}
-	for i := range f.o.Engine.Settings {
-		f.o.Engine.Settings[i].Bind(fs)
-	}
+	options.BindFlags(fs, f.o.Engine.Flags)
 	fs.Lookup("block-size").DefValue, fs.Lookup("scheduler-profile").DefValue = "16", "vllm"
 	f.o.Usual = []engineargs.Setting{{Key: "scheduler_profile", Value: `"vllm"`}, {Key: "block_size", Value: "16"}}
 }
@@ -121,7 +119,7 @@ func (f *vllmFlags) readConfig() error {
 	}
 	f.mock.Engine, f.mock.Precise = *p.Args, f.precise.Value == "spin"
 	if f.mock.Model == "" {
-		f.mock.Model = cmp.Or(options.HardwareOf(f.o.Engine.Settings).Text("model"), mocker.DefaultModel)
+		f.mock.Model = cmp.Or(options.HardwareOf(f.o.Engine.Flags).Text("model"), mocker.DefaultModel)
 	}
 	f.server.Root, f.server.Version = f.mock.Model, options.ReleaseOf(p.Args.Profile)
 	if f.mock.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version); err != nil {

@@ -110,14 +110,12 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 // logical clock have.
 func (w *worker) bindEngine(fs *pflag.FlagSet) {
 	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
-	for _, one := range options.EngineSettings() {
-		if one.Name != "startup-time" {
-			w.o.Engine.Settings = append(w.o.Engine.Settings, one)
+	for _, one := range options.EngineFlags() {
+		if one.Flag != "startup-time" {
+			w.o.Engine.Flags = append(w.o.Engine.Flags, one)
 		}
 	}
-	for i := range w.o.Engine.Settings {
-		w.o.Engine.Settings[i].Bind(fs)
-	}
+	options.BindFlags(fs, w.o.Engine.Flags)
 }
 
 func (w *worker) bindPair(fs *pflag.FlagSet) {

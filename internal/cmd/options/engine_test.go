@@ -3,17 +3,16 @@ package options
 import (
 	"testing"
 
-	"github.com/spf13/pflag"
+	"github.com/replay-llm/replay/schema"
 )
 
 // TestSettingsTakeAnything gives every flag of the engine texts that fit none or some of
 // them: each is taken or refused.
 func TestSettingsTakeAnything(t *testing.T) {
-	for _, s := range EngineSettings() {
-		s.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
+	for _, s := range EngineFlags() {
 		for _, text := range []string{"", "file", "-1", "1e400", "null", "{", "true", "1..", "unlimited"} {
-			if err := s.Set(text); err == nil && *s.text == "" && text != "" {
-				t.Errorf("--%s=%s: neither taken nor refused", s.Name, text)
+			if err := s.Set(text); err == nil && s.JSON == "" && text != "" {
+				t.Errorf("--%s=%s: neither taken nor refused", s.Flag, text)
 			}
 		}
 	}
@@ -23,17 +22,16 @@ func TestSettingsTakeAnything(t *testing.T) {
 // a fork and a sweep hand settings on as text.
 func TestSettingsAreReadAgain(t *testing.T) {
 	ranges := 0
-	for _, s := range EngineSettings() {
-		s.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
+	for _, s := range EngineFlags() {
 		for _, text := range append([]string{"file", "3", "0.25", "0.5..0.9", "true", "unlimited", "{}"}, s.Names...) {
 			if s.Set(text) != nil {
 				continue
 			}
-			first := *s.text
-			if err := s.Set(s.String()); err != nil || *s.text != first {
-				t.Errorf("--%s=%s: read as %q, which is %s again, %v; want %s", s.Name, text, s.String(), *s.text, err, first)
+			first := s.JSON
+			if err := s.Set(s.String()); err != nil || s.JSON != first {
+				t.Errorf("--%s=%s: read as %q, which is %s again, %v; want %s", s.Flag, text, s.String(), s.JSON, err, first)
 			}
-			if text == "0.5..0.9" && s.kind == "range" {
+			if text == "0.5..0.9" && s.Kind == schema.Range {
 				ranges++
 			}
 		}

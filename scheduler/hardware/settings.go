@@ -1,0 +1,96 @@
+package hardware
+
+import "github.com/replay-llm/replay/schema"
+
+// SettingPrefix begins the keys of settings that are no engine arguments. Engine arguments follow from them.
+const SettingPrefix = "hardware."
+
+// Settings returns the settings that say what a worker runs on.
+func Settings() []schema.Row { return schema.CompleteRows(append(placeRows(), shareRows()...)) }
+
+// placeRows are the GPU and the model.
+func placeRows() []schema.Row {
+	var gpus, models []string
+	for _, g := range GPUs() {
+		gpus = append(gpus, g.Name)
+	}
+	for _, m := range Models() {
+		models = append(models, m.Name)
+	}
+	return []schema.Row{
+		{
+			Key: SettingPrefix + "gpu", Flag: "gpu", Kind: schema.Path, Help: "GPU of the workers, by `name`: see replay gpus", Offered: gpus, Alike: true,
+			File: schema.File{Place: 10, Usual: "h100", Help: "replay gpus lists the names"},
+			Knob: schema.Knob{Label: "GPU", Preset: "built-in pass times"},
+			Doc:  schema.Doc{Text: "with `--model`: what a worker runs on; KV blocks, pass times and transfers follow ([md](md))"},
+		},
+		{
+			Key: SettingPrefix + "model", Flag: "model", Kind: schema.Path, Help: "model they run, by `name` or its config.json: see replay models", Offered: models, Alike: true,
+			Log:  "sglang:model_path",
+			File: schema.File{Place: 20, Usual: "llama-3.1-8b", Help: "a name that replay models lists, or the path of a config.json"},
+			Knob: schema.Knob{Label: "Model", Preset: "none"},
+			Doc:  schema.Doc{Text: "the model that `--gpu` runs: a name, or its `config.json`"},
+		},
+		{
+			Key: SettingPrefix + "gpu-file", Flag: "gpu-file", Kind: schema.Path, Help: "`file` of GPUs of your own, in the form of replay gpus --output json", Alike: true,
+			Doc: schema.Doc{Unit: "path", Text: "GPUs of your own"},
+		},
+		{
+			Key: SettingPrefix + "op-tables", Flag: "op-tables", Kind: schema.Path, Help: "`directory` of measured operator times", Alike: true,
+			Doc: schema.Doc{Unit: "path", Text: "directory of measured operator times, with `--gpu` and `--model`"},
+		},
+	}
+}
+
+// shareRows are how the model is spread over GPUs, and in which form.
+func shareRows() []schema.Row {
+	return []schema.Row{
+		{
+			Key: SettingPrefix + "tp", Flag: "tp", Kind: schema.Int, Default: "1", Help: "tensor parallelism: `GPUs` per layer", Alike: true,
+			Log:  "vllm:tensor_parallel_size sglang:tp_size",
+			File: schema.File{Place: 30, Usual: "1", Help: "tensor parallelism: GPUs that share each layer"},
+			Knob: schema.Knob{Label: "Tensor parallelism", Preset: "1", Choices: "1 2 4 8 16"},
+			Doc:  schema.Doc{Text: "tensor parallelism: GPUs that share each layer"},
+		},
+		{
+			Key: SettingPrefix + "pp", Flag: "pp", Kind: schema.Int, Default: "1", Help: "pipeline parallelism: `stages` of layers", Alike: true,
+			Log:  "vllm:pipeline_parallel_size sglang:pp_size",
+			File: schema.File{Place: 40, Usual: "1", Help: "pipeline parallelism: stages of layers"},
+		},
+		{
+			Key: SettingPrefix + "ep", Flag: "ep", Kind: schema.Int, Default: "1", Help: "expert parallelism: `GPUs` that whole experts are spread over, 1 or --tp times --dp", Alike: true,
+			Log:  "sglang:ep_size",
+			File: schema.File{Place: 50, Usual: "1", Help: "expert parallelism: GPUs over which whole experts are spread, tp times dp; 1: each is cut"},
+			Doc:  schema.Doc{Text: "expert parallelism: `--tp` times `--dp` to spread whole experts, 1 to cut each"},
+		},
+		{
+			Key: SettingPrefix + "dp", Flag: "dp", Kind: schema.Int, Default: "1", Help: "data parallelism of attention: `ranks` of a worker, in lockstep", Alike: true,
+			Log:  "vllm:data_parallel_size",
+			File: schema.File{Place: 60, Usual: "1", Help: "data parallelism of attention: ranks of a worker"},
+			Doc:  schema.Doc{Text: "data parallelism of attention, in lockstep, over which experts are spread"},
+		},
+		{
+			Key: SettingPrefix + "quantization", Flag: "quantization", Kind: schema.Name, Default: "auto", Help: "type of the weights, by `name`; auto: as the checkpoint has them", Names: Dtypes(), Alike: true,
+			Log:  "vllm:quantization sglang:quantization",
+			File: schema.File{Place: 70, Usual: "auto", Help: "type of the weights; auto: as the checkpoint has them"},
+			Doc:  schema.Doc{Text: "type of the weights"},
+		},
+		{
+			Key: SettingPrefix + "kv-cache-dtype", Flag: "kv-cache-dtype", Kind: schema.Name, Default: "auto", Help: "type of the KV cache, by `name`; auto: bfloat16", Names: []string{"auto", "bfloat16", "fp8"}, Alike: true,
+			Log:  "vllm:kv_cache_dtype sglang:kv_cache_dtype",
+			File: schema.File{Place: 80, Usual: "auto", Help: "type of the KV cache; auto: bfloat16"},
+			Doc:  schema.Doc{Text: "type of the KV cache"},
+		},
+		{
+			Key: SettingPrefix + "graphs", Flag: "graphs", Kind: schema.Name, Default: "full", Help: "what runs as CUDA graphs, by `name`: full, piecewise, none", Names: GraphModes(), Alike: true,
+			File: schema.File{Place: 90, Usual: "full", Help: "full, piecewise, or none for --enforce-eager"},
+			Doc:  schema.Doc{Text: "what runs as CUDA graphs: full, piecewise or none"},
+		},
+		{
+			Key: SettingPrefix + "gpu-memory-utilization", Flag: "gpu-memory-utilization", Kind: schema.Real, Default: "0.9, with sglang as its server", Help: "`share` of a GPU's memory that the engine takes", Alike: true,
+			Log:  "vllm:gpu_memory_utilization sglang:mem_fraction_static",
+			File: schema.File{Place: 100, Usual: "0.9", Help: "share of a GPU's memory that the engine takes"},
+			Doc:  schema.Doc{Default: "0.9, with sglang as its server (below)", Text: "of a GPU's memory, that the engine takes"},
+		},
+	}
+}
