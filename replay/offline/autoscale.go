@@ -35,9 +35,9 @@ type gauge struct {
 }
 
 // planAutoscalers puts the autoscalers on the agenda, that of the entry pool first.
-func (c *cluster) planAutoscalers() error {
-	for i, p := range c.pools {
-		a := c.AutoscalerOf(i)
+func (f *fleet) planAutoscalers() error {
+	for i, p := range f.c.pools {
+		a := f.c.AutoscalerOf(i)
 		if a == nil {
 			continue
 		}
@@ -46,25 +46,25 @@ func (c *cluster) planAutoscalers() error {
 			return err
 		}
 		p.auto = &autoscaler{
-			Config: a, pool: p, scaler: c.newScaler(a, p), exporter: autoscale.Exporter{Config: a},
-			wanted: p.Count, done: harness.NewScaling(p.Role), rents: rents, chance: sim.NewRand(c.Seed, "autoscaler of "+p.Role.String()),
-			single: a.SeesKV() || a.SeesTokens() || c.cfg.Scalers[i] != nil,
+			Config: a, pool: p, scaler: f.newScaler(a, p), exporter: autoscale.Exporter{Config: a},
+			wanted: p.Count, done: harness.NewScaling(p.Role), rents: rents, chance: sim.NewRand(f.c.Seed, "autoscaler of "+p.Role.String()),
+			single: a.SeesKV() || a.SeesTokens() || f.c.cfg.Scalers[i] != nil,
 		}
 		p.auto.planScrape()
-		c.scaled = append(c.scaled, p.auto.done)
-		p.noteSize(c.now)
-		c.schedule(min(p.auto.scrape, p.auto.tick), p.auto)
+		f.c.scaled = append(f.c.scaled, p.auto.done)
+		p.noteSize(f.c.now)
+		f.c.agenda.schedule(min(p.auto.scrape, p.auto.tick), p.auto)
 	}
 	return nil
 }
 
 // newScaler returns who decides on the workers of a pool.
-func (c *cluster) newScaler(a *autoscale.Config, p *pool) autoscale.Scaler {
+func (f *fleet) newScaler(a *autoscale.Config, p *pool) autoscale.Scaler {
 	switch {
-	case c.cfg.Scalers[p.Index] != nil:
-		return c.cfg.Scalers[p.Index]
+	case f.c.cfg.Scalers[p.Index] != nil:
+		return f.c.cfg.Scalers[p.Index]
 	case a.Kind == autoscale.Foreknown:
-		return autoscale.NewPerfect(a, c.cfg.Foreseen[p.Index], sim.Time(p.Engine.StartupSeconds*1000.0))
+		return autoscale.NewPerfect(a, f.c.cfg.Foreseen[p.Index], sim.Time(p.Engine.StartupSeconds*1000.0))
 	}
 	return autoscale.New(a)
 }
@@ -80,37 +80,37 @@ func (a *autoscaler) planScrape() {
 
 // happen scrapes and acts, in this order, as far as either is due.
 func (a *autoscaler) happen(c *cluster) error {
-	if c.isPast() {
+	if c.agenda.isPast() {
 		return nil
 	}
 	if a.scrape <= c.now {
-		a.exporter.Add(c.scrapeWorkers(a.pool))
+		a.exporter.Add(c.fleet.scrapeWorkers(a.pool))
 		a.planScrape()
 	}
 	if a.tick <= c.now {
 		a.tick += a.Sync
-		if err := c.rescale(a); err != nil {
+		if err := c.fleet.rescale(a); err != nil {
 			return err
 		}
 	}
-	if c.isAnyoneClosed() && c.isStranded() {
-		if _, err := c.loseStranded(); err != nil {
+	if c.lives.isAnyoneClosed() && c.lives.isStranded() {
+		if _, err := c.lives.loseStranded(); err != nil {
 			return err
 		}
 	}
-	c.schedule(min(a.scrape, a.tick), a)
+	c.agenda.schedule(min(a.scrape, a.tick), a)
 	return nil
 }
 
 // rescale asks the scaler how many workers there should be, and begins to bring that about.
-func (c *cluster) rescale(a *autoscaler) error {
-	seen := a.exporter.Latest(c.now)
-	s := autoscale.Signals{Now: c.now, Workers: a.wanted, Scrape: seen.Keep(a.pool.isActive)}
-	s.Missing = c.countRunning(a.pool) - s.Ready
-	if c.Disaggregated() {
+func (f *fleet) rescale(a *autoscaler) error {
+	seen := a.exporter.Latest(f.c.now)
+	s := autoscale.Signals{Now: f.c.now, Workers: a.wanted, Scrape: seen.Keep(a.pool.isActive)}
+	s.Missing = f.countRunning(a.pool) - s.Ready
+	if f.c.Disaggregated() {
 		s.Pool = a.pool.Role.String()
 	}
-	size := a.pool.countSizes(c.now)
+	size := a.pool.countSizes(f.c.now)
 	s.Starting, s.Leaving = size.Starting, size.Leaving
 	n := min(max(a.scaler.Want(&s), a.Min), a.Max)
 	if x, ok := a.scaler.(autoscale.Fallible); ok && x.Err() != nil {
@@ -119,11 +119,11 @@ func (c *cluster) rescale(a *autoscaler) error {
 	if n == a.wanted {
 		return nil
 	}
-	a.want(c.now, n, a.explain(), false)
-	if err := c.resizePool(a.pool, n); err != nil {
+	a.want(f.c.now, n, a.explain(), false)
+	if err := f.resizePool(a.pool, n); err != nil {
 		return err
 	}
-	return c.openPool(a.pool)
+	return f.c.openPool(a.pool)
 }
 
 // explain returns why the scaler wanted what it did last, "" where it does not say.
@@ -135,10 +135,10 @@ func (a *autoscaler) explain() string {
 }
 
 // countRunning counts the workers whose servers run, those that get no requests yet among them.
-func (c *cluster) countRunning(p *pool) int {
+func (f *fleet) countRunning(p *pool) int {
 	n := 0
 	for _, w := range p.workers {
-		if w.state == active || w.state == starting && w.runs <= c.now {
+		if w.state == active || w.state == starting && w.runs <= f.c.now {
 			n++
 		}
 	}
@@ -158,15 +158,15 @@ func (a *autoscaler) want(now sim.Time, n int, why string, given bool) {
 
 // replaceDead puts new workers in the place of those who have died for good, where an autoscaler
 // wants so many.
-func (c *cluster) replaceDead() error {
-	for _, p := range c.pools {
+func (f *fleet) replaceDead() error {
+	for _, p := range f.c.pools {
 		if p.auto == nil {
 			continue
 		}
-		if err := c.resizePool(p, p.auto.wanted); err != nil {
+		if err := f.resizePool(p, p.auto.wanted); err != nil {
 			return err
 		}
-		if err := c.openPool(p); err != nil {
+		if err := f.c.openPool(p); err != nil {
 			return err
 		}
 	}
@@ -174,19 +174,19 @@ func (c *cluster) replaceDead() error {
 }
 
 // scrapeWorkers reads what the workers of a pool that get requests say of themselves.
-func (c *cluster) scrapeWorkers(p *pool) autoscale.Scrape {
-	s := autoscale.Scrape{At: c.now, Arrived: c.Collector.Len(), Input: p.prompts, Held: p.Router.Queued() + len(p.parked)}
+func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
+	s := autoscale.Scrape{At: f.c.now, Arrived: f.c.Collector.Len(), Input: p.prompts, Held: p.Router.Queued() + len(p.parked)}
 	if p.auto.single {
 		s.Output = p.auto.output
 	}
-	if p.Role == scheduler.Decode || c.handover.choose != nil {
+	if p.Role == scheduler.Decode || f.c.handover.choose != nil {
 		s.Arrived = p.entered
 	}
 	for _, w := range p.workers {
 		if w.state != active {
 			continue
 		}
-		if w.busy && w.countBegun(c.now, true) > 1 {
+		if w.busy && w.countBegun(f.c.now, true) > 1 {
 			w.keepGauge() // a pass of the run is over
 		}
 		running := min(w.gauge.running, len(w.has))

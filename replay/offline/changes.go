@@ -5,30 +5,30 @@ import (
 )
 
 // hasPlans reports whether something is still to happen at a given time.
-func (c *cluster) hasPlans() bool { return len(c.scaling)+len(c.changes) > 0 || c.saveAt > 0 }
+func (f *fleet) hasPlans() bool { return len(f.scaling)+len(f.changes) > 0 || f.c.saveAt > 0 }
 
 // carryOutPlans carries out what is to happen at this instant, after everything else: sizes, then
 // changes; and caches are kept.
-func (c *cluster) carryOutPlans() error {
-	if err := c.scaleAsPlanned(); err != nil {
+func (f *fleet) carryOutPlans() error {
+	if err := f.scaleAsPlanned(); err != nil {
 		return err
 	}
-	if err := c.changeAsPlanned(); err != nil {
+	if err := f.changeAsPlanned(); err != nil {
 		return err
 	}
-	c.saveAsPlanned()
+	f.c.saveAsPlanned()
 	return nil
 }
 
 // scaleAsPlanned carries out what is planned for this instant, after everything else.
-func (c *cluster) scaleAsPlanned() error {
-	for len(c.scaling) > 0 && c.scaling[0].At <= c.now && !c.isPast() {
-		e := c.scaling[0]
-		c.scaling = c.scaling[1:]
-		if err := c.scalePools([]int{e.Workers, e.Decode}[:len(c.pools)]); err != nil {
+func (f *fleet) scaleAsPlanned() error {
+	for len(f.scaling) > 0 && f.scaling[0].At <= f.c.now && !f.c.agenda.isPast() {
+		e := f.scaling[0]
+		f.scaling = f.scaling[1:]
+		if err := f.scalePools([]int{e.Workers, e.Decode}[:len(f.c.pools)]); err != nil {
 			return err
 		}
-		if err := c.settleInstant(); err != nil {
+		if err := f.c.settleInstant(); err != nil {
 			return err
 		}
 	}
@@ -37,14 +37,14 @@ func (c *cluster) scaleAsPlanned() error {
 
 // changeAsPlanned carries out what is to be changed at this instant, after everything else
 // (docs/rules/harness.md, Changes).
-func (c *cluster) changeAsPlanned() error {
-	for len(c.changes) > 0 && c.changes[0].At <= c.now {
-		x := &c.changes[0]
-		c.changes = c.changes[1:]
-		if err := c.change(x); err != nil {
+func (f *fleet) changeAsPlanned() error {
+	for len(f.changes) > 0 && f.changes[0].At <= f.c.now {
+		x := &f.changes[0]
+		f.changes = f.changes[1:]
+		if err := f.change(x); err != nil {
 			return err
 		}
-		if err := c.settleInstant(); err != nil {
+		if err := f.c.settleInstant(); err != nil {
 			return err
 		}
 	}
@@ -52,31 +52,31 @@ func (c *cluster) changeAsPlanned() error {
 }
 
 // change carries out a change.
-func (c *cluster) change(x *engines.Change) error {
-	if c.instant.at == c.now {
-		c.instant.irregular = true // what this instant brought has begun already
+func (f *fleet) change(x *engines.Change) error {
+	if f.c.instant.at == f.c.now {
+		f.c.instant.irregular = true // what this instant brought has begun already
 	}
-	t := c.Topology.With(x)
-	c.SetTopology(t)
+	t := f.c.Topology.With(x)
+	f.c.SetTopology(t)
 	if x.Speedup > 0 {
-		c.Feed.SetSpeedup(c.now, x.Speedup)
+		f.c.Feed.SetSpeedup(f.c.now, x.Speedup)
 	}
 	if x.Admission != nil || x.Faults != nil {
-		c.Collector.KeepOutcomes()
+		f.c.Collector.KeepOutcomes()
 	}
 	if x.Faults != nil {
-		c.lives.rules = x.Faults
-		if err := c.planFaults(); err != nil {
+		f.c.lives.rules = x.Faults
+		if err := f.c.faults.planFaults(); err != nil {
 			return err
 		}
 	}
 	if x.Reroutes() {
-		if err := c.changeRouters(t); err != nil {
+		if err := f.changeRouters(t); err != nil {
 			return err
 		}
 	}
 	if x.WorkerSpeeds != nil {
-		if err := c.changeSpeeds(t); err != nil {
+		if err := f.changeSpeeds(t); err != nil {
 			return err
 		}
 	}
@@ -89,13 +89,13 @@ func (c *cluster) change(x *engines.Change) error {
 			sizes[i] = n
 		}
 	}
-	return c.scalePools(sizes[:len(c.pools)])
+	return f.scalePools(sizes[:len(f.c.pools)])
 }
 
 // changeSpeeds lets the passes of workers that begin from now on take as long as t says. Of runs in
 // progress the pass in progress ends as it was planned.
-func (c *cluster) changeSpeeds(t *engines.Topology) error {
-	for _, p := range c.pools {
+func (f *fleet) changeSpeeds(t *engines.Topology) error {
+	for _, p := range f.c.pools {
 		p.Stage = p.WithTopology(t)
 		for _, w := range p.workers {
 			if w.core == nil {
@@ -103,8 +103,8 @@ func (c *cluster) changeSpeeds(t *engines.Topology) error {
 			}
 			w.core.SetClock(p.ClockOf(w.id))
 			if w.busy {
-				if keep := w.countBegun(c.now, true); keep < w.pass.Count {
-					c.trimRun(w, keep)
+				if keep := w.countBegun(f.c.now, true); keep < w.pass.Count {
+					f.c.trimRun(w, keep)
 				}
 			}
 		}
@@ -114,14 +114,14 @@ func (c *cluster) changeSpeeds(t *engines.Topology) error {
 
 // changeRouters lets the policies of t choose from now on. Whom those before held back comes before
 // them.
-func (c *cluster) changeRouters(t *engines.Topology) error {
-	for _, p := range c.pools {
-		held, err := p.ChangeRouter(c.now, t)
+func (f *fleet) changeRouters(t *engines.Topology) error {
+	for _, p := range f.c.pools {
+		held, err := p.ChangeRouter(f.c.now, t)
 		if err != nil {
 			return err
 		}
 		for _, id := range held {
-			if err := c.enterPool(p, c.Requests.Get(int(id))); err != nil {
+			if err := f.c.enterPool(p, f.c.Requests.Get(int(id))); err != nil {
 				return err
 			}
 		}

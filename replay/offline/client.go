@@ -10,6 +10,7 @@ import (
 
 // clients are those who send the requests (docs/rules/harness.md, Clients).
 type clients struct {
+	c     *cluster
 	rules *engines.Client // nil: each sends its request once, and waits
 	of    []attempt       // by request
 	away  int             // requests that will be sent again
@@ -26,50 +27,49 @@ type attempt struct {
 
 // sendRequest brings a request before the first router that its client has sent at an instant, from which on the client
 // waits for the first token.
-func (c *cluster) sendRequest(id sim.RequestID, sent sim.Time) error {
-	l := &c.clients
+func (l *clients) sendRequest(id sim.RequestID, sent sim.Time) error {
 	for int(id) >= len(l.of) {
 		l.of = append(l.of, attempt{})
 	}
-	c.Collector.Sent(id, sent)
+	l.c.Collector.Sent(id, sent)
 	if l.rules.Timeout > 0 {
-		c.schedule(max(c.now, sent+l.rules.Timeout), patience{id, l.of[id].number})
+		l.c.agenda.schedule(max(l.c.now, sent+l.rules.Timeout), patience{id, l.of[id].number})
 	}
-	return c.enterFirst(c.Requests.Get(int(id)))
+	return l.c.enterFirst(l.c.Requests.Get(int(id)))
 }
 
 // hasHungUp reports whether nobody waits for a request any more that is still under way.
-func (c *cluster) hasHungUp(id sim.RequestID) bool {
-	return c.clients.rules != nil && c.clients.of[id].hungUp
+func (l *clients) hasHungUp(id sim.RequestID) bool {
+	return l.rules != nil && l.of[id].hungUp
 }
 
 // endAttempt lets a request that has left the cluster come again, as far as its client does that, and
 // ends it otherwise. event is what has thrown it out; 0: nothing.
-func (c *cluster) endAttempt(x *leaver, how collector.Outcome, event int) error {
-	if err := c.leaveWay(x.id); err != nil {
+func (l *clients) endAttempt(x *leaver, how collector.Outcome, event int) error {
+	if err := l.c.handover.leaveWay(x.id); err != nil {
 		return err
 	}
-	a := &c.clients.of[x.id]
-	from := c.now
+	a := &l.of[x.id]
+	from := l.c.now
 	if a.hungUp {
 		from, a.hungUp = a.since, false
 	}
-	if int(a.number) >= c.clients.rules.Retries {
-		c.showLeft(x, how, false)
+	if int(a.number) >= l.rules.Retries {
+		l.c.lives.showLeft(x, how, false)
 		if x.refused != nil {
-			c.Reject(x.refused)
+			l.c.Reject(x.refused)
 		} else {
-			c.Collector.GiveUp(x.id, how, x.gained, event)
+			l.c.Collector.GiveUp(x.id, how, x.gained, event)
 		}
-		return c.finishRequest(x.id, c.now)
+		return l.c.finishRequest(x.id, l.c.now)
 	}
-	c.showLeft(x, collector.Unfinished, false)
-	c.Collector.Resend(x.id, x.gained, event)
+	l.c.lives.showLeft(x, collector.Unfinished, false)
+	l.c.Collector.Resend(x.id, x.gained, event)
 	a.number++
-	c.clients.away++
-	c.inFlight++
-	sent := max(c.now, from+c.clients.rules.WaitBefore(int(a.number), c.Seed, x.id))
-	c.schedule(sent+c.FrontEndTime(c.Requests.Get(int(x.id))), resend{x.id, sent})
+	l.away++
+	l.c.inFlight++
+	sent := max(l.c.now, from+l.rules.WaitBefore(int(a.number), l.c.Seed, x.id))
+	l.c.agenda.schedule(sent+l.c.FrontEndTime(l.c.Requests.Get(int(x.id))), resend{x.id, sent})
 	return nil
 }
 
@@ -84,11 +84,11 @@ func (x resend) happen(c *cluster) error {
 	c.agenda.barren = 0 // there is an end to attempts
 	c.clients.away--
 	c.inFlight--
-	c.remake(id, 0)
+	c.lives.remake(id, 0)
 	q := *c.Requests.Get(int(id))
 	q.Arrived = c.now
 	c.Requests.Set(int(id), &q)
-	return c.sendRequest(id, x.sent)
+	return c.clients.sendRequest(id, x.sent)
 }
 
 // patience is the end of the time that a client waits for the first token.
@@ -106,18 +106,18 @@ func (x patience) happen(c *cluster) error {
 	c.Collector.TimeOut(x.id)
 	a.hungUp, a.since = true, c.now
 	if c.lives.workerOf(x.id) != nil {
-		return c.callOff(x.id, hangUp{})
+		return c.lives.callOff(x.id, hangUp{})
 	}
 	for _, p := range c.pools {
 		if c.takeHeld(p, x.id) {
-			if err := c.endAttempt(&leaver{id: x.id, pool: p, worker: collector.Nowhere}, collector.Lost, 0); err != nil {
+			if err := c.clients.endAttempt(&leaver{id: x.id, pool: p, worker: collector.Nowhere}, collector.Lost, 0); err != nil {
 				return err
 			}
 			return p.Drain(c.now)
 		}
 	}
 	if t := c.handover.find(x.id); t != nil && t.at == asking {
-		return c.endAttempt(&leaver{id: x.id, pool: c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
+		return c.clients.endAttempt(&leaver{id: x.id, pool: c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
 	}
 	return nil // it is on its way
 }
@@ -135,4 +135,6 @@ func (c *cluster) takeHeld(p *pool, id sim.RequestID) bool {
 // hangUp goes on with a request that was called off because its client had hung up.
 type hangUp struct{}
 
-func (hangUp) takeLeaver(c *cluster, l leaver) error { return c.endAttempt(&l, collector.Lost, 0) }
+func (hangUp) takeLeaver(c *cluster, l leaver) error {
+	return c.clients.endAttempt(&l, collector.Lost, 0)
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -27,20 +26,21 @@ type cluster struct {
 	transit int     // KV caches on their way to a decode worker
 	pending int     // events that are not the end of a pass, these among them
 	window  window
-	scaling []engines.ScaleEvent // still to come
-	changes []engines.Change     // still to come
-	saveAt  sim.Time             // when caches are to be kept; 0: not before the end
+	saveAt  sim.Time // when caches are to be kept; 0: not before the end
 
-	agenda agenda // incidents to come, see incidents.go
-	lives  lives  // see leave.go
-
-	clients clients // see client.go
-
-	handover handover // see handover.go
+	// Its parts. Each has a duty and state of its own, and knows the cluster around it.
+	agenda   agenda   // incidents to come, see incidents.go
+	faults   faults   // see faults.go
+	lives    lives    // who is on which worker, and leaves it, see leave.go
+	clients  clients  // see client.go
+	handover handover // from prefill to decode workers, see handover.go
+	fleet    fleet    // how many workers there are, see scale.go
 }
 
 func newCluster(r *run) (*cluster, error) {
-	c := &cluster{run: r, scaling: r.Scale, changes: r.Changes}
+	c := &cluster{run: r}
+	c.agenda.c, c.faults.c, c.lives.c, c.clients.c, c.handover.c = c, c, c, c, c
+	c.fleet = fleet{c: c, scaling: r.Scale, changes: r.Changes}
 	c.instant.at = -1
 	pools, err := r.NewPools(c)
 	if err != nil {
@@ -61,14 +61,14 @@ func newCluster(r *run) (*cluster, error) {
 	if err = c.warmWorkers(); err != nil {
 		return nil, err
 	}
-	if err = c.planHandover(); err != nil {
+	if err = c.handover.planHandover(); err != nil {
 		return nil, err
 	}
 	c.openLives()
-	if err = c.planAutoscalers(); err != nil {
+	if err = c.fleet.planAutoscalers(); err != nil {
 		return nil, err
 	}
-	return c, c.planFaults()
+	return c, c.faults.planFaults()
 }
 
 func (c *cluster) runEvents(ctx context.Context) error {
@@ -118,14 +118,14 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 		if err := c.settleInstant(); err != nil {
 			return err
 		}
-		if c.hasPlans() {
-			if err := c.carryOutPlans(); err != nil {
+		if c.fleet.hasPlans() {
+			if err := c.fleet.carryOutPlans(); err != nil {
 				return err
 			}
 		}
 		next, ok := c.nextInstant()
 		if !ok {
-			if again, err := c.loseStranded(); err != nil || !again {
+			if again, err := c.lives.loseStranded(); err != nil || !again {
 				return err
 			}
 			continue
@@ -143,17 +143,17 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 // nextInstant is the next instant at which something happens.
 func (c *cluster) nextInstant() (sim.Time, bool) {
 	next, ok := c.Next(c.now, c.countForFeed())
-	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !(c.lives.tracked && c.isOver()) {
+	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !(c.lives.tracked && c.agenda.isOver()) {
 		next, ok = c.events[0].at, true
 	}
-	if !c.hasPlans() {
+	if !c.fleet.hasPlans() {
 		return next, ok
 	}
-	if over := c.lives.tracked && c.isIdle(); len(c.scaling) > 0 && !over && (ok && c.scaling[0].At < next || !ok && c.lives.tracked) {
-		next, ok = c.scaling[0].At, true
+	if over := c.lives.tracked && c.isIdle(); len(c.fleet.scaling) > 0 && !over && (ok && c.fleet.scaling[0].At < next || !ok && c.lives.tracked) {
+		next, ok = c.fleet.scaling[0].At, true
 	}
-	if len(c.changes) > 0 && ok && c.changes[0].At < next {
-		next = c.changes[0].At
+	if len(c.fleet.changes) > 0 && ok && c.fleet.changes[0].At < next {
+		next = c.fleet.changes[0].At
 	}
 	if c.saveAt > 0 && ok && c.saveAt < next {
 		next = c.saveAt
@@ -226,7 +226,7 @@ func (c *cluster) settleRound() (changed bool, err error) {
 		}
 		changed = changed || did
 	}
-	admitted, err := c.admitTransfers()
+	admitted, err := c.handover.admitTransfers()
 	if err != nil {
 		return true, err
 	}
@@ -248,18 +248,18 @@ func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 		case passEnds:
 			err = c.endPass(e.worker)
 		case workerReady:
-			did, err = c.makeReady(e.worker)
+			did, err = c.fleet.makeReady(e.worker)
 		case handoffDone:
 			c.pending--
 			if c.handover.PD != nil {
-				did, err = c.goOnWithTransfer(e.request)
+				did, err = c.handover.goOnWithTransfer(e.request)
 				break
 			}
 			c.transit--
 			err = c.enterDecode(e.request) // its KV cache has arrived
 		case incidentDue:
 			c.pending--
-			err = c.fireIncident(int(e.request))
+			err = c.agenda.fireIncident(int(e.request))
 		}
 		if err != nil {
 			return true, err
@@ -281,7 +281,7 @@ func (c *cluster) endPass(w *worker) error {
 		w.tellScaler()
 	}
 	if w.state == leaving {
-		if err := c.letGoIfDone(w); err != nil {
+		if err := c.lives.letGoIfDone(w); err != nil {
 			return err
 		}
 	}
@@ -290,7 +290,7 @@ func (c *cluster) endPass(w *worker) error {
 	}
 	w.releaseFreed()
 	if c.lives.tracked && len(w.calledOff) > 0 {
-		if err := c.takeCalledOff(w); err != nil {
+		if err := c.lives.takeCalledOff(w); err != nil {
 			return err
 		}
 	}
@@ -416,7 +416,7 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	}
 	w.pool.keepSnapshot(w)
 	if len(w.pass.Aborted) > 0 {
-		if err := c.endAborted(w); err != nil {
+		if err := c.lives.endAborted(w); err != nil {
 			return err
 		}
 	}

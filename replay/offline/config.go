@@ -5,7 +5,8 @@
 // of a round-robin pool one after the other, since none of them can tell;
 // lazy.go brings workers behind a KV router from arrival to arrival; cluster.go
 // is the event loop for everything else, and the twin of the others in the
-// tests. Read config.go, run.go, single.go, then cluster.go with events.go and
+// tests. A cluster is its loop and parts with a duty each (agenda, faults, lives, clients,
+// handover, fleet). Read config.go, run.go, single.go, then cluster.go with events.go and
 // pool.go.
 package offline
 

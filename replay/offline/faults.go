@@ -10,19 +10,25 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
+// faults is what goes wrong in a cluster: the faults of its rules, and the breakdowns that laws draw.
+type faults struct {
+	c      *cluster
+	linkBy int // the number of the fault that took a share of the link
+}
+
 // planFaults puts all faults on the agenda, and the first that each law draws.
-func (c *cluster) planFaults() error {
-	f := c.Faults
-	if f == nil {
+func (f *faults) planFaults() error {
+	rules := f.c.Faults
+	if rules == nil {
 		return nil
 	}
-	for i := range f.Events {
-		c.schedule(f.Events[i].At, &fault{Fault: f.Events[i]})
+	for i := range rules.Events {
+		f.c.agenda.schedule(rules.Events[i].At, &fault{Fault: rules.Events[i]})
 	}
-	for i := range f.Laws {
-		for _, p := range c.pools {
+	for i := range rules.Laws {
+		for _, p := range f.c.pools {
 			for _, w := range p.workers {
-				c.planBreakdown(i, w)
+				f.planBreakdown(i, w)
 			}
 		}
 	}
@@ -30,22 +36,22 @@ func (c *cluster) planFaults() error {
 }
 
 // planBreakdowns puts the first breakdown of a new worker on the agenda, by each law.
-func (c *cluster) planBreakdowns(w *worker) {
-	if c.Faults == nil {
+func (f *faults) planBreakdowns(w *worker) {
+	if f.c.Faults == nil {
 		return
 	}
-	for i := range c.Faults.Laws {
-		c.planBreakdown(i, w)
+	for i := range f.c.Faults.Laws {
+		f.planBreakdown(i, w)
 	}
 }
 
 // planBreakdown puts the first breakdown of a worker by a law on the agenda, if the law is about it.
-func (c *cluster) planBreakdown(law int, w *worker) {
-	l := &c.Faults.Laws[law]
+func (f *faults) planBreakdown(law int, w *worker) {
+	l := &f.c.Faults.Laws[law]
 	x := engines.Fault{Pool: l.Pool, Zone: engines.Anywhere, Workers: l.Workers}
-	if x.Hits(c.Faults, w.pool.Index, w.id) {
-		b := &breakdown{law: l, worker: w, draw: sim.NewRand(c.Seed, fmt.Sprintf("faults %d %d %d", law, w.pool.Index, w.id))}
-		c.schedule(c.now+b.drawMean(l.Between), b)
+	if x.Hits(f.c.Faults, w.pool.Index, w.id) {
+		b := &breakdown{law: l, worker: w, draw: sim.NewRand(f.c.Seed, fmt.Sprintf("faults %d %d %d", law, w.pool.Index, w.id))}
+		f.c.agenda.schedule(f.c.now+b.drawMean(l.Between), b)
 	}
 }
 
@@ -63,7 +69,7 @@ func (b *breakdown) drawMean(mean sim.Time) sim.Time {
 
 func (b *breakdown) happen(c *cluster) error {
 	w := b.worker
-	if w.state == gone && !w.returns || c.isStranded() {
+	if w.state == gone && !w.returns || c.lives.isStranded() {
 		return nil // for good
 	}
 	next := b.drawMean(b.law.Between)
@@ -78,7 +84,7 @@ func (b *breakdown) happen(c *cluster) error {
 			return err
 		}
 	}
-	c.schedule(c.now+max(next, 1), b)
+	c.agenda.schedule(c.now+max(next, 1), b)
 	return nil
 }
 
@@ -93,42 +99,42 @@ type fault struct {
 }
 
 func (x *fault) happen(c *cluster) error {
-	hit := c.workersHit(x)
-	x.number = c.noteIncident(x.String(), hit)
+	hit := c.faults.workersHit(x)
+	x.number = c.faults.noteIncident(x.String(), hit)
 	switch x.Kind {
 	case engines.Dies:
-		return c.killWorkers(hit, x.Back, x.number)
+		return c.lives.killWorkers(hit, x.Back, x.number)
 	case engines.Hangs:
 		for _, w := range hit {
-			c.hangWorker(w, x.For)
+			c.lives.hangWorker(w, x.For)
 		}
 	case engines.Slows:
 		for _, w := range hit {
-			c.slowWorker(w, x.Factor)
+			c.lives.slowWorker(w, x.Factor)
 			w.slowedBy = x.number
 		}
 	case engines.Link:
-		c.lives.linkBy = x.number
-		c.setLinkShare(x.Factor)
+		c.faults.linkBy = x.number
+		c.handover.setLinkShare(x.Factor)
 	case engines.NoIndex:
-		c.forgetCaches(x.Pool)
+		c.faults.forgetCaches(x.Pool)
 	case engines.Router:
-		return c.restartRouters(x.Pool)
+		return c.faults.restartRouters(x.Pool)
 	case engines.Rolling:
-		return c.beginRollout(x, hit)
+		return c.faults.beginRollout(x, hit)
 	}
 	if x.For >= 0 && x.Kind != engines.Hangs && x.Kind != engines.NoIndex {
-		c.schedule(c.now+x.For, &faultEnds{x, hit})
+		c.agenda.schedule(c.now+x.For, &faultEnds{x, hit})
 	}
 	return nil
 }
 
 // workersHit returns the workers that a fault hits, those of the entry first.
-func (c *cluster) workersHit(x *fault) []*worker {
+func (f *faults) workersHit(x *fault) []*worker {
 	var hit []*worker
-	for _, p := range c.pools {
+	for _, p := range f.c.pools {
 		for _, w := range p.workers {
-			if w.isUp() && x.Hits(c.Faults, p.Index, w.id) {
+			if w.isUp() && x.Hits(f.c.Faults, p.Index, w.id) {
 				hit = append(hit, w)
 			}
 		}
@@ -137,13 +143,13 @@ func (c *cluster) workersHit(x *fault) []*worker {
 }
 
 // noteIncident notes that something happens, and returns its number.
-func (c *cluster) noteIncident(what string, hit []*worker) int {
-	x := harness.Incident{At: c.now, What: what}
+func (f *faults) noteIncident(what string, hit []*worker) int {
+	x := harness.Incident{At: f.c.now, What: what}
 	for _, w := range hit {
 		x.Workers[w.pool.Index] = append(x.Workers[w.pool.Index], w.id)
 	}
-	c.incidents = append(c.incidents, x)
-	return c.Collector.BeginEvent()
+	f.c.incidents = append(f.c.incidents, x)
+	return f.c.Collector.BeginEvent()
 }
 
 // faultEnds is the end of what a fault began, unless another has gone on with it.
@@ -153,20 +159,20 @@ type faultEnds struct {
 }
 
 func (x *faultEnds) happen(c *cluster) error {
-	if x.Kind == engines.Link && c.lives.linkBy == x.number {
-		c.setLinkShare(0)
+	if x.Kind == engines.Link && c.faults.linkBy == x.number {
+		c.handover.setLinkShare(0)
 	}
 	for _, w := range x.hit {
 		if x.Kind == engines.Slows && w.slowedBy == x.number && w.core != nil {
-			c.slowWorker(w, 1)
+			c.lives.slowWorker(w, 1)
 		}
 	}
 	return nil
 }
 
 // forgetCaches lets the routers of a pool, or of all, forget what is cached.
-func (c *cluster) forgetCaches(pool int) {
-	for _, p := range c.pools {
+func (f *faults) forgetCaches(pool int) {
+	for _, p := range f.c.pools {
 		for _, w := range p.workers {
 			if pool == engines.Anywhere || p.Index == pool {
 				p.Router.Forget(w.id)
@@ -177,8 +183,8 @@ func (c *cluster) forgetCaches(pool int) {
 
 // restartRouters replaces the router of a pool, or of all, by one that knows who works and
 // nothing else. Those whom it held come before it again.
-func (c *cluster) restartRouters(pool int) error {
-	for _, p := range c.pools {
+func (f *faults) restartRouters(pool int) error {
+	for _, p := range f.c.pools {
 		if pool != engines.Anywhere && p.Index != pool {
 			continue
 		}
@@ -192,7 +198,7 @@ func (c *cluster) restartRouters(pool int) error {
 			}
 		}
 		for _, id := range held {
-			if err := c.enterPool(p, c.Requests.Get(int(id))); err != nil {
+			if err := f.c.enterPool(p, f.c.Requests.Get(int(id))); err != nil {
 				return err
 			}
 		}
@@ -220,10 +226,10 @@ func (p *pool) agreeOn(w *worker) error {
 }
 
 // beginRollout drains the first workers of a rolling update.
-func (c *cluster) beginRollout(x *fault, all []*worker) error {
+func (f *faults) beginRollout(x *fault, all []*worker) error {
 	x.left = slices.Clone(all)
 	for range x.N {
-		if err := c.goOnWithRollout(x); err != nil {
+		if err := f.goOnWithRollout(x); err != nil {
 			return err
 		}
 	}
@@ -233,10 +239,10 @@ func (c *cluster) beginRollout(x *fault, all []*worker) error {
 // rolloutGoesOn lets a rolling update go on, when a worker is there again.
 type rolloutGoesOn struct{ *fault }
 
-func (x rolloutGoesOn) happen(c *cluster) error { return c.goOnWithRollout(x.fault) }
+func (x rolloutGoesOn) happen(c *cluster) error { return c.faults.goOnWithRollout(x.fault) }
 
 // goOnWithRollout drains the next worker that is still there.
-func (c *cluster) goOnWithRollout(x *fault) error {
+func (f *faults) goOnWithRollout(x *fault) error {
 	for len(x.left) > 0 {
 		w := x.left[0]
 		x.left = x.left[1:]
@@ -247,7 +253,7 @@ func (c *cluster) goOnWithRollout(x *fault) error {
 		if back < 0 {
 			_, back = w.pool.drawStartup()
 		}
-		return c.drainWorker(w, back, rolloutGoesOn{x})
+		return f.c.lives.drainWorker(w, back, rolloutGoesOn{x})
 	}
 	return nil
 }

@@ -144,12 +144,12 @@ func (c *cluster) brokenFate(id sim.RequestID, r *collector.Record) string {
 type giveUp struct{ every sim.RequestID }
 
 func (x giveUp) happen(c *cluster) error {
-	event := c.noteIncident("some are called off", nil)
+	event := c.faults.noteIncident("some are called off", nil)
 	for id := range sim.RequestID(c.Collector.Len()) {
 		if id%x.every != 0 || c.lives.workerOf(id) == nil {
 			continue
 		}
-		if err := c.callOff(id, givenUp(event)); err != nil {
+		if err := c.lives.callOff(id, givenUp(event)); err != nil {
 			return err
 		}
 	}
@@ -176,7 +176,7 @@ func TestCalledOff(t *testing.T) {
 		out := x.run(func(r *run, _ *journal) (_ driver, err error) {
 			c, err = newCluster(r)
 			for i, at := range when {
-				c.schedule(at, giveUp{every: sim.RequestID(i + 1)})
+				c.agenda.schedule(at, giveUp{every: sim.RequestID(i + 1)})
 			}
 			return c.runEvents, err
 		})

@@ -126,7 +126,7 @@ func (f *Fork) Change(x engines.Change) error {
 	t := c.Topology
 	t.Changes = engines.InsertChange(t.Changes, x)
 	c.SetTopology(&t)
-	c.changes = engines.InsertChange(c.changes, x)
+	c.fleet.changes = engines.InsertChange(c.fleet.changes, x)
 	return nil
 }
 
@@ -170,15 +170,15 @@ func (f *Fork) Finish(ctx context.Context) (*harness.Result, error) {
 
 // finish goes on to the end of the replay, in the fastest way there is.
 func (c *cluster) finish(ctx context.Context) error {
-	for len(c.changes) > 0 {
-		at, left := c.changes[0].At, len(c.changes)
+	for len(c.fleet.changes) > 0 {
+		at, left := c.fleet.changes[0].At, len(c.fleet.changes)
 		if end := c.cfg.Until; end > 0 && at > end {
 			break
 		}
 		if err := c.advanceTo(ctx, at); err != nil {
 			return err
 		}
-		if len(c.changes) == left {
+		if len(c.fleet.changes) == left {
 			break // nothing is to come
 		}
 	}

@@ -16,6 +16,7 @@ import (
 // worker before their KV cache is there (docs/rules/harness.md, Decode workers that are chosen
 // early).
 type handover struct {
+	c           *cluster
 	*engines.PD // nil: decode workers are chosen when KV caches have come
 	choose      *harness.Chooser
 	link        scheduler.Transfer // what a transfer has to itself
@@ -55,13 +56,12 @@ const (
 )
 
 // planHandover prepares the ways of requests between the pools.
-func (c *cluster) planHandover() (err error) {
-	h := &c.handover
-	if !c.PD.PicksEarly() {
+func (h *handover) planHandover() (err error) {
+	if !h.c.PD.PicksEarly() {
 		return nil
 	}
-	h.PD, c.traffic = c.PD, new(traffic)
-	h.link = c.pools[0].Engine.Transfer()
+	h.PD, h.c.traffic = h.c.PD, new(traffic)
+	h.link = h.c.pools[0].Engine.Transfer()
 	if h.SharesLinks() {
 		inf := math.Inf(1)
 		nic, core := inf, inf
@@ -79,9 +79,9 @@ func (c *cluster) planHandover() (err error) {
 		h.links = newLinks(h.Sharing == engines.ShareInTurns, nic/own, core/own)
 	}
 	if h.links != nil {
-		h.links.traffic = c.traffic
+		h.links.traffic = h.c.traffic
 	}
-	h.choose, err = c.NewChooser([]*harness.Pool{c.pools[0].Pool, c.pools[1].Pool})
+	h.choose, err = h.c.NewChooser([]*harness.Pool{h.c.pools[0].Pool, h.c.pools[1].Pool})
 	return err
 }
 
@@ -124,152 +124,151 @@ func (c *cluster) enterFirst(q *sim.Request) error {
 
 // bindDecode gives a request its decode worker before its KV cache is there. It reports false
 // where that worker computes the prompt itself, now.
-func (c *cluster) bindDecode(w *worker, placed *router.Placement) (bound bool, err error) {
-	h, q := &c.handover, placed.Request
-	if h.find(q.ID) == nil && h.choose != nil && h.choose.ChoosePool(c.now, placed, c.transit).Index == 1 {
+func (h *handover) bindDecode(w *worker, placed *router.Placement) (bound bool, err error) {
+	q := placed.Request
+	if h.find(q.ID) == nil && h.choose != nil && h.choose.ChoosePool(h.c.now, placed, h.c.transit).Index == 1 {
 		q.Local = true
-		c.traffic.local++
-		c.Collector.PlacePrefill(q.ID, collector.Nowhere) // which it may have had before it began again
+		h.c.traffic.local++
+		h.c.Collector.PlacePrefill(q.ID, collector.Nowhere) // which it may have had before it began again
 		return false, nil
 	}
 	t := h.open(q.ID)
 	t.worker, t.placed = w, *placed
 	w.ties++
 	if t.at == computed {
-		return true, c.beginTransfer(t)
+		return true, h.beginTransfer(t)
 	}
-	c.pools[1].Router.ComesComputed(q.ID)
-	c.pools[0].entered++
-	return true, c.enterPool(c.pools[0], q)
+	h.c.pools[1].Router.ComesComputed(q.ID)
+	h.c.pools[0].entered++
+	return true, h.c.enterPool(h.c.pools[0], q)
 }
 
 // sendToDecode lets the KV cache of a request, whose prompt is computed, go to its decode worker.
-func (c *cluster) sendToDecode(id sim.RequestID, delay sim.Time) error {
-	t := c.handover.open(id)
-	t.source = c.pools[0].workers[c.Collector.Record(id).PrefillWorker]
+func (h *handover) sendToDecode(id sim.RequestID, delay sim.Time) error {
+	t := h.open(id)
+	t.source = h.c.pools[0].workers[h.c.Collector.Record(id).PrefillWorker]
 	t.source.ties++
 	t.delay = delay
 	if t.worker != nil {
-		return c.beginTransfer(t)
+		return h.beginTransfer(t)
 	}
 	t.at = computed
-	return c.enterDecode(id)
+	return h.c.enterDecode(id)
 }
 
 // beginTransfer sends the KV cache of a request on its way, which has a decode worker, or lets it
 // wait for room there.
-func (c *cluster) beginTransfer(t *ticket) error {
-	t.asked = c.now
-	if c.handover.DecodeAdmission {
-		return c.askForRoom(t)
+func (h *handover) beginTransfer(t *ticket) error {
+	t.asked = h.c.now
+	if h.DecodeAdmission {
+		return h.askForRoom(t)
 	}
-	return c.startTransfer(t)
+	return h.startTransfer(t)
 }
 
 // startTransfer sends the KV cache of a request on its way now.
-func (c *cluster) startTransfer(t *ticket) error {
-	h, q := &c.handover, t.placed.Request
+func (h *handover) startTransfer(t *ticket) error {
+	q := t.placed.Request
 	tokens := q.InputTokens
 	if h.Missing {
-		tokens -= min(tokens, int(t.placed.Overlap)*c.pools[1].Engine.BlockTokens)
+		tokens -= min(tokens, int(t.placed.Overlap)*h.c.pools[1].Engine.BlockTokens)
 		t.delay = h.link.Delay(tokens)
-		if h.links == nil && c.LinkShare != 0 {
-			t.delay = sim.Time(float64(t.delay) / c.LinkShare)
+		if h.links == nil && h.c.LinkShare != 0 {
+			t.delay = sim.Time(float64(t.delay) / h.c.LinkShare)
 		}
 	}
-	t.began, t.order = c.now, c.nextOrder()
+	t.began, t.order = h.c.now, h.c.nextOrder()
 	t.load.tokens = tokens
 	if h.links == nil {
-		return c.land(t, c.now+t.delay)
+		return h.land(t, h.c.now+t.delay)
 	}
 	alone := scheduler.Transfer{GBPerSecond: h.link.GBPerSecond, BytesPerToken: h.link.BytesPerToken}
 	t.delay = h.link.Delay(tokens)
 	if t.delay <= 0 {
-		return c.arrive(t)
+		return h.arrive(t)
 	}
 	t.at = sending
 	t.load = transfer{id: q.ID, from: t.source.id, to: t.worker.id, tokens: tokens, alone: alone.Delay(tokens), latency: h.link.Latency}
-	c.transit++
-	h.links.ask(&t.load, c.now)
-	c.updateLinks()
+	h.c.transit++
+	h.links.ask(&t.load, h.c.now)
+	h.updateLinks()
 	return nil
 }
 
 // land lets the KV cache of a request, which is off the links, arrive at an instant.
-func (c *cluster) land(t *ticket, at sim.Time) error {
-	if at <= c.now {
-		return c.arrive(t)
+func (h *handover) land(t *ticket, at sim.Time) error {
+	if at <= h.c.now {
+		return h.arrive(t)
 	}
-	c.transit++
+	h.c.transit++
 	t.at, t.lands = landing, at
-	c.pushHandoff(t, at)
+	h.pushHandoff(t, at)
 	return nil
 }
 
 // pushHandoff makes an event of the way of a request.
-func (c *cluster) pushHandoff(t *ticket, at sim.Time) {
-	c.pending++
-	c.events.push(event{at: at, order: t.order, kind: handoffDone, request: t.placed.Request.ID})
+func (h *handover) pushHandoff(t *ticket, at sim.Time) {
+	h.c.pending++
+	h.c.events.push(event{at: at, order: t.order, kind: handoffDone, request: t.placed.Request.ID})
 }
 
 // updateLinks works out the speeds of all transfers after a change.
-func (c *cluster) updateLinks() {
-	for _, l := range c.handover.links.updateSpeeds(c.now) {
-		first, at := l.next(c.now)
-		c.pushHandoff(c.handover.tickets[first.id], at)
+func (h *handover) updateLinks() {
+	for _, l := range h.links.updateSpeeds(h.c.now) {
+		first, at := l.next(h.c.now)
+		h.pushHandoff(h.tickets[first.id], at)
 	}
 }
 
 // goOnWithTransfer takes a request further whose transfer has an event now. An event that was
 // made before the transfer's speed changed has nothing to do.
-func (c *cluster) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
-	t := c.handover.tickets[id]
+func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
+	t := h.tickets[id]
 	switch {
 	case t == nil:
 		return false, nil
-	case t.at == landing && t.lands == c.now:
-		c.transit--
-		return true, c.arrive(t)
+	case t.at == landing && t.lands == h.c.now:
+		h.c.transit--
+		return true, h.arrive(t)
 	case t.at != sending || t.load.lane == nil:
 		return false, nil
 	}
 	l := t.load.lane
-	if first, at := l.next(c.now); first != &t.load || at > c.now {
+	if first, at := l.next(h.c.now); first != &t.load || at > h.c.now {
 		return false, nil
 	}
-	at := c.now + t.load.latency
+	at := h.c.now + t.load.latency
 	if !l.slowed && t.load.began == t.began {
 		at = t.began + t.delay
 	}
-	c.transit--
-	c.handover.links.end(&t.load, c.now)
-	if err := c.land(t, at); err != nil {
+	h.c.transit--
+	h.links.end(&t.load, h.c.now)
+	if err := h.land(t, at); err != nil {
 		return true, err
 	}
-	c.updateLinks()
+	h.updateLinks()
 	return true, nil
 }
 
 // arrive gives a request whose KV cache is there to its decode worker.
-func (c *cluster) arrive(t *ticket) error {
-	if c.Observer != nil {
-		c.Observer.Handoff(t.placed.Request.ID, t.asked, c.now)
+func (h *handover) arrive(t *ticket) error {
+	if h.c.Observer != nil {
+		h.c.Observer.Handoff(t.placed.Request.ID, t.asked, h.c.now)
 	}
 	t.at = arrived
-	if id := t.id; c.hasHungUp(id) {
-		return c.endAttempt(&leaver{id: id, pool: c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
+	if id := t.id; h.c.clients.hasHungUp(id) {
+		return h.c.clients.endAttempt(&leaver{id: id, pool: h.c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
 	}
-	c.traffic.transfers++
-	c.traffic.tokens += t.load.tokens
-	c.seatOn(t.worker, &t.placed, t.placed.Request)
-	return c.closeTicket(t)
+	h.c.traffic.transfers++
+	h.c.traffic.tokens += t.load.tokens
+	h.c.seatOn(t.worker, &t.placed, t.placed.Request)
+	return h.closeTicket(t)
 }
 
 // closeTicket ends the way of a request.
-func (c *cluster) closeTicket(t *ticket) error {
-	h := &c.handover
+func (h *handover) closeTicket(t *ticket) error {
 	h.tickets[t.id] = nil
-	c.freeSource(t)
+	h.freeSource(t)
 	if t.given {
 		t.worker.promised -= t.blocks
 	}
@@ -281,7 +280,7 @@ func (c *cluster) closeTicket(t *ticket) error {
 			continue
 		}
 		if w.ties--; w.state == leaving && w.ties == 0 {
-			if err := c.letGoIfDone(w); err != nil {
+			if err := h.c.lives.letGoIfDone(w); err != nil {
 				return err
 			}
 		}
@@ -291,33 +290,33 @@ func (c *cluster) closeTicket(t *ticket) error {
 
 // dropWay ends the way of a request that does not arrive, and reports whether it had a decode
 // worker.
-func (c *cluster) dropWay(id sim.RequestID) (placed bool, err error) {
-	t := c.handover.find(id)
+func (h *handover) dropWay(id sim.RequestID) (placed bool, err error) {
+	t := h.find(id)
 	if t == nil {
 		return false, nil
 	}
 	placed = t.worker != nil
 	if t.at == computed && !placed {
-		c.takeHeld(c.pools[1], id)
+		h.c.takeHeld(h.c.pools[1], id)
 	}
 	if t.at == asking {
-		c.leaveLine(t)
+		h.leaveLine(t)
 	}
 	if t.at == sending || t.at == landing {
-		c.transit--
+		h.c.transit--
 	}
 	if t.at == sending {
-		c.handover.links.cancel(&t.load)
-		c.updateLinks()
+		h.links.cancel(&t.load)
+		h.updateLinks()
 	}
-	return placed, c.closeTicket(t)
+	return placed, h.closeTicket(t)
 }
 
 // cutWays cuts the ways of requests through a worker that has died. Those whose KV cache it had,
 // or was to have, are among the leavers; those that are still on their way through prefill get
 // another decode worker afterwards, and are in unplaced.
-func (c *cluster) cutWays(w *worker, leavers []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID) {
-	for _, t := range c.handover.tickets {
+func (h *handover) cutWays(w *worker, leavers []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID) {
+	for _, t := range h.tickets {
 		switch {
 		case t == nil || t.source != w && t.worker != w:
 		case t.at == computing:
@@ -332,35 +331,35 @@ func (c *cluster) cutWays(w *worker, leavers []leaver, unplaced []sim.RequestID)
 }
 
 // leaveWay ends the way of a request that will not arrive, and lets the decode router know.
-func (c *cluster) leaveWay(id sim.RequestID) error {
-	placed, err := c.dropWay(id)
+func (h *handover) leaveWay(id sim.RequestID) error {
+	placed, err := h.dropWay(id)
 	if err != nil || !placed {
 		return err
 	}
-	return c.pools[1].Leave(c.now, id)
+	return h.c.pools[1].Leave(h.c.now, id)
 }
 
 // setLinkShare gives links a share of their bandwidth, 0 all of it: transfers that begin from
 // now on, and where links are shared those on their way.
-func (c *cluster) setLinkShare(share float64) {
-	c.LinkShare = share
-	if n := c.handover.links; n != nil {
+func (h *handover) setLinkShare(share float64) {
+	h.c.LinkShare = share
+	if n := h.links; n != nil {
 		if n.share = share; share == 0 {
 			n.share = 1
 		}
-		c.updateLinks()
+		h.updateLinks()
 	}
 }
 
 // dropWays ends the ways of leavers, which come in order and may be named by both of their
 // workers. Those that had a decode worker join the others that the decode router has to forget.
-func (c *cluster) dropWays(all []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID, error) {
-	if c.handover.PD == nil {
+func (h *handover) dropWays(all []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID, error) {
+	if h.PD == nil {
 		return all, nil, nil
 	}
 	all = slices.CompactFunc(all, func(a, b leaver) bool { return a.id == b.id })
 	for _, x := range all {
-		placed, err := c.dropWay(x.id)
+		placed, err := h.dropWay(x.id)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -7,21 +7,21 @@ import (
 // freeSource gives back the KV blocks of a request on its prefill worker, where they are held until
 // they have been sent (docs/rules/harness.md, Decode workers that are chosen early). A worker that is
 // in a pass hears of it when that ends.
-func (c *cluster) freeSource(t *ticket) {
-	h, w := &c.handover, t.source
+func (h *handover) freeSource(t *ticket) {
+	w := t.source
 	if !h.HoldPrefill || w == nil || w.core == nil {
 		return
 	}
 	if t.at == arrived {
-		c.traffic.held += float64(c.now - t.asked)
+		h.c.traffic.held += float64(h.c.now - t.asked)
 	}
 	if !w.busy {
 		w.release(t.id)
 		return
 	}
 	w.freed = append(w.freed, t.id)
-	if keep := w.countBegun(c.now, true); keep < w.pass.Count {
-		c.trimRun(w, keep)
+	if keep := w.countBegun(h.c.now, true); keep < w.pass.Count {
+		h.c.trimRun(w, keep)
 	}
 }
 

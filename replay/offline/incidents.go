@@ -18,6 +18,7 @@ type incident interface {
 
 // agenda is the incidents to come.
 type agenda struct {
+	c      *cluster
 	all    []incident // by the number that its event has
 	vacant []int
 	made   uint64
@@ -30,8 +31,7 @@ type agenda struct {
 const barrenIncidents = 1_000_000
 
 // schedule lets an incident happen at an instant, now or later.
-func (c *cluster) schedule(at sim.Time, x incident) {
-	a := &c.agenda
+func (a *agenda) schedule(at sim.Time, x incident) {
 	i := len(a.all)
 	if k := len(a.vacant); k > 0 {
 		i, a.vacant = a.vacant[k-1], a.vacant[:k-1]
@@ -40,40 +40,39 @@ func (c *cluster) schedule(at sim.Time, x incident) {
 		a.all = append(a.all, x)
 	}
 	a.made++
-	c.pending++
-	c.events.push(event{at: max(at, c.now), order: order{made: sim.Time(math.Inf(1)), rank: a.made}, kind: incidentDue, request: sim.RequestID(i)})
+	a.c.pending++
+	a.c.events.push(event{at: max(at, a.c.now), order: order{made: sim.Time(math.Inf(1)), rank: a.made}, kind: incidentDue, request: sim.RequestID(i)})
 }
 
 // fireIncident lets an incident happen.
-func (c *cluster) fireIncident(i int) error {
-	a := &c.agenda
+func (a *agenda) fireIncident(i int) error {
 	x := a.all[i]
 	a.all[i], a.vacant = nil, append(a.vacant, i)
-	if a.done != c.done || c.countInFlight() == 0 && c.transit == 0 {
-		a.done, a.barren = c.done, 0
+	if a.done != a.c.done || a.c.countInFlight() == 0 && a.c.transit == 0 {
+		a.done, a.barren = a.c.done, 0
 	}
 	if a.barren++; a.barren > barrenIncidents {
-		return fmt.Errorf("stalled at %v ms: %d incidents in a row and no request has ended, %s", float64(c.now), barrenIncidents, c.describeOpen())
+		return fmt.Errorf("stalled at %v ms: %d incidents in a row and no request has ended, %s", float64(a.c.now), barrenIncidents, a.describeOpen())
 	}
-	return x.happen(c)
+	return x.happen(a.c)
 }
 
 // describeOpen names the first request that has not ended.
-func (c *cluster) describeOpen() string {
+func (a *agenda) describeOpen() string {
 	open, first := 0, ""
-	for _, q := range c.Requests.All() {
+	for _, q := range a.c.Requests.All() {
 		if open++; open == 1 {
-			first = c.Place(q)
+			first = a.c.Place(q)
 		}
 	}
 	return fmt.Sprintf("%d requests are open, the first is %s", open, first)
 }
 
 // isOver reports whether nothing but incidents is to come.
-func (c *cluster) isOver() bool { return c.events[0].kind == incidentDue && c.isIdle() }
+func (a *agenda) isOver() bool { return a.c.events[0].kind == incidentDue && a.c.isIdle() }
 
 // isPast reports whether the last request ended before now, where incidents are to come.
-func (c *cluster) isPast() bool { return c.lives.tracked && c.isIdle() && c.now > c.ended }
+func (a *agenda) isPast() bool { return a.c.lives.tracked && a.c.isIdle() && a.c.now > a.c.ended }
 
 // openLives prepares for requests that leave their workers.
 func (c *cluster) openLives() {

@@ -149,5 +149,5 @@ func (c *cluster) dropEvents() {
 // canDriveLazily reports whether driveLazily will do.
 func (c *cluster) canDriveLazily() bool {
 	return len(c.pools) == 1 && c.Feed.Independent() && c.Admission.Mode == loadgen.Trace &&
-		len(c.scaling) == 0 && len(c.changes) == 0 && c.saveAt == 0 && !c.cfg.steps
+		len(c.fleet.scaling) == 0 && len(c.fleet.changes) == 0 && c.saveAt == 0 && !c.cfg.steps
 }

@@ -14,10 +14,10 @@ import (
 // lives knows who is on which worker, where requests may leave their workers before
 // their last token.
 type lives struct {
+	c       *cluster
 	tracked bool
 	rules   *engines.Faults // what becomes of those who leave
 	seats   []seat          // by request
-	linkBy  int             // the number of the fault that took a share of the link
 }
 
 // seat is where a request is.
@@ -79,16 +79,16 @@ func sortLeavers(all []leaver) {
 
 // throwOut ends requests, or lets them come back, as is configured. The routers know
 // that they have left. event is the number of what has thrown them out.
-func (c *cluster) throwOut(all []leaver, event int) error {
+func (l *lives) throwOut(all []leaver, event int) error {
 	var back []sim.RequestID
 	for i := range all {
 		if then := all[i].then; then != nil {
-			if err := then.takeLeaver(c, all[i]); err != nil {
+			if err := then.takeLeaver(l.c, all[i]); err != nil {
 				return err
 			}
 			continue
 		}
-		again, err := c.throwOutOne(&all[i], event)
+		again, err := l.throwOutOne(&all[i], event)
 		if err != nil {
 			return err
 		}
@@ -97,10 +97,10 @@ func (c *cluster) throwOut(all []leaver, event int) error {
 		}
 	}
 	for _, id := range back {
-		if after := c.lives.rules.After; after > 0 {
-			c.transit++
-			c.schedule(c.now+after, comeback(id))
-		} else if err := c.enterFirst(c.Requests.Get(int(id))); err != nil {
+		if after := l.rules.After; after > 0 {
+			l.c.transit++
+			l.c.agenda.schedule(l.c.now+after, comeback(id))
+		} else if err := l.c.enterFirst(l.c.Requests.Get(int(id))); err != nil {
 			return err
 		}
 	}
@@ -108,53 +108,53 @@ func (c *cluster) throwOut(all []leaver, event int) error {
 }
 
 // throwOutOne ends a request, or prepares it for coming back.
-func (c *cluster) throwOutOne(x *leaver, event int) (again bool, err error) {
-	fate := c.Collector.Fate(x.id)
-	switch how := c.lives.rules.OnLoss; {
-	case c.hasHungUp(x.id):
-		return false, c.endAttempt(x, collector.Lost, event)
-	case (how == engines.LoseThem || fate.Retries+fate.Migrations >= c.lives.rules.Limit) && c.clients.rules != nil:
-		return false, c.endAttempt(x, collector.Lost, event)
-	case how == engines.LoseThem || fate.Retries+fate.Migrations >= c.lives.rules.Limit:
-		c.showLeft(x, collector.Lost, false)
-		c.Collector.GiveUp(x.id, collector.Lost, x.gained, event)
-		return false, c.finishRequest(x.id, c.now)
-	case how == engines.MigrateThem && c.fitsWith(x.id, x.gained):
-		c.showLeft(x, collector.Unfinished, true)
-		c.Collector.Migrate(x.id, x.gained, x.last, event)
-		c.remake(x.id, c.Collector.TokensOf(x.id, 0))
+func (l *lives) throwOutOne(x *leaver, event int) (again bool, err error) {
+	fate := l.c.Collector.Fate(x.id)
+	switch how := l.rules.OnLoss; {
+	case l.c.clients.hasHungUp(x.id):
+		return false, l.c.clients.endAttempt(x, collector.Lost, event)
+	case (how == engines.LoseThem || fate.Retries+fate.Migrations >= l.rules.Limit) && l.c.clients.rules != nil:
+		return false, l.c.clients.endAttempt(x, collector.Lost, event)
+	case how == engines.LoseThem || fate.Retries+fate.Migrations >= l.rules.Limit:
+		l.showLeft(x, collector.Lost, false)
+		l.c.Collector.GiveUp(x.id, collector.Lost, x.gained, event)
+		return false, l.c.finishRequest(x.id, l.c.now)
+	case how == engines.MigrateThem && l.fitsWith(x.id, x.gained):
+		l.showLeft(x, collector.Unfinished, true)
+		l.c.Collector.Migrate(x.id, x.gained, x.last, event)
+		l.remake(x.id, l.c.Collector.TokensOf(x.id, 0))
 		return true, nil
 	}
-	c.showLeft(x, collector.Unfinished, false)
-	c.Collector.Retry(x.id, x.gained, event)
-	c.remake(x.id, 0)
+	l.showLeft(x, collector.Unfinished, false)
+	l.c.Collector.Retry(x.id, x.gained, event)
+	l.remake(x.id, 0)
 	return true, nil
 }
 
 // showLeft shows the observer who leaves.
-func (c *cluster) showLeft(x *leaver, how collector.Outcome, keeps bool) {
-	if c.Observer != nil {
-		c.Observer.Left(&harness.Departure{
-			Request: x.id, Stage: x.pool.Role, Worker: x.worker, At: c.now, Outcome: how, Keeps: keeps, Gained: x.gained, Last: x.last,
+func (l *lives) showLeft(x *leaver, how collector.Outcome, keeps bool) {
+	if l.c.Observer != nil {
+		l.c.Observer.Left(&harness.Departure{
+			Request: x.id, Stage: x.pool.Role, Worker: x.worker, At: l.c.now, Outcome: how, Keeps: keeps, Gained: x.gained, Last: x.last,
 		})
 	}
 }
 
 // fitsWith reports whether a request fits on the engines with the tokens that it has as
 // a part of its prompt.
-func (c *cluster) fitsWith(id sim.RequestID, gained int) bool {
-	r := c.Collector.Record(id)
-	n := c.Collector.TokensOf(id, gained)
-	return n == 0 || engines.Fits(c.Stages, int(r.InputTokens)+n, int(r.OutputTokens)-n) == nil
+func (l *lives) fitsWith(id sim.RequestID, gained int) bool {
+	r := l.c.Collector.Record(id)
+	n := l.c.Collector.TokensOf(id, gained)
+	return n == 0 || engines.Fits(l.c.Stages, int(r.InputTokens)+n, int(r.OutputTokens)-n) == nil
 }
 
 // remake makes a request anew, with tokens of its answer as a part of its prompt.
-func (c *cluster) remake(id sim.RequestID, tokens int) {
-	r := c.Collector.Record(id)
-	if old := c.Requests.Get(int(id)); old.InputTokens != int(r.InputTokens)+tokens {
+func (l *lives) remake(id sim.RequestID, tokens int) {
+	r := l.c.Collector.Record(id)
+	if old := l.c.Requests.Get(int(id)); old.InputTokens != int(r.InputTokens)+tokens {
 		q := *old
 		q.InputTokens, q.OutputTokens = int(r.InputTokens)+tokens, int(r.OutputTokens)-tokens
-		c.Requests.Set(int(id), &q)
+		l.c.Requests.Set(int(id), &q)
 	}
 }
 
@@ -163,8 +163,8 @@ type comeback sim.RequestID
 
 func (x comeback) happen(c *cluster) error {
 	c.transit--
-	if id := sim.RequestID(x); c.hasHungUp(id) {
-		return c.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
+	if id := sim.RequestID(x); c.clients.hasHungUp(id) {
+		return c.clients.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
 	}
 	return c.enterFirst(c.Requests.Get(int(x)))
 }
@@ -172,7 +172,7 @@ func (x comeback) happen(c *cluster) error {
 // enterCluster brings a request that has arrived before the first router.
 func (c *cluster) enterCluster(q *sim.Request) error {
 	if c.clients.rules != nil {
-		return c.sendRequest(q.ID, c.Collector.Record(q.ID).Arrival)
+		return c.clients.sendRequest(q.ID, c.Collector.Record(q.ID).Arrival)
 	}
 	return c.enterFirst(q)
 }
@@ -205,43 +205,43 @@ func (c *cluster) openPool(p *pool) error {
 }
 
 // isStranded reports whether nothing but incidents will ever happen, whatever is left.
-func (c *cluster) isStranded() bool {
+func (l *lives) isStranded() bool {
 	bringsUp := func(p *pool) bool {
 		return p.serving == 0 && p.auto != nil && len(p.parked)+p.Router.Queued() > 0
 	}
-	if len(c.scaling) > 0 || slices.ContainsFunc(c.pools, bringsUp) {
+	if len(l.c.fleet.scaling) > 0 || slices.ContainsFunc(l.c.pools, bringsUp) {
 		return false
 	}
-	for i := range c.events {
-		if c.events[i].kind != incidentDue {
+	for i := range l.c.events {
+		if l.c.events[i].kind != incidentDue {
 			return false
 		}
 	}
-	for _, p := range c.pools {
+	for _, p := range l.c.pools {
 		for _, w := range p.workers {
 			if len(w.has) > 0 {
 				return false
 			}
 		}
 	}
-	_, ok := c.Next(c.now, c.countInFlight())
-	return !ok && c.transit == 0 && c.clients.away == 0
+	_, ok := l.c.Next(l.c.now, l.c.countInFlight())
+	return !ok && l.c.transit == 0 && l.c.clients.away == 0
 }
 
 // isAnyoneClosed reports whether a pool has no worker that gets requests.
-func (c *cluster) isAnyoneClosed() bool {
-	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.serving == 0 })
+func (l *lives) isAnyoneClosed() bool {
+	return slices.ContainsFunc(l.c.pools, func(p *pool) bool { return p.serving == 0 })
 }
 
 // loseStranded ends requests that wait for a worker when none will ever come. It reports
 // whether there were any.
-func (c *cluster) loseStranded() (found bool, err error) {
-	for _, p := range c.pools {
-		if !c.lives.tracked || p.serving > 0 {
+func (l *lives) loseStranded() (found bool, err error) {
+	for _, p := range l.c.pools {
+		if !l.tracked || p.serving > 0 {
 			continue
 		}
 		stranded := p.parked
-		c.inFlight -= len(p.parked)
+		l.c.inFlight -= len(p.parked)
 		for _, id := range p.Router.Waiting(nil) {
 			if p.Router.Withdraw(id) {
 				stranded = append(stranded, id)
@@ -250,12 +250,12 @@ func (c *cluster) loseStranded() (found bool, err error) {
 		p.parked = nil
 		for _, id := range stranded {
 			x := leaver{id: id, pool: p, worker: collector.Nowhere}
-			if err := c.leaveWay(id); err != nil {
+			if err := l.c.handover.leaveWay(id); err != nil {
 				return true, err
 			}
-			c.showLeft(&x, collector.Lost, false)
-			c.Collector.GiveUp(id, collector.Lost, 0, 0)
-			if err := c.finishRequest(id, c.now); err != nil {
+			l.showLeft(&x, collector.Lost, false)
+			l.c.Collector.GiveUp(id, collector.Lost, 0, 0)
+			if err := l.c.finishRequest(id, l.c.now); err != nil {
 				return true, err
 			}
 			found = true
@@ -266,14 +266,14 @@ func (c *cluster) loseStranded() (found bool, err error) {
 
 // callOff takes a request off its worker at the end of the pass in progress, unless it
 // gets its last token then, or at once when the worker is idle. then goes on with it.
-func (c *cluster) callOff(id sim.RequestID, then sequel) error {
-	w := c.lives.workerOf(id)
+func (l *lives) callOff(id sim.RequestID, then sequel) error {
+	w := l.workerOf(id)
 	w.calledOff = append(w.calledOff, calledOff{id, then})
 	if !w.busy {
-		return c.takeCalledOff(w)
+		return l.takeCalledOff(w)
 	}
-	if keep := w.countBegun(c.now, true); keep < w.pass.Count {
-		c.trimRun(w, keep)
+	if keep := w.countBegun(l.c.now, true); keep < w.pass.Count {
+		l.c.trimRun(w, keep)
 	}
 	return nil
 }
@@ -285,19 +285,19 @@ type calledOff struct {
 }
 
 // takeCalledOff takes the requests that were called off w, whose pass is over.
-func (c *cluster) takeCalledOff(w *worker) error {
+func (l *lives) takeCalledOff(w *worker) error {
 	all := w.calledOff
 	w.calledOff = nil
 	for _, x := range all {
-		if c.lives.workerOf(x.id) != w {
+		if l.workerOf(x.id) != w {
 			continue // it has got its last token
 		}
 		left := leaver{id: x.id, pool: w.pool, worker: w.id}
 		left.gained, left.last = w.tokensOf(x.id)
-		if err := c.cancelOn(w, x.id); err != nil {
+		if err := l.cancelOn(w, x.id); err != nil {
 			return err
 		}
-		if err := x.then.takeLeaver(c, left); err != nil {
+		if err := x.then.takeLeaver(l.c, left); err != nil {
 			return err
 		}
 	}
@@ -305,26 +305,26 @@ func (c *cluster) takeCalledOff(w *worker) error {
 }
 
 // endAborted ends the requests that w's engine has aborted, or lets their clients send them again.
-func (c *cluster) endAborted(w *worker) error {
+func (l *lives) endAborted(w *worker) error {
 	for i := range w.pass.Aborted {
 		a := &w.pass.Aborted[i]
-		if c.lives.tracked {
-			c.lives.unseat(a.Request)
+		if l.tracked {
+			l.unseat(a.Request)
 		}
-		c.inFlight--
-		if err := w.pool.Leave(c.now, a.Request); err != nil {
+		l.c.inFlight--
+		if err := w.pool.Leave(l.c.now, a.Request); err != nil {
 			return err
 		}
-		x := leaver{id: a.Request, pool: w.pool, worker: w.id, gained: a.Tokens, last: a.Last, refused: c.NewAbort(a)}
-		if c.clients.rules != nil {
-			if err := c.endAttempt(&x, collector.Rejected, 0); err != nil {
+		x := leaver{id: a.Request, pool: w.pool, worker: w.id, gained: a.Tokens, last: a.Last, refused: l.c.NewAbort(a)}
+		if l.c.clients.rules != nil {
+			if err := l.c.clients.endAttempt(&x, collector.Rejected, 0); err != nil {
 				return err
 			}
 			continue
 		}
-		c.showLeft(&x, collector.Rejected, false)
-		c.Reject(x.refused)
-		if err := c.finishRequest(a.Request, c.now); err != nil {
+		l.showLeft(&x, collector.Rejected, false)
+		l.c.Reject(x.refused)
+		if err := l.c.finishRequest(a.Request, l.c.now); err != nil {
 			return err
 		}
 	}
@@ -333,20 +333,20 @@ func (c *cluster) endAborted(w *worker) error {
 
 // cancelOn takes a request off the core of w, which is between two passes, and lets the
 // router know.
-func (c *cluster) cancelOn(w *worker, id sim.RequestID) error {
+func (l *lives) cancelOn(w *worker, id sim.RequestID) error {
 	var p scheduler.Pass
-	if w.core.Cancel(c.now-w.lag, id, &p) {
-		p.Start, p.End = c.now, c.now // by its own clock it was earlier
+	if w.core.Cancel(l.c.now-w.lag, id, &p) {
+		p.Start, p.End = l.c.now, l.c.now // by its own clock it was earlier
 		if err := w.pool.Router.Observe(w.id, &p); err != nil {
 			return err
 		}
 	}
-	c.lives.unseat(id)
-	c.inFlight--
+	l.unseat(id)
+	l.c.inFlight--
 	if w.core.Load() == 0 {
 		w.pool.ready.clear(int(w.id))
 	} else if !w.busy && !w.hung {
 		w.pool.markIdle(w) // who is behind it may have room
 	}
-	return w.pool.Leave(c.now, id)
+	return w.pool.Leave(l.c.now, id)
 }

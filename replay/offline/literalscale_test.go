@@ -242,7 +242,7 @@ func TestStepsEqualLiteral(t *testing.T) {
 			if d.oneIn(2) {
 				entry, decode := d.size(), d.size()
 				log = append(log, fmt.Sprintf("scale to %d and %d", entry, decode))
-				a, b := l.scale(entry, decode), c.scalePools([]int{entry, decode}[:len(c.pools)])
+				a, b := l.scale(entry, decode), c.fleet.scalePools([]int{entry, decode}[:len(c.pools)])
 				if a != nil || b != nil {
 					t.Fatalf("errors %v and %v", a, b)
 				}

@@ -179,11 +179,11 @@ func (w *worker) listProgress() []progress {
 }
 
 // stopWorker takes everything off w, which begins with an empty core where it begins again.
-func (c *cluster) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
-	c.splitRun(w)
+func (l *lives) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
+	l.c.splitRun(w)
 	come := w.listProgress()
 	if w.busy {
-		c.events.removeAt(w.at)
+		l.c.events.removeAt(w.at)
 	}
 	from := len(leavers)
 	for _, id := range w.has {
@@ -191,14 +191,14 @@ func (c *cluster) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
 	}
 	for i := range leavers[from:] {
 		x := &leavers[from+i]
-		c.lives.seats[x.id] = seat{}
+		l.seats[x.id] = seat{}
 		for _, p := range come {
 			if p.id == x.id {
 				x.gained, x.last = p.tokens, p.last
 			}
 		}
 	}
-	c.inFlight -= len(w.has)
+	l.c.inFlight -= len(w.has)
 	w.pool.ready.clear(int(w.id))
 	core, err := w.pool.Core(w.id)
 	if err != nil {
@@ -212,15 +212,15 @@ func (c *cluster) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
 		}
 	}
 	w.core, w.busy, w.life = core, false, life{then: w.then, returns: w.returns || w.state == active}
-	w.pass.Reset(c.now)
+	w.pass.Reset(l.c.now)
 	return leavers, nil
 }
 
 // killWorkers lets workers die at once, with their caches, and brings them back after a
 // while; engines.Forever: never.
-func (c *cluster) killWorkers(all []*worker, back sim.Time, event int) error {
+func (l *lives) killWorkers(all []*worker, back sim.Time, event int) error {
 	for _, w := range all {
-		if err := c.closeWorker(w); err != nil {
+		if err := l.closeWorker(w); err != nil {
 			return err
 		}
 	}
@@ -228,50 +228,50 @@ func (c *cluster) killWorkers(all []*worker, back sim.Time, event int) error {
 	var unplaced []sim.RequestID // those that their decode worker expects
 	for _, w := range all {
 		var err error
-		if leavers, err = c.stopWorker(w, leavers); err != nil {
+		if leavers, err = l.stopWorker(w, leavers); err != nil {
 			return err
 		}
-		leavers = c.takeTransfers(w, leavers)
-		leavers, unplaced = c.cutWays(w, leavers, unplaced)
+		leavers = l.takeTransfers(w, leavers)
+		leavers, unplaced = l.c.handover.cutWays(w, leavers, unplaced)
 		if w.returns = w.returns && back >= 0; w.returns {
-			c.startWorker(w, back, back)
+			l.c.fleet.startWorker(w, back, back)
 		} else {
 			w.state, w.core = gone, nil
 		}
-		w.pool.noteSize(c.now)
+		w.pool.noteSize(l.c.now)
 	}
 	sortLeavers(leavers)
-	leavers, unplaced, err := c.dropWays(leavers, unplaced)
+	leavers, unplaced, err := l.c.handover.dropWays(leavers, unplaced)
 	if err != nil {
 		return err
 	}
 	for i := range leavers {
 		if x := &leavers[i]; x.worker != collector.Nowhere {
-			if err := x.pool.Leave(c.now, x.id); err != nil {
+			if err := x.pool.Leave(l.c.now, x.id); err != nil {
 				return err
 			}
 		}
 	}
 	for _, id := range unplaced {
-		if err := c.pools[1].Leave(c.now, id); err != nil {
+		if err := l.c.pools[1].Leave(l.c.now, id); err != nil {
 			return err
 		}
 	}
-	if err := c.throwOut(leavers, event); err != nil {
+	if err := l.throwOut(leavers, event); err != nil {
 		return err
 	}
 	for _, w := range all {
 		if w.state == gone {
-			if err := c.endRestart(w); err != nil {
+			if err := l.endRestart(w); err != nil {
 				return err
 			}
 		}
 	}
-	return c.replaceDead()
+	return l.c.fleet.replaceDead()
 }
 
 // closeWorker takes w away from its router, with its cache.
-func (c *cluster) closeWorker(w *worker) error {
+func (l *lives) closeWorker(w *worker) error {
 	w.pool.Router.Forget(w.id)
 	if w.state != active {
 		return nil
@@ -281,19 +281,19 @@ func (c *cluster) closeWorker(w *worker) error {
 }
 
 // takeTransfers takes the KV caches off their way that a prefill worker was sending.
-func (c *cluster) takeTransfers(w *worker, leavers []leaver) []leaver {
-	if w.pool.Role != scheduler.Prefill || c.handover.PD != nil {
+func (l *lives) takeTransfers(w *worker, leavers []leaver) []leaver {
+	if w.pool.Role != scheduler.Prefill || l.c.handover.PD != nil {
 		return leavers
 	}
-	for i := 0; i < len(c.events); {
-		e := c.events[i]
-		if e.kind != handoffDone || c.Collector.Record(e.request).PrefillWorker != w.id {
+	for i := 0; i < len(l.c.events); {
+		e := l.c.events[i]
+		if e.kind != handoffDone || l.c.Collector.Record(e.request).PrefillWorker != w.id {
 			i++
 			continue
 		}
-		c.events.removeAt(i)
-		c.transit--
-		c.pending--
+		l.c.events.removeAt(i)
+		l.c.transit--
+		l.c.pending--
 		leavers = append(leavers, leaver{id: e.request, pool: w.pool, worker: collector.Nowhere})
 		i = 0 // the heap has another order now
 	}
@@ -302,24 +302,24 @@ func (c *cluster) takeTransfers(w *worker, leavers []leaver) []leaver {
 
 // hangWorker stops w for a while: the pass in progress ends that much later, and no other
 // begins before.
-func (c *cluster) hangWorker(w *worker, lasts sim.Time) {
-	until := c.now + lasts
+func (l *lives) hangWorker(w *worker, lasts sim.Time) {
+	until := l.c.now + lasts
 	if w.state == gone || w.state == starting || until <= w.until {
 		return
 	}
-	from := max(c.now, w.until)
+	from := max(l.c.now, w.until)
 	w.until = until
 	if w.busy {
-		c.splitRun(w)
+		l.c.splitRun(w)
 		w.stretchPass(until - from)
-		e := &c.events[w.at]
+		e := &l.c.events[w.at]
 		e.at, e.order = w.pass.End, w.endOrder()
-		c.events.restoreAt(w.at)
+		l.c.events.restoreAt(w.at)
 		return
 	}
 	w.hung = true
 	w.pool.ready.clear(int(w.id))
-	c.schedule(until, wakeUp{w})
+	l.c.agenda.schedule(until, wakeUp{w})
 }
 
 // wakeUp ends the time in which an idle worker hangs.
@@ -336,59 +336,59 @@ func (x wakeUp) happen(c *cluster) error {
 }
 
 // slowWorker lets passes of w take so many times as long, from the next one on.
-func (c *cluster) slowWorker(w *worker, factor float64) {
+func (l *lives) slowWorker(w *worker, factor float64) {
 	if w.slow = factor; factor == 1 {
 		w.slow = 0
 	}
 	if w.busy {
-		if keep := w.countBegun(c.now, true); keep < w.pass.Count {
-			c.trimRun(w, keep)
+		if keep := w.countBegun(l.c.now, true); keep < w.pass.Count {
+			l.c.trimRun(w, keep)
 		}
 	}
 }
 
 // drainWorker lets w finish what it has and get nothing new. Then it restarts and is there
 // again after a while, and then goes on.
-func (c *cluster) drainWorker(w *worker, back sim.Time, then incident) error {
+func (l *lives) drainWorker(w *worker, back sim.Time, then incident) error {
 	w.returns, w.back, w.then = true, back, then
-	if err := c.dismissWorker(w); err != nil {
+	if err := l.c.fleet.dismissWorker(w); err != nil {
 		return err
 	}
-	return c.restartIfGone(w)
+	return l.restartIfGone(w)
 }
 
 // endRestart does what waits for w to be there again, or to be gone for good.
-func (c *cluster) endRestart(w *worker) error {
+func (l *lives) endRestart(w *worker) error {
 	then := w.then
 	if w.then = nil; then == nil {
 		return nil
 	}
-	return then.happen(c)
+	return then.happen(l.c)
 }
 
 // letGoIfDone lets a leaving worker go when it has nothing left to do.
-func (c *cluster) letGoIfDone(w *worker) error {
+func (l *lives) letGoIfDone(w *worker) error {
 	if w.goIfDone(); w.state == gone {
-		w.pool.noteSize(c.now)
+		w.pool.noteSize(l.c.now)
 	}
-	return c.restartIfGone(w)
+	return l.restartIfGone(w)
 }
 
 // restartIfGone brings a worker back that has been drained for a restart, unless it was let go
 // meanwhile.
-func (c *cluster) restartIfGone(w *worker) error {
+func (l *lives) restartIfGone(w *worker) error {
 	if w.state != gone {
 		return nil
 	}
 	if !w.returns {
-		return c.endRestart(w)
+		return l.endRestart(w)
 	}
 	core, err := w.pool.Core(w.id)
 	if err != nil {
 		return err
 	}
 	w.core = core
-	c.startWorker(w, w.back, w.back)
-	w.pool.noteSize(c.now)
+	l.c.fleet.startWorker(w, w.back, w.back)
+	w.pool.noteSize(l.c.now)
 	return nil
 }

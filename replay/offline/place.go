@@ -14,7 +14,7 @@ var _ harness.Carrier = (*cluster)(nil)
 func (c *cluster) Submit(to *harness.Pool, _ sim.Time, placed *router.Placement, q *sim.Request) error {
 	w := c.pools[to.Index].workers[placed.Worker]
 	if c.handover.PD != nil && to.Index == 1 {
-		if bound, err := c.bindDecode(w, placed); bound || err != nil {
+		if bound, err := c.handover.bindDecode(w, placed); bound || err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (c *cluster) seatOn(w *worker, placed *router.Placement, q *sim.Request) {
 // HandOver sends a request on to the decode pool.
 func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
 	if c.handover.PD != nil {
-		return c.sendToDecode(id, delay)
+		return c.handover.sendToDecode(id, delay)
 	}
 	if delay <= 0 {
 		return c.enterDecode(id)
@@ -66,8 +66,8 @@ func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time
 // enterDecode brings a request, whose KV cache is there, before the router of the decode pool.
 func (c *cluster) enterDecode(id sim.RequestID) error {
 	p := c.pools[1]
-	if c.hasHungUp(id) {
-		return c.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
+	if c.clients.hasHungUp(id) {
+		return c.clients.endAttempt(&leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}, collector.Lost, 0)
 	}
 	p.entered++
 	p.prompts += c.Requests.Get(int(id)).InputTokens
@@ -85,9 +85,9 @@ func (c *cluster) Complete(id sim.RequestID, at sim.Time) error {
 func (c *cluster) TurnAway(id sim.RequestID, at sim.Time) error {
 	x := leaver{id: id, pool: c.pools[0], worker: collector.Nowhere}
 	if c.clients.rules != nil {
-		return c.endAttempt(&x, collector.Shed, 0)
+		return c.clients.endAttempt(&x, collector.Shed, 0)
 	}
-	c.showLeft(&x, collector.Shed, false)
+	c.lives.showLeft(&x, collector.Shed, false)
 	c.Collector.GiveUp(id, collector.Shed, 0, 0)
 	return c.finishRequest(id, at)
 }

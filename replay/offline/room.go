@@ -10,47 +10,47 @@ import (
 
 // askForRoom puts a request, whose KV cache is on its prefill worker, in line for room on its decode
 // worker (docs/rules/harness.md, Decode workers that are asked for room).
-func (c *cluster) askForRoom(t *ticket) error {
-	if c.hasHungUp(t.id) {
-		return c.endAttempt(&leaver{id: t.id, pool: c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
+func (h *handover) askForRoom(t *ticket) error {
+	if h.c.clients.hasHungUp(t.id) {
+		return h.c.clients.endAttempt(&leaver{id: t.id, pool: h.c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
 	}
-	w, block := t.worker, c.pools[1].Engine.BlockTokens
+	w, block := t.worker, h.c.pools[1].Engine.BlockTokens
 	t.at, t.blocks = asking, (t.placed.Request.InputTokens+block-1)/block
 	i, _ := slices.BinarySearchFunc(w.asking, t, func(a, b *ticket) int {
 		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.id, b.id))
 	})
 	w.asking = slices.Insert(w.asking, i, t)
-	c.handover.asking++
-	c.transit++
+	h.asking++
+	h.c.transit++
 	if w.busy && w.pass.Count > 1 {
-		c.cutRun(w, w.countBegun(c.now, c.instant.irregular))
+		h.c.cutRun(w, w.countBegun(h.c.now, h.c.instant.irregular))
 	}
 	return nil
 }
 
 // leaveLine takes a request out of the line for room.
-func (c *cluster) leaveLine(t *ticket) {
+func (h *handover) leaveLine(t *ticket) {
 	w := t.worker
 	i := slices.Index(w.asking, t)
 	w.asking = slices.Delete(w.asking, i, i+1)
-	c.handover.asking--
-	c.transit--
+	h.asking--
+	h.c.transit--
 }
 
 // admitTransfers begins the transfers for which decode workers have room, and reports whether there
 // were any. A worker says so between two passes.
-func (c *cluster) admitTransfers() (changed bool, err error) {
-	if c.handover.asking == 0 {
+func (h *handover) admitTransfers() (changed bool, err error) {
+	if h.asking == 0 {
 		return false, nil
 	}
-	for _, w := range c.pools[1].workers {
+	for _, w := range h.c.pools[1].workers {
 		for len(w.asking) > 0 && !w.busy && !w.hung && w.hasRoom(w.asking[0].blocks) {
 			t := w.asking[0]
-			c.leaveLine(t)
+			h.leaveLine(t)
 			w.promised += t.blocks
 			t.given, changed = true, true
-			c.traffic.asked += float64(c.now - t.asked)
-			if err := c.startTransfer(t); err != nil {
+			h.c.traffic.asked += float64(h.c.now - t.asked)
+			if err := h.startTransfer(t); err != nil {
 				return true, err
 			}
 		}
@@ -68,11 +68,11 @@ func (w *worker) hasRoom(blocks int) bool {
 }
 
 // stalledLine returns the error of a replay in which requests in line for room are left.
-func (c *cluster) stalledLine() error {
-	all := c.pools[1].workers
+func (h *handover) stalledLine() error {
+	all := h.c.pools[1].workers
 	w := all[slices.IndexFunc(all, func(w *worker) bool { return len(w.asking) > 0 })]
 	return fmt.Errorf("stalled at %v ms: %d KV caches wait for room on decode worker %d and nothing is to come, the first is that of %s",
-		float64(c.now), len(w.asking), w.id, c.Place(c.Requests.Get(int(w.asking[0].id))))
+		float64(h.c.now), len(w.asking), w.id, h.c.Place(h.c.Requests.Get(int(w.asking[0].id))))
 }
 
 // checkNothingLeft checks that nothing is left when nothing is to come.
@@ -87,7 +87,7 @@ func (c *cluster) checkNothingLeft() error {
 		}
 	}
 	if c.handover.asking > 0 {
-		return c.stalledLine()
+		return c.handover.stalledLine()
 	}
 	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.countInFlight())
 }

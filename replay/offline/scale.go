@@ -5,23 +5,31 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
+// fleet is the workers that there are, by number: what is planned of it and of the cluster's other
+// settings, and what autoscalers make of it.
+type fleet struct {
+	c       *cluster
+	scaling []engines.ScaleEvent // still to come
+	changes []engines.Change     // still to come
+}
+
 // scalePools brings every pool to its target, and lets held requests go where there
 // is room now (docs/rules/harness.md, Scaling). An autoscaler goes on from there.
-func (c *cluster) scalePools(targets []int) error {
-	if c.instant.at == c.now {
-		c.instant.irregular = true // what this instant brought has begun already
+func (f *fleet) scalePools(targets []int) error {
+	if f.c.instant.at == f.c.now {
+		f.c.instant.irregular = true // what this instant brought has begun already
 	}
-	for i, p := range c.pools {
+	for i, p := range f.c.pools {
 		if targets[i] == engines.KeepSize {
 			continue
 		}
 		if p.auto != nil {
-			p.auto.want(c.now, targets[i], "set from outside", true)
+			p.auto.want(f.c.now, targets[i], "set from outside", true)
 		}
-		if err := c.resizePool(p, targets[i]); err != nil {
+		if err := f.resizePool(p, targets[i]); err != nil {
 			return err
 		}
-		if err := c.openPool(p); err != nil {
+		if err := f.c.openPool(p); err != nil {
 			return err
 		}
 	}
@@ -30,7 +38,7 @@ func (c *cluster) scalePools(targets []int) error {
 
 // resizePool adds workers, or lets the latest go: those that are still starting at
 // once, the others when they have finished what they have.
-func (c *cluster) resizePool(p *pool, target int) error {
+func (f *fleet) resizePool(p *pool, target int) error {
 	have := 0
 	for _, w := range p.workers {
 		if w.isWanted() {
@@ -38,7 +46,7 @@ func (c *cluster) resizePool(p *pool, target int) error {
 		}
 	}
 	for ; have < target; have++ {
-		if err := c.launchWorker(p); err != nil {
+		if err := f.launchWorker(p); err != nil {
 			return err
 		}
 	}
@@ -49,7 +57,7 @@ func (c *cluster) resizePool(p *pool, target int) error {
 				continue
 			}
 			have--
-			if err := c.dismissWorker(w); err != nil {
+			if err := f.dismissWorker(w); err != nil {
 				return err
 			}
 		}
@@ -64,15 +72,15 @@ func (w *worker) isWanted() bool {
 }
 
 // launchWorker makes a worker, which is active when its startup time has passed.
-func (c *cluster) launchWorker(p *pool) error {
+func (f *fleet) launchWorker(p *pool) error {
 	if err := p.addWorker(); err != nil {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
-	c.planBreakdowns(w)
-	defer p.noteSize(c.now)
+	f.c.faults.planBreakdowns(w)
+	defer p.noteSize(f.c.now)
 	if runs, ready := p.drawStartup(); ready > 0 {
-		c.startWorker(w, runs, ready)
+		f.startWorker(w, runs, ready)
 		return nil
 	}
 	p.serving++
@@ -81,19 +89,19 @@ func (c *cluster) launchWorker(p *pool) error {
 
 // startWorker lets w, which has nothing to do, start: its server runs after a while, and it is there
 // after another.
-func (c *cluster) startWorker(w *worker, runs, ready sim.Time) {
-	w.state, w.runs = starting, c.now+runs
-	c.pending++
-	c.events.push(event{at: c.now + ready, order: c.nextOrder(), kind: workerReady, worker: w})
+func (f *fleet) startWorker(w *worker, runs, ready sim.Time) {
+	w.state, w.runs = starting, f.c.now+runs
+	f.c.pending++
+	f.c.events.push(event{at: f.c.now + ready, order: f.c.nextOrder(), kind: workerReady, worker: w})
 }
 
 // dismissWorker lets a worker go.
-func (c *cluster) dismissWorker(w *worker) error {
-	defer w.pool.noteSize(c.now)
+func (f *fleet) dismissWorker(w *worker) error {
+	defer w.pool.noteSize(f.c.now)
 	switch w.state {
 	case starting:
 		w.state, w.core, w.returns = gone, nil, false // its event stays and finds nobody
-		return c.endRestart(w)
+		return f.c.lives.endRestart(w)
 	case leaving:
 		w.returns = false // it does not come back
 		return nil
@@ -106,14 +114,14 @@ func (c *cluster) dismissWorker(w *worker) error {
 
 // makeReady brings in w, whose startup ends now. It reports false when w was let
 // go meanwhile.
-func (c *cluster) makeReady(w *worker) (bool, error) {
-	c.pending--
+func (f *fleet) makeReady(w *worker) (bool, error) {
+	f.c.pending--
 	if w.state != starting {
 		return false, nil
 	}
 	w.state = active
 	w.pool.serving++
-	w.pool.noteSize(c.now)
+	w.pool.noteSize(f.c.now)
 	if w.returns {
 		w.returns, w.gauge = false, gauge{}
 		w.pool.Router.Forget(w.id) // what it had told until it was gone
@@ -121,10 +129,10 @@ func (c *cluster) makeReady(w *worker) (bool, error) {
 	if err := w.pool.Router.AddWorker(w.id); err != nil {
 		return true, err
 	}
-	if err := c.openPool(w.pool); err != nil {
+	if err := f.c.openPool(w.pool); err != nil {
 		return true, err
 	}
-	return true, c.endRestart(w)
+	return true, f.c.lives.endRestart(w)
 }
 
 // workerState is a worker's part in its pool.

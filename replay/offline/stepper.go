@@ -96,9 +96,9 @@ func (s *Stepper) Scale(prefill, decode int) error {
 	case s.closed:
 		return errClosed
 	case len(s.cluster.pools) == 1:
-		return s.cluster.scalePools([]int{decode})
+		return s.cluster.fleet.scalePools([]int{decode})
 	}
-	return s.cluster.scalePools([]int{prefill, decode})
+	return s.cluster.fleet.scalePools([]int{prefill, decode})
 }
 
 // Finish reports what has happened so far and closes the replay. Tokens of
