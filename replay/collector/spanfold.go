@@ -23,7 +23,7 @@ func (f *spanFold) addChunk(c *spanChunk) {
 			f.spool.addSpan(k, offs)
 		}
 	})
-	c.text, c.first = c.text[:0], 0
+	c.text = c.text[:0]
 }
 
 // addSpan appends a span as two words, and its offs as as many as they take.

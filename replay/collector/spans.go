@@ -14,12 +14,11 @@ type spans struct {
 	fold   *spanFold // where full chunks go; nil: all are kept
 }
 
-// spanChunk is spans one after the other, as text: how many latencies a span has, as a byte, then
-// varints of its weight, of the first latency (the difference to that of the span before) and of the
-// step, then the offs.
+// spanChunk is spans one after the other, as text: a word of the first latency (40 bits), of how many
+// there are (7 bits, less one), of a bit of wide spans and of the weight (16 bits); the step in two bytes;
+// of a wide span the step and the weight in four bytes each instead; then the offs.
 type spanChunk struct {
-	text  []byte
-	first int64 // latency of the latest span
+	text []byte
 }
 
 // span is the latencies of successive passes, which as many requests had. After the first
@@ -33,8 +32,9 @@ type span struct {
 const (
 	lengthBits    = 40
 	bytesPerChunk = 1 << 16
-	mostInSpan    = 128                                      // latencies
-	spanBytes     = 1 + 3*binary.MaxVarintLen64 + mostInSpan // of a span, at most
+	mostInSpan    = 128             // latencies
+	spanBytes     = 16 + mostInSpan // of a span, at most
+	wideSpan      = 1 << 47
 )
 
 // add notes latencies that weight requests had, one after the other. They are below 2^40,
@@ -64,29 +64,31 @@ func (c *spanChunk) isFull() bool {
 
 // addSpan makes a span of the first latencies and returns how many it holds.
 func (c *spanChunk) addSpan(nanos []int64, weight int64) (n int) {
-	count := len(c.text)
-	c.text = append(c.text, 1)
-	c.text = binary.AppendUvarint(c.text, uint64(weight))
-	c.text = binary.AppendVarint(c.text, nanos[0]-c.first)
-	c.first = nanos[0]
-	if len(nanos) == 1 {
-		return 1
+	step := int64(0)
+	if len(nanos) > 1 {
+		step = nanos[1] - nanos[0]
 	}
-	step := nanos[1] - nanos[0]
-	if step != int64(int32(step)) {
-		return 1
+	at, order := len(c.text), binary.LittleEndian
+	text := order.AppendUint64(c.text, uint64(nanos[0])|uint64(weight)<<48)
+	if step == int64(int16(step)) && weight < 1<<16 {
+		text = order.AppendUint16(text, uint16(step))
+	} else {
+		order.PutUint64(text[at:], uint64(nanos[0])|wideSpan)
+		text = order.AppendUint32(text, uint32(step))
+		text = order.AppendUint32(text, uint32(weight))
 	}
-	text, before := binary.AppendVarint(c.text, step), nanos[1]
-	n = 2
-	for _, at := range nanos[2:] {
-		off := at - before - step
-		if off != int64(int8(off)) {
-			break
+	if n = 1; len(nanos) > 1 && step == int64(int32(step)) {
+		offs, before := len(text), nanos[1]
+		for _, at := range nanos[2:] {
+			off := at - before - step
+			if off != int64(int8(off)) {
+				break
+			}
+			text, before = append(text, byte(off)), at
 		}
-		text, before = append(text, byte(off)), at
-		n++
+		n = 2 + len(text) - offs
 	}
-	text[count] = byte(n)
+	text[at+5] |= byte(n - 1)
 	c.text = text
 	return n
 }
@@ -94,21 +96,21 @@ func (c *spanChunk) addSpan(nanos []int64, weight int64) (n int) {
 // each shows the spans of a chunk, with their offs.
 func (c *spanChunk) each(visit func(k *span, offs []byte)) {
 	var k span
-	first := int64(0)
+	order := binary.LittleEndian
 	for text := c.text; len(text) > 0; {
-		n := int(text[0])
-		weight, size := binary.Uvarint(text[1:])
-		text = text[1+size:]
-		more, size := binary.Varint(text)
-		text, first = text[size:], first+more
-		k = span{head: uint64(first) | uint64(n)<<lengthBits, weight: uint32(weight)}
-		offs := text[:0]
-		if n > 1 {
-			step, size := binary.Varint(text)
-			k.step = int32(step)
-			offs, text = text[size:size+n-2], text[size+n-2:]
+		word := order.Uint64(text)
+		n := int(word>>lengthBits&(mostInSpan-1)) + 1
+		k.head = word&(1<<lengthBits-1) | uint64(n)<<lengthBits
+		if word&wideSpan == 0 {
+			k.step, k.weight = int32(int16(order.Uint16(text[8:]))), uint32(word>>48)
+			text = text[10:]
+		} else {
+			k.step, k.weight = int32(order.Uint32(text[8:])), order.Uint32(text[12:])
+			text = text[16:]
 		}
-		visit(&k, offs)
+		offs := max(0, n-2)
+		visit(&k, text[:offs])
+		text = text[offs:]
 	}
 }
 
