@@ -28,11 +28,11 @@ func (c *Core) openBudget() budget {
 	if c.IgnoreEOS {
 		b.share = 1
 	}
-	for _, r := range c.running {
+	for _, r := range c.batch.running {
 		b.reserved += c.reservedFor(r, &b)
 	}
 	if c.MixedChunk { // a token for each of them
-		n := len(c.running)
+		n := len(c.batch.running)
 		b.reserved, b.taken = float64(n)+b.reserved, n
 		b.input -= n
 		b.chunk -= n
@@ -42,18 +42,18 @@ func (c *Core) openBudget() budget {
 
 // reservedFor returns what is reserved for the outputs to come of a running request.
 func (c *Core) reservedFor(r *request, b *budget) float64 {
-	return float64(float64(min(r.maxOut-c.gainedBy(r), c.ClipNewTokens)) * b.share)
+	return float64(float64(min(r.maxOut-c.batch.gainedBy(r), c.ClipNewTokens)) * b.share)
 }
 
 // memoryLeft returns the room in the pool beyond what is spoken for.
 func (c *Core) memoryLeft(b *budget) float64 {
-	return float64(c.free+c.evictableTokens()) - b.reserved
+	return float64(c.pages.free+c.pages.evictableTokens()) - b.reserved
 }
 
 // charge takes a chunk and the answer after it from the budget.
 func (c *Core) charge(b *budget, tokens, answer int) {
-	pages := c.poolTokens(tokens)
-	b.window += c.windowNeed(pages, answer, b.chunk)
+	pages := c.pages.poolTokens(tokens)
+	b.window += c.win.windowNeed(pages, answer, b.chunk)
 	b.reserved += float64(pages + c.PageTokens + answer)
 	b.taken += pages + c.PageTokens
 	b.input -= pages
@@ -63,9 +63,9 @@ func (c *Core) charge(b *budget, tokens, answer int) {
 // judge reports whether the budget has room for anybody.
 func (c *Core) judge(b *budget) verdict {
 	switch {
-	case c.memoryLeft(b) <= 0 || c.free+c.evictableTokens()-b.taken <= 0:
+	case c.memoryLeft(b) <= 0 || c.pages.free+c.pages.evictableTokens()-b.taken <= 0:
 		return noTokens
-	case c.Window > 0 && c.windowLeft(b) <= 0:
+	case c.Window > 0 && c.win.windowLeft(b) <= 0:
 		return noTokens
 	case b.input <= 0 || b.chunk <= 0:
 		return spent
@@ -76,23 +76,23 @@ func (c *Core) judge(b *budget) verdict {
 // planPrompts plans a batch of prompts, and finds its memory. It reports whether there
 // is one.
 func (c *Core) planPrompts(f *flight, p *scheduler.Pass) bool {
-	if len(c.running) == 0 || c.Window > 0 || c.Priorities.Preempt {
-		c.full = false
+	if len(c.batch.running) == 0 || c.Window > 0 || c.Priorities.Preempt {
+		c.queue.full = false
 	}
-	if (c.full || c.waiting.Len() == 0) && c.partial == nil {
+	if (c.queue.full || c.queue.waiting.Len() == 0) && c.partial == nil {
 		return false
 	}
 	if c.partial == nil && c.placesLeft() <= 0 && !c.Priorities.Preempt {
-		c.full = true
+		c.queue.full = true
 		return false
 	}
-	c.sortQueue()
+	c.queue.sortQueue()
 	b := c.openBudget()
 	if c.partial != nil {
 		c.continuePartial(&b, f)
 	}
 	c.admitWaiting(&b, f)
-	c.requeueVictims(p)
+	c.queue.requeueVictims(p)
 	if len(f.batch) == 0 {
 		return false
 	}
@@ -106,7 +106,7 @@ func (c *Core) placesLeft() int {
 	if c.MaxRunning == 0 {
 		return c.live
 	}
-	return c.MaxRunning - (c.live - c.waiting.Len()) - len(c.inFlight)
+	return c.MaxRunning - (c.live - c.queue.waiting.Len()) - len(c.outbox.inFlight)
 }
 
 // continuePartial computes the next chunk of the request that is prefilled in part. With no
@@ -116,9 +116,9 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 	r := c.partial
 	width := min(b.chunk, int(max(0, c.memoryLeft(b))))
 	if c.Window > 0 {
-		width = min(width, c.windowLeft(b)-c.PageTokens)
-		if len(c.running) == 0 && width <= 0 {
-			width = min(b.chunk, c.windowTokens())
+		width = min(width, c.win.windowLeft(b)-c.PageTokens)
+		if len(c.batch.running) == 0 && width <= 0 {
+			width = min(b.chunk, c.win.windowTokens())
 		}
 	} else if width <= 0 {
 		width = b.chunk
@@ -127,9 +127,9 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 		return
 	}
 	rest := r.length() - r.stored
-	width = c.leaveRoom(width, rest, b)
+	width = c.queue.leaveRoom(width, rest, b)
 	e := chunk{visit: visit{r, r.epoch}, before: r.stored, tokens: min(rest, width), whole: rest <= width}
-	if c.poolTokens(e.before+e.tokens)-c.poolTokens(e.before) > c.free+c.evictableTokens() {
+	if c.pages.poolTokens(e.before+e.tokens)-c.pages.poolTokens(e.before) > c.pages.free+c.pages.evictableTokens() {
 		return
 	}
 	answer := 0
@@ -145,24 +145,24 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 // admitWaiting admits requests from the head of the queue until one has to wait.
 func (c *Core) admitWaiting(b *budget, f *flight) {
 	places := c.placesLeft() + len(f.batch) // who goes on has a place already
-	for skipped := 0; c.waiting.Len() > skipped; {
-		r := c.waiting.All()[skipped]
+	for skipped := 0; c.queue.waiting.Len() > skipped; {
+		r := c.queue.waiting.All()[skipped]
 		if c.judge(b) == spent {
 			return
 		}
-		if len(f.batch) >= places+len(c.victims) {
-			c.full = true
+		if len(f.batch) >= places+len(c.queue.victims) {
+			c.queue.full = true
 		}
-		if c.full && !c.preemptFor(r, b) {
+		if c.queue.full && !c.queue.preemptFor(r, b) {
 			return
 		}
-		if !c.endFetch(r) {
+		if !c.tiers.endFetch(r) {
 			skipped++
 			continue
 		}
 		v := c.admitRequest(r, b, f)
 		if v == noTokens {
-			c.full = len(f.batch) > 0 || len(c.running) > 0
+			c.queue.full = len(f.batch) > 0 || len(c.batch.running) > 0
 		}
 		if v != goOn {
 			return
@@ -172,27 +172,27 @@ func (c *Core) admitWaiting(b *budget, f *flight) {
 
 // admitRequest admits a request of the queue, or a chunk of it, and tells whether another may follow.
 func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
-	before := c.findPrefix(r)
-	host := c.hostPrefix()
+	before := c.pages.findPrefix(r)
+	host := c.tiers.hostPrefix()
 	e := chunk{visit: visit{r, r.epoch}, before: before + host, tokens: r.length() - before - host, whole: true}
 	v := spent
 	switch {
 	case c.PrefillRequests > 0 && len(f.batch) >= c.PrefillRequests:
-	case c.IgnoreEOS && !c.caching:
+	case c.IgnoreEOS && !c.pages.caching:
 		v = c.fitExactly(b, f, &e)
 	default:
 		v = c.cutChunk(b, f, &e, host)
 	}
-	if v == goOn && host > 0 && !c.loadPrefix(r, f, host) {
+	if v == goOn && host > 0 && !c.tiers.loadPrefix(r, f, host) {
 		host = 0
 		e = chunk{visit: visit{r, r.epoch}, before: before, tokens: r.length() - before, whole: true}
 		v = c.cutChunk(b, f, &e, host)
 	}
 	if v != goOn {
-		c.dropPrefix(r)
+		c.pages.dropPrefix(r)
 		return v
 	}
-	c.waiting.Remove(r)
+	c.queue.waiting.Remove(r)
 	r.deadline = 0
 	if r.hit < 0 {
 		r.hit, r.hostHit = before+host, host
@@ -217,11 +217,11 @@ func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 	}
 	limit := b.chunk
 	if c.Window > 0 {
-		if limit = c.limitByWindow(b, f, e); limit <= 0 {
+		if limit = c.win.limitByWindow(b, f, e); limit <= 0 {
 			return noTokens
 		}
 	}
-	if c.poolTokens(e.tokens) > limit {
+	if c.pages.poolTokens(e.tokens) > limit {
 		e.tokens, e.whole = floorTo(limit, c.PageTokens), false
 		if e.tokens <= 0 || c.partial != nil {
 			return spent
@@ -231,7 +231,7 @@ func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 }
 
 // isIdle reports whether nobody holds anything of the pool, nor is about to.
-func (c *Core) isIdle(f *flight) bool { return c.live == c.waiting.Len() && len(f.batch) == 0 }
+func (c *Core) isIdle(f *flight) bool { return c.live == c.queue.waiting.Len() && len(f.batch) == 0 }
 
 // allocBatch makes room for the batch, in pages for a page more than each prompt has, and
 // takes it.
@@ -240,18 +240,18 @@ func (c *Core) allocBatch(f *flight) {
 	for i := range f.batch {
 		wanted += f.batch[i].tokens
 	}
-	c.counted.last = wanted
+	c.queue.counted.last = wanted
 	if c.PageTokens > 1 {
 		wanted += len(f.batch) * c.PageTokens
 	}
 	if c.Window > 0 {
-		c.slideChunks(f)
+		c.win.slideChunks(f)
 	}
-	c.evictTokens(wanted)
+	c.pages.evictTokens(wanted)
 	for i := range f.batch {
 		e := &f.batch[i]
 		end := e.before + e.tokens
-		c.takeTokens(c.poolTokens(end) - c.poolTokens(e.before))
+		c.pages.takeTokens(c.pages.poolTokens(end) - c.pages.poolTokens(e.before))
 		e.stored, e.reached = end, end
 	}
 }

@@ -21,23 +21,23 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	switch {
 	case r.place != notRunning:
 		c.loseFlight(r)
-		c.stopRunning(r)
-		c.closeGaps()
+		c.batch.stopRunning(r)
+		c.batch.closeGaps()
 	case r == c.partial:
 		c.partial = nil
 	default:
-		c.removeQueued(r)
+		c.decoding.removeQueued(r)
 	}
 	if r.stored > 0 {
-		c.releasePages(r, false)
+		c.pages.releasePages(r, false)
 	}
-	c.dropFetch(r)
-	c.full = false
+	c.tiers.dropFetch(r)
+	c.queue.full = false
 	c.forgetRequest(r)
 	if c.live == 0 {
 		c.dropFlight(now)
-		c.left = 0
-		c.done = c.planned
+		c.drafts.left = 0
+		c.batch.done = c.batch.planned
 	}
 	c.check()
 	c.describeState(p)
@@ -55,7 +55,7 @@ func (c *Core) findRequest(id sim.RequestID) *request {
 			return v.request
 		}
 	}
-	for _, all := range [][]*request{c.running, c.waiting.All(), c.retracted, c.arrived} {
+	for _, all := range [][]*request{c.batch.running, c.queue.waiting.All(), c.retracted, c.arrived} {
 		if i := slices.IndexFunc(all, is); i >= 0 {
 			return all[i]
 		}

@@ -16,29 +16,29 @@ func (c *Core) check() {
 // checkAccounts holds the accounts against each other.
 func (c *Core) checkAccounts() {
 	c.checkTotals()
-	c.tree.Check()
+	c.pages.tree.Check()
 	c.checkPool()
 }
 
 // checkTotals holds the sums over running requests against the requests.
 func (c *Core) checkTotals() {
 	length, phase := 0, make([]int32, c.PageTokens)
-	for i, r := range c.running {
+	for i, r := range c.batch.running {
 		if r.place != i {
 			panic(fmt.Sprintf("running: request %d is in place %d and believes to be in %d", r.ID, i, r.place))
 		}
-		length += c.lengthOf(r)
-		phase[c.phaseOf(r)]++
+		length += c.batch.lengthOf(r)
+		phase[c.batch.phaseOf(r)]++
 	}
 	if c.Speculation != nil {
 		return
 	}
-	if length != c.totals.length {
-		panic(fmt.Sprintf("running: %d tokens, want %d", c.totals.length, length))
+	if length != c.batch.totals.length {
+		panic(fmt.Sprintf("running: %d tokens, want %d", c.batch.totals.length, length))
 	}
 	for i := range phase {
-		if phase[i] != c.totals.phase[i] {
-			panic(fmt.Sprintf("running: %d requests in phase %d, want %d", c.totals.phase[i], i, phase[i]))
+		if phase[i] != c.batch.totals.phase[i] {
+			panic(fmt.Sprintf("running: %d requests in phase %d, want %d", c.batch.totals.phase[i], i, phase[i]))
 		}
 	}
 }
@@ -47,13 +47,13 @@ func (c *Core) checkTotals() {
 func (c *Core) checkPool() {
 	own, windowed := 0, 0
 	hold := func(r *request, tokens int) {
-		own += c.poolTokens(tokens) - r.prot
-		windowed += c.ownWindow(r, tokens)
+		own += c.pages.poolTokens(tokens) - r.prot
+		windowed += c.win.ownWindow(r, tokens)
 	}
-	for _, r := range c.running {
-		hold(r, max(c.lengthOf(r), r.alloc))
+	for _, r := range c.batch.running {
+		hold(r, max(c.batch.lengthOf(r), r.alloc))
 	}
-	for _, r := range c.ending {
+	for _, r := range c.batch.ending {
 		if r.place == notRunning {
 			hold(r, max(r.stored, r.alloc))
 		}
@@ -67,13 +67,13 @@ func (c *Core) checkPool() {
 		}
 	}
 	for _, r := range c.arrived {
-		own += c.poolTokens(r.stored)
+		own += c.pages.poolTokens(r.stored)
 	}
-	for _, s := range c.inFlight {
-		own += c.poolTokens(s.stored) - s.prot
+	for _, s := range c.outbox.inFlight {
+		own += c.pages.poolTokens(s.stored) - s.prot
 	}
-	if cached := c.tree.Pages * c.PageTokens; c.free+cached+own != c.pool || c.free < 0 {
-		panic(fmt.Sprintf("token pool: %d free + %d cached + %d held != %d total", c.free, cached, own, c.pool))
+	if cached := c.pages.tree.Pages * c.PageTokens; c.pages.free+cached+own != c.pages.pool || c.pages.free < 0 {
+		panic(fmt.Sprintf("token pool: %d free + %d cached + %d held != %d total", c.pages.free, cached, own, c.pages.pool))
 	}
 	if c.Window == 0 {
 		return

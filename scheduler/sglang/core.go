@@ -7,7 +7,7 @@
 //
 // Layers that attend to a window have a pool of their own (windows.go), beside that of the others.
 //
-// Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, clip.go, run.go,
+// Read config.go and rules.go, then core.go, request.go, batch.go, plan.go, admit.go, exact.go, clip.go, run.go,
 // retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go; ranks.go for several of them in lockstep;
 // handover.go and decode.go for prefill and decode workers;
 // pages.go and eviction.go for the cache, hicache.go for host memory behind it, storage.go and disk.go for what is behind that; record.go and pageevents.go for what a router is shown of it; view.go for what
@@ -17,83 +17,45 @@ package sglang
 import (
 	"fmt"
 
-	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
-// Core is one SGLang engine's scheduler.
+// Core is one SGLang engine's scheduler. Its parts have a duty and state of their own, and know the core
+// around them.
 type Core struct {
 	scheduler.Base
 	Config
-	pool    int // tokens
-	caching bool
-	pairs   bool // the tree knows a token by the one after it
-	ratio   ratio
+	ratio ratio
+	live  int // requests submitted and not finished
 
-	live     int // requests submitted and not finished
-	waiting  scheduler.Line[*request]
-	joins    int        // times that somebody joined it
-	victims  []*request // preempted by the plan that is being made
-	ranked   []*request // scratch of who is preempted first
-	partial  *request   // prefilled in part: goes on before anybody is admitted
-	parked   bool       // nothing of it was computed since it was put into the tree
-	running  []*request // each knows its place
-	full     bool       // nobody is admitted until a request leaves
-	attempts int        // to admit, under FIFO: every 32nd renews ages
-	shuffles uint64     // of the queue, under Random
-	counted  counted    // under HRRN
-	totals   totals
-	planned  int64 // decode passes planned
-	done     int64 // decode passes that have ended
-	// doneMixed is those of them that computed prompts as well.
-	doneMixed int64
-	// agenda has running requests by the decode pass that gives them their last token,
-	// and by the epoch that was theirs.
-	agenda   heap.Heap[int64, int32, *request]
-	deferred int        // passes that are planned without prompts, under DecodeInterval
-	ending   []*request // their last token is in flight, or due in the pass that ends
-	merging  []visit    // the prompts of the latest pass, when it was a prefill
-	mixed    bool       // that pass was one of prompts and tokens
-	joined   []visit    // began to run since the latest decode pass was planned
-	spare    []*request
+	queue    queue   // requests in line, see queue.go
+	batch    batch   // requests that run, see batch.go
+	pages    pages   // the token pool and the prefix cache, see pages.go
+	win      windows // the pool of layers that attend to a window, see windows.go
+	drafts   drafts  // speculative decoding, see drafts.go
+	tiers    *tiers  // host memory behind the pool, nil: none
+	decoding         // on decode workers, see decode.go
+	outbox   outbox  // on prefill workers, see handover.go
 
-	free   int // tokens in the pool, whole pages
-	win    windows
-	tree   *radix.Tree
-	record recorder
-	tiers  *tiers // host memory behind the pool, nil: none
+	partial *request // prefilled in part: goes on before anybody is admitted
+	parked  bool     // nothing of it was computed since it was put into the tree
+	merging []visit  // the prompts of the latest pass, when it was a prefill
+	mixed   bool     // that pass was one of prompts and tokens
+	spare   []*request
+	record  recorder
 
 	next, after *flight // the pass that runs next, and with Overlap the one after it
 	step        timing.Step
 	lastEnd     sim.Time // of the latest pass
 	lastDecode  sim.Time // the end of the latest decode pass
-	verified    int64    // passes that have verified drafts
-	left, awake sim.Time // with speculative decoding: when nobody was left for the pass that is planned, and when that ended
-	sorted      sorted
 	stays       []stay
 	before      counts             // the latest run of passes
 	view        scheduler.Snapshot // of the pass under way, for planners
 	isRank      bool               // it is one of several ranks
 	board       *board             // where it tells its load, as such
-	decoding                       // on decode workers
-	inFlight    []sending          // on prefill workers
-}
-
-// counted is the tokens by which hrrn measures time.
-type counted struct {
-	sum   int  // of all passes that were planned
-	batch int  // of the prefill whose requests came to an empty line: each decode pass counts so many again
-	last  int  // of the latest prefill
-	held  bool // somebody was in the line when the latest pass was planned
-}
-
-// totals are sums over the running requests.
-type totals struct {
-	length int     // tokens
-	phase  []int32 // by (decode passes planned mod page): requests whose next token needs a page
 }
 
 // New returns an idle core.
@@ -102,20 +64,21 @@ func New(c Config) (*Core, error) {
 		return nil, err
 	}
 	core := &Core{
-		Config: c, pool: c.Pages * c.PageTokens, caching: c.PrefixCaching, tree: radix.New(c.Tree.PerNode()),
-		ratio: newRatio(c.Conservativeness), next: new(flight), after: new(flight),
+		Config: c, ratio: newRatio(c.Conservativeness), next: new(flight), after: new(flight),
 	}
-	if core.takesIn() {
-		core.caching = false
+	core.queue.core, core.batch.core, core.win.core, core.drafts.core, core.decoding.core, core.outbox.core = core, core, core, core, core, core
+	core.pages = pages{core: core, pool: c.Pages * c.PageTokens, caching: c.PrefixCaching, tree: radix.New(c.Tree.PerNode())}
+	if core.decoding.takesIn() {
+		core.pages.caching = false
 	}
-	core.tree.StampSplits = true
+	core.pages.tree.StampSplits = true
 	core.Eviction.PageTokens = c.PageTokens
-	core.tree.UseEviction(core.Eviction)
-	core.pairs = c.Speculation != nil && c.Speculation.Algorithm == scheduler.ByHead
+	core.pages.tree.UseEviction(core.Eviction)
+	core.pages.pairs = c.Speculation != nil && c.Speculation.Algorithm == scheduler.ByHead
 	core.ChunkTokens = floorTo(c.ChunkTokens, c.PageTokens)
-	core.free = core.pool
-	core.totals.phase = make([]int32, c.PageTokens)
-	core.startWindows()
+	core.pages.free = core.pages.pool
+	core.batch.totals.phase = make([]int32, c.PageTokens)
+	core.win.startWindows()
 	if c.HiCache.Pages > 0 {
 		core.attachHost(c.HiCache)
 	}
@@ -127,13 +90,13 @@ func New(c Config) (*Core, error) {
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
 	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: c.clipOutput(r.InputTokens, r.OutputTokens), epoch: q.epoch + 1, hit: -1, place: notRunning}
-	if c.pairs {
-		q.seq.Pairs, q.seq.Full = 1, c.pagesOf(c.ownPrompt(r))
+	if c.pages.pairs {
+		q.seq.Pairs, q.seq.Full = 1, c.pages.pagesOf(c.queue.ownPrompt(r))
 		if c.Tree.Straddles() {
 			q.seq.Next = c.Tree.AppendLeads(nil, q.seq.Nodes)
 		}
 	}
-	c.joinQueue(q)
+	c.queue.joinQueue(q)
 	c.live++
 }
 
@@ -164,7 +127,7 @@ func (c *Core) Load() int { return c.live }
 
 // Line returns the number of requests that wait and that run.
 func (c *Core) Line() (waiting, running int) {
-	waiting = c.waiting.Len() + len(c.retracted) + len(c.arrived)
+	waiting = c.queue.waiting.Len() + len(c.retracted) + len(c.arrived)
 	return waiting, c.live - waiting
 }
 
@@ -176,19 +139,19 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 			return c.takeRun(n, now, until, p)
 		}
 	}
-	if c.takesIn() {
-		if alone, err := c.takeIn(now, p); alone || err != nil {
+	if c.decoding.takesIn() {
+		if alone, err := c.decoding.takeIn(now, p); alone || err != nil {
 			return err
 		}
 	}
 	if c.Speculation != nil {
-		if idle, err := c.passIdly(now, p); idle || err != nil {
+		if idle, err := c.drafts.passIdly(now, p); idle || err != nil {
 			return err
 		}
 	}
 	c.tiers.openWait(now)
 	step, err := c.Begin(now, p)
-	if err != nil && c.waitForArrival(p) {
+	if err != nil && c.outbox.waitForArrival(p) {
 		return nil
 	}
 	if err != nil || step == nil {
@@ -213,19 +176,19 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // returns its work, which is valid until the next Begin. The caller sets p.End and then
 // calls End. Without work the pass has ended: it has aborted requests, or waits for copies of host memory.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
-	if !c.takesIn() { // which has opened it already
+	if !c.decoding.takesIn() { // which has opened it already
 		c.openPass(now, p)
 	}
 	fresh := !c.next.planned
 	for again := true; again && !c.next.planned; { // if who was preempted left the engine idle, or prompts were to wait for nobody
-		preempted, deferred, aborted := p.Preempted, c.deferred, len(p.Aborted)
+		preempted, deferred, aborted := p.Preempted, c.queue.deferred, len(p.Aborted)
 		c.planPass(c.next, p)
 		again = p.Preempted > preempted || deferred > 0 || len(p.Aborted) > aborted && !c.isRank
 		if !c.next.planned {
-			c.deferred = 0
+			c.queue.deferred = 0
 		}
 	}
-	if fresh && c.tiers != nil && c.waitForCopies(p) {
+	if fresh && c.tiers != nil && c.tiers.waitForCopies(p) {
 		return nil, nil
 	}
 	if !c.next.planned && len(p.Aborted) > 0 && !c.isRank {
@@ -236,8 +199,8 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		return nil, c.stallError()
 	}
 	c.announcePass(p)
-	if c.handsOver() {
-		c.sendCached(c.next, now)
+	if c.outbox.handsOver() {
+		c.outbox.sendCached(c.next, now)
 	}
 	c.measurePass()
 	if c.Overlap {
@@ -251,11 +214,11 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
 	p.Reset(now)
 	p.KVAtEnd = true
-	if !c.next.planned && now > c.lastEnd && c.live == c.waiting.Len() {
-		c.ratio.now, c.deferred = c.ratio.first, 0 // it was idle
+	if !c.next.planned && now > c.lastEnd && c.live == c.queue.waiting.Len() {
+		c.ratio.now, c.queue.deferred = c.ratio.first, 0 // it was idle
 	}
-	for at, ok := c.nextArrival(); ok && at <= now; at, ok = c.nextArrival() {
-		c.releaseArrived(at) // each when it comes, as nothing runs
+	for at, ok := c.outbox.nextArrival(); ok && at <= now; at, ok = c.outbox.nextArrival() {
+		c.outbox.releaseArrived(at) // each when it comes, as nothing runs
 	}
 }
 
@@ -272,7 +235,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 		c.deliverTokens(f, p)
 	}
 	c.leaveLine()
-	c.releaseArrived(p.End)
+	c.outbox.releaseArrived(p.End)
 	if c.tiers != nil {
 		c.tiers.submitWrites(p.End, c.next.planned)
 		c.tiers.tellTokens(p)
@@ -280,8 +243,8 @@ func (c *Core) End(p *scheduler.Pass) error {
 	c.publishRecord(f, p)
 	f.clear()
 	c.lastEnd = p.End
-	if c.left = 0; c.Speculation != nil && c.live == 0 && c.next.planned {
-		c.left = p.End
+	if c.drafts.left = 0; c.Speculation != nil && c.live == 0 && c.next.planned {
+		c.drafts.left = p.End
 	}
 	c.describeState(p)
 	c.check()
@@ -312,11 +275,11 @@ func (c *Core) measurePass() {
 	n := f.decodes
 	s.Tokens, s.Requests, s.Readers, s.Context = n, n, n, int64(f.length)
 	if c.Speculation != nil {
-		c.measureDrafts(s)
+		c.drafts.measureDrafts(s)
 	}
 	if len(f.batch) == 0 || c.Role == scheduler.Decode {
 		s.Decodes, s.DecodeLength = n, f.length
-		s.Active, s.Capacity, s.ByTokens = min(f.length, c.pool), c.pool, true
+		s.Active, s.Capacity, s.ByTokens = min(f.length, c.pages.pool), c.pages.pool, true
 		return
 	}
 	// To a model that tells prompts from tokens all are prompts, some of a single token.
@@ -339,15 +302,15 @@ func (c *Core) stallError() error {
 		return &scheduler.StallError{Reason: "no request is left"}
 	}
 	r := c.partial
-	if r == nil && c.waiting.Len() > 0 {
-		r = c.waiting.Front()
+	if r == nil && c.queue.waiting.Len() > 0 {
+		r = c.queue.waiting.Front()
 	}
 	if r == nil {
-		r = c.running[0]
+		r = c.batch.running[0]
 	}
 	return &scheduler.StallError{Request: r.ID, Reason: fmt.Sprintf(
 		"nothing can run: input_length %d, output_length %d, %d tokens of the pool's %d are free and %d evictable",
-		r.InputTokens, r.OutputTokens, c.free, c.pool, c.evictableTokens())}
+		r.InputTokens, r.OutputTokens, c.pages.free, c.pages.pool, c.pages.evictableTokens())}
 }
 
 // SetClock lets passes to come take the time that clock says.

@@ -239,8 +239,8 @@ func TestDraftsOutgrow(t *testing.T) {
 				}
 			}
 		}
-		if aborted != c.aborted || core.free+core.tree.Pages*core.PageTokens != core.pool {
-			t.Errorf("%+v: aborted is %v, want %v; %d of %d tokens are free", c, aborted, c.aborted, core.free, core.pool)
+		if aborted != c.aborted || core.pages.free+core.pages.tree.Pages*core.PageTokens != core.pages.pool {
+			t.Errorf("%+v: aborted is %v, want %v; %d of %d tokens are free", c, aborted, c.aborted, core.pages.free, core.pages.pool)
 		}
 	}
 }
@@ -360,12 +360,12 @@ func TestResidency(t *testing.T) {
 func (c *Core) residentNodes() map[prompt.NodeID]int32 {
 	count := make(map[prompt.NodeID]int32)
 	seen := make(map[head]bool)
-	for i, n := range c.tree.All() {
-		if n.Seq.Seed > 0 || c.tree.IsAway(i) {
+	for i, n := range c.pages.tree.All() {
+		if n.Seq.Seed > 0 || c.pages.tree.IsAway(i) {
 			continue
 		}
 		for k := n.From; k < min(n.To, n.Seq.Full); k++ {
-			h := head{n.Seq.Nodes[k/c.tree.PerNode], k % c.tree.PerNode}
+			h := head{n.Seq.Nodes[k/c.pages.tree.PerNode], k % c.pages.tree.PerNode}
 			if !seen[h] {
 				count[h.node]++
 			}

@@ -1,7 +1,6 @@
 package sglang
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
@@ -18,8 +17,8 @@ func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 		}
 		r := e.request
 		if !e.whole {
-			if c.handsOver() {
-				c.sendUpTo(r, floorTo(e.before+e.tokens, c.PageTokens), p.End)
+			if c.outbox.handsOver() {
+				c.outbox.sendUpTo(r, floorTo(e.before+e.tokens, c.PageTokens), p.End)
 			}
 			continue
 		}
@@ -27,14 +26,14 @@ func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 		m := p.AddToken(r.ID, r.out, r.asked(), r.lastToken, r.lastToken != p.Start)
 		r.lastToken = p.End
 		switch {
-		case m != nil && m.Last && c.handsOver():
-			m.Handoff = c.handOver(r, p.End)
+		case m != nil && m.Last && c.outbox.handsOver():
+			m.Handoff = c.outbox.handOver(r, p.End)
 		case m != nil && m.Last:
-			m.Handoff = c.transferDelay(r.Request)
-			c.stopRunning(r)
+			m.Handoff = c.outbox.transferDelay(r.Request)
+			c.batch.stopRunning(r)
 			c.finishRequest(r)
 		default:
-			c.cachePages(r)
+			c.pages.cachePages(r)
 		}
 	}
 }
@@ -42,28 +41,28 @@ func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 // deliverTokens ends a decode pass.
 func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	if c.Speculation != nil {
-		c.deliverDrafts(f, p)
+		c.drafts.deliverDrafts(f, p)
 		return
 	}
-	c.done++
+	c.batch.done++
 	if len(f.batch) > 0 {
-		c.doneMixed++
+		c.batch.doneMixed++
 	}
 	p.Tokens += f.decodes - f.lost
 	c.noteGaps(f, p)
 	c.lastDecode = p.End
-	if !c.Overlap || c.takesIn() {
-		c.noteEnding(c.done)
+	if !c.Overlap || c.decoding.takesIn() {
+		c.batch.noteEnding(c.batch.done)
 	}
-	for _, r := range c.ending {
+	for _, r := range c.batch.ending {
 		if r.Request == nil {
 			continue // it has ended with its prompt
 		}
-		if c.takesIn() {
-			c.ended = append(c.ended, endedOne{r.InputTokens + r.asked(), c.longestOf(r)})
+		if c.decoding.takesIn() {
+			c.ended = append(c.ended, endedOne{r.InputTokens + r.asked(), c.decoding.longestOf(r)})
 			c.loseFlight(r) // the pass after this one was planned with it
 		}
-		c.stopRunning(r)
+		c.batch.stopRunning(r)
 		r.out = r.asked()
 		p.Marks = append(p.Marks, scheduler.Mark{Request: r.ID, Last: true, Tokens: r.out})
 		c.finishRequest(r)
@@ -72,10 +71,10 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 
 // leaveLine takes those out of the line who have ended.
 func (c *Core) leaveLine() {
-	if len(c.ending) > 0 {
-		c.ending = c.ending[:0]
-		c.closeGaps()
-		c.full = false
+	if len(c.batch.ending) > 0 {
+		c.batch.ending = c.batch.ending[:0]
+		c.batch.closeGaps()
+		c.queue.full = false
 	}
 }
 
@@ -103,9 +102,9 @@ func (c *Core) noteGaps(f *flight, p *scheduler.Pass) {
 	if p.Detail == nil {
 		return
 	}
-	for _, line := range [][]*request{c.ending, c.running} {
+	for _, line := range [][]*request{c.batch.ending, c.batch.running} {
 		for _, r := range line {
-			if r != nil && r.Request != nil && !r.isIn(f.joined) && (r.ending && r.place == notRunning || !r.ending && r.base < c.done) {
+			if r != nil && r.Request != nil && !r.isIn(f.joined) && (r.ending && r.place == notRunning || !r.ending && r.base < c.batch.done) {
 				p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
 			}
 		}
@@ -132,23 +131,16 @@ func (r *request) isIn(all []visit) bool {
 
 // lastTokenOf returns when a running request gained its latest token.
 func (c *Core) lastTokenOf(r *request) (at sim.Time) {
-	if c.done > r.base {
+	if c.batch.done > r.base {
 		return c.lastDecode
 	}
 	return r.lastToken
 }
 
-// sortEnding brings the requests in ending from place from on into line.
-func (c *Core) sortEnding(from int) {
-	if all := c.ending[from:]; len(all) > 1 {
-		slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.place, b.place) })
-	}
-}
-
 // finishRequest caches all that r holds, which has its last token and does not run, and
 // lets it go.
 func (c *Core) finishRequest(r *request) {
-	c.releasePages(r, true)
-	c.full = false
+	c.pages.releasePages(r, true)
+	c.queue.full = false
 	c.forgetRequest(r)
 }

@@ -6,6 +6,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
+// drafts is speculative decoding.
+type drafts struct {
+	core        *Core
+	verified    int64    // passes that have verified drafts
+	left, awake sim.Time // when nobody was left for the pass that is planned, and when that ended
+}
+
 // Speculation is how an engine decodes speculatively: a decode pass drafts tokens for each
 // running request and verifies them.
 type Speculation struct {
@@ -60,54 +67,54 @@ type share struct {
 
 // heldTokens returns the tokens of the pool that r has places for, shared ones among them: at
 // base, if it runs.
-func (c *Core) heldTokens(r *request) int { return c.poolTokens(max(r.stored, r.alloc)) }
+func (d *drafts) heldTokens(r *request) int { return d.core.pages.poolTokens(max(r.stored, r.alloc)) }
 
 // nextHold returns the tokens that r gets places for when it decodes next, as far as is known.
-func (c *Core) nextHold(r *request) int {
-	return max(r.alloc, r.stored, c.poolTokens(r.stored+c.Speculation.reserve(c.PageTokens)))
+func (d *drafts) nextHold(r *request) int {
+	return max(r.alloc, r.stored, d.core.pages.poolTokens(r.stored+d.core.Speculation.reserve(d.core.PageTokens)))
 }
 
 // countMissing returns the tokens of the pool that running requests need to decode.
-func (c *Core) countMissing() int {
-	if c.Speculation == nil {
-		return c.countCrossing() * c.PageTokens
+func (d *drafts) countMissing() int {
+	if d.core.Speculation == nil {
+		return d.core.batch.countCrossing() * d.core.PageTokens
 	}
 	missing := 0
-	for _, r := range c.running {
-		missing += c.nextHold(r) - c.heldTokens(r)
+	for _, r := range d.core.batch.running {
+		missing += d.nextHold(r) - d.heldTokens(r)
 	}
 	return missing
 }
 
 // noteDraftsEnding finds the requests whose last token is in flight whatever is accepted:
 // those that lack one.
-func (c *Core) noteDraftsEnding() {
-	for _, r := range c.running {
+func (d *drafts) noteDraftsEnding() {
+	for _, r := range d.core.batch.running {
 		if !r.ending && r.sampled > r.out && r.out+1 >= r.asked() {
 			r.ending = true
-			c.ending = append(c.ending, r)
+			d.core.batch.ending = append(d.core.batch.ending, r)
 		}
 	}
 }
 
 // addDrafts adds each running request to the pass, with drafts unless it computes prompts,
 // and finds places for all that may be accepted.
-func (c *Core) addDrafts(f *flight) {
+func (d *drafts) addDrafts(f *flight) {
 	wanted, taken := 0, 0
-	for _, r := range c.running {
-		next := c.nextHold(r)
+	for _, r := range d.core.batch.running {
+		next := d.nextHold(r)
 		wanted += next - max(r.alloc, r.stored)
-		taken += next - c.heldTokens(r)
+		taken += next - d.heldTokens(r)
 	}
-	if wanted > 0 && c.PageTokens > 1 {
-		wanted += len(c.running) * c.PageTokens
+	if wanted > 0 && d.core.PageTokens > 1 {
+		wanted += len(d.core.batch.running) * d.core.PageTokens
 	}
-	c.evictTokens(wanted)
-	c.free -= taken
-	s := c.Speculation
-	f.decodes, f.length, f.verifies = len(c.running), 0, len(f.batch) == 0
-	for _, r := range c.running {
-		r.alloc = c.nextHold(r)
+	d.core.pages.evictTokens(wanted)
+	d.core.pages.free -= taken
+	s := d.core.Speculation
+	f.decodes, f.length, f.verifies = len(d.core.batch.running), 0, len(f.batch) == 0
+	for _, r := range d.core.batch.running {
+		r.alloc = d.nextHold(r)
 		x := share{visit: visit{r, r.epoch}}
 		f.length += r.InputTokens + r.sampled
 		if f.verifies {
@@ -120,28 +127,28 @@ func (c *Core) addDrafts(f *flight) {
 }
 
 // measureDrafts enters what drafts add to the pass that begins.
-func (c *Core) measureDrafts(s *timing.Step) {
-	f := c.next
+func (d *drafts) measureDrafts(s *timing.Step) {
+	f := d.core.next
 	if f.verifies {
-		s.Tokens *= c.Speculation.Tokens
+		s.Tokens *= d.core.Speculation.Tokens
 	}
-	if f.verifies || c.Role != scheduler.Decode {
-		s.Drafts = c.Speculation.draftPasses(!f.verifies)
+	if f.verifies || d.core.Role != scheduler.Decode {
+		s.Drafts = d.core.Speculation.draftPasses(!f.verifies)
 	}
 }
 
 // deliverDrafts ends a pass that decodes speculatively.
-func (c *Core) deliverDrafts(f *flight, p *scheduler.Pass) {
+func (d *drafts) deliverDrafts(f *flight, p *scheduler.Pass) {
 	if f.verifies {
-		c.verified++
+		d.verified++
 	}
 	for i := range f.shares {
-		if x := &f.shares[i]; !x.isVoid() && c.giveDrafts(x, f.verifies, p) {
+		if x := &f.shares[i]; !x.isVoid() && d.giveDrafts(x, f.verifies, p) {
 			if !x.ending {
-				c.ending = append(c.ending, x.request)
+				d.core.batch.ending = append(d.core.batch.ending, x.request)
 			}
-			c.stopRunning(x.request)
-			c.finishRequest(x.request)
+			d.core.batch.stopRunning(x.request)
+			d.core.finishRequest(x.request)
 		}
 	}
 }
@@ -149,11 +156,11 @@ func (c *Core) deliverDrafts(f *flight, p *scheduler.Pass) {
 // giveDrafts gives the request of x the tokens that the pass has accepted, as many as it still
 // wants, and reports whether the last was among them. What it does not want is in the pool
 // until it ends; so is the token that a last one follows, but where it comes with prompts.
-func (c *Core) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bool) {
+func (d *drafts) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bool) {
 	r := x.request
 	if verifies {
 		p.Verified++
-		p.Drafts += c.Speculation.Tokens - 1
+		p.Drafts += d.core.Speculation.Tokens - 1
 		p.Accepted += x.accepted
 	}
 	if more := min(x.accepted, r.asked()-r.out-1); more > 0 {
@@ -164,7 +171,7 @@ func (c *Core) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bool
 	m := p.AddToken(r.ID, r.out, r.asked(), r.lastToken, r.lastToken != p.Start)
 	r.lastToken = p.End
 	if last = m != nil && m.Last; last {
-		m.Handoff = c.transferDelay(r.Request)
+		m.Handoff = d.core.outbox.transferDelay(r.Request)
 	}
 	if verifies || !last {
 		r.stored += x.accepted + 1
@@ -175,25 +182,25 @@ func (c *Core) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bool
 // passIdly runs the pass that is planned when nobody is left: the drafts of the one before it,
 // which ended at c.left, turned out to end all requests. It reports whether a request that has
 // come meanwhile waits for its end.
-func (c *Core) passIdly(now sim.Time, p *scheduler.Pass) (bool, error) {
-	if c.left > 0 && now > c.left {
-		c.measurePass()
-		ms, err := c.Clock.Step(&c.step)
+func (d *drafts) passIdly(now sim.Time, p *scheduler.Pass) (bool, error) {
+	if d.left > 0 && now > d.left {
+		d.core.measurePass()
+		ms, err := d.core.Clock.Step(&d.core.step)
 		if err != nil {
 			return false, err
 		}
-		c.lastEnd = c.left + sim.Time(ms)
-		c.awake, c.left = c.lastEnd, 0
-		c.verified++
-		c.next.clear()
+		d.core.lastEnd = d.left + sim.Time(ms)
+		d.awake, d.left = d.core.lastEnd, 0
+		d.verified++
+		d.core.next.clear()
 	}
-	if now >= c.awake {
+	if now >= d.awake {
 		return false, nil
 	}
 	p.Reset(now)
 	p.KVAtEnd = true
-	p.End = c.awake
+	p.End = d.awake
 	p.Gap = p.End - p.Start
-	c.describeState(p)
+	d.core.describeState(p)
 	return true, nil
 }

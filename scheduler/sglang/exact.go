@@ -16,11 +16,11 @@ type stay struct {
 // outputs: if with all of those who run and were admitted the pool never runs out of tokens,
 // looked at when each of them ends. An idle engine admits it in any case: SGLang would wait for good.
 func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
-	input := c.poolTokens(e.tokens) + c.PageTokens
-	free := c.free - b.taken
+	input := c.pages.poolTokens(e.tokens) + c.PageTokens
+	free := c.pages.free - b.taken
 	fits := float64(input) <= min(c.memoryLeft(b), float64(free))
 	if c.Window > 0 {
-		fits = fits && c.windowNeed(e.tokens, min(max(0, e.maxOut-e.out), c.ClipNewTokens), b.chunk) <= c.windowLeft(b)
+		fits = fits && c.win.windowNeed(e.tokens, min(max(0, e.maxOut-e.out), c.ClipNewTokens), b.chunk) <= c.win.windowLeft(b)
 	} else {
 		fits = fits && c.outlasts(b, f, e, free-input)
 	}
@@ -42,8 +42,8 @@ func (c *Core) outlasts(b *budget, f *flight, e *chunk, free int) bool {
 	mine := stay{left: e.maxOut - e.out, held: e.length()}
 	if b.stays == nil {
 		b.stays = append(c.stays[:0], mine)
-		for _, r := range c.running {
-			gained := c.gainedBy(r)
+		for _, r := range c.batch.running {
+			gained := c.batch.gainedBy(r)
 			b.stays = append(b.stays, stay{left: r.maxOut - gained, held: r.InputTokens + gained})
 		}
 		for i := range f.batch {

@@ -10,16 +10,22 @@ import (
 // for the last. It keeps the pages until all has arrived.
 
 // handsOver reports whether the engine is such a worker, without windows, drafts, priorities and host memory.
-func (c *Core) handsOver() bool {
-	return c.Role == scheduler.Prefill && c.Window == 0 && c.Speculation == nil && !c.Priorities.On && c.tiers == nil
+func (o *outbox) handsOver() bool {
+	return o.core.Role == scheduler.Prefill && o.core.Window == 0 && o.core.Speculation == nil && !o.core.Priorities.On && o.core.tiers == nil
 }
 
 // transferDelay returns the time that the whole KV cache of r takes to a decode worker.
-func (c *Core) transferDelay(r *sim.Request) sim.Time {
-	if c.Role != scheduler.Prefill {
+func (o *outbox) transferDelay(r *sim.Request) sim.Time {
+	if o.core.Role != scheduler.Prefill {
 		return 0
 	}
-	return c.Transfer.Delay(r.InputTokens)
+	return o.core.Transfer.Delay(r.InputTokens)
+}
+
+// outbox is the KV caches that a prefill worker keeps until they have been sent.
+type outbox struct {
+	core     *Core
+	inFlight []sending
 }
 
 // sending is a prompt whose pages are on their way.
@@ -30,12 +36,12 @@ type sending struct {
 
 // sendUpTo sends the pages of r up to the first tokens, from now on, after what it has sent
 // before, and returns how long after now they have all arrived.
-func (c *Core) sendUpTo(r *request, tokens int, now sim.Time) sim.Time {
+func (o *outbox) sendUpTo(r *request, tokens int, now sim.Time) sim.Time {
 	n := tokens - r.sent
 	if n <= 0 {
 		return (r.arrives - now).Max0()
 	}
-	delay := c.Transfer.Delay(n)
+	delay := o.core.Transfer.Delay(n)
 	if r.arrives > now {
 		delay += r.arrives - now
 	}
@@ -44,72 +50,72 @@ func (c *Core) sendUpTo(r *request, tokens int, now sim.Time) sim.Time {
 }
 
 // sendCached sends what the prompts of a batch found in the cache, from now on.
-func (c *Core) sendCached(f *flight, now sim.Time) {
+func (o *outbox) sendCached(f *flight, now sim.Time) {
 	for i := range f.batch {
 		e := &f.batch[i]
-		c.sendUpTo(e.request, floorTo(e.before, c.PageTokens), now)
+		o.sendUpTo(e.request, floorTo(e.before, o.core.PageTokens), now)
 	}
 }
 
 // handOver ends the prompt of r, which leaves, and returns how long after now its KV cache
 // has arrived.
-func (c *Core) handOver(r *request, now sim.Time) sim.Time {
-	delay := c.sendUpTo(r, r.InputTokens, now)
-	c.live--
-	if delay <= 0 || c.isRank {
-		c.releaseSent(r)
+func (o *outbox) handOver(r *request, now sim.Time) sim.Time {
+	delay := o.sendUpTo(r, r.InputTokens, now)
+	o.core.live--
+	if delay <= 0 || o.core.isRank {
+		o.releaseSent(r)
 		return delay
 	}
-	c.cachePages(r)
+	o.core.pages.cachePages(r)
 	r.epoch++
-	c.inFlight = append(c.inFlight, sending{r, now + delay})
+	o.inFlight = append(o.inFlight, sending{r, now + delay})
 	return delay
 }
 
-func (c *Core) releaseSent(r *request) {
-	c.releasePages(r, true)
-	c.full = false
+func (o *outbox) releaseSent(r *request) {
+	o.core.pages.releasePages(r, true)
+	o.core.queue.full = false
 	r.epoch++
 	r.Request = nil
-	c.spare = append(c.spare, r)
+	o.core.spare = append(o.core.spare, r)
 }
 
 // releaseArrived gives back the pages of those prompts that have arrived by now.
-func (c *Core) releaseArrived(now sim.Time) {
-	kept := c.inFlight[:0]
-	for _, s := range c.inFlight {
+func (o *outbox) releaseArrived(now sim.Time) {
+	kept := o.inFlight[:0]
+	for _, s := range o.inFlight {
 		if s.until <= now {
-			c.releaseSent(s.request)
+			o.releaseSent(s.request)
 		} else {
 			kept = append(kept, s)
 		}
 	}
-	clear(c.inFlight[len(kept):])
-	c.inFlight = kept
+	clear(o.inFlight[len(kept):])
+	o.inFlight = kept
 }
 
 // nextArrival returns when the first of the prompts on their way has arrived, if there are any.
-func (c *Core) nextArrival() (at sim.Time, ok bool) {
-	for i, s := range c.inFlight {
+func (o *outbox) nextArrival() (at sim.Time, ok bool) {
+	for i, s := range o.inFlight {
 		if i == 0 || s.until < at {
 			at = s.until
 		}
 	}
-	return at, len(c.inFlight) > 0
+	return at, len(o.inFlight) > 0
 }
 
 // waitForArrival makes a pass up to the next time at which pages come back, where nothing else
 // can be done. It reports false when none are to come.
-func (c *Core) waitForArrival(p *scheduler.Pass) bool {
-	at, ok := c.nextArrival()
+func (o *outbox) waitForArrival(p *scheduler.Pass) bool {
+	at, ok := o.nextArrival()
 	if !ok {
 		return false
 	}
 	p.End = at
 	p.Gap = p.End - p.Start
-	c.lastEnd = p.End
-	c.releaseArrived(p.End)
-	c.describeState(p)
-	c.check()
+	o.core.lastEnd = p.End
+	o.releaseArrived(p.End)
+	o.core.describeState(p)
+	o.core.check()
 	return true
 }

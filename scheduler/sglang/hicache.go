@@ -85,7 +85,7 @@ func (c *Core) attachHost(h HiCache) {
 	case WriteThroughSelective:
 		t.host.Walks = 2
 	}
-	c.tree.AttachHost(t.host)
+	c.pages.tree.AttachHost(t.host)
 	c.tiers = t
 	if h.Storage.On {
 		t.attachStorage()
@@ -127,7 +127,7 @@ func (t *tiers) nanosOf(tokens int, gbps float64) float64 {
 // Copy is radix.Copier: copies that are begun together are one transfer.
 func (t *tiers) Copy(n int32) {
 	t.queue = append(t.queue, n)
-	t.queued += t.core.tree.At(n).Size() * t.core.PageTokens
+	t.queued += t.core.pages.tree.At(n).Size() * t.core.PageTokens
 	t.storage.noteCopy(n)
 }
 
@@ -224,18 +224,17 @@ func (t *tiers) nextEnd(now sim.Time) (sim.Time, bool) {
 
 // loadPrefix brings to the device what of r's prefix is in host memory alone, for which it evicts others,
 // and reports whether it does; few tokens are rather computed.
-func (c *Core) loadPrefix(r *request, f *flight, tokens int) bool {
-	t := c.tiers
+func (t *tiers) loadPrefix(r *request, f *flight, tokens int) bool {
 	if tokens < loadLeast {
 		return false
 	}
 	n := t.found.AllNode
 	t.host.Pin(n)
-	if c.evictTokens(tokens); c.free < tokens {
+	if t.core.pages.evictTokens(tokens); t.core.pages.free < tokens {
 		t.host.Unpin(n)
 		return false
 	}
-	c.free -= tokens
+	t.core.pages.free -= tokens
 	t.host.BeginLoad(n)
 	if f.loaded == 0 {
 		t.newTransfer(&t.loads)
@@ -243,8 +242,8 @@ func (c *Core) loadPrefix(r *request, f *flight, tokens int) bool {
 	w := &t.loads[len(t.loads)-1]
 	w.nodes = append(w.nodes, n)
 	f.loaded += tokens
-	c.tree.Lock(n)
-	c.tree.Unlock(r.node)
+	t.core.pages.tree.Lock(n)
+	t.core.pages.tree.Unlock(r.node)
 	r.node, r.prot = n, r.prot+tokens
 	return true
 }
@@ -303,39 +302,38 @@ func (t *tiers) waitBlocked(from sim.Time) sim.Time {
 
 // match looks up the first pages of s.
 func (t *tiers) match(s *radix.Sequence, pages int32) radix.Tiers {
-	t.found = t.core.tree.MatchTiers(s, pages)
+	t.found = t.core.pages.tree.MatchTiers(s, pages)
 	return t.found
 }
 
 // findTiered is findPrefix with host memory: it locks, and counts, what is on the device.
-func (c *Core) findTiered(r *request) int {
-	f := c.tiers.match(&r.seq, c.pagesOf(r.length()-1))
-	c.tree.Lock(f.DeviceNode)
-	r.node, r.prot = f.DeviceNode, int(f.Device)*c.PageTokens
+func (t *tiers) findTiered(r *request) int {
+	f := t.match(&r.seq, t.core.pages.pagesOf(r.length()-1))
+	t.core.pages.tree.Lock(f.DeviceNode)
+	r.node, r.prot = f.DeviceNode, int(f.Device)*t.core.PageTokens
 	return r.prot
 }
 
 // hostPrefix returns how many tokens of what was looked up last are in host memory alone.
-func (c *Core) hostPrefix() int {
-	if c.tiers == nil {
+func (t *tiers) hostPrefix() int {
+	if t == nil {
 		return 0
 	}
-	return int(c.tiers.found.All-c.tiers.found.Device) * c.PageTokens
+	return int(t.found.All-t.found.Device) * t.core.PageTokens
 }
 
 // waitForCopies makes p a pass that ends with the copies that its planner had to wait for, or, where nothing can
 // run, with the next copy, and reports whether there are any.
-func (c *Core) waitForCopies(p *scheduler.Pass) bool {
-	t := c.tiers
+func (t *tiers) waitForCopies(p *scheduler.Pass) bool {
 	switch {
 	case len(t.blocked) > 0:
 		p.End = t.waitBlocked(p.Start)
-	case c.next.planned:
+	case t.core.next.planned:
 	default:
-		for !c.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // which the next look at it submits
-			c.planPass(c.next, p)
+		for !t.core.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // which the next look at it submits
+			t.core.planPass(t.core.next, p)
 		}
-		if c.next.planned {
+		if t.core.next.planned {
 			return false
 		}
 		if end, ok := t.nextEnd(p.Start); ok {
@@ -345,10 +343,10 @@ func (c *Core) waitForCopies(p *scheduler.Pass) bool {
 	if p.End == p.Start {
 		return false
 	}
-	p.Gap, c.lastEnd = p.End-p.Start, p.End
+	p.Gap, t.core.lastEnd = p.End-p.Start, p.End
 	t.tellTokens(p)
-	c.describeState(p)
-	c.check()
+	t.core.describeState(p)
+	t.core.check()
 	return true
 }
 

@@ -72,7 +72,7 @@ type oracleCase struct {
 	} `json:"rows"`
 	Requests []oracleRequest `json:"requests"`
 	// Published is what it told of its cache, where that was asked for.
-	Published []batch `json:"published"`
+	Published []published `json:"published"`
 }
 
 // oracleRequest is what happened to a request, by column of TestEqualsSGLang; some cases have

@@ -17,84 +17,84 @@ type Priorities struct {
 }
 
 // urgency orders requests by priority, the most urgent first.
-func (c *Core) urgency(r *request) int64 {
-	if c.Priorities.LowFirst {
+func (u *queue) urgency(r *request) int64 {
+	if u.core.Priorities.LowFirst {
 		return int64(r.Priority)
 	}
 	return -int64(r.Priority)
 }
 
 // comparePriority compares where requests stand in line by priority.
-func (c *Core) comparePriority(a, b *request) int {
+func (u *queue) comparePriority(a, b *request) int {
 	switch {
-	case !c.Priorities.On:
+	case !u.core.Priorities.On:
 		return 0
-	case c.Policy == LOF:
-		return cmp.Compare(c.urgency(a), c.urgency(b))
+	case u.core.Policy == LOF:
+		return cmp.Compare(u.urgency(a), u.urgency(b))
 	}
-	return cmp.Or(cmp.Compare(c.urgency(a), c.urgency(b)), cmp.Compare(a.joined, b.joined))
+	return cmp.Or(cmp.Compare(u.urgency(a), u.urgency(b)), cmp.Compare(a.joined, b.joined))
 }
 
 // joinQueue puts r at the back of the queue.
-func (c *Core) joinQueue(r *request) {
-	c.joins++
-	r.joined, r.queuedAt = c.joins, c.counted.sum
-	c.waiting.PushBack(r)
-	c.tiers.noteJoin(r)
+func (u *queue) joinQueue(r *request) {
+	u.joins++
+	r.joined, r.queuedAt = u.joins, u.counted.sum
+	u.waiting.PushBack(r)
+	u.core.tiers.noteJoin(r)
 }
 
 // preemptFor takes places and memory from running requests that are less urgent than r, the
 // head of the queue, and reports whether it has. It counts with what r needed when it was
 // last looked up, and with nothing of its prompt before.
-func (c *Core) preemptFor(r *request, b *budget) bool {
-	if !c.Priorities.Preempt {
+func (u *queue) preemptFor(r *request, b *budget) bool {
+	if !u.core.Priorities.Preempt {
 		return false
 	}
-	c.ranked = append(c.ranked[:0], c.running...)
-	slices.SortFunc(c.ranked, func(x, y *request) int {
-		return cmp.Or(cmp.Compare(c.urgency(y), c.urgency(x)), cmp.Compare(y.joined, x.joined))
+	u.ranked = append(u.ranked[:0], u.core.batch.running...)
+	slices.SortFunc(u.ranked, func(x, y *request) int {
+		return cmp.Or(cmp.Compare(u.urgency(y), u.urgency(x)), cmp.Compare(y.joined, x.joined))
 	})
-	missing := float64(r.looked-r.found+min(r.maxOut, c.ClipNewTokens)) - c.memoryLeft(b)
+	missing := float64(r.looked-r.found+min(r.maxOut, u.core.ClipNewTokens)) - u.core.memoryLeft(b)
 	n := 0
 	for n == 0 || missing > 0 {
-		if n == len(c.ranked) || c.urgency(c.ranked[n])-c.urgency(r) <= int64(c.Priorities.Threshold) {
+		if n == len(u.ranked) || u.urgency(u.ranked[n])-u.urgency(r) <= int64(u.core.Priorities.Threshold) {
 			return false
 		}
-		missing -= c.reservedFor(c.ranked[n], b)
+		missing -= u.core.reservedFor(u.ranked[n], b)
 		n++
 	}
-	first, left := len(c.victims), len(c.running)
-	c.victims = append(c.victims, c.ranked[:n]...)
-	for _, v := range c.running {
-		if slices.Contains(c.victims[first:], v) {
+	first, left := len(u.victims), len(u.core.batch.running)
+	u.victims = append(u.victims, u.ranked[:n]...)
+	for _, v := range u.core.batch.running {
+		if slices.Contains(u.victims[first:], v) {
 			left--
-			b.reserved -= c.reservedFor(v, b)
-			c.dropVictim(v, left)
+			b.reserved -= u.core.reservedFor(v, b)
+			u.dropVictim(v, left)
 		}
 	}
-	c.closeGaps()
+	u.core.batch.closeGaps()
 	return true
 }
 
 // dropVictim takes a running request's place and memory, while the given number of others
 // stay. It leaves a gap in the line.
-func (c *Core) dropVictim(r *request, others int) {
-	c.loseFlight(r)
-	c.stopRunning(r)
+func (u *queue) dropVictim(r *request, others int) {
+	u.core.loseFlight(r)
+	u.core.batch.stopRunning(r)
 	if r.ending {
 		r.ending = false
-		c.ending = slices.DeleteFunc(c.ending, func(e *request) bool { return e == r })
+		u.core.batch.ending = slices.DeleteFunc(u.core.batch.ending, func(e *request) bool { return e == r })
 	}
-	c.releasePages(r, false)
-	c.evictTokens(others * retractSteps)
+	u.core.pages.releasePages(r, false)
+	u.core.pages.evictTokens(others * retractSteps)
 }
 
 // requeueVictims lets those wait who were preempted, at the back.
-func (c *Core) requeueVictims(p *scheduler.Pass) {
-	for _, r := range c.victims {
-		c.requeueRequest(r, p)
-		c.joinQueue(r)
+func (u *queue) requeueVictims(p *scheduler.Pass) {
+	for _, r := range u.victims {
+		u.requeueRequest(r, p)
+		u.joinQueue(r)
 	}
-	c.victims = c.victims[:0]
-	c.askStorage(p.Start)
+	u.victims = u.victims[:0]
+	u.core.tiers.askStorage(p.Start)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// batch is what is published of a cache at an instant. A page is named by the first request
+// published is what is published of a cache at an instant. A page is named by the first request
 // whose sequence begins with it, and by its place there.
-type batch struct {
+type published struct {
 	At     sim.Time `json:"at"`
 	Events []event  `json:"events"`
 }
@@ -69,8 +69,8 @@ func (names pageNames) runs(hashes []uint64) (all []pageRun) {
 }
 
 // batch returns what a pass publishes.
-func (names pageNames) batch(p *scheduler.Pass) batch {
-	b := batch{At: p.End}
+func (names pageNames) batch(p *scheduler.Pass) published {
+	b := published{At: p.End}
 	for _, e := range p.Events {
 		var stored []uint64
 		for _, x := range e.Stored {
@@ -101,7 +101,7 @@ func (c *oracleCase) comparePublished(t *testing.T, runs bool) {
 	})
 	names := namePages(cfg.Tree, requests)
 	for i := range max(len(passes), len(c.Published)) {
-		var here, there batch
+		var here, there published
 		if i < len(passes) {
 			here = names.batch(&passes[i])
 		}

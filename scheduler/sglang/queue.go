@@ -18,6 +18,29 @@ const (
 	refreshEvery = 32  // attempts to admit
 )
 
+// queue is the requests in line, and who is let in of them, and when.
+type queue struct {
+	core     *Core
+	waiting  scheduler.Line[*request]
+	joins    int        // times that somebody joined it
+	victims  []*request // preempted by the plan that is being made
+	ranked   []*request // scratch of who is preempted first
+	full     bool       // nobody is admitted until a request leaves
+	attempts int        // to admit, under FIFO: every 32nd renews ages
+	deferred int        // passes that are planned without prompts, under DecodeInterval
+	shuffles uint64     // of the queue, under Random
+	counted  counted    // under HRRN
+	sorted   sorted
+}
+
+// counted is the tokens by which hrrn measures time.
+type counted struct {
+	sum   int  // of all passes that were planned
+	batch int  // of the prefill whose requests came to an empty line: each decode pass counts so many again
+	last  int  // of the latest prefill
+	held  bool // somebody was in the line when the latest pass was planned
+}
+
 // sorted is the scratch of sorting.
 type sorted struct {
 	keys  []radix.Key // of the first pages of the prompts to be computed
@@ -26,60 +49,60 @@ type sorted struct {
 
 // sortQueue brings the queue into the policy's order. Lookups make what they find young; where
 // the policy needs none and eviction is by age alone, every 32nd attempt looks up the head of the queue just for that.
-func (c *Core) sortQueue() {
-	n := c.waiting.Len()
-	all := c.waiting.All()
+func (u *queue) sortQueue() {
+	n := u.waiting.Len()
+	all := u.waiting.All()
 	switch {
-	case c.Policy == Random:
-		c.shuffle(all)
-	case c.Policy == LOF:
+	case u.core.Policy == Random:
+		u.shuffle(all)
+	case u.core.Policy == LOF:
 		slices.SortStableFunc(all, func(a, b *request) int {
-			return cmp.Or(c.comparePriority(a, b), cmp.Compare(b.maxOut, a.maxOut))
+			return cmp.Or(u.comparePriority(a, b), cmp.Compare(b.maxOut, a.maxOut))
 		})
-	case c.Priorities.On:
-		slices.SortFunc(all, c.comparePriority)
+	case u.core.Priorities.On:
+		slices.SortFunc(all, u.comparePriority)
 	}
-	if n == 0 || !c.caching {
+	if n == 0 || !u.core.pages.caching {
 		return
 	}
-	if c.Policy == ShortestPrefill {
-		c.sorted.keys, c.sorted.ahead = c.sorted.keys[:0], c.sorted.ahead[:0]
+	if u.core.Policy == ShortestPrefill {
+		u.sorted.keys, u.sorted.ahead = u.sorted.keys[:0], u.sorted.ahead[:0]
 		for _, r := range all {
-			c.rankShortest(r)
+			u.rankShortest(r)
 		}
 		slices.SortFunc(all, compareShortest)
 		return
 	}
-	if (c.Policy == LPM || c.Policy == HRRN) && n <= looked {
-		c.sorted.keys, c.sorted.ahead = c.sorted.keys[:0], c.sorted.ahead[:0]
+	if (u.core.Policy == LPM || u.core.Policy == HRRN) && n <= looked {
+		u.sorted.keys, u.sorted.ahead = u.sorted.keys[:0], u.sorted.ahead[:0]
 		for _, r := range all {
-			r.rank = c.rankOf(r)
+			r.rank = u.rankOf(r)
 		}
 		slices.SortStableFunc(all, func(a, b *request) int {
-			if order := cmp.Compare(b.rank, a.rank); order != 0 || c.Policy == LPM {
+			if order := cmp.Compare(b.rank, a.rank); order != 0 || u.core.Policy == LPM {
 				return order
 			}
 			return cmp.Compare(a.ID, b.ID)
 		})
 		return
 	}
-	if c.Eviction.Policy != radix.LRU {
+	if u.core.Eviction.Policy != radix.LRU {
 		return
 	}
-	if c.attempts++; c.attempts%refreshEvery != 1 {
+	if u.attempts++; u.attempts%refreshEvery != 1 {
 		return
 	}
 	for i := min(n, looked) - 1; i >= 0; i-- {
-		c.touchPrefix(&all[i].seq, c.pagesOf(all[i].length()))
+		u.core.pages.touchPrefix(&all[i].seq, u.core.pages.pagesOf(all[i].length()))
 	}
 }
 
 // shuffle puts requests in an order that depends on the seed, on them, and on how many times
 // it was called.
-func (c *Core) shuffle(all []*request) {
-	c.shuffles++
+func (u *queue) shuffle(all []*request) {
+	u.shuffles++
 	for _, r := range all {
-		r.rank = scheduler.DrawNumber(c.Seed, uint64(r.ID), c.shuffles)
+		r.rank = scheduler.DrawNumber(u.core.Seed, uint64(r.ID), u.shuffles)
 	}
 	slices.SortFunc(all, func(a, b *request) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.ID, b.ID)) })
 }
@@ -87,59 +110,59 @@ func (c *Core) shuffle(all []*request) {
 // rankOf returns what the queue is sorted by, highest first: the cached tokens of r, or by
 // hrrn the tokens that were computed while it waited over those it needs; and less than any
 // when r had better wait for a request ahead of it that begins alike.
-func (c *Core) rankOf(r *request) float64 {
-	pages := c.touchPrefix(&r.seq, c.pagesOf(r.length()))
-	cached := int(pages) * c.PageTokens
-	if cached <= lpmShared && c.beginsAlike(r) {
+func (u *queue) rankOf(r *request) float64 {
+	pages := u.core.pages.touchPrefix(&r.seq, u.core.pages.pagesOf(r.length()))
+	cached := int(pages) * u.core.PageTokens
+	if cached <= lpmShared && u.beginsAlike(r) {
 		return -1
 	}
-	cached = min(cached+c.hostPrefix(), r.length()-1)
-	if c.Policy == LPM {
+	cached = min(cached+u.core.tiers.hostPrefix(), r.length()-1)
+	if u.core.Policy == LPM {
 		return float64(cached)
 	}
 	if cached >= r.InputTokens {
 		return math.Inf(1)
 	}
-	return float64(c.counted.sum-r.queuedAt) / float64(r.InputTokens-cached)
+	return float64(u.counted.sum-r.queuedAt) / float64(r.InputTokens-cached)
 }
 
 // beginsAlike reports whether one of the requests ahead begins with the same tokens as
 // r; if not, r joins them.
-func (c *Core) beginsAlike(r *request) bool {
-	if c.ownPrompt(r.Request) < lpmShared {
+func (u *queue) beginsAlike(r *request) bool {
+	if u.ownPrompt(r.Request) < lpmShared {
 		return false // its own output is among the tokens that count
 	}
-	if c.tree.PerNode > 1 {
+	if u.core.pages.tree.PerNode > 1 {
 		// A node is a trace block: other nodes differ from their first token on.
-		key := r.seq.NodeKey((lpmShared - 1) / (int32(c.PageTokens) * c.tree.PerNode))
-		if slices.Contains(c.sorted.keys, key) {
+		key := r.seq.NodeKey((lpmShared - 1) / (int32(u.core.PageTokens) * u.core.pages.tree.PerNode))
+		if slices.Contains(u.sorted.keys, key) {
 			return true
 		}
-		c.sorted.keys = append(c.sorted.keys, key)
+		u.sorted.keys = append(u.sorted.keys, key)
 		return false
 	}
-	mine := c.opening(r)
-	for _, o := range c.sorted.ahead {
-		if c.Tree.Common(mine, c.opening(o), lpmShared, lpmShared) == lpmShared {
+	mine := u.opening(r)
+	for _, o := range u.sorted.ahead {
+		if u.core.Tree.Common(mine, u.opening(o), lpmShared, lpmShared) == lpmShared {
 			return true
 		}
 	}
-	c.sorted.ahead = append(c.sorted.ahead, r)
+	u.sorted.ahead = append(u.sorted.ahead, r)
 	return false
 }
 
 // ownPrompt returns how many tokens of a prompt its path knows for certain: all of them, or the
 // full pages where tokens of an answer that was begun elsewhere follow.
-func (c *Core) ownPrompt(r *sim.Request) int {
-	if full := int(r.Prompt.Blocks) * c.PageTokens; r.InputTokens >= full+c.PageTokens {
+func (u *queue) ownPrompt(r *sim.Request) int {
+	if full := int(r.Prompt.Blocks) * u.core.PageTokens; r.InputTokens >= full+u.core.PageTokens {
 		return full
 	}
 	return r.InputTokens
 }
 
 // opening returns the part of r's prompt that decides whether another begins alike.
-func (c *Core) opening(r *request) prompt.Prompt {
+func (u *queue) opening(r *request) prompt.Prompt {
 	p := r.Prompt
-	p.Nodes = p.Nodes[:min(len(p.Nodes), (lpmShared-1)/(c.PageTokens*int(c.tree.PerNode))+1)]
+	p.Nodes = p.Nodes[:min(len(p.Nodes), (lpmShared-1)/(u.core.PageTokens*int(u.core.pages.tree.PerNode))+1)]
 	return p
 }

@@ -69,7 +69,7 @@ func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
 		if err != nil {
 			return nil, err
 		}
-		core.isRank, core.caching = true, own.PrefixCaching
+		core.isRank, core.pages.caching = true, own.PrefixCaching
 		if how == TotalRequests || how == TotalTokens {
 			core.board = &b.boards[i]
 		}
@@ -114,11 +114,11 @@ func (c *Core) tellLoad(prompts bool) {
 	if b.silent++; !prompts && b.silent < tellEvery {
 		return
 	}
-	l := load{requests: c.waiting.Len(), tokens: c.pool - c.free - c.evictableTokens()}
+	l := load{requests: c.queue.waiting.Len(), tokens: c.pages.pool - c.pages.free - c.pages.evictableTokens()}
 	if !c.mixed {
-		l.requests += len(c.running)
+		l.requests += len(c.batch.running)
 	}
-	for _, r := range c.waiting.All() {
+	for _, r := range c.queue.waiting.All() {
 		l.tokens += r.length()
 	}
 	*b = board{load: l, fresh: true}

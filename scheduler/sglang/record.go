@@ -19,13 +19,13 @@ func (c *Core) startRecord() {
 		c.record = silent{}
 	case scheduler.CaptureEvents:
 		e := newPageEvents(c.Tree)
-		c.record, c.tree.Watch = e, e
+		c.record, c.pages.tree.Watch = e, e
 	case scheduler.CaptureResidency:
 		s := &residency{}
-		if c.pairs {
+		if c.pages.pairs {
 			s.heads = make(map[head]int32)
 		}
-		c.record, c.tree.Watch = s, s
+		c.record, c.pages.tree.Watch = s, s
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *Core) TellIdle(p *scheduler.Pass) {
 // decodesUnlogged returns how many passes of tokens alone have ended since the latest of them
 // that published.
 func (c *Core) decodesUnlogged() int {
-	return int((c.done - c.doneMixed + c.verified) % int64(c.DecodeLogInterval))
+	return int((c.batch.done - c.batch.doneMixed + c.drafts.verified) % int64(c.DecodeLogInterval))
 }
 
 // residency records how much of each prompt node is cached.

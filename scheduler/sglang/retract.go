@@ -8,62 +8,54 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// isShort reports whether the pool lacks room for the next tokens of all running
-// requests, after evicting what it can.
-func (c *Core) isShort() bool {
-	need := c.countMissing()
-	c.evictTokens(need)
-	return c.freeTokens() < need
-}
-
 // retractVictims retracts running requests until the next tokens of the others have room,
 // at least one. They wait at the back of the queue. The last running request is aborted instead.
 func (c *Core) retractVictims(p *scheduler.Pass) {
-	c.sortForRetraction()
-	for first := true; len(c.running) > 1 && (first || c.isShort()); first = false {
-		r := c.running[len(c.running)-1]
+	c.queue.sortForRetraction()
+	for first := true; len(c.batch.running) > 1 && (first || c.batch.isShort()); first = false {
+		r := c.batch.running[len(c.batch.running)-1]
 		c.loseFlight(r)
-		c.stopRunning(r)
-		c.running = c.running[:len(c.running)-1]
-		c.releasePages(r, false)
-		c.evictTokens(len(c.running) * retractSteps)
-		c.requeueRequest(r, p)
-		if c.takesIn() {
+		c.batch.stopRunning(r)
+		c.batch.running = c.batch.running[:len(c.batch.running)-1]
+		c.pages.releasePages(r, false)
+		c.pages.evictTokens(len(c.batch.running) * retractSteps)
+		c.queue.requeueRequest(r, p)
+		if c.decoding.takesIn() {
 			c.retracted = append(c.retracted, r)
 		} else {
-			c.joinQueue(r)
+			c.queue.joinQueue(r)
 		}
-		c.full = false
+		c.queue.full = false
 	}
-	if len(c.running) == 1 && c.isShort() {
+	if len(c.batch.running) == 1 && c.batch.isShort() {
 		c.abortLast(p)
 	}
-	c.askStorage(p.Start)
+	c.tiers.askStorage(p.Start)
 	gained, asked := 0, 0
-	for _, r := range c.running {
-		gained += c.gainedBy(r)
+	for _, r := range c.batch.running {
+		gained += c.batch.gainedBy(r)
 		asked += r.maxOut
 	}
-	c.ratio.estimate(len(c.running), gained, asked)
+	c.ratio.estimate(len(c.batch.running), gained, asked)
 }
 
 // abortLast aborts the only running request: its next token has no room. Its tokens in flight are lost.
 func (c *Core) abortLast(p *scheduler.Pass) {
-	r := c.running[0]
-	p.Aborted = append(p.Aborted, scheduler.Abort{Request: r.ID, Tokens: c.gainedBy(r), Last: c.lastTokenOf(r), Reason: c.describeAbort(r)})
+	r := c.batch.running[0]
+	p.Aborted = append(p.Aborted, scheduler.Abort{Request: r.ID, Tokens: c.batch.gainedBy(r), Last: c.lastTokenOf(r), Reason: c.describeAbort(r)})
 	p.Admitted = slices.DeleteFunc(p.Admitted, func(a scheduler.Admission) bool { return a.Request == r.ID }) // its prompt is in flight
 	c.loseFlight(r)
-	c.stopRunning(r)
-	c.running = c.running[:0]
-	c.releasePages(r, false)
-	c.full = false
+	c.batch.stopRunning(r)
+	c.batch.running = c.batch.running[:0]
+	c.pages.releasePages(r, false)
+	c.queue.full = false
 	c.forgetRequest(r)
 }
 
 // describeAbort returns why r is aborted.
 func (c *Core) describeAbort(r *request) string {
 	all := fmt.Sprintf("SGLang aborts it after %d tokens: no other request is left to retract and its next token has no room: %d of %d tokens are free",
-		c.gainedBy(r), c.free, c.pool)
+		c.batch.gainedBy(r), c.pages.free, c.pages.pool)
 	if c.Window > 0 {
 		all += fmt.Sprintf(", %d of %d for layers with a window", c.win.free, c.win.pool)
 	}
@@ -82,15 +74,15 @@ func (c *Core) restAborted(p *scheduler.Pass) {
 
 // sortForRetraction brings the running requests into the order in which they stay
 // longest: if priorities count the most urgent, then most outputs, then shortest prompt.
-func (c *Core) sortForRetraction() {
-	slices.SortStableFunc(c.running, func(a, b *request) int {
-		order := cmp.Or(cmp.Compare(c.gainedBy(b), c.gainedBy(a)), cmp.Compare(a.InputTokens, b.InputTokens))
-		if c.Priorities.Retract {
-			return cmp.Or(cmp.Compare(c.urgency(a), c.urgency(b)), order)
+func (u *queue) sortForRetraction() {
+	slices.SortStableFunc(u.core.batch.running, func(a, b *request) int {
+		order := cmp.Or(cmp.Compare(u.core.batch.gainedBy(b), u.core.batch.gainedBy(a)), cmp.Compare(a.InputTokens, b.InputTokens))
+		if u.core.Priorities.Retract {
+			return cmp.Or(cmp.Compare(u.urgency(a), u.urgency(b)), order)
 		}
 		return order
 	})
-	for i, r := range c.running {
+	for i, r := range u.core.batch.running {
 		r.place = i
 	}
 }
@@ -98,16 +90,16 @@ func (c *Core) sortForRetraction() {
 // loseFlight counts r, which loses its place, out of the pass in flight: its token there
 // is lost.
 func (c *Core) loseFlight(r *request) {
-	if c.next.decodes > 0 && r.base < c.planned {
+	if c.next.decodes > 0 && r.base < c.batch.planned {
 		c.next.lost++
 	}
 }
 
 // requeueRequest makes r, which holds nothing any more, one that waits.
-func (c *Core) requeueRequest(r *request, p *scheduler.Pass) {
+func (u *queue) requeueRequest(r *request, p *scheduler.Pass) {
 	r.epoch++
 	r.found = 0
-	r.resumed, r.queuedAt = true, c.counted.sum
+	r.resumed, r.queuedAt = true, u.counted.sum
 	p.Preempted++
 	if p.Detail != nil {
 		p.Detail.Lost = append(p.Detail.Lost, r.ID)

@@ -19,18 +19,18 @@ type counts struct {
 // countAlike returns in how many passes from now on, at most, nothing happens but one more
 // token for every running request, while each of them plans one that is as uneventful.
 func (c *Core) countAlike(now sim.Time) int {
-	n := len(c.running)
-	if len(c.retracted)+len(c.arrived) > 0 || c.takesIn() && c.waiting.Len() > 0 {
+	n := len(c.batch.running)
+	if len(c.retracted)+len(c.arrived) > 0 || c.decoding.takesIn() && c.queue.waiting.Len() > 0 {
 		return 0
 	}
-	tried := !c.full || c.Window > 0 || c.Priorities.Preempt // those who wait are tried again in each pass
-	if n == 0 || c.Speculation != nil || tried && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
+	tried := !c.queue.full || c.Window > 0 || c.Priorities.Preempt // those who wait are tried again in each pass
+	if n == 0 || c.Speculation != nil || tried && c.queue.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
 		return 0
 	}
-	if len(c.merging) > 0 || len(c.joined) > 0 || len(c.agenda) == 0 || c.tiers.waitsForPass() || c.tiers.isStoring() {
+	if len(c.merging) > 0 || len(c.batch.joined) > 0 || len(c.batch.agenda) == 0 || c.tiers.waitsForPass() || c.tiers.isStoring() {
 		return 0
 	}
-	last := c.agenda[0].Key - 1 // the pass before somebody ends
+	last := c.batch.agenda[0].Key - 1 // the pass before somebody ends
 	if f := c.next; c.Overlap {
 		if !f.planned || len(f.batch) > 0 || len(f.joined) > 0 || f.lost > 0 || f.decodes != n {
 			return 0
@@ -38,14 +38,14 @@ func (c *Core) countAlike(now sim.Time) int {
 		last++ // which is planned in the one before
 	}
 	// In as many passes as a page has tokens each of them opens one, and room is made for one more.
-	room := (c.freeTokens()/(n*c.PageTokens) - 1) * c.PageTokens
+	room := (c.pages.freeTokens()/(n*c.PageTokens) - 1) * c.PageTokens
 	if c.record.waits() { // for a pass that publishes
 		room = min(room, c.DecodeLogInterval-1-c.decodesUnlogged())
 	}
 	if len(c.win.due) > 0 {
 		last = min(last, c.win.due[0].Key)
 	}
-	return int(min(last-c.planned, int64(room)))
+	return int(min(last-c.batch.planned, int64(room)))
 }
 
 // takeRun runs up to n uneventful passes, of which none but the first starts at until or
@@ -54,9 +54,9 @@ func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	p.KVAtEnd = true
 	c.ended, c.looked = c.ended[:0], false
-	c.before = counts{c.ratio.now, c.free, c.win.free, c.totals.length, c.counted.sum, c.planned, c.done, c.deferred}
+	c.before = counts{c.ratio.now, c.pages.free, c.win.free, c.batch.totals.length, c.queue.counted.sum, c.batch.planned, c.batch.done, c.queue.deferred}
 	if !c.Overlap {
-		c.next.decodes, c.next.length = len(c.running), c.totals.length+len(c.running)
+		c.next.decodes, c.next.length = len(c.batch.running), c.batch.totals.length+len(c.batch.running)
 	}
 	c.measurePass()
 	run := timing.Run{Until: until, Most: n, End: now, Ends: p.Ends, Nanos: p.Nanos}
@@ -64,7 +64,7 @@ func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 		return err
 	}
 	p.End, p.Ends, p.Nanos = run.End, run.Ends, run.Nanos
-	p.Tokens, p.Decoding = len(c.running), len(c.running)
+	p.Tokens, p.Decoding = len(c.batch.running), len(c.batch.running)
 	c.keepRun(p, len(run.Ends))
 	c.describeState(p)
 	c.check()
@@ -80,25 +80,25 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 
 // keepRun runs the first keep passes of the run p, from what was before it.
 func (c *Core) keepRun(p *scheduler.Pass, keep int) {
-	b, n := &c.before, len(c.running)
-	c.ratio.now, c.free, c.win.free, c.planned = b.ratio, b.free, b.window, b.planned
+	b, n := &c.before, len(c.batch.running)
+	c.ratio.now, c.pages.free, c.win.free, c.batch.planned = b.ratio, b.free, b.window, b.planned
 	for i := 0; i < keep && c.ratio.now > c.ratio.least; i++ {
 		c.ratio.decay()
 	}
 	opened := keep / c.PageTokens * n // by each of them one in as many passes as a page has tokens
 	for range keep % c.PageTokens {
-		opened += c.countCrossing()
-		c.planned++
+		opened += c.batch.countCrossing()
+		c.batch.planned++
 	}
-	c.takeTokens(opened * c.PageTokens)
-	c.planned = b.planned + int64(keep)
-	c.totals.length, c.done = b.length+keep*n, b.done+int64(keep)
-	c.counted.sum = b.counted + keep*c.counted.batch
+	c.pages.takeTokens(opened * c.PageTokens)
+	c.batch.planned = b.planned + int64(keep)
+	c.batch.totals.length, c.batch.done = b.length+keep*n, b.done+int64(keep)
+	c.queue.counted.sum = b.counted + keep*c.queue.counted.batch
 	if c.next.clear(); c.Overlap {
-		c.next.planned, c.next.decodes, c.next.length = true, n, c.totals.length
+		c.next.planned, c.next.decodes, c.next.length = true, n, c.batch.totals.length
 	}
-	if c.deferred = max(0, b.deferred-keep); n < c.DecodeIntervalSeats {
-		c.deferred = 0
+	if c.queue.deferred = max(0, b.deferred-keep); n < c.DecodeIntervalSeats {
+		c.queue.deferred = 0
 	}
 	p.CutEnds(keep)
 	c.lastEnd, c.lastDecode = p.End, p.End

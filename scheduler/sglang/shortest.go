@@ -4,10 +4,10 @@ import "cmp"
 
 // rankShortest notes of a request in the queue how many tokens of its prompt are not cached,
 // and whether it had better wait for one ahead of it that begins alike.
-func (c *Core) rankShortest(r *request) {
-	cached := int(c.touchPrefix(&r.seq, c.pagesOf(r.length()))) * c.PageTokens
-	r.postponed = cached <= lpmShared && c.beginsAlike(r)
-	r.work = max(1, r.length()-min(cached+c.hostPrefix(), r.length()-1))
+func (u *queue) rankShortest(r *request) {
+	cached := int(u.core.pages.touchPrefix(&r.seq, u.core.pages.pagesOf(r.length()))) * u.core.PageTokens
+	r.postponed = cached <= lpmShared && u.beginsAlike(r)
+	r.work = max(1, r.length()-min(cached+u.core.tiers.hostPrefix(), r.length()-1))
 }
 
 // compareShortest compares where requests stand in line when the shortest prefill goes first.
@@ -23,14 +23,14 @@ func compareShortest(a, b *request) int {
 
 // leaveRoom cuts a chunk of the partial request, which is to compute rest more tokens, so that
 // those of the queue who have less to compute fit into the pass beside it. It leaves a page.
-func (c *Core) leaveRoom(width, rest int, b *budget) int {
-	if c.Policy != ShortestPrefill || b.chunk < 2*c.PageTokens {
+func (u *queue) leaveRoom(width, rest int, b *budget) int {
+	if u.core.Policy != ShortestPrefill || b.chunk < 2*u.core.PageTokens {
 		return width
 	}
 	room := 0
-	for _, r := range c.waiting.All() {
-		pages := c.poolTokens(r.work)
-		if r.work >= rest || room+pages > b.chunk-c.PageTokens {
+	for _, r := range u.waiting.All() {
+		pages := u.core.pages.poolTokens(r.work)
+		if r.work >= rest || room+pages > b.chunk-u.core.PageTokens {
 			break
 		}
 		room += pages
@@ -38,16 +38,16 @@ func (c *Core) leaveRoom(width, rest int, b *budget) int {
 	if room == 0 {
 		return width
 	}
-	return min(width, floorTo(b.chunk-room, c.PageTokens))
+	return min(width, floorTo(b.chunk-room, u.core.PageTokens))
 }
 
 // defersPrompts reports whether prompts wait for passes of tokens that come after each pass of
 // prompts, and counts them down.
-func (c *Core) defersPrompts() bool {
-	if c.deferred > 0 && len(c.running) >= c.DecodeIntervalSeats {
-		c.deferred--
+func (u *queue) defersPrompts() bool {
+	if u.deferred > 0 && len(u.core.batch.running) >= u.core.DecodeIntervalSeats {
+		u.deferred--
 		return true
 	}
-	c.deferred = 0
+	u.deferred = 0
 	return false
 }

@@ -118,7 +118,7 @@ func (s writing) timeOf(pages int32) float64 {
 
 func (s writing) endBatch(j *job) {
 	for i := j.from; i < j.from+j.done; i++ {
-		s.pages[s.core.tree.StoredPageOf(j.seq, i)] = struct{}{}
+		s.pages[s.core.pages.tree.StoredPageOf(j.seq, i)] = struct{}{}
 	}
 }
 
@@ -127,7 +127,7 @@ func (s writing) endJob(j *job) { s.written = append(s.written, j.node) }
 // noteCopy notes that n is being copied to the host.
 func (s *storage) noteCopy(n int32) {
 	if s != nil {
-		s.copying[n] = s.core.tree.At(n).From
+		s.copying[n] = s.core.pages.tree.At(n).From
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *storage) backUp(n int32) {
 
 // writeFrom writes the pages from a place on, as far as n goes.
 func (s *storage) writeFrom(n, from int32) {
-	x := s.core.tree.At(n)
+	x := s.core.pages.tree.At(n)
 	if x.From > from {
 		s.writeFrom(x.Parent, from)
 	}
@@ -160,11 +160,11 @@ func (t *tiers) noteJoin(r *request) {
 }
 
 // askStorage looks up for those who have joined the queue.
-func (c *Core) askStorage(now sim.Time) {
-	if c.tiers == nil || c.tiers.storage == nil {
+func (t *tiers) askStorage(now sim.Time) {
+	if t == nil || t.storage == nil {
 		return
 	}
-	s := c.tiers.storage
+	s := t.storage
 	for _, v := range s.joined {
 		if !v.isVoid() {
 			s.lookUp(v.request, now)
@@ -176,7 +176,7 @@ func (c *Core) askStorage(now sim.Time) {
 // lookUp asks storage for what r needs beyond what is cached.
 func (s *storage) lookUp(r *request, now sim.Time) {
 	c := s.core
-	pages := c.pagesOf(r.length() - 1)
+	pages := c.pages.pagesOf(r.length() - 1)
 	found := s.match(&r.seq, pages)
 	asked := pages - found.All
 	if !s.host.IsCopied(found.AllNode) || int(asked)*c.PageTokens < s.Threshold || s.isLimited() {
@@ -194,7 +194,7 @@ func (s *storage) lookUp(r *request, now sim.Time) {
 
 // has reports whether page i of what is asked for is in storage.
 func (s *storage) has(f *fetch, i int32) bool {
-	_, ok := s.pages[s.core.tree.StoredPageOf(&f.seq, f.from+i)]
+	_, ok := s.pages[s.core.pages.tree.StoredPageOf(&f.seq, f.from+i)]
 	return ok
 }
 
@@ -291,12 +291,12 @@ func (s *storage) retire(f *fetch) {
 }
 
 // endFetch reports whether r may be admitted, and takes what it has fetched if it waits no longer.
-func (c *Core) endFetch(r *request) bool {
+func (t *tiers) endFetch(r *request) bool {
 	f := r.fetch
 	if f == nil {
 		return true
 	}
-	s := c.tiers.storage
+	s := t.storage
 	if !s.gives(r, f) {
 		return false
 	}
@@ -327,12 +327,12 @@ func (s *storage) gives(r *request, f *fetch) bool {
 }
 
 // dropFetch stops what r fetches, who is taken out.
-func (c *Core) dropFetch(r *request) {
+func (t *tiers) dropFetch(r *request) {
 	f := r.fetch
 	if f == nil {
 		return
 	}
-	s := c.tiers.storage
+	s := t.storage
 	f.stopped = true
 	s.void += int(f.landed)
 	s.retire(f)
@@ -353,7 +353,7 @@ func (s *storage) nextEnd(now sim.Time) sim.Time {
 		return sim.Time(math.Inf(1))
 	}
 	next := min(s.reads.nextEnd(now), s.writes.nextEnd(now))
-	for _, r := range s.core.waiting.All() {
+	for _, r := range s.core.queue.waiting.All() {
 		if r.fetch != nil && r.deadline > now {
 			next = min(next, r.deadline)
 		}

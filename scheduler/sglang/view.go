@@ -25,8 +25,8 @@ func (c *Core) describeWork(d *scheduler.Detail) {
 		}
 	}
 	if c.Planner && c.next.decodes > 0 {
-		for _, r := range c.running {
-			c.view.Decode.Add(c.lengthOf(r), float64(c.lengthOf(r)))
+		for _, r := range c.batch.running {
+			c.view.Decode.Add(c.batch.lengthOf(r), float64(c.batch.lengthOf(r)))
 		}
 	}
 }
@@ -38,7 +38,7 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	if c.partial != nil {
 		s.AddQueued(c.partial.Request, c.partial.out)
 	}
-	for _, line := range [][]*request{c.waiting.All(), c.retracted, c.arrived} {
+	for _, line := range [][]*request{c.queue.waiting.All(), c.retracted, c.arrived} {
 		for _, r := range line {
 			s.AddQueued(r.Request, r.out)
 		}
@@ -49,21 +49,21 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 // Progress yields the requests that have gained a token and not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	tell := func(r *request) {
-		if n := c.gainedBy(r); r.place != notRunning && n > 0 {
+		if n := c.batch.gainedBy(r); r.place != notRunning && n > 0 {
 			yield(r.ID, n, c.lastTokenOf(r))
 		} else if r.out > 0 {
 			yield(r.ID, r.out, r.lastToken)
 		}
 	}
-	for _, r := range c.running {
+	for _, r := range c.batch.running {
 		tell(r)
 	}
-	for _, r := range c.ending {
+	for _, r := range c.batch.ending {
 		if r.place == notRunning {
 			tell(r)
 		}
 	}
-	for _, line := range [][]*request{c.waiting.All(), c.retracted, c.arrived} {
+	for _, line := range [][]*request{c.queue.waiting.All(), c.retracted, c.arrived} {
 		for _, r := range line {
 			tell(r)
 		}
@@ -85,6 +85,6 @@ func (c *Core) describeState(p *scheduler.Pass) {
 	}
 	d.Waiting, d.Running = c.Line()
 	d.Blocks = c.Pages
-	d.Cached = c.tree.UnlockedPages
-	d.Held = c.Pages - c.free/c.PageTokens - d.Cached
+	d.Cached = c.pages.tree.UnlockedPages
+	d.Held = c.Pages - c.pages.free/c.PageTokens - d.Cached
 }

@@ -14,10 +14,10 @@ import (
 
 // Cache returns what the radix cache holds. What requests have not yet put there is not of it.
 func (c *Core) Cache() scheduler.Cache {
-	out := scheduler.Cache{Decodes: c.decodesUnlogged(), Attempts: c.attempts % refreshEvery}
+	out := scheduler.Cache{Decodes: c.decodesUnlogged(), Attempts: c.queue.attempts % refreshEvery}
 	owners := make(map[sim.RequestID]int32)
-	for _, i := range c.tree.ByAge() {
-		n := c.tree.At(i)
+	for _, i := range c.pages.tree.ByAge() {
+		n := c.pages.tree.At(i)
 		b := scheduler.CachedBlocks{Node: prompt.None, From: n.From, To: n.To}
 		shared := n.Seq.Full
 		if n.Seq.Seed > 0 {
@@ -30,7 +30,7 @@ func (c *Core) Cache() scheduler.Cache {
 			b.Own, b.Shared = owners[n.Seq.Owner], shared
 		}
 		if last := min(shared, n.To); last > 0 {
-			b.Node = n.Seq.Nodes[(last-1)/c.tree.PerNode]
+			b.Node = n.Seq.Nodes[(last-1)/c.pages.tree.PerNode]
 		}
 		out.Blocks = append(out.Blocks, b)
 	}
@@ -39,7 +39,7 @@ func (c *Core) Cache() scheduler.Cache {
 
 // Warm fills the cache of a core that has done nothing yet.
 func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
-	if !c.caching || c.Window > 0 || c.tiers != nil || c.pairs || c.Eviction.Policy != radix.LRU {
+	if !c.pages.caching || c.Window > 0 || c.tiers != nil || c.pages.pairs || c.Eviction.Policy != radix.LRU {
 		return errors.New("only the radix cache of an SGLang engine on the device alone, under lru, can be filled")
 	}
 	all := make([]radix.Stretch, len(from.Blocks))
@@ -55,17 +55,17 @@ func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 		s.Prompt = s.Full * int32(c.PageTokens)
 		all[i] = radix.Stretch{Seq: s, From: b.From, To: b.To}
 	}
-	watch := c.tree.Watch
-	c.tree.Watch = nil
-	if i, err := c.tree.Fill(all); err != nil {
+	watch := c.pages.tree.Watch
+	c.pages.tree.Watch = nil
+	if i, err := c.pages.tree.Fill(all); err != nil {
 		return &scheduler.CacheError{Index: i, Reason: err.Error()}
 	}
-	if excess := c.tree.Pages - c.Pages; excess > 0 {
-		c.tree.Evict(excess)
+	if excess := c.pages.tree.Pages - c.Pages; excess > 0 {
+		c.pages.tree.Evict(excess)
 	}
-	c.tree.Watch = watch
-	c.free -= c.tree.Pages * c.PageTokens
-	c.attempts, c.doneMixed = from.Attempts, -int64(from.Decodes)
+	c.pages.tree.Watch = watch
+	c.pages.free -= c.pages.tree.Pages * c.PageTokens
+	c.queue.attempts, c.batch.doneMixed = from.Attempts, -int64(from.Decodes)
 	pass.Reset(0)
 	if watch != nil {
 		c.tellStored(watch)
@@ -77,11 +77,11 @@ func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 // tellStored shows a watcher the whole tree, the first of a path first.
 func (c *Core) tellStored(watch radix.Watcher) {
 	var all []int32
-	for n := range c.tree.All() {
+	for n := range c.pages.tree.All() {
 		all = append(all, n)
 	}
-	slices.SortStableFunc(all, func(a, b int32) int { return cmp.Compare(c.tree.At(a).From, c.tree.At(b).From) })
+	slices.SortStableFunc(all, func(a, b int32) int { return cmp.Compare(c.pages.tree.At(a).From, c.pages.tree.At(b).From) })
 	for _, n := range all {
-		watch.Stored(c.tree, n)
+		watch.Stored(c.pages.tree, n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 // layers keep of the tokens that the first pool has. Its fields are those of the zero value
 // where no layer has one.
 type windows struct {
+	core       *Core
 	pool, free int // tokens, whole pages
 	tree       *radix.Windows
 	// due has running requests by the decode pass before which they may give back tokens, and
@@ -49,77 +50,79 @@ func fitsWindows(c *Config, input, output int) *scheduler.OversizeError {
 }
 
 // startWindows makes the second pool.
-func (c *Core) startWindows() {
-	if c.Window == 0 {
+func (w *windows) startWindows() {
+	if w.core.Window == 0 {
 		return
 	}
-	c.win.pool = c.WindowPages * c.PageTokens
-	c.win.free = c.win.pool
-	c.win.tree = c.tree.AddWindows(c.Window, c.PageTokens)
+	w.pool = w.core.WindowPages * w.core.PageTokens
+	w.free = w.pool
+	w.tree = w.core.pages.tree.AddWindows(w.core.Window, w.core.PageTokens)
 }
 
 // windowTokens returns what is free or evictable in the second pool.
-func (c *Core) windowTokens() int { return c.win.free + c.win.tree.Unlocked*c.PageTokens }
+func (w *windows) windowTokens() int { return w.free + w.tree.Unlocked*w.core.PageTokens }
 
 // windowLeft returns the room in the second pool beyond what was admitted.
-func (c *Core) windowLeft(b *budget) int { return c.windowTokens() - b.window }
+func (w *windows) windowLeft(b *budget) int { return w.windowTokens() - b.window }
 
 // windowNeed returns what a request may take of the second pool, of which so many tokens, of
 // at most limit in this pass, and then so many answers are to be computed.
-func (c *Core) windowNeed(tokens, answers, limit int) int {
-	return max(min(tokens, limit)-c.Window, 0) + min(tokens+answers, c.Window) + c.PageTokens
+func (w *windows) windowNeed(tokens, answers, limit int) int {
+	return max(min(tokens, limit)-w.core.Window, 0) + min(tokens+answers, w.core.Window) + w.core.PageTokens
 }
 
 // limitByWindow returns how many prompt tokens of e the pass may compute as far as the second
 // pool goes, 0 if none. A prompt that is too long for an empty pool is cut to what there is
 // room for, and on an idle engine any.
-func (c *Core) limitByWindow(b *budget, f *flight, e *chunk) int {
-	answers := min(max(0, e.maxOut-e.out), c.ClipNewTokens)
-	need, left := c.windowNeed(c.poolTokens(e.tokens), answers, b.chunk), c.windowLeft(b)
+func (w *windows) limitByWindow(b *budget, f *flight, e *chunk) int {
+	answers := min(max(0, e.maxOut-e.out), w.core.ClipNewTokens)
+	need, left := w.windowNeed(w.core.pages.poolTokens(e.tokens), answers, b.chunk), w.windowLeft(b)
 	if need < left {
 		return b.chunk
 	}
 	cut := 0
-	if need >= c.win.pool {
-		cut = floorTo(max(0, left-c.windowNeed(0, answers, 0)), c.PageTokens)
+	if need >= w.pool {
+		cut = floorTo(max(0, left-w.windowNeed(0, answers, 0)), w.core.PageTokens)
 	}
-	if cut == 0 && c.isIdle(f) {
-		cut = c.windowTokens()
+	if cut == 0 && w.core.isIdle(f) {
+		cut = w.windowTokens()
 	}
 	return min(b.chunk, cut)
 }
 
 // slideWindow gives back the tokens of r that a window ending at end has passed, and so has it
 // every tokens more than when it last was asked.
-func (c *Core) slideWindow(r *request, end, every int) {
-	if end-c.Window < r.slid+every {
+func (w *windows) slideWindow(r *request, end, every int) {
+	if end-w.core.Window < r.slid+every {
 		return
 	}
 	r.slid = max(r.slid, r.prot)
-	to := end - c.Window
-	if c.caching { // what is cached keeps a whole window
-		to = end - c.keptTokens()
+	to := end - w.core.Window
+	if w.core.pages.caching { // what is cached keeps a whole window
+		to = end - w.keptTokens()
 	}
-	if to = floorTo(max(0, to), c.PageTokens); to > r.slid {
-		c.win.free += to - r.slid
+	if to = floorTo(max(0, to), w.core.PageTokens); to > r.slid {
+		w.free += to - r.slid
 		r.slid = to
 	}
 }
 
 // keptTokens returns the whole pages of a window, at least one.
-func (c *Core) keptTokens() int { return c.poolTokens(max(c.Window, c.PageTokens)) }
+func (w *windows) keptTokens() int {
+	return w.core.pages.poolTokens(max(w.core.Window, w.core.PageTokens))
+}
 
 // slideChunks gives back what windows have passed of prompts that are computed in chunks, on an
 // engine without a cache; it waits until nobody can read it.
-func (c *Core) slideChunks(f *flight) {
+func (w *windows) slideChunks(f *flight) {
 	for i := range f.batch {
 		e := &f.batch[i]
 		switch {
-		case c.caching || e.chunks == 0:
-		case !c.Overlap:
-			c.slideWindow(e.request, e.before, 1)
+		case w.core.pages.caching || e.chunks == 0:
+		case !w.core.Overlap:
+			w.slideWindow(e.request, e.before, 1)
 		case e.chunks >= 2:
-			c.slideWindow(e.request, e.before-c.ChunkTokens, 1)
+			w.slideWindow(e.request, e.before-w.core.ChunkTokens, 1)
 		}
 		e.chunks++
 	}
@@ -127,71 +130,71 @@ func (c *Core) slideChunks(f *flight) {
 
 // slideDecoding gives back what windows have passed of those who decode in the pass that is
 // planned.
-func (c *Core) slideDecoding() {
-	for len(c.win.due) > 0 && c.win.due[0].Key <= c.planned {
-		e := c.win.due.Pop()
+func (w *windows) slideDecoding() {
+	for len(w.due) > 0 && w.due[0].Key <= w.core.batch.planned {
+		e := w.due.Pop()
 		r := e.Value
 		if e.Tie != r.epoch || r.place == notRunning {
 			continue
 		}
-		c.slideWindow(r, r.InputTokens+c.gainedBy(r)-1, slideEvery)
-		c.awaitSlide(r, c.planned+1)
+		w.slideWindow(r, r.InputTokens+w.core.batch.gainedBy(r)-1, slideEvery)
+		w.awaitSlide(r, w.core.batch.planned+1)
 	}
 }
 
 // awaitSlide enters r, which runs, into the line of those that may give back tokens, in pass
 // first or later.
-func (c *Core) awaitSlide(r *request, first int64) {
-	end := r.slid + slideEvery + c.Window
+func (w *windows) awaitSlide(r *request, first int64) {
+	end := r.slid + slideEvery + w.core.Window
 	if r.slid >= r.prot { // before that the window has passed nothing
-		end = max(end, r.slid+c.PageTokens+c.keptTokens())
+		end = max(end, r.slid+w.core.PageTokens+w.keptTokens())
 	}
-	c.win.due.Push(max(first, r.base+int64(end-r.stored)), r.epoch, r)
+	w.due.Push(max(first, r.base+int64(end-r.stored)), r.epoch, r)
 }
 
 // ownWindow returns what r, which holds so many tokens, has of the second pool.
-func (c *Core) ownWindow(r *request, stored int) int {
-	return c.poolTokens(stored) - max(r.slid, r.prot)
+func (w *windows) ownWindow(r *request, stored int) int {
+	return w.core.pages.poolTokens(stored) - max(r.slid, r.prot)
 }
 
 // findWindowed is findPrefix where layers have windows.
-func (c *Core) findWindowed(r *request) int {
-	pages, n, cached := c.win.tree.Match(&r.seq, c.pagesOf(r.length()-1))
+func (w *windows) findWindowed(r *request) int {
+	pages, n, cached := w.tree.Match(&r.seq, w.core.pages.pagesOf(r.length()-1))
 	if r.branch = 0; cached > pages {
-		r.branch = int(cached) * c.PageTokens
+		r.branch = int(cached) * w.core.PageTokens
 	}
-	c.tree.Lock(n)
-	r.locked = c.win.tree.Lock(n)
-	r.node, r.prot = n, int(pages)*c.PageTokens
+	w.core.pages.tree.Lock(n)
+	r.locked = w.tree.Lock(n)
+	r.node, r.prot = n, int(pages)*w.core.PageTokens
 	return r.prot
 }
 
 // cacheWindowed is cachePages where layers have windows. The first time that more was cached
 // than it could use, it is cached up to there, for others that begin alike.
-func (c *Core) cacheWindowed(r *request) {
-	if !c.caching {
+func (w *windows) cacheWindowed(r *request) {
+	if !w.core.pages.caching {
 		return
 	}
-	tokens, branches := c.cachedPart(r, r.reached)
-	c.slideWindow(r, tokens-1, 1)
-	if k := floorTo(tokens, c.PageTokens); k > 0 {
-		own := c.ownWindow(r, k)
-		n, m, taken := c.insertWindowed(r, k)
-		c.free += m - r.prot
-		c.win.free += own - taken
-		c.unlockNode(r)
-		c.tree.Lock(n)
-		r.node, r.prot, r.locked = n, k, c.win.tree.Lock(n)
+	tokens, branches := w.cachedPart(r, r.reached)
+	w.slideWindow(r, tokens-1, 1)
+	if k := floorTo(tokens, w.core.PageTokens); k > 0 {
+		own := w.ownWindow(r, k)
+		n, m, taken := w.insertWindowed(r, k)
+		w.core.pages.free += m - r.prot
+		w.free += own - taken
+		w.unlockNode(r)
+		w.core.pages.tree.Lock(n)
+		r.node, r.prot, r.locked = n, k, w.tree.Lock(n)
 	}
 	if branches {
 		r.branch = 0
-		c.slideWindow(r, r.reached-1, 1)
+		w.slideWindow(r, r.reached-1, 1)
 	}
 }
 
 // cachedPart returns how many of the first tokens of r are cached, and whether that is up to
 // where others begin alike.
-func (c *Core) cachedPart(r *request, tokens int) (int, bool) {
+func (w *windows) cachedPart(r *request, tokens int) (int, bool) {
 	if r.branch > r.prot && r.branch <= tokens {
 		return r.branch, true
 	}
@@ -200,46 +203,46 @@ func (c *Core) cachedPart(r *request, tokens int) (int, bool) {
 
 // insertWindowed caches the first tokens of r, and returns the node that ends there, how many
 // tokens were cached before, and how many the tree has taken of r's in the second pool.
-func (c *Core) insertWindowed(r *request, tokens int) (n int32, before, taken int) {
-	m, n, t := c.win.tree.Insert(&r.seq, c.pagesOf(tokens), c.pagesOf(r.slid), c.pagesOf(r.prot))
-	return n, int(m) * c.PageTokens, int(t) * c.PageTokens
+func (w *windows) insertWindowed(r *request, tokens int) (n int32, before, taken int) {
+	m, n, t := w.tree.Insert(&r.seq, w.core.pages.pagesOf(tokens), w.core.pages.pagesOf(r.slid), w.core.pages.pagesOf(r.prot))
+	return n, int(m) * w.core.PageTokens, int(t) * w.core.PageTokens
 }
 
 // releaseWindowed gives back what r holds of both pools and the tree, as releasePages does.
-func (c *Core) releaseWindowed(r *request, keep bool) {
-	k, own := r.prot, c.ownWindow(r, r.stored)
-	if keep && c.caching {
-		tokens, _ := c.cachedPart(r, r.stored)
-		k = floorTo(tokens, c.PageTokens)
-		_, m, taken := c.insertWindowed(r, k)
-		c.free += m - r.prot
+func (w *windows) releaseWindowed(r *request, keep bool) {
+	k, own := r.prot, w.ownWindow(r, r.stored)
+	if keep && w.core.pages.caching {
+		tokens, _ := w.cachedPart(r, r.stored)
+		k = floorTo(tokens, w.core.PageTokens)
+		_, m, taken := w.insertWindowed(r, k)
+		w.core.pages.free += m - r.prot
 		own -= taken
 	}
-	c.win.free += own
-	c.free += c.poolTokens(r.stored) - k
-	c.dropPrefix(r)
+	w.free += own
+	w.core.pages.free += w.core.pages.poolTokens(r.stored) - k
+	w.core.pages.dropPrefix(r)
 	r.stored, r.reached, r.windowed = 0, 0, windowed{}
 }
 
 // unlockNode takes back the locks of r.
-func (c *Core) unlockNode(r *request) {
-	c.tree.Unlock(r.node)
-	if c.Window > 0 {
-		c.win.tree.Unlock(r.node, r.locked)
+func (w *windows) unlockNode(r *request) {
+	w.core.pages.tree.Unlock(r.node)
+	if w.core.Window > 0 {
+		w.tree.Unlock(r.node, r.locked)
 	}
 }
 
 // evictWindowed evicts until so many tokens are free in both pools, as far as it can.
-func (c *Core) evictWindowed(wanted int) {
-	if !c.caching {
+func (w *windows) evictWindowed(wanted int) {
+	if !w.core.pages.caching {
 		return
 	}
-	if n := wanted - c.free; n > 0 {
-		c.free += c.tree.Evict(int(c.pagesOf(c.poolTokens(n)))) * c.PageTokens
-		c.win.free += c.win.tree.TakeFreed() * c.PageTokens
+	if n := wanted - w.core.pages.free; n > 0 {
+		w.core.pages.free += w.core.pages.tree.Evict(int(w.core.pages.pagesOf(w.core.pages.poolTokens(n)))) * w.core.PageTokens
+		w.free += w.tree.TakeFreed() * w.core.PageTokens
 	}
-	if n := wanted - c.win.free; n > 0 {
-		c.free += c.win.tree.Evict(int(c.pagesOf(c.poolTokens(n)))) * c.PageTokens
-		c.win.free += c.win.tree.TakeFreed() * c.PageTokens
+	if n := wanted - w.free; n > 0 {
+		w.core.pages.free += w.tree.Evict(int(w.core.pages.pagesOf(w.core.pages.poolTokens(n)))) * w.core.PageTokens
+		w.free += w.tree.TakeFreed() * w.core.PageTokens
 	}
 }

@@ -51,7 +51,7 @@ func TestNoAllocationsWithWindows(t *testing.T) {
 	if n := testing.AllocsPerRun(2000, step); n > 0 {
 		t.Errorf("%v allocations per pass, want none", n)
 	}
-	if preempted == 0 || core.win.tree.Live() == core.tree.Pages {
-		t.Errorf("%d retractions, %d of %d pages with a window; want some retractions and fewer pages", preempted, core.win.tree.Live(), core.tree.Pages)
+	if preempted == 0 || core.win.tree.Live() == core.pages.tree.Pages {
+		t.Errorf("%d retractions, %d of %d pages with a window; want some retractions and fewer pages", preempted, core.win.tree.Live(), core.pages.tree.Pages)
 	}
 }
