@@ -1,0 +1,143 @@
+// Package changes makes the changes that people make most often, and counts the files
+// that each of them touches (ARCHITECTURE.md, "Where to make which change").
+package changes
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/long"
+	"github.com/replay-llm/replay/internal/optional"
+)
+
+// edit adds text to a file after the line that holds anchor, or makes the file if there is no anchor.
+type edit struct{ file, anchor, add string }
+
+// change is a change of the program, and what shows that it works.
+type change struct {
+	files int // that ARCHITECTURE.md says it takes, tests and pages not counted
+	edits []edit
+	line  string // of a command
+	want  string // in what it prints
+}
+
+const run = "trace testdata/traces/short.jsonl --workers 2"
+
+func listChanges() map[string]change {
+	return map[string]change{
+		"a router policy": {2, []edit{
+			{"router/policy/newest.go", "", `package policy
+
+import (
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// newest takes the worker that came last.
+type newest struct{}
+
+func newNewest(Options) (router.Policy, error) { return newest{}, nil }
+
+func (newest) Needs() router.Needs { return router.Needs{} }
+
+func (newest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
+	return router.Choice{Worker: c.Workers[len(c.Workers)-1], Second: router.None}
+}
+`},
+			{"router/policy/registry.go", `{"random", "", "random"`, "\t\t" + `{"newest", "", "newest", "the worker that came last", false, 1, false, newNewest},`},
+		}, run + " --router newest --output json", `"completed_requests": `},
+
+		"an engine argument": {1, []edit{
+			{"scheduler/sglang/settings.go", "type Settings struct {", "\tHeadTokens int"},
+			{"scheduler/sglang/settings.go", `d.Alone("sglang")`, "\t" + `d.Size(&s.HeadTokens, schema.Row{Key: "head_tokens", Value: 64, Help: "prompt ` + "`tokens`" + ` that are computed first", After: "startup-time"})`},
+		}, "trace --help-all", "--head-tokens tokens"},
+
+		"a metric of the report": {2, []edit{
+			{"replay/collector/report.go", "PrefixCacheReusedRatio float64", "\tTokensPerRequest float64"},
+			{"replay/collector/report.go", "r.OutputTokensPerS = ", "\tr.TokensPerRequest = float64(output) / float64(max(r.Completed, 1))"},
+			{"replay/collector/metrics.go", `{Key: "total_input_tokens"`, "\t\t" + `{Key: "output_tokens_per_request", Unit: "tokens", Text: "output tokens by completed requests", at: func(r *Report) any { return &r.TokensPerRequest }},`},
+		}, run + " --output json", `"output_tokens_per_request": `},
+	}
+}
+
+// Each change works with no more than the files that ARCHITECTURE.md says, and with no
+// change of other files: help, completion, JSON and tables follow from the declarations.
+func TestChangesCostWhatIsSaid(t *testing.T) {
+	if !long.Enabled() {
+		t.Skip("builds the program once for each change; REPLAY_LONG=1 go test ./internal/changes does")
+	}
+	goTool := optional.Program(t, "go", "version")
+	root := optional.Root()
+	for name, c := range listChanges() {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			replaced := map[string]string{}
+			for i := range c.edits {
+				c.edits[i].apply(t, root, dir, replaced)
+			}
+			if len(replaced) > c.files {
+				t.Errorf("%d files are edited, at most %d are said", len(replaced), c.files)
+			}
+			overlay, err := json.Marshal(map[string]any{"Replace": replaced})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "replay")
+			if err := os.WriteFile(list, overlay, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out := output(t, root, goTool, "build", "-overlay", list, "-o", program, "./cmd/replay"); len(out) > 0 {
+				t.Logf("%s", out)
+			}
+			if out := output(t, root, program, strings.Fields(c.line)...); !bytes.Contains(out, []byte(c.want)) {
+				t.Errorf("replay %s prints no %s:\n%s", c.line, c.want, out)
+			}
+		})
+	}
+}
+
+// apply makes the edit in a copy of its file, which replaced has by its place.
+func (e *edit) apply(t *testing.T, root, dir string, replaced map[string]string) {
+	t.Helper()
+	path := filepath.Join(root, filepath.FromSlash(e.file))
+	text := e.add
+	if e.anchor != "" {
+		from := path
+		if again, ok := replaced[path]; ok {
+			from = again
+		}
+		whole, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after, found := strings.Cut(string(whole), e.anchor)
+		rest, below, ends := strings.Cut(after, "\n")
+		if !found || !ends {
+			t.Fatalf("%s has no line with %q", e.file, e.anchor)
+		}
+		text = before + e.anchor + rest + "\n" + e.add + "\n" + below
+	}
+	place := filepath.Join(dir, strings.ReplaceAll(e.file, "/", "_"))
+	if err := os.WriteFile(place, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replaced[path] = place
+}
+
+// output runs a program in the root of the checkout and returns what it prints.
+func output(t *testing.T, root, program string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Dir = root
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, &errs)
+	}
+	return out.Bytes()
+}
