@@ -27,7 +27,7 @@ func (c *Core) admitHead(p *pass) bool {
 	}
 	r := &c.requests[s]
 	hits := c.pool.Cached(s)
-	if hits > 0 && c.recomputesHit() {
+	if hits > 0 && c.drafts.recomputesHit() {
 		hits--
 	}
 	cached := min(hits<<c.shift, c.findableTokens(r))
@@ -36,18 +36,18 @@ func (c *Core) admitHead(p *pass) bool {
 		return false
 	}
 	prompt := want > 1
-	if want == 1 && c.padsDrafts(p, cached) && !c.padsTooFar(cached) {
-		if want += c.cfg.Speculation.Tokens; want > p.budget-c.draftSlots {
+	if want == 1 && c.drafts.padsDrafts(p, cached) && !c.drafts.padsTooFar(cached) {
+		if want += c.cfg.Speculation.Tokens; want > p.budget-c.drafts.draftSlots {
 			return false
 		}
 	}
 	if p.limit > 0 {
 		want = min(want, p.limit)
 	}
-	if want > p.budget-c.draftSlots && !c.cfg.ChunkedPrefill {
+	if want > p.budget-c.drafts.draftSlots && !c.cfg.ChunkedPrefill {
 		return false
 	}
-	want = min(want, p.budget-c.draftSlots)
+	want = min(want, p.budget-c.drafts.draftSlots)
 	if want == 0 && cached < r.target {
 		return false
 	}
@@ -111,6 +111,6 @@ func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
 		free -= int(w * float64(c.cfg.Blocks))
 	}
-	chunk := c.blocksFor(r, c.addLookahead(r, tokens))
+	chunk := c.blocksFor(r, c.drafts.addLookahead(r, tokens))
 	return c.pool.hasRoom(r, hits, chunk, whole, free)
 }

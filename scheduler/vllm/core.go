@@ -36,36 +36,30 @@ type Core struct {
 
 	requests []request
 	unused   []slot
-	// With speculative decoding, of requests that ended with the latest pass and with the
-	// one before: a pass that is planned may have a share for them.
-	parting, parted []slot
-	ahead           bool     // a block is known by the token after it, too
-	draftSlots      int      // tokens of the budget that the drafter takes for each request of a pass
-	left            sim.Time // when nobody was left for the pass that is planned; 0: somebody is
-	live            int
-	waiting         scheduler.Line[slot]
-	running         []slot   // in order of admission
-	kept            []slot   // gone, with KV blocks that are to be sent, in the order in which they went
-	arrived         uint64   // requests submitted so far
-	admitted        uint64   // admissions so far
-	pool            pool     // the KV blocks
-	groups          *grouped // the same where layers have windows, or nil
-	supply          supply   // of them
-	events          events
-	calm            calm
-	gate            gate
+	drafts   drafts // speculative decoding
+	live     int
+	waiting  scheduler.Line[slot]
+	running  []slot   // in order of admission
+	kept     []slot   // gone, with KV blocks that are to be sent, in the order in which they went
+	arrived  uint64   // requests submitted so far
+	admitted uint64   // admissions so far
+	pool     pool     // the KV blocks
+	groups   *grouped // the same where layers have windows, or nil
+	supply   supply   // of them
+	events   events
+	calm     calm
+	gate     gate
 
 	// Passes that are planned: the one that runs next, and with two in flight
 	// the one after it.
 	next, after *flight
-	passes      int64    // passes run so far
-	plans       int64    // passes planned so far
-	stuck       bool     // the line was looked at and its head found no place, and nothing has left one since
-	barren      int      // passes in a row without a token or a request further on
-	idle        bool     // the pass under way computes nothing: it waits for a transfer, or naps
-	awake       sim.Time // the end of the latest nap
-	further     bool     // a pass without its token got a request further than ever before
-	cold        bool     // the pass that takes longer on a fresh engine is to come
+	passes      int64 // passes run so far
+	plans       int64 // passes planned so far
+	stuck       bool  // the line was looked at and its head found no place, and nothing has left one since
+	barren      int   // passes in a row without a token or a request further on
+	idle        bool  // the pass under way computes nothing: it waits for a transfer, or naps
+	further     bool  // a pass without its token got a request further than ever before
+	cold        bool  // the pass that takes longer on a fresh engine is to come
 }
 
 // New returns an idle engine. Requests that Config.Fits refuses must not reach
@@ -86,11 +80,12 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{
 		cfg: cfg, rules: cfg.Rules,
 		shift: uint(bits.TrailingZeros(uint(cfg.BlockTokens))), mask: cfg.BlockTokens - 1,
-		next: new(flight), after: new(flight), ahead: cfg.HashesAhead(),
+		next: new(flight), after: new(flight),
 	}
+	c.drafts = drafts{core: c, ahead: cfg.HashesAhead()}
 	c.pool, c.cold = newPool(c), cfg.Warmup.Given()
 	if s := cfg.Speculation; s != nil && s.Method == scheduler.ByDraftModel && c.rules.DraftSlots {
-		c.draftSlots = 1
+		c.drafts.draftSlots = 1
 	}
 	c.events.init(&c.cfg)
 	c.calm.init(&c.cfg)
@@ -165,11 +160,11 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	}
 	c.further = false
 	if c.cfg.Speculation != nil {
-		if err := c.passIdly(now); err != nil {
+		if err := c.drafts.passIdly(now); err != nil {
 			return nil, err
 		}
 	}
-	if now < c.awake {
+	if now < c.drafts.awake {
 		c.idle = true
 		c.after.clear()
 		return &c.next.step, nil
@@ -185,7 +180,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		if p.Blocked = p.Preempted == 0; p.Blocked {
 			return nil, nil
 		}
-		c.awake = now + sim.Time(c.rules.EmptyPassMs)
+		c.drafts.awake = now + sim.Time(c.rules.EmptyPassMs)
 	}
 	c.after.clear()
 	if c.rules.TwoInFlight && !c.idle {
@@ -205,11 +200,11 @@ func (c *Core) End(p *scheduler.Pass) error {
 	p.Gap = p.End - p.Start
 	c.passes++
 	if c.rules.TwoInFlight && !c.idle && c.next.isEmpty() && (c.live > 0 || c.rules.EmptyPassIdle) {
-		c.awake = p.End + sim.Time(c.rules.EmptyPassMs)
+		c.drafts.awake = p.End + sim.Time(c.rules.EmptyPassMs)
 	}
 	c.describePass(f, p)
 	if c.cfg.Speculation != nil {
-		c.freeSlots(p.End)
+		c.drafts.freeSlots(p.End)
 	}
 	c.checkAccounts()
 	return c.checkProgress(p)

@@ -16,7 +16,7 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 		switch {
 		case !x.samples || x.dropped:
 		case c.cfg.Speculation != nil:
-			ended = c.giveDrafts(x, p) || ended
+			ended = c.drafts.giveDrafts(x, p) || ended
 		default:
 			ended = c.giveToken(x.slot, p) || ended
 		}
@@ -38,7 +38,7 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	if m == nil || !m.Last {
 		return false
 	}
-	if c.rules.NameAtEnd && r.state == running && c.namesAtEnd() {
+	if c.rules.NameAtEnd && r.state == running && c.drafts.namesAtEnd() {
 		c.nameBlocks(r, c.knownTokens(r)-1)
 	}
 	if c.cfg.Role == scheduler.Prefill {

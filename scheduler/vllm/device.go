@@ -264,7 +264,7 @@ func (p *device) keyOf(r *request, i int) int64 {
 	switch {
 	case i >= r.shared:
 		return ownKey(r.id, i)
-	case p.core.ahead: // the place of the block after it, or of another that begins alike
+	case p.core.drafts.ahead: // the place of the block after it, or of another that begins alike
 		i++
 		return int64(p.core.cfg.Tree.Lead(r.path[i/p.perNode]))*int64(p.perNode) + int64(i%p.perNode)
 	}

@@ -5,6 +5,18 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
+// drafts is speculative decoding.
+type drafts struct {
+	core *Core
+	// Of requests that ended with the latest pass and with the one before: a pass that is planned may have
+	// a share for them.
+	parting, parted []slot
+	ahead           bool     // a block is known by the token after it, too
+	draftSlots      int      // tokens of the budget that the drafter takes for each request of a pass
+	left            sim.Time // when nobody was left for the pass that is planned; 0: somebody is
+	awake           sim.Time // the end of the latest nap
+}
+
 // Speculation is how an engine decodes speculatively: after every pass a drafter
 // proposes tokens for each request that gained one, and the next pass verifies them.
 type Speculation struct {
@@ -24,36 +36,38 @@ type speculation struct {
 
 // lookahead returns for how many tokens beyond those it computes a request gets
 // blocks, so that the drafter finds room.
-func (c *Core) lookahead(r *request) int {
-	s := c.cfg.Speculation
-	if s == nil || s.Method == scheduler.ByLookup || r.state != running && !c.rules.DraftRoom {
+func (d *drafts) lookahead(r *request) int {
+	s := d.core.cfg.Speculation
+	if s == nil || s.Method == scheduler.ByLookup || r.state != running && !d.core.rules.DraftRoom {
 		return 0
 	}
 	return s.Tokens
 }
 
 // addLookahead returns tokens and lookahead, as far as the longest sequence goes.
-func (c *Core) addLookahead(r *request, tokens int) int {
-	if tokens += c.lookahead(r); c.boundsDrafts() {
-		return min(tokens, c.cfg.MaxLength)
+func (d *drafts) addLookahead(r *request, tokens int) int {
+	if tokens += d.lookahead(r); d.boundsDrafts() {
+		return min(tokens, d.core.cfg.MaxLength)
 	}
 	return tokens
 }
 
 // boundsDrafts reports whether drafts may go beyond the longest sequence.
-func (c *Core) boundsDrafts() bool { return c.cfg.Speculation != nil && c.cfg.MaxLength != Unlimited }
+func (d *drafts) boundsDrafts() bool {
+	return d.core.cfg.Speculation != nil && d.core.cfg.MaxLength != Unlimited
+}
 
 // recomputesHit reports whether the last block that a request finds is computed again,
 // for the hidden states that the drafter reads.
-func (c *Core) recomputesHit() bool {
-	return c.cfg.Speculation != nil && c.cfg.Speculation.Method == scheduler.ByHead && !c.rules.HashAhead
+func (d *drafts) recomputesHit() bool {
+	return d.core.cfg.Speculation != nil && d.core.cfg.Speculation.Method == scheduler.ByHead && !d.core.rules.HashAhead
 }
 
 // padsDrafts reports whether a request that is admitted with one token to compute gets
 // drafts that are none: where all that ran before verify as many, so that it is like them.
-func (c *Core) padsDrafts(p *pass, cached int) bool {
-	s := c.cfg.Speculation
-	if s == nil || !c.rules.PadDrafts || p.ran == 0 && !(c.rules.PadAlone && cached > 0) {
+func (d *drafts) padsDrafts(p *pass, cached int) bool {
+	s := d.core.cfg.Speculation
+	if s == nil || !d.core.rules.PadDrafts || p.ran == 0 && !(d.core.rules.PadAlone && cached > 0) {
 		return false
 	}
 	for i := range p.ran {
@@ -66,25 +80,25 @@ func (c *Core) padsDrafts(p *pass, cached int) bool {
 
 // padsTooFar reports whether drafts that are none would leave a request with that many cached tokens no
 // room for the token that it samples.
-func (c *Core) padsTooFar(cached int) bool {
-	return c.rules.PadAlone && c.cfg.MaxLength != Unlimited && cached+2+c.cfg.Speculation.Tokens > c.cfg.MaxLength
+func (d *drafts) padsTooFar(cached int) bool {
+	return d.core.rules.PadAlone && d.core.cfg.MaxLength != Unlimited && cached+2+d.core.cfg.Speculation.Tokens > d.core.cfg.MaxLength
 }
 
 // wantsDrafts reports whether r, which the pass that is planned computes as x says, may verify
 // the drafts that are made after it. It may not if x ends before the last token that is known,
 // and if it samples the last token of the answer, however many drafts in flight are rejected.
-func (c *Core) wantsDrafts(r *request, x *share) bool {
+func (d *drafts) wantsDrafts(r *request, x *share) bool {
 	sure := r.given + 1
-	if int(x.target) > c.knownTokens(r) {
+	if int(x.target) > d.core.knownTokens(r) {
 		sure++
 	}
 	return x.samples && sure < r.end-r.input
 }
 
 // draftsAfter returns how many drafts of each request are made after the pass f.
-func (c *Core) draftsAfter(f *flight) int {
-	s := c.cfg.Speculation
-	if s == nil || c.rules.SkipDrafts && s.Method != scheduler.ByLookup && !f.drafted {
+func (d *drafts) draftsAfter(f *flight) int {
+	s := d.core.cfg.Speculation
+	if s == nil || d.core.rules.SkipDrafts && s.Method != scheduler.ByLookup && !f.drafted {
 		return 0
 	}
 	return s.Tokens
@@ -92,20 +106,20 @@ func (c *Core) draftsAfter(f *flight) int {
 
 // endsInFlight reports whether r has all its tokens once the pass in flight ends,
 // however many drafts that accepts.
-func (c *Core) endsInFlight(r *request) bool {
-	return r.target >= r.end && (c.cfg.Speculation == nil || r.target > c.knownTokens(r) && c.knownTokens(r)+1 >= r.end)
+func (d *drafts) endsInFlight(r *request) bool {
+	return r.target >= r.end && (d.core.cfg.Speculation == nil || r.target > d.core.knownTokens(r) && d.core.knownTokens(r)+1 >= r.end)
 }
 
 // namesAtEnd reports whether blocks that passes have filled since the request was planned
 // last can be found once it loses its place or ends.
-func (c *Core) namesAtEnd() bool {
-	return c.cfg.Speculation == nil || c.rules.TwoInFlight || c.rules.NameAccepted
+func (d *drafts) namesAtEnd() bool {
+	return d.core.cfg.Speculation == nil || d.core.rules.TwoInFlight || d.core.rules.NameAccepted
 }
 
 // sampleDrafts enters the drafts of a share that samples: how many are accepted shows
 // only when the pass ends.
-func (c *Core) sampleDrafts(x *share, r *request, drafts int) {
-	s := c.cfg.Speculation
+func (d *drafts) sampleDrafts(x *share, r *request, drafts int) {
+	s := d.core.cfg.Speculation
 	x.before -= int32(r.spec.rejected)
 	x.drafts, x.accepted = int32(drafts), 0
 	if x.verifies = drafts > 0 && r.spec.drafts > 0; x.verifies {
@@ -119,8 +133,8 @@ func (c *Core) sampleDrafts(x *share, r *request, drafts int) {
 
 // giveDrafts gives the request of x the tokens that its pass sampled, as many as it
 // still wants, and reports whether the last was among them.
-func (c *Core) giveDrafts(x *share, p *scheduler.Pass) (last bool) {
-	r := &c.requests[x.slot]
+func (d *drafts) giveDrafts(x *share, p *scheduler.Pass) (last bool) {
+	r := &d.core.requests[x.slot]
 	if r.state == gone { // the pass before had all that it wanted
 		return false
 	}
@@ -135,32 +149,32 @@ func (c *Core) giveDrafts(x *share, p *scheduler.Pass) (last bool) {
 		p.Drafts += int(x.drafts)
 		p.Accepted += int(x.accepted)
 	}
-	if more := min(int(x.accepted), r.end-c.knownTokens(r)-1); more > 0 {
+	if more := min(int(x.accepted), r.end-d.core.knownTokens(r)-1); more > 0 {
 		p.AddAccepted(r.id, r.given+1, more)
 		r.given += more
 	}
-	return c.giveToken(x.slot, p)
+	return d.core.giveToken(x.slot, p)
 }
 
 // passIdly runs the pass that is planned when the one before it ends at p.End and
 // nobody is left: the drafts of that turned out to end all requests. A request that
 // comes while it runs waits for its end.
-func (c *Core) passIdly(now sim.Time) error {
-	if c.left == 0 || now <= c.left {
+func (d *drafts) passIdly(now sim.Time) error {
+	if d.left == 0 || now <= d.left {
 		return nil
 	}
-	ms, err := c.cfg.Clock.Step(&c.next.step)
-	c.awake = c.left + sim.Time(ms)
-	c.next.clear()
+	ms, err := d.core.cfg.Clock.Step(&d.core.next.step)
+	d.awake = d.left + sim.Time(ms)
+	d.core.next.clear()
 	return err
 }
 
 // freeSlots ends a pass: it makes the slots of requests that have ended free for others once no pass
 // that is planned speaks of them.
-func (c *Core) freeSlots(now sim.Time) {
-	if c.left = 0; c.live == 0 && !c.next.isEmpty() {
-		c.left = now
+func (d *drafts) freeSlots(now sim.Time) {
+	if d.left = 0; d.core.live == 0 && !d.core.next.isEmpty() {
+		d.left = now
 	}
-	c.unused = append(c.unused, c.parted...)
-	c.parted, c.parting = append(c.parted[:0], c.parting...), c.parting[:0]
+	d.core.unused = append(d.core.unused, d.parted...)
+	d.parted, d.parting = append(d.parted[:0], d.parting...), d.parting[:0]
 }

@@ -32,7 +32,7 @@ func (c *Core) freeRequest(s slot) {
 	c.pool.Release(s)
 	c.stuck = false
 	if c.cfg.Speculation != nil {
-		c.parting = append(c.parting, s)
+		c.drafts.parting = append(c.drafts.parting, s)
 	} else {
 		c.unused = append(c.unused, s)
 	}

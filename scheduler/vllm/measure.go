@@ -11,7 +11,7 @@ import (
 func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	clock := &c.cfg.Clock
 	if c.idle {
-		p.End = max(p.Start, c.awake) // while it waits for a transfer no time passes
+		p.End = max(p.Start, c.drafts.awake) // while it waits for a transfer no time passes
 		if p.Detail != nil {
 			p.Detail.PrefillEnd = p.Start
 		}
@@ -105,7 +105,7 @@ func (c *Core) measurePass(f *flight) timing.Step {
 		}
 	}
 	if s.Requests > 0 {
-		s.Drafts = c.draftsAfter(f)
+		s.Drafts = c.drafts.draftsAfter(f)
 	}
 	if c.cfg.Role == scheduler.Prefill && !c.rules.MixedStep {
 		s.Decodes, s.DecodeLength = 0, 0

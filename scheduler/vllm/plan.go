@@ -85,14 +85,14 @@ func (c *Core) planRunning(p *pass) {
 	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
 		s := c.calm.lively[i]
 		r := &c.requests[s]
-		if c.endsInFlight(r) || p.shut && r.midway { // all its tokens are known or in flight, or it has to pause
+		if c.drafts.endsInFlight(r) || p.shut && r.midway { // all its tokens are known or in flight, or it has to pause
 			continue
 		}
-		want := min(r.target-r.computed+r.spec.drafts, p.budget-c.draftSlots)
+		want := min(r.target-r.computed+r.spec.drafts, p.budget-c.drafts.draftSlots)
 		if p.limit > 0 {
 			want = min(want, p.limit)
 		}
-		if c.boundsDrafts() {
+		if c.drafts.boundsDrafts() {
 			want = min(want, c.cfg.MaxLength-1-r.computed)
 		}
 		if want <= 0 {
@@ -165,18 +165,18 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	x := share{slot: s, before: int32(r.computed), tokens: int32(tokens), target: int32(r.target)}
 	p.prefills = p.prefills || r.midway
 	r.computed += tokens
-	p.budget -= tokens + c.draftSlots
+	p.budget -= tokens + c.drafts.draftSlots
 	if r.computed >= r.target {
 		x.samples = true
 		if c.cfg.Speculation != nil {
-			c.sampleDrafts(&x, r, r.computed-r.target)
+			c.drafts.sampleDrafts(&x, r, r.computed-r.target)
 		} else {
 			r.target++
 		}
 	} else if r.computed > r.furthest {
 		r.furthest, c.further = r.computed, true
 	}
-	f.drafted = f.drafted || c.wantsDrafts(r, &x)
+	f.drafted = f.drafted || c.drafts.wantsDrafts(r, &x)
 	r.midway = !x.samples
 	f.shares = append(f.shares, x)
 	f.live++
@@ -185,7 +185,7 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 // allocBlocks gives r blocks for the given number of its tokens and reports
 // whether there were enough.
 func (c *Core) allocBlocks(r *request, tokens int) bool {
-	n := c.blocksFor(r, c.addLookahead(r, tokens))
+	n := c.blocksFor(r, c.drafts.addLookahead(r, tokens))
 	if n <= r.blocks {
 		if tokens&c.mask == 0 || c.cfg.Speculation != nil {
 			c.nameBlocks(r, min(tokens, c.knownTokens(r)))
@@ -217,7 +217,7 @@ func (c *Core) nameBlocks(r *request, tokens int) {
 	if !c.cfg.PrefixCaching {
 		return
 	}
-	if c.ahead {
+	if c.drafts.ahead {
 		tokens = min(tokens, c.knownTokens(r)-1)
 	}
 	if full := min(tokens>>c.shift, r.blocks); full > r.named {
@@ -259,7 +259,7 @@ func (c *Core) preemptVictim(p *pass) slot {
 		c.dropShare(p, r)
 	}
 	c.running = append(c.running[:i], c.running[i+1:]...)
-	if c.namesAtEnd() {
+	if c.drafts.namesAtEnd() {
 		inFlight := r.target - c.knownTokens(r)
 		c.nameBlocks(r, r.computed-inFlight)
 	}
@@ -279,7 +279,7 @@ func (c *Core) dropShare(p *pass, r *request) {
 	x := &p.flight.shares[r.planned]
 	x.dropped = true
 	p.flight.live--
-	p.budget += int(x.tokens) + c.draftSlots
+	p.budget += int(x.tokens) + c.drafts.draftSlots
 	r.computed -= int(x.tokens)
 	if x.samples {
 		r.target = int(x.target)

@@ -47,7 +47,7 @@ func newPool(c *Core) pool {
 	case c.cfg.Windows.Given():
 		c.groups = newGrouped(c)
 		return c.groups
-	case c.cfg.Capture == scheduler.CaptureEvents, c.ahead:
+	case c.cfg.Capture == scheduler.CaptureEvents, c.drafts.ahead:
 		return deviceOnly{device: newDevice(c)}
 	}
 	return newSegments(c)

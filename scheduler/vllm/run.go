@@ -13,7 +13,7 @@ import (
 // the first, some may have woken up to open a block, and be steady again.
 func (c *Core) countAlike(now sim.Time) int {
 	k := &c.calm
-	if k.count == 0 || len(k.lively) > 0 || c.waiting.Len() > 0 && !c.stuck || now < c.awake {
+	if k.count == 0 || len(k.lively) > 0 || c.waiting.Len() > 0 && !c.stuck || now < c.drafts.awake {
 		return 0
 	}
 	if k.single || c.cold || k.count > c.cfg.Budget() {
