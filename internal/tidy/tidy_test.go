@@ -1,10 +1,10 @@
 // Package tidy holds the project's files to the rules that a compiler does not
-// know: imports point down, files and functions stay short, names and comments
+// know: imports point down, types, packages and functions stay small, names and comments
 // keep their form, and whatever a comment or a document refers to exists.
 //
 // Read tidy_test.go, then layers_test.go, libraries_test.go and
-// registries_test.go for what may import what, style_test.go, names_test.go and
-// words_test.go for how code is written, references_test.go for comments and
+// registries_test.go for what may import what, style_test.go, sizes_test.go,
+// contract_test.go, names_test.go and words_test.go for how code is written, references_test.go for comments and
 // documents, data_test.go for optional data, workflows_test.go for .github,
 // notice_test.go for the origin of test data.
 package tidy
