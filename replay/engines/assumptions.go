@@ -58,13 +58,8 @@ func (t *Topology) Assumptions() []Assumption {
 	if text := t.PD.describeTransfers(); text != "" {
 		all = append(all, Assumption{"pd_transfers", text})
 	}
-	switch {
-	case t.Picker != nil:
-		all = append(all, Assumption{"router", t.Picker.Describe(t.ageSignals())})
-	case t.Text != nil:
-		all = append(all, Assumption{"router", t.Text.Describe(t.ageSignals())})
-	case t.Process != nil:
-		all = append(all, Assumption{"router", t.Process.Describe(t.ageSignals())})
+	if text := t.Choice().Describe(t.ageSignals()); text != "" {
+		all = append(all, Assumption{"router", text})
 	}
 	if t.Admission != nil {
 		all = append(all, Assumption{"admission", t.Admission.Describe(t.ageSignals())})

@@ -10,17 +10,7 @@ import (
 
 // ListSignals returns the signals that the routers and the admission look at.
 func (t *Topology) ListSignals() []router.Signal {
-	var looks []router.Signal
-	switch {
-	case t.Picker != nil:
-		looks = t.Picker.ListSignals()
-	case t.Text != nil:
-		looks = t.Text.ListSignals()
-	case t.Process != nil:
-		looks = t.Process.ListSignals()
-	default:
-		looks = t.Router.ListSignals()
-	}
+	looks := t.Choice().ListSignals()
 	if t.Admission != nil {
 		looks = append(looks, t.Admission.ListSignals()...)
 	}

@@ -8,7 +8,6 @@ package engines
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -330,17 +329,10 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 		return s.given, nil
 	}
 	o, err := s.policyOptions()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case s.Process != nil:
-		return nil, errors.New("a policy process, which nobody has started: want a replay that runs to its end")
-	case s.Picker != nil:
-		return policy.NewPicker(*s.Picker, o), nil
-	case s.Text != nil:
-		return policy.NewText(*s.Text, o)
 	}
-	return policy.New(s.Router, o)
+	return s.Choice().New(o)
 }
 
 // newAdmission returns who decides on requests before the pool's router; nil where nobody does.

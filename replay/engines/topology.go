@@ -372,13 +372,18 @@ func (t *Topology) FollowsCaches() bool {
 			return true
 		}
 	}
+	return t.Admission != nil && t.Admission.FollowsCaches() || t.Choice().FollowsCaches()
+}
+
+// Choice returns how requests are routed, whatever it was given as.
+func (t *Topology) Choice() policy.Choice {
 	switch {
-	case t.Admission != nil && t.Admission.FollowsCaches():
-		return true
+	case t.Process != nil:
+		return t.Process
 	case t.Picker != nil:
-		return t.Picker.FollowsCaches()
+		return t.Picker
 	case t.Text != nil:
-		return t.Text.FollowsCaches()
+		return t.Text
 	}
-	return t.Router.Info().Caches
+	return t.Router
 }
