@@ -23,9 +23,8 @@ func partialReport(t *testing.T, text []byte) *collector.Report {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	i := slices.IndexFunc(r.Extra, func(f collector.Field) bool { return f.Key == "online" })
-	if i < 0 || !slices.Contains(r.Extra[i].Value.([]collector.Field), collector.Field{Key: "partial", Value: true}) {
-		t.Errorf("extra keys are %v, want online with partial", r.Extra)
+	if online, _ := r.Get("online").Value().([]collector.Field); !slices.Contains(online, collector.Of("partial", true)) {
+		t.Errorf("entries are %v, want online with partial", r.Fields())
 	}
 	return r
 }

@@ -41,9 +41,9 @@ func Compare(ref, ours *collector.Report) []Diff {
 		value, ok := have[f.Key]
 		switch {
 		case !ok:
-			diffs = append(diffs, Diff{f.Key, formatValue(f.Value), "missing"})
-		case !equalValues(f.Key, f.Value, value):
-			diffs = append(diffs, Diff{f.Key, formatValue(f.Value), formatValue(value)})
+			diffs = append(diffs, Diff{f.Key, formatValue(f.Value()), "missing"})
+		case !equalValues(f.Key, f.Value(), value):
+			diffs = append(diffs, Diff{f.Key, formatValue(f.Value()), formatValue(value)})
 		}
 	}
 	return diffs

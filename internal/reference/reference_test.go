@@ -44,7 +44,7 @@ func TestCompare(t *testing.T) {
 		{"small mean", func(r *collector.Report) { r.ITL.Mean = 1.09e-8 }, nil},
 		{"std beyond", func(r *collector.Report) { r.TTFT.Std = 0.500000002 },
 			[]string{"std_ttft_ms: reference 0.5, ours 0.500000002"}},
-		{"only ours", func(r *collector.Report) { r.Extra = []collector.Field{{Key: "partial", Value: true}} }, nil},
+		{"only ours", func(r *collector.Report) { r.Add(collector.Of("partial", true)) }, nil},
 	}
 	for _, test := range tests {
 		ours := ref()
@@ -54,7 +54,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	more := ref()
-	more.Extra = []collector.Field{{Key: "flag", Value: "x"}}
+	more.Add(collector.Of("flag", "x"))
 	if got := lines(reference.Compare(more, ref())); !slices.Equal(got, []string{"flag: reference x, ours missing"}) {
 		t.Errorf("only theirs: got %q", got)
 	}

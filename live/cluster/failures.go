@@ -14,12 +14,9 @@ const listed = 100
 // key online: their number, how many there are of each type, and what the first
 // ones were, by place in the trace.
 func List(r *harness.Result) {
-	for i := range r.Report.Extra {
-		if f := &r.Report.Extra[i]; f.Key == "online" {
-			fields, _ := f.Value.([]collector.Field)
-			fields = slices.DeleteFunc(fields, func(f collector.Field) bool { return f.Key == "errors" })
-			f.Value = append(fields, collector.Field{Key: "errors", Value: errorFields(r.Failed)})
-		}
+	if fields, ok := r.Report.Get("online").Value().([]collector.Field); ok {
+		fields = slices.DeleteFunc(fields, func(f collector.Field) bool { return f.Key == "errors" })
+		r.Report.Add(collector.Of("online", append(fields, collector.Of("errors", errorFields(r.Failed)))))
 	}
 }
 
@@ -29,11 +26,11 @@ func errorFields(failed []harness.Failure) []collector.Field {
 		f := &failed[i]
 		types = countKey(types, string(typeOf(f.Err)))
 		if i < listed {
-			requests = append(requests, collector.Field{Key: f.Place, Value: f.Err.Error()})
+			requests = append(requests, collector.Of(f.Place, f.Err.Error()))
 		}
 	}
 	return []collector.Field{
-		{Key: "count", Value: len(failed)}, {Key: "types", Value: types}, {Key: "requests", Value: requests},
+		collector.Of("count", len(failed)), collector.Of("types", types), collector.Of("requests", requests),
 	}
 }
 
@@ -41,9 +38,9 @@ func errorFields(failed []harness.Failure) []collector.Field {
 func countKey(fields []collector.Field, key string) []collector.Field {
 	for i := range fields {
 		if fields[i].Key == key {
-			fields[i].Value = fields[i].Value.(int) + 1
+			fields[i] = collector.Of(key, fields[i].Value().(int)+1)
 			return fields
 		}
 	}
-	return append(fields, collector.Field{Key: key, Value: 1})
+	return append(fields, collector.Of(key, 1))
 }

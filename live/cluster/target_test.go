@@ -152,13 +152,13 @@ func line(at, input, output int, ids ...uint64) string {
 // errorsOf is what the report has under online.errors.
 func errorsOf(t *testing.T, r *harness.Result) map[string]any {
 	t.Helper()
-	for _, f := range r.Report.Extra {
+	for _, f := range r.Report.Fields() {
 		if f.Key != "online" {
 			continue
 		}
-		for _, g := range f.Value.([]collector.Field) {
+		for _, g := range f.Value().([]collector.Field) {
 			if g.Key == "errors" {
-				return asMap(g.Value.([]collector.Field))
+				return asMap(g.Value().([]collector.Field))
 			}
 		}
 	}
@@ -169,10 +169,10 @@ func errorsOf(t *testing.T, r *harness.Result) map[string]any {
 func asMap(fields []collector.Field) map[string]any {
 	m := make(map[string]any)
 	for _, f := range fields {
-		if inner, ok := f.Value.([]collector.Field); ok {
+		if inner, ok := f.Value().([]collector.Field); ok {
 			m[f.Key] = asMap(inner)
 		} else {
-			m[f.Key] = f.Value
+			m[f.Key] = f.Value()
 		}
 	}
 	return m

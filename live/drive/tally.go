@@ -72,9 +72,9 @@ func (k *Kept) Warning() string {
 func (k *Kept) Fields() []collector.Field {
 	d := collector.Describe(k.late)
 	return []collector.Field{
-		{Key: "sent_late_p50_ms", Value: d.Median}, {Key: "sent_late_p99_ms", Value: d.P99}, {Key: "sent_late_max_ms", Value: d.Max},
-		{Key: "sent_late_requests", Value: k.over}, {Key: "failed_requests", Value: k.ended[measure.StatusError]},
-		{Key: "cancelled_requests", Value: k.ended[measure.StatusCancelled]},
+		collector.Of("sent_late_p50_ms", d.Median), collector.Of("sent_late_p99_ms", d.P99), collector.Of("sent_late_max_ms", d.Max),
+		collector.Of("sent_late_requests", k.over), collector.Of("failed_requests", k.ended[measure.StatusError]),
+		collector.Of("cancelled_requests", k.ended[measure.StatusCancelled]),
 	}
 }
 

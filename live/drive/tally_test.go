@@ -25,7 +25,7 @@ func TestLateClientIsNoticed(t *testing.T) {
 		}
 		fields := map[string]any{}
 		for _, f := range k.Fields() {
-			fields[f.Key] = f.Value
+			fields[f.Key] = f.Value()
 		}
 		if fields["sent_late_requests"] != late || fields["failed_requests"] != 0 {
 			t.Errorf("%d late: %v", late, fields)

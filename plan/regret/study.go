@@ -139,22 +139,22 @@ func (s *Study) countLosses() (all [losses]lost) {
 // Fields returns what the report has of the study.
 func (s *Study) Fields() []collector.Field {
 	fields := []collector.Field{
-		{Key: "decisions", Value: len(s.Decisions)}, {Key: "routed", Value: s.Routed},
-		{Key: "workers", Value: s.Workers}, {Key: "horizon_ms", Value: float64(s.Horizon)},
+		collector.Of("decisions", len(s.Decisions)), collector.Of("routed", s.Routed),
+		collector.Of("workers", s.Workers), collector.Of("horizon_ms", float64(s.Horizon)),
 	}
 	for m := range measures {
 		t := s.sumUp(m)
-		fields = append(fields, collector.Field{Key: m.key(), Value: []collector.Field{
-			{Key: "best_decisions", Value: t.best}, {Key: "mean_ms", Value: t.is.Mean}, {Key: "p99_ms", Value: t.is.P99}, {Key: "max_ms", Value: t.is.Max},
-		}})
+		fields = append(fields, collector.Of(m.key(), []collector.Field{
+			collector.Of("best_decisions", t.best), collector.Of("mean_ms", t.is.Mean), collector.Of("p99_ms", t.is.P99), collector.Of("max_ms", t.is.Max),
+		}))
 	}
 	var lostTo []collector.Field
 	for i, l := range s.countLosses() {
-		lostTo = append(lostTo, collector.Field{Key: Loss(i).key(), Value: []collector.Field{
-			{Key: "decisions", Value: l.decisions}, {Key: "mean_ms", Value: l.mean},
-		}})
+		lostTo = append(lostTo, collector.Of(Loss(i).key(), []collector.Field{
+			collector.Of("decisions", l.decisions), collector.Of("mean_ms", l.mean),
+		}))
 	}
-	return []collector.Field{{Key: "regret", Value: append(fields, collector.Field{Key: "lost_to", Value: lostTo})}}
+	return []collector.Field{collector.Of("regret", append(fields, collector.Of("lost_to", lostTo)))}
 }
 
 // FileName is the name of the file in a run directory.

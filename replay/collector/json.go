@@ -15,44 +15,76 @@ import (
 // Field is one entry of a report file.
 type Field struct {
 	Key   string
-	Value any // int, float64, bool, string, or []Field for an object
+	value any // of one of the types of Of
+}
+
+// Of returns an entry with a value, which is an object if it is a list of entries.
+func Of[T int | float64 | bool | string | []Field](key string, value T) Field {
+	return Field{key, value}
+}
+
+// Value returns an int, a float64, a bool, a string or a []Field; nil for the zero Field.
+func (f Field) Value() any { return f.value }
+
+// Add adds entries that only some reports have, in place of those of the same keys.
+func (r *Report) Add(fields ...Field) {
+	for _, f := range fields {
+		if i := slices.IndexFunc(r.further, func(have Field) bool { return have.Key == f.Key }); i >= 0 {
+			r.further[i] = f
+		} else {
+			r.further = append(r.further, f)
+		}
+	}
+}
+
+// Get returns an entry that Add has added, or that ReadJSON has found beside those of every report; the zero
+// Field if there is none.
+func (r *Report) Get(key string) Field {
+	if i := slices.IndexFunc(r.further, func(f Field) bool { return f.Key == key }); i >= 0 {
+		return r.further[i]
+	}
+	return Field{}
 }
 
 // AssumptionsKey is the key of an object of what a result rests on, a text for each key.
 const AssumptionsKey = "assumptions"
 
-// places are the keys every report has and where in r their values are: an *int
-// or a *float64.
-func (r *Report) places() []Field {
-	var fields []Field
+// place is a key that every report has, and where in one its value is: an *int or a *float64.
+type place struct {
+	key string
+	at  any
+}
+
+func (r *Report) places() []place {
+	var all []place
 	for _, m := range Metrics() {
 		if m.at == nil {
 			continue
 		}
 		d, ok := m.at(r).(*Distribution)
 		if !ok {
-			fields = append(fields, Field{m.Key, m.at(r)})
+			all = append(all, place{m.Key, m.at(r)})
 			continue
 		}
 		for _, s := range Statistics() {
-			fields = append(fields, Field{s.Key + "_" + m.Key, s.at(d)})
+			all = append(all, place{s.Key + "_" + m.Key, s.at(d)})
 		}
 	}
-	return fields
+	return all
 }
 
 // Fields lists the report's entries in the order of their keys, bytewise.
 func (r *Report) Fields() []Field {
-	fields := r.places()
-	for i := range fields {
-		switch at := fields[i].Value.(type) {
+	var fields []Field
+	for _, p := range r.places() {
+		switch at := p.at.(type) {
 		case *int:
-			fields[i].Value = *at
+			fields = append(fields, Of(p.key, *at))
 		case *float64:
-			fields[i].Value = *at
+			fields = append(fields, Of(p.key, *at))
 		}
 	}
-	fields = append(fields, r.Extra...)
+	fields = append(fields, r.further...)
 	slices.SortStableFunc(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
 	return fields
 }
@@ -61,7 +93,7 @@ func (r *Report) Fields() []Field {
 func (r *Report) Values() map[string]any {
 	values := map[string]any{}
 	for _, f := range r.Fields() {
-		values[f.Key] = f.Value
+		values[f.Key] = f.value
 	}
 	return values
 }
@@ -114,7 +146,7 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 	case []Field:
 		return AppendObject(dst, v)
 	}
-	return dst, fmt.Errorf("a value of type %T, want int, float64, bool, string or fields", value)
+	panic("collector: an entry without a value")
 }
 
 // AppendObject appends fields on one line, in their order.
@@ -129,7 +161,7 @@ func appendFields(dst []byte, fields []Field, separator string) (_ []byte, err e
 			dst = append(dst, separator...)
 		}
 		dst = append(appendString(dst, f.Key), ": "...)
-		if dst, err = appendValue(dst, f.Value); err != nil {
+		if dst, err = appendValue(dst, f.value); err != nil {
 			return dst, fmt.Errorf("%s: %w", f.Key, err)
 		}
 	}
@@ -160,7 +192,7 @@ func AppendFloat(dst []byte, v float64) []byte {
 }
 
 // ReadJSON reads a report file. Every key of a report must be there; keys it
-// does not know become Extra, in the order of their names.
+// does not know are further ones, in the order of their names.
 func ReadJSON(in io.Reader) (*Report, error) {
 	var entries map[string]any
 	dec := json.NewDecoder(in)
@@ -172,21 +204,21 @@ func ReadJSON(in io.Reader) (*Report, error) {
 		return nil, errors.New("report: more than one JSON value, want one object")
 	}
 	r := &Report{}
-	for _, f := range r.places() {
-		value, ok := entries[f.Key]
+	for _, p := range r.places() {
+		value, ok := entries[p.key]
 		if !ok {
-			return nil, fmt.Errorf("report: no %s", f.Key)
+			return nil, fmt.Errorf("report: no %s", p.key)
 		}
-		if err := readInto(f.Value, value); err != nil {
-			return nil, fmt.Errorf("report: %s: %w", f.Key, err)
+		if err := readInto(p.at, value); err != nil {
+			return nil, fmt.Errorf("report: %s: %w", p.key, err)
 		}
-		delete(entries, f.Key)
+		delete(entries, p.key)
 	}
 	if len(entries) == 0 {
 		return r, nil
 	}
 	var err error
-	if r.Extra, err = readObject(entries); err != nil {
+	if r.further, err = readObject(entries); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	return r, nil

@@ -47,9 +47,7 @@ type Report struct {
 	E2E            Distribution // arrival to last token
 	UserThroughput Distribution // 1000/ITL where ITL > 0, tokens per second
 
-	// Extra are further keys, written only when there are any. A value is an
-	// int, a float64, a bool, a string, or []Field for an object.
-	Extra []Field
+	further []Field // in the order in which they were added
 }
 
 // QuantileError is the key of how far quantiles of requests are from the values at their ranks, at most, as a share of these; it
@@ -69,7 +67,7 @@ func (c *Collector) Report(wall time.Duration) *Report {
 	c.perRequest(r)
 	<-pooled
 	if c.fold != nil && c.fold.Quantiles == Sketched {
-		r.Extra = append(r.Extra, Field{QuantileError, SketchError})
+		r.Add(Of(QuantileError, SketchError))
 	}
 	return r
 }
@@ -128,18 +126,18 @@ func (c *Collector) countTotals(r *Report) {
 	}
 	if r.Readmissions = c.again; c.looked > 0 {
 		r.ReadmittedReusedRatio = float64(c.found) / float64(c.looked)
-		r.Extra = append(r.Extra, Field{"readmissions", r.Readmissions}, Field{"readmitted_reused_ratio", r.ReadmittedReusedRatio})
+		r.Add(Of("readmissions", r.Readmissions), Of("readmitted_reused_ratio", r.ReadmittedReusedRatio))
 	}
 	if c.drafts > 0 {
 		r.AcceptedTokensPerPass = 1 + float64(c.accepted)/float64(c.verified)
 		r.AcceptanceRate = float64(c.accepted) / float64(c.drafts)
-		r.Extra = append(r.Extra, Field{"accepted_tokens_per_pass", r.AcceptedTokensPerPass}, Field{"draft_acceptance_rate", r.AcceptanceRate})
+		r.Add(Of("accepted_tokens_per_pass", r.AcceptedTokensPerPass), Of("draft_acceptance_rate", r.AcceptanceRate))
 	}
 	if r.ClippedRequests, r.ClippedTokens = c.clipped, c.clippedTokens; c.clipped > 0 {
-		r.Extra = append(r.Extra, Field{"clipped_requests", c.clipped}, Field{"clipped_tokens", c.clippedTokens})
+		r.Add(Of("clipped_requests", c.clipped), Of("clipped_tokens", c.clippedTokens))
 	}
 	if r.CappedRequests, r.CappedTokens = c.capped, c.cappedTokens; c.capped > 0 {
-		r.Extra = append(r.Extra, Field{"length_capped_requests", c.capped}, Field{"length_capped_tokens", c.cappedTokens})
+		r.Add(Of("length_capped_requests", c.capped), Of("length_capped_tokens", c.cappedTokens))
 	}
 	r.divideByWall()
 }

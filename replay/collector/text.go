@@ -71,13 +71,12 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 // describeHost returns what of the prefix cache hit rate came from host memory, where there
 // is one behind the KV blocks. The reference's table does not say so.
 func (r *Report) describeHost(form Form) string {
-	at := slices.IndexFunc(r.Extra, func(f Field) bool { return f.Key == HostReused })
-	if at < 0 || form == Reference {
-		return ""
+	ratio, known := r.Get(HostReused).value.(float64)
+	if n, whole := r.Get(HostReused).value.(int); whole { // of a file that others wrote
+		ratio, known = float64(n), true
 	}
-	ratio, fraction := r.Extra[at].Value.(float64)
-	if n, whole := r.Extra[at].Value.(int); whole && !fraction { // as it is read from a file
-		ratio = float64(n)
+	if !known || form == Reference {
+		return ""
 	}
 	return fmt.Sprintf(" (%s from host memory)", twoDecimals(ratio))
 }

@@ -159,10 +159,10 @@ func (c *Collector) measureWindow(r *Report) {
 	n := c.CountWindow()
 	r.Requests, r.DurationMS = n.Requests, float64(n.To-n.From)
 	r.divideBySeconds(n.Finished, n.Input, n.Output)
-	r.Extra = append(r.Extra,
-		Field{"window_from_ms", float64(n.From)}, Field{"window_to_ms", float64(n.To)},
-		Field{"window_requests_before", n.Before}, Field{"window_requests_after", n.After},
-		Field{"window_finished_requests", n.Finished}, Field{"window_input_tokens", n.Input}, Field{"window_output_tokens", n.Output},
+	r.Add(
+		Of("window_from_ms", float64(n.From)), Of("window_to_ms", float64(n.To)),
+		Of("window_requests_before", n.Before), Of("window_requests_after", n.After),
+		Of("window_finished_requests", n.Finished), Of("window_input_tokens", n.Input), Of("window_output_tokens", n.Output),
 	)
 }
 

@@ -18,10 +18,10 @@ type Incident struct {
 func (r *Run) OutcomeFields() []collector.Field {
 	by, sum := r.Collector.Outcomes()
 	return []collector.Field{
-		{Key: "lost_requests", Value: by[collector.Lost]},
-		{Key: "lost_tokens", Value: sum.LostTokens},
-		{Key: "retries", Value: sum.Retries},
-		{Key: "migrations", Value: sum.Migrations},
-		{Key: "recomputed_tokens", Value: sum.Recomputed},
+		collector.Of("lost_requests", by[collector.Lost]),
+		collector.Of("lost_tokens", sum.LostTokens),
+		collector.Of("retries", sum.Retries),
+		collector.Of("migrations", sum.Migrations),
+		collector.Of("recomputed_tokens", sum.Recomputed),
 	}
 }

@@ -59,9 +59,9 @@ func (r *Run) AddRejected(to *Result, always bool) []collector.Field {
 	if n == 0 && !always {
 		return nil
 	}
-	fields := []collector.Field{{Key: "rejected_requests", Value: n}}
+	fields := []collector.Field{collector.Of("rejected_requests", n)}
 	for _, x := range to.Reasons {
-		fields = append(fields, collector.Field{Key: "rejected_by_" + x.Key, Value: x.Count})
+		fields = append(fields, collector.Of("rejected_by_"+x.Key, x.Count))
 	}
 	return fields
 }

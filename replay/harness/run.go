@@ -313,9 +313,9 @@ type Failure struct {
 func (r *Run) Report(wall time.Duration, extra ...collector.Field) *collector.Report {
 	report := r.Collector.Report(0)
 	report.SetWall(wall)
-	report.Extra = append(report.Extra, extra...)
+	report.Add(extra...)
 	for _, k := range r.Workload.CountDropped().Kinds() {
-		report.Extra = append(report.Extra, collector.Field{Key: k.Key, Value: k.Rows})
+		report.Add(collector.Of(k.Key, k.Rows))
 	}
 	return report
 }

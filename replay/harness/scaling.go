@@ -108,8 +108,8 @@ func ScalingFields(all []*Scaling) []collector.Field {
 		fields = append(fields, own...)
 		sum.add(x)
 	}
-	fields = append(fields, collector.Field{Key: "worker_hours", Value: sum.hours}, collector.Field{Key: "gpu_hours", Value: sum.gpus},
-		collector.Field{Key: "scale_ups", Value: sum.ups}, collector.Field{Key: "scale_downs", Value: sum.downs})
+	fields = append(fields, collector.Of("worker_hours", sum.hours), collector.Of("gpu_hours", sum.gpus),
+		collector.Of("scale_ups", sum.ups), collector.Of("scale_downs", sum.downs))
 	return append(fields, sum.costField()...)
 }
 
@@ -129,7 +129,7 @@ func (x *scalingSum) costField() []collector.Field {
 	if x.cost == 0 {
 		return nil
 	}
-	return []collector.Field{{Key: "worker_cost", Value: x.cost}}
+	return []collector.Field{collector.Of("worker_cost", x.cost)}
 }
 
 // fields returns what a report tells of one pool, and what of it adds up.
@@ -147,12 +147,12 @@ func (s *Scaling) fields(prefix string) ([]collector.Field, scalingSum) {
 	u := s.Usage()
 	x.hours, x.gpus, x.cost = u.WorkerHours, u.GPUHours, u.Cost
 	return []collector.Field{
-		{Key: prefix + "worker_hours", Value: u.WorkerHours},
-		{Key: prefix + "gpu_hours", Value: u.GPUHours},
-		{Key: prefix + "scale_ups", Value: x.ups},
-		{Key: prefix + "scale_downs", Value: x.downs},
-		{Key: prefix + "least_workers", Value: u.Least},
-		{Key: prefix + "mean_workers", Value: u.Mean},
-		{Key: prefix + "most_workers", Value: u.Most},
+		collector.Of(prefix+"worker_hours", u.WorkerHours),
+		collector.Of(prefix+"gpu_hours", u.GPUHours),
+		collector.Of(prefix+"scale_ups", x.ups),
+		collector.Of(prefix+"scale_downs", x.downs),
+		collector.Of(prefix+"least_workers", u.Least),
+		collector.Of(prefix+"mean_workers", u.Mean),
+		collector.Of(prefix+"most_workers", u.Most),
 	}, x
 }

@@ -135,8 +135,8 @@ func checkReport(t *testing.T, r *collector.Report, want string) {
 	t.Helper()
 	have := map[string]string{}
 	for _, f := range r.Fields() {
-		have[f.Key] = fmt.Sprint(f.Value)
-		if v, ok := f.Value.(float64); ok {
+		have[f.Key] = fmt.Sprint(f.Value())
+		if v, ok := f.Value().(float64); ok {
 			have[f.Key] = string(collector.AppendFloat(nil, v))
 		}
 	}

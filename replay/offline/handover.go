@@ -378,20 +378,20 @@ func (r *run) trafficFields() []collector.Field {
 	}
 	var all []collector.Field
 	if r.PD.Chooses() {
-		all = append(all, collector.Field{Key: "decode_prefills", Value: r.traffic.local})
+		all = append(all, collector.Of("decode_prefills", r.traffic.local))
 	}
-	all = append(all, collector.Field{Key: "kv_transfers", Value: r.traffic.transfers})
+	all = append(all, collector.Of("kv_transfers", r.traffic.transfers))
 	if bytes := r.Stages[0].Engine.KVBytesPerToken; bytes > 0 {
-		all = append(all, collector.Field{Key: "kv_transfer_gb", Value: float64(r.traffic.tokens) * float64(bytes) / 1e9})
+		all = append(all, collector.Of("kv_transfer_gb", float64(r.traffic.tokens)*float64(bytes)/1e9))
 	}
 	if r.PD.SharesLinks() {
-		all = append(all, collector.Field{Key: "mean_kv_transfer_wait_ms", Value: r.traffic.waited / float64(max(r.traffic.transfers, 1))})
+		all = append(all, collector.Of("mean_kv_transfer_wait_ms", r.traffic.waited/float64(max(r.traffic.transfers, 1))))
 	}
 	if r.PD.HoldPrefill {
-		all = append(all, collector.Field{Key: "mean_prefill_hold_ms", Value: r.traffic.held / float64(max(r.traffic.transfers, 1))})
+		all = append(all, collector.Of("mean_prefill_hold_ms", r.traffic.held/float64(max(r.traffic.transfers, 1))))
 	}
 	if r.PD.DecodeAdmission {
-		all = append(all, collector.Field{Key: "mean_decode_admission_wait_ms", Value: r.traffic.asked / float64(max(r.traffic.transfers, 1))})
+		all = append(all, collector.Of("mean_decode_admission_wait_ms", r.traffic.asked/float64(max(r.traffic.transfers, 1))))
 	}
 	return all
 }

@@ -62,11 +62,11 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	}
 	if r.Client != nil {
 		sent, late := r.Collector.Attempts()
-		extra = append(extra, collector.Field{Key: "client_attempts", Value: sent}, collector.Field{Key: "client_timeouts", Value: late})
+		extra = append(extra, collector.Of("client_attempts", sent), collector.Of("client_timeouts", late))
 	}
 	if r.Stages[0].Admits() {
 		by, _ := r.Collector.Outcomes()
-		extra = append(extra, collector.Field{Key: "shed_requests", Value: by[collector.Shed]})
+		extra = append(extra, collector.Of("shed_requests", by[collector.Shed]))
 	}
 	for _, s := range r.scaled {
 		s.End = r.ended
@@ -74,12 +74,12 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	extra = append(extra, harness.ScalingFields(r.scaled)...)
 	extra = append(extra, r.trafficFields()...)
 	if r.partial {
-		extra = append(extra, collector.Field{Key: "partial", Value: true})
+		extra = append(extra, collector.Of("partial", true))
 	}
 	if slices.ContainsFunc(r.Stages, (*engines.Stage).Offloads) {
-		extra = append(extra, collector.Field{Key: collector.HostReused, Value: r.Collector.HostReusedRatio()})
+		extra = append(extra, collector.Of(collector.HostReused, r.Collector.HostReusedRatio()))
 		if sent, fetched := r.Collector.HostTokens(); sent+fetched > 0 {
-			extra = append(extra, collector.Field{Key: "host_cache_written_tokens", Value: sent}, collector.Field{Key: "host_cache_loaded_tokens", Value: fetched})
+			extra = append(extra, collector.Of("host_cache_written_tokens", sent), collector.Of("host_cache_loaded_tokens", fetched))
 		}
 	}
 	result.Report = r.Report(time.Since(started), extra...)

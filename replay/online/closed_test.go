@@ -137,11 +137,11 @@ func sixteenInFlight(t *testing.T, disaggregated bool) Config {
 
 // onlineField returns a value of the report's key online.
 func onlineField(r *collector.Report, key string) any {
-	for _, f := range r.Extra {
-		if fields, ok := f.Value.([]collector.Field); ok && f.Key == "online" {
+	for _, f := range r.Fields() {
+		if fields, ok := f.Value().([]collector.Field); ok && f.Key == "online" {
 			for _, f := range fields {
 				if f.Key == key {
-					return f.Value
+					return f.Value()
 				}
 			}
 		}

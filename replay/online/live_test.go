@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -199,9 +198,8 @@ func TestInterrupt(t *testing.T) {
 // partial checks the key of a run in real time.
 func partial(t *testing.T, r *collector.Report) {
 	t.Helper()
-	i := slices.IndexFunc(r.Extra, func(f collector.Field) bool { return f.Key == "online" })
-	if i < 0 || r.Extra[i].Value.([]collector.Field)[0] != (collector.Field{Key: "partial", Value: true}) {
-		t.Errorf("extra keys are %v, want online with partial", r.Extra)
+	if online, _ := r.Get("online").Value().([]collector.Field); len(online) == 0 || online[0] != collector.Of("partial", true) {
+		t.Errorf("entries are %v, want online with partial", r.Fields())
 	}
 	var b strings.Builder
 	if err := r.WriteJSON(&b); err != nil {

@@ -62,19 +62,19 @@ func (x *run) makeResult(cause error, wall time.Duration) *harness.Result {
 		x.Collector.EndedEarly()
 	}
 	fields := []collector.Field{
-		{Key: "partial", Value: cause != nil},
-		{Key: "cancelled", Value: x.cancelled},
-		{Key: "late_arrival_p50_ms", Value: nearestRank([]*sampler{&x.driver.late}, 0.5)},
-		{Key: "late_arrival_p99_ms", Value: nearestRank([]*sampler{&x.driver.late}, 0.99)},
+		collector.Of("partial", cause != nil),
+		collector.Of("cancelled", x.cancelled),
+		collector.Of("late_arrival_p50_ms", nearestRank([]*sampler{&x.driver.late}, 0.5)),
+		collector.Of("late_arrival_p99_ms", nearestRank([]*sampler{&x.driver.late}, 0.99)),
 	}
 	if len(x.pools) > 0 {
 		fields = append(fields, x.passFields()...)
 	}
 	if len(x.failed) > 0 {
-		fields = append(fields, collector.Field{Key: "errors", Value: listFailures(x.failed)})
+		fields = append(fields, collector.Of("errors", listFailures(x.failed)))
 	}
 	result := &harness.Result{Collector: x.Collector, Partial: cause != nil, Cause: cause, Cancelled: x.cancelled, Failed: x.failed}
-	extra := append(x.AddRejected(result, false), collector.Field{Key: "online", Value: fields})
+	extra := append(x.AddRejected(result, false), collector.Of("online", fields))
 	result.Report = x.Report(wall, extra...)
 	return result
 }
@@ -86,7 +86,7 @@ const mostListed = 100
 func listFailures(all []harness.Failure) []collector.Field {
 	fields := make([]collector.Field, 0, min(len(all), mostListed))
 	for _, f := range all[:cap(fields)] {
-		fields = append(fields, collector.Field{Key: f.Place, Value: f.Err.Error()})
+		fields = append(fields, collector.Of(f.Place, f.Err.Error()))
 	}
 	return fields
 }
@@ -129,12 +129,12 @@ func (x *run) passFields() []collector.Field {
 		x.warnf("the timings cannot be trusted: %s: the machine is too busy, or too slow, for so many workers", reason)
 	}
 	return []collector.Field{
-		{Key: "pass_overshoot_p50_ms", Value: nearestRank(overshoot, 0.5)},
-		{Key: "pass_overshoot_p99_ms", Value: nearestRank(overshoot, 0.99)},
-		{Key: "slipped_ms", Value: t.slipped},
-		{Key: "barrier_timeouts", Value: t.timeouts},
-		{Key: "timer_bound", Value: bound},
-		{Key: "trusted", Value: reason == ""},
+		collector.Of("pass_overshoot_p50_ms", nearestRank(overshoot, 0.5)),
+		collector.Of("pass_overshoot_p99_ms", nearestRank(overshoot, 0.99)),
+		collector.Of("slipped_ms", t.slipped),
+		collector.Of("barrier_timeouts", t.timeouts),
+		collector.Of("timer_bound", bound),
+		collector.Of("trusted", reason == ""),
 	}
 }
 

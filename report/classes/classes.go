@@ -113,11 +113,10 @@ func (s *Summary) Fields() []collector.Field {
 	for i := range s.Classes {
 		c := &s.Classes[i]
 		names = append(names, c.Name)
-		add := func(key string, value any) {
-			fields = append(fields, collector.Field{Key: "class_" + c.Name + "_" + key, Value: value})
+		add := func(key string, value float64) {
+			fields = append(fields, collector.Of("class_"+c.Name+"_"+key, value))
 		}
-		add("requests", c.Requests)
-		add("completed_requests", c.Completed)
+		fields = append(fields, collector.Of("class_"+c.Name+"_requests", c.Requests), collector.Of("class_"+c.Name+"_completed_requests", c.Completed))
 		for _, m := range []struct {
 			key string
 			of  *collector.Distribution
@@ -134,8 +133,8 @@ func (s *Summary) Fields() []collector.Field {
 			add("goodput_rps", c.GoodputRPS)
 		}
 	}
-	return append(fields, collector.Field{Key: slo.ClassesKey, Value: strings.Join(names, ",")},
-		collector.Field{Key: "class_fairness", Value: s.Fairness})
+	return append(fields, collector.Of(slo.ClassesKey, strings.Join(names, ",")),
+		collector.Of("class_fairness", s.Fairness))
 }
 
 // Lines say it to people, in 80 columns.

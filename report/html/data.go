@@ -107,7 +107,7 @@ func newRun(r *Run, curves []string) run {
 // and its assumptions; objectives are left to listObjectives. What is in an object gets a name of its own.
 func (out *run) fillReport(report *collector.Report) {
 	out.Report = map[string]any{}
-	if s, ok := saturation.ReadFields(report.Extra); ok {
+	if s, ok := saturation.Read(report); ok {
 		out.Load = [2]string{string(s.Verdict), strings.TrimPrefix(s.String(), string(s.Verdict)+": ")}
 	}
 	for key, value := range report.Values() {
@@ -119,11 +119,11 @@ func (out *run) fillReport(report *collector.Report) {
 			out.Report[key] = value
 		case key == collector.AssumptionsKey:
 			for _, f := range parts {
-				out.Assumes = append(out.Assumes, [2]string{strings.ReplaceAll(f.Key, "_", " "), fmt.Sprint(f.Value)})
+				out.Assumes = append(out.Assumes, [2]string{strings.ReplaceAll(f.Key, "_", " "), fmt.Sprint(f.Value())})
 			}
 		default:
 			for _, f := range parts {
-				out.Report[key+"_"+f.Key] = f.Value
+				out.Report[key+"_"+f.Key] = f.Value()
 			}
 		}
 	}

@@ -84,12 +84,12 @@ func TestPageIsSelfContained(t *testing.T) {
 // object as a value.
 func TestPageHasAssumptionsAndVerdict(t *testing.T) {
 	r := made(10, 1)
-	r.Report.Extra = []collector.Field{
-		{Key: "assumptions", Value: []collector.Field{{Key: "kv_cache", Value: "64 tokens a worker"}}},
-		{Key: "energy", Value: []collector.Field{{Key: "joules", Value: 3.5}}},
-		{Key: "saturation", Value: "overloaded"},
-		{Key: "saturation_test", Value: []collector.Field{{Key: "wait_first_ms", Value: 7.0}, {Key: "wait_last_ms", Value: 900.0}}},
-	}
+	r.Report.Add(
+		collector.Of("assumptions", []collector.Field{collector.Of("kv_cache", "64 tokens a worker")}),
+		collector.Of("energy", []collector.Field{collector.Of("joules", 3.5)}),
+		collector.Of("saturation", "overloaded"),
+		collector.Of("saturation_test", []collector.Field{collector.Of("wait_first_ms", 7.0), collector.Of("wait_last_ms", 900.0)}),
+	)
 	got := newRun(&r, []string{"ttft"})
 	if len(got.Assumes) != 1 || got.Assumes[0] != [2]string{"kv cache", "64 tokens a worker"} {
 		t.Errorf("it assumes %q", got.Assumes)
@@ -116,7 +116,7 @@ func madeWith(t *testing.T, n int, objectives string) Run {
 		t.Fatal(err)
 	}
 	r.Report.TTFT.P99, r.Report.TTFT.Median = 220, 130
-	r.Report.Extra = slo.Judge(all, 0.5, r.Rows, &harness.Result{Report: r.Report}).Fields()
+	r.Report.Add(slo.Judge(all, 0.5, r.Rows, &harness.Result{Report: r.Report}).Fields()...)
 	return r
 }
 
@@ -209,8 +209,8 @@ func madeClassed(t *testing.T) Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Report.Extra = slo.Judge(all, 0.5, r.Rows, &harness.Result{Report: r.Report}).Fields()
-	r.Report.Extra = append(r.Report.Extra, classes.Summarize([]string{"chat", "batch"}, r.Rows, 1000).Fields()...)
+	r.Report.Add(slo.Judge(all, 0.5, r.Rows, &harness.Result{Report: r.Report}).Fields()...)
+	r.Report.Add(classes.Summarize([]string{"chat", "batch"}, r.Rows, 1000).Fields()...)
 	return r
 }
 

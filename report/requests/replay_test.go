@@ -88,11 +88,11 @@ func TestRowsAndReport(t *testing.T) {
 		}
 		values := map[string]any{}
 		for _, f := range result.Report.Fields() {
-			values[f.Key] = f.Value
+			values[f.Key] = f.Value()
 		}
 		for _, f := range requests.Totals(rows, false) {
-			if values[f.Key] != f.Value {
-				t.Errorf("%s: rows give %s = %v, the report says %v", name, f.Key, f.Value, values[f.Key])
+			if values[f.Key] != f.Value() {
+				t.Errorf("%s: rows give %s = %v, the report says %v", name, f.Key, f.Value(), values[f.Key])
 			}
 		}
 	}

@@ -33,14 +33,14 @@ func Totals(rows []Row, early bool) []collector.Field {
 		ratio = float64(reused) / float64(input)
 	}
 	fields := []collector.Field{
-		{Key: "num_requests", Value: arrived},
-		{Key: "completed_requests", Value: completed},
-		{Key: "total_input_tokens", Value: input},
-		{Key: "total_output_tokens", Value: output},
-		{Key: "prefix_cache_reused_ratio", Value: ratio},
+		collector.Of("num_requests", arrived),
+		collector.Of("completed_requests", completed),
+		collector.Of("total_input_tokens", input),
+		collector.Of("total_output_tokens", output),
+		collector.Of("prefix_cache_reused_ratio", ratio),
 	}
 	if whole { // of a window the rows do not say how long it is
-		fields = slices.Insert(fields, 4, collector.Field{Key: "duration_ms", Value: float64(duration)})
+		fields = slices.Insert(fields, 4, collector.Of("duration_ms", float64(duration)))
 	}
 	for _, m := range Metrics() {
 		fields = append(fields, spreadOf(m, rows)...)
@@ -67,7 +67,7 @@ func Metrics() []Metric {
 
 func spreadOf(m Metric, rows []Row) []collector.Field {
 	d := collector.Describe(KnownTimes(rows, m.At))
-	return []collector.Field{{Key: "mean_" + m.Key, Value: d.Mean}, {Key: "min_" + m.Key, Value: d.Min}, {Key: "max_" + m.Key, Value: d.Max}}
+	return []collector.Field{collector.Of("mean_"+m.Key, d.Mean), collector.Of("min_"+m.Key, d.Min), collector.Of("max_"+m.Key, d.Max)}
 }
 
 // KnownTimes are the times of the measured rows that have one, in their order.

@@ -110,8 +110,8 @@ func verifyReport(report *collector.Report, rows []requests.Row, partial bool) [
 	var all []Finding
 	for _, f := range requests.Totals(rows, partial) {
 		found := Finding{What: f.Key}
-		if values[f.Key] != f.Value {
-			found.Differs = fmt.Sprintf("%s says %v, the requests give %v", ReportFile, values[f.Key], f.Value)
+		if values[f.Key] != f.Value() {
+			found.Differs = fmt.Sprintf("%s says %v, the requests give %v", ReportFile, values[f.Key], f.Value())
 		}
 		all = append(all, found)
 	}

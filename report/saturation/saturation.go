@@ -183,32 +183,25 @@ func (s Saturation) TooShort() string {
 
 // Fields returns the verdict and what it rests on as keys of a report.
 func (s Saturation) Fields() []collector.Field {
-	return []collector.Field{{Key: "saturation", Value: string(s.Verdict)}, {Key: "saturation_test", Value: []collector.Field{
-		{Key: "wait_first_ms", Value: s.WaitFirst}, {Key: "wait_last_ms", Value: s.WaitLast},
-		{Key: "wait_most_ms", Value: s.WaitMost}, {Key: "wait_trend", Value: s.Trend}, {Key: "arrivals_ms", Value: s.Arrivals}, {Key: "mean_latency_ms", Value: s.Latency},
-	}}}
+	return []collector.Field{collector.Of("saturation", string(s.Verdict)), collector.Of("saturation_test", []collector.Field{
+		collector.Of("wait_first_ms", s.WaitFirst), collector.Of("wait_last_ms", s.WaitLast),
+		collector.Of("wait_most_ms", s.WaitMost), collector.Of("wait_trend", s.Trend), collector.Of("arrivals_ms", s.Arrivals), collector.Of("mean_latency_ms", s.Latency),
+	})}
 }
 
-// ReadFields returns the verdict that a report has among its keys, false for none.
-func ReadFields(fields []collector.Field) (Saturation, bool) {
-	var s Saturation
+// Read returns the verdict that a report has among its keys, false for none.
+func Read(report *collector.Report) (s Saturation, ok bool) {
+	verdict, ok := report.Get("saturation").Value().(string)
+	s.Verdict = Verdict(verdict)
 	places := map[string]*float64{
 		"wait_first_ms": &s.WaitFirst, "wait_last_ms": &s.WaitLast, "wait_most_ms": &s.WaitMost,
 		"wait_trend": &s.Trend, "arrivals_ms": &s.Arrivals, "mean_latency_ms": &s.Latency,
 	}
-	for _, f := range fields {
-		switch v := f.Value.(type) {
-		case string:
-			if f.Key == "saturation" {
-				s.Verdict = Verdict(v)
-			}
-		case []collector.Field:
-			for _, part := range v {
-				if n, ok := part.Value.(float64); ok && f.Key == "saturation_test" && places[part.Key] != nil {
-					*places[part.Key] = n
-				}
-			}
+	parts, _ := report.Get("saturation_test").Value().([]collector.Field)
+	for _, part := range parts {
+		if n, ok := part.Value().(float64); ok && places[part.Key] != nil {
+			*places[part.Key] = n
 		}
 	}
-	return s, s.Verdict != ""
+	return s, ok && verdict != ""
 }

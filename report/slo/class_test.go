@@ -33,7 +33,7 @@ func TestObjectivesOfClasses(t *testing.T) {
 	if got := o.Missed(); !strings.HasPrefix(got, "1 of 2 requests of class chat met their objectives, want 80.00%; none p99 ttft") {
 		t.Errorf("missed: %q", got)
 	}
-	result.Report.Extra = append(o.Fields(), collector.Field{Key: ClassesKey, Value: "batch,chat,none"})
+	result.Report.Add(append(o.Fields(), collector.Of(ClassesKey, "batch,chat,none"))...)
 	back := ReadOutcome(result.Report)
 	if back == nil || len(back.Objectives) != 5 || back.Overall {
 		t.Fatalf("read back: %+v, want 5 objectives, one missed", back)

@@ -190,28 +190,28 @@ func (o *Outcome) Holds() bool {
 
 // Fields are the entries that a report gets.
 func (o *Outcome) Fields() []collector.Field {
-	fields := []collector.Field{{Key: "slo_met", Value: o.Holds()}}
+	fields := []collector.Field{collector.Of("slo_met", o.Holds())}
 	if o.Single {
 		fields = append(fields,
-			collector.Field{Key: "slo_met_requests", Value: o.Met},
-			collector.Field{Key: "slo_attainment", Value: o.Attainment},
-			collector.Field{Key: "slo_attainment_target", Value: o.Target},
-			collector.Field{Key: "goodput_rps", Value: o.GoodputRPS},
-			collector.Field{Key: "goodput_output_tok_s", Value: o.GoodputTokS})
+			collector.Of("slo_met_requests", o.Met),
+			collector.Of("slo_attainment", o.Attainment),
+			collector.Of("slo_attainment_target", o.Target),
+			collector.Of("goodput_rps", o.GoodputRPS),
+			collector.Of("goodput_output_tok_s", o.GoodputTokS))
 	}
 	for _, c := range o.Classes {
-		fields = append(fields, collector.Field{Key: "slo_class_" + c.Name + "_attainment", Value: c.Attainment})
+		fields = append(fields, collector.Of("slo_class_"+c.Name+"_attainment", c.Attainment))
 	}
 	for i := range o.Objectives {
 		j := &o.Objectives[i]
 		key := "slo_" + j.keyName()
-		fields = append(fields, collector.Field{Key: key + "_ms", Value: j.LimitMS})
+		fields = append(fields, collector.Of(key+"_ms", j.LimitMS))
 		if j.Statistic == "" {
-			fields = append(fields, collector.Field{Key: key + "_attainment", Value: j.Attainment})
+			fields = append(fields, collector.Of(key+"_attainment", j.Attainment))
 		} else {
-			fields = append(fields, collector.Field{Key: key + "_met", Value: j.Met})
+			fields = append(fields, collector.Of(key+"_met", j.Met))
 			if _, further := furtherPercentile(j.Statistic); further || j.Class != "" {
-				fields = append(fields, collector.Field{Key: j.reportKey(), Value: j.ValueMS})
+				fields = append(fields, collector.Of(j.reportKey(), j.ValueMS))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func TestJudge(t *testing.T) {
 	if o := Judge(objectives[:2], 0.51, rows, result); o.Holds() || !strings.Contains(o.Missed(), "3 of 6") {
 		t.Errorf("%+v holds, want more requests", o)
 	}
-	report.Extra = o.Fields()
+	report.Add(o.Fields()...)
 	var text strings.Builder
 	if err := report.WriteJSON(&text); err != nil {
 		t.Error(err)
@@ -159,7 +159,7 @@ func TestFurtherPercentiles(t *testing.T) {
 			if itl := o.Objectives[1].ValueMS; itl < result.Report.ITL.P95 || itl > result.Report.ITL.Max {
 				t.Errorf("%s itl is %v, want it between %v and %v", statistic, itl, result.Report.ITL.P95, result.Report.ITL.Max)
 			}
-			has := func(f collector.Field) bool { return f.Key == statistic+"_"+m.Key && f.Value == want }
+			has := func(f collector.Field) bool { return f.Key == statistic+"_"+m.Key && f.Value() == want }
 			if !slices.ContainsFunc(o.Fields(), has) {
 				t.Errorf("no %s_%s = %v in %v", statistic, m.Key, want, o.Fields())
 			}

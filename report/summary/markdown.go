@@ -47,7 +47,7 @@ func reportKeys(reports []Named) []string {
 	seen := map[string]bool{}
 	for _, r := range reports {
 		for _, f := range r.Report.Fields() {
-			_, object := f.Value.([]collector.Field)
+			_, object := f.Value().([]collector.Field)
 			if !seen[f.Key] && !collector.IsWall(f.Key) && !object {
 				seen[f.Key] = true
 				all = append(all, f.Key)

@@ -36,9 +36,7 @@ func Write(w io.Writer, names string, r *collector.Report) error {
 // object is the entries of a file, or of an object in it, in their order.
 type object []collector.Field
 
-func (o *object) add(key string, value any) {
-	*o = append(*o, collector.Field{Key: key, Value: value})
-}
+func (o *object) add(fields ...collector.Field) { *o = append(*o, fields...) }
 
 func writeObject(w io.Writer, o object) error {
 	text, err := collector.AppendObject(nil, o)

@@ -14,12 +14,13 @@ func report() *collector.Report {
 	d := func(v float64) collector.Distribution {
 		return collector.Distribution{Mean: v, Min: v - 1, Max: v + 4, Median: v + 0.25, P75: v + 1, P90: v + 2, P95: v + 2.5, P99: v + 3, Std: 0.5}
 	}
-	return &collector.Report{
+	r := &collector.Report{
 		Requests: 11, Completed: 10, InputTokens: 1000, OutputTokens: 200, DurationMS: 4000,
 		RequestsPerS: 2.5, InputTokensPerS: 250, OutputTokensPerS: 50, TotalTokensPerS: 300,
 		TTFT: d(100), TTST: d(20), TPOT: d(10), ITL: d(12), E2E: d(400),
-		Extra: []collector.Field{{Key: "goodput_rps", Value: 1.25}, {Key: "slo_met_requests", Value: 5}},
 	}
+	r.Add(collector.Of("goodput_rps", 1.25), collector.Of("slo_met_requests", 5))
+	return r
 }
 
 // Each tool finds its values under its own keys.

@@ -86,7 +86,7 @@ func (s *Study) Fields() []collector.Field {
 		}
 	}
 	n := float64(max(len(latencies), 1))
-	fields := []collector.Field{{Key: "tasks", Value: all}, {Key: "completed_tasks", Value: len(latencies)}}
+	fields := []collector.Field{collector.Of("tasks", all), collector.Of("completed_tasks", len(latencies))}
 	d := collector.Describe(latencies)
 	for _, f := range []struct {
 		key   string
@@ -97,7 +97,7 @@ func (s *Study) Fields() []collector.Field {
 		{"mean_task_wait_ms", sum.Wait / n}, {"mean_task_tool_ms", sum.Tool / n}, {"mean_task_queue_ms", sum.Queue / n},
 		{"mean_task_prefill_ms", sum.Prefill / n}, {"mean_task_decode_ms", sum.Decode / n}, {"mean_task_parallelism", parallel / n},
 	} {
-		fields = append(fields, collector.Field{Key: f.key, Value: f.value})
+		fields = append(fields, collector.Of(f.key, f.value))
 	}
 	return fields
 }

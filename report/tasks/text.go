@@ -17,7 +17,7 @@ import (
 func (s *Study) Lines() []string {
 	v := map[string]any{}
 	for _, f := range s.Fields() {
-		v[f.Key] = f.Value
+		v[f.Key] = f.Value()
 	}
 	n, all := v["completed_tasks"].(int), v["tasks"].(int)
 	count := fmt.Sprint(n)

@@ -170,11 +170,9 @@ func (v *verdict) judgeTime(of func(*collector.Report) float64, share, ms float6
 // medianExtra returns the median of a value under the key online.
 func (v *verdict) medianExtra(key string) float64 {
 	return v.medianOf(func(r *collector.Report) (value float64) {
-		for _, f := range r.Extra {
-			fields, _ := f.Value.([]collector.Field)
-			if i := slices.IndexFunc(fields, func(f collector.Field) bool { return f.Key == key }); i >= 0 {
-				value, _ = fields[i].Value.(float64)
-			}
+		fields, _ := r.Get("online").Value().([]collector.Field)
+		if i := slices.IndexFunc(fields, func(f collector.Field) bool { return f.Key == key }); i >= 0 {
+			value, _ = fields[i].Value().(float64)
 		}
 		return value
 	})

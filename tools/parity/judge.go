@@ -165,7 +165,7 @@ func fingerprintOf(r *collector.Report) string {
 	var b strings.Builder
 	for _, f := range r.Fields() {
 		if !strings.HasPrefix(f.Key, "mean_") && !strings.HasPrefix(f.Key, "std_") && !collector.IsWall(f.Key) {
-			fmt.Fprintln(&b, f.Value)
+			fmt.Fprintln(&b, f.Value())
 		}
 	}
 	return b.String()

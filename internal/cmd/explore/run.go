@@ -154,11 +154,11 @@ func (r *one) conclude() error {
 			return err
 		}
 		outcome := slo.Judge(out.Slo.All, out.Attainment, r.rows, r.result)
-		report.Extra = append(report.Extra, outcome.Fields()...)
+		report.Add(outcome.Fields()...)
 	}
 	if len(r.workload.Classes) > 0 {
 		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
-		report.Extra = append(report.Extra, s.Fields()...)
+		report.Add(s.Fields()...)
 	}
 	return nil
 }

@@ -14,15 +14,10 @@ import (
 // AssumptionsOf returns what the result of a report rests on, in the order of its keys; nothing of a
 // report that repeats the reference's.
 func AssumptionsOf(report *collector.Report) []engines.Assumption {
+	fields, _ := report.Get(collector.AssumptionsKey).Value().([]collector.Field)
 	var all []engines.Assumption
-	for _, f := range report.Extra {
-		fields, _ := f.Value.([]collector.Field)
-		if f.Key != collector.AssumptionsKey {
-			continue
-		}
-		for _, one := range fields {
-			all = append(all, engines.Assumption{Key: one.Key, Text: fmt.Sprint(one.Value)})
-		}
+	for _, f := range fields {
+		all = append(all, engines.Assumption{Key: f.Key, Text: fmt.Sprint(f.Value())})
 	}
 	return all
 }

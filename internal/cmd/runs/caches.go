@@ -11,10 +11,9 @@ import (
 // addCaches adds to the report what the caches began with, and writes what they hold where that is wanted.
 func (r *run) addCaches() error {
 	if w := r.result.Warm; w != nil {
-		extra := &r.result.Report.Extra
-		*extra = append(*extra,
-			collector.Field{Key: "warm_blocks", Value: w.Blocks}, collector.Field{Key: "warm_workers", Value: w.Workers},
-			collector.Field{Key: "warm_blocks_evicted", Value: w.Evicted}, collector.Field{Key: "warm_workers_unused", Value: w.Unused})
+		r.result.Report.Add(
+			collector.Of("warm_blocks", w.Blocks), collector.Of("warm_workers", w.Workers),
+			collector.Of("warm_blocks_evicted", w.Evicted), collector.Of("warm_workers_unused", w.Unused))
 		r.lines = append(r.lines, terminal.WrapLine(describeWarm(w, r.spec.Warm.Path), 4))
 	}
 	if r.result.Caches == nil {

@@ -19,14 +19,15 @@ func Conclude(spec *replay.Spec, result *harness.Result) (load *saturation.Satur
 	report := result.Report
 	if spec.Mode == loadgen.Trace {
 		s := saturation.Of(result.Collector)
-		load, report.Extra = &s, append(report.Extra, s.Fields()...)
+		load = &s
+		report.Add(s.Fields()...)
 	}
 	assumed = spec.Assumptions()
 	fields := make([]collector.Field, len(assumed))
 	for i, a := range assumed {
-		fields[i] = collector.Field{Key: a.Key, Value: a.Text}
+		fields[i] = collector.Of(a.Key, a.Text)
 	}
-	report.Extra = append(report.Extra, collector.Field{Key: collector.AssumptionsKey, Value: fields})
+	report.Add(collector.Of(collector.AssumptionsKey, fields))
 	return load, assumed
 }
 

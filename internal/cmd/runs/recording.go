@@ -139,7 +139,7 @@ func (r *run) addRows() error {
 	r.conclude()
 	out, report := &r.o.Outputs, r.result.Report
 	if r.tasks = tasks.Summarize(r.workload, loadgen.Admission{Mode: r.spec.Mode, Speedup: r.spec.Speedup}, r.result.Collector); r.tasks != nil {
-		report.Extra = append(report.Extra, r.tasks.Fields()...)
+		report.Add(r.tasks.Fields()...)
 		r.lines = append(r.lines, r.tasks.Lines()...)
 	}
 	if r.spec.Stream != nil {
@@ -158,7 +158,7 @@ func (r *run) addRows() error {
 	}
 	if classed {
 		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
-		report.Extra = append(report.Extra, s.Fields()...)
+		report.Add(s.Fields()...)
 		r.lines = append(r.lines, s.Lines()...)
 	}
 	if r.inputs == nil {
@@ -169,7 +169,8 @@ func (r *run) addRows() error {
 
 // addOutcome adds to the report what became of the objectives.
 func (r *run) addOutcome(o *slo.Outcome) {
-	r.outcome, r.result.Report.Extra = o, append(r.result.Report.Extra, o.Fields()...)
+	r.outcome = o
+	r.result.Report.Add(o.Fields()...)
 	r.lines = append(r.lines, o.Lines()...)
 }
 
@@ -187,7 +188,7 @@ func (r *run) addDigest(lifecycles string) error {
 	}
 	r.run.Digest = rundir.NewDigest(inputs, r.run.Config, lifecycles)
 	if out.Digest {
-		report.Extra = append(report.Extra, collector.Field{Key: "digest", Value: r.run.Digest.Run})
+		report.Add(collector.Of("digest", r.run.Digest.Run))
 		r.lines = append(r.lines, "Digest: "+r.run.Digest.Run)
 	}
 	return nil

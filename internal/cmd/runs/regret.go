@@ -28,7 +28,7 @@ func (r *run) studyRegret(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r.result.Report.Extra = append(r.result.Report.Extra, r.regret.Fields()...)
+	r.result.Report.Add(r.regret.Fields()...)
 	r.lines = append(r.lines, r.regret.Lines(mostRegretted)...)
 	return nil
 }

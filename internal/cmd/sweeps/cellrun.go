@@ -88,19 +88,16 @@ func addHardware(result *harness.Result, spec *replay.Spec) error {
 		}
 		count, perHour, priced = count+n, perHour+price, priced && price > 0
 	}
-	add := func(key string, value any) {
-		result.Report.Extra = append(result.Report.Extra, collector.Field{Key: key, Value: value})
-	}
+	number := collector.Of(plan.GPUsKey, count)
 	if whole := int(count); float64(whole) == count {
-		add(plan.GPUsKey, whole)
-	} else {
-		add(plan.GPUsKey, count)
+		number = collector.Of(plan.GPUsKey, whole)
 	}
+	result.Report.Add(number)
 	if gpus.Name != "" {
-		add(plan.GPUNameKey, gpus.Name)
+		result.Report.Add(collector.Of(plan.GPUNameKey, gpus.Name))
 	}
 	if priced {
-		add(plan.CostPerHourKey, perHour)
+		result.Report.Add(collector.Of(plan.CostPerHourKey, perHour))
 	}
 	return nil
 }
@@ -151,15 +148,15 @@ func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload,
 	}
 	if objectives := o.Outputs.Slo.All; len(objectives) > 0 {
 		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result)
-		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
+		result.Report.Add(outcome.Fields()...)
 	}
 	if w.Classes != nil {
 		s := classes.Summarize(w.Classes, rows, result.Report.DurationMS)
-		result.Report.Extra = append(result.Report.Extra, s.Fields()...)
+		result.Report.Add(s.Fields()...)
 	}
 	if spec.Mode == loadgen.Trace && !spec.Compat {
 		s := saturation.Of(result.Collector)
-		result.Report.Extra = append(result.Report.Extra, s.Fields()[0])
+		result.Report.Add(s.Fields()[0])
 	}
 	var long, short bytes.Buffer
 	if err := result.Report.WriteJSON(&long); err != nil {

@@ -228,7 +228,7 @@ func (d *driving) report(s cli.Streams, r *harness.Result) error {
 	f, kept, about, total := d.f, d.kept, s.Out, len(d.workload.Turns)
 	if f.form.Value == "json" {
 		about = s.Err
-		r.Report.Extra = append(r.Report.Extra, kept.Fields()...)
+		r.Report.Add(kept.Fields()...)
 		if err := r.Report.WriteJSON(s.Out); err != nil {
 			return err
 		}
