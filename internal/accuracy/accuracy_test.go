@@ -64,3 +64,17 @@ func TestBandFallsBack(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// Servers with several ranks tell nothing of those with one.
+func TestBandOfRanks(t *testing.T) {
+	one := accuracy.Kind{Engine: "vllm", Family: "deepseek_v3", Weights: "fp8_block", Generation: "Hopper", GPUs: accuracy.SeveralGPUs, Shape: accuracy.WithExperts}
+	several := one
+	several.Ranks = accuracy.SeveralRanks
+	e := &accuracy.Errors{Published: accuracy.Published{Classes: []accuracy.Band{{Kind: several, Rows: 30}, {Kind: accuracy.Kind{Shape: accuracy.WithExperts}, Rows: 400}}}}
+	if b, ok := e.BandOf(one); !ok || b.Rows != 400 {
+		t.Errorf("%+v of one rank, want the class of all models with experts", b)
+	}
+	if b, ok := e.BandOf(several); !ok || b.Rows != 30 {
+		t.Errorf("%+v of several ranks, want their class", b)
+	}
+}

@@ -78,14 +78,19 @@ type Kind struct {
 	Generation string `json:"generation,omitempty"` // of the GPU
 	GPUs       string `json:"gpus,omitempty"`       // OneGPU, SeveralGPUs
 	Shape      string `json:"shape,omitempty"`      // Dense, WithExperts
+	// Ranks is SeveralRanks of data-parallel attention, or "" for one: the ranks of a pass wait for one another, and
+	// errors differ. It stands for nothing else, so that no class mixes the two.
+	Ranks string `json:"ranks,omitempty"`
 }
 
-// Values of Kind.GPUs and Kind.Shape.
+// Values of Kind.GPUs, Kind.Shape and Kind.Ranks.
 const (
 	OneGPU      = "one GPU"
 	SeveralGPUs = "several GPUs"
 	Dense       = "dense"
 	WithExperts = "experts"
+
+	SeveralRanks = "several ranks"
 )
 
 // MinClassRows is the least number of rows of a class.
@@ -100,9 +105,9 @@ type Band struct {
 	High   float64 `json:"p90"`
 }
 
-// Levels returns the classes that a server belongs to, the narrowest first and all servers last.
+// Levels returns the classes that a server belongs to, the narrowest first and all servers with one rank, or with several, last.
 func (k Kind) Levels() []Kind {
-	return []Kind{
+	all := []Kind{
 		k,
 		{Engine: k.Engine, Family: k.Family, Weights: k.Weights, Generation: k.Generation},
 		{Engine: k.Engine, Family: k.Family, Weights: k.Weights},
@@ -116,6 +121,10 @@ func (k Kind) Levels() []Kind {
 		{Shape: k.Shape},
 		{},
 	}
+	for i := range all {
+		all[i].Ranks = k.Ranks
+	}
+	return all
 }
 
 // BandOf returns the band of the narrowest class of a server that has enough rows; ok is false without any.
@@ -133,7 +142,7 @@ func (e *Errors) BandOf(k Kind) (b Band, ok bool) {
 // String returns the kind in words.
 func (k Kind) String() string {
 	var parts []string
-	for _, part := range []string{NameEngine(k.Engine), strings.ReplaceAll(k.Family, "_", "-"), k.Shape, k.Weights, k.Generation, k.GPUs} {
+	for _, part := range []string{NameEngine(k.Engine), strings.ReplaceAll(k.Family, "_", "-"), k.Shape, k.Weights, k.Generation, k.GPUs, k.Ranks} {
 		if part != "" {
 			parts = append(parts, part)
 		}

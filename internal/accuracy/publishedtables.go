@@ -71,7 +71,11 @@ func (p *Published) ClassesTable() string {
 		if b.GPUs == "" {
 			continue
 		}
-		fmt.Fprintf(t, "| %s | %s | %s | %s | %s | %d | %s | %+.1f to %+.1f %% |\n", NameEngine(b.Engine), b.Family, b.Weights, b.Generation, b.GPUs, b.Rows,
+		gpus := b.GPUs
+		if b.Ranks != "" {
+			gpus += ", " + b.Ranks
+		}
+		fmt.Fprintf(t, "| %s | %s | %s | %s | %s | %d | %s | %+.1f to %+.1f %% |\n", NameEngine(b.Engine), b.Family, b.Weights, b.Generation, gpus, b.Rows,
 			formatPercent(b.Median), b.Low, b.High)
 	}
 	return t.String()

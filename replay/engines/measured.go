@@ -28,6 +28,9 @@ func kindOf(c *timing.Account) accuracy.Kind {
 	if c.Fit.GPUs() > 1 {
 		k.GPUs = accuracy.SeveralGPUs
 	}
+	if c.Fit.DP > 1 {
+		k.Ranks = accuracy.SeveralRanks
+	}
 	return k
 }
 

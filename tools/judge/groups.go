@@ -80,5 +80,5 @@ func classesOf(all []Outcome) []accuracy.Band {
 
 func compareKinds(a, b accuracy.Kind) int {
 	return cmp.Or(cmp.Compare(a.Engine, b.Engine), cmp.Compare(a.Family, b.Family), cmp.Compare(a.Shape, b.Shape), cmp.Compare(a.Weights, b.Weights),
-		cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.GPUs, b.GPUs))
+		cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Ranks, b.Ranks))
 }
