@@ -119,8 +119,8 @@ func (d *drawer) coverage() (drawn string, missing []string) {
 	return fmt.Sprintf("%d of %d; of the flags of each verb, %d of %d", len(names)-len(missing), len(names), pairs, len(d.targets)), missing
 }
 
-// draw draws the command line of an index: of every ten, four for the flags in
-// turn, five for a verb as the checkout has it, one that asks for help.
+// draw draws the command line of an index: of every ten, three for the flags in
+// turn, six for a verb as the checkout has it, one that asks for help.
 func (d *drawer) draw(i int) *command {
 	s := &sketch{drawer: d, Rand: rand.New(rand.NewPCG(d.seed, uint64(i)+1)), extra: map[string]string{}}
 	c := &command{index: i, extra: s.extra}
@@ -129,8 +129,8 @@ func (d *drawer) draw(i int) *command {
 		c.verb = "help"
 		c.args = s.drawHelp()
 		return c
-	case k%2 == 0 && k < 8:
-		t := d.targets[(i/10*4+k/2)%len(d.targets)]
+	case k%2 == 0 && k < 6:
+		t := d.targets[(i/10*3+k/2)%len(d.targets)]
 		s.verb = t.verb
 		s.drawLine(t.flag)
 	default:
