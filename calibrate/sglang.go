@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/schema"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -26,19 +27,20 @@ func (s *Settings) isSGLang() bool { return s.Kind == sglangKind }
 // keysOfSGLang returns what is known of a server of SGLang as engine arguments.
 func (s *Settings) keysOfSGLang() []engineargs.Setting {
 	all := []engineargs.Setting{{Key: "engine_type", Value: strconv.Quote(sglangKind)}, {Key: "block_size", Value: strconv.Itoa(s.BlockTokens)}}
+	rows := engineargs.Rows()
 	for _, f := range s.flags {
-		key := strings.ReplaceAll(f.Name, "-", "_")
-		switch key {
-		case "engine", "tp", "dp", "block_size", "num_gpu_blocks":
+		row := schema.Find(rows, f.Name)
+		if row == nil || row.Sets != "enable_prefix_caching" && !strings.HasPrefix(row.Sets, "sglang.") {
 			continue
-		case "enable_prefix_caching":
-		case "schedule_policy", "radix_eviction_policy", "retraction_policy":
-			f.Value = strconv.Quote(f.Value)
-			key = "sglang." + key
-		default:
-			key = "sglang." + key
 		}
-		all = append(all, engineargs.Setting{Key: key, Value: f.Value})
+		value, err := row.ToJSON(f.Value)
+		switch {
+		case err != nil && row.Kind == schema.Name: // refused by its name when it is read
+			value = strconv.Quote(f.Value)
+		case err != nil:
+			value = f.Value
+		}
+		all = append(all, engineargs.Setting{Key: row.Sets, Value: value})
 	}
 	if s.Blocks > 0 {
 		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(s.Blocks)})

@@ -17,9 +17,11 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/schema"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the tables of report.md")
+var rewrite = flag.Bool("rewrite", false, "write the tables of report.md and engine-args.md")
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -168,6 +170,50 @@ func TestEngineArguments(t *testing.T) {
 		}
 	}
 	same(t, "engine-args.md", listed, strings.Split(known, ", "))
+}
+
+// pageRows returns the settings of a table of engine-args.md, in the order of their declarations.
+func pageRows(title string) []schema.Row {
+	titles := map[string]string{"": "## Both engines", "vllm": "## vLLM", "sglang": "## SGLang"}
+	var rows []schema.Row
+	for _, r := range append(hardware.Settings(), engineargs.Rows()...) {
+		member, isMember := strings.CutPrefix(r.Key, "speculative_config.")
+		of := titles[r.Only]
+		switch {
+		case r.Help == "" && r.Doc.Text == "":
+			continue
+		case isMember:
+			r.Key, of = member, "### Speculative decoding"
+		case r.Doc.Part != "":
+			of = "## " + r.Doc.Part
+		case strings.HasPrefix(r.Key, hardware.SettingPrefix):
+			r.Key = ""
+		}
+		if of == title {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// The tables of engine-args.md are made from the declarations.
+func TestEngineArgumentTables(t *testing.T) {
+	text := read(t, "engine-args.md")
+	for _, title := range []string{"## Both engines", "## vLLM", "### Speculative decoding", "## SGLang"} {
+		at := strings.Index(text, "\n"+title+"\n")
+		from := at + strings.Index(text[at:], "\n| ") + 1
+		to := from + strings.Index(text[from:], "\n\n") + 1
+		want := schema.Table(pageRows(title))
+		if text[from:to] != want && !*rewrite {
+			t.Errorf("engine-args.md, %s: the table is not that of the declarations: go test ./docs -run TestEngineArgumentTables -rewrite", title)
+		}
+		text = text[:from] + want + text[to:]
+	}
+	if *rewrite {
+		if err := os.WriteFile("engine-args.md", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Routers are listed as the registry has them.

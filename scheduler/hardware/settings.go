@@ -22,7 +22,7 @@ func placeRows() []schema.Row {
 			Key: SettingPrefix + "gpu", Flag: "gpu", Kind: schema.Path, Help: "GPU of the workers, by `name`: see replay gpus", Offered: gpus, Alike: true,
 			File: schema.File{Place: 10, Usual: "h100", Help: "replay gpus lists the names"},
 			Knob: schema.Knob{Label: "GPU", Preset: "built-in pass times"},
-			Doc:  schema.Doc{Text: "with `--model`: what a worker runs on; KV blocks, pass times and transfers follow ([md](md))"},
+			Doc:  schema.Doc{Text: "with `--model`: what a worker runs on; KV blocks, pass times and transfers follow ([hardware.md](hardware.md))"},
 		},
 		{
 			Key: SettingPrefix + "model", Flag: "model", Kind: schema.Path, Help: "model they run, by `name` or its config.json: see replay models", Offered: models, Alike: true,
