@@ -7,7 +7,6 @@
 package engines
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -278,15 +277,10 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		policy = sglang.FIFO
 	}
 	return sglang.Config{
-		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, Seed: s.Seed, MaxRunning: a.SGLang.MaxRunning,
-		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, PrefillRequests: a.SGLang.PrefillRequests, ChunkTokens: a.SGLang.ChunkTokens,
-		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness, DecodeLogInterval: cmp.Or(a.SGLang.LogInterval, sglang.DefaultLogInterval),
-		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, MixedChunk: a.SGLang.MixedChunk && a.SGLang.Drafts.Mixes(), PrefixCaching: a.PrefixCaching,
+		Settings: a.SGLang.Complete(), Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, Seed: s.Seed,
+		Overlap: !a.SGLang.NoOverlap, PrefixCaching: a.PrefixCaching, WindowPages: sglang.WindowPages(a.Blocks*a.BlockTokens, a.BlockTokens, a.SGLang.PoolShare()),
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
-		Speculation: draftsOf(a, s.Seed), Window: a.SGLang.PoolWindow(), WindowPages: sglang.WindowPages(a.Blocks*a.BlockTokens, a.BlockTokens, a.SGLang.PoolShare()),
-		Eviction: a.SGLang.Eviction, Priorities: a.SGLang.Priorities, DecodeInterval: a.SGLang.DecodeInterval, DecodeIntervalSeats: a.SGLang.IntervalSeats,
-		ReservedDecode: cmp.Or(a.SGLang.ReservedDecode, sglang.ServerReserve),
-		Rank:           int32(id), HiCache: s.hostMemory(),
+		Speculation: draftsOf(a, s.Seed), HiCache: s.hostMemory(), Rank: int32(id),
 		Tokens: func(r *sim.Request, dst []uint64) []uint64 {
 			return s.Tree.AppendTokens(&r.Prompt, r.InputTokens, dst)
 		},

@@ -35,40 +35,23 @@ func Policies() []string {
 func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(Policies(), name))) }
 
 // Config is what one simulated SGLang engine is made with. It has no defaults:
-// every field counts as it is.
+// every field counts as it is. ChunkTokens is a multiple of PageTokens, and LogInterval > 0.
 type Config struct {
-	Pages      int    // pages of the token pool, > 0
-	PageTokens int    // tokens per page, > 0
-	MaxRunning int    // requests that run at once, at most; 0: no limit
-	Policy     Policy // order of the queue
-	Seed       uint64 // of what Random draws
-	Priorities Priorities
-	Eviction   Eviction
-	// DecodeInterval is the passes of tokens after a pass of prompts before the next may come, unless
-	// fewer than DecodeIntervalSeats requests run; 0: none.
-	DecodeInterval, DecodeIntervalSeats int
-	MaxPrefillTokens                    int     // prompt tokens of a prefill pass, > 0; the first request may exceed it
-	PrefillRequests                     int     // requests of a prefill pass, at most; 0: no limit
-	ChunkTokens                         int     // tokens after which prompts are cut, over a pass, a multiple of PageTokens
-	ClipNewTokens                       int     // output tokens of a request that memory is reserved for, at most; 0 reserves for none
-	Conservativeness                    float64 // scales the share of the reserved tokens that is believed in, >= 0
-	IgnoreEOS                           bool    // requests are known to use all their outputs: all of them are reserved
-	Overlap                             bool    // a pass is planned while the one before it runs
-	MixedChunk                          bool    // running requests decode in the passes that compute prompts
-	PrefixCaching                       bool    // reuse cached pages across requests
-	Window                              int     // tokens that the layers with a window attend to; 0: no layer has one
-	WindowPages                         int     // pages of the pool of those layers
-	// DecodeLogInterval is the number of decode passes, > 0, of which the last publishes
-	// what has happened to the cache. Passes that compute prompts always do.
-	DecodeLogInterval int
-	ReservedDecode    int // num_reserved_decode_tokens: tokens that decode workers keep free for each request
-	Role              scheduler.Role
-	Transfer          scheduler.Transfer // read on prefill workers only
-	Clock             timing.Clock
-	Tree              *prompt.Tree // the tree of the requests' prompts, for PageTokens
-	Capture           scheduler.Capture
-	Planner           bool // keep what Snapshot returns of each pass
-	HiCache           HiCache
+	Settings
+	Pages         int    // pages of the token pool, > 0
+	PageTokens    int    // tokens per page, > 0
+	Policy        Policy // order of the queue
+	Seed          uint64 // of what Random draws
+	Overlap       bool   // a pass is planned while the one before it runs
+	PrefixCaching bool   // reuse cached pages across requests
+	WindowPages   int    // pages of the pool of layers with a window
+	Role          scheduler.Role
+	Transfer      scheduler.Transfer // read on prefill workers only
+	Clock         timing.Clock
+	Tree          *prompt.Tree // the tree of the requests' prompts, for PageTokens
+	Capture       scheduler.Capture
+	Planner       bool // keep what Snapshot returns of each pass
+	HiCache       HiCache
 
 	Speculation *Speculation // nil: a decode pass gives a token to each request
 
@@ -102,15 +85,15 @@ func Check(c Config) error {
 		return fmt.Errorf("chunked_prefill_size is %d, want > 0", c.ChunkTokens)
 	case c.PageTokens > c.ChunkTokens:
 		return fmt.Errorf("chunked_prefill_size is %d, want at least block_size %d", c.ChunkTokens, c.PageTokens)
-	case c.DecodeLogInterval <= 0:
-		return fmt.Errorf("decode_log_interval is %d, want > 0", c.DecodeLogInterval)
+	case c.LogInterval <= 0:
+		return fmt.Errorf("decode_log_interval is %d, want > 0", c.LogInterval)
 	case c.Window < 0 || c.Window > math.MaxInt32:
 		return fmt.Errorf("sliding_window_size is %d, want 0 to %d", c.Window, math.MaxInt32)
 	case c.Window > 0 && (c.WindowPages > c.Pages || c.WindowPages < 1):
 		return fmt.Errorf("swa_full_tokens_ratio gives layers with a window %d tokens of the pool's %d, must be at least a page of %d and no more than the pool",
 			c.WindowPages*c.PageTokens, c.Pages*c.PageTokens, c.PageTokens)
-	case c.DecodeInterval < 0 || c.DecodeIntervalSeats < 0:
-		return fmt.Errorf("prefill_decode_interval is %d, and %d for prefill_decode_interval_min_bs, want >= 0", c.DecodeInterval, c.DecodeIntervalSeats)
+	case c.DecodeInterval < 0 || c.IntervalSeats < 0:
+		return fmt.Errorf("prefill_decode_interval is %d, and %d for prefill_decode_interval_min_bs, want >= 0", c.DecodeInterval, c.IntervalSeats)
 	case c.Policy == ShortestPrefill && !c.PrefixCaching:
 		return errors.New("schedule_policy is shortest-prefill-first, want enable_prefix_caching with it")
 	case c.Priorities.Threshold < 0:

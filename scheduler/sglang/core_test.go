@@ -18,8 +18,8 @@ import (
 // config is the engine with default arguments, the given page size and pool.
 func config(pageTokens, pages int) Config {
 	return Config{
-		Pages: pages, PageTokens: pageTokens, MaxPrefillTokens: 16384, ChunkTokens: floorTo(8192, pageTokens), ClipNewTokens: 4096,
-		Conservativeness: 1, DecodeLogInterval: 40, Overlap: true, PrefixCaching: true, Tree: prompt.NewTree(4*pageTokens, pageTokens, prompt.Options{}),
+		Settings: Settings{MaxPrefillTokens: 16384, ChunkTokens: floorTo(8192, pageTokens), ClipNewTokens: 4096, Conservativeness: 1, LogInterval: 40},
+		Pages:    pages, PageTokens: pageTokens, Overlap: true, PrefixCaching: true, Tree: prompt.NewTree(4*pageTokens, pageTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}
 }
@@ -49,7 +49,7 @@ func variants() map[string]func(*Config) {
 		"exact":     func(c *Config) { c.PrefixCaching, c.IgnoreEOS = false, true },
 		"shortest":  func(c *Config) { c.Policy, c.ChunkTokens = ShortestPrefill, 32 },
 		"interval":  func(c *Config) { c.DecodeInterval = 3 },
-		"waits":     func(c *Config) { c.DecodeInterval, c.DecodeIntervalSeats, c.Overlap = 5, 2, false },
+		"waits":     func(c *Config) { c.DecodeInterval, c.IntervalSeats, c.Overlap = 5, 2, false },
 		"urgent":    func(c *Config) { c.MaxRunning, c.Priorities = 3, Priorities{On: true, Preempt: true, Retract: true} },
 		"least":     func(c *Config) { c.Policy, c.Priorities = LOF, Priorities{On: true, LowFirst: true, Retract: true} },
 		"seats":     func(c *Config) { c.MaxRunning = 3 },
@@ -153,7 +153,7 @@ func TestCheck(t *testing.T) {
 		{"no number", func(c *Config) { c.Conservativeness = math.NaN() }, "schedule_conservativeness is NaN"},
 		{"a clip of nothing", func(c *Config) { c.ClipNewTokens = 0 }, ""},
 		{"a negative clip", func(c *Config) { c.ClipNewTokens = -1 }, "clip_max_new_tokens is -1"},
-		{"no interval", func(c *Config) { c.DecodeLogInterval = 0 }, "decode_log_interval is 0"},
+		{"no interval", func(c *Config) { c.LogInterval = 0 }, "decode_log_interval is 0"},
 		{"shortest without a cache", func(c *Config) { c.Policy, c.PrefixCaching = ShortestPrefill, false }, "want enable_prefix_caching"},
 		{"a negative interval", func(c *Config) { c.DecodeInterval = -1 }, "prefill_decode_interval is -1"},
 		{"a negative threshold", func(c *Config) { c.Priorities.Threshold = -1 }, "priority_scheduling_preemption_threshold is -1"},
@@ -320,7 +320,7 @@ func TestResidency(t *testing.T) {
 		if i == 2 || i == 3 {
 			c.Speculation = speculate(scheduler.ByHead, 1, 0.5)
 		}
-		c.Capture, c.ChunkTokens, c.DecodeLogInterval = scheduler.CaptureResidency, 64, 1
+		c.Capture, c.ChunkTokens, c.LogInterval = scheduler.CaptureResidency, 64, 1
 		if i == 4 {
 			c.HiCache = hostMemory(&c, 0.7, WriteThroughSelective)
 		}

@@ -103,16 +103,18 @@ func (c *oracleCase) config() Config {
 		}
 	}
 	return Config{
-		Eviction: eviction, DecodeInterval: s.DecodeInterval, DecodeIntervalSeats: s.IntervalSeats,
-		Priorities: Priorities{On: s.Priorities, LowFirst: s.LowFirst, Preempt: s.Priorities && !s.NoPreemption, Threshold: threshold, Retract: s.RetractionPolicy == "priority"},
-		HiCache:    host, Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, Seed: 42, MaxPrefillTokens: s.MaxPrefill,
-		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
-		DecodeLogInterval: cmp.Or(s.LogInterval, 40), Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
-		Window: s.Window, WindowPages: WindowPages(s.Pages*s.PageTokens, s.PageTokens, s.WindowShare),
-		Role: map[string]scheduler.Role{"prefill": scheduler.Prefill, "decode": scheduler.Decode}[s.Role], ReservedDecode: s.Reserved,
-		Transfer: scheduler.Transfer{GBPerSecond: s.GBPerSecond, BytesPerToken: s.BytesPerToken},
-		Tree:     prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
-		Clock:    clock, Speculation: s.speculation(),
+		Settings: Settings{
+			Eviction: eviction, DecodeInterval: s.DecodeInterval, IntervalSeats: s.IntervalSeats, MaxRunning: s.MaxRunning, MaxPrefillTokens: s.MaxPrefill,
+			Priorities:  Priorities{On: s.Priorities, LowFirst: s.LowFirst, Preempt: s.Priorities && !s.NoPreemption, Threshold: threshold, Retract: s.RetractionPolicy == "priority"},
+			ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
+			LogInterval: cmp.Or(s.LogInterval, 40), MixedChunk: s.MixedChunk, Window: s.Window, ReservedDecode: s.Reserved,
+		},
+		HiCache: host, Pages: s.Pages, PageTokens: s.PageTokens, Policy: policy, Seed: 42, Overlap: c.Loop == "overlap", PrefixCaching: s.PrefixCaching,
+		WindowPages: WindowPages(s.Pages*s.PageTokens, s.PageTokens, s.WindowShare),
+		Role:        map[string]scheduler.Role{"prefill": scheduler.Prefill, "decode": scheduler.Decode}[s.Role],
+		Transfer:    scheduler.Transfer{GBPerSecond: s.GBPerSecond, BytesPerToken: s.BytesPerToken},
+		Tree:        prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
+		Clock:       clock, Speculation: s.speculation(),
 	}
 }
 

@@ -36,7 +36,7 @@ func (silent) publish(*scheduler.Pass) {}
 func (silent) waits() bool             { return false }
 
 // publishRecord publishes what has happened to the cache, when the pass f ends, if SGLang
-// does: with prompts, and with every DecodeLogInterval-th pass of tokens alone.
+// does: with prompts, and with every LogInterval-th pass of tokens alone.
 func (c *Core) publishRecord(f *flight, p *scheduler.Pass) {
 	if len(f.batch) > 0 || f.decodes > 0 && c.decodesUnlogged() == 0 {
 		c.record.publish(p)
@@ -53,7 +53,7 @@ func (c *Core) TellIdle(p *scheduler.Pass) {
 // decodesUnlogged returns how many passes of tokens alone have ended since the latest of them
 // that published.
 func (c *Core) decodesUnlogged() int {
-	return int((c.batch.done - c.batch.doneMixed + c.drafts.verified) % int64(c.DecodeLogInterval))
+	return int((c.batch.done - c.batch.doneMixed + c.drafts.verified) % int64(c.LogInterval))
 }
 
 // residency records how much of each prompt node is cached.

@@ -40,7 +40,7 @@ func (c *Core) countAlike(now sim.Time) int {
 	// In as many passes as a page has tokens each of them opens one, and room is made for one more.
 	room := (c.pages.freeTokens()/(n*c.PageTokens) - 1) * c.PageTokens
 	if c.record.waits() { // for a pass that publishes
-		room = min(room, c.DecodeLogInterval-1-c.decodesUnlogged())
+		room = min(room, c.LogInterval-1-c.decodesUnlogged())
 	}
 	if len(c.win.due) > 0 {
 		last = min(last, c.win.due[0].Key)
@@ -97,7 +97,7 @@ func (c *Core) keepRun(p *scheduler.Pass, keep int) {
 	if c.next.clear(); c.Overlap {
 		c.next.planned, c.next.decodes, c.next.length = true, n, c.batch.totals.length
 	}
-	if c.queue.deferred = max(0, b.deferred-keep); n < c.DecodeIntervalSeats {
+	if c.queue.deferred = max(0, b.deferred-keep); n < c.IntervalSeats {
 		c.queue.deferred = 0
 	}
 	p.CutEnds(keep)

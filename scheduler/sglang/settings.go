@@ -1,6 +1,7 @@
 package sglang
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/replay-llm/replay/schema"
@@ -46,6 +47,15 @@ func PolicyNames() []string {
 
 // LPM reports whether the request with the longest cached prefix goes first.
 func (s *Settings) LPM() bool { return s.Policy == "lpm" }
+
+// Complete returns s with what a server takes where nothing is given, and without what has no effect.
+func (s Settings) Complete() Settings {
+	s.LogInterval = cmp.Or(s.LogInterval, DefaultLogInterval)
+	s.ReservedDecode = cmp.Or(s.ReservedDecode, ServerReserve)
+	s.MixedChunk = s.MixedChunk && s.Drafts.Mixes()
+	s.Window = s.PoolWindow()
+	return s
+}
 
 // Declare declares the members of the object sglang.
 func (s *Settings) Declare(d *schema.Decl) {

@@ -44,7 +44,7 @@ func (u *queue) leaveRoom(width, rest int, b *budget) int {
 // defersPrompts reports whether prompts wait for passes of tokens that come after each pass of
 // prompts, and counts them down.
 func (u *queue) defersPrompts() bool {
-	if u.deferred > 0 && len(u.core.batch.running) >= u.core.DecodeIntervalSeats {
+	if u.deferred > 0 && len(u.core.batch.running) >= u.core.IntervalSeats {
 		u.deferred--
 		return true
 	}

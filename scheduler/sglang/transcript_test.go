@@ -28,7 +28,7 @@ func TestTranscripts(t *testing.T) {
 		c.MixedChunk = e.Has("mixed")
 		c.Conservativeness = e.Float("conservativeness", 1)
 		c.Transfer = scheduler.Transfer{GBPerSecond: e.Float("gbps", 0), BytesPerToken: e.Int("bytes", 0)}
-		c.PrefillRequests, c.DecodeLogInterval = e.Int("prompts", 0), e.Int("log", 40)
+		c.PrefillRequests, c.LogInterval = e.Int("prompts", 0), e.Int("log", 40)
 		c.Window = e.Int("window", 0)
 		c.WindowPages = WindowPages(c.Pages*c.PageTokens, c.PageTokens, e.Float("share", 1))
 		if n := e.Int("drafts", 0); n > 0 {
@@ -38,7 +38,7 @@ func TestTranscripts(t *testing.T) {
 				scheduler.Acceptance{Low: rate, High: rate},
 			}
 		}
-		c.DecodeInterval, c.DecodeIntervalSeats = e.Int("interval", 0), e.Int("least", 0)
+		c.DecodeInterval, c.IntervalSeats = e.Int("interval", 0), e.Int("least", 0)
 		c.Priorities = Priorities{
 			On: e.Has("priorities"), LowFirst: e.Has("low"), Preempt: e.Has("priorities") && !e.Has("spare"),
 			Threshold: e.Int("threshold", 0), Retract: e.Has("leasturgent"),

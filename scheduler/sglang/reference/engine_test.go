@@ -26,8 +26,8 @@ func r(at sim.Time, in, out int, ids ...uint64) line { return line{at, in, out, 
 // config is the engine with default arguments, the given page size and pool.
 func config(pageTokens, pages int) sglang.Config {
 	return sglang.Config{
-		Pages: pages, PageTokens: pageTokens, MaxPrefillTokens: 16384, ChunkTokens: 8192, ClipNewTokens: 4096,
-		Conservativeness: 1, DecodeLogInterval: 40, PrefixCaching: true,
+		Settings: sglang.Settings{MaxPrefillTokens: 16384, ChunkTokens: 8192, ClipNewTokens: 4096, Conservativeness: 1, LogInterval: 40},
+		Pages:    pages, PageTokens: pageTokens, PrefixCaching: true,
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}
 }
