@@ -33,12 +33,9 @@ func (s *Settings) keysOfSGLang() []engineargs.Setting {
 		if row == nil || row.Sets != "enable_prefix_caching" && !strings.HasPrefix(row.Sets, "sglang.") {
 			continue
 		}
-		value, err := row.ToJSON(f.Value)
-		switch {
-		case err != nil && row.Kind == schema.Name: // refused by its name when it is read
-			value = strconv.Quote(f.Value)
-		case err != nil:
-			value = f.Value
+		value := f.Value
+		if text, err := row.ToJSON(value); err == nil || row.Kind == schema.Name { // an unknown name is refused when it is read
+			value = cmp.Or(text, strconv.Quote(value))
 		}
 		all = append(all, engineargs.Setting{Key: row.Sets, Value: value})
 	}
