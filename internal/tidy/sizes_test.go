@@ -26,7 +26,6 @@ func known() map[string]map[string]int {
 			"report/requests/Row":             49,
 			"router/Dispatcher":               31,
 			"scheduler/hardware/config":       48,
-			"scheduler/sglang/Config":         32,
 			"scheduler/sglang/request":        31,
 			"scheduler/vllm/request":          32,
 		},
