@@ -172,7 +172,7 @@ func TestEngineArguments(t *testing.T) {
 	same(t, "engine-args.md", listed, strings.Split(known, ", "))
 }
 
-// pageRows returns the settings of a table of engine-args.md, in the order of their declarations.
+// pageRows returns the settings of a table of docs/engine-args.md, in the order of their declarations.
 func pageRows(title string) []schema.Row {
 	titles := map[string]string{"": "## Both engines", "vllm": "## vLLM", "sglang": "## SGLang"}
 	var rows []schema.Row
@@ -196,7 +196,7 @@ func pageRows(title string) []schema.Row {
 	return rows
 }
 
-// The tables of engine-args.md are made from the declarations.
+// The tables of docs/engine-args.md are made from the declarations.
 func TestEngineArgumentTables(t *testing.T) {
 	text := read(t, "engine-args.md")
 	for _, title := range []string{"## Both engines", "## vLLM", "### Speculative decoding", "## SGLang"} {
