@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // The blocks of Go in docs/engine.md are the files of this directory, or parts of
 // them as they stand.
 func TestDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "engine.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "engine.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
