@@ -47,6 +47,9 @@ type recycler struct {
 
 // sharedBlocks returns of all blocks of a workload whether they are the same in all rounds.
 func sharedBlocks(w *Workload) map[uint64]bool {
+	if w.Synthetic { // prompts have no blocks in common, and no ids
+		return nil
+	}
 	if w.MultiTurn() || w.Graph != nil || slices.ContainsFunc(w.Sessions, func(s Session) bool { return !s.Automatic }) {
 		return sharedBySessions(w)
 	}

@@ -145,3 +145,14 @@ func TestRecycleGraph(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
+
+// Prompts that have no ids are recycled, too.
+func TestRecycleSynthetic(t *testing.T) {
+	w, err := NewSynthetic(Synthetic{Requests: 3, Input: 64, Output: 2, Block: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := Recycle(w, 2); len(again.Turns) != 6 || !again.Synthetic {
+		t.Errorf("%d turns, synthetic %v, want 6 of prompts without ids", len(again.Turns), again.Synthetic)
+	}
+}
