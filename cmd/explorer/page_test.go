@@ -182,7 +182,7 @@ func testNode(t *testing.T, page string) {
 func testLive(t *testing.T, page string) {
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "policy.yaml")
-	text, err := os.ReadFile("../internal/options/policies/least-loaded.yaml")
+	text, err := os.ReadFile("../../internal/cmd/options/policies/least-loaded.yaml")
 	if err == nil {
 		err = os.WriteFile(policy, text, 0o600)
 	}
