@@ -12,13 +12,13 @@ import (
 // the commands and that of the keys of the report.
 func (s *site) makeReference() error {
 	names := make(map[string]string) // texts of the pages, by name
-	for _, program := range []string{"replay", "replay-live"} {
+	for _, program := range []string{"./cmd/replay", "./live/cmd/replay-live"} {
 		dir, err := os.MkdirTemp("", "site-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		if err := run(s.root, "go", "run", "./cmd/"+program+"/manual", "-markdown", "-out", dir); err != nil {
+		if err := run(s.root, "go", "run", program+"/manual", "-markdown", "-out", dir); err != nil {
 			return err
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.md"))
