@@ -107,7 +107,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 	})
 	d.Ranks(&a.DPSize, schema.Row{
 		Key: "dp_size", Value: 1, Help: "sglang: `ranks` of a worker over which attention is data parallel, in lockstep; --dp with --gpu", Flag: "attn-dp-size", Only: "sglang", After: "bandwidth-g3-to-g2-gbps",
-		Doc: schema.Doc{Text: "data-parallel ranks of a worker, in lockstep, each with KV blocks of its own; more than 1 with vLLM's (`scheduler_profile`) or SGLang's own rules; the flag is SGLang's"},
+		Doc: schema.Doc{Text: "data-parallel ranks of a worker, in lockstep, each with separate KV blocks; more than 1 with vLLM's (`scheduler_profile`) or SGLang's own rules; the flag is SGLang's"},
 	})
 	d.Ratio(&a.StartupSeconds, schema.Row{
 		Key: "startup_time", Help: "`seconds` until a worker that --scale adds serves", After: "bandwidth-g2-to-g1-gbps",
@@ -277,7 +277,7 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang", Help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by `name`", After: "timing-profile", Names: RuleNames(),
 		File: schema.File{Place: 130, Usual: "vllm", Help: "whose rules the scheduler follows, by release"},
 		Knob: schema.Knob{Label: "Rules of release", Preset: "those that fit"},
-		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest of its own; sglang sglang-0.5.23", Text: "whose rules the scheduler follows: reference, or those of a release of vLLM as it is, such as vllm-0.33 or vllm-0.31.0, with a warning for those that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md))", Part: "vLLM"},
+		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest of its own; sglang sglang-0.5.23", Text: "rules that the scheduler follows: reference, or those of a release of vLLM as it is, such as vllm-0.33 or vllm-0.31.0, with a warning for those that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md))", Part: "vLLM"},
 	}
 	switch {
 	case a.Engine == SGLang && d.Compat:
