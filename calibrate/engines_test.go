@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -133,9 +133,7 @@ func TestPreemptions(t *testing.T) {
 // What two engines did is found again: in lockstep, and when requests went to
 // them in turn, which nobody tells.
 func TestFindsEngines(t *testing.T) {
-	if testing.Short() || invariant.Enabled {
-		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")
-	}
+	long.Only(t)
 	t.Parallel()
 	requests := dense(200)
 	inTurn := Outcome{First: make([]float64, len(requests)), Last: make([]float64, len(requests)), Scheduled: make([]float64, len(requests))}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -135,9 +136,7 @@ func (b *keptBound) missedBy(c *Check) (missed []string) {
 // What is fitted to two loads of a server predicts each of them by the other, and a third, as
 // well as it did.
 func TestAccuracyIsKept(t *testing.T) {
-	if testing.Short() {
-		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short, runs them")
-	}
+	long.Only(t)
 	var runs []*Measured
 	for _, k := range keptRuns() {
 		dir := filepath.Join("testdata", "kept", k.name)

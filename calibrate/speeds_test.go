@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -129,6 +130,7 @@ func TestSpeedsForWorkers(t *testing.T) {
 
 // A slow server does not bend what is fitted to all, and the profile names it.
 func TestSlowServerIsSimulated(t *testing.T) {
+	long.Only(t)
 	m := podsRun(t, 1200, 1, 1, 0.8, 1)
 	m.findSpeeds(4)
 	if m.Client = true; len(m.taken) != len(m.Requests) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -51,6 +52,7 @@ func disturbedRun(t *testing.T) *Measured {
 
 // What a disturbed server did for a while is left out of a fit, and named.
 func TestSpellIsLeft(t *testing.T) {
+	long.Only(t)
 	m := disturbedRun(t)
 	r, err := Run(t.Context(), m, Options{})
 	if err != nil {

@@ -28,7 +28,7 @@ func TestPlanIsRight(t *testing.T) {
 		if testing.Short() || invariant.Enabled {
 			t.Skip("skipped: hundreds of replays of an hour; go test ./cmd/replay, without -short and -tags invariants, runs them")
 		}
-		checkPlan(t, firstLines(t, trace, long.Cases(2500, math.MaxInt)), "--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512")
+		checkPlan(t, firstLines(t, trace, long.Cases(1000, math.MaxInt)), "--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512")
 	})
 }
 

@@ -8,6 +8,8 @@ package long
 import (
 	"os"
 	"testing"
+
+	"github.com/replay-llm/replay/internal/invariant"
 )
 
 // Enabled reports whether tests draw all cases. With -short they never do.
@@ -19,4 +21,13 @@ func Cases[N int | uint64](few, all N) N {
 		return all
 	}
 	return few
+}
+
+// Only skips a test that takes seconds unless tests draw all cases. Tests that check every
+// pass (-tags invariants) skip it too.
+func Only(t testing.TB) {
+	t.Helper()
+	if !Enabled() || invariant.Enabled {
+		t.Skip("skipped: it takes seconds; REPLAY_LONG=1 runs it")
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/classes"
@@ -151,12 +152,10 @@ func TestPageHasObjectives(t *testing.T) {
 
 // A million requests on very many workers fit in 5 MB.
 func TestPageStaysSmall(t *testing.T) {
-	if testing.Short() {
-		t.Skip("skipped: a page of a million requests takes a while")
-	}
 	const most = 5_000_000
-	if n := len(written(t, made(1_000_000, 8))); n > most {
-		t.Errorf("a page of a million requests takes %d bytes, want at most %d", n, most)
+	requests := long.Cases(100_000, 1_000_000)
+	if n := len(written(t, made(requests, 8))); n > most {
+		t.Errorf("a page of %d requests takes %d bytes, want at most %d", requests, n, most)
 	}
 	if n := len(written(t, made(20_000, 1000), made(20_000, 1000))); n > most {
 		t.Errorf("a page of two runs on a thousand workers takes %d bytes, want at most %d", n, most)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
@@ -16,7 +17,7 @@ import (
 // Two runs of one policy that draws, with several seeds each, have a verdict in at most 8 %
 // of the comparisons. A cluster with a worker more is told apart.
 func TestVerdictsOfOnePolicy(t *testing.T) {
-	const pairs, seeds = 12, 8
+	pairs, seeds := long.Cases(4, 12), 8
 	wrong, judged, right, wanted := 0, 0, 0, 0
 	for _, router := range []string{"random", "p2c"} {
 		for _, trace := range [][]plan.Setting{

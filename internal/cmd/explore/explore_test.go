@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/explore/exploretest"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/long"
+	"github.com/spf13/cobra"
 )
 
 const (
@@ -85,7 +85,8 @@ func TestDigestsEqualTheCommands(t *testing.T) {
 	faults := offerAll(t, s, "faults", "../../../testdata/faults/one-dies.yaml", "../../../testdata/faults/gone-and-update.yaml")
 	rng := rand.New(rand.NewPCG(1, 2))
 	seen, used := map[string]bool{}, map[string]int{}
-	for i := range 30 {
+	draws := long.Cases(12, 30)
+	for i := range draws {
 		settings := Settings(exploretest.Draw(rng, chat))
 		if settings["workers"] != "" && rng.IntN(2) == 0 {
 			delete(settings, "router")
@@ -119,12 +120,12 @@ func TestDigestsEqualTheCommands(t *testing.T) {
 			t.Errorf("%s: digest %s, the command's is %s", a.Command, a.Digest, want)
 		}
 	}
-	if len(seen) < 22 {
-		t.Errorf("%d different runs, want most of 30", len(seen))
+	if 4*len(seen) < 3*draws {
+		t.Errorf("%d different runs, want most of %d", len(seen), draws)
 	}
 	for _, name := range []string{"faults", "autoscale", "router-policy", "prefill-workers", "max-in-flight", "slo", "gpu"} {
-		if used[name] < 2 {
-			t.Errorf("%s: drawn %d times, want 2", name, used[name])
+		if used[name] < long.Cases(1, 2) {
+			t.Errorf("%s: drawn %d times, want more", name, used[name])
 		}
 	}
 }
