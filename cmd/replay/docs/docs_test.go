@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New}))
 }
 
-// TestDocs runs every command of README.md and the pages of docs that starts replay (but for long ones
-// of pages, unless REPLAY_LONG=1), in a copy of the root of the repository, and compares what it prints with what
+// TestDocs runs every command of README.md and the pages of docs that starts replay (long ones with
+// REPLAY_LONG=1 only), in a copy of the root of the repository, and compares what it prints with what
 // the text shows. The files that commands name are those of ../testdata/files.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
@@ -132,7 +132,7 @@ func (r *repository) run(t *testing.T, page string, c script.Case) string {
 	if first != "replay" && !strings.Contains(command, "| replay ") && !strings.HasPrefix(command, "go run ./examples/") {
 		return ""
 	}
-	if isLong(command) && (invariant.Enabled || !long.Enabled() && !*rewrite && page != "README.md") {
+	if isLong(command) && (invariant.Enabled || !long.Enabled() && !*rewrite) {
 		return "" // with every pass checked it takes minutes; the step "docs" of .ci/run runs it
 	}
 	cmd := exec.Command("sh", "-c", command)
@@ -158,7 +158,7 @@ func (r *repository) run(t *testing.T, page string, c script.Case) string {
 
 // isLong reports whether a command takes dozens of replays, or replays great caches.
 func isLong(command string) bool {
-	return strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ")
+	return strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ") || strings.Contains(command, "--regret")
 }
 
 // renew returns the page with what a command prints now, where it shows something else.
