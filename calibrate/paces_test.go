@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -48,6 +49,7 @@ func pacedRuns(t *testing.T, speeds ...float64) (all []*Measured) {
 
 // One run of several that sat on a slow server is found, and does not bend what is fitted to all.
 func TestSlowRun(t *testing.T) {
+	long.Only(t)
 	r, err := RunAll(t.Context(), pacedRuns(t, 1, 1, 1/1.1, 1), Options{})
 	if err != nil {
 		t.Fatal(err)

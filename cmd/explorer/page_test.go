@@ -30,9 +30,7 @@ const chat = "../../testdata/traces/chat-hour.jsonl"
 // The page is made of the source of this checkout: the same bytes twice, within its size.
 // In Node and in a real browser it gives the digests of the command.
 func TestPage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("skipped: -short, and the simulator is built for browsers")
-	}
+	long.Only(t)
 	b, err := newBuild("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -47,9 +45,6 @@ func TestPage(t *testing.T) {
 	}
 	t.Logf("%d bytes", len(page))
 	t.Run("again", func(t *testing.T) {
-		if !long.Enabled() {
-			t.Skip("skipped: the simulator is built a second time; REPLAY_LONG=1 go test ./cmd/explorer builds it")
-		}
 		again, err := b.makePage()
 		if err != nil || !bytes.Equal(page, again) {
 			t.Errorf("another %d bytes the second time, %v", len(again), err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -84,6 +85,7 @@ func makeRun(t *testing.T, name string, rate float64, flags ...string) string {
 
 // How long fresh servers stand still, and in which pass, is fitted; a replay of them has it, too.
 func TestFreshServers(t *testing.T) {
+	long.Only(t)
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/replay/plans"
-	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/html"
@@ -25,10 +23,8 @@ func TestPlanIsRight(t *testing.T) {
 	checkPlan(t, "../../testdata/traces/burst.jsonl", "--slo", "p99:ttft=500ms,p99:itl=50ms", "--block-size", "64")
 	t.Run("recorded", func(t *testing.T) {
 		trace := optional.Data(t, "traces/mooncake_conversation.jsonl")
-		if testing.Short() || invariant.Enabled {
-			t.Skip("skipped: hundreds of replays of an hour; go test ./cmd/replay, without -short and -tags invariants, runs them")
-		}
-		checkPlan(t, firstLines(t, trace, long.Cases(1000, math.MaxInt)), "--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512")
+		long.Only(t)
+		checkPlan(t, trace, "--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512")
 	})
 }
 

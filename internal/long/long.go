@@ -23,8 +23,8 @@ func Cases[N int | uint64](few, all N) N {
 	return few
 }
 
-// Only skips a test that takes seconds unless tests draw all cases. Tests that check every
-// pass (-tags invariants) skip it too.
+// Only skips a test that takes seconds unless tests draw all cases. Where
+// every pass is checked (-tags invariants) it is skipped too.
 func Only(t testing.TB) {
 	t.Helper()
 	if !Enabled() || invariant.Enabled {
