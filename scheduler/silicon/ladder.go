@@ -34,8 +34,8 @@ func (l ladder) below(x int) int {
 // last rung the last stretch continues.
 func (l ladder) segment(values int, x int) (rung int, share float64) {
 	rung = min(l.below(x), values-2)
-	low, high := l.at(rung), l.at(rung+1)
-	return rung, float64(x-low) / float64(high-low)
+	apart := max(rung>>l-1, 0) // the power of two between this rung and the next, of which the inverse is exact
+	return rung, float64(float64(x-l.at(rung)) * math.Float64frombits(uint64(1023-apart)<<52))
 }
 
 // table is the values of a function at the rungs of a ladder. Each is computed when it is first asked for, by any number

@@ -2,6 +2,7 @@ package silicon
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/replay-llm/replay/scheduler/optables"
 )
@@ -24,6 +25,7 @@ type Passes struct {
 	decode, mixed *table // by tokens: all but attention, of passes that only decode, and of others
 	head          *table // by requests
 	generation    grid
+	lines         [mostKept]atomic.Pointer[lines] // of generation, by requests
 	// Square roots of the times of whole prompts, by prompts and length: of layers with full attention, and of those with a
 	// window.
 	full, windowed grid
@@ -114,21 +116,55 @@ func (l *Line) At(context int64) float64 { return l.Base + float64(l.PerToken*fl
 // Generation returns the time of the attention of requests that compute one token each. Context is the tokens of the KV
 // cache that they read in all.
 func (p *Passes) Generation(requests int, context int64) Line {
+	n := max(requests, 1)
+	last := len(p.generation[0].cells) - 2
+	rung := min(byLength.below(int(context/int64(n))), last)
+	if n >= mostKept {
+		return p.line(n, rung)
+	}
+	kept := p.lines[n].Load()
+	if kept == nil {
+		fresh := make(lines, last+1)
+		kept = &fresh
+		p.lines[n].CompareAndSwap(nil, kept)
+	}
+	cell := &(*kept)[rung]
+	if each := cell.perToken.Load(); each != 0 { // stored after the base
+		return Line{math.Float64frombits(cell.base.Load()), math.Float64frombits(each), p.most(n, rung)}
+	}
+	l := p.line(n, rung)
+	cell.base.Store(math.Float64bits(l.Base))
+	cell.perToken.Store(math.Float64bits(l.PerToken))
+	return l
+}
+
+// mostKept bounds the requests of which the lines are kept.
+const mostKept = 1 << 10
+
+// lines are the lines of some requests, by rung of their lengths. Each is made when it is first asked for, by any number
+// of goroutines: all make the same.
+type lines []struct{ base, perToken atomic.Uint64 }
+
+// most returns where the line of a rung ends.
+func (p *Passes) most(requests, rung int) int64 {
+	if rung == len(p.generation[0].cells)-2 {
+		return math.MaxInt64
+	}
+	return int64(byLength.at(rung+1)) * int64(requests)
+}
+
+// line returns the line of a rung.
+func (p *Passes) line(requests, rung int) Line {
 	row, share := byRequests.segment(len(p.generation), requests)
 	a, b := p.generation[row], p.generation[row+1]
-	n := int64(max(requests, 1))
-	rung := min(byLength.below(int(context/n)), len(a.cells)-2)
 	at := func(i int) float64 {
 		if share == 0 {
 			return a.value(i)
 		}
 		return a.value(i) + float64(share*(b.value(i)-a.value(i)))
 	}
-	low, high := int64(byLength.at(rung))*n, int64(byLength.at(rung+1))*n
-	l := Line{Most: high}
-	if rung == len(a.cells)-2 {
-		l.Most = math.MaxInt64
-	}
+	low, high := int64(byLength.at(rung))*int64(requests), int64(byLength.at(rung+1))*int64(requests)
+	l := Line{Most: p.most(requests, rung)}
 	l.PerToken = (at(rung+1) - at(rung)) / float64(high-low)
 	l.Base = at(rung) - float64(l.PerToken*float64(low))
 	return l

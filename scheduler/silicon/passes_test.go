@@ -2,6 +2,7 @@ package silicon
 
 import (
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler/hardware"
@@ -54,6 +55,26 @@ func TestPassesEqualOperators(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLinesAreKept holds lines that were asked for before to those made from the tables, at any number of goroutines.
+func TestLinesAreKept(t *testing.T) {
+	p := NewPasses(compose(t, "h200/llama-3.3-70b?tp=4", optables.VLLM))
+	var wait sync.WaitGroup
+	for range 3 {
+		wait.Go(func() {
+			for n := range mostKept + 2 {
+				for _, length := range []int{0, 1, 700, 1 << 13, 1 << 19} {
+					context := int64(max(n, 1)*length + n/2)
+					rung := min(byLength.below(int(context)/max(n, 1)), len(p.generation[0].cells)-2)
+					if got, want := p.Generation(n, context), p.line(max(n, 1), rung); got != want {
+						t.Errorf("%d requests with %d tokens: %+v, made from the tables %+v", n, context, got, want)
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
 }
 
 func BenchmarkFirstPasses(b *testing.B) {

@@ -1,6 +1,9 @@
 package timing
 
 import (
+	"math"
+	"sync/atomic"
+
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
@@ -9,7 +12,12 @@ type Measured struct {
 	Passes      *silicon.Passes
 	Corrections silicon.Corrections
 	Graphs      Parameters // its Graphs and GraphMode say how passes are launched
+
+	fixed [mostKept]atomic.Uint64 // fixedTime of passes of a token for each request, by requests; 0: not known yet
 }
+
+// mostKept bounds the requests of which the fixed time is kept.
+const mostKept = 1 << 10
 
 // ByContext returns true: time depends on the KV cache that is read.
 func (*Measured) ByContext() bool { return true }
@@ -44,8 +52,22 @@ func (m *Measured) hostTime(s *Step) float64 {
 // decodeLine returns the time of a pass that only decodes, and of those that follow it.
 func (m *Measured) decodeLine(s *Step) silicon.Line {
 	l := m.Passes.Generation(s.Requests, s.Context)
-	l.Base += m.Passes.Decode(m.Graphs.paddedTokens(s.Tokens), s.Requests) + m.hostTime(s)
+	l.Base += m.fixedTime(s)
 	return l
+}
+
+// fixedTime returns what a pass that only decodes takes apart from attention.
+func (m *Measured) fixedTime(s *Step) float64 {
+	if s.Tokens != s.Requests || s.Requests >= mostKept {
+		return m.Passes.Decode(m.Graphs.paddedTokens(s.Tokens), s.Requests) + m.hostTime(s)
+	}
+	kept := &m.fixed[s.Requests]
+	if known := kept.Load(); known != 0 {
+		return math.Float64frombits(known)
+	}
+	ms := m.Passes.Decode(m.Graphs.paddedTokens(s.Tokens), s.Requests) + m.hostTime(s)
+	kept.Store(math.Float64bits(ms))
+	return ms
 }
 
 // Prefill returns the time of a pass that computes prompts alone.

@@ -122,3 +122,12 @@ func BenchmarkMeasuredStep(b *testing.B) {
 		m.Step(&s)
 	}
 }
+
+func BenchmarkMeasuredMixed(b *testing.B) {
+	m := measured(b, "h100/llama-3.1-8b")
+	s := promptsStep(2, 900, 100)
+	s.Readers, s.Context, s.Tokens, s.Requests = 37, 37*3000, s.Tokens+37, 39
+	for b.Loop() {
+		m.Step(s)
+	}
+}
