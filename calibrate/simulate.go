@@ -71,11 +71,12 @@ func Rules(s *Settings) vllm.Rules {
 
 func (s *Simulation) config(clock timing.Clock) vllm.Config {
 	return vllm.Config{
-		Blocks: s.settings.Blocks, BlockTokens: s.settings.BlockTokens,
-		MaxSeqs: s.settings.MaxSeqs, MaxBatchedTokens: s.settings.MaxBatchedTokens,
-		PrefixCaching: s.settings.PrefixCaching, ChunkedPrefill: s.settings.ChunkedPrefill,
-		Clock: clock,
-		Tree:  s.tree, Rules: s.rules, Warmup: s.warmup,
+		Settings: vllm.Settings{
+			MaxSeqs: s.settings.MaxSeqs, MaxBatchedTokens: s.settings.MaxBatchedTokens, ChunkedPrefill: s.settings.ChunkedPrefill,
+			Rules: s.rules, Warmup: s.warmup,
+		},
+		Blocks: s.settings.Blocks, BlockTokens: s.settings.BlockTokens, PrefixCaching: s.settings.PrefixCaching,
+		Clock: clock, Tree: s.tree,
 	}
 }
 

@@ -31,10 +31,11 @@ func newCopier(t *testing.T, seed uint64) *copier {
 	c := &copier{rng: rand.New(rand.NewPCG(seed, 8)), tree: prompt.NewTree(copierBlock, copierBlock, prompt.Options{}), blocks: make(map[uint64]int)}
 	var err error
 	c.core, err = vllm.New(vllm.Config{
-		Blocks: 24 + c.rng.IntN(30), BlockTokens: copierBlock, MaxSeqs: 6, MaxBatchedTokens: 8 + c.rng.IntN(40),
-		PrefixCaching: true, ChunkedPrefill: true, Rules: vllm.Rules033(),
-		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
-		Tree:  c.tree, Capture: scheduler.CaptureEvents,
+		Settings: vllm.Settings{MaxSeqs: 6, MaxBatchedTokens: 8 + c.rng.IntN(40), ChunkedPrefill: true, Rules: vllm.Rules033()},
+		Blocks:   24 + c.rng.IntN(30), BlockTokens: copierBlock,
+		PrefixCaching: true,
+		Clock:         timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+		Tree:          c.tree, Capture: scheduler.CaptureEvents,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,6 @@ func known() map[string]map[string]int {
 			"live/telemetry/VLLM":             31,
 			"loadgen/formats/inspect/Summary": 31,
 			"replay/Recorded":                 37,
-			"replay/engineargs/Args":          37,
 			"report/requests/Row":             49,
 			"router/Dispatcher":               31,
 			"scheduler/hardware/config":       48,

@@ -78,10 +78,11 @@ func newIdle(seed uint64, blocks, length int) (*load, vllm.Config) {
 	l.tree = prompt.NewTree(blockTokens, blockTokens, prompt.Options{})
 	l.pass.Detail = &l.detail
 	return l, vllm.Config{
-		Blocks: blocks, BlockTokens: blockTokens, MaxSeqs: 256, MaxBatchedTokens: 8192,
-		PrefixCaching: true, ChunkedPrefill: true,
-		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
-		Tree:  l.tree, Capture: scheduler.CaptureEvents,
+		Settings: vllm.Settings{MaxSeqs: 256, MaxBatchedTokens: 8192, ChunkedPrefill: true},
+		Blocks:   blocks, BlockTokens: blockTokens,
+		PrefixCaching: true,
+		Clock:         timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+		Tree:          l.tree, Capture: scheduler.CaptureEvents,
 	}
 }
 

@@ -35,24 +35,17 @@ const Unlimited = 0
 //
 // Arguments that are absent and have no default are zero.
 type Args struct {
-	Engine           Engine
-	Role             scheduler.Role
-	Blocks           int  // KV blocks of a worker's pool, ≥ 1; default 16384
-	BlockTokens      int  // tokens per KV block; default 64 for vLLM, 1 for SGLang
-	MaxSeqs          int  // requests a vLLM engine runs at once; default 256; Unlimited lifts the limit
-	MaxBatchedTokens int  // tokens a vLLM engine computes per pass; default 8192; Unlimited lifts the limit
-	MaxLength        int  // max_model_len, tokens of the longest sequence, or SGLang's context_length; 0: no limit
-	PrefixCaching    bool // reuse cached blocks across requests; default true
-	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens; default true
-	Preemption       vllm.Preemption
-	ActiveSeqs       int         // max_num_active_seqs, a further limit beside MaxSeqs; 0: none
-	PrefillInterval  int         // prefill_schedule_interval; up to 1: none
-	Scheduling       vllm.Policy // scheduling_policy; default FirstCome
-	Speedup          float64     // divides all pass times; default 1; 0 leaves them
-	DecodeSpeedup    float64     // divides decode times once more; default 1; 0 leaves decode unscaled
-	DPSize           int         // data-parallel ranks of a worker, in lockstep; default 1, the only size of the reference
-	StartupSeconds   float64     // how long a worker added later takes to start; 0: none
-	Warmup           vllm.Warmup // of a worker that has never served: its one pass that takes longer; none by default
+	Engine         Engine
+	Role           scheduler.Role
+	Blocks         int // KV blocks of a worker's pool, ≥ 1; default 16384
+	BlockTokens    int // tokens per KV block; default 64 for vLLM, 1 for SGLang
+	MaxLength      int // max_model_len, tokens of the longest sequence, or SGLang's context_length; 0: no limit
+	vllm.Settings  `record:"inline"`
+	PrefixCaching  bool    // reuse cached blocks across requests; default true
+	Speedup        float64 // divides all pass times; default 1; 0 leaves them
+	DecodeSpeedup  float64 // divides decode times once more; default 1; 0 leaves decode unscaled
+	DPSize         int     // data-parallel ranks of a worker, in lockstep; default 1, the only size of the reference
+	StartupSeconds float64 // how long a worker added later takes to start; 0: none
 
 	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, a handoff takes no time
 	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time
@@ -63,11 +56,6 @@ type Args struct {
 	AIC         AIC
 	G2          G2
 	SGLang      SGLangArgs
-	Rules       vllm.Rules   // of vLLM's scheduler; default those of the reference
-	Uncertain   string       // what is not known of Rules, as those of a release that was not compared; "": nothing
-	Profile     string       // the set that Rules are of, single ones apart, as vllm-0.33; "": the reference's
-	Windows     vllm.Windows // groups of layers some of which attend to the last tokens alone; none by default
-	NoHybrid    bool         // disable_hybrid_kv_cache_manager: layers are one group, and keep all tokens
 	Speculative *Speculative // nil: none
 
 	// Of no effect on a replay in logical time.

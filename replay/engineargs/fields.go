@@ -36,7 +36,7 @@ func (a *Args) declare(d *schema.Decl, o *Options) {
 	a.declareOrders(d)
 	a.declareOthers(d)
 	d.Group(schema.Row{Key: "sglang"}, a.SGLang.Declare)
-	a.declareWindows(d)
+	a.DeclareWindows(d)
 	a.declareSpeculative(d)
 	a.declareRules(d, o)
 	a.checkWarmup(d)
@@ -58,20 +58,7 @@ func (a *Args) declareSizes(d *schema.Decl) {
 		Knob: schema.Knob{Label: "Tokens of a block", Preset: "the engine's"},
 		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16 (below), sglang 1", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
 	})
-	d.Limit(&a.MaxSeqs, schema.Row{
-		Key: "max_num_seqs", Value: 256, Default: "256; with --gpu as a server of vLLM on it", Help: "`requests` a worker runs at once, or unlimited", Only: "vllm", After: "page-size",
-		Log:  "vllm:max_num_seqs",
-		File: schema.File{Place: 160, Usual: "1024", Help: "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
-		Knob: schema.Knob{Label: "Most requests in a pass", Preset: "the engine's", Steps: "8 16 32 64 128 256 512 1024"},
-		Doc:  schema.Doc{Default: "256, with a GPU by its memory (below)", Text: "running at once; null (flag: unlimited) lifts it"},
-	})
-	d.Limit(&a.MaxBatchedTokens, schema.Row{
-		Key: "max_num_batched_tokens", Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",
-		Log:  "vllm:max_num_batched_tokens",
-		File: schema.File{Place: 170, Usual: "8192", Help: "tokens a worker computes per pass; left out likewise"},
-		Knob: schema.Knob{Label: "Most tokens in a pass", Preset: "the engine's", Steps: "512 1024 2048 4096 8192 16384 32768"},
-		Doc:  schema.Doc{Default: "8192, with a GPU by its memory (below)", Text: "vllm: tokens a worker computes per pass; null (flag: unlimited) lifts it. The KV router's queue reads it for both engines"},
-	})
+	a.DeclareLimits(d)
 	if d.Count(&a.MaxLength, schema.Row{
 		Key: "max_model_len", Default: "the model's", Help: "longest sequence, in `tokens` of prompt and answer", Alike: true, After: "gpu-memory-utilization",
 		Log:  "vllm:max_model_len vllm:max_seq_len sglang:context_length",
@@ -87,12 +74,7 @@ func (a *Args) declareSizes(d *schema.Decl) {
 		Knob: schema.Knob{Label: "Prefix caching", Preset: "true"},
 		Doc:  schema.Doc{Text: "reuse KV blocks across requests"},
 	})
-	d.Bool(&a.ChunkedPrefill, schema.Row{
-		Key: "enable_chunked_prefill", Value: true, Help: "cut prompts that exceed what is left of a pass; =false turns it off", Only: "vllm",
-		Log:  "vllm:enable_chunked_prefill",
-		File: schema.File{Place: 190, Usual: "true", Help: "cut prompts that exceed what is left of a pass"},
-		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
-	})
+	a.DeclareChunks(d)
 }
 
 // declareTimes declares what divides and delays passes, and the link between prefill and decode workers.
@@ -113,7 +95,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 		Key: "startup_time", Help: "`seconds` until a worker that --scale adds serves", After: "bandwidth-g2-to-g1-gbps",
 		Doc: schema.Doc{Unit: "s", Text: "until a worker that `--scale` adds serves ([reference-cli.md](reference-cli.md))"},
 	})
-	a.declareWarmup(d)
+	a.DeclareWarmup(d)
 	d.Size(&a.KVBytesPerToken, schema.Row{
 		Key: "kv_bytes_per_token", Default: "unknown", Help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload", Alike: true, After: "scheduler-profile",
 		Doc: schema.Doc{Text: "KV cache of a token; unknown: handoffs take no time, nothing is offloaded"},
@@ -130,26 +112,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 
 // declareOrders declares who goes first.
 func (a *Args) declareOrders(d *schema.Decl) {
-	if d.Name(schema.Row{
-		Key: "preemption_mode", Default: "lifo", Help: "who is preempted first: lifo or fifo, by `name`", Only: "vllm", After: "enable-chunked-prefill", Names: []string{"lifo", "fifo"},
-		Doc: schema.Doc{Text: "who loses its place when blocks run out: lifo the one admitted last, fifo the one admitted first"},
-	}) == "fifo" {
-		a.Preemption = vllm.FIFO
-	}
-	d.Count(&a.ActiveSeqs, schema.Row{
-		Key: "max_num_active_seqs",
-		Doc: schema.Doc{Default: "none", Text: "requests that run at once, a further limit beside `max_num_seqs`", Part: "vLLM"},
-	})
-	d.Count(&a.PrefillInterval, schema.Row{
-		Key: "prefill_schedule_interval",
-		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while others decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, as a warning says ([rules/vllm.md](rules/vllm.md))", Part: "vLLM"},
-	})
-	if d.Name(schema.Row{
-		Key: "scheduling_policy", Default: "fcfs", Help: "who is admitted first, by vLLM's own rules: fcfs or priority, by `name`", Only: "vllm", Names: []string{vllm.FirstCome.String(), vllm.ByPriority.String()},
-		Doc: schema.Doc{Text: "who is admitted first, and who loses its place: fcfs, or priority, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md))"},
-	}) == vllm.ByPriority.String() {
-		a.Scheduling = vllm.ByPriority
-	}
+	a.DeclareOrders(d)
 	a.QueuePolicy = d.Name(schema.Row{
 		Key: "router_queue_policy", Names: []string{"fcfs", "lcfs", "wspt", "priority", "wfq", "edf"},
 		Doc: schema.Doc{Default: "the router's", Text: "fcfs, lcfs, wspt, priority, wfq or edf, wins over the router's setting"},

@@ -70,7 +70,7 @@ func TestMethods(t *testing.T) {
 		if row.Refused || err != nil {
 			continue
 		}
-		c := vllm.Config{MaxBatchedTokens: a.MaxBatchedTokens, MaxSeqs: a.MaxSeqs, Rules: a.Rules, Speculation: &a.Speculative.Speculation}
+		c := vllm.Config{Settings: vllm.Settings{MaxBatchedTokens: a.MaxBatchedTokens, MaxSeqs: a.MaxSeqs, Rules: a.Rules}, Speculation: &a.Speculative.Speculation}
 		if a.Uncertain != "" || a.Rules.TwoInFlight != row.Async || c.Budget() != row.Budget {
 			t.Errorf("%s: asynchronous %t, budget %d; %s", lines.Text(), a.Rules.TwoInFlight, c.Budget(), a.Uncertain)
 		}

@@ -216,18 +216,10 @@ func (s *Stage) ranks() (scheduler.Core, error) {
 
 func (s *Stage) vllmConfig() vllm.Config {
 	a := &s.Engine
-	seats := a.MaxSeqs
-	if a.ActiveSeqs > 0 && (seats == engineargs.Unlimited || a.ActiveSeqs < seats) {
-		seats = a.ActiveSeqs
-	}
 	return vllm.Config{
-		Speculation: withSeed(a.Speculative, s.Seed),
-		Blocks:      a.Blocks, BlockTokens: a.BlockTokens,
-		MaxSeqs: seats, MaxBatchedTokens: a.MaxBatchedTokens, MaxLength: a.MaxLength,
-		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
-		Preemption: a.Preemption, Policy: a.Scheduling, PrefillInterval: a.PrefillInterval, Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(),
-		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
-		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules, Windows: a.Windows, Warmup: a.Warmup,
+		Settings: a.Settings.Complete(), Blocks: a.Blocks, BlockTokens: a.BlockTokens, MaxLength: a.MaxLength, PrefixCaching: a.PrefixCaching,
+		Speculation: withSeed(a.Speculative, s.Seed), Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(),
+		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps, Offload: s.offloadConfig(),
 	}
 }
 

@@ -30,7 +30,7 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 	if m.Chunked && m.Window%max(1, a.BlockTokens) != 0 {
 		return nil
 	}
-	types, _ := json.Marshal(engineargs.LayerTypes(m.WindowLayers, full, m.Chunked, m.FullFirst))
+	types, _ := json.Marshal(vllm.LayerTypes(m.WindowLayers, full, m.Chunked, m.FullFirst))
 	a.Windows = vllm.Windows{Tokens: m.Window, Chunked: m.Chunked, FullFirst: m.FullFirst}
 	a.Windows.Groups, a.Windows.Full = vllm.GroupLayers(m.WindowLayers, full)
 	return []engineargs.Setting{window, {Key: "layer_types", Value: string(types)}}
@@ -61,7 +61,7 @@ func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {
 	if others > 0 {
 		size = max(size, (m.Layers-m.WindowLayers+others-1)/others)
 	}
-	c := vllm.Config{Windows: w, BlockTokens: f.BlockTokens, MaxBatchedTokens: f.MaxBatch}
+	c := vllm.Config{Settings: vllm.Settings{Windows: w, MaxBatchedTokens: f.MaxBatch}, BlockTokens: f.BlockTokens}
 	return hardware.Groups{Layers: size, Blocks: c.SequenceBlocks(f.LongestSequence())}
 }
 

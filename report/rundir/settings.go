@@ -42,7 +42,7 @@ func (all Settings) IsZero(key string) bool {
 
 // SettingsOf lists what v, a struct of exported fields, consists of. Values that name
 // themselves (fmt.Stringer) are written by name; nil pointers to structs are left out,
-// others are "none".
+// others are "none". The fields of a struct whose tag is `record:"inline"` count as those of the struct around it.
 func SettingsOf(v any) Settings {
 	all := Settings{}
 	all.walkFields("", reflect.ValueOf(v))
@@ -64,7 +64,11 @@ func (all Settings) walkFields(key string, v reflect.Value) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
+			switch f := v.Type().Field(i); {
+			case !f.IsExported():
+			case f.Tag.Get("record") == "inline":
+				all.walkFields(key, v.Field(i))
+			default:
 				all.walkFields(joinKeys(key, snakeCase(f.Name)), v.Field(i))
 			}
 		}

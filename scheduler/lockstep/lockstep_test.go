@@ -23,8 +23,9 @@ func clock() timing.Clock {
 // engine returns vLLM's scheduler for s.
 func engine(s schedulertest.Setup) *vllm.Core {
 	core, err := vllm.New(vllm.Config{
-		Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatchedTokens,
-		PrefixCaching: true, ChunkedPrefill: true, Clock: clock(), Tree: s.Tree, Rules: vllm.Rules019(),
+		Settings: vllm.Settings{MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatchedTokens, ChunkedPrefill: true, Rules: vllm.Rules019()},
+		Blocks:   s.Blocks, BlockTokens: s.BlockTokens,
+		PrefixCaching: true, Clock: clock(), Tree: s.Tree,
 	})
 	if err != nil {
 		panic(err)

@@ -32,7 +32,7 @@ func (k *calm) init(cfg *Config) {
 	r := &cfg.Rules
 	// Where a request can lose its place after it has been given tokens, or a
 	// planner looks at everyone, all are looked at.
-	k.off = cfg.Planner || cfg.Speculation != nil || cfg.Policy == ByPriority || !r.WholeAllocation || !r.LastVictim || !r.AdmitIdle
+	k.off = cfg.Planner || cfg.Speculation != nil || cfg.Scheduling == ByPriority || !r.WholeAllocation || !r.LastVictim || !r.AdmitIdle
 	k.calendar = make([][]slot, 2*cfg.BlockTokens)
 	k.marked = make([]uint64, (len(k.calendar)+63)/64)
 	k.single = cfg.Offload.Given()

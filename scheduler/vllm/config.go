@@ -36,28 +36,20 @@ func (p Policy) String() string { return [...]string{"fcfs", "priority"}[p] }
 // Config is what one simulated vLLM engine is made with. It has no defaults:
 // every field counts as it is.
 type Config struct {
-	Blocks           int  // KV blocks of the pool, > 0
-	BlockTokens      int  // tokens per KV block, 2 to 1024, a power of two
-	MaxSeqs          int  // requests running at once; Unlimited lifts the limit
-	MaxBatchedTokens int  // tokens computed per pass; Unlimited lifts the limit
-	MaxLength        int  // tokens of the longest sequence, beyond which drafts do not go; no request is longer; Unlimited lifts the limit
-	PrefixCaching    bool // reuse cached blocks across requests
-	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens
-	Preemption       Preemption
-	Policy           Policy       // ByPriority is not for the reference's rules
-	PrefillInterval  int          // passes from one that computes prompts to the next, while others decode; up to 1: any; not for the reference's rules
-	Speculation      *Speculation // nil: none; not for the reference's rules
-	Role             scheduler.Role
-	Transfer         scheduler.Transfer // read on prefill workers only
-	KeepSent         bool               // KV blocks of a prompt are held until Release when it has left; not for the reference's rules, nor with Windows
-	Clock            timing.Clock
-	Tree             *prompt.Tree // the tree of the requests' prompts, for BlockTokens
-	Capture          scheduler.Capture
-	Planner          bool           // keep what Snapshot tells, and take one pass at a time
-	Offload          blocks.Offload // host memory behind the KV blocks
-	Windows          Windows        // layers with windows; not for the reference's rules, nor with Offload
-	Warmup           Warmup         // of a fresh engine; not for the reference's rules
-	Rules            Rules          // all as in the reference, for New
+	Settings
+	Blocks        int          // KV blocks of the pool, > 0
+	BlockTokens   int          // tokens per KV block, 2 to 1024, a power of two
+	MaxLength     int          // tokens of the longest sequence, beyond which drafts do not go; no request is longer; Unlimited lifts the limit
+	PrefixCaching bool         // reuse cached blocks across requests
+	Speculation   *Speculation // nil: none; not for the reference's rules
+	Role          scheduler.Role
+	Transfer      scheduler.Transfer // read on prefill workers only
+	KeepSent      bool               // KV blocks of a prompt are held until Release when it has left; not for the reference's rules, nor with Windows
+	Clock         timing.Clock
+	Tree          *prompt.Tree // the tree of the requests' prompts, for BlockTokens
+	Capture       scheduler.Capture
+	Planner       bool           // keep what Snapshot tells, and take one pass at a time
+	Offload       blocks.Offload // host memory behind the KV blocks
 }
 
 // Budget returns the number of tokens a pass may compute.

@@ -31,7 +31,7 @@ func TestFits(t *testing.T) {
 		{vllm.Rules{}, math.MaxInt32, 1 << 30, 1 << 30, false, 0}, // 2^31 tokens
 		{vllm.Rules019(), math.MaxInt32, math.MaxInt32, 1, false, 0},
 	} {
-		cfg := vllm.Config{Blocks: c.blocks, BlockTokens: 4, Rules: c.rules}
+		cfg := vllm.Config{Settings: vllm.Settings{Rules: c.rules}, Blocks: c.blocks, BlockTokens: 4}
 		err := cfg.Fits(c.input, c.output)
 		if (err == nil) != c.fits || err != nil && err.Blocks != c.want {
 			t.Errorf("%d and %d tokens in %d blocks, null block %v: %v", c.input, c.output, c.blocks, c.rules.NullBlock, err)
@@ -41,14 +41,14 @@ func TestFits(t *testing.T) {
 
 // A prompt that may not be cut must not exceed a pass.
 func TestTakesWhole(t *testing.T) {
-	cfg := vllm.Config{MaxBatchedTokens: 8}
+	cfg := vllm.Config{Settings: vllm.Settings{MaxBatchedTokens: 8}}
 	if cfg.TakesWhole(8, 1) != nil || cfg.TakesWhole(9, 1) == nil {
 		t.Error("a pass of 8 tokens takes prompts up to 8")
 	}
 	if cfg.ChunkedPrefill = true; cfg.TakesWhole(9, 1) != nil {
 		t.Error("a prompt of 9 tokens may be cut")
 	}
-	if cfg = (vllm.Config{MaxBatchedTokens: vllm.Unlimited}); cfg.TakesWhole(9, 1) != nil {
+	if cfg = (vllm.Config{Settings: vllm.Settings{MaxBatchedTokens: vllm.Unlimited}}); cfg.TakesWhole(9, 1) != nil {
 		t.Error("a pass without a limit takes any prompt")
 	}
 }

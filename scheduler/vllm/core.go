@@ -8,7 +8,7 @@
 // tokens that are known or in flight; a pass computes some of what is missing
 // up to there, and a request that reaches its target gains a token.
 //
-// Read rules.go, server.go and config.go, then core.go, request.go, plan.go, admit.go,
+// Read rules.go, settings.go, server.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go, segment.go and layer.go, device.go for single ones, tiered.go for host memory
 // behind these, windows.go, groups.go and residents.go for groups of layers, measure.go for what a pass costs, and events.go and
@@ -116,7 +116,7 @@ func (c *Core) Submit(r *sim.Request) {
 // behind all others or in front of them.
 func (c *Core) joinLine(s slot, front bool) {
 	switch {
-	case c.cfg.Policy == ByPriority:
+	case c.cfg.Scheduling == ByPriority:
 		r := &c.requests[s].rank
 		all := c.waiting.All()
 		c.waiting.Insert(sort.Search(len(all), func(i int) bool { return r.before(&c.requests[all[i]].rank) }), s)

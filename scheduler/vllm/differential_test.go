@@ -29,9 +29,11 @@ func draw(seed uint64, rules vllm.Rules) drawn {
 	block, planner := 2<<rng.IntN(3), seed%4 == 0
 	d := drawn{cfg: vllm.Config{
 		Tree: prompt.NewTree(block*(1+rng.IntN(2)), block, prompt.Options{}), BlockTokens: block,
-		MaxSeqs: rng.IntN(9), MaxBatchedTokens: block + rng.IntN(40), Rules: rules,
-		PrefixCaching: rng.IntN(5) > 0, ChunkedPrefill: rng.IntN(4) > 0,
-		Preemption: vllm.Preemption(rng.IntN(2)), Policy: vllm.Policy(seed / 2 % 2), PrefillInterval: max(0, int(seed/4%8)-3), Planner: planner, Role: scheduler.Role(max(0, rng.IntN(6)-3)),
+		Settings: vllm.Settings{
+			MaxSeqs: rng.IntN(9), MaxBatchedTokens: block + rng.IntN(40), Rules: rules, ChunkedPrefill: rng.IntN(4) > 0,
+			Preemption: vllm.Preemption(rng.IntN(2)), Scheduling: vllm.Policy(seed / 2 % 2), PrefillInterval: max(0, int(seed/4%8)-3),
+		},
+		PrefixCaching: rng.IntN(5) > 0, Planner: planner, Role: scheduler.Role(max(0, rng.IntN(6)-3)),
 		Transfer: scheduler.Transfer{GBPerSecond: 1, BytesPerToken: 1000},
 		Clock: timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{
 			Base: 0.01, Token: 1e-4, Context: 1e-5, Mixed: 2e-5, Pair: 1e-6, Request: 1e-4,

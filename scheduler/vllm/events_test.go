@@ -17,9 +17,10 @@ import (
 func TestEventsAreOfRequests(t *testing.T) {
 	tree := prompt.NewTree(16, 16, prompt.Options{})
 	core := build(t, vllm.Config{
-		Blocks: 64, BlockTokens: 16, MaxSeqs: 8, MaxBatchedTokens: 8192, PrefixCaching: true, ChunkedPrefill: true,
+		Settings: vllm.Settings{MaxSeqs: 8, MaxBatchedTokens: 8192, ChunkedPrefill: true, Rules: vllm.Rules033()},
+		Blocks:   64, BlockTokens: 16, PrefixCaching: true,
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
-		Tree:  tree, Capture: scheduler.CaptureEvents, Rules: vllm.Rules033(),
+		Tree:  tree, Capture: scheduler.CaptureEvents,
 	})
 	submit := func(id sim.RequestID, tokens int, ids ...uint64) {
 		core.Submit(&sim.Request{ID: id, InputTokens: tokens, OutputTokens: 1, Prompt: tree.Add(ids, tokens)})

@@ -84,9 +84,13 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 	}
 	windows := c.windows()
 	cfg := vllm.Config{
-		MaxLength: s.MaxLength, Windows: windows, Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
-		PrefixCaching: s.PrefixCaching, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
-		Clock: clock, Speculation: c.speculation(),
+		Settings: vllm.Settings{
+			Windows: windows, Scheduling: policy, PrefillInterval: s.PrefillEvery,
+			MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
+		},
+		MaxLength: s.MaxLength, Blocks: s.Blocks, BlockTokens: s.BlockTokens,
+		PrefixCaching: s.PrefixCaching,
+		Clock:         clock, Speculation: c.speculation(),
 	}
 	joined := !windows.Given() && !cfg.HashesAhead() // as replays have it
 	cfg.Tree = prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: joined})

@@ -114,7 +114,7 @@ func (c *Core) planRunning(p *pass) {
 			}
 			if i >= len(c.calm.lively) || c.calm.lively[i] != s {
 				i-- // a victim stood in front, or was s
-				if v != s && p.flight.live == live && c.cfg.Policy == ByPriority && !c.rules.KeepNext {
+				if v != s && p.flight.live == live && c.cfg.Scheduling == ByPriority && !c.rules.KeepNext {
 					left++
 				}
 			}
@@ -229,7 +229,7 @@ func (c *Core) nameBlocks(r *request, tokens int) {
 func (c *Core) victim() int {
 	last := len(c.running) - 1
 	switch {
-	case c.cfg.Policy == ByPriority:
+	case c.cfg.Scheduling == ByPriority:
 		last = 0
 		for i, s := range c.running {
 			if c.requests[s].rank.lessUrgent(&c.requests[c.running[last]].rank) {

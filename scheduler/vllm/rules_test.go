@@ -15,9 +15,10 @@ import (
 
 func config(s schedulertest.Setup, rules vllm.Rules) vllm.Config {
 	return vllm.Config{
-		Tree: s.Tree, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatchedTokens,
-		PrefixCaching: true, ChunkedPrefill: true, Rules: rules,
-		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+		Settings: vllm.Settings{MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatchedTokens, ChunkedPrefill: true, Rules: rules},
+		Tree:     s.Tree, Blocks: s.Blocks, BlockTokens: s.BlockTokens,
+		PrefixCaching: true,
+		Clock:         timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}
 }
 

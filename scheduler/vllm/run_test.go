@@ -24,8 +24,9 @@ func drawLong(seed uint64) drawn {
 	rules, block := vllm.Rules019(), 4<<rng.IntN(4)
 	rules.TwoInFlight, rules.MixedStep, rules.OneQueue = rng.IntN(3) > 0, rng.IntN(4) > 0, rng.IntN(2) == 0
 	d := drawn{cfg: vllm.Config{
-		Tree: prompt.NewTree(2*block, block, prompt.Options{}), BlockTokens: block, MaxSeqs: 64, MaxBatchedTokens: 32 + rng.IntN(200),
-		PrefixCaching: rng.IntN(4) > 0, ChunkedPrefill: true, PrefillInterval: rng.IntN(8) / 2, Role: scheduler.Role(rng.IntN(8) / 7 * 2), Rules: rules,
+		Settings: vllm.Settings{MaxSeqs: 64, MaxBatchedTokens: 32 + rng.IntN(200), ChunkedPrefill: true, PrefillInterval: rng.IntN(8) / 2, Rules: rules},
+		Tree:     prompt.NewTree(2*block, block, prompt.Options{}), BlockTokens: block,
+		PrefixCaching: rng.IntN(4) > 0, Role: scheduler.Role(rng.IntN(8) / 7 * 2),
 		Blocks: 4000, Clock: timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{
 			Base: 0.002, Token: 1e-5, Context: 1e-6, Mixed: 2e-6, Pair: 1e-8, Request: 1e-5,
 		}},

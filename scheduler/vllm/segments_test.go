@@ -28,10 +28,14 @@ func drawSharing(seed uint64, rules vllm.Rules) *sharing {
 	block := 2 << rng.IntN(4)
 	per := 1 << rng.IntN(4)
 	w := &sharing{segments: vllm.Config{
-		BlockTokens: block, MaxSeqs: 1 + rng.IntN(24), MaxBatchedTokens: block * (1 + rng.IntN(40)), Rules: rules,
-		PrefixCaching: true, ChunkedPrefill: true, Preemption: vllm.Preemption(rng.IntN(2)), Policy: vllm.Policy(rng.IntN(4) / 3),
-		Capture: scheduler.CaptureResidency,
-		Clock:   timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{Base: 0.01, Token: 1e-4}},
+		Settings: vllm.Settings{
+			MaxSeqs: 1 + rng.IntN(24), MaxBatchedTokens: block * (1 + rng.IntN(40)), Rules: rules,
+			ChunkedPrefill: true, Preemption: vllm.Preemption(rng.IntN(2)), Scheduling: vllm.Policy(rng.IntN(4) / 3),
+		},
+		BlockTokens:   block,
+		PrefixCaching: true,
+		Capture:       scheduler.CaptureResidency,
+		Clock:         timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{Base: 0.01, Token: 1e-4}},
 	}}
 	if rng.IntN(3) == 0 { // several prompts are computed at a time, so that blocks have copies
 		w.segments.Rules.LongPrefillTokens = 1 + rng.IntN(4*block)

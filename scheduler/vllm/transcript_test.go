@@ -23,7 +23,7 @@ func TestTranscripts(t *testing.T) {
 		c.Rules.OneQueue = !e.Has("unnamed-first")
 		c.Rules.LongPrefillTokens = e.Int("long-prefill", 0)
 		if e.Has("priorities") {
-			c.Policy = vllm.ByPriority
+			c.Scheduling = vllm.ByPriority
 		}
 		c.Offload = blocks.Offload{
 			Blocks: e.Int("host", 0), BytesPerToken: 1e6, BatchBlocks: 2, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 1,

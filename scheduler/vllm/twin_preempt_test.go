@@ -9,7 +9,7 @@ import (
 
 // sortWaiting brings the most urgent requests to the front, if priorities count.
 func (t *twin) sortWaiting() {
-	if t.cfg.Policy == vllm.ByPriority {
+	if t.cfg.Scheduling == vllm.ByPriority {
 		slices.SortFunc(t.waiting, func(a, b *twinRequest) int { return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.number-b.number) })
 	}
 }
@@ -47,7 +47,7 @@ func (t *twin) planRunning(f *twinFlight) {
 			}
 			if at := slices.Index(t.running, r); at < i {
 				i = at
-				if len(f.shares) == shares && t.cfg.Policy == vllm.ByPriority && !t.rules.KeepNext {
+				if len(f.shares) == shares && t.cfg.Scheduling == vllm.ByPriority && !t.rules.KeepNext {
 					left++
 				}
 			}
@@ -65,7 +65,7 @@ func (t *twin) planRunning(f *twinFlight) {
 func (t *twin) preempt(f *twinFlight) *twinRequest {
 	i := len(t.running) - 1
 	switch {
-	case t.cfg.Policy == vllm.ByPriority: // the greatest priority, of these the latest arrival, of these the first
+	case t.cfg.Scheduling == vllm.ByPriority: // the greatest priority, of these the latest arrival, of these the first
 		i = 0
 		for k, r := range t.running {
 			if v := t.running[i]; r.Priority > v.Priority || r.Priority == v.Priority && r.Arrived > v.Arrived {

@@ -87,20 +87,22 @@ func drawCase(rng *rand.Rand) *twinCase {
 		stride:      pick(rng, schedulertest.OneByOne, schedulertest.UntilArrival, schedulertest.Overshoot),
 		synthetic:   rng.IntN(12) == 0,
 		config: vllm.Config{
-			BlockTokens:      size,
-			MaxSeqs:          pick(rng, vllm.Unlimited, 256, 1, 2, 3, 5),
-			MaxBatchedTokens: pick(rng, vllm.Unlimited, 8192, 8192, 1, 2, 7, 16, 20, 64),
-			PrefixCaching:    rng.IntN(4) > 0,
-			ChunkedPrefill:   rng.IntN(4) > 0,
-			Preemption:       pick(rng, vllm.LIFO, vllm.FIFO),
-			Role:             pick(rng, scheduler.Aggregated, scheduler.Aggregated, scheduler.Prefill, scheduler.Decode),
-			Capture:          pick(rng, scheduler.CaptureNone, scheduler.CaptureResidency, scheduler.CaptureEvents),
-			Clock: timing.Clock{
-				Model:         timing.Polynomial{},
-				Speedup:       pick(rng, 1, 1, 1, 0, 3, 0.7, 1000, 1e300),
-				DecodeSpeedup: pick(rng, 1, 1, 0, 2.5, 1e6),
+			BlockTokens: size,
+			Settings: vllm.Settings{
+				MaxSeqs:          pick(rng, vllm.Unlimited, 256, 1, 2, 3, 5),
+				MaxBatchedTokens: pick(rng, vllm.Unlimited, 8192, 8192, 1, 2, 7, 16, 20, 64),
 			},
+			PrefixCaching: rng.IntN(4) > 0,
 		},
+	}
+	c.config.ChunkedPrefill = rng.IntN(4) > 0
+	c.config.Preemption = pick(rng, vllm.LIFO, vllm.FIFO)
+	c.config.Role = pick(rng, scheduler.Aggregated, scheduler.Aggregated, scheduler.Prefill, scheduler.Decode)
+	c.config.Capture = pick(rng, scheduler.CaptureNone, scheduler.CaptureResidency, scheduler.CaptureEvents)
+	c.config.Clock = timing.Clock{
+		Model:         timing.Polynomial{},
+		Speedup:       pick(rng, 1, 1, 1, 0, 3, 0.7, 1000, 1e300),
+		DecodeSpeedup: pick(rng, 1, 1, 0, 2.5, 1e6),
 	}
 	if rng.IntN(4) == 0 {
 		c.config.Clock.Model = workedProfile(1, 3, 11.7, 30.1, 95.3)

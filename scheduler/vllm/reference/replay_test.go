@@ -35,9 +35,10 @@ func arrivals(lines []line, traceTokens, blockTokens int, o prompt.Options) ([]s
 // size.
 func plain(blockTokens int) vllm.Config {
 	return vllm.Config{
-		Blocks: 16384, BlockTokens: blockTokens, MaxSeqs: 256, MaxBatchedTokens: 8192,
-		PrefixCaching: true, ChunkedPrefill: true,
-		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+		Settings: vllm.Settings{MaxSeqs: 256, MaxBatchedTokens: 8192, ChunkedPrefill: true},
+		Blocks:   16384, BlockTokens: blockTokens,
+		PrefixCaching: true,
+		Clock:         timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}
 }
 

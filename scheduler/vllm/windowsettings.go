@@ -1,0 +1,101 @@
+package vllm
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/schema"
+)
+
+// What layers attend to, by the names that config.json has for layer_types.
+const (
+	fullAttention    = "full_attention"
+	slidingAttention = "sliding_attention"
+	chunkedAttention = "chunked_attention"
+)
+
+// LayerTypes returns the value of layer_types for a model with so many layers with a
+// window, which are the first unless those without are, and others.
+func LayerTypes(windowed, full int, chunked, fullFirst bool) []string {
+	types := make([]string, windowed+full)
+	for i := range types {
+		switch {
+		case fullFirst && i < full, !fullFirst && i >= windowed:
+			types[i] = fullAttention
+		case chunked:
+			types[i] = chunkedAttention
+		default:
+			types[i] = slidingAttention
+		}
+	}
+	return types
+}
+
+// DeclareWindows declares which layers attend to the last tokens alone. Without layer_types all
+// do.
+func (s *Settings) DeclareWindows(d *schema.Decl) {
+	var sliding, chunk int
+	d.Limit(&sliding, schema.Row{
+		Key: "sliding_window",
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "that some layers attend to, the last ones, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md)); `--model` sets it", Part: "vLLM"},
+	})
+	d.Limit(&chunk, schema.Row{
+		Key: "attention_chunk_size",
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "in place of it: of a chunk in which some layers attend, a multiple of `block_size`", Part: "vLLM"},
+	})
+	types := declareLayerTypes(d)
+	d.Bool(&s.NoHybrid, schema.Row{
+		Key: "disable_hybrid_kv_cache_manager",
+		Doc: schema.Doc{Text: "layers with windows beside others keep KV blocks as those do", Part: "vLLM"},
+	})
+	switch {
+	case !d.OK():
+		return
+	case sliding > 0 && chunk > 0:
+		d.Fail("attention_chunk_size", strconv.Itoa(chunk), "none beside sliding_window")
+		return
+	}
+	kind, tokens := slidingAttention, sliding
+	if chunk > 0 {
+		kind, tokens = chunkedAttention, chunk
+	}
+	windowed, full := 0, 0
+	for _, t := range types {
+		switch t {
+		case fullAttention:
+			full++
+		case kind:
+			windowed++
+		default:
+			d.Fail("layer_types", strconv.Quote(t), fmt.Sprintf("%q or %q with the window that is given", kind, fullAttention))
+			return
+		}
+	}
+	if len(types) == 0 {
+		windowed = 1
+	}
+	if len(types) > 0 && windowed > 0 && tokens == 0 {
+		d.Fail("sliding_window", "missing", "the tokens of the windows that layer_types has")
+	}
+	if windowed == 0 || tokens == 0 || s.NoHybrid && full > 0 {
+		return
+	}
+	s.Windows = Windows{Tokens: tokens, Chunked: chunk > 0, FullFirst: len(types) > 0 && types[0] == fullAttention}
+	s.Windows.Groups, s.Windows.Full = GroupLayers(windowed, full)
+}
+
+// declareLayerTypes declares what each layer attends to.
+func declareLayerTypes(d *schema.Decl) (types []string) {
+	text := d.Any(schema.Row{
+		Key: "layer_types",
+		Doc: schema.Doc{Default: "windows in all", Text: "a list with `sliding_attention`, `chunked_attention` or `full_attention` for each layer, as in a `config.json`", Part: "vLLM"},
+	})
+	if text == "" || text == "null" || !d.OK() {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), &types); err != nil {
+		d.FailText("layer_types", "a list of names")
+	}
+	return types
+}
