@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -124,6 +125,16 @@ func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
 	return RunAll(ctx, []*Measured{m}, o)
 }
 
+// countSteps returns a function that reports one more of total steps.
+func (o *Options) countSteps(total int) (end func()) {
+	var done atomic.Int64
+	return func() {
+		if n := done.Add(1); o.Progress != nil {
+			o.Progress(int(n), total)
+		}
+	}
+}
+
 // RunAll calibrates to several runs of one server, all at once. It stops early, with ctx's
 // error, when ctx is done.
 func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
@@ -137,7 +148,7 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, steps := &Result{}, newSteps(o.Progress, len(runs)+len(all)+2)
+	r, endStep := &Result{}, o.countSteps(len(runs)+len(all)+2)
 	sims := make([]*Simulation, len(runs))
 	runs = slices.Clone(runs)
 	for i := range runs {
@@ -145,14 +156,14 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 			return nil, err
 		}
 		r.addNotes(runs, i)
-		steps.end()
+		endStep()
 	}
 	if r.Profile.Warmup, err = routeRuns(ctx, sims, runs, o, &all[0]); err != nil {
 		return nil, err
 	}
-	steps.end()
+	endStep()
 	r.noteEvents(runs)
-	fits, err := fitAll(ctx, sims, runs, all, steps)
+	fits, err := fitAll(ctx, sims, runs, all, endStep)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +180,7 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 		}
 	}
 	err = r.makeProfile(ctx, sims, runs, &fits[0], all)
-	steps.end()
+	endStep()
 	return r, err
 }
 

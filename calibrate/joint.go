@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // training is what a fit sees and what it is judged by, by run.
@@ -93,13 +95,13 @@ func (r *Result) addNotesOf(m *Measured) {
 
 // fitAll fits to each training. The fits know nothing of each other, so that they
 // may run side by side.
-func fitAll(ctx context.Context, sims []*Simulation, runs []*Measured, all []training, steps *steps) ([]fitted, error) {
+func fitAll(ctx context.Context, sims []*Simulation, runs []*Measured, all []training, endStep func()) ([]fitted, error) {
 	fits := make([]fitted, len(all))
 	var g errgroup.Group
 	for i := range all {
 		g.Go(func() (err error) {
 			fits[i], err = fitTraining(ctx, sims, runs, &all[i])
-			steps.end()
+			endStep()
 			return err
 		})
 	}
@@ -197,8 +199,8 @@ func (s *Settings) tellOthers() map[string]any {
 		return map[string]any{"engine": sglangKind, "server_args": s.args}
 	}
 	known := map[string]any{
-		"model": s.Model, "vllm_version": s.Version, "tensor_parallel_size": float64(s.TensorParallel), "max_num_seqs": float64(s.MaxSeqs),
-		"max_num_batched_tokens": float64(s.MaxBatchedTokens), "block_size": float64(s.BlockTokens), "async_scheduling": s.Async,
+		"model": s.Model, "vllm_version": s.Version, "tensor_parallel_size": float64(s.TensorParallel), vllm.SeqsKey: float64(s.MaxSeqs),
+		vllm.TokensKey: float64(s.MaxBatchedTokens), "block_size": float64(s.BlockTokens), "async_scheduling": s.Async,
 		"enforce_eager": len(s.Graphs) == 0, "enable_prefix_caching": s.PrefixCaching, "enable_chunked_prefill": s.ChunkedPrefill, "pods": float64(s.Pods),
 	}
 	if len(s.Graphs) > 0 {

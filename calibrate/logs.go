@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/replay/deployment"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/schema"
 )
 
 // readServer reads the settings of a run's server from its meta.json or, where there is none,
@@ -124,11 +126,12 @@ func parseValue(text string) any {
 // KnownSettings returns flags of a deployment by the keys of meta.json.
 func KnownSettings(flags map[string]string) map[string]any {
 	known := map[string]any{}
-	for flag, key := range map[string]string{
-		"gpu": "device_name", "model": "model", "tp": "tensor_parallel_size", "dp": "data_parallel_size", "pp": "pipeline_parallel_size",
-		"num-gpu-blocks": "num_gpu_blocks", "block-size": "block_size", "max-num-seqs": "max_num_seqs",
-		"max-num-batched-tokens": "max_num_batched_tokens", "max-in-flight": inFlightKey, "enable-prefix-caching": "enable_prefix_caching", "enable-chunked-prefill": "enable_chunked_prefill",
-	} {
+	keys := map[string]string{"gpu": "device_name", "model": "model", "tp": "tensor_parallel_size", "dp": "data_parallel_size", "pp": "pipeline_parallel_size", "max-in-flight": inFlightKey}
+	rows := engineargs.Rows()
+	for _, flag := range []string{"num-gpu-blocks", "block-size", "max-num-seqs", "max-num-batched-tokens", "enable-prefix-caching", "enable-chunked-prefill"} {
+		keys[flag] = schema.Find(rows, flag).Sets
+	}
+	for flag, key := range keys {
 		text, ok := flags[flag]
 		if !ok {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // identified is the spread up to which a parameter means something by itself.
@@ -96,7 +97,7 @@ func (r *Result) writeRange(line func(format string, args ...any)) {
 		line("max_running_requests %d, chunked_prefill_size %d, SGLang on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, cmp.Or(e.GPU, "an unknown GPU"))
 		return
 	}
-	line("max_num_seqs %d, max_num_batched_tokens %d, vLLM %s on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, e.Version, cmp.Or(e.GPU, "an unknown GPU"))
+	line("%s %d, %s %d, vLLM %s on %s: any other is outside", vllm.SeqsKey, e.MaxSeqs, vllm.TokensKey, e.MaxBatchedTokens, e.Version, cmp.Or(e.GPU, "an unknown GPU"))
 }
 
 // verdict returns, in words, whether r holds, and why not.

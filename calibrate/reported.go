@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/schema"
 )
 
 // askedKey is the key of a tree for the names of arguments with which a server was started, where they stand apart from
@@ -99,8 +101,9 @@ func (s *Settings) noteUnapplied(t tree) {
 	for _, key := range names {
 		asked[key] = true
 	}
+	applied := appliedArguments()
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
-		if asked[key] && !slices.Contains(appliedArguments(), key) && !slices.ContainsFunc(listUnmodelled(), func(u unmodelled) bool { return u.key == key }) {
+		if asked[key] && !slices.Contains(applied, key) && !slices.ContainsFunc(listUnmodelled(), func(u unmodelled) bool { return u.key == key }) {
 			s.unapplied = append(s.unapplied, key)
 		}
 	}
@@ -111,12 +114,11 @@ func (s *Settings) noteUnapplied(t tree) {
 
 // appliedArguments returns the arguments of vLLM that a replay has, and those that no request could tell.
 func appliedArguments() []string {
-	return strings.Fields(`tensor_parallel_size data_parallel_size pipeline_parallel_size num_gpu_blocks num_gpu_blocks_override block_size
-		max_num_seqs max_num_batched_tokens max_num_scheduled_tokens enable_prefix_caching enable_chunked_prefill enable_expert_parallel enforce_eager cudagraph_mode
-		cudagraph_capture_sizes compilation_config gpu_memory_utilization max_model_len quantization kv_cache_dtype cache_dtype scheduling_policy async_scheduling
-		scheduler_reserve_full_isl long_prefill_token_threshold max_num_partial_prefills
+	names, _ := schema.Logs(append(hardware.Settings(), engineargs.Rows()...), "vllm")
+	return slices.AppendSeq(strings.Fields(`num_gpu_blocks num_gpu_blocks_override max_num_scheduled_tokens enable_expert_parallel enforce_eager cudagraph_mode
+		cudagraph_capture_sizes compilation_config cache_dtype scheduling_policy async_scheduling scheduler_reserve_full_isl long_prefill_token_threshold max_num_partial_prefills
 		model model_tag served_model_name tokenizer tokenizer_mode revision tokenizer_revision trust_remote_code download_dir load_format dtype seed
 		host port root_path api_key uvicorn_log_level disable_log_requests disable_log_stats enable_log_requests disable_uvicorn_access_log
 		generation_config chat_template enable_auto_tool_choice tool_call_parser reasoning_parser kv_events_config prefix_caching_hash_algo
-		enable_prompt_tokens_details distributed_executor_backend otlp_traces_endpoint`)
+		enable_prompt_tokens_details distributed_executor_backend otlp_traces_endpoint`), maps.Keys(names))
 }

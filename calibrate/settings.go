@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // Settings are a server's, as far as they matter to its scheduler.
@@ -184,8 +185,8 @@ func newSettings(t tree) Settings {
 // readModelled takes what can be modelled.
 func (s *Settings) readModelled(t tree) {
 	s.TensorParallel = t.number("tensor_parallel_size", 1)
-	s.MaxSeqs = s.readNeeded(t, "max_num_seqs")
-	s.MaxBatchedTokens = t.number("max_num_scheduled_tokens", s.readNeeded(t, "max_num_batched_tokens"))
+	s.MaxSeqs = s.readNeeded(t, vllm.SeqsKey)
+	s.MaxBatchedTokens = t.number("max_num_scheduled_tokens", s.readNeeded(t, vllm.TokensKey))
 	s.BlockTokens = t.number("block_size", 16)
 	if s.BlockTokens < 2 || s.BlockTokens&(s.BlockTokens-1) != 0 {
 		s.refusals = append(s.refusals, fmt.Sprintf("block_size is %d, want a power of two", s.BlockTokens))

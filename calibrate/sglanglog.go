@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/deployment"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // treeOfSGLang returns the arguments of a server of SGLang as a tree has them, in
@@ -31,7 +32,7 @@ func treeOfSGLang(args map[string]string) tree {
 
 // isSGLang reports whether the settings are those of a server of SGLang.
 func (t tree) isSGLang() bool {
-	if t.text("vllm_version") != "" || t.find("max_num_seqs") != nil {
+	if t.text("vllm_version") != "" || t.find(vllm.SeqsKey) != nil {
 		return false
 	}
 	for _, key := range []string{"sglang_version", "mem_fraction_static", "chunked_prefill_size", "max_running_requests"} {

@@ -91,8 +91,8 @@ type ModelCard struct {
 // RuntimeConfig is what a router wants to know of a worker. Zero is not told.
 type RuntimeConfig struct {
 	TotalKVBlocks         int            `json:"total_kv_blocks,omitempty"`
-	MaxNumSeqs            int            `json:"max_num_seqs,omitempty"`
-	MaxNumBatchedTokens   int            `json:"max_num_batched_tokens,omitempty"`
+	MaxSeqs               int            `json:"max_num_seqs,omitempty"`
+	MaxBatchedTokens      int            `json:"max_num_batched_tokens,omitempty"`
 	DataParallelSize      int            `json:"data_parallel_size"`
 	DataParallelStartRank int            `json:"data_parallel_start_rank"`
 	EnableLocalIndexer    bool           `json:"enable_local_indexer"`
@@ -117,7 +117,7 @@ func newCard(c *WorkerConfig, types []EndpointType, e EngineConfig) ModelCard {
 		ModelType: types, WorkerType: c.Mode,
 		ContextLength: e.ContextLength, KVCacheBlockSize: e.KVCacheBlockSize,
 		RuntimeConfig: RuntimeConfig{
-			TotalKVBlocks: e.TotalKVBlocks, MaxNumSeqs: e.MaxNumSeqs, MaxNumBatchedTokens: e.MaxNumBatchedTokens,
+			TotalKVBlocks: e.TotalKVBlocks, MaxSeqs: e.MaxSeqs, MaxBatchedTokens: e.MaxBatchedTokens,
 			DataParallelSize: max(1, e.DataParallelSize), DataParallelStartRank: e.DataParallelStartRank,
 			EnableLocalIndexer: !c.NoLocalIndexer, KVRouting: !c.NoKVRouting && e.KVCacheBlockSize > 0,
 			RuntimeData: e.RuntimeData,

@@ -90,8 +90,8 @@ type EngineConfig struct {
 	ContextLength         int            // tokens of prompt and answer together
 	KVCacheBlockSize      int            // tokens per block; without it routers go round robin
 	TotalKVBlocks         int            // blocks on the device
-	MaxNumSeqs            int            // requests in one pass
-	MaxNumBatchedTokens   int            // tokens in one pass
+	MaxSeqs               int            // requests in one pass
+	MaxBatchedTokens      int            // tokens in one pass
 	DataParallelSize      int            // ranks; 1 if zero
 	DataParallelStartRank int            // the first rank
 	BootstrapHost         string         // where decode workers meet a prefill worker (package rendezvous)

@@ -183,8 +183,8 @@ func (e *Engine) engineConfig() engine.EngineConfig {
 	a := &e.options.Engine
 	c := engine.EngineConfig{
 		Model: e.options.Model, ServedModelName: e.options.Model, ContextLength: e.options.ContextLength,
-		KVCacheBlockSize: a.BlockTokens, TotalKVBlocks: a.Blocks, MaxNumSeqs: a.MaxSeqs,
-		MaxNumBatchedTokens: a.MaxBatchedTokens, DataParallelSize: 1,
+		KVCacheBlockSize: a.BlockTokens, TotalKVBlocks: a.Blocks, MaxSeqs: a.MaxSeqs,
+		MaxBatchedTokens: a.MaxBatchedTokens, DataParallelSize: 1,
 	}
 	if e.rooms != nil {
 		c.BootstrapHost, c.BootstrapPort = e.options.BootstrapHost, e.rooms.Port()

@@ -192,7 +192,7 @@ func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.caches == nil {
-		made, err := newPicker(p.options.Policy, &p.options, block, card.RuntimeConfig.MaxNumBatchedTokens)
+		made, err := newPicker(p.options.Policy, &p.options, block, card.RuntimeConfig.MaxBatchedTokens)
 		if err != nil {
 			return err
 		}

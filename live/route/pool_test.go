@@ -57,7 +57,7 @@ func serve(t *testing.T, hub *drttest.Servers, mode engine.Mode, change func(*en
 	t.Cleanup(func() { _ = e.Cleanup(context.Background()) })
 	card := engine.ModelCard{
 		Name: "model", WorkerType: mode, ContextLength: config.ContextLength, KVCacheBlockSize: config.KVCacheBlockSize,
-		RuntimeConfig: engine.RuntimeConfig{MaxNumBatchedTokens: config.MaxNumBatchedTokens, RuntimeData: config.RuntimeData},
+		RuntimeConfig: engine.RuntimeConfig{MaxBatchedTokens: config.MaxBatchedTokens, RuntimeData: config.RuntimeData},
 	}
 	change(&card)
 	text, err := json.Marshal(card)

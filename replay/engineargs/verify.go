@@ -11,7 +11,7 @@ import (
 // CompleteLimits sets the limits of a vLLM server that are not given, from those that are, as it does when
 // it starts: the tokens of a pass by the longest sequence, 0 where that is unknown, and the requests at once by the tokens of a pass.
 func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
-	if !gives("max_num_batched_tokens") && longest > 0 {
+	if !gives(vllm.TokensKey) && longest > 0 {
 		if !a.ChunkedPrefill {
 			a.MaxBatchedTokens = max(a.MaxBatchedTokens, longest)
 		}
@@ -19,7 +19,7 @@ func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 			a.MaxBatchedTokens = min(a.MaxBatchedTokens, a.MaxSeqs*longest)
 		}
 	}
-	if !gives("max_num_seqs") && a.MaxBatchedTokens != Unlimited {
+	if !gives(vllm.SeqsKey) && a.MaxBatchedTokens != Unlimited {
 		a.MaxSeqs = min(a.MaxSeqs, a.MaxBatchedTokens)
 	}
 }
@@ -41,13 +41,12 @@ func (a *Args) verify(d *schema.Decl, o *Options) {
 
 // verifyLimits holds the limits of a pass to each other.
 func (a *Args) verifyLimits(d *schema.Decl, start *vllm.Start) {
-	const tokens = "max_num_batched_tokens"
 	if a.MaxBatchedTokens != Unlimited {
 		if a.MaxLength > 0 && !a.ChunkedPrefill && a.MaxBatchedTokens < a.MaxLength {
-			d.Fail(tokens, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least max_model_len, which is %d, with enable_chunked_prefill false", a.MaxLength))
+			d.Fail(vllm.TokensKey, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least max_model_len, which is %d, with enable_chunked_prefill false", a.MaxLength))
 		}
 		if a.MaxSeqs != Unlimited && a.MaxBatchedTokens < a.MaxSeqs {
-			d.Fail(tokens, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least max_num_seqs, which is %d", a.MaxSeqs))
+			d.Fail(vllm.TokensKey, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least %s, which is %d", vllm.SeqsKey, a.MaxSeqs))
 		}
 	}
 	const active = "max_num_active_seqs"
@@ -56,7 +55,7 @@ func (a *Args) verifyLimits(d *schema.Decl, start *vllm.Start) {
 	case a.Profile != "" && !start.ActiveSeqs:
 		d.Fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("none with scheduler_profile %s, whose releases of vLLM do not have it", a.Profile))
 	case a.MaxSeqs != Unlimited && a.ActiveSeqs > a.MaxSeqs:
-		d.Fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("at most max_num_seqs, which is %d", a.MaxSeqs))
+		d.Fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("at most %s, which is %d", vllm.SeqsKey, a.MaxSeqs))
 	}
 }
 
@@ -88,6 +87,6 @@ func (a *Args) verifyDrafts(d *schema.Decl, start *vllm.Start) {
 	}
 	slots := start.DraftSlots(s.Method, s.Tokens, a.MaxSeqs)
 	if a.MaxBatchedTokens != Unlimited && slots > 0 && a.MaxBatchedTokens <= slots {
-		d.Fail("max_num_batched_tokens", strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("more than %d, which the drafts take", slots))
+		d.Fail(vllm.TokensKey, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("more than %d, which the drafts take", slots))
 	}
 }

@@ -73,8 +73,8 @@ func serverSettings(e *timing.Engine) []serverSetting {
 		}
 	}
 	return []serverSetting{
-		{"max_num_seqs", e.MaxSeqs, func(a *engineargs.Args) int { return a.MaxSeqs }},
-		{"max_num_batched_tokens", e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.MaxBatchedTokens }},
+		{vllm.SeqsKey, e.MaxSeqs, func(a *engineargs.Args) int { return a.MaxSeqs }},
+		{vllm.TokensKey, e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.MaxBatchedTokens }},
 		{"num_gpu_blocks", e.Blocks, func(a *engineargs.Args) int { return a.Blocks }},
 		{"block_size", e.BlockTokens, func(a *engineargs.Args) int { return a.BlockTokens }},
 	}

@@ -30,7 +30,7 @@ func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (
 		key   string
 		to    *int
 		value int
-	}{{"max_num_batched_tokens", &a.MaxBatchedTokens, tokens}, {"max_num_seqs", &a.MaxSeqs, seqs}, {"block_size", &a.BlockTokens, vllm.ServerBlock}} {
+	}{{vllm.TokensKey, &a.MaxBatchedTokens, tokens}, {vllm.SeqsKey, &a.MaxSeqs, seqs}, {"block_size", &a.BlockTokens, vllm.ServerBlock}} {
 		if !gives(s.key) {
 			*s.to = s.value
 			all = append(all, engineargs.Setting{Key: s.key, Value: strconv.Itoa(s.value)})
@@ -94,10 +94,10 @@ func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting
 func serverLimits(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) (tokens, seqs int) {
 	own := *a
 	tokens, seqs = vllm.ServerLimits(a.Profile, f.GPU.Name, f.GPU.MemoryGiB)
-	if !gives("max_num_seqs") {
+	if !gives(vllm.SeqsKey) {
 		own.MaxSeqs = seqs
 	}
-	if !gives("max_num_batched_tokens") {
+	if !gives(vllm.TokensKey) {
 		own.MaxBatchedTokens = tokens
 	}
 	own.CompleteLimits(f.LongestSequence(), gives)

@@ -88,7 +88,7 @@ func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
 		return nil
 	}
 	return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
-		"with chunked prefill off a prompt is computed whole, want at most max_num_batched_tokens %d", most)}
+		"with chunked prefill off a prompt is computed whole, want at most %s %d", TokensKey, most)}
 }
 
 // Fits returns why an idle engine cannot run a request of the given lengths to

@@ -69,7 +69,7 @@ func New(cfg Config) (*Core, error) {
 		return nil, err
 	}
 	if cfg.Budget() < 1 {
-		return nil, fmt.Errorf("max_num_batched_tokens is %d, must be more than max_num_seqs %d with a draft model, as a pass keeps a token for each", cfg.MaxBatchedTokens, cfg.MaxSeqs)
+		return nil, fmt.Errorf("%s is %d, must be more than %s %d with a draft model, as a pass keeps a token for each", TokensKey, cfg.MaxBatchedTokens, SeqsKey, cfg.MaxSeqs)
 	}
 	if !cfg.Rules.OwnInterval {
 		cfg.PrefillInterval = 0
@@ -254,8 +254,8 @@ func (c *Core) stallError() error {
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",
 		r.computed, r.target, c.supply.free, c.cfg.Blocks)
 	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.cfg.Budget() {
-		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
-			left, c.cfg.MaxBatchedTokens)
+		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most %s %d",
+			left, TokensKey, c.cfg.MaxBatchedTokens)
 	}
 	return &scheduler.StallError{Request: r.id, Reason: reason}
 }

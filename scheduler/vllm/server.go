@@ -30,7 +30,7 @@ type Start struct {
 	Medusa      bool // the method medusa of speculative_config
 	LongBounded bool // long_prefill_token_threshold is at most the longest sequence
 	NoSlots     bool // a draft model may take all tokens of a pass, which counts as none
-	SeqSlots    bool // a draft model takes a token of each pass for every one of max_num_seqs
+	SeqSlots    bool // a draft model takes a token of each pass for every request at once
 	TimesYarn   bool // the longest sequence of a model with YaRN is the original one times the factor
 	Lookahead   bool // a pass has more tokens than a request has drafts
 }

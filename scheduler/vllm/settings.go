@@ -8,6 +8,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
+// Names of the limits of a pass: of the arguments, in the logs of servers and in errors.
+const (
+	SeqsKey   = "max_num_seqs"
+	TokensKey = "max_num_batched_tokens"
+)
+
 // Settings are the arguments of an engine that vLLM alone has, as its server takes them.
 type Settings struct {
 	MaxSeqs          int  // requests running at once; default 256; Unlimited lifts the limit
@@ -36,15 +42,15 @@ func (s Settings) Complete() Settings {
 // DeclareLimits declares the limits of a pass.
 func (s *Settings) DeclareLimits(d *schema.Decl) {
 	d.Limit(&s.MaxSeqs, schema.Row{
-		Key: "max_num_seqs", Value: 256, Default: "256; with --gpu as a server of vLLM on it", Help: "`requests` a worker runs at once, or unlimited", Only: "vllm", After: "page-size",
-		Log:  "vllm:max_num_seqs",
+		Key: SeqsKey, Value: 256, Default: "256; with --gpu as a server of vLLM on it", Help: "`requests` a worker runs at once, or unlimited", Only: "vllm", After: "page-size",
+		Log:  "vllm:" + SeqsKey,
 		File: schema.File{Place: 160, Usual: "1024", Help: "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
 		Knob: schema.Knob{Label: "Most requests in a pass", Preset: "the engine's", Steps: "8 16 32 64 128 256 512 1024"},
 		Doc:  schema.Doc{Default: "256, with a GPU by its memory (below)", Text: "running at once; null (flag: unlimited) lifts it"},
 	})
 	d.Limit(&s.MaxBatchedTokens, schema.Row{
-		Key: "max_num_batched_tokens", Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",
-		Log:  "vllm:max_num_batched_tokens",
+		Key: TokensKey, Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",
+		Log:  "vllm:" + TokensKey,
 		File: schema.File{Place: 170, Usual: "8192", Help: "tokens a worker computes per pass; left out likewise"},
 		Knob: schema.Knob{Label: "Most tokens in a pass", Preset: "the engine's", Steps: "512 1024 2048 4096 8192 16384 32768"},
 		Doc:  schema.Doc{Default: "8192, with a GPU by its memory (below)", Text: "vllm: tokens a worker computes per pass; null (flag: unlimited) lifts it. The KV router's queue reads it for both engines"},

@@ -41,7 +41,7 @@ type driveFlags struct {
 	ids     int
 	salt    uint64
 	body    string
-	server  string
+	server  serverArgs
 	out     string
 	spin    bool
 	end     time.Duration
@@ -91,7 +91,7 @@ func (f *driveFlags) bindServer(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.headers, "header", nil, "a `header` of every request, as \"Authorization: Bearer KEY\"; several are given one by one")
 	fs.StringVar(&t.SessionHeader, "session-header", "", "`name` of a header that tells a router the session of a request")
 	fs.StringVar(&t.ServerHeader, "server-header", "", "`name` of a header of answers that says which server it was")
-	fs.StringVar(&f.server, "server-args", "{}", "settings of the server for meta.json, a JSON `object` of vLLM's names, such as {\"max_num_seqs\":256}")
+	f.server.bind(fs)
 	fs.DurationVar(&t.Timeout, "timeout", 10*time.Minute, "`time` for a request")
 	fs.DurationVar(&f.end, "deadline", 0, "end the run after so much `time`, as 90s; 0: never")
 	fs.BoolVar(&f.spin, "spin", false, "look at the clock before each arrival, which takes a processor")
@@ -152,14 +152,14 @@ type driving struct {
 
 // run drives the workload.
 func (f *driveFlags) run(ctx context.Context, s cli.Streams, args []string) error {
-	d := &driving{f: f, meta: map[string]any{}, kept: drive.NewKept()}
+	d := &driving{f: f, kept: drive.NewKept()}
 	spec, tokenizer, err := f.o.WorkloadSpec(args)
 	if err := cmp.Or(err, f.check()); err != nil {
 		return err
 	}
 	d.tokenizer = tokenizer
-	if json.Unmarshal([]byte(f.server), &d.meta) != nil || d.meta == nil {
-		return cli.Usagef("--server-args=%s: want a JSON object", f.server)
+	if d.meta, err = f.server.parse(); err != nil {
+		return err
 	}
 	streams := replay.Streams{
 		Stdin: s.In, Warn: s.Warn,

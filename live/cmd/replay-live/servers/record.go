@@ -29,7 +29,7 @@ type recordFlags struct {
 	listen    string
 	upstreams []string
 	keyFile   string
-	server    string
+	server    serverArgs
 	out       string
 	partBytes int64
 	partTime  time.Duration
@@ -76,7 +76,7 @@ func (f *recordFlags) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.o.BlockTokens, "block-size", 16, "`tokens` that a hash of the trace stands for")
 	fs.StringVar(&f.keyFile, "key-file", "", "take the key of the hashes from this `FILE` (32 bytes or more), so that two runs have the same hashes")
 	fs.StringVar(&f.o.ServerHeader, "server-header", "", "`name` of a header of answers that says which server it was")
-	fs.StringVar(&f.server, "server-args", "{}", "settings of the server for meta.json, a JSON `object` of vLLM's names, such as {\"max_num_seqs\":256}")
+	f.server.bind(fs)
 	fs.Int64Var(&f.partBytes, "part-bytes", 0, "begin a new part of the run, a directory part-N, after so many `bytes`; 0: never")
 	fs.DurationVar(&f.partTime, "part-time", 0, "begin a new part after so much `time`, such as 1h; 0: never")
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
@@ -126,9 +126,9 @@ func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	meta := map[string]any{}
-	if json.Unmarshal([]byte(f.server), &meta) != nil || meta == nil {
-		return cli.Usagef("--server-args=%s: want a JSON object", f.server)
+	meta, err := f.server.parse()
+	if err != nil {
+		return err
 	}
 	if f.o.Key, err = record.ReadKey(f.keyFile); err != nil {
 		return err
