@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -69,9 +68,7 @@ func (s *Settings) completeSGLang(requests []Request) {
 		return
 	}
 	given := s.keysOfSGLang()
-	gives := func(key string) bool {
-		return slices.ContainsFunc(given, func(o engineargs.Setting) bool { return o.Key == key })
-	}
+	gives := func(key string) bool { return engineargs.Gives(nil, given, key) }
 	a, err := engineargs.Parse(nil, engineargs.Options{Set: given})
 	if err != nil {
 		s.refusals = append(s.refusals, err.Error())
@@ -79,7 +76,10 @@ func (s *Settings) completeSGLang(requests []Request) {
 	}
 	f, ok := s.fitSGLang()
 	if ok {
-		a, _ = engines.OnServer(a, &f, gives)
+		if a, err = engineargs.Parse(nil, engineargs.Options{Set: given, Unless: engines.OnServer(&a, &f, gives)}); err != nil {
+			s.refusals = append(s.refusals, err.Error())
+			return
+		}
 		f = engines.OnEngine(f, &a)
 		f.Utilization = engines.ServerShare(&a, &f)
 	}

@@ -23,10 +23,9 @@ func registries() []registry {
 	return []registry{
 		{"engines", []string{"scheduler/vllm", "scheduler/sglang"}, []string{
 			"scheduler/vllm", "scheduler/sglang",
-			"replay/engineargs",    // whose arguments name vLLM's rules
-			"replay/engines",       // the registry
-			"calibrate",            // fits the pass times of vLLM, and of nothing else
-			"internal/cmd/options", // offers the names of vLLM's rules
+			"replay/engineargs", // whose arguments name vLLM's rules
+			"replay/engines",    // the registry
+			"calibrate",         // fits the pass times of vLLM, and of nothing else
 		}},
 	}
 }

@@ -1,7 +1,9 @@
 package engines
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -11,58 +13,50 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// OnServer returns a as a server on the hardware of f has it by its own rules, and these
-// settings, for where nothing is said: with vLLM the newest rules, that release's limits and
-// block size, and the groups of the model's layers; with SGLang the size of chunks, and the window of the layers that have a pool of their own. gives reports whether an argument is said.
-func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
-	var all []engineargs.Setting
-	switch profile := gives("scheduler_profile"); {
-	case a.Engine == engineargs.SGLang:
+// OnServer returns what an engine with the arguments a has on the hardware of f by its server's own rules where nothing is
+// given: with vLLM the newest rules, that release's limits and block size, and the groups of the model's layers; with SGLang
+// the size of chunks, and the window of the layers that have a pool of their own. gives reports whether an argument is given.
+func OnServer(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
+	if a.Engine == engineargs.SGLang {
 		return onSGLang(a, f, gives)
-	case profile && a.Rules.Reference():
-		return a, nil
-	case !profile:
-		a.Profile = vllm.Newest()
-		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(a.Profile)})
 	}
-	tokens, seqs := serverLimits(&a, f, gives)
-	for _, s := range []struct {
-		key   string
-		to    *int
-		value int
-	}{{vllm.TokensKey, &a.MaxBatchedTokens, tokens}, {vllm.SeqsKey, &a.MaxSeqs, seqs}, {"block_size", &a.BlockTokens, vllm.ServerBlock}} {
-		if !gives(s.key) {
-			*s.to = s.value
-			all = append(all, engineargs.Setting{Key: s.key, Value: strconv.Itoa(s.value)})
-		}
+	const profile = "scheduler_profile"
+	if gives(profile) && a.Rules.Reference() {
+		return nil
 	}
-	return a, append(all, groupWindows(&a, &f.Model, gives)...)
+	release := a.Profile
+	if !gives(profile) {
+		release = vllm.Newest()
+	}
+	limits := serverLimits(a, release, f, gives)
+	all := []engineargs.Setting{
+		{Key: profile, Value: strconv.Quote(release)},
+		{Key: vllm.TokensKey, Value: strconv.Itoa(limits.MaxBatchedTokens)}, {Key: vllm.SeqsKey, Value: strconv.Itoa(limits.MaxSeqs)},
+		{Key: "block_size", Value: strconv.Itoa(limits.BlockTokens)},
+	}
+	all = slices.DeleteFunc(all, func(s engineargs.Setting) bool { return gives(s.Key) })
+	return append(all, groupWindows(&limits, &f.Model, gives)...)
 }
 
 // onSGLang is OnServer for SGLang. Chunks are whole pages.
-func onSGLang(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
+func onSGLang(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
 	const key, window = "sglang.chunked_prefill_size", "sglang.sliding_window_size"
-	all := chainOf(&a, f, gives)
+	all := chainOf(a, f, gives)
 	if n := f.Model.PoolWindow(); n > 0 && !gives(window) && !a.SGLang.NoWindowPool && a.Speculative == nil {
-		a.SGLang.Window = n
 		all = append(all, engineargs.Setting{Key: window, Value: strconv.Itoa(n)})
 	}
-	chunk := sglang.ServerChunk(f.GPU.MemoryGiB) / a.BlockTokens * a.BlockTokens
-	if gives(key) || chunk == 0 {
-		return a, all
+	if chunk := sglang.ServerChunk(f.GPU.MemoryGiB) / a.BlockTokens * a.BlockTokens; !gives(key) && chunk > 0 {
+		all = append(all, engineargs.Setting{Key: key, Value: strconv.Itoa(chunk)})
 	}
-	a.SGLang.ChunkTokens = chunk
-	return a, append(all, engineargs.Setting{Key: key, Value: strconv.Itoa(chunk)})
+	return all
 }
 
 // chainOf returns the drafts that an SGLang server takes for a model of the family llama, where no
-// steps are said.
+// steps are given.
 func chainOf(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
-	d := &a.SGLang.Drafts
-	if a.Speculative == nil || d.Algorithm != scheduler.ByHead || f.Model.Family != "llama" || gives("sglang.speculative_num_steps") {
+	if a.Speculative == nil || a.SGLang.Drafts.Algorithm != scheduler.ByHead || f.Model.Family != "llama" || gives("sglang.speculative_num_steps") {
 		return nil
 	}
-	d.Steps, d.TopK, d.Tokens = 5, 4, 8
 	return []engineargs.Setting{
 		{Key: "sglang.speculative_num_steps", Value: "5"}, {Key: "sglang.speculative_eagle_topk", Value: "4"},
 		{Key: "sglang.speculative_num_draft_tokens", Value: "8"},
@@ -89,19 +83,22 @@ func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting
 	return []engineargs.Setting{{Key: "sglang.max_running_requests", Value: strconv.Itoa(seats)}}
 }
 
-// serverLimits returns how many tokens a pass and how many requests at once a server has:
-// those of a that are said, and for the others what it takes beside them.
-func serverLimits(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) (tokens, seqs int) {
+// serverLimits returns a with the limits of a pass and the block size of a server of that release: those of a that are
+// given, and for the others what the server takes with them.
+func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives func(key string) bool) engineargs.Args {
 	own := *a
-	tokens, seqs = vllm.ServerLimits(a.Profile, f.GPU.Name, f.GPU.MemoryGiB)
+	tokens, seqs := vllm.ServerLimits(release, f.GPU.Name, f.GPU.MemoryGiB)
 	if !gives(vllm.SeqsKey) {
 		own.MaxSeqs = seqs
 	}
 	if !gives(vllm.TokensKey) {
 		own.MaxBatchedTokens = tokens
 	}
+	if !gives("block_size") {
+		own.BlockTokens = vllm.ServerBlock
+	}
 	own.CompleteLimits(f.LongestSequence(), gives)
-	return own.MaxBatchedTokens, own.MaxSeqs
+	return own
 }
 
 // describeLimits returns whose limits an engine has that follows vLLM's own rules on a GPU of
@@ -124,4 +121,18 @@ func ReleaseOf(a *engineargs.Args) string {
 		return sglang.Profiles()[1]
 	}
 	return a.Profile
+}
+
+// NearestRules returns what scheduler_profile has for a release of vLLM, as 0.20.2.
+func NearestRules(release string) string { return vllm.RulesName(release) }
+
+// VersionOf returns the release of vLLM that a name of scheduler_profile stands for.
+func VersionOf(rules string) string { return vllm.Release(rules) }
+
+// ServerFlags returns what a vLLM engine on a GPU has where nothing is given, by flag; rules are the name of its rules, ""
+// where these are not given either.
+func ServerFlags(rules string, gpu *hardware.GPU) map[string]string {
+	rules = cmp.Or(rules, vllm.Newest())
+	tokens, seqs := vllm.ServerLimits(rules, gpu.Name, gpu.MemoryGiB)
+	return map[string]string{"scheduler-profile": rules, "max-num-batched-tokens": strconv.Itoa(tokens), "max-num-seqs": strconv.Itoa(seqs)}
 }

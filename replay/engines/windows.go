@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// groupWindows puts the layers of m into groups, as a vLLM server does unless its hybrid KV
-// cache manager is off or windows are said, and returns the settings that do. With host
+// groupWindows returns the settings that put the layers of m into groups, as a vLLM server does unless its hybrid KV
+// cache manager is off or windows are given. With host
 // memory behind the KV blocks the manager is off.
 func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) bool) []engineargs.Setting {
 	full := m.Layers - m.WindowLayers
@@ -31,8 +31,6 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 		return nil
 	}
 	types, _ := json.Marshal(vllm.LayerTypes(m.WindowLayers, full, m.Chunked, m.FullFirst))
-	a.Windows = vllm.Windows{Tokens: m.Window, Chunked: m.Chunked, FullFirst: m.FullFirst}
-	a.Windows.Groups, a.Windows.Full = vllm.GroupLayers(m.WindowLayers, full)
 	return []engineargs.Setting{window, {Key: "layer_types", Value: string(types)}}
 }
 

@@ -38,7 +38,7 @@ func TestGroupWindows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, unless := OnServer(a, &f, gives)
+		unless := OnServer(&a, &f, gives)
 		unless = append(unless, engineargs.Setting{Key: "planner_profile_data", Value: `"roofline:h100/` + c.model + `"`})
 		if a, err = engineargs.Parse([]byte(c.args), engineargs.Options{Unless: unless}); err != nil {
 			t.Fatalf("%s %s: %v", c.model, c.args, err)

@@ -121,7 +121,10 @@ func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		args, _ := engines.OnServer(engine, &fit, func(key string) bool { return engineargs.Gives(nil, set, key) })
+		args, err := engineargs.Parse(nil, engineargs.Options{Set: set, Unless: engines.OnServer(&engine, &fit, func(key string) bool { return engineargs.Gives(nil, set, key) }), Early: true})
+		if err != nil {
+			return nil, err
+		}
 		fit = engines.OnEngine(fit, &args)
 		fit.Engine, fit.Operators = engines.ReleaseOf(&args), f.Text("op-tables")
 		own := fitRows(fit, changed("tp"), func(fit *hardware.Fit) {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
-	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/replay/deployment"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
@@ -52,7 +52,7 @@ func (f *initFlags) write(s cli.Streams) error {
 		if log.SGLang != nil {
 			title = "A deployment, as SGLang logged it"
 		} else {
-			known["scheduler-profile"] = options.NearestRules(log.Release)
+			known["scheduler-profile"] = engines.NearestRules(log.Release)
 		}
 	}
 	if f.gpu != "" {
@@ -62,7 +62,7 @@ func (f *initFlags) write(s cli.Streams) error {
 		}
 		known["gpu"] = g.Name
 		if known["engine"] != "sglang" {
-			usual = options.UsualSettings(known["scheduler-profile"], &g)
+			usual = engines.ServerFlags(known["scheduler-profile"], &g)
 		}
 	}
 	if f.model != "" {

@@ -1,7 +1,6 @@
 package options
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/optables"
 	"github.com/replay-llm/replay/scheduler/timing"
-	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -106,8 +104,8 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 
 // deriveSettings returns the engine arguments that follow from the hardware of an engine that
 // has otherwise these: those of vLLM and SGLang are their servers' own, but for legacy ones that repeat
-// the reference. gives reports whether an argument is given.
-func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool) ([]engineargs.Setting, error) {
+// the reference. gives reports whether an argument is given, and read reads the arguments with others where they are not.
+func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool, read argsReader) ([]engineargs.Setting, error) {
 	f, err := h.Fit("")
 	if err != nil {
 		return nil, err
@@ -120,13 +118,13 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 		f.MaxLength = a.MaxLength
 	case f.Model.Context > 0:
 		on := engines.OnEngine(f, a)
-		own.MaxLength = on.LongestSequence()
-		all = append(all, engineargs.Setting{Key: lengthKey, Value: strconv.Itoa(own.MaxLength)})
+		all = append(all, engineargs.Setting{Key: lengthKey, Value: strconv.Itoa(on.LongestSequence())})
 	}
 	if !legacy {
-		var follows []engineargs.Setting
-		own, follows = engines.OnServer(own, &f, gives)
-		all = append(all, follows...)
+		all = append(all, engines.OnServer(a, &f, gives)...)
+		if own, err = read(true, all...); err != nil {
+			return nil, err
+		}
 	}
 	f = engines.OnEngine(f, &own)
 	if !legacy && h.Text("gpu-memory-utilization") == "" {
@@ -201,18 +199,4 @@ func (o *Options) checkHardware() error {
 		cli.Needs(profile == "", "without --"+profile, "gpu"),
 		cli.Needs(!o.Changed("planner-profile-data"), "without --planner-profile-data, its other name", "timing-profile"),
 	)
-}
-
-// NearestRules returns what --scheduler-profile has for a release of vLLM, as 0.20.2.
-func NearestRules(release string) string { return vllm.RulesName(release) }
-
-// ReleaseOf returns the release of vLLM that a name of --scheduler-profile stands for.
-func ReleaseOf(rules string) string { return vllm.Release(rules) }
-
-// UsualSettings returns what holds of a vLLM engine on a GPU where nothing is said, by flag;
-// rules are the name of its rules, "" where nothing is said of them either.
-func UsualSettings(rules string, gpu *hardware.GPU) map[string]string {
-	rules = cmp.Or(rules, vllm.Newest())
-	tokens, seqs := vllm.ServerLimits(rules, gpu.Name, gpu.MemoryGiB)
-	return map[string]string{"scheduler-profile": rules, "max-num-batched-tokens": strconv.Itoa(tokens), "max-num-seqs": strconv.Itoa(seqs)}
 }

@@ -106,6 +106,9 @@ func (o *Options) referencePools(all []Pool) []Pool {
 	return given
 }
 
+// argsReader reads the arguments of a pool, with these where none are given; early ones may still lack some.
+type argsReader func(early bool, unless ...engineargs.Setting) (engineargs.Args, error)
+
 // ParseEngine reads the engine arguments of a pool. Those of both pools are the
 // plain ones when it has none of its own.
 func (o *Options) ParseEngine(p *Pool) error {
@@ -121,18 +124,22 @@ func (o *Options) ParseEngine(p *Pool) error {
 		set = slices.DeleteFunc(set, func(s engineargs.Setting) bool { return s.Key == lengthKey })
 	}
 	read := func(early bool, unless ...engineargs.Setting) (engineargs.Args, error) {
-		return engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: p.Role, Set: set, Unless: unless, Early: early})
+		a, err := engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: p.Role, Set: set, Unless: unless, Early: early})
+		if err != nil {
+			return a, o.engineError(p, err)
+		}
+		return a, nil
 	}
 	a, err := read(true)
 	if err != nil {
-		return o.engineError(p, err)
+		return err
 	}
-	follows, err := o.following(&a, func(key string) bool { return engineargs.Gives(text, set, key) })
+	follows, err := o.following(&a, func(key string) bool { return engineargs.Gives(text, set, key) }, read)
 	if err != nil {
 		return err
 	}
 	if a, err = read(false, follows...); err != nil {
-		return o.engineError(p, err)
+		return err
 	}
 	p.Args = &a
 	return nil
@@ -140,10 +147,10 @@ func (o *Options) ParseEngine(p *Pool) error {
 
 // following returns the engine arguments that follow from what else is said, where they
 // are not given themselves: from the hardware, or from the server that a timing profile
-// was fitted to; gives reports whether an argument is given.
-func (o *Options) following(a *engineargs.Args, gives func(key string) bool) ([]engineargs.Setting, error) {
+// was fitted to; gives reports whether an argument is given, and read reads the arguments with others where they are not.
+func (o *Options) following(a *engineargs.Args, gives func(key string) bool, read argsReader) ([]engineargs.Setting, error) {
 	if h := HardwareOf(o.Engine.Flags); h.Given() {
-		return o.deriveSettings(h, a, gives)
+		return o.deriveSettings(h, a, gives, read)
 	}
 	if o.Reference || o.compat != "" {
 		return nil, nil

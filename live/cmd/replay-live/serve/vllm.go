@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/vllm"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 )
 
 // vllmFlags hold the flags of vllm.
@@ -121,7 +122,7 @@ func (f *vllmFlags) readConfig() error {
 	if f.mock.Model == "" {
 		f.mock.Model = cmp.Or(options.HardwareOf(f.o.Engine.Flags).Text("model"), mocker.DefaultModel)
 	}
-	f.server.Root, f.server.Version = f.mock.Model, options.ReleaseOf(p.Args.Profile)
+	f.server.Root, f.server.Version = f.mock.Model, engines.VersionOf(p.Args.Profile)
 	if f.mock.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version); err != nil {
 		return err
 	}
