@@ -15,9 +15,6 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
-	"github.com/replay-llm/replay/router/policy"
-	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -34,22 +31,22 @@ type Spec struct {
 	MaxInFlight int     // requests in flight in concurrency mode, at least 1; trace mode ignores it
 	Speedup     float64 // divides the times of the workload in trace mode, finite and > 0; concurrency mode ignores it
 
-	Topology // the cluster
+	Topology `record:"inline"` // the cluster
 
 	// Warm is what the caches of workers begin with, which are empty otherwise; nil: nothing.
-	Warm *caches.File
+	Warm *caches.File `record:"warm_caches"`
 
 	// Until is the instant after which no request arrives and no pass begins, so
 	// that requests may be left; 0: the replay runs to its end.
 	Until sim.Time
 	// Window is the part of the replay that the report is about, on its clock; the zero value is all
 	// of it.
-	Window collector.Window
+	Window collector.Window `record:"omitzero"`
 	// Recycle goes on with the workload from its beginning when it runs out, in closed loop, up to the
 	// end of the Window.
 	Recycle bool
 	// Stream replays a trace without keeping it, in trace mode; nil: it is kept.
-	Stream *Stream
+	Stream *Stream `record:"-"`
 	// Reject turns away requests that no idle engine could run. Otherwise one of
 	// them fails the replay, with an *engines.OversizeError.
 	Reject bool
@@ -134,81 +131,13 @@ func (s *Spec) checkMode() error {
 	return nil
 }
 
-// Recorded is a Spec as run directories name its settings: their keys are the
-// names of its fields. What was recorded once keeps its key, since digests are
-// made of them.
-type Recorded struct {
-	Trace       *Trace
-	Synthetic   loadgen.Synthetic
-	Mode        loadgen.Mode
-	MaxInFlight int
-	Speedup     float64
-
-	Aggregated, Prefill, Decode            *engineargs.Args
-	Workers, PrefillWorkers, DecodeWorkers int    // 1 where there is no such pool
-	Mix                                    []Kind // in place of Aggregated
-
-	Scale        []ScaleEvent
-	WorkerSpeeds [][]float64
-	Until        sim.Time
-	Reject       bool
-	Window       *collector.Window `json:",omitempty"`
-	Recycle      bool              `json:",omitempty"`
-
-	Router       policy.Name
-	RouterConfig *router.Config
-	Picker       *policy.Picker    `json:",omitempty"`
-	Text         *policy.Text      `json:",omitempty"`
-	Process      *policy.Process   `json:",omitempty"`
-	Faults       *Faults           `json:",omitempty"`
-	Client       *engines.Client   `json:",omitempty"`
-	Classes      []loadgen.Class   `json:",omitempty"`
-	Admission    *policy.Admission `json:",omitempty"`
-	Changes      []Change          `json:",omitempty"`
-	Signals      router.Signals    `json:",omitzero"`
-	Autoscale    *Autoscale        `json:",omitempty"`
-	// AutoscaleDecode is of decode workers.
-	AutoscaleDecode *Autoscale        `json:",omitempty"`
-	PD              *PD               `json:",omitempty"`
-	FrontEnd        *silicon.FrontEnd `json:",omitempty"`
-	PrefillLoad     engineargs.AIC
-	WarmCaches      string `json:",omitempty"` // the file of Warm
-
-	Compat bool
-	Seed   uint64
-}
-
-// Recorded returns s with what it leaves to defaults written out.
-func (s *Spec) Recorded() *Recorded {
-	r := &Recorded{
-		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
-		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
-		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Process: s.Process, Admission: s.Admission, Signals: s.Signals, Faults: s.Faults, Client: s.Client, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PD: s.PD, FrontEnd: s.FrontEnd, Changes: s.Changes, PrefillLoad: s.PrefillLoad,
-		Compat: s.Compat, Seed: s.Seed,
-	}
-	if s.Warm != nil {
-		r.WarmCaches = s.Warm.Path
-	}
-	if r.Recycle = s.Recycle; s.Window.IsSet() {
-		r.Window = &s.Window
-	}
-	for i := range s.Pools {
-		switch p := &s.Pools[i]; p.Role {
-		case scheduler.Prefill:
-			r.Prefill, r.PrefillWorkers = &p.Engine, p.Count
-		case scheduler.Decode:
-			r.Decode, r.DecodeWorkers = &p.Engine, p.Count
-		default:
-			r.Workers, r.Mix = p.Count, p.Mix
-			if len(p.Mix) == 0 {
-				r.Aggregated = &p.Engine
-			}
-		}
-	}
+// Recorded returns s as run directories name its settings: with what it leaves to defaults written out. Their keys are the
+// names of its fields, and those of the tag record where a field has one; digests are made of them.
+func (s Spec) Recorded() any {
+	type fields Spec
 	if s.Router.Info().Caches && s.RouterConfig == nil {
 		config := router.DefaultConfig()
-		r.RouterConfig = &config
+		s.RouterConfig = &config
 	}
-	return r
+	return fields(s)
 }

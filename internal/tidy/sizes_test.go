@@ -21,7 +21,6 @@ func known() map[string]map[string]int {
 		"fields": {
 			"live/telemetry/VLLM":             31,
 			"loadgen/formats/inspect/Summary": 31,
-			"replay/Recorded":                 37,
 			"report/requests/Row":             49,
 			"router/Dispatcher":               31,
 			"scheduler/hardware/config":       48,

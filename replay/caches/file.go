@@ -29,6 +29,14 @@ type File struct {
 	Workers    []Worker
 }
 
+// Recorded returns what a run directory has of the file: its path, "" where there is none.
+func (f *File) Recorded() any {
+	if f == nil {
+		return ""
+	}
+	return f.Path
+}
+
 // Prefix is hash ids that follow those of its parent.
 type Prefix struct {
 	Parent int // in File.Prefixes, and before it; -1: none

@@ -21,7 +21,7 @@ import (
 type Topology struct {
 	// Pools are either one pool that prefills and decodes, or a prefill pool and
 	// a decode pool, in this order.
-	Pools []Pool
+	Pools Pools `record:"inline"`
 
 	Router       policy.Name
 	RouterConfig *router.Config // of policies that look at caches; nil: the defaults
@@ -62,13 +62,14 @@ type Topology struct {
 	// AutoscaleDecode that of the decode pool; nil: nobody does.
 	Autoscale, AutoscaleDecode *autoscale.Config
 
-	// Changes are what is done to the cluster as time goes on, in order of time, and Possible what may
-	// be done to copies of a replay (offline.Fork): what is kept for that changes no result.
-	Changes, Possible []Change
+	// Changes are what is done to the cluster as time goes on, in order of time.
+	Changes []Change
+	// Possible is what may be done to copies of a replay (offline.Fork): what is kept for that changes no result.
+	Possible []Change `record:"-"`
 
 	// PreemptedApart counts what a preempted request finds cached when it is admitted again
 	// apart from prefix cache hits, as vLLM does; the reference counts it as hits.
-	PreemptedApart bool
+	PreemptedApart bool `record:"-"`
 
 	Compat bool   // reproduce the reference where it is wrong (docs/differences.md)
 	Seed   uint64 // of whatever is drawn
@@ -80,6 +81,32 @@ type Pool struct {
 	Engine engineargs.Args // of all workers; in a mix, of the first kind
 	Count  int             // workers at the start, at least 1
 	Mix    []Kind          // the kinds of workers in order of their ids; nil when all are alike
+}
+
+// Pools are those of a cluster.
+type Pools []Pool
+
+// Recorded returns the pools by their names, as run directories have them.
+func (all Pools) Recorded() any {
+	r := struct {
+		Aggregated, Prefill, Decode            *engineargs.Args
+		Workers, PrefillWorkers, DecodeWorkers int    // 1 where there is no such pool
+		Mix                                    []Kind // instead of Aggregated
+	}{Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1}
+	for i := range all {
+		switch p := &all[i]; p.Role {
+		case scheduler.Prefill:
+			r.Prefill, r.PrefillWorkers = &p.Engine, p.Count
+		case scheduler.Decode:
+			r.Decode, r.DecodeWorkers = &p.Engine, p.Count
+		default:
+			r.Workers, r.Mix = p.Count, p.Mix
+			if len(p.Mix) == 0 {
+				r.Aggregated = &p.Engine
+			}
+		}
+	}
+	return r
 }
 
 // maxWorkers bounds a pool; one worker takes some memory even when idle.

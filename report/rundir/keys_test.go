@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the keys of settings into testdata")
@@ -37,13 +38,21 @@ func fillAll(v reflect.Value) {
 
 // Keys of settings stay as they are: the digests of old runs are made of them.
 func TestKeysOfSettings(t *testing.T) {
-	r := new(replay.Recorded)
-	fillAll(reflect.ValueOf(r).Elem())
 	var keys []string
-	for key := range SettingsOf(r) {
-		keys = append(keys, key)
+	for range 2 { // with pools of all roles, then with a mix
+		var s replay.Spec
+		fillAll(reflect.ValueOf(&s).Elem())
+		if s.Pools[0].Role = scheduler.Aggregated; len(keys) == 0 {
+			s.Pools = append(s.Pools, s.Pools[0], s.Pools[0])
+			s.Pools[0].Mix, s.Pools[1].Role, s.Pools[2].Role = nil, scheduler.Prefill, scheduler.Decode
+		}
+		s.Window.From = 1
+		for key := range SettingsOf(s.Recorded()) {
+			keys = append(keys, key)
+		}
 	}
 	slices.Sort(keys)
+	keys = slices.Compact(keys)
 	const path = "testdata/keys.txt"
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(strings.Join(keys, "\n")+"\n"), 0o644); err != nil {

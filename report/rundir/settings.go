@@ -40,9 +40,13 @@ func (all Settings) IsZero(key string) bool {
 	return !ok || isZero(value)
 }
 
+// recorder is a value that another one is recorded for.
+type recorder interface{ Recorded() any }
+
 // SettingsOf lists what v, a struct of exported fields, consists of. Values that name
 // themselves (fmt.Stringer) are written by name; nil pointers to structs are left out,
-// others are "none". The fields of a struct whose tag is `record:"inline"` count as those of the struct around it.
+// others are "none". A field is left out by the tag `record:"-"`, where it is zero by `record:"omitzero"`; another tag is
+// its key. The fields of a struct with `record:"inline"` count as those of the struct around it.
 func SettingsOf(v any) Settings {
 	all := Settings{}
 	all.walkFields("", reflect.ValueOf(v))
@@ -50,6 +54,10 @@ func SettingsOf(v any) Settings {
 }
 
 func (all Settings) walkFields(key string, v reflect.Value) {
+	if r, ok := v.Interface().(recorder); ok {
+		all.walkFields(key, reflect.ValueOf(r.Recorded()))
+		return
+	}
 	if named, ok := v.Interface().(fmt.Stringer); ok && v.Kind() != reflect.Pointer && v.Kind() != reflect.Struct {
 		all[key] = quoteText(named.String())
 		return
@@ -64,10 +72,13 @@ func (all Settings) walkFields(key string, v reflect.Value) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			switch f := v.Type().Field(i); {
-			case !f.IsExported():
-			case f.Tag.Get("record") == "inline":
+			f := v.Type().Field(i)
+			switch tag := f.Tag.Get("record"); {
+			case !f.IsExported() || tag == "-" || tag == "omitzero" && v.Field(i).IsZero():
+			case tag == "inline":
 				all.walkFields(key, v.Field(i))
+			case tag != "" && tag != "omitzero":
+				all.walkFields(joinKeys(key, tag), v.Field(i))
 			default:
 				all.walkFields(joinKeys(key, snakeCase(f.Name)), v.Field(i))
 			}
