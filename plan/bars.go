@@ -28,6 +28,54 @@ type Range struct {
 	P95    float64 `json:"p95"`
 }
 
+// Chance is in how many resamples a cluster meets.
+type Chance struct {
+	Shape Shape
+	Met   int
+}
+
+// mostChances is the number of sizes of which the chance is measured.
+const mostChances = 6
+
+// measureChances measures in how many resamples clusters around the recommended one meet: of one pool, from the smallest
+// for the workload as recorded to one more worker than is recommended; of two, these two clusters alone.
+func (c *Config) measureChances(ctx context.Context, b *bench, a *Answer) error {
+	f := a.Confident
+	if f == nil || !f.Found {
+		return nil
+	}
+	shapes := []Shape{f.Shape}
+	switch {
+	case !a.Found:
+	case a.Shape.Split():
+		if a.Shape != f.Shape {
+			shapes = []Shape{a.Shape, f.Shape}
+		}
+	default:
+		shapes = nil
+		low, high := min(a.Shape.Workers, f.Shape.Workers-1), min(f.Shape.Workers+1, c.Most)
+		for _, n := range spreadBetween(max(low, 1)-1, high+1, mostChances) {
+			shapes = append(shapes, One(n))
+		}
+		if i := slices.Index(shapes, f.Shape); i < 0 {
+			shapes = append(shapes, f.Shape)
+			slices.SortFunc(shapes, func(a, b Shape) int { return a.Workers - b.Workers })
+		}
+	}
+	s := c.newTargetSearch(b, a.Variant)
+	if _, err := s.measureOn(ctx, s.allSamples(), shapes...); err != nil {
+		return err
+	}
+	for _, shape := range shapes {
+		met, err := s.countMet(ctx, shape)
+		if err != nil {
+			return err
+		}
+		a.Chances = append(a.Chances, Chance{shape, met})
+	}
+	return nil
+}
+
 // newRange sorts values, of which there is at least one.
 func newRange(values []float64) Range {
 	slices.Sort(values)
@@ -41,9 +89,13 @@ const barPrecision = 0.05
 // measureBars measures resamples on the answer's cluster, and searches each of them
 // for its own smallest cluster and highest load.
 func (c *Config) measureBars(ctx context.Context, b *bench, a *Answer) (*Bars, error) {
-	bars := &Bars{Resamples: c.Resamples, SmallerMet: make([]int, len(a.Smaller))}
-	if err := c.resampleCluster(ctx, b, a, bars); err != nil {
-		return nil, err
+	bars := &Bars{Resamples: c.Resamples}
+	near := c.Variants[a.Variant].Near.Size() > 0
+	if !near {
+		bars.SmallerMet = make([]int, len(a.Smaller))
+	}
+	if err := c.resampleCluster(ctx, b, a, bars); err != nil || near {
+		return bars, err
 	}
 	forks := make([]*bench, c.Resamples) // each searches for itself
 	var workers, loads []float64
@@ -91,7 +143,7 @@ func rangeOf(values []float64) *Range {
 // all resamples.
 func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars *Bars) error {
 	clusters := []Shape{a.Shape}
-	for i := range a.Smaller {
+	for i := range bars.SmallerMet {
 		clusters = append(clusters, a.Smaller[i].Shape)
 	}
 	var points []Point

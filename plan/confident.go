@@ -99,7 +99,11 @@ func (s *targetSearch) growPool(ctx context.Context, a *Answer, f *Confident) er
 		return err
 	}
 	met := whichMeet(s.meetTarget)
-	n, err := met.findNear(ctx, a.Shape.Workers, s.Most)
+	near, below := a.Shape.Workers, exhaustive
+	if v := &s.Variants[a.Variant]; v.Near.Size() > 0 {
+		near, below = v.Near.Workers, fewBelow
+	}
+	n, err := met.findNear(ctx, near, s.Most)
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,7 @@ func (s *targetSearch) growPool(ctx context.Context, a *Answer, f *Confident) er
 		return err
 	}
 	if f.Shape, f.Found = One(n), ok[0]; f.Found {
-		n, err = met.checkBelow(ctx, n)
+		n, err = met.checkBelow(ctx, n, below)
 		f.Shape = One(n)
 	}
 	return err

@@ -61,6 +61,12 @@ type Variant struct {
 	// PricePerHour returns that of a cluster where GPUs differ in it; nil: each has Price.
 	PricePerHour func(Shape) float64
 	Refused      error // why it cannot run at all; nil: it can, as far as is known
+	// Kind is the same for variants that a search takes for alike: it keeps one of them. Package plan reads nothing in it.
+	Kind string
+	// Near is a cluster that a search found for it, which comes before those that need more: sizes are looked for around it,
+	// only a few smaller ones are run, and the highest load is found for the best variant alone. Variants from the first on
+	// that needs no less than a cluster that was found to meet the target are left out of the plan. Zero: nothing is known.
+	Near Shape
 }
 
 // CannotRunError is why no cluster of a variant can run. A Run that returns one for a
@@ -143,7 +149,9 @@ type Answer struct {
 	Bars *Bars
 	// Confident is the smallest cluster that meets in the target share of resamples; nil
 	// when none was searched for: for a given cluster, or without resamples.
-	Confident    *Confident
+	Confident *Confident
+	// Chances are in how many resamples clusters around Confident meet, by size; of the best variant alone.
+	Chances      []Chance
 	ResamplesMet int // resamples in which a given cluster meets, when all variants are resampled
 }
 
@@ -157,7 +165,12 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	b.meter.report = c.Progress
 	b.meter.expect(guessVariant*len(c.Variants) + c.guessLater(false))
 	p := &Plan{Best: -1, Variants: c.Variants}
+	p.ByCost = pricesDiffer(c.Variants)
 	for i := range c.Variants {
+		if v := &c.Variants[i]; v.Near.Size() > 0 && p.burden(i, v.Near) >= p.leastConfident() {
+			p.Variants = c.Variants[:i]
+			break
+		}
 		a, err := c.tryVariant(ctx, b, i)
 		if err != nil {
 			return nil, err
@@ -229,14 +242,20 @@ func (c *Config) findAnswer(ctx context.Context, b *bench, variant int) (Answer,
 		return a, err
 	}
 	a.At, a.Found = *all[0], all[0].Met
-	if err := c.resample(ctx, b, &a); err != nil || !a.Found && v.Fixed.Size() == 0 {
+	if err := c.resample(ctx, b, &a); err != nil || !a.Found && v.Fixed.Size() == 0 || v.Near.Size() > 0 {
 		return a, err
 	}
-	if err := s.measureNeighbours(ctx, &a); err != nil {
-		return a, err
+	return a, c.finish(ctx, b, &a)
+}
+
+// finish measures the clusters with a worker less than that of an answer, and the highest load of this.
+func (c *Config) finish(ctx context.Context, b *bench, a *Answer) (err error) {
+	s := &search{bench: b, at: Point{Variant: a.Variant, Load: 1}}
+	if err := s.measureNeighbours(ctx, a); err != nil {
+		return err
 	}
-	a.Highest, a.Beyond, err = b.findHighest(ctx, all[0].Point, wideLadder(c.Precision))
-	return a, err
+	a.Highest, a.Beyond, err = b.findHighest(ctx, a.At.Point, wideLadder(c.Precision))
+	return err
 }
 
 // meetsTarget reports whether a cluster of the answer meets in the target share of
@@ -250,8 +269,14 @@ func (c *Config) meetsTarget(a *Answer) (shape Shape, met int, ok bool) {
 
 // findShape finds the smallest cluster that meets, or the largest one tried.
 func (c *Config) findShape(ctx context.Context, s *search, a *Answer) (err error) {
+	near := c.Variants[a.Variant].Near
 	if !c.Variants[a.Variant].Split {
-		n, err := findSmallest(ctx, c.Most, s.sizes(One))
+		var n int
+		if near.Size() > 0 {
+			n, err = findSmallestNear(ctx, near.Workers, c.Most, s.sizes(One))
+		} else {
+			n, err = findSmallest(ctx, c.Most, s.sizes(One))
+		}
 		if a.Shape = One(n); n == 0 {
 			a.Shape = One(c.Most)
 		}
@@ -260,7 +285,7 @@ func (c *Config) findShape(ctx context.Context, s *search, a *Answer) (err error
 	if c.Most < 2 {
 		return errors.New("at most 1 worker for two pools, want at least 2")
 	}
-	if a.Shape, err = s.smallestSplit(ctx, c.Most); a.Shape.Size() == 0 {
+	if a.Shape, err = s.smallestSplit(ctx, c.Most, near); a.Shape.Size() == 0 {
 		a.Shape = Two(c.Most/2, c.Most-c.Most/2)
 	}
 	return err
@@ -357,12 +382,20 @@ func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
 	if i < 0 {
 		i = slices.IndexFunc(p.Answers, func(a Answer) bool { return a.Refused == nil && c.Variants[a.Variant].Fixed.Size() > 0 })
 	}
+	if p.Best >= 0 && c.Variants[p.Best].Near.Size() > 0 && p.Answers[p.Best].Found {
+		if err := c.finish(ctx, b, &p.Answers[p.Best]); err != nil {
+			return err
+		}
+	}
 	if i >= 0 && c.Resamples > 0 && (p.Answers[i].Found || c.Variants[i].Fixed.Size() > 0) {
 		bars, err := c.measureBars(ctx, b, &p.Answers[i])
 		if err != nil {
 			return err
 		}
 		p.Answers[i].Bars = bars
+		if err := c.measureChances(ctx, b, &p.Answers[i]); err != nil {
+			return err
+		}
 	}
 	if !c.Front {
 		return nil

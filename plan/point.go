@@ -52,6 +52,8 @@ type Point struct {
 	Load float64
 	// Sample is 0 for the workload itself and k for the k-th of its resamples.
 	Sample int
+	// Part is 0 for all of a workload and k for its busiest stretch of 1/2^k of its time.
+	Part int
 }
 
 // Measure is what a replay came to.

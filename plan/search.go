@@ -25,7 +25,23 @@ func findSmallest(ctx context.Context, most int, met whichMeet) (int, error) {
 	if high, err = met.narrowSize(ctx, low, high, probes); err != nil {
 		return 0, err
 	}
-	return met.checkBelow(ctx, high)
+	return met.checkBelow(ctx, high, exhaustive)
+}
+
+// fewBelow is the number of smaller clusters that are all run where a search has found about the size.
+const fewBelow = 4
+
+// findSmallestNear is findSmallest where about the size is known.
+func findSmallestNear(ctx context.Context, near, most int, met whichMeet) (int, error) {
+	n, err := met.findNear(ctx, near, most)
+	if err != nil {
+		return 0, err
+	}
+	ok, err := met(ctx, []int{n}) // the largest is not known to meet
+	if err != nil || !ok[0] {
+		return 0, err
+	}
+	return met.checkBelow(ctx, n, fewBelow)
 }
 
 // bracketSize doubles until a size meets. low misses, or is 0; high is 0 when none
@@ -91,9 +107,9 @@ func spreadBetween(low, high, count int) []int {
 
 // checkBelow runs what has not been run of the clusters smaller than n, the nearest
 // of them when they are many, and returns the least that meets.
-func (met whichMeet) checkBelow(ctx context.Context, n int) (int, error) {
+func (met whichMeet) checkBelow(ctx context.Context, n, count int) (int, error) {
 	var sizes []int
-	for size := max(1, n-exhaustive); size < n; size++ {
+	for size := max(1, n-count); size < n; size++ {
 		sizes = append(sizes, size)
 	}
 	ok, err := met(ctx, sizes)
@@ -101,7 +117,7 @@ func (met whichMeet) checkBelow(ctx context.Context, n int) (int, error) {
 		return 0, err
 	}
 	if i := slices.Index(ok, true); i >= 0 {
-		return met.checkBelow(ctx, sizes[i])
+		return met.checkBelow(ctx, sizes[i], count)
 	}
 	return n, nil
 }
@@ -158,8 +174,15 @@ const (
 
 // smallestSplit finds the two pools of the least size that meet, a zero Shape
 // when none up to most does.
-func (s *search) smallestSplit(ctx context.Context, most int) (Shape, error) {
-	found, err := s.findSplit(ctx, most)
+func (s *search) smallestSplit(ctx context.Context, most int, near Shape) (found Shape, err error) {
+	all := fine
+	if near.Size() > 0 {
+		all = coarse
+		found, err = s.findFirstMet(ctx, []Shape{near})
+	}
+	if err == nil && found.Size() == 0 {
+		found, err = s.findSplit(ctx, most)
+	}
 	if err != nil || found.Size() == 0 {
 		return Shape{}, err
 	}
@@ -167,7 +190,7 @@ func (s *search) smallestSplit(ctx context.Context, most int) (Shape, error) {
 		if found, err = s.shrinkPools(ctx, found); err != nil {
 			return Shape{}, err
 		}
-		smaller, err := s.findFirstMet(ctx, listSplits(found.Size()-1, fine))
+		smaller, err := s.findFirstMet(ctx, listSplits(found.Size()-1, all))
 		if err != nil {
 			return Shape{}, err
 		}

@@ -82,13 +82,13 @@ func TestSmallestSplit(t *testing.T) {
 			}
 		}
 		s := search{bench: newBench(judged(meets), 2), at: Point{Load: 1}}
-		got, err := s.smallestSplit(t.Context(), 64)
+		got, err := s.smallestSplit(t.Context(), 64, Shape{})
 		if err != nil || got.Size() != want || !meets(Point{Shape: got}) {
 			t.Fatalf("trial %d: %v, %v; want %d workers", trial, got, err, want)
 		}
 	}
 	s := search{bench: newBench(judged(func(Point) bool { return false }), 2), at: Point{Load: 1}}
-	if got, err := s.smallestSplit(t.Context(), 16); err != nil || got.Size() != 0 {
+	if got, err := s.smallestSplit(t.Context(), 16, Shape{}); err != nil || got.Size() != 0 {
 		t.Errorf("%v, %v; want none", got, err)
 	}
 }

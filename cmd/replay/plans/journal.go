@@ -58,6 +58,9 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 func (j *planJournal) pointKey(p plan.Point) string {
 	task := j.tasks[p.Variant]
 	point := fmt.Sprintf("%v load %s sample %d", p.Shape, strconv.FormatFloat(p.Load, 'g', -1, 64), p.Sample)
+	if p.Part > 0 {
+		point += fmt.Sprintf(" part %d", p.Part)
+	}
 	task.Settings = append(task.Settings[:len(task.Settings):len(task.Settings)], plan.Setting{Name: "plan-point", Value: point})
 	return task.Key()
 }

@@ -20,6 +20,7 @@ type PlanDocument struct {
 	Variants []answerDocument  `json:"variants"`
 	Front    []measureDocument `json:"pareto_front"`
 	Replays  int               `json:"replays"`
+	Search   *searchDocument   `json:"search,omitempty"` // of settings; absent where none was
 }
 
 type answerDocument struct {
@@ -94,6 +95,9 @@ func (p *planSheet) planDocument() *PlanDocument {
 	d := &PlanDocument{Survive: p.flags.survive.text, Inputs: p.inputs, Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
+	}
+	if p.narrowed != nil {
+		d.Search = p.narrowed.document()
 	}
 	if d.Found {
 		d.Best = &d.Variants[p.plan.Best]

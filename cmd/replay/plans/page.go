@@ -60,6 +60,13 @@ func (p *planSheet) makeAnswer() *html.Answer {
 	lines("Why not fewer than "+a.Shape.String(), p.writeSmaller)
 	lines("How much load "+a.Shape.String()+inflectVerb(a.Shape, " takes", " take"), p.writeHighest)
 	lines("How often "+a.Shape.String()+inflectVerb(a.Shape, " holds", " hold"), p.writeBars)
+	if p.narrowed != nil {
+		if next := p.narrowed.describeNext(len(p.plan.Answers)); len(next) > 0 {
+			page.Lists = append(page.Lists, html.List{Title: "Next best of other kinds, in a hard resample", Lines: next})
+		}
+		lines := p.narrowed.describe()
+		page.Lists = append(page.Lists, html.List{Title: lines[0], Lines: lines[1:]})
+	}
 	page.Facts = []html.Facts{{Title: "What was asked", Rows: p.listInputs(a)}, {Title: "What this assumes", Rows: p.listAssumptions(a)}}
 	page.Grids = append(page.Grids, p.makeObjectives(a))
 	if len(p.plan.Answers) > 1 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,6 +49,7 @@ type planFlags struct {
 	journal    string
 	document   string // file for what --output json prints
 	survive    survival
+	search     search
 	zones      int
 	files      sweeps.TableFiles
 }
@@ -57,6 +59,11 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&f.slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
 	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests to meet them")
 	fs.StringArrayVar(&f.try, "try", nil, "try values of a flag, `tp=2,4`; repeatable")
+	fs.StringSliceVar(&f.search.vary, "vary", nil, "what may vary, by comma, with --gpu and --model: "+strings.Join(varied(), ", ")+", or none;\nall that is not given unless told otherwise, `names`")
+	fs.StringSliceVar(&f.search.fix, "fix", nil, "what may not vary, `names` as in --vary")
+	fs.StringSliceVar(&f.search.allow, "allow", nil, "other precisions of weights to choose from, `names` as fp8")
+	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` for the plan, of which a search of settings gets half; 0: no end")
+	fs.IntVar(&f.search.replays, "replays", 0, "`number` of replays after which a search of settings ends; 0: no end")
 	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
 	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")
 	fs.Var(&f.survive, "survive", "`number` of workers that may be gone, or zone")
@@ -98,7 +105,7 @@ makes it a closed loop, whose load is the number of requests in flight.`,
 			return runPlan(cmd.Context(), s, o, f, file)
 		},
 	}
-	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "try", "survive", "topology", "gpu-cost", "output", "out"))
+	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "vary", "fix", "allow", "try", "survive", "topology", "time-budget", "gpu-cost", "output", "out"))
 	return cmd
 }
 
@@ -111,7 +118,12 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		return cli.Usagef("--journal: only with the name of a trace file, whose contents can be told again")
 	}
 	cli.ManyReplays()
-	choices, err := f.listChoices(o, file)
+	f.search.begun = time.Now()
+	list := f.listChoices
+	if f.searches(o) {
+		list = f.listSearched
+	}
+	choices, err := list(o, file)
 	if err != nil {
 		return err
 	}
@@ -136,11 +148,20 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		}
 		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
 	}
+	var narrowed *searched
+	if f.searches(o) && len(choices) > mostFinalists {
+		if narrowed, err = f.narrowChoices(ctx, runner); err != nil {
+			return err
+		}
+	}
 	c := plan.Config{
 		Run: runner.run, Most: f.most, Precision: f.precision,
 		Resamples: f.resamples, Confidence: f.confidence, Front: f.front, Cores: f.cores, Progress: runner.progress.Show,
 	}
-	for _, choice := range choices {
+	if narrowed != nil && narrowed.Nearest != nil { // more workers are of no use
+		c.Most = min(c.Most, max(2, narrowed.Nearest.Shape.Size()))
+	}
+	for _, choice := range runner.choices {
 		c.Variants = append(c.Variants, choice.variant)
 	}
 	found, err := plan.Find(ctx, c)
@@ -148,7 +169,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	if err != nil {
 		return err
 	}
-	sheet := planSheet{plan: found, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
+	sheet := planSheet{plan: found, narrowed: narrowed, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
 	if err := f.files.Write(sheet.fileForms()); err != nil {
 		return err
 	}
@@ -160,6 +181,9 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 		return err
 	}
 	if err := f.files.Check(); err != nil {
+		return err
+	}
+	if err := f.search.check(); err != nil {
 		return err
 	}
 	if len(f.slo.All) == 0 {
@@ -174,6 +198,9 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale", "autoscale"),
 			cli.Needs(false, "with replay trace: --survive says which failures the plan is to bear", "faults"),
+			cli.Needs(f.searches(o), "with --gpu and --model and without --try, a number of workers or --vary none, where the plan chooses settings", "fix", "allow", "replays", "time-budget"),
+			cli.Needs(f.searches(o) || slices.Contains(f.search.vary, varyNone), "with --gpu and --model and without --try or a number of workers, where the plan chooses settings", "vary"),
+			cli.Needs(f.searches(o) || !strings.Contains(strings.Join(gpusOf(o), ","), ","), "with one GPU where the plan chooses no settings", "gpu"),
 			cli.Needs(f.survive.text == "zone", "with --survive zone", "zones"),
 			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "retry", "retry-backoff", "client-timeout"),
 			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of those that are answered", "admission"),
@@ -226,8 +253,8 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 				continue
 			}
 			c, err := f.chooseVariant(o, file, settings, split)
-			if errors.As(err, new(*options.UnfitError)) {
-				c.variant.Refused = err
+			if unfit := asUnfit(err); unfit != nil {
+				c.variant.Refused = unfit
 			} else if err != nil {
 				return nil, err
 			}
@@ -244,6 +271,14 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 		}
 	}
 	return all, nil
+}
+
+// asUnfit returns an error that says that a choice cannot run where others may, nil for any other.
+func asUnfit(err error) error {
+	if errors.As(err, new(*options.UnfitError)) {
+		return err
+	}
+	return nil
 }
 
 // listSettings returns the flags that were given, the trace, and the values that are tried.
@@ -272,11 +307,16 @@ func variantName(settings []plan.Setting, split, both bool) string {
 	return strings.Join(parts, " ")
 }
 
+// withoutList returns settings without several GPUs, of which a variant has one.
+func withoutList(all []plan.Setting) []plan.Setting {
+	return slices.DeleteFunc(slices.Clone(all), func(s plan.Setting) bool { return s.Name == "gpu" && strings.Contains(s.Value, ",") })
+}
+
 // chooseVariant returns the variant with the given settings beside those of the command
 // line.
 func (f *planFlags) chooseVariant(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
 	var c chosen
-	all := append(o.Settings(), settings...)
+	all := append(withoutList(o.Settings()), settings...)
 	if f.topology.Value == "both" {
 		all = splitSettings(all, split)
 	}
@@ -321,6 +361,23 @@ type planRunner struct {
 	progress *cli.Progress
 	factors  [][]float64  // by variant and resample: how much longer passes take
 	journal  *planJournal // nil: nothing is remembered
+	parts    sync.Map     // workloads of which a plan replays a stretch alone, by stretch
+}
+
+// stretch is a part of a workload.
+type stretch struct {
+	of   *loadgen.Workload
+	part int
+}
+
+// stretchOf returns the workload of a point.
+func (r *planRunner) stretchOf(p plan.Point) *loadgen.Workload {
+	w := r.samples[p.Variant][p.Sample]()
+	if p.Part == 0 {
+		return w
+	}
+	once, _ := r.parts.LoadOrStore(stretch{w, p.Part}, sync.OnceValue(func() *loadgen.Workload { return plan.Stretch(w, p.Part) }))
+	return once.(func() *loadgen.Workload)()
 }
 
 func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
@@ -377,7 +434,7 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	if p.Sample > 0 {
 		spec = slowDown(spec, r.factors[p.Variant][p.Sample-1])
 	}
-	w := r.samples[p.Variant][p.Sample]()
+	w := r.stretchOf(p)
 	if err := slo.CheckClasses(r.flags.slo.All, w.Classes); err != nil {
 		return plan.Measure{}, err
 	}

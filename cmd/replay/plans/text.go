@@ -19,11 +19,12 @@ import (
 
 // planSheet is a plan as it is printed.
 type planSheet struct {
-	plan    *plan.Plan
-	flags   *planFlags
-	runner  *planRunner
-	command []string // without the program
-	inputs  []plan.Setting
+	plan     *plan.Plan
+	narrowed *searched // nil: nothing was searched for
+	flags    *planFlags
+	runner   *planRunner
+	command  []string // without the program
+	inputs   []plan.Setting
 }
 
 // write prints a plan in the form that is wanted, and writes its document to the file that is wanted.
@@ -54,12 +55,34 @@ func (p *planSheet) formatText() string {
 		p.writeAnswer(&answer, best)
 		b.WriteString(p.wrapText(answer.String()))
 	}
+	if p.narrowed != nil {
+		p.writeSearch(&b)
+	}
 	p.writeFront(&b)
 	for _, line := range runs.AssumptionLines(p.assumptionsOf(p.shownAnswer())) {
 		fmt.Fprintln(&b, line)
 	}
 	fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
 	return b.String()
+}
+
+// writeSearch writes what a search of settings found and left out.
+func (p *planSheet) writeSearch(b *strings.Builder) {
+	list := func(head string, lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		b.WriteString(p.wrapText(head + "\n"))
+		for _, line := range lines {
+			b.WriteString(p.wrapText("  " + line + "\n"))
+		}
+	}
+	list("Next best of other kinds, in a hard resample:", p.narrowed.describeNext(len(p.plan.Answers)))
+	lines := p.narrowed.describe()
+	list(lines[0], lines[1:])
+	if text := p.narrowed.describeNearest(); text != "" {
+		b.WriteString(p.wrapText(text + "\n"))
+	}
 }
 
 // wrapText fits text into the columns of a terminal, unless it may be wide.
@@ -166,7 +189,20 @@ func (p *planSheet) writeConfident(b *strings.Builder, a *plan.Answer) {
 	}
 	fmt.Fprintf(b, "Recommended cluster%s: %s (%s)%s%s\n", p.flags.describeSurvival(), p.nameCluster(a.Variant, c.Shape), countGPUs(p.plan.GPUs(a.Variant, c.Shape)), name, p.formatHourly(a.Variant, c.Shape))
 	fmt.Fprintf(b, "  meets the objectives in %d of %s; target %g%%\n", c.Met, p.describeResamples(a), 100*c.Share)
+	p.writeChances(b, a)
 	p.writeOthers(b, a)
+}
+
+// writeChances writes in how many resamples clusters of other sizes meet.
+func (p *planSheet) writeChances(b *strings.Builder, a *plan.Answer) {
+	if len(a.Chances) < 2 {
+		return
+	}
+	var parts []string
+	for _, c := range a.Chances {
+		parts = append(parts, fmt.Sprintf("%s in %.0f%%", countGPUs(p.plan.GPUs(a.Variant, c.Shape)), 100*float64(c.Met)/float64(p.flags.resamples)))
+	}
+	fmt.Fprintf(b, "  By size: %s\n", strings.Join(parts, ", "))
 }
 
 // writeOthers writes what the other choices of settings need, where there are any.

@@ -786,6 +786,8 @@ class PlanFlags(TypedDict, total=False):
     """speculative decoding: share R of drafts after accepted ones that are accepted, or R..R for each request to draw from (default none)"""
     admission: Value
     """file that says which requests are held back or turned away, by load (docs/policies.md)"""
+    allow: Value
+    """other precisions of weights to choose from, names as fp8"""
     arrival_interval_ms: float
     """synthetic: ms between first arrivals (default 1)"""
     arrival_rate: float
@@ -992,6 +994,8 @@ class PlanFlags(TypedDict, total=False):
     """expert parallelism: GPUs that whole experts are spread over, 1 or --tp times --dp (default 1)"""
     faults: Value
     """YAML file that says what goes wrong, and what becomes of the requests, or what it would say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'"""
+    fix: Value
+    """what may not vary, names as in --vary"""
     front: bool
     """measure clusters of other sizes and at other loads; =false leaves that out (default true)"""
     front_end_ms: Value
@@ -1312,6 +1316,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: parameters of that policy, a JSON object (default none)"""
     recycle: bool
     """closed loop: go on with the workload from its beginning when it runs out, up to the end of --window"""
+    replays: int
+    """number of replays after which a search of settings ends; 0: no end"""
     report_json: Value
     """also write what --output json prints to FILE"""
     request_count: int
@@ -1396,6 +1402,8 @@ class PlanFlags(TypedDict, total=False):
     """number of workers that may be gone, or zone"""
     swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
+    time_budget: Value
+    """time for the plan, of which a search of settings gets half; 0: no end (default 1m0s)"""
     timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     tokenizer: Value
@@ -1424,6 +1432,8 @@ class PlanFlags(TypedDict, total=False):
     """synthetic: number of requests in a session (default 1)"""
     until: Value
     """end the run at this time of its clock: ms, or with a unit, as 90s or 10m"""
+    vary: Value
+    """what may vary, by comma, with --gpu and --model: tp, max-num-batched-tokens, router, topology, or none; all that is not given unless told otherwise, names"""
     warm_caches: Value
     """file of what workers have cached at the start, which --save-caches wrote (docs/warm.md)"""
     wide: bool
@@ -1441,7 +1451,7 @@ class PlanFlags(TypedDict, total=False):
 
 
 # Flags that are given once for each value of a list; other lists are one text with commas.
-REPEATED = frozenset(["change", "deployment", "generate-class", "grid", "out", "set", "trace", "try"])
+REPEATED = frozenset(["allow", "change", "deployment", "fix", "generate-class", "grid", "out", "set", "trace", "try", "vary"])
 
 # Flags whose text is JSON; other mappings are written to files.
 JSON = frozenset(["decode-engine-args", "decode-hicache-storage-backend-extra-config", "decode-radix-eviction-policy-config", "decode-speculative-config", "engine-args", "hicache-storage-backend-extra-config", "prefill-engine-args", "prefill-hicache-storage-backend-extra-config", "prefill-radix-eviction-policy-config", "prefill-speculative-config", "radix-eviction-policy-config", "router-config", "speculative-config"])
