@@ -192,7 +192,7 @@ func (n *narrower) measureRound(ctx context.Context, all []*contender, part int)
 			return err
 		}
 		for i, x := range asked {
-			n.tell(x, measures[i])
+			n.noteMeasure(x, measures[i])
 		}
 		if stop := n.Stop; stop != nil && stop(int(n.bench.meter.done.Load())) {
 			n.stopped = true
@@ -260,8 +260,8 @@ func (n *narrower) limit(x *contender) {
 	}
 }
 
-// tell notes what became of the size that was tried, and chooses the next.
-func (n *narrower) tell(x *contender, m *Measure) {
+// noteMeasure notes what became of the size that was tried, and chooses the next.
+func (n *narrower) noteMeasure(x *contender, m *Measure) {
 	switch {
 	case m == nil:
 		x.ended, x.high = true, 0
@@ -270,9 +270,9 @@ func (n *narrower) tell(x *contender, m *Measure) {
 		x.high, x.best = x.next, m
 		n.least = min(n.least, n.plan.burden(x.variant, m.Shape))
 	default:
-		x.stuck = x.excess > 0 && tightness(m) > stuckAbove*x.excess && m.Saturation != overloaded
-		x.low, x.excess = x.next, tightness(m)
-		if n.nearest == nil || tightness(m) < tightness(n.nearest) {
+		x.stuck = x.excess > 0 && measureTightness(m) > stuckAbove*x.excess && m.Saturation != overloaded
+		x.low, x.excess = x.next, measureTightness(m)
+		if n.nearest == nil || measureTightness(m) < measureTightness(n.nearest) {
 			n.nearest = m
 		}
 	}
@@ -288,8 +288,8 @@ func (n *narrower) tell(x *contender, m *Measure) {
 	}
 }
 
-// rank orders contenders by what their clusters cost, keeps the better of the splits of a variant, and notes the others as
-// left.
+// rank orders contenders by what their clusters cost, how much room they leave below the limits, and in how much they
+// depart from defaults. It keeps the better of the splits of a variant, and notes the others as left.
 func (n *narrower) rank(all []*contender, part int) []*contender {
 	burden := func(x *contender) float64 {
 		if x.high == 0 {
@@ -298,7 +298,8 @@ func (n *narrower) rank(all []*contender, part int) []*contender {
 		return n.plan.burden(x.variant, x.shape(x.high))
 	}
 	slices.SortStableFunc(all, func(x, y *contender) int {
-		return cmp.Or(cmp.Compare(burden(x), burden(y)), cmp.Compare(tightness(x.best), tightness(y.best)), cmp.Compare(x.variant, y.variant))
+		return cmp.Or(cmp.Compare(burden(x), burden(y)), cmp.Compare(roomLeft(x.best), roomLeft(y.best)),
+			cmp.Compare(n.Variants[x.variant].Changes, n.Variants[y.variant].Changes), cmp.Compare(x.variant, y.variant))
 	})
 	var kept []*contender
 	for _, x := range all {
@@ -315,8 +316,8 @@ func (n *narrower) rank(all []*contender, part int) []*contender {
 	return kept
 }
 
-// tightness returns how near a measure comes to a limit, as a factor.
-func tightness(m *Measure) float64 {
+// measureTightness returns how near a measure comes to a limit, as a factor.
+func measureTightness(m *Measure) float64 {
 	if m == nil {
 		return math.Inf(1)
 	}
@@ -325,6 +326,12 @@ func tightness(m *Measure) float64 {
 		most = max(most, m.Values[i].Excess())
 	}
 	return most
+}
+
+// roomLeft returns the step in which the tightness of a measure is, from the roomiest: steps are a quarter apart, since less
+// is no reason to depart from defaults.
+func roomLeft(m *Measure) float64 {
+	return math.Floor(math.Log(measureTightness(m)) / math.Log(1.25))
 }
 
 // halve keeps the better half of ranked contenders, and the best of each kind.

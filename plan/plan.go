@@ -62,7 +62,8 @@ type Variant struct {
 	PricePerHour func(Shape) float64
 	Refused      error // why it cannot run at all; nil: it can, as far as is known
 	// Kind is the same for variants that a search takes for alike: it keeps one of them. Package plan reads nothing in it.
-	Kind string
+	Kind    string
+	Changes int // settings in which it departs from the defaults: fewer are better where little else differs
 	// Near is a cluster that a search found for it, which comes before those that need more: sizes are looked for around it,
 	// only a few smaller ones are run, and the highest load is found for the best variant alone. Variants from the first on
 	// that needs no less than a cluster that was found to meet the target are left out of the plan. Zero: nothing is known.

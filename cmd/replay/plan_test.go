@@ -165,7 +165,7 @@ func TestPlanPage(t *testing.T) {
 	}
 	enterFiles(t, here)
 	args := []string{"plan", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=30ms,itl=20ms", "--slo-attainment=0.9", "--max-workers=6", "--resamples=4",
-		"--gpu=h100", "--model=llama-3.1-8b", "--gpu-cost=2", "--front=false", "--json", "--out=t.html"}
+		"--gpu=h100", "--model=llama-3.1-8b", "--vary=none", "--gpu-cost=2", "--front=false", "--json", "--out=t.html"}
 	var found plans.PlanDocument
 	if err := json.Unmarshal(printed(t, args), &found); err != nil || found.Best == nil || found.Best.Confident == nil {
 		t.Fatalf("%v: no confident cluster", err)

@@ -59,11 +59,11 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&f.slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
 	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests to meet them")
 	fs.StringArrayVar(&f.try, "try", nil, "try values of a flag, `tp=2,4`; repeatable")
-	fs.StringSliceVar(&f.search.vary, "vary", nil, "what may vary, by comma, with --gpu and --model: "+strings.Join(varied(), ", ")+", or none;\nall that is not given unless told otherwise, `names`")
-	fs.StringSliceVar(&f.search.fix, "fix", nil, "what may not vary, `names` as in --vary")
-	fs.StringSliceVar(&f.search.allow, "allow", nil, "other precisions of weights to choose from, `names` as fp8")
-	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` for the plan, of which a search of settings gets half; 0: no end")
-	fs.IntVar(&f.search.replays, "replays", 0, "`number` of replays after which a search of settings ends; 0: no end")
+	fs.StringSliceVar(&f.search.vary, "vary", nil, "what the plan chooses, `names`; none: nothing (default what\nis not given of "+strings.Join(listVaried(), ", ")+")")
+	fs.StringSliceVar(&f.search.fix, "fix", nil, "settings that the plan does not choose, `names` as in --vary")
+	fs.StringSliceVar(&f.search.allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
+	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` of a plan that chooses settings, of which the search gets half; 0: no end")
+	fs.IntVar(&f.search.replays, "replays", 0, "replays after which a search of settings ends, a `number`; 0: no end")
 	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
 	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")
 	fs.Var(&f.survive, "survive", "`number` of workers that may be gone, or zone")
@@ -91,11 +91,9 @@ func NewPlanCommand(s cli.Streams) *cobra.Command {
 		Use:   "plan [FILE] --slo OBJECTIVES",
 		Short: "Find the smallest cluster that meets objectives",
 		Long: `Find the smallest cluster that meets objectives on a workload, what keeps a
-smaller one from it, and the highest load it sustains. With --workers, or
---prefill-workers and --decode-workers, the cluster is given. --max-in-flight
-makes it a closed loop, whose load is the number of requests in flight.`,
-		Example: `  replay plan requests.jsonl --slo p99:ttft=2s,p99:itl=50ms
-  replay plan requests.jsonl --slo p99:ttft=2s --gpu h100 --model llama-3.1-8b
+smaller one from it, and the highest load it sustains. With --model and one or
+several --gpu it chooses settings too. With --workers the cluster is given.`,
+		Example: `  replay plan requests.jsonl --slo p99:ttft=2s --gpu h100 --model llama-3.1-8b
   replay plan requests.jsonl --slo p99:ttft=2s --try tp=2,4 --topology both`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := options.TraceFile(args)
@@ -105,7 +103,7 @@ makes it a closed loop, whose load is the number of requests in flight.`,
 			return runPlan(cmd.Context(), s, o, f, file)
 		},
 	}
-	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "vary", "fix", "allow", "try", "survive", "topology", "time-budget", "gpu-cost", "output", "out"))
+	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "vary", "try", "survive", "gpu-cost", "output", "out"))
 	return cmd
 }
 

@@ -34,8 +34,8 @@ const (
 	varyNone     = "none"
 )
 
-// varied returns the names of all that a search can vary.
-func varied() []string { return []string{varyTP, varyBudget, varyRouter, varyTopology} }
+// listVaried returns the names of all that a search can vary.
+func listVaried() []string { return []string{varyTP, varyBudget, varyRouter, varyTopology} }
 
 // mostFinalists is the number of choices that are planned in full.
 const mostFinalists = 4
@@ -50,8 +50,8 @@ type dimension [][]plan.Setting
 func (s *search) check() error {
 	for flag, names := range map[string][]string{"vary": s.vary, "fix": s.fix} {
 		for _, name := range names {
-			if !slices.Contains(varied(), name) && !(flag == "vary" && name == varyNone && len(names) == 1) {
-				return cli.Usagef("--%s=%s: must be some of %s%s", flag, name, strings.Join(varied(), ", "), nearest.Ask(name, varied()))
+			if !slices.Contains(listVaried(), name) && !(flag == "vary" && name == varyNone && len(names) == 1) {
+				return cli.Usagef("--%s=%s: must be some of %s%s", flag, name, strings.Join(listVaried(), ", "), nearest.Ask(name, listVaried()))
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (f *planFlags) listDimensions(o *options.Options) ([]dimension, error) {
 		all = append(all, budgetChoices(o))
 	}
 	if s.varies(o, varyRouter, "router", "router-policy", "policy-process") {
-		all = append(all, dimension{{{Name: "router", Value: "round_robin"}}, {{Name: "router", Value: "kv"}}})
+		all = append(all, dimension{nil, {{Name: "router", Value: "kv"}}})
 	}
 	return all, nil
 }
@@ -157,8 +157,8 @@ func budgetChoices(o *options.Options) dimension {
 			name, seats = "chunked-prefill-size", ""
 		}
 	}
-	var all dimension
-	for _, budget := range []int{256, 512, 1024, 2048, 8192, 16384} {
+	all := dimension{nil} // the server's own
+	for _, budget := range []int{256, 512, 1024, 2048, 16384} {
 		set := []plan.Setting{{Name: name, Value: strconv.Itoa(budget)}}
 		if seats != "" && budget <= 1024 && o.FirstChanged(seats) == "" {
 			set = append(set, plan.Setting{Name: seats, Value: "256"})
@@ -187,7 +187,7 @@ func (f *planFlags) listSearched(o *options.Options, file string) ([]chosen, err
 	}
 	var all []chosen
 	for _, split := range splits {
-		for _, settings := range combine(dimensions) {
+		for _, settings := range combineDimensions(dimensions) {
 			if split && isSmallBudget(settings) {
 				continue
 			}
@@ -203,12 +203,29 @@ func (f *planFlags) listSearched(o *options.Options, file string) ([]chosen, err
 			if f.cost > 0 {
 				c.variant.Price, c.variant.PricePerHour = f.cost, nil
 			}
-			c.variant.Name = variantName(settings, split, len(splits) > 1)
+			c.variant.Name = strings.TrimPrefix(variantName(settings, split, len(splits) > 1), "aggregated ")
+			c.variant.Changes = countChanges(settings, split)
 			c.variant.Kind = kindOf(settings, split)
 			all = append(all, c)
 		}
 	}
 	return all, nil
+}
+
+// countChanges returns in how much settings depart from what people run first: an engine's own budget, one pool.
+func countChanges(settings []plan.Setting, split bool) int {
+	n := 0
+	for _, s := range settings {
+		switch s.Name {
+		case "gpu", "tp", "dp", "ep":
+		default:
+			n++
+		}
+	}
+	if split {
+		n += 2
+	}
+	return n
 }
 
 // isSmallBudget reports whether settings have a token budget that spares decoding requests long passes, which workers that
@@ -220,8 +237,8 @@ func isSmallBudget(settings []plan.Setting) bool {
 	})
 }
 
-// combine returns one choice of each dimension, in all ways.
-func combine(dimensions []dimension) [][]plan.Setting {
+// combineDimensions returns one choice of each dimension, in all ways.
+func combineDimensions(dimensions []dimension) [][]plan.Setting {
 	all := [][]plan.Setting{nil}
 	for _, d := range dimensions {
 		var next [][]plan.Setting
@@ -269,6 +286,9 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 	for i := range r.choices {
 		r.choices[i].variant.Refused = c.Variants[i].Refused
 	}
+	if err := refuseSearched(c.Variants); err != nil {
+		return nil, err
+	}
 	s := &searched{Narrowed: found, choices: slices.Clone(r.choices)}
 	if len(found.Kept) == 0 && found.Nearest != nil {
 		r.keep([]int{found.Nearest.Variant})
@@ -300,6 +320,23 @@ func (r *planRunner) listParts() []int {
 type searched struct {
 	*plan.Narrowed
 	choices []chosen // all of them
+}
+
+// refuseSearched returns the reasons where no choice can run, each once.
+func refuseSearched(all []plan.Variant) error {
+	var reasons []string
+	for i := range all {
+		if all[i].Refused == nil {
+			return nil
+		}
+		if text := all[i].Refused.Error(); !slices.Contains(reasons, text) {
+			reasons = append(reasons, text)
+		}
+	}
+	if len(reasons) == 1 {
+		return all[0].Refused
+	}
+	return cli.Usagef("no choice of settings can run: %s", strings.Join(reasons, "; "))
 }
 
 // keep leaves some of the choices.

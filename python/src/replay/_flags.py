@@ -787,7 +787,7 @@ class PlanFlags(TypedDict, total=False):
     admission: Value
     """file that says which requests are held back or turned away, by load (docs/policies.md)"""
     allow: Value
-    """other precisions of weights to choose from, names as fp8"""
+    """precisions of weights that the plan may choose, names as fp8"""
     arrival_interval_ms: float
     """synthetic: ms between first arrivals (default 1)"""
     arrival_rate: float
@@ -995,7 +995,7 @@ class PlanFlags(TypedDict, total=False):
     faults: Value
     """YAML file that says what goes wrong, and what becomes of the requests, or what it would say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'"""
     fix: Value
-    """what may not vary, names as in --vary"""
+    """settings that the plan does not choose, names as in --vary"""
     front: bool
     """measure clusters of other sizes and at other loads; =false leaves that out (default true)"""
     front_end_ms: Value
@@ -1317,7 +1317,7 @@ class PlanFlags(TypedDict, total=False):
     recycle: bool
     """closed loop: go on with the workload from its beginning when it runs out, up to the end of --window"""
     replays: int
-    """number of replays after which a search of settings ends; 0: no end"""
+    """replays after which a search of settings ends, a number; 0: no end"""
     report_json: Value
     """also write what --output json prints to FILE"""
     request_count: int
@@ -1403,7 +1403,7 @@ class PlanFlags(TypedDict, total=False):
     swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
     time_budget: Value
-    """time for the plan, of which a search of settings gets half; 0: no end (default 1m0s)"""
+    """time of a plan that chooses settings, of which the search gets half; 0: no end (default 1m0s)"""
     timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     tokenizer: Value
@@ -1433,7 +1433,7 @@ class PlanFlags(TypedDict, total=False):
     until: Value
     """end the run at this time of its clock: ms, or with a unit, as 90s or 10m"""
     vary: Value
-    """what may vary, by comma, with --gpu and --model: tp, max-num-batched-tokens, router, topology, or none; all that is not given unless told otherwise, names"""
+    """what the plan chooses, names; none: nothing (default what is not given of tp, max-num-batched-tokens, router, topology)"""
     warm_caches: Value
     """file of what workers have cached at the start, which --save-caches wrote (docs/warm.md)"""
     wide: bool
