@@ -62,7 +62,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.search.vary, "vary", nil, "what the plan chooses, `names`; none: nothing (default what\nis not given of "+strings.Join(listVaried(), ", ")+")")
 	fs.StringSliceVar(&f.search.fix, "fix", nil, "settings that the plan does not choose, `names` as in --vary")
 	fs.StringSliceVar(&f.search.allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
-	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` of a plan that chooses settings, of which the search gets half; 0: no end")
+	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` of a plan that chooses settings, of which the search gets three quarters; 0: no end")
 	fs.IntVar(&f.search.replays, "replays", 0, "replays after which a search of settings ends, a `number`; 0: no end")
 	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
 	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")

@@ -273,7 +273,7 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 		Config: plan.Config{Run: r.run, Most: f.most, Cores: f.cores, Progress: r.progress.Show},
 		Keep:   mostFinalists, Parts: r.listParts(), Hard: r.hardSample(),
 		Stop: func(replays int) bool {
-			return f.search.replays > 0 && replays >= f.search.replays || f.search.budget > 0 && time.Since(f.search.begun) > f.search.budget/2
+			return f.search.replays > 0 && replays >= f.search.replays || f.search.budget > 0 && time.Since(f.search.begun) > f.search.budget*3/4
 		},
 	}
 	for _, choice := range r.choices {

@@ -1403,7 +1403,7 @@ class PlanFlags(TypedDict, total=False):
     swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
     time_budget: Value
-    """time of a plan that chooses settings, of which the search gets half; 0: no end (default 1m0s)"""
+    """time of a plan that chooses settings, of which the search gets three quarters; 0: no end (default 1m0s)"""
     timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     tokenizer: Value
