@@ -393,7 +393,11 @@ func (s *searched) describeNext(planned int) []string {
 		for i := range m.Values {
 			values = append(values, m.Values[i].Name+" "+formatTime(m.Values[i].Value, m.Values[i].Unit))
 		}
-		lines = append(lines, fmt.Sprintf("%s (%s), %s: %s", m.Shape, countGPUs(m.Shape.Size()*max(1, c.variant.GPUs)), c.variant.Name, strings.Join(values, ", ")))
+		gpus, hourly := m.Shape.Size()*max(1, c.variant.GPUs), ""
+		if c.variant.Price > 0 {
+			hourly = fmt.Sprintf(", %.2f an hour", c.variant.Price*float64(gpus))
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s%s), %s: %s", m.Shape, countGPUs(gpus), hourly, c.variant.Name, strings.Join(values, ", ")))
 	}
 	return lines
 }
