@@ -30,7 +30,7 @@ func Name(typed string, names []string) string {
 	typed = strings.ToLower(typed)
 	best, least := "", 2*(1+max(len(typed)/3, 1))
 	for _, name := range names {
-		if len(name) > longest {
+		if far := max(len(typed)-len(name), len(name)-len(typed)); len(name) > longest || 2*far-1 >= least {
 			continue
 		}
 		d := 2 * countChanges(typed, strings.ToLower(name))

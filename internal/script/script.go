@@ -110,6 +110,11 @@ func (o Options) run(t *testing.T, path string, c Case) string {
 	if err != nil {
 		t.Fatalf("%s:%d: %v", path, c.Line, err)
 	}
+	for name, value, ok := strings.Cut(words.Args[0], "="); ok; name, value, ok = strings.Cut(words.Args[0], "=") {
+		t.Setenv(name, value)
+		defer os.Unsetenv(name)
+		words.Args = words.Args[1:]
+	}
 	if words.Args[0] != o.Name {
 		t.Fatalf("%s:%d: %s, want %s", path, c.Line, words.Args[0], o.Name)
 	}

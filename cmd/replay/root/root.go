@@ -73,7 +73,9 @@ caches and the router in front of them, in logical time. The same command gives
 the same report, to the last digit.
 
 Without a subcommand, replay takes the command lines of the reference it repeats
-(dynamo.replay), as docs/reference-cli.md lists them.`,
+(dynamo.replay), as docs/reference-cli.md lists them.
+
+Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.`,
 		Example: `  replay plan requests.jsonl --gpu h100 --model llama-3.1-8b --slo p99:ttft=2s
   replay trace requests.jsonl --workers 8 --router kv --out out/kv
   replay diff out/rr out/kv

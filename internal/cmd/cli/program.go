@@ -25,6 +25,8 @@ type Streams struct {
 	Program  Program
 	calm     chan struct{} // gets one from a command that ends in its own time after a signal; may be nil
 	terminal bool          // they are those of the process itself
+	// variables are the flags of Args that variables of the environment set.
+	variables []string
 }
 
 // patience is how long a command may take to notice that it is to end, and to
@@ -48,13 +50,17 @@ func (p Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 	defer stop()
 	s := Streams{In: NewStdin(ctx, stdin), Out: stdout, Err: stderr, Args: args, Program: p, calm: make(chan struct{}, 1)}
 	s.terminal = stdin == os.Stdin && stdout == os.Stdout && stderr == os.Stderr
+	s, err := s.withVariables(os.Environ())
+	if err != nil {
+		return printError(s, err, codeOf(err))
+	}
 	ended := make(chan error, 1)
 	go func() {
 		roomOnStack(0)
-		ended <- guardPanics(s, func() error { return s.Execute(ctx, args) })
+		ended <- guardPanics(s, func() error { return s.Execute(ctx, s.Args) })
 	}()
 
-	err := waitForEnd(ctx, s, ended)
+	err = waitForEnd(ctx, s, ended)
 	var signal *SignalError
 	switch {
 	case err == nil:
@@ -163,7 +169,7 @@ func (s Streams) Execute(ctx context.Context, args []string) error {
 // printError prints err on one line.
 func printError(s Streams, err error, code int) int {
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	fmt.Fprintf(s.Err, "replay: %s\n", excerpt.CutMiddle(text, excerpt.Longest))
+	fmt.Fprintf(s.Err, "replay: %s\n", excerpt.CutMiddle(s.nameVariables(text), excerpt.Longest))
 	return code
 }
 

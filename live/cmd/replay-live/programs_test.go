@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	simulator "github.com/replay-llm/replay/cmd/replay/root"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/programtest"
 	"github.com/replay-llm/replay/live/cmd/replay-live/root"
@@ -33,6 +34,10 @@ func TestProgram(t *testing.T) {
 			"kv-tail":         "prints events for as long as they come, with --json as lines of it",
 			"conformance":     "is a test, and prints which checks failed",
 		})
+	})
+	t.Run("variables", func(t *testing.T) {
+		programtest.CheckVariables(t, root.New, simulator.New)
+		programtest.CheckVariables(t, simulator.New, root.New)
 	})
 	long := strings.Repeat("é", 10_000)
 	for _, line := range []string{

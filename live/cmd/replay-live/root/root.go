@@ -29,7 +29,9 @@ func New(s cli.Streams, args []string) *cobra.Command {
 		Long: `Replay-live is the part of replay that talks to other processes: workers that
 serve simulated engines, what they need around them, and replays that run on
 several processes. With both programs installed, call replay: it starts this
-one for its commands.`,
+one for its commands.
+
+Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.`,
 		Example: `  replay-live stack up
   replay-live trace requests.jsonl --mode cluster --spawn 4`,
 		Args: cobra.ArbitraryArgs,

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/nearest"
+)
+
+// variablePrefix begins the names of environment variables that set flags.
+const variablePrefix = "REPLAY_"
+
+// isOther reports whether a name after the prefix is no flag's: it is read where it is used, or Kubernetes sets it in pods for a
+// service that is called replay.
+func isOther(name, value string) bool {
+	for _, prefix := range []string{"LINK_", "TEST_", "SERVICE_", "PORT_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return slices.Contains([]string{"ALLOW_DIAL", "DATA", "LONG", "PROGRESS", "PYTHON"}, name) || strings.HasPrefix(value, "tcp://") || strings.HasPrefix(value, "udp://")
+}
+
+// variableOf returns the environment variable of a flag.
+func variableOf(flag string) string {
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// readVariables returns what variables of the environment set, by flag.
+func readVariables(environ []string) map[string]string {
+	given := map[string]string{}
+	for _, entry := range environ {
+		text, ok := strings.CutPrefix(entry, variablePrefix)
+		if name, value, _ := strings.Cut(text, "="); ok && value != "" && !isOther(name, value) {
+			given[strings.ToLower(strings.ReplaceAll(name, "_", "-"))] = value
+		}
+	}
+	return given
+}
+
+// withVariables returns s with a command line that has the flags that variables of the environment set, as arguments at its end. A
+// flag that it has wins; a variable of a flag that the command does not have is ignored.
+func (s Streams) withVariables(environ []string) (Streams, error) {
+	given := readVariables(environ)
+	if len(given) == 0 {
+		return s, nil
+	}
+	set := s.commandFlags()
+	if set == nil {
+		return s, nil
+	}
+	var names, args []string
+	for name := range given {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var unknown []string
+	for _, name := range names {
+		flag := set.Lookup(name)
+		if flag == nil {
+			unknown = append(unknown, name)
+			continue
+		}
+		if flag.Changed || strings.HasPrefix(flag.Name, "help") {
+			continue
+		}
+		if err := set.Set(flag.Name, given[name]); err != nil {
+			var invalid *pflag.InvalidValueError
+			if errors.As(err, &invalid) {
+				err = invalid.Unwrap()
+			}
+			return s, Usagef("%s=%s: want %s", variableOf(name), given[name], WantedKind(flag.Value.Type(), err))
+		}
+		args = append(args, "--"+name+"="+given[name])
+		s.variables = append(s.variables, name)
+	}
+	if len(unknown) > 0 {
+		if err := s.checkNames(unknown, set); err != nil {
+			return s, err
+		}
+	}
+	end := slices.Index(s.Args, "--")
+	if end < 0 {
+		end = len(s.Args)
+	}
+	s.Args = slices.Insert(slices.Clone(s.Args), end, args...)
+	return s, nil
+}
+
+// commandFlags returns the flags of the command that the command line is for, as given; nil where it is for help, for another
+// program, or wrong.
+func (s Streams) commandFlags() *pflag.FlagSet {
+	if len(s.Args) > 0 && strings.HasPrefix(s.Args[0], cobra.ShellCompRequestCmd) {
+		return nil
+	}
+	root := s.Program(s, s.Args)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(s.Args...)
+	cmd, args, err := root.Find(s.Args)
+	if err != nil || cmd.DisableFlagParsing || !cmd.Runnable() || cmd.Name() == "help" || cmd.HasParent() && cmd.Parent().Name() == "completion" || cmd.ParseFlags(args) != nil {
+		return nil
+	}
+	if help, err := cmd.Flags().GetBool("help"); err != nil || help {
+		return nil
+	}
+	return cmd.Flags()
+}
+
+// flagsElsewhere returns flags that one of the two programs has and that resemble one of the other.
+func flagsElsewhere() []string {
+	return strings.Fields(`body-timeout bytes-per-token class fault for grace header kv-events-config kv-events-host kv-events-port no-stream part-time precision
+		agent-output etcd-port head idle-timeout nats-port prompt-block-size queue-timeout repeat replay rescale session-header stream-timeout to top trace upstream
+		wall-time write-timeout`)
+}
+
+// checkNames refuses the first variable whose name is no flag of the program and resembles one.
+func (s Streams) checkNames(names []string, own *pflag.FlagSet) error {
+	known := FlagNames(own)
+	var add func(cmd *cobra.Command)
+	add = func(cmd *cobra.Command) {
+		known = append(known, FlagNames(cmd.Flags())...)
+		for _, c := range cmd.Commands() {
+			add(c)
+		}
+	}
+	add(s.Program(s, []string{"help"}))
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for _, name := range names {
+		if near := nearest.Name(name, known); near != "" && near != name && !slices.Contains(flagsElsewhere(), name) {
+			return Usagef("%s: no such flag, did you mean %s?", variableOf(name), variableOf(near))
+		}
+	}
+	return nil
+}
+
+// nameVariables returns the text of an error with the variables of flags that they set, where it is about the flag and does not
+// advise one.
+func (s Streams) nameVariables(text string) string {
+	for _, name := range s.variables {
+		for _, after := range []string{"=", ":", " is ", " and ", " requires "} {
+			text = strings.ReplaceAll(text, "--"+name+after, variableOf(name)+after)
+		}
+	}
+	return text
+}
