@@ -143,6 +143,9 @@ picture: ## draw docs/plan.png, the page of the plan in README, in chromium
 	$(GO) run ./cmd/replay plan testdata/traces/chat-hour.jsonl --speedup 16 --slo p99:ttft=1s,p99:itl=50ms --gpu h100 --model llama-3.1-8b --front=false --overwrite --out bin/plan.html > /dev/null
 	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=3000 --window-size=1200,612 --screenshot=docs/plan.png file://$(abspath bin/plan.html)
 
+plancheck: ## hold the search of replay plan to plans of every choice, on 40 questions; takes a quarter of an hour
+	$(GO) run ./tools/plancheck
+
 traces-bad: ## show what every reader of traces says of bad rows and bad files
 	$(GO) test ./loadgen/formats -run 'TestBadRows|TestBadFiles|TestSkipBadHasABound' -v
 
@@ -264,4 +267,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -1,0 +1,202 @@
+// Command plancheck holds the search of replay plan to exhaustive plans: for questions that differ in model, GPU,
+// objectives and trace, every choice of settings is planned in full, and the search must find the best of them, or one of
+// at most a worker more, with few of the replays.
+//
+//	go run ./tools/plancheck          40 questions; takes a quarter of an hour
+//	go run ./tools/plancheck -n 2     two of them, as .ci/run has it
+//
+// It prints a line for each question and ends with exit code 1 if the search missed one.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("plancheck", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	n := fs.Int("n", len(listQuestions()), "number of questions")
+	binary := fs.String("binary", "", "replay binary; empty: build it")
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	missed, err := checkQuestions(*n, *binary, stdout)
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, "plancheck:", err)
+		return 2
+	case missed > 0:
+		return 1
+	}
+	return 0
+}
+
+// question is what a plan is asked.
+type question struct {
+	model, gpu, slo, trace string
+}
+
+// listQuestions returns ten models on GPUs that they fit on, with two goals and two traces each.
+func listQuestions() []question {
+	var all []question
+	for _, goal := range []string{"p99:ttft=1s,p99:itl=50ms", "p99:ttft=2s,p99:tpot=40ms"} {
+		for _, trace := range []string{"chat-hour", "prefix_tree"} {
+			for _, on := range [][2]string{
+				{"llama-3.1-8b", "h100"}, {"llama-3.1-8b", "l40s"}, {"qwen3-14b", "a100"}, {"qwen3-32b", "h100"}, {"llama-3.1-70b", "h200"},
+				{"mixtral-8x7b", "h100"}, {"qwen3-30b-a3b", "h200"}, {"gpt-oss-120b", "b200"}, {"gemma-3-27b", "h100"}, {"mistral-small-24b", "h200"},
+			} {
+				all = append(all, question{on[0], on[1], goal, trace})
+			}
+		}
+	}
+	return all
+}
+
+// speedups are by how much traces are faster here, for clusters of several workers.
+var speedups = map[string]string{"chat-hour": "20", "prefix_tree": "6"}
+
+// mostRequests is how many requests of a trace are replayed, since the exhaustive plans take thousands of replays.
+const mostRequests = 400
+
+// flags are those that both plans have. Seats are given, since the search ties them to small budgets.
+func (q *question) flags(dir string) []string {
+	return []string{
+		"plan", filepath.Join(dir, q.trace+".jsonl"), "--speedup", speedups[q.trace], "--slo", q.slo, "--gpu", q.gpu, "--model", q.model, "--max-num-seqs", "256", "--max-workers", "32",
+		"--resamples", "6", "--confidence", "0.8", "--front=false", "--output", "json",
+	}
+}
+
+// Values of what varies, as the search has them. Experts are not dealt out over data-parallel ranks here.
+const (
+	parallel = "1,2,4,8"
+	budgets  = "256,512,1024,2048,8192,16384"
+	routers  = "round_robin,kv"
+)
+
+// answer is what is read of a plan.
+type answer struct {
+	Found   bool
+	Replays int
+	Best    *struct {
+		Settings  string
+		Confident *struct {
+			Found          bool
+			GPUs           int
+			Workers        int
+			PrefillWorkers int `json:"prefill_workers"`
+			DecodeWorkers  int `json:"decode_workers"`
+		}
+	}
+	Search *struct{ Replays int }
+}
+
+// gpus returns the GPUs of the recommended cluster, and those of one of its workers; 0: none is recommended.
+func (a *answer) gpus() (all, worker int) {
+	if a.Best == nil || a.Best.Confident == nil || !a.Best.Confident.Found {
+		return 0, 0
+	}
+	c := a.Best.Confident
+	return c.GPUs, c.GPUs / max(1, c.Workers+c.PrefillWorkers+c.DecodeWorkers)
+}
+
+// checkQuestions asks questions and returns how many the search missed.
+func checkQuestions(n int, binary string, out io.Writer) (missed int, err error) {
+	dir, err := os.MkdirTemp("", "plancheck")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	for trace := range speedups {
+		if err := copyHead(filepath.Join(dir, trace+".jsonl"), filepath.Join("testdata", "traces", trace+".jsonl")); err != nil {
+			return 0, err
+		}
+	}
+	if binary == "" {
+		binary = filepath.Join(dir, "replay")
+		if text, err := exec.Command("go", "build", "-o", binary, "./cmd/replay").CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("building replay: %w\n%s", err, text)
+		}
+	}
+	all := listQuestions()
+	stride := max(1, len(all)/max(1, n))
+	total := 0
+	fmt.Fprintln(out, "model | GPU | objectives | trace | best GPUs | search's | its choice | replays: exhaustive, search")
+	for i := 0; i < len(all) && total < n; i += stride {
+		total++
+		q := all[i]
+		ok, line, err := q.check(binary, dir)
+		if err != nil {
+			return missed, fmt.Errorf("%s: %w", strings.Join(q.flags(dir), " "), err)
+		}
+		if !ok {
+			missed++
+			line += " | MISSED"
+		}
+		fmt.Fprintln(out, line)
+	}
+	fmt.Fprintf(out, "%d of %d questions: the search finds the best cluster, or one of a worker more\n", total-missed, total)
+	return missed, nil
+}
+
+// check plans a question in both ways.
+func (q *question) check(binary, dir string) (ok bool, line string, err error) {
+	whole, err := plan(binary, append(q.flags(dir), "--vary", "none", "--topology", "both", "--try", "tp="+parallel, "--try", "max-num-batched-tokens="+budgets, "--try", "router="+routers))
+	if err != nil {
+		return false, "", err
+	}
+	found, err := plan(binary, append(q.flags(dir), "--time-budget", "0"))
+	if err != nil {
+		return false, "", err
+	}
+	best, _ := whole.gpus()
+	got, worker := found.gpus()
+	replays := found.Replays
+	if found.Search != nil {
+		replays += found.Search.Replays
+	}
+	name := "none"
+	if found.Best != nil {
+		name = found.Best.Settings
+	}
+	ok = got <= best+worker && (got > 0) == (best > 0)
+	return ok, fmt.Sprintf("%s | %s | %s | %s | %d | %d | %s | %d, %d", q.model, q.gpu, q.slo, q.trace, best, got, name, whole.Replays, replays), nil
+}
+
+// plan carries out a plan. One that finds nothing is an answer.
+func plan(binary string, args []string) (*answer, error) {
+	var out, errs bytes.Buffer
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == cli.ExitObjective && out.Len() > 0 {
+		err = nil // no cluster meets the objectives
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, &errs)
+	}
+	a := &answer{}
+	return a, json.Unmarshal(out.Bytes(), a)
+}
+
+// copyHead copies the first requests of a trace.
+func copyHead(to, from string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	lines := bytes.SplitAfterN(text, []byte("\n"), mostRequests+1)
+	return os.WriteFile(to, bytes.Join(lines[:min(len(lines), mostRequests)], nil), 0o600)
+}
