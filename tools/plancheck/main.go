@@ -65,8 +65,10 @@ func listQuestions() []question {
 	return all
 }
 
-// speedups are by how much traces are faster here, for clusters of several workers.
-var speedups = map[string]string{"chat-hour": "20", "prefix_tree": "6"}
+// listSpeedups returns by how much traces are faster here, for clusters of several workers.
+func listSpeedups() map[string]string {
+	return map[string]string{"chat-hour": "20", "prefix_tree": "6"}
+}
 
 // mostRequests is how many requests of a trace are replayed, since the exhaustive plans take thousands of replays.
 const mostRequests = 400
@@ -74,7 +76,7 @@ const mostRequests = 400
 // flags are those that both plans have. Seats are given, since the search ties them to small budgets.
 func (q *question) flags(dir string) []string {
 	return []string{
-		"plan", filepath.Join(dir, q.trace+".jsonl"), "--speedup", speedups[q.trace], "--slo", q.slo, "--gpu", q.gpu, "--model", q.model, "--max-num-seqs", "256", "--max-workers", "32",
+		"plan", filepath.Join(dir, q.trace+".jsonl"), "--speedup", listSpeedups()[q.trace], "--slo", q.slo, "--gpu", q.gpu, "--model", q.model, "--max-num-seqs", "256", "--max-workers", "32",
 		"--resamples", "6", "--confidence", "0.8", "--front=false", "--output", "json",
 	}
 }
@@ -119,7 +121,7 @@ func checkQuestions(n int, binary string, out io.Writer) (missed int, err error)
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	for trace := range speedups {
+	for trace := range listSpeedups() {
 		if err := copyHead(filepath.Join(dir, trace+".jsonl"), filepath.Join("testdata", "traces", trace+".jsonl")); err != nil {
 			return 0, err
 		}

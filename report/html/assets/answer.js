@@ -1,6 +1,6 @@
 "use strict";
 // What a plan found: the verdict, what it rests on, and for each objective a chart
-// of the measured clusters with the limit as a line.
+// of the simulated clusters with the limit as a line.
 const drawAnswer = (answer, charts) => {
   const list = (all) => all || [];
   const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text);
@@ -106,7 +106,7 @@ const drawAnswer = (answer, charts) => {
   main.append(el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
   if (clusters.length) {
     const cards = el("div.cards");
-    main.append(el("h2", "Measured clusters at the workload's load"), legend(), cards);
+    main.append(el("h2", "Simulated clusters at the workload's load"), legend(), cards);
     answer.limits.forEach((limit, k) => {
       const box = el("div.chart");
       cards.append(el("div.card", el("h3", `${limit.name} by ${answer.across}`), box));
