@@ -155,11 +155,11 @@ func checkQuestions(n int, binary string, out io.Writer) (missed int, err error)
 
 // check plans a question in both ways.
 func (q *question) check(binary, dir string) (ok bool, line string, err error) {
-	whole, err := plan(binary, append(q.flags(dir), "--vary", "none", "--topology", "both", "--try", "tp="+parallel, "--try", "max-num-batched-tokens="+budgets, "--try", "router="+routers))
+	whole, err := runPlan(binary, append(q.flags(dir), "--vary", "none", "--topology", "both", "--try", "tp="+parallel, "--try", "max-num-batched-tokens="+budgets, "--try", "router="+routers))
 	if err != nil {
 		return false, "", err
 	}
-	found, err := plan(binary, append(q.flags(dir), "--time-budget", "0"))
+	found, err := runPlan(binary, append(q.flags(dir), "--time-budget", "0"))
 	if err != nil {
 		return false, "", err
 	}
@@ -177,8 +177,8 @@ func (q *question) check(binary, dir string) (ok bool, line string, err error) {
 	return ok, fmt.Sprintf("%s | %s | %s | %s | %d | %d | %s | %d, %d", q.model, q.gpu, q.slo, q.trace, best, got, name, whole.Replays, replays), nil
 }
 
-// plan carries out a plan. One that finds nothing is an answer.
-func plan(binary string, args []string) (*answer, error) {
+// runPlan carries out a plan. One that finds nothing is an answer.
+func runPlan(binary string, args []string) (*answer, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
