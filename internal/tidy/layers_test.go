@@ -24,7 +24,7 @@ func layers() [][]string {
 		{"scheduler/timing"},
 		{"scheduler"},
 		{"scheduler/blocks", "scheduler/lockstep"},
-		{"scheduler/custom", "scheduler/schedulertest", "scheduler/sglang", "scheduler/vllm"},
+		{"scheduler/custom", "scheduler/schedulertest", "scheduler/sglang", "scheduler/trtllm", "scheduler/vllm"},
 		{"replay/engineargs"},
 		{"router", "loadgen", "replay/autoscale", "replay/caches", "replay/collector", "replay/deployment"},
 		{"replay/engines"},

@@ -21,8 +21,8 @@ type registry struct {
 // ARCHITECTURE.md lists.
 func registries() []registry {
 	return []registry{
-		{"engines", []string{"scheduler/vllm", "scheduler/sglang"}, []string{
-			"scheduler/vllm", "scheduler/sglang",
+		{"engines", []string{"scheduler/vllm", "scheduler/sglang", "scheduler/trtllm"}, []string{
+			"scheduler/vllm", "scheduler/sglang", "scheduler/trtllm",
 			"replay/engineargs", // whose arguments name vLLM's rules
 			"replay/engines",    // the registry
 			"calibrate",         // fits the pass times of vLLM, and of nothing else

@@ -1,0 +1,98 @@
+package trtllm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Policy is how requests are admitted: capacity_scheduler_policy.
+type Policy uint8
+
+const (
+	NoEvict Policy = iota // blocks are reserved for whole answers
+	MaxUtil               // blocks are reserved for the next pass alone, and requests are paused
+	Static                // requests are admitted when none runs
+)
+
+// Policies returns the names of the policies, by Policy.
+func Policies() []string {
+	return []string{"GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"}
+}
+
+// ParsePolicy returns the policy of that name, NoEvict for an unknown one.
+func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(Policies(), name))) }
+
+// Chunking is how prompts are cut that exceed the tokens of a pass: context_chunking_policy.
+type Chunking uint8
+
+const (
+	Whole         Chunking = iota // prompts are not cut
+	FirstCome                     // first come, first served
+	EqualProgress                 // all prompts advance by one block after the other
+)
+
+// ChunkingNames returns the names of the chunking policies, from FirstCome on.
+func ChunkingNames() []string { return []string{"FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"} }
+
+// Config is what one simulated TensorRT-LLM engine is made with. It has no defaults.
+type Config struct {
+	Rules
+	Blocks      int // primary KV blocks, > 0
+	BlockTokens int // tokens_per_block, > 0
+	MaxBatch    int // max_batch_size, > 0
+	MaxTokens   int // max_num_tokens, > 0
+	MaxLength   int // max_seq_len; 0: no limit
+	Policy      Policy
+	Chunking    Chunking
+	Overlap     bool // a pass is planned while the one before it runs
+	Reuse       bool // KV blocks are reused across requests
+	Partial     bool // blocks of which only the first tokens match are reused
+	Copy        bool // such blocks are copied where they are in use
+	WaitIters   int  // batch_wait_timeout_iters
+	WaitRatio   float64
+	Clock       timing.Clock
+	Tree        *prompt.Tree // of the prompts of the requests, for BlockTokens
+	Capture     scheduler.Capture
+	// Limit returns max_tokens of a request, at least its OutputTokens; nil: these.
+	Limit func(r *sim.Request) int
+}
+
+// Check returns an error that names the first argument in c that is wrong.
+func Check(c Config) error {
+	switch {
+	case c.BlockTokens <= 0 || c.BlockTokens > math.MaxInt32:
+		return fmt.Errorf("block_size is %d, must be 1 to %d", c.BlockTokens, math.MaxInt32)
+	case c.Blocks <= 0 || c.Blocks > math.MaxInt32:
+		return fmt.Errorf("num_gpu_blocks is %d, must be 1 to %d", c.Blocks, math.MaxInt32)
+	case c.MaxBatch <= 0:
+		return fmt.Errorf("max_batch_size is %d, must be at least 1", c.MaxBatch)
+	case c.MaxTokens <= 0:
+		return fmt.Errorf("max_num_tokens is %d, must be at least 1", c.MaxTokens)
+	case c.Chunking != Whole && c.MaxTokens < c.BlockTokens:
+		return fmt.Errorf("max_num_tokens is %d, must be at least block_size %d with chunked prefill", c.MaxTokens, c.BlockTokens)
+	case c.Capture == scheduler.CaptureEvents:
+		return fmt.Errorf("KV events are not supported with TensorRT-LLM")
+	}
+	return nil
+}
+
+// Fits returns why an idle engine cannot run a request of the given lengths, nil when it can.
+func (c *Config) Fits(input, output int) *scheduler.OversizeError {
+	if need := countBlocks(input+output, c.BlockTokens); need > c.Blocks {
+		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need, Reason: fmt.Sprintf(
+			"it requires %d KV blocks of %d tokens, num_gpu_blocks is %d", need, c.BlockTokens, c.Blocks)}
+	}
+	if c.Chunking == Whole && input > c.MaxTokens {
+		return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
+			"max_num_tokens is %d without enable_chunked_prefill", c.MaxTokens)}
+	}
+	return nil
+}
+
+func countBlocks(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,266 @@
+// Package trtllm is the scheduler core of a simulated TensorRT-LLM engine, by the published source of its PyTorch
+// backend; docs/rules/trtllm.md has the rules. They were not compared with the engine.
+//
+// Read config.go and rules.go, then core.go, request.go, plan.go, capacity.go, microbatch.go, pool.go, deliver.go;
+// ranks.go for several of them in lockstep.
+package trtllm
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Core is one TensorRT-LLM engine's scheduler.
+type Core struct {
+	scheduler.Base
+	Config
+	pool pool
+	live int // requests submitted and not finished
+
+	line   scheduler.Line[*request] // requests that are not active yet
+	active []*request               // in order of arrival, at most MaxBatch
+	chosen chosen
+
+	next, after *flight // the pass that runs next, and with Overlap the one after it
+
+	pending []*request
+	prompts []*request
+	coming  map[place]struct{}
+	fewer   map[blockID]int32
+	failed  []*request
+	claimed []blockID
+	waits   int   // plans in a row without prompts, see waitForBatch
+	passes  int64 // run so far
+	short   int   // requests that a plan left out for want of a block
+	step    timing.Step
+	gate    *gate // of ranks that balance their prompts, else nil
+	spare   [][]blockID
+	onFetch func() // nil, but in tests that submit requests between plans
+}
+
+// flight is a pass that is planned.
+type flight struct {
+	ctx, gen []visit
+	planned  bool
+}
+
+// visit is a request's part of a pass.
+type visit struct {
+	*request
+	before  int // tokens with KV before the pass
+	tokens  int // computed
+	samples bool
+	first   bool // the request was admitted to the pass
+	again   bool // it had been paused
+	reused  int  // prompt tokens found
+}
+
+func (f *flight) clear() { f.ctx, f.gen, f.planned = f.ctx[:0], f.gen[:0], false }
+
+// New returns an idle core.
+func New(c Config) (*Core, error) {
+	if err := Check(c); err != nil {
+		return nil, err
+	}
+	core := &Core{Config: c, next: new(flight), after: new(flight), coming: map[place]struct{}{}, fewer: map[blockID]int32{}}
+	core.pool = newPool(&core.Config)
+	return core, nil
+}
+
+// Submit queues q behind all others.
+func (c *Core) Submit(q *sim.Request) {
+	r := &request{Request: q, prompt: q.InputTokens, known: q.InputTokens, limit: q.OutputTokens, pass: -1}
+	if c.Limit != nil {
+		r.limit = c.Limit(q)
+	}
+	if c.MaxLength > 0 {
+		r.limit = min(r.limit, c.MaxLength-q.InputTokens)
+	}
+	r.left = r.limit
+	if last := len(c.spare) - 1; last >= 0 {
+		r.held = c.spare[last]
+		c.spare = c.spare[:last]
+	}
+	c.line.PushBack(r)
+	c.live++
+}
+
+// Able returns what the core can do beside running passes.
+func (c *Core) Able() scheduler.Ability { return 0 }
+
+// Load returns the number of requests submitted and not finished.
+func (c *Core) Load() int { return c.live }
+
+// Line returns the number of requests that wait and that run.
+func (c *Core) Line() (waiting, running int) {
+	for _, r := range c.active {
+		if len(r.held) > 0 {
+			running++
+		}
+	}
+	return c.live - running, running
+}
+
+// SetClock lets passes to come take the time that clock says.
+func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }
+
+// Cut has nothing to give back: a Core takes one pass at a time.
+func (c *Core) Cut(*scheduler.Pass, int) {}
+
+// Step runs the pass that starts at now. With Overlap it also plans the pass that follows.
+func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	step, err := c.Begin(now, p)
+	if err != nil || step == nil {
+		return err
+	}
+	ms, err := c.Clock.Step(step)
+	if err != nil {
+		return err
+	}
+	p.End = now + sim.Time(ms)
+	if n, ok := timing.InNanos(ms); ok {
+		p.Nanos = append(p.Nanos, n)
+	}
+	return c.End(p)
+}
+
+// Begin is the first half of Step, for ranks in lockstep: it plans the pass that starts at now and returns its
+// work. Without work the pass has ended: it has aborted requests.
+func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
+	c.openPass(now, p)
+	if err := c.planFirst(p); err != nil {
+		return nil, err
+	}
+	if !c.next.planned {
+		p.Nanos = append(p.Nanos, 0)
+		c.endPass(p)
+		return nil, nil
+	}
+	c.announcePass(p)
+	c.measurePass()
+	if c.Overlap {
+		c.planPass(c.after, p)
+	}
+	return &c.step, nil
+}
+
+// openPass empties p for the pass that begins.
+func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
+	p.Reset(now)
+	p.KVAtEnd = true
+}
+
+// planFirst plans the next pass where none is planned, again while a plan pauses requests. It leaves none where the
+// plan has given up requests instead.
+func (c *Core) planFirst(p *scheduler.Pass) error {
+	for !c.next.planned {
+		again := c.planPass(c.next, p)
+		c.pausePaused()
+		switch {
+		case c.next.planned && c.Overlap:
+			c.advance(c.next)
+		case c.next.planned, again:
+		case len(p.Aborted) > 0:
+			return nil
+		default:
+			return c.stallError()
+		}
+	}
+	return nil
+}
+
+// End is the second half of Step: the pass that Begin planned ends at p.End.
+func (c *Core) End(p *scheduler.Pass) error {
+	p.Gap = p.End - p.Start
+	f := c.next
+	if c.Overlap {
+		c.deliver(f, p)
+		c.pausePaused()
+		c.advance(c.after)
+	} else {
+		c.advance(f)
+		c.deliver(f, p)
+	}
+	c.finish(f)
+	c.next, c.after = c.after, f
+	f.clear()
+	if c.live == 0 {
+		c.next.clear() // it was planned for requests that have ended
+	}
+	c.passes++
+	c.endPass(p)
+	return nil
+}
+
+// endPass fills in what the pass did to the cache and how full the engine is.
+func (c *Core) endPass(p *scheduler.Pass) {
+	p.KV = append(p.KV, c.pool.kv...)
+	c.pool.kv = c.pool.kv[:0]
+	if d := p.Detail; d != nil {
+		d.PrefillEnd = p.Start
+		waiting, running := c.Line()
+		d.Running, d.Waiting = running, waiting
+		d.Blocks, d.Held, d.Cached = c.pool.total, c.pool.total-c.pool.free, c.pool.cached
+	}
+	c.pool.check(c.active)
+}
+
+// announcePass enters the requests that are admitted to the pass that begins.
+func (c *Core) announcePass(p *scheduler.Pass) {
+	for i := range c.next.ctx {
+		v := &c.next.ctx[i]
+		if v.first {
+			p.Admitted = append(p.Admitted, scheduler.Admission{Request: v.ID, Again: v.again, Reused: min(v.reused, v.InputTokens)})
+		}
+		w := scheduler.NewWork(v.Request, v.before, v.tokens)
+		p.PrefillTokens += w.Prompt
+		if p.Detail != nil {
+			p.Detail.Work = append(p.Detail.Work, w)
+		}
+	}
+}
+
+// measurePass adds up the work of the pass that begins.
+func (c *Core) measurePass() {
+	c.step = timing.Step{Active: (c.pool.total - c.pool.free) * c.BlockTokens, Capacity: c.pool.total * c.BlockTokens}
+	s := &c.step
+	for i := range c.next.gen {
+		v := &c.next.gen[i]
+		s.Requests++
+		s.Tokens++
+		s.Decodes++
+		s.Readers++
+		s.DecodeLength += v.before + 1
+		s.Context += int64(v.before + 1)
+	}
+	for i := range c.next.ctx {
+		v := &c.next.ctx[i]
+		s.Requests++
+		s.Tokens += v.tokens
+		s.Chunks++
+		s.ChunkTokens += v.tokens
+		s.Prompts++
+		s.PromptBefore += v.before
+		s.PromptReached += v.before + v.tokens
+		s.Pairs += float64(float64(v.tokens) * (float64(v.before) + float64(float64(v.tokens)/2)))
+	}
+}
+
+// stallError returns the reason why nothing can run.
+func (c *Core) stallError() error {
+	var r *request
+	switch {
+	case len(c.active) > 0:
+		r = c.active[0]
+	case c.line.Len() > 0:
+		r = c.line.Front()
+	default:
+		return &scheduler.StallError{Reason: "no request is left"}
+	}
+	return &scheduler.StallError{Request: r.ID, Reason: fmt.Sprintf(
+		"nothing can run: input_length %d, output_length %d, %d of %d KV blocks are free, %d requests have none to grow",
+		r.InputTokens, r.OutputTokens, c.pool.free, c.pool.total, c.short)}
+}

@@ -1,0 +1,726 @@
+package trtllm
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The plain model of the scheduler: it keeps every token, and looks at all of them.
+
+type mBlock struct {
+	refs   int
+	parent *mBlock
+	key    []int64
+	kids   []*mBlock
+}
+
+type mReq struct {
+	id                 int
+	toks               []int64
+	P, M, orig         int
+	out, maxNew        int
+	arrive             int
+	state              state
+	pos, prepop, chunk int
+	est, kv            int
+	blocks             []*mBlock
+	pauses, reused     int
+}
+
+func (r *mReq) gained() int      { return len(r.toks) - r.orig }
+func (r *mReq) firstChunk() bool { return r.pos == r.prepop }
+func (r *mReq) left() int        { return r.P - r.pos }
+func (r *mReq) token(i int) int64 {
+	return 1<<40 + int64(r.id)<<20 + int64(i)
+}
+
+type mBatch struct {
+	ctx, gen, sample []*mReq
+	work             []string
+	turn             int // in which it was planned
+}
+
+// mLine is what a pass did.
+type mLine struct {
+	work, gen, got, ended []string
+	free                  int
+	turn                  int // in which it was planned
+}
+
+func (l *mLine) String() string {
+	return fmt.Sprintf("%v %v got %v ended %v free %d", l.work, l.gen, l.got, l.ended, l.free)
+}
+
+type model struct {
+	c               Config
+	root            *mBlock
+	free            []*mBlock
+	waiting, active []*mReq
+	prev            *mBatch
+	turn, waits     int
+	paused          int
+	failed          string // why the rest is undefined
+}
+
+func newModel(c Config) *model {
+	m := &model{c: c, root: &mBlock{}}
+	for range c.Blocks {
+		m.free = append(m.free, &mBlock{})
+	}
+	return m
+}
+
+func (m *model) chop(toks []int64, n int, part bool) (out [][]int64) {
+	for i := 0; i < n; i += m.c.BlockTokens {
+		key := toks[i:min(i+m.c.BlockTokens, n)]
+		if len(key) == m.c.BlockTokens || part {
+			out = append(out, slices.Clone(key))
+		}
+	}
+	return out
+}
+
+func (b *mBlock) kid(key []int64) *mBlock {
+	for _, k := range b.kids {
+		if slices.Equal(k.key, key) {
+			return k
+		}
+	}
+	return nil
+}
+
+func (m *model) match(node *mBlock, key []int64) (part bool, n int, best *mBlock) {
+	if len(key) == 0 {
+		return false, 0, nil
+	}
+	if b := node.kid(key); b != nil {
+		return len(key) < m.c.BlockTokens, len(key), b
+	}
+	if m.c.Partial {
+		for _, b := range node.kids {
+			if !m.c.Copy && (b.refs > 0 || len(b.kids) > 0) {
+				continue
+			}
+			k := 0
+			for k < len(b.key) && k < len(key) && b.key[k] == key[k] {
+				k++
+			}
+			if k > n {
+				best, n = b, k
+			}
+		}
+	}
+	return true, n, best
+}
+
+func (m *model) detach(b *mBlock) {
+	if b.parent != nil {
+		b.parent.kids = slices.DeleteFunc(b.parent.kids, func(x *mBlock) bool { return x == b })
+		b.parent = nil
+	}
+}
+
+func (m *model) drop(b *mBlock) {
+	for _, k := range slices.Clone(b.kids) {
+		m.drop(k)
+	}
+	m.detach(b)
+}
+
+func (m *model) walk(toks []int64) (out []*mBlock) {
+	node := m.root
+	for _, key := range m.chop(toks, len(toks), false) {
+		b := node.kid(key)
+		if b == nil {
+			break
+		}
+		out, node = append(out, b), b
+	}
+	return out
+}
+
+func (m *model) firstNew(toks []int64) string {
+	n := (len(m.walk(toks)) + 1) * m.c.BlockTokens
+	if n > len(toks) {
+		return ""
+	}
+	return fmt.Sprint(toks[:n])
+}
+
+func (m *model) claim(b *mBlock) {
+	m.free = slices.DeleteFunc(m.free, func(x *mBlock) bool { return x == b })
+}
+
+func (m *model) take() *mBlock {
+	if len(m.free) == 0 {
+		m.failed = "no free block"
+		return &mBlock{}
+	}
+	b := m.free[0]
+	m.free = m.free[1:]
+	m.drop(b)
+	b.key = nil
+	return b
+}
+
+func (m *model) add(r *mReq) {
+	bs := m.c.BlockTokens
+	n := countBlocks(r.P, bs)
+	r.kv = r.P
+	if !m.c.Reuse {
+		for range n {
+			b := m.take()
+			b.refs++
+			r.blocks = append(r.blocks, b)
+		}
+		return
+	}
+	keys := m.chop(r.toks, r.P-1, true)
+	node, found := m.root, 0
+	for i := range n {
+		var key []int64
+		if i < len(keys) {
+			key = keys[i]
+		}
+		var b *mBlock
+		part, k := false, 0
+		if node != nil {
+			part, k, b = m.match(node, key)
+		}
+		switch {
+		case b == nil:
+			b, node = m.take(), nil
+			b.key = key
+		case !part:
+			found += k
+			m.claim(b)
+			node = b
+		case b.refs > 0 || len(b.kids) > 0:
+			found += k
+			b, node = m.take(), nil
+			b.key = key
+		default:
+			found += k
+			m.detach(b)
+			m.claim(b)
+			node = nil
+		}
+		b.refs++
+		r.blocks = append(r.blocks, b)
+	}
+	r.reused, r.prepop = found, found
+	if found > 0 {
+		if found+r.chunk < r.P {
+			r.chunk = (found+r.chunk)/bs*bs - found
+		}
+		r.pos = found
+		r.chunk = min(r.chunk, r.P-r.pos)
+	}
+	r.est = 0
+}
+
+func (m *model) grow(r *mReq) {
+	if r.kv%m.c.BlockTokens == 0 {
+		b := m.take()
+		b.refs++
+		r.blocks = append(r.blocks, b)
+	}
+	r.kv++
+}
+
+func (m *model) store(toks []int64, n int, part bool, blocks []*mBlock) {
+	node, match := m.root, true
+	for i, key := range m.chop(toks, n, part) {
+		if i >= len(blocks) {
+			break
+		}
+		if match {
+			if b := node.kid(key); b != nil {
+				node = b
+				continue
+			}
+		}
+		match = false
+		b := blocks[i]
+		m.detach(b)
+		b.key, b.parent = key, node
+		node.kids = append(node.kids, b)
+		node = b
+	}
+}
+
+func (m *model) close(r *mReq) {
+	if m.c.Reuse {
+		m.store(r.toks, len(r.toks)-1, true, r.blocks)
+	}
+	for _, b := range slices.Backward(r.blocks) {
+		if b.refs--; b.refs == 0 {
+			m.free = append(m.free, b)
+		}
+	}
+	r.blocks = nil
+}
+
+// credit returns how many blocks of the prompt of r others hold.
+func (m *model) credit(r *mReq) int {
+	hit, full, held := m.walk(r.toks), r.P/m.c.BlockTokens, 0
+	for _, b := range hit {
+		if b.refs > 0 {
+			held++
+		}
+	}
+	r.est = min(len(hit), full) * m.c.BlockTokens
+	return min(held, full)
+}
+
+func (m *model) remaining(r *mReq) int {
+	total := r.P + r.M
+	if m.c.MaxLength > 0 {
+		total = min(total, m.c.MaxLength)
+	}
+	r.est = 0
+	cut := 0
+	if m.c.CreditCapacity && m.c.Reuse && r.state == inContext && r.firstChunk() && len(r.blocks) == 0 {
+		cut = m.credit(r)
+	}
+	return countBlocks(total, m.c.BlockTokens) - cut - len(r.blocks)
+}
+
+func (m *model) oneStep(r *mReq) int {
+	r.est = 0
+	if r.state == inContext {
+		if !r.firstChunk() {
+			return 0
+		}
+		need := countBlocks(r.P, m.c.BlockTokens)
+		if m.c.CreditCapacity && m.c.Reuse {
+			need -= m.credit(r)
+		}
+		return need
+	}
+	add := min(1, r.M-(r.kv-r.P))
+	return countBlocks(r.kv+add, m.c.BlockTokens) - countBlocks(r.kv, m.c.BlockTokens)
+}
+
+func (m *model) contributed() map[string]bool {
+	out := map[string]bool{}
+	if m.c.Reuse {
+		for _, r := range m.active {
+			if r.state == inContext && !r.firstChunk() {
+				out[m.firstNew(r.toks)] = true
+			}
+		}
+	}
+	delete(out, "")
+	return out
+}
+
+func (m *model) skip(r *mReq, seen map[string]bool) bool {
+	if !m.c.Reuse || r.state != inContext || !r.firstChunk() {
+		return false
+	}
+	k := m.firstNew(r.toks)
+	if k == "" {
+		return false
+	}
+	if seen[k] {
+		return true
+	}
+	seen[k] = true
+	return false
+}
+
+func (m *model) noEvict() (sched []*mReq) {
+	static := m.c.Policy == Static
+	seen := m.contributed()
+	avail := len(m.free)
+	var pend []*mReq
+	for _, r := range m.active {
+		if len(sched) >= m.c.MaxBatch {
+			break
+		}
+		if r.state == generating || r.state == retiring {
+			sched = append(sched, r)
+			avail -= m.remaining(r)
+		} else {
+			pend = append(pend, r)
+		}
+	}
+	if static && len(sched) > 0 {
+		return sched
+	}
+	for _, r := range pend {
+		if !static && m.skip(r, seen) {
+			continue
+		}
+		if len(sched) >= m.c.MaxBatch {
+			break
+		}
+		need := m.remaining(r)
+		if need > avail {
+			break
+		}
+		sched = append(sched, r)
+		avail -= need
+	}
+	return sched
+}
+
+func (m *model) maxUtil() (sched, paused []*mReq) {
+	free, used := len(m.free), 0
+	refs := map[*mBlock]int{}
+	for _, r := range m.active {
+		for _, b := range r.blocks {
+			refs[b] = b.refs
+		}
+	}
+	seen := m.contributed()
+	i, end := 0, len(m.active)
+	for i < end {
+		r := m.active[i]
+		if m.skip(r, seen) {
+			i++
+			continue
+		}
+		if len(sched) < m.c.MaxBatch {
+			if need := m.oneStep(r); used+need <= free {
+				used += need
+				sched = append(sched, r)
+				i++
+				continue
+			}
+		}
+		v := -1
+		for j := end - 1; j >= i; j-- {
+			x := m.active[j]
+			if x.state == generating || x.state == retiring || x.state == inContext && !x.firstChunk() {
+				v = j
+				break
+			}
+		}
+		if v < 0 {
+			break
+		}
+		for _, b := range m.active[v].blocks {
+			if refs[b]--; refs[b] == 0 {
+				free++
+			}
+		}
+		paused = append(paused, m.active[v])
+		end = v
+	}
+	return sched, paused
+}
+
+func (m *model) cost(chunk, hit, left int) int {
+	if hit <= 0 || hit+chunk < left {
+		return chunk
+	}
+	return max(0, left-hit)
+}
+
+// hit returns the tokens of r that do not count.
+func (m *model) hit(r *mReq) int {
+	if !r.firstChunk() || !m.c.CreditTokens {
+		return 0
+	}
+	return r.est
+}
+
+func (m *model) micro(fit []*mReq) (ctx, gen []*mReq) {
+	most := m.c.MaxTokens
+	used, want, size, allFit := 0, 0, 0, true
+	var cut []*mReq
+walk:
+	for _, r := range fit {
+		switch {
+		case r.state == inContext && m.c.Chunking == Whole:
+			n := len(r.toks)
+			if m.c.CreditTokens {
+				n = max(1, m.cost(len(r.toks), m.hit(r), r.left()))
+			}
+			if n > most {
+				m.failed = "prompt exceeds a pass"
+				return nil, nil
+			}
+			if used+n > most {
+				break walk
+			}
+			r.chunk = r.left()
+			ctx = append(ctx, r)
+			used += n
+		case r.state == inContext:
+			r.chunk = r.left()
+			n := m.cost(r.chunk, m.hit(r), r.left())
+			if n > most {
+				n, allFit = most, false
+			}
+			cut = append(cut, r)
+			want += n
+		case r.state == generating:
+			if used+1 > most {
+				break walk
+			}
+			gen = append(gen, r)
+			used++
+		default:
+			continue
+		}
+		if size++; size >= m.c.MaxBatch {
+			break
+		}
+	}
+	allFit = allFit && want <= most-used
+	if !allFit && len(cut) > 0 {
+		m.chunks(cut, most-used)
+	}
+	for _, r := range cut {
+		if r.chunk > 0 {
+			ctx = append(ctx, r)
+		}
+	}
+	if !allFit {
+		var whole, part []*mReq
+		for _, r := range ctx {
+			if r.pos+r.chunk < r.P {
+				part = append(part, r)
+			} else {
+				whole = append(whole, r)
+			}
+		}
+		ctx = append(part, whole...)
+	}
+	return ctx, gen
+}
+
+func (m *model) chunks(reqs []*mReq, room int) {
+	bs := m.c.BlockTokens
+	for _, r := range reqs {
+		r.chunk = 0
+	}
+	if m.c.Chunking == FirstCome {
+		for _, r := range reqs {
+			hit, n := min(m.hit(r), r.left()), r.left()
+			if room < m.cost(n, hit, r.left()) {
+				n = min(room, n)
+			}
+			if m.cost(n, hit, r.left()) > m.c.MaxTokens {
+				n = min(m.c.MaxTokens, r.left())
+			}
+			if n < r.left() {
+				n = n / bs * bs
+			}
+			r.chunk = n
+			room -= m.cost(n, hit, r.left())
+		}
+		return
+	}
+	used := 0
+	for moved := 1; used < room && moved > 0; {
+		moved = 0
+		for _, r := range reqs {
+			hit, n := min(m.hit(r), r.left()), min(r.chunk+bs, r.left())
+			d := m.cost(n, hit, r.left()) - m.cost(r.chunk, hit, r.left())
+			if used+d > room || n > m.c.MaxTokens {
+				continue
+			}
+			used += d
+			moved += n - r.chunk
+			r.chunk = n
+		}
+	}
+}
+
+func (m *model) batchWait(ctx, gen []*mReq) []*mReq {
+	if m.c.WaitIters == 0 && m.c.WaitRatio == 0 || len(ctx) == 0 || len(gen) == 0 {
+		return ctx
+	}
+	n := len(gen)
+	for _, r := range ctx {
+		n += len(r.toks)
+	}
+	if m.waits < m.c.WaitIters && float64(n) < m.c.WaitRatio*float64(m.c.MaxTokens) {
+		m.waits++
+		return nil
+	}
+	m.waits = 0
+	return ctx
+}
+
+func (m *model) pause(r *mReq) {
+	r.pauses++
+	m.paused++
+	g := len(r.toks) - r.P
+	r.M -= g
+	r.P += g
+	r.state, r.pos, r.prepop, r.chunk, r.kv = inContext, 0, 0, r.P, 0
+}
+
+func (m *model) launch(ctx, gen []*mReq) (work []string) {
+	var fresh []*mReq
+	for _, r := range ctx {
+		if r.firstChunk() && len(r.blocks) == 0 {
+			fresh = append(fresh, r)
+		}
+	}
+	var held []*mBlock
+	if m.c.Reuse && m.c.ClaimFirst {
+		for _, r := range fresh {
+			for _, b := range m.walk(r.toks[:r.P-1]) {
+				m.claim(b)
+				b.refs++
+				held = append(held, b)
+			}
+		}
+	}
+	for _, r := range fresh {
+		m.add(r)
+	}
+	for _, b := range held {
+		b.refs--
+	}
+	for _, r := range gen {
+		m.grow(r)
+	}
+	for _, r := range ctx {
+		work = append(work, fmt.Sprintf("%d[%d:%d]", r.id, r.pos, r.pos+r.chunk))
+	}
+	return work
+}
+
+func (m *model) states(b *mBatch) {
+	last := func(r *mReq) bool { return m.c.Overlap && len(r.toks)-r.P+1 >= r.M }
+	for _, r := range b.ctx {
+		if r.state == done {
+			continue
+		}
+		r.pos += r.chunk
+		r.chunk = 0
+		if r.left() == 0 {
+			r.state = generating
+			if last(r) {
+				r.state = retiring
+			}
+		}
+	}
+	for _, r := range b.gen {
+		if r.state == generating && last(r) {
+			r.state = retiring
+		}
+	}
+}
+
+func (m *model) deliver(b *mBatch) (out []string) {
+	for _, r := range b.sample {
+		if r.state == done || r.gained() >= r.out {
+			continue
+		}
+		r.toks = append(r.toks, r.token(r.gained()))
+		out = append(out, fmt.Sprint(r.id))
+		if r.gained() >= r.out || r.gained() >= r.maxNew || m.c.MaxLength > 0 && len(r.toks) >= m.c.MaxLength {
+			r.state = done
+		}
+	}
+	return out
+}
+
+func (m *model) finish(b *mBatch) (out []string) {
+	var ended, stay []*mReq
+	for _, r := range m.active {
+		if r.state == done {
+			ended = append(ended, r)
+			out = append(out, fmt.Sprint(r.id))
+		} else {
+			stay = append(stay, r)
+		}
+	}
+	m.active = stay
+	for _, r := range ended {
+		m.close(r)
+	}
+	if m.c.Reuse {
+		for _, r := range b.ctx {
+			if len(r.blocks) > 0 {
+				n := len(r.toks) - 1
+				if !m.c.StoreWhole {
+					n = min(n, r.pos)
+				}
+				m.store(r.toks, n, false, r.blocks)
+			}
+		}
+	}
+	return out
+}
+
+// step is a turn of the loop. It returns what the pass did that ended in it, nil where none did.
+func (m *model) step() *mLine {
+	m.turn++
+	for len(m.waiting) > 0 && m.waiting[0].arrive <= m.turn && len(m.active) < m.c.MaxBatch {
+		m.active = append(m.active, m.waiting[0])
+		m.waiting = m.waiting[1:]
+	}
+	var fit, paused []*mReq
+	if m.c.Policy == MaxUtil {
+		fit, paused = m.maxUtil()
+	} else {
+		fit = m.noEvict()
+	}
+	ctx, gen := m.micro(fit)
+	ctx = m.batchWait(ctx, gen)
+	for _, r := range paused {
+		m.close(r)
+	}
+	if !m.c.Overlap {
+		for _, r := range paused {
+			m.pause(r)
+		}
+	}
+	var batch *mBatch
+	if len(ctx)+len(gen) > 0 {
+		batch = &mBatch{ctx: ctx, gen: gen, work: m.launch(ctx, gen), turn: m.turn}
+		for _, r := range ctx {
+			if r.pos+r.chunk == r.P {
+				batch.sample = append(batch.sample, r)
+			}
+		}
+		batch.sample = append(batch.sample, gen...)
+	}
+	old := m.prev
+	over := old
+	if m.c.Overlap {
+		m.prev = batch
+	} else {
+		over = batch
+	}
+	if batch == nil && old == nil && len(paused) == 0 && len(m.active)+len(m.waiting) > 0 && m.failed == "" {
+		if len(m.active) > 0 {
+			m.failed = "nothing can be scheduled"
+		}
+	}
+	var line *mLine
+	if !m.c.Overlap && batch != nil {
+		m.states(batch)
+	}
+	if over != nil {
+		line = &mLine{work: over.work, turn: over.turn}
+		for _, r := range over.gen {
+			line.gen = append(line.gen, fmt.Sprint(r.id))
+		}
+		line.got = m.deliver(over)
+	}
+	if m.c.Overlap {
+		for _, r := range paused {
+			if r.state != done {
+				m.pause(r)
+			}
+		}
+		if batch != nil {
+			m.states(batch)
+		}
+	}
+	if over != nil {
+		line.ended = m.finish(over)
+		line.free = len(m.free)
+	}
+	return line
+}

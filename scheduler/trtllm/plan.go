@@ -1,0 +1,172 @@
+package trtllm
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// planPass plans a pass by what is known now, and takes the blocks for it. It reports whether the plan is to be
+// made again if it is empty: since it has paused requests, or given some up.
+func (c *Core) planPass(f *flight, p *scheduler.Pass) (again bool) {
+	f.clear()
+	c.fetch()
+	c.choose()
+	c.failed, c.short = c.failed[:0], 0
+	c.batch(f)
+	c.waitForBatch(f)
+	if c.gate != nil && !c.gate.open {
+		f.ctx = f.ctx[:0]
+	}
+	for _, r := range c.chosen.paused {
+		c.pool.close(r)
+		r.victim = true
+		p.Preempted++
+		if p.Detail != nil {
+			p.Detail.Lost = append(p.Detail.Lost, r.ID)
+		}
+	}
+	c.abortFailed(p)
+	c.launch(f)
+	f.planned = len(f.ctx)+len(f.gen) > 0
+	return !f.planned && len(c.chosen.paused) > 0
+}
+
+// fetch makes requests active while there are seats.
+func (c *Core) fetch() {
+	if c.onFetch != nil {
+		c.onFetch()
+	}
+	for len(c.active) < c.MaxBatch && c.line.Len() > 0 {
+		c.active = append(c.active, c.line.Front())
+		c.line.PopFront()
+	}
+}
+
+// abortFailed gives up requests of which a pause has made the prompt longer than a pass.
+func (c *Core) abortFailed(p *scheduler.Pass) {
+	for _, r := range c.failed {
+		p.Aborted = append(p.Aborted, scheduler.Abort{
+			Request: r.ID, Tokens: r.given(), Last: r.lastAt,
+			Reason: "its prompt and answer so far exceed max_num_tokens, and enable_chunked_prefill is off",
+		})
+		r.state = done
+		c.pool.close(r)
+		c.forget(r)
+	}
+	if len(c.failed) > 0 {
+		c.active = slices.DeleteFunc(c.active, func(r *request) bool { return r.state == done && slices.Contains(c.failed, r) })
+	}
+}
+
+// forget lets go of a request that holds nothing any more.
+func (c *Core) forget(r *request) {
+	c.spare = append(c.spare, r.held[:0])
+	r.held = nil
+	c.live--
+}
+
+// launch takes the blocks of a pass. Requests for which there is none stay out of it.
+func (c *Core) launch(f *flight) {
+	c.claimed = c.claimed[:0]
+	if c.Reuse && c.ClaimFirst {
+		for i := range f.ctx {
+			if r := f.ctx[i].request; r.isFirstChunk() && len(r.held) == 0 {
+				c.claim(r)
+			}
+		}
+	}
+	kept := f.ctx[:0]
+	for i := range f.ctx {
+		v := f.ctx[i]
+		if v.isFirstChunk() && len(v.held) == 0 {
+			if !c.hasRoom(v.request) {
+				c.short++
+				continue
+			}
+			v.again = v.pauses > 0
+			c.pool.allocate(v.request)
+			v.first, v.reused = true, v.found
+		}
+		v.before, v.tokens = v.pos, v.chunk
+		v.samples = v.pos+v.chunk == v.prompt
+		kept = append(kept, v)
+	}
+	f.ctx = kept
+	for _, b := range c.claimed {
+		c.pool.letGo(b)
+	}
+	grown := f.gen[:0]
+	for i := range f.gen {
+		v := f.gen[i]
+		if c.pool.free == 0 && v.slots%c.BlockTokens == 0 {
+			c.short++
+			continue
+		}
+		v.before, v.samples = v.slots, true
+		c.pool.grow(v.request)
+		grown = append(grown, v)
+	}
+	f.gen = grown
+}
+
+// claim holds the full prefix blocks of r until blocks are taken.
+func (c *Core) claim(r *request) {
+	at := root
+	for i := range (r.prompt - 1) / c.BlockTokens {
+		b, ok := c.pool.exact[place{at, c.pool.contentOf(r, i, r.prompt-1)}]
+		if !ok {
+			return
+		}
+		c.pool.hold(b)
+		c.claimed = append(c.claimed, b)
+		at = b
+	}
+}
+
+// hasRoom reports whether there are blocks for the whole prompt of r.
+func (c *Core) hasRoom(r *request) bool {
+	need := countBlocks(r.prompt, c.BlockTokens)
+	if need <= c.pool.free || !c.Reuse {
+		return need <= c.pool.free
+	}
+	return need-c.pool.walkTokens(r, r.prompt-1).held <= c.pool.free
+}
+
+// pausePaused ends the pauses that the latest plan began.
+func (c *Core) pausePaused() {
+	for _, r := range c.chosen.paused {
+		if r.victim && r.state != done {
+			r.pause()
+		}
+	}
+	c.chosen.paused = c.chosen.paused[:0]
+}
+
+// advance moves the requests of a pass on: with Overlap when it is queued, and the last tokens are foreseen.
+func (c *Core) advance(f *flight) {
+	for i := range f.ctx {
+		r := f.ctx[i].request
+		if r.state == done {
+			continue
+		}
+		r.pos += r.chunk
+		r.chunk = 0
+		if r.rest() == 0 {
+			r.state = generating
+			c.foresee(r)
+		}
+	}
+	for i := range f.gen {
+		if r := f.gen[i].request; r.state == generating {
+			c.foresee(r)
+		}
+	}
+}
+
+// foresee retires a request of which the last token is in flight.
+func (c *Core) foresee(r *request) {
+	if c.Overlap && r.known-r.prompt+1 >= r.left {
+		r.state = retiring
+	}
+}

@@ -1,0 +1,480 @@
+package trtllm
+
+import (
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// blockID is a KV block's place in the pool.
+type blockID int32
+
+const (
+	root    blockID = -1 // of the tree
+	noBlock blockID = -2
+)
+
+// content is the tokens of a block, among blocks that follow the same block: some of a prompt, then some of an
+// answer.
+type content struct {
+	ref    int64 // of the prompt tokens: a prompt node, or ownPrompt and a seed; noRef without any
+	owner  int32 // request of the answer tokens, -1 without any
+	prompt int32 // tokens
+	answer int32 // tokens
+}
+
+const (
+	noRef     int64 = -1
+	ownPrompt int64 = 1 << 40
+	ownAnswer int64 = 1 << 41
+)
+
+func (k content) tokens() int { return int(k.prompt + k.answer) }
+
+// place is a content after a block.
+type place struct {
+	parent blockID
+	content
+}
+
+// family is the children of a block that may begin with the same token.
+type family struct {
+	parent blockID
+	ref    int64
+}
+
+// list is the ends of a list of blocks.
+type list struct{ first, last blockID }
+
+// links are a block's neighbors in a list.
+type links struct{ older, newer blockID }
+
+// block is one KV block.
+type block struct {
+	links           // in the free queue
+	parent  blockID // in the tree, noBlock outside it
+	kids    list    // in the tree, in no order that matters
+	kin     links   // among the kids of the parent
+	alike   links   // in the family, by when they were stored
+	content content
+	refs    int32
+}
+
+// pool is the KV blocks of an engine: a tree of those that can be found, and a queue of those without a reference.
+type pool struct {
+	cfg   *Config
+	all   []block
+	total int
+	free  int // without a reference
+	fresh int // never taken
+	queue list
+
+	exact    map[place]blockID
+	families map[family]list
+	top      list  // kids of the root
+	stamp    int64 // counts the changes of the tree and of references
+	cached   int   // blocks in the tree without a reference
+
+	a, b [1]prompt.NodeID
+	kv   []scheduler.KVChange
+}
+
+func newPool(c *Config) pool {
+	none := list{noBlock, noBlock}
+	return pool{cfg: c, total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none, exact: map[place]blockID{}, families: map[family]list{}, stamp: 1}
+}
+
+// contentOf returns the content of block i of r up to token end of its sequence.
+func (p *pool) contentOf(r *request, i, end int) content {
+	size := p.cfg.BlockTokens
+	start := i * size
+	end = min(end, start+size)
+	k := content{ref: noRef, owner: -1}
+	if n := min(end, r.InputTokens) - start; n > 0 {
+		k.prompt = int32(n)
+		k.ref = p.refOf(r, i)
+	}
+	if n := end - start - int(k.prompt); n > 0 {
+		k.answer, k.owner = int32(n), int32(r.ID)
+	}
+	return k
+}
+
+// refOf returns what stands for the prompt tokens of block i of r.
+func (p *pool) refOf(r *request, i int) int64 {
+	if r.Prompt.Unique() {
+		return ownPrompt | int64(r.Prompt.Seed)
+	}
+	at := i / p.cfg.Tree.PerNode()
+	if at >= len(r.Prompt.Nodes) {
+		return ownAnswer | ownPrompt | int64(r.ID)
+	}
+	return int64(r.Prompt.Nodes[at])
+}
+
+func (p *pool) familyOf(parent blockID, k content) family {
+	switch {
+	case k.prompt == 0:
+		return family{parent, ownAnswer | int64(k.owner)}
+	case k.ref < ownPrompt:
+		return family{parent, int64(p.cfg.Tree.Lead(prompt.NodeID(k.ref)))}
+	}
+	return family{parent, k.ref}
+}
+
+// countCommon returns how many tokens two contents of one family have in common from the start.
+func (p *pool) countCommon(x, y content) int {
+	switch {
+	case x.prompt == 0 || y.prompt == 0:
+		if x.prompt != y.prompt {
+			return 0
+		}
+		return int(min(x.answer, y.answer)) // of the same request
+	case x.ref != y.ref:
+		p.a[0], p.b[0] = prompt.NodeID(x.ref), prompt.NodeID(y.ref)
+		return p.cfg.Tree.Common(prompt.Prompt{Nodes: p.a[:]}, prompt.Prompt{Nodes: p.b[:]}, int(x.prompt), int(y.prompt))
+	}
+	n := min(x.prompt, y.prompt)
+	if x.prompt == y.prompt && x.owner == y.owner {
+		n += min(x.answer, y.answer)
+	}
+	return int(n)
+}
+
+// match returns the block after parent that begins most like k, and how many tokens the two have in common;
+// noBlock where none does.
+func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
+	if k.tokens() == 0 {
+		return noBlock, 0
+	}
+	if b, ok := p.exact[place{parent, k}]; ok {
+		return b, k.tokens()
+	}
+	best = noBlock
+	if !p.cfg.Partial {
+		return best, 0
+	}
+	l, ok := p.families[p.familyOf(parent, k)]
+	if !ok {
+		return best, 0
+	}
+	for b := l.first; b != noBlock; b = p.all[b].alike.newer {
+		if !p.cfg.Copy && p.isUsed(b) {
+			continue
+		}
+		if n := p.countCommon(p.all[b].content, k); n > tokens {
+			best, tokens = b, n
+		}
+	}
+	return best, tokens
+}
+
+// isUsed reports whether a request holds b, or blocks follow it in the tree.
+func (p *pool) isUsed(b blockID) bool { return p.all[b].refs > 0 || p.all[b].kids.first != noBlock }
+
+// walk looks up the full blocks of the known tokens of r.
+func (p *pool) walk(r *request) walk {
+	w := &r.seen
+	if w.stamp == p.stamp && w.known == r.known {
+		return *w
+	}
+	*w = p.walkTokens(r, r.known)
+	return *w
+}
+
+// walkTokens looks up the full blocks of the first tokens of r.
+func (p *pool) walkTokens(r *request, tokens int) walk {
+	w := walk{stamp: p.stamp, known: r.known, last: root}
+	for i := range tokens / p.cfg.BlockTokens {
+		b, ok := p.exact[place{w.last, p.contentOf(r, i, tokens)}]
+		if !ok {
+			break
+		}
+		w.all++
+		if p.all[b].refs > 0 {
+			w.held++
+		}
+		w.last = b
+	}
+	return w
+}
+
+// firstNew returns the place of the first full block of r that the tree lacks; ok is false if it has all.
+func (p *pool) firstNew(r *request) (at place, ok bool) {
+	w := p.walk(r)
+	if (w.all+1)*p.cfg.BlockTokens > r.known {
+		return place{}, false
+	}
+	return place{w.last, p.contentOf(r, w.all, r.known)}, true
+}
+
+// hold makes a request a holder of b.
+func (p *pool) hold(b blockID) {
+	k := &p.all[b]
+	if k.refs == 0 {
+		p.free--
+		unlinkBlock(p, &p.queue, b, queueLinks)
+		if k.parent != noBlock {
+			p.cached--
+		}
+	}
+	k.refs++
+	p.stamp++
+}
+
+// letGo takes a holder from b; without any it goes to the back of the queue.
+func (p *pool) letGo(b blockID) {
+	k := &p.all[b]
+	k.refs--
+	p.stamp++
+	if k.refs == 0 {
+		p.free++
+		linkBlock(p, &p.queue, b, queueLinks)
+		if k.parent != noBlock {
+			p.cached++
+		}
+	}
+}
+
+// takeBlock returns the block at the front of the queue, held once and out of the tree with all that follows it there.
+func (p *pool) takeBlock() blockID {
+	p.stamp++
+	if p.fresh > 0 {
+		p.fresh--
+		p.free--
+		p.all = append(p.all, block{parent: noBlock, kids: list{noBlock, noBlock}, refs: 1})
+		return blockID(len(p.all) - 1)
+	}
+	b := p.queue.first
+	p.hold(b)
+	p.drop(b)
+	return b
+}
+
+// drop takes b and all that follows it out of the tree.
+func (p *pool) drop(b blockID) {
+	for p.all[b].kids.first != noBlock {
+		p.drop(p.all[b].kids.first)
+	}
+	p.detach(b)
+}
+
+// detach takes b, which has no kids, out of the tree.
+func (p *pool) detach(b blockID) {
+	k := &p.all[b]
+	if k.parent == noBlock {
+		return
+	}
+	delete(p.exact, place{k.parent, k.content})
+	unlinkBlock(p, p.kidsOf(k.parent), b, kinLinks)
+	f := p.familyOf(k.parent, k.content)
+	l := p.families[f]
+	unlinkBlock(p, &l, b, alikeLinks)
+	if l.first == noBlock {
+		delete(p.families, f)
+	} else {
+		p.families[f] = l
+	}
+	p.tellRouter(b, 0)
+	k.parent = noBlock
+	if k.refs == 0 {
+		p.cached--
+	}
+	p.stamp++
+}
+
+// attach puts b into the tree after parent.
+func (p *pool) attach(b, parent blockID, content content) {
+	k := &p.all[b]
+	k.parent, k.content = parent, content
+	p.exact[place{parent, content}] = b
+	linkBlock(p, p.kidsOf(parent), b, kinLinks)
+	f := p.familyOf(parent, content)
+	l, ok := p.families[f]
+	if !ok {
+		l = list{noBlock, noBlock}
+	}
+	linkBlock(p, &l, b, alikeLinks)
+	p.families[f] = l
+	p.tellRouter(b, 1)
+	p.stamp++
+}
+
+func (p *pool) kidsOf(b blockID) *list {
+	if b == root {
+		return &p.top
+	}
+	return &p.all[b].kids
+}
+
+// tellRouter notes for the router that a full block of a prompt node has entered the tree, by 1, or left it.
+func (p *pool) tellRouter(b blockID, by int32) {
+	k := &p.all[b]
+	if p.cfg.Capture != scheduler.CaptureResidency || k.content.ref < 0 || k.content.ref >= ownPrompt || int(k.content.prompt) < p.cfg.BlockTokens {
+		return
+	}
+	at := int32(0)
+	node, perNode := prompt.NodeID(k.content.ref), p.cfg.Tree.PerNode()
+	if perNode > 1 {
+		for x := k.parent; x >= 0 && p.all[x].content.ref == k.content.ref; x = p.all[x].parent {
+			at++
+		}
+	}
+	p.kv = append(p.kv, scheduler.KVChange{Node: node, Blocks: at + by})
+}
+
+// allocate gives r the blocks of its whole prompt and moves its chunk behind what is found.
+func (p *pool) allocate(r *request) {
+	size, n := p.cfg.BlockTokens, countBlocks(r.prompt, p.cfg.BlockTokens)
+	r.slots, r.expect = r.prompt, 0
+	if !p.cfg.Reuse {
+		for range n {
+			r.held = append(r.held, p.takeBlock())
+		}
+		return
+	}
+	at, found := root, 0
+	for i := range n {
+		b, tokens := noBlock, 0
+		if at != noBlock && r.prompt-1 > i*size {
+			b, tokens = p.match(at, p.contentOf(r, i, r.prompt-1))
+		}
+		found += tokens
+		switch {
+		case b == noBlock:
+			b, at = p.takeBlock(), noBlock
+		case tokens == size:
+			p.hold(b)
+			at = b
+		case p.isUsed(b):
+			b, at = p.takeBlock(), noBlock // a copy
+		default:
+			p.detach(b)
+			p.hold(b)
+			at = noBlock
+		}
+		r.held = append(r.held, b)
+	}
+	r.found = found
+	if found == 0 {
+		return
+	}
+	if found+r.chunk < r.prompt {
+		r.chunk = (found+r.chunk)/size*size - found
+	}
+	r.pos = found
+	r.chunk = min(r.chunk, r.rest())
+}
+
+// grow gives r the slot of a token.
+func (p *pool) grow(r *request) {
+	if r.slots%p.cfg.BlockTokens == 0 {
+		r.held = append(r.held, p.takeBlock())
+	}
+	r.slots++
+}
+
+// store makes blocks of the first tokens of r such that can be found, the last one even if it is not full where
+// partial says so. A block of which the tree has the content already stays outside it.
+func (p *pool) store(r *request, tokens int, partial bool) {
+	size := p.cfg.BlockTokens
+	n := tokens / size
+	if partial {
+		n = countBlocks(tokens, size)
+	}
+	at, known := root, true
+	for i := range min(n, len(r.held)) {
+		k := p.contentOf(r, i, tokens)
+		if known {
+			if b, ok := p.exact[place{at, k}]; ok {
+				at = b
+				continue
+			}
+			known = false
+		}
+		b := r.held[i]
+		p.detach(b)
+		p.attach(b, at, k)
+		at = b
+	}
+}
+
+// close stores what r has and gives back its blocks, last to first.
+func (p *pool) close(r *request) {
+	if p.cfg.Reuse {
+		p.store(r, r.known-1, true)
+	}
+	for i := len(r.held) - 1; i >= 0; i-- {
+		p.letGo(r.held[i])
+	}
+	r.held = r.held[:0]
+}
+
+// Which of the links of a block a list goes by.
+const (
+	queueLinks = iota
+	kinLinks
+	alikeLinks
+)
+
+func (p *pool) links(b blockID, which int) *links {
+	switch k := &p.all[b]; which {
+	case queueLinks:
+		return &k.links
+	case kinLinks:
+		return &k.kin
+	default:
+		return &k.alike
+	}
+}
+
+// linkBlock puts b at the back of l.
+func linkBlock(p *pool, l *list, b blockID, which int) {
+	*p.links(b, which) = links{l.last, noBlock}
+	if l.last == noBlock {
+		l.first = b
+	} else {
+		p.links(l.last, which).newer = b
+	}
+	l.last = b
+}
+
+// unlinkBlock takes b out of l.
+func unlinkBlock(p *pool, l *list, b blockID, which int) {
+	k := p.links(b, which)
+	if k.older == noBlock {
+		l.first = k.newer
+	} else {
+		p.links(k.older, which).newer = k.newer
+	}
+	if k.newer == noBlock {
+		l.last = k.older
+	} else {
+		p.links(k.newer, which).older = k.older
+	}
+}
+
+// check panics where blocks are lost.
+func (p *pool) check(active []*request) {
+	if !invariant.Enabled {
+		return
+	}
+	refs := make(map[blockID]int32)
+	for _, r := range active {
+		for _, b := range r.held {
+			refs[b]++
+		}
+	}
+	cached := 0
+	for i := range p.all {
+		if p.all[i].parent != noBlock && p.all[i].refs == 0 {
+			cached++
+		}
+		if got, has := p.all[i].refs, refs[blockID(i)]; got != has {
+			panic("trtllm: a block's references differ from the requests that hold it")
+		}
+	}
+	if p.free+len(refs) != p.total || p.cached != cached {
+		panic("trtllm: free and held blocks do not add up to the pool")
+	}
+}

@@ -1,0 +1,4 @@
+package trtllm
+
+// gate says whether ranks compute prompts in the pass that they plan.
+type gate struct{ open bool }
