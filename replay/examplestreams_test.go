@@ -22,7 +22,7 @@ func ExampleSpec_Run() {
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 60, Input: 1500, Output: 30, Interval: 30, Turns: 1},
 		Speedup:   1,
-		Topology:  replay.Topology{Pools: replay.OnePool(engineargs.Default(), 2), Router: "least-loaded"},
+		Topology:  replay.Topology{Pools: replay.OnePool(engineargs.Default(), 2), Router: policy.Name("least-loaded")},
 	}
 	result, err := spec.Run(context.Background(), replay.Streams{})
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *placements) Routed(_ scheduler.Role, _ sim.Time, placed *router.Placeme
 // An observer is shown everything that happens, and embeds NoObserver for what it does not look at.
 func ExampleStreams_observer() {
 	spec := exampleSpec()
-	spec.Router = "random"
+	spec.Router = policy.Name("random")
 	var seen placements
 	if _, err := spec.Run(context.Background(), replay.Streams{Observer: &seen}); err != nil {
 		fmt.Println(err)

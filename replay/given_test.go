@@ -88,7 +88,7 @@ func TestGivenPolicyIsTextTwin(t *testing.T) {
 			roles = append(roles, o.Role)
 			return mostCached(), nil
 		})
-		spec.Router, spec.Text = policy.TextName, text
+		spec.Router = text
 		want, wantReport := runGiven(t, spec, nil)
 		if !reflect.DeepEqual(own, want) || !reflect.DeepEqual(ownReport, wantReport) {
 			t.Errorf("%s: requests are not where the policy in a file places them", name)
@@ -132,7 +132,7 @@ func TestGivenPolicyRefusals(t *testing.T) {
 		return given{needs: router.Needs{Metrics: true}}, nil
 	}
 	beside := givenSpec()
-	beside.Text = &policy.Text{Picker: policy.DrawAny}
+	beside.Router = &policy.Text{Picker: policy.DrawAny}
 	late := givenSpec()
 	late.Signals.Set(router.Caches, router.Age{Delay: 100})
 	for want, spec := range map[string]replay.Spec{"one or the other": beside, "index, and the router looks at running, waiting and kv_usage alone": late} {

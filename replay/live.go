@@ -63,6 +63,7 @@ func (s *Spec) validateLive(live *Live) error {
 	if err := cmp.Or(s.checkMode(), s.refuseStream("a replay in real time"), s.Topology.Validate()); err != nil {
 		return err
 	}
+	text, isText := s.Router.(*policy.Text)
 	switch {
 	case s.Disaggregated() && !live.TwoPools:
 		return errors.New("prefill and decode workers in real time, want one pool unless two are asked for")
@@ -76,11 +77,11 @@ func (s *Spec) validateLive(live *Live) error {
 		return errors.New("an autoscaler in real time, want a replay on a logical clock")
 	case s.Admission != nil:
 		return errors.New("an admission in real time, want a replay on a logical clock")
-	case s.Text != nil && slices.ContainsFunc(s.Text.LooksAt(), policy.IsMetric):
+	case isText && slices.ContainsFunc(text.LooksAt(), policy.IsMetric):
 		return errors.New("a router policy that looks at what workers report of themselves in real time, where nobody reads it, want a replay on a logical clock")
-	case s.Signals != router.Signals{} || s.Text != nil && s.Text.Signals != router.Signals{}:
+	case s.Signals != router.Signals{} || isText && text.Signals != router.Signals{}:
 		return errors.New("ages of signals in real time, where they are as old as they are, want none")
-	case s.Process != nil:
+	case policy.Is[*policy.Process](s.Router):
 		return errors.New("a policy process in real time, want a replay on a logical clock")
 	case s.Faults != nil:
 		return errors.New("faults in real time, want a replay on a logical clock")

@@ -106,14 +106,13 @@ func (p *processes) end(ran error) error {
 }
 
 // checkProcess refuses a router policy in a program beside another.
-func (s *Spec) checkProcess(streams *Streams) error {
+func (s *Spec) checkProcess() error {
+	p, ok := s.Router.(*policy.Process)
 	switch {
-	case s.Process == nil:
+	case !ok:
 		return nil
-	case s.Process.Command == "":
+	case p.Command == "":
 		return errors.New("a policy process without a command, want one")
-	case s.Picker != nil || s.Text != nil || streams.Policy != nil:
-		return errors.New("a policy process beside another router policy, want one or the other")
 	case slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Routing != nil }):
 		return errors.New("a change of the router beside a policy process, want one or the other")
 	}

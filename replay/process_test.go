@@ -41,7 +41,7 @@ func TestProcessOfEachPool(t *testing.T) {
 	} {
 		note := filepath.Join(t.TempDir(), "started")
 		spec := givenSpec()
-		spec.Process = always("1", note)
+		spec.Router = always("1", note)
 		tc.change(&spec)
 		workers, _ := runGiven(t, spec, nil)
 		for id, w := range workers {
@@ -67,7 +67,7 @@ func TestProcessErrors(t *testing.T) {
 		{`read x; echo '{"version":1,"facts":["cost"]}'`, "want workers whose GPU has a price"},
 	} {
 		spec := givenSpec()
-		spec.Process = &policy.Process{Command: tc.script, Timeout: 300 * time.Millisecond}
+		spec.Router = &policy.Process{Command: tc.script, Timeout: 300 * time.Millisecond}
 		result, err := spec.Run(context.Background(), replay.Streams{})
 		if err == nil || result != nil || !strings.Contains(err.Error(), "policy process "+tc.script) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %s", tc.script, err, tc.want)
@@ -76,7 +76,7 @@ func TestProcessErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	spec := givenSpec()
-	spec.Process = &policy.Process{Command: `read x; echo '{"version":1}'; sleep 60`, Timeout: time.Minute}
+	spec.Router = &policy.Process{Command: `read x; echo '{"version":1}'; sleep 60`, Timeout: time.Minute}
 	started := time.Now()
 	if _, err := spec.Run(ctx, replay.Streams{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
@@ -90,13 +90,12 @@ func TestProcessErrors(t *testing.T) {
 func TestProcessRefusals(t *testing.T) {
 	for want, run := range map[string]func(*replay.Spec) error{
 		"without a command": func(s *replay.Spec) error {
-			s.Process = &policy.Process{}
+			s.Router = &policy.Process{}
 			_, err := s.Run(context.Background(), replay.Streams{})
 			return err
 		},
-		"beside another": func(s *replay.Spec) error {
-			s.Text = &policy.Text{Picker: policy.DrawAny}
-			_, err := s.Run(context.Background(), replay.Streams{})
+		"beside one of": func(s *replay.Spec) error {
+			_, err := s.Run(context.Background(), replay.Streams{Policy: func(o policy.Options) (router.Policy, error) { return policy.RoundRobin.New(o) }})
 			return err
 		},
 		"in steps": func(s *replay.Spec) error {
@@ -108,14 +107,14 @@ func TestProcessRefusals(t *testing.T) {
 			return err
 		},
 		"beside an admission": func(s *replay.Spec) error {
-			s.Process.Command = `read x; echo '{"version":1,"hold":true}'; read x`
+			s.Router = &policy.Process{Command: `read x; echo '{"version":1,"hold":true}'; read x`, Timeout: time.Minute}
 			s.Admission = &policy.Admission{Rules: []policy.AdmissionRule{{Decision: router.Shed, When: "queued > 5"}}}
 			_, err := s.Run(context.Background(), replay.Streams{})
 			return err
 		},
 	} {
 		spec := givenSpec()
-		spec.Process = always("0", filepath.Join(t.TempDir(), "started"))
+		spec.Router = always("0", filepath.Join(t.TempDir(), "started"))
 		if err := run(&spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
@@ -171,7 +170,7 @@ func TestBatches(t *testing.T) {
 func TestProcessHoldsAndSheds(t *testing.T) {
 	spec := givenSpec()
 	spec.Synthetic.Turns, spec.Synthetic.Delay, spec.Synthetic.Interval = 1, 0, 1
-	spec.Process = &policy.Process{Command: `read x; echo '{"version":1,"facts":["may_hold"],"hold":true}'
+	spec.Router = &policy.Process{Command: `read x; echo '{"version":1,"facts":["may_hold"],"hold":true}'
 		n=0; while read x; do n=$((n+1)); case $x in *0]) echo 2;; *) case $((n%3)) in 0) echo '"hold"';; 1) echo '"shed"';; 2) echo 3;; esac;; esac; done`}
 	result, err := spec.Run(context.Background(), replay.Streams{})
 	if err != nil {

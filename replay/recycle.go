@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // mostRecycled bounds the requests of all rounds of a workload.
@@ -27,7 +28,7 @@ func (s *Spec) checkRecycle() error {
 		return errors.New("a workload is recycled with the results of the reference, which does not know that, want one or the other")
 	case s.Warm != nil:
 		return errors.New("a workload is recycled with caches that another replay left, whose blocks those of its rounds could be taken for, want one or the other")
-	case s.Process != nil:
+	case policy.Is[*policy.Process](s.Router):
 		return errors.New("a workload is recycled with a policy in a program, and replayed more than once to find how often, want a policy of this program")
 	}
 	return nil

@@ -32,7 +32,7 @@ type Streams struct {
 	Observer harness.Observer
 	KVEvents bool
 	// Policy, when not nil, makes the router policy of each pool, whose role is in its options, in
-	// place of the Spec's Router, Picker or Text. One that is a router.Admission, too, decides what becomes of
+	// place of the Spec's Router, which is then the name of one. One that is a router.Admission, too, decides what becomes of
 	// requests before that. It is called once for each pool of a run, and
 	// again when a fault restarts the router.
 	Policy func(policy.Options) (router.Policy, error)
@@ -74,7 +74,7 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	if streams.Scaler != nil && !s.Autoscales() {
 		return nil, errors.New("a scaler without an Autoscale, which says what it sees")
 	}
-	if streams.Policy != nil && (s.Picker != nil || s.Text != nil) {
+	if streams.Policy != nil && !policy.IsListed(s.Router) {
 		return nil, errors.New("a router policy of the caller's beside one of the Spec's, want one or the other")
 	}
 	for _, a := range []*Autoscale{s.Autoscale, s.AutoscaleDecode} {
@@ -82,7 +82,7 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 			return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
 		}
 	}
-	if err := cmp.Or(s.checkProcess(&streams), s.checkEngine(&streams)); err != nil {
+	if err := cmp.Or(s.checkProcess(), s.checkEngine(&streams)); err != nil {
 		return nil, err
 	}
 	loads, err := s.foresee(ctx, workload, streams.Scaler == nil)
@@ -90,8 +90,8 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 		return nil, err
 	}
 	programs := processes{ctx: ctx}
-	if s.Process != nil {
-		streams.Policy = programs.policyOf(s.Process)
+	if p, ok := s.Router.(*policy.Process); ok {
+		streams.Policy = programs.policyOf(p)
 	}
 	if s.Recycle {
 		if workload, err = s.recycle(ctx, workload, streams); err != nil {
@@ -125,7 +125,7 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 	if streams.Engine != nil {
 		return nil, errors.New("an engine of the caller's in a replay in steps, want one that runs to its end")
 	}
-	if s.Process != nil {
+	if policy.Is[*policy.Process](s.Router) {
 		return nil, errors.New("a policy process in a replay in steps, want a policy of this program")
 	}
 	if err := s.refuseScalers("a replay in steps"); err != nil {

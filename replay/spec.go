@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -53,8 +54,7 @@ type Spec struct {
 }
 
 // Topology is the cluster of a replay, Pool one of its pools, Kind workers of a pool that
-// are alike, ScaleEvent a change of their sizes, Change what is done to it as time goes on, Routing
-// who chooses workers, Given what a command line says of them, Faults what goes
+// are alike, ScaleEvent a change of their sizes, Change what is done to it as time goes on, Given what a command line says of them, Faults what goes
 // wrong with them, and Autoscale who changes their number.
 type (
 	Topology   = engines.Topology
@@ -62,7 +62,6 @@ type (
 	Kind       = engines.Kind
 	ScaleEvent = engines.ScaleEvent
 	Change     = engines.Change
-	Routing    = engines.Routing
 	Given      = engines.Given
 	Faults     = engines.Faults
 	PD         = engines.PD
@@ -109,7 +108,7 @@ func (s *Spec) Validate() error {
 	if err := cmp.Or(s.checkMode(), s.checkRecycle(), s.checkStream()); err != nil {
 		return err
 	}
-	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale)+len(s.Later()) == 0 && !s.Autoscales() {
+	if least := s.Choice().Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale)+len(s.Later()) == 0 && !s.Autoscales() {
 		return fmt.Errorf("workers are %d, must be at least %d with the KV router", s.Pools[0].Count, least)
 	}
 	return s.Topology.Validate()
@@ -135,9 +134,9 @@ func (s *Spec) checkMode() error {
 // names of its fields, and those of the tag record where a field has one; digests are made of them.
 func (s Spec) Recorded() any {
 	type fields Spec
-	if s.Router.Info().Caches && s.RouterConfig == nil {
-		config := router.DefaultConfig()
-		s.RouterConfig = &config
+	s.Router = s.Choice()
+	if name, ok := s.Router.(policy.Name); ok && name.Info().Caches {
+		s.Router = &policy.Configured{Name: name, Config: router.DefaultConfig()}
 	}
 	return fields(s)
 }

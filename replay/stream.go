@@ -8,6 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -35,7 +36,7 @@ func (s *Spec) checkStream() error {
 		{s.Trace == nil || s.Trace.Path == "", "a workload that is made"},
 		{s.Classes != nil, "rules of classes"},
 		{s.Warm != nil, "caches to begin with"},
-		{s.Picker != nil || s.Text != nil || s.Process != nil, "a router policy in a file or a program"},
+		{!policy.IsListed(s.Router), "a router policy in a file or a program"},
 		{s.Admission != nil, "an admission"},
 		{len(s.Signals.List()) > 0, "signals that are old"},
 		{s.Faults != nil, "faults"},

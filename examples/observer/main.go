@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/examples/internal/chat"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -56,7 +57,7 @@ func run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	spec.Router = "kv"
+	spec.Router = policy.KV
 	var seen batches
 	if _, err := spec.Run(context.Background(), replay.Streams{Observer: &seen}); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/examples/internal/chat"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // byRate wants a worker for so many requests a second, and leaves at most one worker at a time.
@@ -54,7 +55,7 @@ func run(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		spec.Router, spec.Autoscale = "kv", r.autoscale
+		spec.Router, spec.Autoscale = policy.KV, r.autoscale
 		result, err := spec.Run(context.Background(), replay.Streams{Scaler: r.scaler})
 		if err != nil {
 			return err

@@ -82,13 +82,17 @@ func bindCluster(fs *flag.FlagSet, s *replay.Spec, pools *replay.Given) {
 			return err
 		})
 	}
-	fs.Func("router-mode", "", func(name string) (err error) {
-		s.Router, err = policy.Parse(name)
+	var name policy.Name
+	var config *router.Config
+	fs.Func("router-mode", "", func(text string) (err error) {
+		name, err = policy.Parse(text)
+		s.Router = name.Configure(config)
 		return err
 	})
 	fs.Func("router-config", "", func(text string) error {
 		c, err := router.ParseConfig([]byte(text))
-		s.RouterConfig = &c
+		config = &c
+		s.Router = name.Configure(config)
 		return err
 	})
 }

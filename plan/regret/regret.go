@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -40,7 +41,7 @@ func Check(s *replay.Spec) error {
 		return errors.New("in closed loop another choice changes what arrives when, want replay trace")
 	case s.Disaggregated():
 		return errors.New("prefill and decode workers are chosen one after the other, want one pool")
-	case s.Process != nil:
+	case policy.Is[*policy.Process](s.Router):
 		return errors.New("a program that is the policy cannot be copied with the replay, want a policy of this program")
 	case s.Faults != nil:
 		return errors.New("with --faults a request may be placed several times, want none")

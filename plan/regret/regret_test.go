@@ -54,7 +54,7 @@ func newTrial(seed uint64) *trial {
 		c.Temperature = float64(d.IntN(2))
 		threshold := 0.01
 		c.QueueThreshold = &threshold // holds requests back
-		t.spec.RouterConfig = &c
+		t.spec.Router = policy.KV.Configure(&c)
 	}
 	t.drawPolicy(d)
 	t.addTurns(d, 1+d.IntN(3)/2)
@@ -67,33 +67,21 @@ func (t *trial) drawPolicy(d *rand.Rand) {
 	s.PreemptedApart = d.IntN(2) == 0
 	switch d.IntN(4) {
 	case 0:
-		s.Router, s.RouterConfig = policy.TextName, nil
-		s.Text = &policy.Text{
+		text := &policy.Text{
 			Name: "drawn", Picker: policy.TakeHighest, AnyTie: true,
 			Filters: []policy.TextFilter{{Sample: 2}, {Keep: "waiting == 0"}},
 			Scorers: []policy.TextScorer{{Weight: 1, Score: "cached_blocks"}, {Weight: 2, Cost: "requests"}},
 		}
 		if d.IntN(2) == 0 {
-			s.Text.Hold = &policy.TextHold{Above: "50", Order: router.LCFS}
+			text.Hold = &policy.TextHold{Above: "50", Order: router.LCFS}
 		}
+		s.Router = text
 		if d.IntN(2) == 0 {
 			s.Signals.Set(router.Waiting, router.Age{Delay: 20, Interval: 30})
 		}
 	case 1:
-		s.Router, s.RouterConfig = policy.PickerName, nil
-		s.Picker = &policy.Picker{Draw: policy.MaxScore, Scorers: []policy.Scorer{{Kind: policy.PrecisePrefix, Weight: 3, Speculative: 20}, {Kind: policy.ShortQueue, Weight: 2}}}
+		s.Router = &policy.Picker{Draw: policy.MaxScore, Scorers: []policy.Scorer{{Kind: policy.PrecisePrefix, Weight: 3, Speculative: 20}, {Kind: policy.ShortQueue, Weight: 2}}}
 	}
-}
-
-// newPolicy returns the policy that the replay has.
-func (t *trial) newPolicy(o policy.Options) (router.Policy, error) {
-	switch {
-	case t.spec.Text != nil:
-		return policy.NewText(*t.spec.Text, o)
-	case t.spec.Picker != nil:
-		return policy.NewPicker(*t.spec.Picker, o), nil
-	}
-	return policy.New(t.spec.Router, o)
 }
 
 // addTurns draws sessions of up to so many turns.
@@ -165,11 +153,13 @@ func TestEqualsWholeRuns(t *testing.T) {
 			for w := range d.Outcomes {
 				tried++
 				streams := replay.Streams{Policy: func(o policy.Options) (router.Policy, error) {
-					p, err := x.newPolicy(o)
+					p, err := x.spec.Choice().New(o)
 					return &given{p, d.Request, sim.WorkerID(w)}, err
 				}}
 				own := x.spec // whose policy is the caller's
-				own.Text, own.Picker = nil, nil
+				if !policy.IsListed(own.Router) {
+					own.Router = nil
+				}
 				whole, err := own.RunOn(t.Context(), x.w, streams)
 				if err != nil {
 					t.Fatalf("seed %d: request %d given to worker %d: %v", seed, d.Request, w, err)
@@ -334,7 +324,7 @@ func TestCheck(t *testing.T) {
 	for want, change := range map[string]func(*replay.Spec){
 		"closed loop":     func(s *replay.Spec) { s.Mode, s.MaxInFlight = loadgen.Concurrency, 2 },
 		"one pool":        func(s *replay.Spec) { s.Pools = replay.TwoPools(s.Pools[0], s.Pools[0]) },
-		"program":         func(s *replay.Spec) { s.Process = &policy.Process{} },
+		"program":         func(s *replay.Spec) { s.Router = &policy.Process{} },
 		"--faults":        func(s *replay.Spec) { s.Faults = &replay.Faults{} },
 		"--retry":         func(s *replay.Spec) { s.Client = &engines.Client{} },
 		"--admission":     func(s *replay.Spec) { s.Topology.Admission = &policy.Admission{} },

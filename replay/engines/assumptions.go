@@ -74,7 +74,7 @@ func (t *Topology) Assumptions() []Assumption {
 		}
 	}
 	if s := t.ageSignals(); s != (router.Signals{}) {
-		all = append(all, Assumption{"signals", policy.DescribeSignals(t.ListSignals(), s, t.isGated())})
+		all = append(all, Assumption{"signals", policy.DescribeSignals(t.ListSignals(), s, policy.IsGated(t.Router))})
 	}
 	return append(all, Assumption{"itl", "ITL pools the gaps of all requests; TPOT is a mean for each request"})
 }

@@ -15,24 +15,11 @@ import (
 type Change struct {
 	At              sim.Time
 	Workers, Decode int               `json:",omitempty"` // sizes wanted of the entry pool and of the decode pool
-	Routing         *Routing          `json:",omitempty"` // who chooses workers
+	Routing         policy.Choice     `record:"omitzero"` // who chooses workers
 	Admission       *policy.Admission `json:",omitempty"` // who decides on requests before that
 	Faults          *Faults           `json:",omitempty"` // what goes wrong from then on
 	Speedup         float64           `json:",omitempty"` // of arrivals to come, and of delays that begin then
 	WorkerSpeeds    [][]float64       `json:",omitempty"` // as of a Topology, of passes that begin then
-}
-
-// Routing is how requests find workers: as the fields of a Topology.
-type Routing struct {
-	Router       policy.Name
-	RouterConfig *router.Config
-	Picker       *policy.Picker `json:",omitempty"`
-	Text         *policy.Text   `json:",omitempty"`
-}
-
-// Routing returns how requests find workers.
-func (t *Topology) Routing() Routing {
-	return Routing{t.Router, t.RouterConfig, t.Picker, t.Text}
 }
 
 // Reroutes reports whether another policy, or another admission, decides after c.
@@ -40,8 +27,8 @@ func (c *Change) Reroutes() bool { return c.Routing != nil || c.Admission != nil
 
 // With returns t as it is after a change. Its pools are those of the start.
 func (t Topology) With(c *Change) *Topology {
-	if r := c.Routing; r != nil {
-		t.Router, t.RouterConfig, t.Picker, t.Text = r.Router, r.RouterConfig, r.Picker, r.Text
+	if c.Routing != nil {
+		t.Router = c.Routing
 	}
 	if c.Admission != nil {
 		t.Admission = c.Admission
@@ -138,10 +125,10 @@ func (s *Stage) WithTopology(t *Topology) *Stage {
 // laterNeeds returns what the policies of the pool need that may come, with the admissions that may.
 func (s *Stage) laterNeeds() ([]router.Needs, error) {
 	later := s.Later()
-	routings, admissions := []Routing{s.Routing()}, []*policy.Admission{s.Admission}
+	routings, admissions := []policy.Choice{s.Router}, []*policy.Admission{s.Admission}
 	for i := range later {
 		if r := later[i].Routing; r != nil {
-			routings = append(routings, *r)
+			routings = append(routings, r)
 		}
 		if a := later[i].Admission; a != nil {
 			admissions = append(admissions, a)
@@ -151,9 +138,9 @@ func (s *Stage) laterNeeds() ([]router.Needs, error) {
 		return nil, nil
 	}
 	var all []router.Needs
-	for i := range routings {
+	for _, r := range routings {
 		for _, a := range admissions {
-			n, err := s.needsOf(&Change{Routing: &routings[i], Admission: a})
+			n, err := s.needsOf(&Change{Routing: r, Admission: a})
 			if err != nil {
 				return nil, err
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -19,19 +20,18 @@ func (t *Topology) ListSignals() []router.Signal {
 
 // ageSignals returns how old signals are.
 func (t *Topology) ageSignals() router.Signals {
-	if t.Text == nil {
-		return t.Signals
+	if text, ok := t.Router.(*policy.Text); ok {
+		return text.Signals.Under(t.Signals)
 	}
-	return t.Text.Signals.Under(t.Signals)
+	return t.Signals
 }
-
-// isGated reports whether a gate looks at what workers report.
-func (t *Topology) isGated() bool { return t.Picker != nil && t.Picker.Gate != nil }
 
 // listSignalsOf is ListSignals where the user of the pools may have policies of their own.
 func (t *Topology) listSignalsOf(all []*Stage) []router.Signal {
 	others := *t
-	others.Process = nil // what it looks at is known by now
+	if _, ok := t.Router.(*policy.Process); ok {
+		others.Router = nil // what it looks at is known by now
+	}
 	looks := others.ListSignals()
 	for _, s := range all {
 		if s.given != nil {

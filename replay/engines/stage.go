@@ -282,8 +282,8 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 // policyOptions returns what a policy of the pool's router is made of.
 func (s *Stage) policyOptions() (policy.Options, error) {
 	config := router.DefaultConfig()
-	if s.RouterConfig != nil {
-		config = *s.RouterConfig
+	if c, ok := s.Router.(*policy.Configured); ok {
+		config = c.Config
 	}
 	if name := s.Engine.QueuePolicy; name != "" {
 		order, err := router.ParseQueueOrder(name)
@@ -303,7 +303,7 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
 	}
-	if s.Text != nil || s.Admission != nil || s.Policy != nil {
+	if _, ok := s.Router.(*policy.Text); ok || s.Admission != nil || s.Policy != nil {
 		o.Workers = s.traits()
 	}
 	return o, nil

@@ -11,8 +11,8 @@ import (
 // checkText refuses policies of files that look at what nobody knows of these workers.
 func (t *Topology) checkText() error {
 	var names []string
-	if t.Text != nil {
-		names = t.Text.LooksAt()
+	if text, ok := t.Router.(*policy.Text); ok {
+		names = text.LooksAt()
 	}
 	if t.Admission != nil {
 		names = append(names, t.Admission.LooksAt()...)

@@ -23,17 +23,11 @@ type Topology struct {
 	// a decode pool, in this order.
 	Pools Pools `record:"inline"`
 
-	Router       policy.Name
-	RouterConfig *router.Config // of policies that look at caches; nil: the defaults
-	// Picker, when not nil, chooses in place of Router, which then names it alone.
-	Picker *policy.Picker
-	// Text, when not nil, chooses in place of Router in the same way, in every pool.
-	Text *policy.Text
-	// Process, when not nil, chooses in place of Router in the same way: a program of its own for each pool.
-	Process *policy.Process
+	// Router is how requests are routed, in every pool; nil: by the default policy.
+	Router policy.Choice `record:"inline"`
 	// Admission decides on requests before the router of the entry pool; nil: all are routed.
 	Admission *policy.Admission
-	// Signals are how old signals are that routers and admission look at; they win over those of Text.
+	// Signals are how old signals are that routers and admission look at; they win over those of a policy.Text.
 	Signals router.Signals
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
@@ -183,8 +177,9 @@ func (t *Topology) Validate() error {
 // nobody answers.
 func (t *Topology) checkPrefillLoad() error {
 	estimator := t.PrefillLoad != engineargs.AIC{}
-	kv := t.Router.Info().Caches
-	asked := kv && t.RouterConfig != nil && t.RouterConfig.PrefillLoadModel == router.LoadAIC
+	kv := t.Choice().Info().Caches
+	c, configured := t.Router.(*policy.Configured)
+	asked := kv && configured && c.Config.PrefillLoadModel == router.LoadAIC
 	switch {
 	case estimator && !kv:
 		return errors.New("an AIC estimator of prefill load, want the KV router with it")
@@ -402,15 +397,10 @@ func (t *Topology) FollowsCaches() bool {
 	return t.Admission != nil && t.Admission.FollowsCaches() || t.Choice().FollowsCaches()
 }
 
-// Choice returns how requests are routed, whatever it was given as.
+// Choice returns Router, or the default policy.
 func (t *Topology) Choice() policy.Choice {
-	switch {
-	case t.Process != nil:
-		return t.Process
-	case t.Picker != nil:
-		return t.Picker
-	case t.Text != nil:
-		return t.Text
+	if t.Router == nil {
+		return policy.Name("")
 	}
 	return t.Router
 }

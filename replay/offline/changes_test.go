@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // readChanges reads what is changed: change=(AT:workers:N), decode, router, speedup or speed in place of workers.
@@ -22,8 +23,8 @@ func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
 			var c engines.Change
 			to := map[string]any{"workers": &c.Workers, "decode": &c.Decode, "speedup": &c.Speedup}[parts[1]]
 			if parts[1] == "router" {
-				c.Routing = new(engines.Routing)
-				to = (*string)(&c.Routing.Router)
+				c.Routing = policy.Name(parts[2])
+				to = new(string)
 			}
 			if parts[1] == "speed" { // of workers, as 0.5/1
 				var speeds []float64

@@ -77,12 +77,11 @@ func (e *example) config(t *testing.T) Config {
 		c.Pools = engines.OnePool(engine(t, text), max(e.workers, 1))
 	}
 	if e.router != "" {
-		c.Router = policy.KV
 		config, err := router.ParseConfig([]byte(e.router))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.RouterConfig = &config
+		c.Router = policy.KV.Configure(&config)
 	}
 	return c
 }

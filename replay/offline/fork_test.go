@@ -35,9 +35,9 @@ func (d draw) live(x *trial) {
 		x.cfg.Autoscale, x.cfg.Scale, x.cfg.WorkerSpeeds = d.autoscale(), nil, nil
 		x.cfg.Pools[0].Count = x.cfg.Autoscale.Min
 	case 2:
-		x.cfg.Text, x.cfg.Router, x.cfg.RouterConfig = d.text(), policy.TextName, nil
+		x.cfg.Router = d.text()
 	case 3:
-		x.cfg.Router, x.cfg.RouterConfig = pick(d, policy.All()...).Name, nil
+		x.cfg.Router = pick(d, policy.All()...).Name
 	}
 	if d.oneIn(4) {
 		x.cfg.Topology.Admission = d.admissionRules()
@@ -114,9 +114,9 @@ func (d draw) change(x *trial, at sim.Time) engines.Change {
 		}
 		switch d.IntN(7) {
 		case 0:
-			c.Routing = &engines.Routing{Router: pick(d, policy.All()...).Name}
+			c.Routing = pick(d, policy.All()...).Name
 		case 1:
-			c.Routing = &engines.Routing{Router: policy.TextName, Text: d.text()}
+			c.Routing = d.text()
 		case 2:
 			c.Admission = d.admissionRules()
 		case 3:

@@ -77,7 +77,7 @@ func fromBytes(data []byte) (*trial, string, bool) {
 	if b.take(2) == 1 {
 		config, threshold := router.DefaultConfig(), float64(b.take(4))/2
 		config.QueueThreshold = &threshold
-		x.cfg.Router, x.cfg.RouterConfig = policy.KV, &config
+		x.cfg.Router = policy.KV.Configure(&config)
 	}
 	if b.take(4) > 0 {
 		x.model = coarse{prefill: []float64{float64(b.take(3)), 2}, decode: []float64{1, float64(b.take(3))}, free: b.take(4)}

@@ -23,7 +23,7 @@ func TestGraphOfChainsEqualsSessions(t *testing.T) {
 			return false
 		}
 		drivers := []maker{byCluster, byPasses}
-		if x.cfg.Entry().Count == 1 && len(x.cfg.Pools) == 1 && x.cfg.Entry().Engine.Engine == engineargs.VLLM && x.cfg.Router == policy.RoundRobin {
+		if x.cfg.Entry().Count == 1 && len(x.cfg.Pools) == 1 && x.cfg.Entry().Engine.Engine == engineargs.VLLM && x.cfg.Choice().Info().Name == policy.RoundRobin {
 			drivers = append(drivers, bySingle)
 		}
 		for _, drive := range drivers {

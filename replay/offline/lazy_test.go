@@ -16,10 +16,10 @@ func TestLazilyEqualsCluster(t *testing.T) {
 	held := 0
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
 		x.aggregate()
-		if x.cfg.Router != policy.KV {
+		if x.cfg.Choice().Info().Name != policy.KV {
 			config, threshold := router.DefaultConfig(), 0.3
 			config.QueueThreshold = &threshold
-			x.cfg.Router, x.cfg.RouterConfig = policy.KV, &config
+			x.cfg.Router = policy.KV.Configure(&config)
 		}
 		if x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() {
 			return false

@@ -398,7 +398,7 @@ func (l *literal) dispatch(p *literalPool, placed []router.Placement, err error)
 	for _, a := range placed {
 		w := p.workers[a.Worker]
 		w.inFlight++
-		if p == l.pools[0] && l.Router == policy.KV && a.Blocks > 0 {
+		if p == l.pools[0] && l.Choice().Info().Name == policy.KV && a.Blocks > 0 {
 			l.traffic.reuse = append(l.traffic.reuse, float64(a.Overlap)/float64(a.Blocks))
 		}
 		request := *a.Request

@@ -17,7 +17,7 @@ func TestPoliciesInEveryDriver(t *testing.T) {
 	met := map[string]int{}
 	each(t, 600, func(t *testing.T, d draw, x *trial, text string) bool {
 		info := all[d.IntN(len(all))]
-		x.cfg.Router, x.cfg.RouterConfig = info.Name, nil
+		x.cfg.Router = info.Name
 		x.cfg.Signals = d.signals(&x.cfg.Topology)
 		want := x.run(byLiteral)
 		if d := difference(want, x.run(byCluster)); d != "" {

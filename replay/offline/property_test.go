@@ -211,7 +211,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 // one that follows every block the engines announce.
 func TestResidencyIsEnough(t *testing.T) {
 	each(t, 500, func(t *testing.T, _ draw, x *trial, text string) bool {
-		if x.cfg.Router != policy.KV {
+		if x.cfg.Choice().Info().Name != policy.KV {
 			return false
 		}
 		residency := false

@@ -206,7 +206,7 @@ func (d draw) router(x *trial) {
 	c.TrackActiveBlocks = !d.oneIn(4)
 	c.TrackPrefillTokens = !d.oneIn(4)
 	c.Temperature = pick(d, 0.0, 0, 0, 0.5)
-	x.cfg.Router, x.cfg.RouterConfig = policy.KV, &c
+	x.cfg.Router = policy.KV.Configure(&c)
 }
 
 // model gives pass times that often coincide, now and then none at all, or nil
@@ -263,10 +263,10 @@ func (x *trial) show(text string) string {
 	for _, p := range c.Pools {
 		fmt.Fprintf(&b, "%d workers: %+v\n", p.Count, p.Engine)
 	}
-	if c.Router == policy.KV {
-		fmt.Fprintf(&b, "router: %+v\n", *c.RouterConfig)
-		if c.RouterConfig.QueueThreshold != nil {
-			fmt.Fprintf(&b, "threshold: %v\n", *c.RouterConfig.QueueThreshold)
+	if kv, ok := c.Router.(*policy.Configured); ok {
+		fmt.Fprintf(&b, "router: %+v\n", kv.Config)
+		if kv.Config.QueueThreshold != nil {
+			fmt.Fprintf(&b, "threshold: %v\n", *kv.Config.QueueThreshold)
 		}
 	}
 	fmt.Fprintf(&b, "faults: %+v, sizes: %+v, admission: %+v, reject: %v, speeds: %v\n", c.Faults, c.Scale, c.Topology.Admission, c.Reject, c.WorkerSpeeds)

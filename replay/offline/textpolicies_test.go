@@ -55,22 +55,23 @@ func (d draw) signals(t *engines.Topology) router.Signals {
 func TestTextPoliciesInEveryDriver(t *testing.T) {
 	met := map[string]int{}
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
-		x.cfg.Text, x.cfg.Router, x.cfg.RouterConfig = d.text(), policy.TextName, nil
+		drawn := d.text()
+		x.cfg.Router = drawn
 		x.cfg.Signals = d.signals(&x.cfg.Topology)
-		readsMetrics := slices.ContainsFunc(x.cfg.Text.LooksAt(), policy.IsMetric)
+		readsMetrics := slices.ContainsFunc(drawn.LooksAt(), policy.IsMetric)
 		want := x.run(byCluster)
 		if d := x.broken(want); d != "" {
-			t.Fatalf("%v: %s\n%s", x.cfg.Text, d, x.show(text))
+			t.Fatalf("%v: %s\n%s", drawn, d, x.show(text))
 		}
 		if d := difference(want, x.run(byLiteral)); d != "" {
-			t.Fatalf("%v: the cluster and the literal model: %s\n%s", x.cfg.Text, d, x.show(text))
+			t.Fatalf("%v: the cluster and the literal model: %s\n%s", drawn, d, x.show(text))
 		}
 		if readsMetrics || x.cfg.Disaggregated() || x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() || len(x.cfg.Scale) > 0 {
 			return true
 		}
 		held := 0
 		drivers := map[string]maker{"lazily": byLazily(&held)}
-		p, err := policy.NewText(*x.cfg.Text, policy.Options{BlockTokens: 1})
+		p, err := policy.NewText(*drawn, policy.Options{BlockTokens: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func TestTextPoliciesInEveryDriver(t *testing.T) {
 			}
 			got.calls, want.inFlight, got.inFlight = nil, 0, 0
 			if d := difference(want, got); d != "" {
-				t.Fatalf("%v: the cluster, and workers %s: %s\n%s", x.cfg.Text, name, d, x.show(text))
+				t.Fatalf("%v: the cluster, and workers %s: %s\n%s", drawn, name, d, x.show(text))
 			}
 			met[name]++
 		}

@@ -18,10 +18,10 @@ import (
 func (d draw) everything(x *trial) {
 	switch d.IntN(3) {
 	case 0:
-		x.cfg.Router, x.cfg.RouterConfig = pick(d, policy.All()...).Name, nil
+		x.cfg.Router = pick(d, policy.All()...).Name
 	case 1:
 		if d.oneIn(2) {
-			x.cfg.Text, x.cfg.Router, x.cfg.RouterConfig = d.text(), policy.TextName, nil
+			x.cfg.Router = d.text()
 		}
 	}
 	if d.oneIn(3) {

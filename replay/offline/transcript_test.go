@@ -152,7 +152,7 @@ func readRouter(t *testing.T, d *datadriven.TestData, x *trial) {
 	}
 	config := router.DefaultConfig()
 	config.QueueThreshold = &threshold
-	x.cfg.Router, x.cfg.RouterConfig = policy.KV, &config
+	x.cfg.Router = policy.KV.Configure(&config)
 }
 
 // scribe writes down what a cluster does.

@@ -68,7 +68,7 @@ func TestClusterEqualsLiteral(t *testing.T) {
 func (x *trial) count(met map[string]int, out outcome) {
 	c := &x.cfg
 	for what, is := range map[string]bool{
-		"kv":            c.Router == policy.KV,
+		"kv":            c.Choice().Info().Name == policy.KV,
 		"disaggregated": c.Disaggregated(),
 		"transfer":      c.Disaggregated() && c.Entry().Engine.Transfer() != scheduler.Transfer{},
 		"closed loop":   c.Admission.Mode == loadgen.Concurrency,

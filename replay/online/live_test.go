@@ -42,11 +42,10 @@ func within(t *testing.T, do func()) {
 // first request back: the first pass does not end before.
 func TestHeldRequestsArrive(t *testing.T) {
 	c := config(t, 1, line(0, 640, 1, ids(0, 10))+line(1, 640, 1, ids(100, 10))+line(2, 640, 1, ids(200, 10)))
-	c.kv()
 	threshold := 0.01
 	rc := router.DefaultConfig()
 	rc.QueueThreshold = &threshold
-	c.RouterConfig = &rc
+	c.Router = policy.KV.Configure(&rc)
 	var seen []string
 	all := make(chan struct{})
 	c.hooks.arrived = func(q *sim.Request, at, really sim.Time) {

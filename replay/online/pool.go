@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -25,7 +26,8 @@ type pool struct {
 }
 
 func (x *run) newPool(h *harness.Pool) (*pool, error) {
-	p := &pool{run: x, Pool: h, caches: x.FollowsCaches() || x.Text != nil && x.Text.Hold != nil}
+	text, ok := x.Router.(*policy.Text)
+	p := &pool{run: x, Pool: h, caches: x.FollowsCaches() || ok && text.Hold != nil}
 	for i := range p.Count {
 		core, err := p.LiveCore(sim.WorkerID(i))
 		if err != nil {

@@ -10,8 +10,7 @@ import (
 // worker 1, unless they are cached elsewhere.
 func TestTextPolicy(t *testing.T) {
 	c := config(t, 2, line(0, 640, 2, ids(0, 10))+line(150, 128, 2, ids(20, 2))+line(300, 192, 2, ids(0, 3))+line(450, 192, 2, ids(30, 3))+line(600, 512, 2, ids(20, 8)))
-	c.Router = policy.TextName
-	c.Text = &policy.Text{Name: "mine", Picker: policy.TakeHighest, Scorers: []policy.TextScorer{
+	c.Router = &policy.Text{Name: "mine", Picker: policy.TakeHighest, Scorers: []policy.TextScorer{
 		{Weight: 100, Score: "cached_blocks"},
 		{Weight: 1, Cost: "request.input_tokens > 300 ? index : -index"},
 	}}

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // busySide runs 600 requests on some workers.
@@ -146,7 +147,7 @@ func TestOneSeed(t *testing.T) {
 	draws := func(s *replay.Spec) {
 		s.Synthetic = loadgen.Synthetic{Requests: 300, Input: 2000, Output: 20, Interval: 30}
 		s.Topology = s.Resize(3)
-		s.Router = "p2c"
+		s.Router = policy.Name("p2c")
 	}
 	a := side(t, draws)
 	b := side(t, func(s *replay.Spec) { draws(s); s.Seed = 7 })

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -47,8 +48,14 @@ func TestKeysOfSettings(t *testing.T) {
 			s.Pools[0].Mix, s.Pools[1].Role, s.Pools[2].Role = nil, scheduler.Prefill, scheduler.Decode
 		}
 		s.Window.From = 1
-		for key := range SettingsOf(s.Recorded()) {
-			keys = append(keys, key)
+		for _, c := range []policy.Choice{new(policy.Configured), new(policy.Picker), new(policy.Text), new(policy.Process)} {
+			fillAll(reflect.ValueOf(c).Elem())
+			if s.Router = c; !policy.Is[*policy.Process](c) { // which no change may bring
+				s.Changes[0].Routing = c
+			}
+			for key := range SettingsOf(s.Recorded()) {
+				keys = append(keys, key)
+			}
 		}
 	}
 	slices.Sort(keys)

@@ -6,8 +6,10 @@ import (
 	"github.com/replay-llm/replay/router"
 )
 
-// Choice is how the requests of a pool are routed: a Name, a *Picker, a *Text or a *Process.
+// Choice is how the requests of a pool are routed: a Name, a *Configured, a *Picker, a *Text or a *Process.
 type Choice interface {
+	// Info returns the row of the registry; of a policy that is not there it has the name alone.
+	Info() Info
 	// ListSignals returns the signals that the policy looks at.
 	ListSignals() []router.Signal
 	// FollowsCaches reports whether it looks at what workers have cached.
@@ -16,9 +18,84 @@ type Choice interface {
 	Describe(signals router.Signals) string
 	// New returns a new policy.
 	New(o Options) (router.Policy, error)
+	// Recorded returns it as run directories have it.
+	Recorded() any
 }
 
-var _ = [...]Choice{Name(""), (*Picker)(nil), (*Text)(nil), (*Process)(nil)}
+var _ = [...]Choice{Name(""), (*Configured)(nil), (*Picker)(nil), (*Text)(nil), (*Process)(nil)}
+
+// Configured is a policy of the registry with settings, which those that look at caches read.
+type Configured struct {
+	Name
+	Config router.Config
+}
+
+// Configure returns n with these settings, n itself where they are nil.
+func (n Name) Configure(config *router.Config) Choice {
+	if config == nil {
+		return n
+	}
+	return &Configured{n, *config}
+}
+
+// Is reports whether a choice is of one kind.
+func Is[T Choice](c Choice) bool {
+	_, ok := c.(T)
+	return ok
+}
+
+// IsListed reports whether a choice, or nil for the default, is a policy of the registry.
+func IsListed(c Choice) bool { return c == nil || Is[Name](c) || Is[*Configured](c) }
+
+// IsGated reports whether a gate looks at what workers report.
+func IsGated(c Choice) bool {
+	p, ok := c.(*Picker)
+	return ok && p.Gate != nil
+}
+
+// The fields of the choices, without their methods.
+type (
+	pickerFields  Picker
+	textFields    Text
+	processFields Process
+)
+
+// record is a choice as run directories have it.
+type record struct {
+	Router       string
+	RouterConfig *router.Config
+	Picker       *pickerFields
+	Text         *textFields
+	Process      *processFields
+}
+
+// Recorded returns the name.
+func (n Name) Recorded() any { return record{Router: n.String()} }
+
+// Recorded returns the name and the settings.
+func (c *Configured) Recorded() any { return record{Router: c.Name.String(), RouterConfig: &c.Config} }
+
+// Recorded returns the picker with its name.
+func (p *Picker) Recorded() any {
+	return record{Router: PickerName.String(), Picker: (*pickerFields)(p)}
+}
+
+// Recorded returns the text with its name.
+func (t *Text) Recorded() any { return record{Router: TextName.String(), Text: (*textFields)(t)} }
+
+// Recorded returns the program with its name.
+func (p *Process) Recorded() any {
+	return record{Router: ProcessName.String(), Process: (*processFields)(p)}
+}
+
+// Info returns what reports call it.
+func (p *Picker) Info() Info { return PickerName.Info() }
+
+// Info returns what reports call it.
+func (t *Text) Info() Info { return TextName.Info() }
+
+// Info returns what reports call it.
+func (p *Process) Info() Info { return ProcessName.Info() }
 
 // FollowsCaches reports whether the policy looks at what workers have cached.
 func (n Name) FollowsCaches() bool { return n.Info().Caches }

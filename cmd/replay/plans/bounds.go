@@ -200,18 +200,21 @@ func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
 // ceiling, which is the last.
 func variantsOf(spec replay.Spec, demand, requests int, ages []sim.Time) []bounded {
 	var all []bounded
-	names := []policy.Name{policy.RoundRobin, policy.KV}
-	if !slices.Contains(names, spec.Router.Info().Name) {
-		names = append(names, spec.Router)
+	own := spec.Choice()
+	choices := []policy.Choice{policy.RoundRobin, policy.KV}
+	if i := slices.IndexFunc(choices, func(c policy.Choice) bool { return c.Info().Name == own.Info().Name }); i < 0 {
+		choices = append(choices, own)
+	} else {
+		choices[i] = own // with its settings
 	}
-	for _, name := range names {
-		if name.Info().MinWorkers > spec.Entry().Count && !spec.Disaggregated() {
+	for _, c := range choices {
+		if c.Info().MinWorkers > spec.Entry().Count && !spec.Disaggregated() {
 			continue
 		}
-		routed := routeBy(spec, name)
-		label := name.String()
-		if routed.Text != nil {
-			label = routed.Text.Name
+		routed := routeBy(spec, c)
+		label := c.Info().Report
+		if text, ok := c.(*policy.Text); ok {
+			label = text.Name
 		}
 		all = append(all, bounded{name: label, spec: routed}, bounded{name: "  endless cache", spec: withEndlessCache(routed, demand)})
 		if spec.Disaggregated() {
@@ -222,13 +225,10 @@ func variantsOf(spec replay.Spec, demand, requests int, ages []sim.Time) []bound
 	return append(all, bounded{name: "a worker each", spec: withWorkerEach(spec, requests)}, bounded{name: "ceiling", spec: ceilingOf(spec, demand), alone: true})
 }
 
-// routeBy is spec with the policy of that name, with its own settings and files where it has it.
-func routeBy(spec replay.Spec, name policy.Name) replay.Spec {
-	if name != spec.Router {
-		spec.Picker, spec.Text, spec.Process = nil, nil, nil
-	}
-	if spec.Router = name; !name.Info().Caches {
-		spec.RouterConfig, spec.PrefillLoad = nil, engineargs.AIC{}
+// routeBy is spec with another policy.
+func routeBy(spec replay.Spec, by policy.Choice) replay.Spec {
+	if spec.Router = by; !by.Info().Caches {
+		spec.PrefillLoad = engineargs.AIC{}
 	}
 	return spec
 }

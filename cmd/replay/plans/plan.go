@@ -420,7 +420,9 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	spec := r.choices[p.Variant].spec
 	spec.Topology = cluster
 	if len(cluster.Pools) == 1 && cluster.Pools[0].Count == 1 {
-		spec.Router = policy.RoundRobin // there is nothing to route
+		if policy.IsListed(spec.Router) {
+			spec.Router = policy.RoundRobin // there is nothing to route
+		}
 		spec.Signals = spec.Signals.Only(spec.ListSignals())
 	}
 	if spec.Mode == loadgen.Concurrency {
@@ -466,12 +468,13 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 // refuseShed refuses a router policy in a program that turns requests away: the answer is about clusters that answer
 // everybody.
 func refuseShed(result *harness.Result, spec *replay.Spec) error {
-	if spec.Process == nil {
+	program, ok := spec.Router.(*policy.Process)
+	if !ok {
 		return nil
 	}
 	by, _ := result.Collector.Outcomes()
 	if n := by[collector.Shed]; n > 0 {
-		return fmt.Errorf("the program %s turned %d requests away, want one that answers everybody", spec.Process.Command, n)
+		return fmt.Errorf("the program %s turned %d requests away, want one that answers everybody", program.Command, n)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -50,13 +51,13 @@ func withStaleSignals(spec replay.Spec, ages []sim.Time) []bounded {
 	}
 	var all []bounded
 	now := router.Signals{}
-	if spec.Text != nil {
-		now = spec.Text.Signals
+	if text, ok := spec.Router.(*policy.Text); ok {
+		now = text.Signals
 	}
 	for _, age := range ages {
 		stale := spec
 		for _, s := range looks {
-			was := now.AgeOf(s, spec.Picker != nil && spec.Picker.Gate != nil)
+			was := now.AgeOf(s, policy.IsGated(spec.Router))
 			was.Delay, was.Never = age, false
 			stale.Signals.Set(s, was)
 		}

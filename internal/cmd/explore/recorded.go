@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // Recorded is a run of a directory that a page is made of.
@@ -94,5 +95,5 @@ func usesProgram(spec *replay.Spec) bool {
 			return true
 		}
 	}
-	return spec.Process != nil
+	return policy.Is[*policy.Process](spec.Router)
 }

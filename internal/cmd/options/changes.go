@@ -36,7 +36,7 @@ func (o *Options) ExpectChanges() { o.Cluster.mayChange = true }
 // Unchanged returns spec, which the flags have made, as they make it where no changes are expected.
 func (o *Options) Unchanged(spec replay.Spec) replay.Spec {
 	if o.Cluster.alone {
-		spec.Router, spec.RouterConfig = policy.RoundRobin, nil
+		spec.Router = policy.RoundRobin
 	}
 	return spec
 }
@@ -146,8 +146,7 @@ func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (
 		c.Decode = after.Pools[1].Count
 	}
 	if has(routingFlags()...) {
-		routing := after.Routing()
-		c.Routing = &routing
+		c.Routing = after.Choice()
 	}
 	if has("admission") {
 		c.Admission = after.Topology.Admission

@@ -130,25 +130,28 @@ func (o *Options) fillSpeeds(spec *replay.Spec) error {
 func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).Info() }
 
 // fillRouter enters into spec how requests are routed.
-func (o *Options) fillRouter(spec *replay.Spec) (err error) {
-	if err := o.fillProcess(spec); err != nil || spec.Process != nil {
+func (o *Options) fillRouter(spec *replay.Spec) error {
+	if err := o.fillProcess(spec); err != nil || spec.Router != nil {
 		return err
 	}
 	if path := o.policyPath(); path != "" {
 		return o.fillPolicy(spec, path)
 	}
-	if spec.Router, err = policy.Parse(o.Cluster.Router.Value); err != nil {
+	name, err := policy.Parse(o.Cluster.Router.Value)
+	if err != nil {
 		return err
 	}
-	if err := o.FillRouter(spec); err != nil {
+	config, err := o.RouterConfig()
+	if err != nil {
 		return err
 	}
+	spec.Router = name.Configure(config)
 	if o.Cluster.picker != "" {
 		return o.fillPicker(spec)
 	}
-	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && len(o.Cluster.changes) == 0 && !o.TwoPools()
+	alone := name.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && len(o.Cluster.changes) == 0 && !o.TwoPools()
 	if o.Cluster.alone = alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster(); o.Cluster.alone && !o.Cluster.mayChange {
-		spec.Router, spec.RouterConfig = policy.RoundRobin, nil // one worker: there is nothing to choose
+		spec.Router = policy.RoundRobin // one worker: there is nothing to choose
 	}
 	return nil
 }

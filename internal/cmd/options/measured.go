@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -75,7 +76,8 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 		m.AddWay(p.Way)
 		m.Unheard = m.Unheard || p.Unheard
 	}
-	if m.RouterListens = spec.Picker != nil && spec.Picker.FollowsCaches() && spec.Signals.Index == nil && spec.Pools[0].Count > 1; m.RouterListens {
+	picker, picks := spec.Router.(*policy.Picker)
+	if m.RouterListens = picks && picker.FollowsCaches() && spec.Signals.Index == nil && spec.Pools[0].Count > 1; m.RouterListens {
 		HideEvents(&spec, m.Unheard)
 		reader, err := readEvents(own.Cluster.picker)
 		if err != nil {

@@ -73,7 +73,7 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 	if err != nil {
 		return fmt.Errorf("--%s: %w", pickerFlag, err)
 	}
-	spec.Picker, spec.Router, spec.RouterConfig = p, policy.PickerName, nil
+	spec.Router = p
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (o *Options) policyPath() string {
 }
 
 // fillPolicy lets the router choose as a file says.
-func (o *Options) fillPolicy(spec *replay.Spec, path string) (err error) {
+func (o *Options) fillPolicy(spec *replay.Spec, path string) error {
 	flag := policyFlag
 	if o.Cluster.policy == "" {
 		flag = "router"
@@ -70,10 +70,11 @@ func (o *Options) fillPolicy(spec *replay.Spec, path string) (err error) {
 	case o.IsCluster():
 		return o.Only(flag, "in one process: the routers of --mode cluster choose by --router NAME")
 	}
-	if spec.Text, err = readPolicy(path); err != nil {
+	text, err := readPolicy(path)
+	if err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
-	spec.Router, spec.RouterConfig = policy.TextName, nil
+	spec.Router = text
 	return nil
 }
 

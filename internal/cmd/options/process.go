@@ -39,6 +39,6 @@ func (o *Options) fillProcess(spec *replay.Spec) error {
 	if name := o.FirstChanged(append(RouterFlags(), "router", "router-config", policyFlag, pickerFlag)...); name != "" {
 		return o.Only(name, "without --"+processFlag+", whose program says how requests are routed")
 	}
-	spec.Process, spec.Router, spec.RouterConfig = &p, policy.ProcessName, nil
+	spec.Router = &p
 	return nil
 }

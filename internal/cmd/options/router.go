@@ -9,7 +9,6 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/schema"
@@ -54,16 +53,16 @@ func (r *routing) Bind(fs *pflag.FlagSet) {
 	BindFlags(fs, r.flags)
 }
 
-// FillRouter reads the settings of the KV router, over which the flags win.
-func (o *Options) FillRouter(spec *replay.Spec) error {
+// RouterConfig returns the settings of the KV router, over which the flags win; nil where there are none.
+func (o *Options) RouterConfig() (*router.Config, error) {
 	if o.FirstChanged(append(RouterFlags(), "router-config")...) == "" {
-		return nil
+		return nil, nil
 	}
 	text := []byte("{}")
 	if o.Changed("router-config") {
 		var err error
 		if text, err = engineargs.Load(o.Router.config); err != nil {
-			return fmt.Errorf("--router-config: %w", err)
+			return nil, fmt.Errorf("--router-config: %w", err)
 		}
 	}
 	config, err := router.ParseConfig(text)
@@ -76,10 +75,9 @@ func (o *Options) FillRouter(spec *replay.Spec) error {
 		}
 	}
 	if err != nil {
-		return o.routerError(err)
+		return nil, o.routerError(err)
 	}
-	spec.RouterConfig = &config
-	return nil
+	return &config, nil
 }
 
 // mergeFlags is the JSON object with the values of the flags in it.

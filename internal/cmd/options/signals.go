@@ -42,11 +42,11 @@ func (o *Options) fillSignals(spec *replay.Spec) error {
 	if o.IsLive() || o.IsCluster() {
 		return o.Only(o.FirstChanged(signalParts()[0].flag, signalParts()[1].flag), "on the logical clock: in real time signals are as old as they are")
 	}
-	if c.routerInfo().Caches && !spec.Router.Info().Caches && spec.Text == nil && spec.Picker == nil && spec.Admission == nil {
+	if policy.IsListed(spec.Router) && c.routerInfo().Caches && !spec.Router.Info().Caches && spec.Admission == nil {
 		return nil // one worker: there is nothing to choose
 	}
-	if spec.Text != nil {
-		spec.Signals = spec.Text.Signals
+	if text, ok := spec.Router.(*policy.Text); ok {
+		spec.Signals = text.Signals
 	}
 	for i, part := range signalParts() {
 		if c.signals[i] == "" {
@@ -65,7 +65,7 @@ func (o *Options) fillSignals(spec *replay.Spec) error {
 // readSignalFlag reads a part of the ages of signals: of those that are named, or of all that
 // workers tell.
 func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string) error {
-	gated := spec.Picker != nil && spec.Picker.Gate != nil
+	gated := policy.IsGated(spec.Router)
 	set := func(s router.Signal, to sim.Time) {
 		age := spec.Signals.AgeOf(s, gated)
 		*part.of(&age) = to
@@ -138,7 +138,7 @@ func readDelay(age *router.Age) func(ast.Node) error {
 
 // checkSignals refuses ages of signals that the policy does not look at.
 func (f *policyFile) checkSignals() error {
-	alone := replay.Topology{Text: &f.text, Router: policy.TextName}
+	alone := replay.Topology{Router: &f.text}
 	if err := alone.CheckSignals(); err != nil {
 		return fmt.Errorf("signals: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -77,6 +78,6 @@ func (o *Options) fillWindow(spec *replay.Spec) error {
 		cli.Needs(spec.Window.To > 0, "with --window FROM,TO, which says when it ends", recycleFlag),
 		cli.Needs(!spec.Recycle, "without --recycle, which goes on to the end of --window", "until"),
 		cli.Needs(!spec.Compat, "without --compat", recycleFlag),
-		cli.Needs(spec.Process == nil, "without --policy-process: a recycled workload is replayed more than once", recycleFlag),
+		cli.Needs(!policy.Is[*policy.Process](spec.Router), "without --policy-process: a recycled workload is replayed more than once", recycleFlag),
 	)
 }

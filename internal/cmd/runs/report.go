@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/summary"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // writeReport writes the report file, if one is wanted, and then the report on
@@ -69,7 +70,7 @@ func (r *run) missingLines() []string {
 	if n := r.result.CountRejected(); n > 0 {
 		lines = append(lines, terminal.WrapLine(fmt.Sprintf("Rejected: %d of %d requests%s", n, total, describeReasons(r.result)), 10))
 	}
-	if r.spec.Admission != nil || r.spec.Process != nil {
+	if r.spec.Admission != nil || policy.Is[*policy.Process](r.spec.Router) {
 		if by, _ := r.result.Collector.Outcomes(); r.spec.Admission != nil || by[collector.Shed] > 0 {
 			lines = append(lines, fmt.Sprintf("Shed: %d of %d requests", by[collector.Shed], total))
 		}

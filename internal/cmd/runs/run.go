@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/report/kvevents"
 	"github.com/replay-llm/replay/report/relay"
 	"github.com/replay-llm/replay/report/timeline"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // Cluster replays spec on workers that are processes; nil where the program
@@ -202,10 +203,12 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 		streams.Observer = later
 	}
 	defer func(end func(bool)) { end(err == nil) }(r.showProgress(&streams))
-	if r.result, err = r.drive(ctx, streams); err == nil && r.spec.Process != nil {
-		known := *r.spec.Process
-		known.Facts = r.result.Facts
-		r.spec.Process = &known
+	if r.result, err = r.drive(ctx, streams); err == nil {
+		if p, ok := r.spec.Router.(*policy.Process); ok {
+			known := *p
+			known.Facts = r.result.Facts
+			r.spec.Router = &known
+		}
 	}
 	return err
 }

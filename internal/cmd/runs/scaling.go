@@ -38,7 +38,7 @@ func (r *run) studyScaling(ctx context.Context) error {
 	for i := range calm.Pools {
 		n := calm.Pools[i].Count
 		if k, ok := most[calm.Pools[i].Role]; ok {
-			n = max(k, calm.Router.Info().MinWorkers)
+			n = max(k, calm.Choice().Info().MinWorkers)
 		}
 		counts = append(counts, n)
 	}

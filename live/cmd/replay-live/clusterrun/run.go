@@ -24,6 +24,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/online"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -129,11 +130,11 @@ func (x *processRun) reachServers(ctx context.Context) (err error) {
 func (x *processRun) routingOptions() (remotes.Options, error) {
 	p := &x.o.Processes
 	o := remotes.Options{Routing: routes.Options{
-		Policy: x.spec.Router, Router: router.DefaultConfig(), Seed: x.spec.Seed, Migrations: p.Migrations,
+		Policy: x.spec.Choice().Info().Name, Router: router.DefaultConfig(), Seed: x.spec.Seed, Migrations: p.Migrations,
 		Warn: telemetry.ThrottleWarnings(x.s.Warn),
 	}}
-	if x.spec.RouterConfig != nil {
-		o.Routing.Router = *x.spec.RouterConfig
+	if c, ok := x.spec.Router.(*policy.Configured); ok {
+		o.Routing.Router = c.Config
 	}
 	workers, prefill := p.Endpoint, p.Prefill
 	if p.Spawn > 0 {

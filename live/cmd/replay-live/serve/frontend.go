@@ -28,7 +28,6 @@ import (
 	routes "github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/loadgen/tokenizer"
-	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 )
@@ -135,8 +134,8 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	); err != nil {
 		return drt.Config{}, o, err
 	}
-	var spec replay.Spec
-	if err := f.o.FillRouter(&spec); err != nil {
+	config, err := f.o.RouterConfig()
+	if err != nil {
 		return drt.Config{}, o, err
 	}
 	tokenize, err := loadTokenizer(f.tokenizer)
@@ -145,8 +144,8 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	}
 	f.limits.Tokenize = tokenize
 	o = routes.Options{Policy: policy.Name(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations}
-	if spec.RouterConfig != nil {
-		o.Router = *spec.RouterConfig
+	if config != nil {
+		o.Router = *config
 	}
 	runtime, err := cluster.Config(&f.runtime)
 	if err != nil {
