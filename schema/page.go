@@ -18,7 +18,7 @@ func Table(rows []Row) string {
 		if r.Flag != "" {
 			flag = "`--" + r.Flag + "`"
 		}
-		fmt.Fprintf(text, "|%s|%s|%s|%s| %s |\n", padCell(key), padCell(flag), padCell(r.unit()), padCell(r.pageDefault()), r.meaning())
+		fmt.Fprintf(text, "|%s|%s|%s|%s| %s |\n", padCell(key), padCell(flag), padCell(r.Unit()), padCell(r.pageDefault()), r.meaning())
 	}
 	return text.String()
 }
@@ -30,8 +30,8 @@ func padCell(text string) string {
 	return " " + text + " "
 }
 
-// unit returns the unit of a number, "" of other values.
-func (r *Row) unit() string {
+// Unit returns the unit of a number, "" of other values.
+func (r *Row) Unit() string {
 	_, rest, _ := strings.Cut(r.Help, "`")
 	quoted, _, _ := strings.Cut(rest, "`")
 	switch {

@@ -150,12 +150,12 @@ def settings(s):
                 layers=s["hicache_layers"], **storage.settings(s))
 
 
-def flags(s):
-    """The same as flags of replay."""
+def given(s):
+    """The same as replay has them."""
     if not s.get("enable_hierarchical_cache"):
-        return []
+        return {}
     s = {**DEFAULTS, **s}
-    return ["--enable-hierarchical-cache=true"] + [f"--{k.replace('_', '-')}={s[k]}" for k in DEFAULTS] + storage.flags(s)
+    return {"enable_hierarchical_cache": True, **{k: s[k] for k in DEFAULTS}, **storage.given(s)}
 
 
 def columns(x):

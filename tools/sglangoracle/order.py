@@ -1,8 +1,6 @@
 """Settings of the order of the queue and of who is given up first, by SGLang's names, and what SGLang leaves to chance in
 them, pinned so that a case comes out the same twice.
 """
-import json
-
 DEFAULTS = {"enable_priority_scheduling": False, "schedule_low_priority_values_first": False,
             "priority_scheduling_preemption_threshold": 10, "disable_priority_preemption": False,
             "retraction_policy": "length", "prefill_decode_interval": 0, "prefill_decode_interval_min_bs": 0,
@@ -13,10 +11,9 @@ def settings(s):
     return {k: s.get(k, v) for k, v in DEFAULTS.items()}
 
 
-def flags(s):
-    """Those of replay that are not the default."""
-    return [f"--{k.replace('_', '-')}={v if isinstance(v, str) else json.dumps(v)}"
-            for k, v in settings(s).items() if v != DEFAULTS[k]]
+def changed(s):
+    """Those that are not the default."""
+    return {k: v for k, v in settings(s).items() if v != DEFAULTS[k]}
 
 
 class Listed(list):

@@ -18,6 +18,9 @@ import sys
 import tempfile
 import traceback
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+
+import declared
 import hicache
 import oracle
 import order as orders
@@ -32,6 +35,9 @@ FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk
          "decode_log_interval": 40, "dp_size": 1, "load_balance_method": "auto", "sliding_window_size": None,
          "swa_full_tokens_ratio": 0.8,
          "role": "null", "num_reserved_decode_tokens": 512, "kv_transfer_bandwidth": 0.0, "kv_bytes_per_token": 0}
+# Those of them that an engine has that both prefills and decodes.
+ALONE = ["enable_prefix_caching", "ignore_eos", "enable_mixed_chunk", "prefill_max_requests", "decode_log_interval", "dp_size",
+         "sliding_window_size", "swa_full_tokens_ratio"]
 # Of cases that decode speculatively: SGLang's own, and speculative_config.
 DRAFTS = ["speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens",
           "speculative_config"]
@@ -79,26 +85,17 @@ def ask_replay(program, case):
     with tempfile.TemporaryDirectory() as d:
         with open(f"{d}/t.jsonl", "w") as f:
             f.writelines(json.dumps(x) + "\n" for x in case["rows"])
-        args = ["--page-size", s["page_size"], "--num-gpu-blocks", s["num_gpu_blocks"],
-                "--max-prefill-tokens", s["max_prefill_tokens"], "--chunked-prefill-size", s["chunked_prefill_size"],
-                "--schedule-policy", s["schedule_policy"], "--schedule-conservativeness", s["schedule_conservativeness"],
-                "--max-running-requests", s["max_running_requests"], "--overlap", json.dumps(case["loop"] == "overlap")]
-        known = {"enable_prefix_caching": "--enable-prefix-caching", "ignore_eos": "--ignore-eos",
-                 "enable_mixed_chunk": "--enable-mixed-chunk",
-                 "prefill_max_requests": "--prefill-max-requests", "decode_log_interval": "--decode-log-interval",
-                 "dp_size": "--attn-dp-size",
-                 "sliding_window_size": "--sliding-window-size", "swa_full_tokens_ratio": "--swa-full-tokens-ratio"}
+        given = {k: s[k] for k in DEFAULTS} | {"overlap": case["loop"] == "overlap"}
+        given |= {k: s[k] for k in ALONE if s.get(k, FLAGS[k]) != FLAGS[k]}
         if s.get("dp_size", 1) > 1:
-            args += ["--load-balance-method", s["load_balance_method"]]
+            given["load_balance_method"] = s["load_balance_method"]
         if "speculative_algorithm" in s:
-            args += draft_args(s)
-        args += orders.flags(s)
-        args += hicache.flags(s)
-        args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s.get(k, FLAGS[k]) != FLAGS[k]]
+            given |= drafts_given(s)
+        given |= orders.changed(s) | hicache.given(s)
         done = subprocess.run(
             [program, "trace", f"{d}/t.jsonl", "--engine", "sglang", "--scheduler-profile", "sglang-0.5.23",
              "--trace-block-size", str(case["trace_block_size"]), "--requests", f"{d}/r.jsonl", "--output", "json",
-             *join(args)], capture_output=True, text=True, timeout=600)
+             *declared.flags(program, "sglang", given)], capture_output=True, text=True, timeout=600)
         if done.returncode:
             raise ReplayRefuses(done.stderr.strip()[-300:])
         out = {}
@@ -113,24 +110,11 @@ def ask_replay(program, case):
         return [out[i] for i in range(len(case["rows"]))]
 
 
-def draft_args(s):
+def drafts_given(s):
     """How replay is asked for speculative decoding."""
-    lookup = s["speculative_algorithm"] == "NGRAM"
-    args = ["--speculative-algorithm", s["speculative_algorithm"], "--speculative-num-steps", s["speculative_num_steps"],
-            "--speculative-num-draft-tokens", s["speculative_num_draft_tokens"], f"--speculative-config={json.dumps(s['speculative_config'])}"]
-    if lookup:
-        breadth = {"sglang": {"speculative_ngram_max_bfs_breadth": s["speculative_eagle_topk"]}}
-        return [*args, f"--engine-args={json.dumps(breadth)}"]
-    return [*args, "--speculative-eagle-topk", s["speculative_eagle_topk"]]
-
-
-def join(args):
-    """--flag value as --flag=value, which flags without a value take, too."""
-    out, args = [], list(map(str, args))
-    while args:
-        x = args.pop(0)
-        out.append(x if "=" in x else f"{x}={args.pop(0)}")
-    return out
+    breadth = "speculative_ngram_max_bfs_breadth" if s["speculative_algorithm"] == "NGRAM" else "speculative_eagle_topk"
+    names = ("speculative_algorithm", "speculative_num_steps", "speculative_num_draft_tokens", "speculative_config")
+    return {k: s[k] for k in names} | {breadth: s["speculative_eagle_topk"]}
 
 
 def cases(a):

@@ -193,15 +193,12 @@ def args(c):
                 hicache_storage_prefetch_retry_max_attempts=0, hicache_storage_backend_extra_config=json.dumps(extra))
 
 
-def flags(s):
-    """The same as flags of replay."""
+def given(s):
+    """The same as replay has them."""
     if not s.get("hicache_storage_backend"):
-        return []
-    import json
-
+        return {}
     s = {**DEFAULTS, **s}
     extra = {k: s[k] for k in ("prefetch_threshold", "prefetch_timeout_base", "prefetch_timeout_per_ki_token")}
-    return ["--hicache-storage-backend=sim", "--hicache-storage-prefetch-retry-max-attempts=0",
-            f"--hicache-storage-prefetch-policy={s['hicache_storage_prefetch_policy']}",
-            f"--hicache-storage-backend-extra-config={json.dumps(extra)}",
-            *(f"--{k.replace('_', '-')}={s[k]}" for k in ("bandwidth_g2_to_g3_gbps", "bandwidth_g3_to_g2_gbps"))]
+    return {"hicache_storage_backend": "sim", "hicache_storage_prefetch_retry_max_attempts": 0,
+            "hicache_storage_backend_extra_config": extra,
+            **{k: s[k] for k in ("hicache_storage_prefetch_policy", "bandwidth_g2_to_g3_gbps", "bandwidth_g3_to_g2_gbps")}}

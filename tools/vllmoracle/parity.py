@@ -15,6 +15,8 @@ import subprocess
 import sys
 import traceback
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import declared
 import main
 from config import configure, kv_cache
 from timing import Profile
@@ -159,25 +161,19 @@ def replay(binary, trace_file, s, trace, profile, out):
     if "watermark" in s:
         rules["watermark"] = s["watermark"]
     rules.update(s.get("replay_rules", {}))
-    engine = {"scheduler_profile": PROFILE, "scheduler_rules": rules}
-    for theirs, name in (("policy", "scheduling_policy"), ("prefill_schedule_interval",) * 2, ("max_num_active_seqs",) * 2,
-                         ("speculative_config",) * 2):
-        if theirs in s:
-            engine[name] = s[theirs]
+    known = declared.rows(binary, "vllm")
+    engine = {k: v for k, v in s.items() if k in known and (v or v is False)}
+    engine |= {"scheduler_profile": PROFILE, "scheduler_rules": rules}
+    if "policy" in s:
+        engine["scheduling_policy"] = s["policy"]
     for name, kind in (("sliding_window", "sliding_attention"), ("attention_chunk_size", "chunked_attention")):
         if s.get(name):
-            engine[name] = s[name]
             engine["layer_types"] = s.get("layer_types") or [kind] * s["window_groups"] + ["full_attention"] * s["full_groups"]
     if os.path.exists(out):
         os.remove(out)
     args = [binary, "trace", trace_file, "--workers", "1", "--trace-format", "mooncake", "--trace-block-size", str(trace),
             "--engine-args", json.dumps(engine),
-            "--timing-profile", profile, "--num-gpu-blocks", str(s["num_gpu_blocks"]), "--block-size", str(s["block_size"]),
-            "--max-num-seqs", str(s["max_num_seqs"]), "--max-num-batched-tokens", str(s["max_num_batched_tokens"]),
-            "--enable-prefix-caching=" + str(s["enable_prefix_caching"]).lower(),
-            "--enable-chunked-prefill=" + str(s["enable_chunked_prefill"]).lower(), "--requests", out, "--output", "json"]
-    if s.get("max_model_len"):
-        args += ["--max-model-len", str(s["max_model_len"])]
+            "--timing-profile", profile, "--requests", out, "--output", "json"]
     r = subprocess.run(args, capture_output=True, text=True, timeout=120)
     if r.returncode:
         return None, r.stderr.strip()[-400:]

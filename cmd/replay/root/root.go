@@ -60,7 +60,7 @@ func listCommands() []cli.Subcommand {
 		cli.ForJob("Traces", cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)),
 		cli.ForJob("Real servers (by replay-live)", servers...),
 		cli.ForJob("Served engines (by replay-live)", served...),
-		[]cli.Subcommand{version.Subcommand("replay")})
+		[]cli.Subcommand{version.Subcommand("replay"), cli.NewSubcommand("settings", machines.NewSettingsCommand)})
 }
 
 // newBareCommand is the program without a command in it.
