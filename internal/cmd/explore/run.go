@@ -14,12 +14,10 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
-	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/series"
-	"github.com/replay-llm/replay/report/slo"
 )
 
 // Answer is all that is drawn of a run.
@@ -134,7 +132,8 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 		return nil, err
 	}
 	digest := rundir.NewDigest(inputs, rundir.SettingsOf(r.spec.Recorded()), rundir.Lifecycles(r.rows))
-	if err := r.conclude(); err != nil {
+	runs.Conclude(&r.spec, r.result)
+	if _, _, err := runs.Judge(&r.o.Outputs, r.workload, r.rows, r.result); err != nil {
 		return nil, err
 	}
 	drawn := html.Run{Name: r.trace.name, Trace: r.trace.name, Report: r.result.Report, Rows: r.rows, Series: over.File()}
@@ -143,24 +142,6 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 	}
 	a := &Answer{Run: html.DrawnOf(&drawn), TTFT: overTimeOf(r.rows), Digest: digest.Run, Command: commandOf(settings), YAML: yamlOf(settings), Warnings: r.spec.Warnings()}
 	return a, a.addCost(r)
-}
-
-// conclude adds to the report what follows from it.
-func (r *one) conclude() error {
-	report, out := r.result.Report, &r.o.Outputs
-	runs.Conclude(&r.spec, r.result)
-	if len(out.Slo.All) > 0 {
-		if err := slo.CheckClasses(out.Slo.All, r.workload.Classes); err != nil {
-			return err
-		}
-		outcome := slo.Judge(out.Slo.All, out.Attainment, r.rows, r.result)
-		report.Add(outcome.Fields()...)
-	}
-	if len(r.workload.Classes) > 0 {
-		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
-		report.Add(s.Fields()...)
-	}
-	return nil
 }
 
 // addCost notes what the cluster costs.

@@ -4,13 +4,17 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/classes"
+	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/saturation"
+	"github.com/replay-llm/replay/report/slo"
 )
 
 // Conclude adds to the report of a replay whether the cluster kept up, nil in closed loop, and what the
@@ -29,6 +33,23 @@ func Conclude(spec *replay.Spec, result *harness.Result) (load *saturation.Satur
 	}
 	report.Add(collector.Of(collector.AssumptionsKey, fields))
 	return load, assumed
+}
+
+// Judge adds to the report of a replay whether its requests meet the objectives of out, nil without any, and how each class
+// fared, nil without classes. rows are those of the requests.
+func Judge(out *options.Outputs, w *loadgen.Workload, rows []requests.Row, result *harness.Result) (outcome *slo.Outcome, fared *classes.Summary, err error) {
+	if objectives := out.Slo.All; len(objectives) > 0 {
+		if err := slo.CheckClasses(objectives, w.Classes); err != nil {
+			return nil, nil, err
+		}
+		outcome = slo.Judge(objectives, out.Attainment, rows, result)
+		result.Report.Add(outcome.Fields()...)
+	}
+	if w.Classes != nil {
+		fared = classes.Summarize(w.Classes, rows, result.Report.DurationMS)
+		result.Report.Add(fared.Fields()...)
+	}
+	return outcome, fared, nil
 }
 
 // conclude adds to the report what follows from it, and says it. Results that repeat the reference's have

@@ -12,7 +12,6 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
-	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/passes"
@@ -150,28 +149,20 @@ func (r *run) addRows() error {
 		return nil
 	}
 	r.rows = requests.Collect(r.result.Collector, PlacesIn(r.workload), r.seen, r.book)
-	if objectives := out.Slo.All; len(objectives) > 0 {
-		if err := slo.CheckClasses(objectives, r.workload.Classes); err != nil {
-			return err
-		}
-		r.addOutcome(slo.Judge(objectives, out.Attainment, r.rows, r.result))
+	outcome, fared, err := Judge(out, r.workload, r.rows, r.result)
+	if err != nil {
+		return err
 	}
-	if classed {
-		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
-		report.Add(s.Fields()...)
-		r.lines = append(r.lines, s.Lines()...)
+	if r.outcome = outcome; outcome != nil {
+		r.lines = append(r.lines, outcome.Lines()...)
+	}
+	if fared != nil {
+		r.lines = append(r.lines, fared.Lines()...)
 	}
 	if r.inputs == nil {
 		return nil
 	}
 	return r.addDigest(rundir.Lifecycles(r.rows))
-}
-
-// addOutcome adds to the report what became of the objectives.
-func (r *run) addOutcome(o *slo.Outcome) {
-	r.outcome = o
-	r.result.Report.Add(o.Fields()...)
-	r.lines = append(r.lines, o.Lines()...)
 }
 
 // addDigest makes the digest of requests that have the given hash, and adds it to the report if it is wanted.

@@ -101,7 +101,9 @@ func (r *run) addPassed() error {
 		if err := slo.CheckClasses(out.Slo.All, nil); err != nil {
 			return err
 		}
-		r.addOutcome(p.tally.Outcome(r.result, nil))
+		r.outcome = p.tally.Outcome(r.result, nil)
+		r.result.Report.Add(r.outcome.Fields()...)
+		r.lines = append(r.lines, r.outcome.Lines()...)
 	}
 	if p.hash != nil {
 		if err := r.addDigest(p.hash.Sum()); err != nil {

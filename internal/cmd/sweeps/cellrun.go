@@ -17,10 +17,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
-	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/saturation"
-	"github.com/replay-llm/replay/report/slo"
 )
 
 // CellRunner replays cells. Those that replay the same workload share it.
@@ -62,9 +60,6 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 		return nil, runs.ExplainError(err)
 	}
 	if err := addHardware(result, &spec); err != nil {
-		return nil, err
-	}
-	if err := slo.CheckClasses(o.Outputs.Slo.All, w.Classes); err != nil {
 		return nil, err
 	}
 	return cellReport(o, result, w, &spec)
@@ -146,13 +141,8 @@ func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload,
 	case len(o.Outputs.Slo.All) > 0:
 		rows = requests.Collect(result.Collector, nil, nil, nil)
 	}
-	if objectives := o.Outputs.Slo.All; len(objectives) > 0 {
-		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result)
-		result.Report.Add(outcome.Fields()...)
-	}
-	if w.Classes != nil {
-		s := classes.Summarize(w.Classes, rows, result.Report.DurationMS)
-		result.Report.Add(s.Fields()...)
+	if _, _, err := runs.Judge(&o.Outputs, w, rows, result); err != nil {
+		return nil, err
 	}
 	if spec.Mode == loadgen.Trace && !spec.Compat {
 		s := saturation.Of(result.Collector)
