@@ -64,17 +64,20 @@ type contender struct {
 	stuck     bool     // twice the workers came no nearer to the limits
 }
 
-// Narrow carries out a search. A variant that turns out not to run is Refused afterwards.
+// Narrow carries out a search. A variant that turns out not to run is Refused afterwards. When ctx ends, it returns what was
+// found until then with the error.
 func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 	n := &narrower{Narrowing: c, bench: newBench(c.Run, c.Cores), plan: &Plan{Variants: c.Variants}, left: map[int]Left{}}
 	n.bench.meter.report = c.Progress
 	n.plan.ByCost = pricesDiffer(c.Variants)
 	all := n.list()
 	n.bench.meter.expect(len(all) * guessContender)
+	var err error
 	for round, part := range c.Parts {
-		if err := n.measureRound(ctx, all, part); err != nil {
+		if err = n.measureRound(ctx, all, part); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
+		n.stopped = n.stopped || err != nil
 		if all = n.rank(all, part); n.stopped {
 			break
 		}
@@ -96,7 +99,7 @@ func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 			found.Left = append(found.Left, left)
 		}
 	}
-	return found, nil
+	return found, err
 }
 
 // guessContender is the number of replays that a contender takes, as a first guess.

@@ -21,8 +21,10 @@ type Config struct {
 	// Confidence is the share of resamples in which the confident cluster meets, at
 	// most 1; 0: none is searched for.
 	Confidence float64
-	Front      bool // measure clusters of other sizes and at other loads too
-	Cores      int  // replays at once, at least 1; no result depends on it
+	// Brief leaves out the highest load, error bars and the chances of other sizes.
+	Brief bool
+	Front bool // measure clusters of other sizes and at other loads too
+	Cores int  // replays at once, at least 1; no result depends on it
 	// Progress, when not nil, is called with the number of replays done and a
 	// guess at how many there will be, from several goroutines.
 	Progress func(done, expected int)
@@ -243,7 +245,7 @@ func (c *Config) findAnswer(ctx context.Context, b *bench, variant int) (Answer,
 		return a, err
 	}
 	a.At, a.Found = *all[0], all[0].Met
-	if err := c.resample(ctx, b, &a); err != nil || !a.Found && v.Fixed.Size() == 0 || v.Near.Size() > 0 {
+	if err := c.resample(ctx, b, &a); err != nil || !a.Found && v.Fixed.Size() == 0 || v.Near.Size() > 0 || c.Brief {
 		return a, err
 	}
 	return a, c.finish(ctx, b, &a)
@@ -379,6 +381,9 @@ func (c *Config) isBetter(p *Plan, a, b *Answer) bool {
 // measureAround measures what surrounds the answers: error bars of the best
 // one, or of a given cluster, and the front.
 func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
+	if c.Brief {
+		return nil
+	}
 	i := p.Best
 	if i < 0 {
 		i = slices.IndexFunc(p.Answers, func(a Answer) bool { return a.Refused == nil && c.Variants[a.Variant].Fixed.Size() > 0 })

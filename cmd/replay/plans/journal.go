@@ -39,6 +39,9 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 			{Name: "plan-seed", Value: strconv.FormatUint(seed, 10)}, {Name: "plan-resamples", Value: strconv.Itoa(f.resamples)},
 			{Name: "plan-model-error", Value: f.modelErrorOf(&c.spec).key()},
 		}, settings...)}
+		if f.growth != 1 {
+			cell.Settings = append(cell.Settings, plan.Setting{Name: "plan-growth", Value: fmt.Sprint(f.growth)})
+		}
 		if s := f.survive.text; s != "" {
 			cell.Settings = append(cell.Settings, plan.Setting{Name: "plan-survive", Value: s + f.describeSurvival()})
 		}

@@ -20,7 +20,8 @@ type PlanDocument struct {
 	Variants []answerDocument  `json:"variants"`
 	Front    []measureDocument `json:"pareto_front"`
 	Replays  int               `json:"replays"`
-	Search   *searchDocument   `json:"search,omitempty"` // of settings; absent where none was
+	WhatIf   []whatIfDocument  `json:"what_if,omitempty"` // with --what-if
+	Search   *searchDocument   `json:"search,omitempty"`  // of settings; absent where none was
 }
 
 type answerDocument struct {
@@ -96,6 +97,7 @@ func (p *planSheet) planDocument() *PlanDocument {
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}
+	d.WhatIf = p.whatIfDocuments()
 	if p.narrowed != nil {
 		d.Search = p.narrowed.document()
 	}

@@ -60,6 +60,9 @@ func (p *planSheet) makeAnswer() *html.Answer {
 	lines("Why not fewer than "+a.Shape.String(), p.writeSmaller)
 	lines("How much load "+a.Shape.String()+inflectVerb(a.Shape, " takes", " take"), p.writeHighest)
 	lines("How often "+a.Shape.String()+inflectVerb(a.Shape, " holds", " hold"), p.writeBars)
+	if lines := p.describeWhatIfs(); len(lines) > 0 {
+		page.Lists = append(page.Lists, html.List{Title: "What if, with the same settings", Lines: lines})
+	}
 	if p.narrowed != nil {
 		if next := p.narrowed.describeNext(len(p.plan.Answers)); len(next) > 0 {
 			page.Lists = append(page.Lists, html.List{Title: "Next best of other kinds, in a hard resample", Lines: next})
@@ -290,7 +293,11 @@ func (p *planSheet) assumptionsOf(a *plan.Answer) []engines.Assumption {
 		shape = a.Shape
 	}
 	cluster := c.clusterOf(shape)
-	return append(cluster.Assumptions(), p.describeTails(&c.spec)...)
+	all := append(cluster.Assumptions(), p.describeTails(&c.spec)...)
+	if growth := p.flags.growth; growth != 1 {
+		all = append(all, engines.Assumption{Key: "growth", Text: fmt.Sprintf("%g times the load of the trace (--growth)", growth)})
+	}
+	return all
 }
 
 // describeTails returns that 99th percentiles are not calibrated, where objectives are on

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -50,6 +51,8 @@ type planFlags struct {
 	document   string // file for what --output json prints
 	survive    survival
 	search     search
+	whatIf     bool
+	growth     float64
 	zones      int
 	files      sweeps.TableFiles
 }
@@ -64,6 +67,8 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.search.allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
 	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` of a plan that chooses settings, of which the search gets three quarters; 0: no end")
 	fs.IntVar(&f.search.replays, "replays", 0, "replays after which a search of settings ends, a `number`; 0: no end")
+	fs.Float64Var(&f.growth, "growth", 1, "plan for R times the load of the trace")
+	fs.BoolVar(&f.whatIf, "what-if", false, "also find what each objective costs: with its limit tighter and looser")
 	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
 	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")
 	fs.Var(&f.survive, "survive", "`number` of workers that may be gone, or zone")
@@ -147,8 +152,13 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
 	}
 	var narrowed *searched
-	if f.searches(o) && len(choices) > mostFinalists {
+	if f.searches(o) && len(choices) > 1 {
 		if narrowed, err = f.narrowChoices(ctx, runner); err != nil {
+			runner.progress.Clear()
+			if narrowed != nil { // interrupted
+				_, wrong := io.WriteString(s.Out, narrowed.formatInterrupted())
+				return errors.Join(err, wrong)
+			}
 			return err
 		}
 	}
@@ -163,11 +173,15 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		c.Variants = append(c.Variants, choice.variant)
 	}
 	found, err := plan.Find(ctx, c)
+	var whatIfs []whatIf
+	if err == nil && f.whatIf {
+		whatIfs, err = f.askWhatIf(ctx, runner, found)
+	}
 	runner.progress.Clear()
 	if err != nil {
 		return err
 	}
-	sheet := planSheet{plan: found, narrowed: narrowed, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
+	sheet := planSheet{plan: found, narrowed: narrowed, whatIfs: whatIfs, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
 	if err := f.files.Write(sheet.fileForms()); err != nil {
 		return err
 	}
@@ -189,7 +203,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	}
 	counted := o.FirstChanged("workers", "prefill-workers", "decode-workers")
 	return cmp.Or(
-		o.CheckLeast(1, "max-workers", "jobs", "zones"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
+		o.CheckLeast(1, "max-workers", "jobs", "zones"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision", "growth"),
 		o.Check(
 			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
@@ -418,6 +432,7 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 // replayPoint replays a point on a cluster and holds it to the objectives.
 func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engines.Topology) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
+	p.Load *= r.flags.growth
 	spec.Topology = cluster
 	if len(cluster.Pools) == 1 && cluster.Pools[0].Count == 1 {
 		if policy.IsListed(spec.Router) {
@@ -461,7 +476,7 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 		by, _ := result.Collector.Outcomes()
 		m.Shed, m.Arrived = by[collector.Shed], result.Collector.Len()
 	}
-	holdStable(&m, result, &spec, p.Load)
+	holdStable(&m, result, &spec, p.Load/r.flags.growth)
 	return m, nil
 }
 

@@ -21,6 +21,7 @@ import (
 type planSheet struct {
 	plan     *plan.Plan
 	narrowed *searched // nil: nothing was searched for
+	whatIfs  []whatIf  // with --what-if
 	flags    *planFlags
 	runner   *planRunner
 	command  []string // without the program
@@ -55,6 +56,7 @@ func (p *planSheet) formatText() string {
 		p.writeAnswer(&answer, best)
 		b.WriteString(p.wrapText(answer.String()))
 	}
+	p.writeList(&b, "What if, with the same settings:", p.describeWhatIfs())
 	if p.narrowed != nil {
 		p.writeSearch(&b)
 	}
@@ -66,20 +68,22 @@ func (p *planSheet) formatText() string {
 	return b.String()
 }
 
+// writeList writes lines below a head, nothing without lines.
+func (p *planSheet) writeList(b *strings.Builder, head string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	b.WriteString(p.wrapText(head + "\n"))
+	for _, line := range lines {
+		b.WriteString(p.wrapText("  " + line + "\n"))
+	}
+}
+
 // writeSearch writes what a search of settings found and left out.
 func (p *planSheet) writeSearch(b *strings.Builder) {
-	list := func(head string, lines []string) {
-		if len(lines) == 0 {
-			return
-		}
-		b.WriteString(p.wrapText(head + "\n"))
-		for _, line := range lines {
-			b.WriteString(p.wrapText("  " + line + "\n"))
-		}
-	}
-	list("Next best of other kinds, in a hard resample:", p.narrowed.describeNext(len(p.plan.Answers)))
+	p.writeList(b, "Next best of other kinds, in a hard resample:", p.narrowed.describeNext(len(p.plan.Answers)))
 	lines := p.narrowed.describe()
-	list(lines[0], lines[1:])
+	p.writeList(b, lines[0], lines[1:])
 	if text := p.narrowed.describeNearest(); text != "" {
 		b.WriteString(p.wrapText(text + "\n"))
 	}

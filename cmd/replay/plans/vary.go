@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
@@ -280,16 +281,19 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 		c.Variants = append(c.Variants, choice.variant)
 	}
 	found, err := plan.Narrow(ctx, c)
-	if err != nil {
+	if found == nil {
 		return nil, err
 	}
 	for i := range r.choices {
 		r.choices[i].variant.Refused = c.Variants[i].Refused
 	}
-	if err := refuseSearched(c.Variants); err != nil {
-		return nil, err
+	if refused := refuseSearched(c.Variants); refused != nil {
+		return nil, refused
 	}
 	s := &searched{Narrowed: found, choices: slices.Clone(r.choices)}
+	if err != nil {
+		return s, err
+	}
 	if len(found.Kept) == 0 && found.Nearest != nil {
 		r.keep([]int{found.Nearest.Variant})
 	}
@@ -402,11 +406,20 @@ func (s *searched) describeNext(planned int) []string {
 	return lines
 }
 
+// formatInterrupted is what an interrupted search has found.
+func (s *searched) formatInterrupted() string {
+	lines := s.describeNext(0)
+	if len(lines) == 0 {
+		return fmt.Sprintf("Interrupted after %d replays: nothing meets the objectives so far\n", s.Replays)
+	}
+	return terminal.WrapText(fmt.Sprintf("Interrupted after %d replays. Best so far, in a hard resample:\n  %s\n", s.Replays, strings.Join(lines, "\n  ")), 4)
+}
+
 // describe returns lines on what was searched and what was left out, by kind.
 func (s *searched) describe() []string {
 	lines := []string{fmt.Sprintf("Searched: %d choices of settings, in %d replays of the busiest stretches", len(s.choices), s.Replays)}
 	if s.Stopped {
-		lines[0] += ", which ended early (--time-budget)"
+		lines[0] += ", which ended early (--time-budget, --replays)"
 	}
 	type family struct {
 		count, tried int
@@ -470,7 +483,11 @@ func (s *searched) describeNearest() string {
 	if m == nil {
 		return ""
 	}
-	return fmt.Sprintf("No choice of settings meets the objectives. The nearest, %s with %s: %s", s.choices[m.Variant].variant.Name, m.Shape, m.Missed)
+	head := "No choice of settings meets the objectives."
+	if s.Stopped {
+		head = "No choice of settings was found that meets the objectives before the search ended."
+	}
+	return fmt.Sprintf("%s The nearest, %s with %s: %s", head, s.choices[m.Variant].variant.Name, m.Shape, m.Missed)
 }
 
 // searchDocument is a search for programs.

@@ -1052,6 +1052,8 @@ class PlanFlags(TypedDict, total=False):
     """GPUs of a worker; 0: those of --tp, --pp and --dp, or of the timing profile"""
     graphs: Literal["full", "piecewise", "none"]
     """what runs as CUDA graphs, by name: full, piecewise, none (default full)"""
+    growth: float
+    """plan for R times the load of the trace (default 1)"""
     hicache_layers: int
     """sglang: layers of the model, in which what is loaded from the host arrives (default the model's, or 32)"""
     hicache_ratio: float
@@ -1436,6 +1438,8 @@ class PlanFlags(TypedDict, total=False):
     """what the plan chooses, names; none: nothing (default what is not given of tp, max-num-batched-tokens, router, topology)"""
     warm_caches: Value
     """file of what workers have cached at the start, which --save-caches wrote (docs/warm.md)"""
+    what_if: bool
+    """also find what each objective costs: with its limit tighter and looser"""
     wide: bool
     """lines and tables wider than 80 characters, with all columns"""
     window: Value
