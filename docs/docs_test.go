@@ -142,12 +142,12 @@ func TestEngineArguments(t *testing.T) {
 	tables = strings.Replace(tables, part(t, tables, "### The longest sequence", "### "), "", 1)             // of the model's configuration
 	same(t, "engine-args.md", append(column(tables, 1), "--deployment"), flags(t, "Hardware and engines (")) // a file of all these
 
-	// Keys without effect are in a paragraph. The object sglang and the key that
+	// Keys without effect are in a paragraph. The objects sglang and trtllm and the key that
 	// refuses a run are the only others.
 	drafts := part(t, tables, "### Speculative decoding", "### ")
 	var listed []string
 	for _, key := range column(strings.Replace(tables, drafts, "", 1), 0) {
-		if !strings.HasPrefix(key, "sglang.") {
+		if !strings.HasPrefix(key, "sglang.") && !strings.HasPrefix(key, "trtllm.") {
 			listed = append(listed, key)
 		}
 	}
@@ -155,7 +155,7 @@ func TestEngineArguments(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(rest, -1) {
 		listed = append(listed, m[1])
 	}
-	same(t, "engine-args.md", append(listed, "sglang"), engineargs.Keys())
+	same(t, "engine-args.md", append(listed, "sglang", "trtllm"), engineargs.Keys())
 
 	// Those of speculative_config are in a section of its own, which a wrong one lists.
 	_, err := engineargs.Parse([]byte(`{"speculative_config": {"num_speculative_tokens": 1, "acceptance_rate": 1, "unknown": 1}}`), engineargs.Options{})
@@ -174,7 +174,7 @@ func TestEngineArguments(t *testing.T) {
 
 // pageRows returns the settings of a table of docs/engine-args.md, in the order of their declarations.
 func pageRows(title string) []schema.Row {
-	titles := map[string]string{"": "## Both engines", "vllm": "## vLLM", "sglang": "## SGLang"}
+	titles := map[string]string{"": "## Both engines", "vllm": "## vLLM", "sglang": "## SGLang", "trtllm": "## TensorRT-LLM"}
 	var rows []schema.Row
 	for _, r := range append(hardware.Settings(), engineargs.Rows()...) {
 		member, isMember := strings.CutPrefix(r.Key, "speculative_config.")
@@ -199,7 +199,7 @@ func pageRows(title string) []schema.Row {
 // The tables of docs/engine-args.md are made from the declarations.
 func TestEngineArgumentTables(t *testing.T) {
 	text := read(t, "engine-args.md")
-	for _, title := range []string{"## Both engines", "## vLLM", "### Speculative decoding", "## SGLang"} {
+	for _, title := range []string{"## Both engines", "## vLLM", "### Speculative decoding", "## SGLang", "## TensorRT-LLM"} {
 		at := strings.Index(text, "\n"+title+"\n")
 		from := at + strings.Index(text[at:], "\n| ") + 1
 		to := from + strings.Index(text[from:], "\n\n") + 1

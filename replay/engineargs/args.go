@@ -11,6 +11,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/trtllm"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
@@ -21,10 +22,11 @@ type Engine uint8
 const (
 	VLLM Engine = iota
 	SGLang
+	TRTLLM
 )
 
 func (e Engine) String() string {
-	return [...]string{"vllm", "sglang"}[e]
+	return [...]string{"vllm", "sglang", "trtllm"}[e]
 }
 
 // Unlimited lifts Args.MaxSeqs and Args.MaxBatchedTokens.
@@ -38,7 +40,7 @@ type Args struct {
 	Engine         Engine
 	Role           scheduler.Role
 	Blocks         int // KV blocks of a worker's pool, ≥ 1; default 16384
-	BlockTokens    int // tokens per KV block; default 64 for vLLM, 1 for SGLang
+	BlockTokens    int // tokens per KV block; default 64 for vLLM, 1 for SGLang, 32 for TensorRT-LLM
 	MaxLength      int // max_model_len, tokens of the longest sequence, or SGLang's context_length; 0: no limit
 	vllm.Settings  `record:"inline"`
 	PrefixCaching  bool    // reuse cached blocks across requests; default true
@@ -56,7 +58,8 @@ type Args struct {
 	AIC         AIC
 	G2          G2
 	SGLang      SGLangArgs
-	Speculative *Speculative // nil: none
+	TRTLLM      trtllm.Settings `record:"omitzero"` // read by TensorRT-LLM engines only
+	Speculative *Speculative    // nil: none
 
 	// Of no effect on a replay in logical time.
 	LocalIndexer  bool

@@ -89,6 +89,7 @@ func TestEveryKey(t *testing.T) {
 			})},
 		{"sglang", `{"radix_eviction_policy":"slru","radix_eviction_policy_config":{"protected_threshold":4}}`,
 			set(func(a *Args) { a.SGLang.Eviction = sglang.Eviction{Policy: 2, ProtectedHits: 4} })},
+		{"trtllm", `null`, Default()},
 		{"has_perf_model", `[{}]`, Default()},
 		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules, a.Profile = vllm.Rules019(), "vllm-0.19" })},
 		{"scheduler_rules", `{"null_block":true,"long_prefill_tokens":9}`, set(func(a *Args) { a.Rules.NullBlock, a.Rules.LongPrefillTokens = true, 9 })},
@@ -137,7 +138,7 @@ func TestRefused(t *testing.T) {
 		{`{"worker_type":"x"}`, `worker_type is "x", want`},
 		{`{"worker_type":"decode","is_prefill":null}`, `is_prefill is null, want none beside worker_type`},
 		{`{"is_prefill":true,"is_decode":true}`, `is_decode is true, want not both`},
-		{`{"engine_type":"VLLM"}`, `engine_type is "VLLM", want "vllm" or "sglang"`},
+		{`{"engine_type":"VLLM"}`, `engine_type is "VLLM", want "vllm", "sglang" or "trtllm"`},
 		{`{"scheduling_policy":"priority"}`, `scheduling_policy is "priority", want vLLM's own rules with it: scheduler_profile vllm`},
 		{`{"prefill_schedule_interval":2}`, `prefill_schedule_interval is 2, want vLLM's own rules with it: scheduler_profile vllm`},
 		{`{"warmup":{"time":5,"requests":8}}`, `warmup is {"time":5,"requests":8}, want vLLM's own rules with it: scheduler_profile vllm`},
@@ -184,6 +185,9 @@ func TestRefused(t *testing.T) {
 		{`{"speedup_ratio":1e400}`, `speedup_ratio is 1e400, want a number that a float64 can hold`},
 		{`{"reasoning":5}`, `reasoning is 5, want an object or null`},
 		{`{"reasoning":{}}`, `reasoning.start_thinking_token_id is missing, want a number`},
+		{`{"engine_type":"trtllm","max_num_seqs":8}`, `trtllm.max_batch_size instead of it`},
+		{`{"engine_type":"trtllm","num_g2_blocks":8}`, `host memory behind its KV blocks is not simulated`},
+		{`{"engine_type":"trtllm","trtllm":{"capacity_scheduler_policy":"MAX_REQUESTS"}}`, `trtllm.capacity_scheduler_policy is "MAX_REQUESTS"`},
 		{`{"sglang":[1]}`, `sglang is [1], want an object or null`},
 		{`{"sglang":{"page_size":64.0}}`, `sglang.page_size is 64.0, want an integer`},
 		{`{"sglang":{"schedule_policy":1}}`, `sglang.schedule_policy is 1, want a string`},
@@ -234,7 +238,7 @@ func TestWrongTypes(t *testing.T) {
 		{`{"enable_prefix_caching":0}`, `want true or false`},
 		{`{"speedup_ratio":"2"}`, `speedup_ratio is "2", want a number`},
 		{`{"preemption_mode":null}`, `preemption_mode is null, want "lifo" or "fifo"`},
-		{`{"engine_type":7}`, `engine_type is 7, want "vllm" or "sglang"`},
+		{`{"engine_type":7}`, `engine_type is 7, want "vllm", "sglang" or "trtllm"`},
 		{`{"is_prefill":null}`, `is_prefill is null, want true or false`},
 		{`{"aic_system":5}`, `aic_system is 5, want a string`},
 		{`{"num_gpu_blocks":100,"num_gpu_blocks":"x"}`, `num_gpu_blocks is "x", want an integer`},
@@ -382,5 +386,26 @@ func TestCompatRefusesSGLangsOwn(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no compat") {
 			t.Errorf("%s: %v, want it refused", own, err)
 		}
+	}
+}
+
+// What TensorRT-LLM engines do not have is refused.
+func TestTRTLLMRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"trtllm":{"max_batch_size":8}}`:                             "engine_type trtllm with it",
+		`{"engine_type":"trtllm","worker_type":"decode"}`:             "its prefill and decode workers are not simulated",
+		`{"engine_type":"trtllm","trtllm":{"enable_balance":true}}`:   "dp_size above 1 with it",
+		`{"engine_type":"trtllm","trtllm":{"max_num_tokens":8}}`:      "at least block_size, which is 32",
+		`{"engine_type":"trtllm","scheduler_profile":"vllm-0.33"}`:    "trtllm-1.3",
+		`{"engine_type":"trtllm","trtllm":{"max_batch_size":0}}`:      "at least 1",
+		`{"engine_type":"trtllm","speculative_config":{"model":"x"}}`: "none with trtllm",
+	} {
+		if _, err := Parse([]byte(text), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, must contain %q", text, err, want)
+		}
+	}
+	a, err := Parse([]byte(`{"engine_type":"trtllm"}`), Options{})
+	if err != nil || a.BlockTokens != 32 || a.MaxSeqs != 2048 || a.MaxBatchedTokens != 8192 || a.Profile != "trtllm-1.3" {
+		t.Errorf("defaults: %+v, %v", a, err)
 	}
 }

@@ -1,11 +1,14 @@
 package engineargs
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/trtllm"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/schema"
 )
@@ -22,13 +25,16 @@ func Keys() []string {
 
 // declare declares the keys in the order in which the reference complains.
 func (a *Args) declare(d *schema.Decl, o *Options) {
-	if d.Name(schema.Row{
-		Key: "engine_type", Default: "vllm", Help: "engine, by `name`: vllm or sglang", Flag: "engine", After: "max-model-len", Names: []string{"vllm", "sglang"},
-		File: schema.File{Place: 120, Usual: "vllm", Help: "vllm or sglang"},
+	switch d.Name(schema.Row{
+		Key: "engine_type", Default: "vllm", Help: "engine, by `name`: vllm, sglang or trtllm", Flag: "engine", After: "max-model-len", Names: []string{"vllm", "sglang", "trtllm"},
+		File: schema.File{Place: 120, Usual: "vllm", Help: "vllm, sglang or trtllm"},
 		Knob: schema.Knob{Label: "Engine", Preset: "vllm"},
-		Doc:  schema.Doc{Text: "scheduler: vllm or sglang"},
-	}) == "sglang" {
+		Doc:  schema.Doc{Text: "scheduler: vllm, sglang or trtllm"},
+	}) {
+	case "sglang":
 		a.Engine = SGLang
+	case "trtllm":
+		a.Engine = TRTLLM
 	}
 	a.Role = declareRole(d, o.Pool)
 	a.declareSizes(d)
@@ -36,6 +42,7 @@ func (a *Args) declare(d *schema.Decl, o *Options) {
 	a.declareOrders(d)
 	a.declareOthers(d)
 	d.Group(schema.Row{Key: "sglang"}, a.SGLang.Declare)
+	a.declareTRTLLM(d)
 	a.DeclareWindows(d)
 	a.declareSpeculative(d)
 	a.declareRules(d, o)
@@ -52,11 +59,11 @@ func (a *Args) declareSizes(d *schema.Decl) {
 		Doc:  schema.Doc{Text: "KV blocks (SGLang: pages) of a worker, 1 to 2147483647"},
 	})
 	d.Size(&a.BlockTokens, schema.Row{
-		Key: "block_size", Default: "64 for vllm, 16 with --gpu; 1 for sglang", Help: "`tokens` per KV block", Alike: true,
+		Key: "block_size", Default: "64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm", Help: "`tokens` per KV block", Alike: true,
 		Log:  "vllm:block_size sglang:page_size",
 		File: schema.File{Place: 150, Usual: "16", Help: "tokens per KV block"},
 		Knob: schema.Knob{Label: "Tokens of a block", Preset: "the engine's"},
-		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16 (below), sglang 1", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
+		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16 (below), sglang 1, trtllm 32", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
 	})
 	a.DeclareLimits(d)
 	if d.Count(&a.MaxLength, schema.Row{
@@ -231,22 +238,28 @@ func declareReasoning(d *schema.Decl) (out *Reasoning) {
 	return out
 }
 
-// RuleNames returns the names of all rules that scheduler_profile takes, of either engine.
-func RuleNames() []string { return append(vllm.Profiles(), sglang.Profiles()...) }
+// RuleNames returns the names of all rules that scheduler_profile takes, of all engines.
+func RuleNames() []string {
+	return slices.Concat(vllm.Profiles(), sglang.Profiles(), trtllm.Profiles())
+}
 
 // declareRules declares the rules of the scheduler: a set of them by name, then vLLM's single ones.
 func (a *Args) declareRules(d *schema.Decl, o *Options) {
 	row := schema.Row{
-		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang", Help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by `name`", After: "timing-profile", Names: RuleNames(),
+		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm", Help: "rules that the scheduler follows: the reference's, or those of a release of its engine, by `name`", After: "timing-profile", Names: RuleNames(),
 		File: schema.File{Place: 130, Usual: "vllm", Help: "whose rules the scheduler follows, by release"},
 		Knob: schema.Knob{Label: "Rules of release", Preset: "those that fit"},
-		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest of its own; sglang sglang-0.5.23", Text: "rules that the scheduler follows: reference, or those of a release of vLLM as it is, such as vllm-0.33 or vllm-0.31.0, with a warning for those that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md))", Part: "vLLM"},
+		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest of its own; sglang sglang-0.5.23, trtllm trtllm-1.3", Text: "rules that the scheduler follows: reference, or those of a release of vLLM as it is, such as vllm-0.33 or vllm-0.31.0, with a warning for those that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md)). With TensorRT-LLM engines trtllm-1.3 or trtllm-1.2, by its published source, not compared with the engine ([rules/trtllm.md](rules/trtllm.md))", Part: "vLLM"},
 	}
 	switch {
 	case a.Engine == SGLang && d.Compat:
 		row.Names = []string{"reference"}
 	case a.Engine == SGLang:
 		row.Names = sglang.Profiles()
+	case a.Engine == TRTLLM:
+		row.Names = trtllm.Profiles()
+		a.Profile = cmp.Or(d.Name(row), trtllm.Newest)
+		return
 	case !d.Listing():
 		row.Names = vllm.Profiles()
 	}

@@ -145,6 +145,9 @@ func (a *Args) check(compat bool) error {
 	if a.Engine == SGLang {
 		return a.checkSGLang(compat)
 	}
+	if a.Engine == TRTLLM {
+		return a.checkTRTLLM()
+	}
 	if a.BlockTokens == 0 {
 		a.BlockTokens = 64
 	}

@@ -206,6 +206,9 @@ func DataSheetsMeasured(a *engineargs.Args) bool {
 
 // schedulerRules describes whose rules an engine follows.
 func schedulerRules(a *engineargs.Args) string {
+	if a.Engine == engineargs.TRTLLM {
+		return describeTRTLLM(a)
+	}
 	if a.Engine == engineargs.SGLang {
 		overlap := "a pass planned while one runs"
 		if a.SGLang.NoOverlap {

@@ -61,6 +61,9 @@ func NewLengths(t *Topology) Lengths {
 
 // boundsOf returns what an engine takes of a prompt, and of a prompt with its answer.
 func boundsOf(a *engineargs.Args) (prompt, whole bound) {
+	if a.Engine == engineargs.TRTLLM {
+		return trtllmBounds(a)
+	}
 	if a.MaxLength == 0 {
 		return bound{}, bound{}
 	}

@@ -49,7 +49,7 @@ const engineKey = "engine_type"
 // UsualSettings returns what an engine has where nothing is said: SGLang a KV cache of as
 // many tokens as vLLM.
 func UsualSettings(a *engineargs.Args) []engineargs.Setting {
-	if a.Engine != engineargs.SGLang {
+	if a.Engine == engineargs.VLLM {
 		return nil
 	}
 	usual := engineargs.Default()

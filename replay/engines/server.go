@@ -20,6 +20,9 @@ func OnServer(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) 
 	if a.Engine == engineargs.SGLang {
 		return onSGLang(a, f, gives)
 	}
+	if a.Engine == engineargs.TRTLLM {
+		return nil // its defaults depend on no GPU
+	}
 	const profile = "scheduler_profile"
 	if gives(profile) && a.Rules.Reference() {
 		return nil
@@ -66,6 +69,9 @@ func chainOf(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) [
 // ServerShare returns the share of a GPU's memory that an SGLang server with these arguments takes
 // for weights and KV cache, where nothing is said; that of f for other engines.
 func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
+	if a.Engine == engineargs.TRTLLM {
+		return trtllmShare(f)
+	}
 	if a.Engine != engineargs.SGLang {
 		return f.Utilization
 	}

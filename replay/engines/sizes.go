@@ -31,6 +31,10 @@ func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 		}
 		return func(input, output int) *scheduler.OversizeError { return fits(c, input, output) }
 	}
+	if s.Engine.Engine == engineargs.TRTLLM {
+		c := s.trtllmConfig()
+		return c.Fits
+	}
 	c := s.vllmConfig()
 	return func(input, output int) *scheduler.OversizeError {
 		if s.Role == scheduler.Prefill {

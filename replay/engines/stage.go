@@ -155,8 +155,10 @@ func (s *Stage) routerCapture() scheduler.Capture {
 		return scheduler.CaptureNone
 	case a.Engine == engineargs.VLLM && a.PrefixCaching && !s.hashesAhead() && s.offloadConfig().Blocks == 0 && (!a.Windows.Given() || a.Windows.Full > 0) && (a.Rules.Reference() || a.DPSize == 1):
 		return scheduler.CaptureResidency
-	case a.Engine == engineargs.VLLM:
+	case a.Engine == engineargs.VLLM, a.Engine == engineargs.TRTLLM && a.DPSize > 1:
 		return scheduler.CaptureEvents
+	case a.Engine == engineargs.TRTLLM && !a.PrefixCaching:
+		return scheduler.CaptureNone
 	case !s.Compat && a.DPSize == 1:
 		return scheduler.CaptureResidency
 	case !s.Compat, a.BlockTokens == 2:
@@ -191,6 +193,9 @@ func (s *Stage) core(id sim.WorkerID) (scheduler.Core, error) {
 			return sglang.NewRanks(c, s.Engine.DPSize, sglang.ParseBalance(s.Engine.SGLang.LoadBalance, s.Role))
 		}
 		return sglang.New(s.sglangConfig(id))
+	}
+	if s.Engine.Engine == engineargs.TRTLLM {
+		return s.trtllmCore()
 	}
 	if s.Engine.DPSize > 1 {
 		return s.ranks()

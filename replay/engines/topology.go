@@ -250,7 +250,7 @@ func (p *Pool) checkRole() error {
 
 // checkDPSize refuses ranks of an engine that has none.
 func (t *Topology) checkDPSize(p *Pool) error {
-	want, ranks := "1", !p.Engine.Rules.Reference() || p.Engine.Engine == engineargs.SGLang && !t.Compat
+	want, ranks := "1", !p.Engine.Rules.Reference() || p.Engine.Engine != engineargs.VLLM && !t.Compat
 	switch {
 	case p.Engine.DPSize == 1, p.Engine.DPSize <= maxRanks && ranks:
 		return nil

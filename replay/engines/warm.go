@@ -35,6 +35,8 @@ func (s *Stage) cacheFault() string {
 	a, host := &s.Engine, s.offloadConfig()
 	drafts := draftsOf(a, 0)
 	switch {
+	case a.Engine == engineargs.TRTLLM:
+		return "TensorRT-LLM's rules, must be vLLM's own or SGLang's"
 	case a.Engine == engineargs.VLLM && a.Rules.Reference():
 		return "the reference's rules, want vLLM's own, as with --scheduler-profile or --gpu, or SGLang"
 	case !a.PrefixCaching:

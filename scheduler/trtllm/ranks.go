@@ -1,4 +1,162 @@
 package trtllm
 
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/lockstep"
+	"github.com/replay-llm/replay/sim"
+)
+
 // gate says whether ranks compute prompts in the pass that they plan.
 type gate struct{ open bool }
+
+// Ranks is a worker of data-parallel attention: engines in lockstep, to which new requests are spread by their prompts.
+type Ranks struct {
+	*lockstep.Core
+	ranks   []*Core
+	balance Balance
+	gate    gate
+	fresh   []*sim.Request // in order of arrival, on no rank yet
+	spread  []*sim.Request
+	counts  []int // active requests of each rank
+	tokens  []int // prompt tokens of these
+	chosen  int   // the rank of the request that is submitted
+	waited  int   // plans in a row in which prompts waited for those of other ranks
+	batched int   // plans in a row in which prompts of all ranks waited for more
+}
+
+// NewRanks returns an idle worker of n engines in lockstep, each with the arguments c.
+func NewRanks(c Config, n int, b Balance) (*Ranks, error) {
+	w := &Ranks{balance: b, gate: gate{open: true}, counts: make([]int, n), tokens: make([]int, n)}
+	var ranks []lockstep.Rank
+	var planners []lockstep.Planner
+	for range n {
+		core, err := New(c)
+		if err != nil {
+			return nil, err
+		}
+		core.gate = &w.gate
+		w.ranks = append(w.ranks, core)
+		ranks, planners = append(ranks, core), append(planners, core)
+	}
+	w.Core = lockstep.New(ranks, lockstep.Options{Clock: c.Clock, Balancer: w, Planners: planners})
+	return w, nil
+}
+
+// Choose returns the rank that the request that is submitted goes to.
+func (w *Ranks) Choose(*sim.Request) int { return w.chosen }
+
+// Submit queues r before the ranks.
+func (w *Ranks) Submit(r *sim.Request) { w.fresh = append(w.fresh, r) }
+
+// Load returns the number of requests submitted and not finished.
+func (w *Ranks) Load() int { return len(w.fresh) + w.Core.Load() }
+
+// Cancel takes a request out of the queue, or of the rank that has it.
+func (w *Ranks) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
+	for i, r := range w.fresh {
+		if r.ID == id {
+			p.Reset(now)
+			w.fresh = slices.Delete(w.fresh, i, i+1)
+			return true
+		}
+	}
+	return w.Core.Cancel(now, id, p)
+}
+
+// Step runs the pass that starts at now on all ranks.
+func (w *Ranks) Step(now, until sim.Time, p *scheduler.Pass) error {
+	w.spreadRequests()
+	w.gate.open = !w.balance.On || w.letPrompts()
+	return w.Core.Step(now, until, p)
+}
+
+// spreadRequests gives ranks with seats their part of the queue: the longest prompts first, each to the rank with the
+// fewest prompt tokens among those that have fewer requests than the mean.
+func (w *Ranks) spreadRequests() {
+	active, most, seats := 0, 0, 0
+	for i, c := range w.ranks {
+		w.counts[i], w.tokens[i] = c.live, 0
+		for _, r := range c.active {
+			w.tokens[i] += r.InputTokens
+		}
+		active, most, seats = active+c.live, max(most, c.live), seats+c.MaxBatch
+	}
+	n := min(len(w.fresh), max(0, seats-active))
+	if n == 0 {
+		return
+	}
+	expected := max((active+n+len(w.ranks)-1)/len(w.ranks), most)
+	w.spread = append(w.spread[:0], w.fresh[:n]...)
+	w.fresh = slices.Delete(w.fresh, 0, n)
+	slices.SortStableFunc(w.spread, func(a, b *sim.Request) int { return cmp.Compare(b.InputTokens, a.InputTokens) })
+	for _, r := range w.spread {
+		w.chosen = -1
+		for i := range w.ranks {
+			if w.counts[i] < expected && (w.chosen < 0 || cmp.Or(cmp.Compare(w.tokens[i], w.tokens[w.chosen]), cmp.Compare(w.counts[i], w.counts[w.chosen])) < 0) {
+				w.chosen = i
+			}
+		}
+		w.counts[w.chosen]++
+		w.tokens[w.chosen] += r.InputTokens
+		w.Core.Submit(r)
+	}
+}
+
+// letPrompts reports whether the ranks compute prompts in the plan to come: where all of them have some, or have waited
+// long enough.
+func (w *Ranks) letPrompts() bool {
+	prompts, answers, full := 0, 0, false
+	for _, c := range w.ranks {
+		x, y := c.countWork()
+		if x > 0 {
+			prompts++
+		}
+		if y > 0 {
+			answers++
+		}
+		full = full || y >= c.MaxBatch
+	}
+	all := len(w.ranks)
+	if prompts == all && !full {
+		w.waited = 0
+		if answers == all && w.batched < w.balance.WaitIters {
+			w.batched++
+			return false
+		}
+		w.batched = 0
+		return true
+	}
+	if prompts > 0 && answers == all && w.waited < w.balance.TimeoutIters {
+		w.waited++
+		return false
+	}
+	w.waited = 0
+	return true
+}
+
+// countWork returns how many requests compute prompts, and how many answers, by what is known now.
+func (c *Core) countWork() (prompts, answers int) {
+	for _, r := range c.active {
+		switch r.state {
+		case inContext:
+			prompts++
+		case generating:
+			answers++
+		}
+	}
+	return prompts + c.line.Len(), answers
+}
+
+// Planned reports whether the next pass is planned.
+func (c *Core) Planned() bool { return c.next.planned }
+
+// Wait begins a pass that other ranks run and this one waits for.
+func (c *Core) Wait(now sim.Time, p *scheduler.Pass) {
+	c.openPass(now, p)
+	if c.Overlap && c.live > 0 && !c.next.planned {
+		c.planPass(c.after, p)
+	}
+}

@@ -38,10 +38,18 @@ class RunFlags(TypedDict, total=False):
     """sglang: GB/s from host memory to storage; 0: transfers take no time (default 5)"""
     bandwidth_g3_to_g2_gbps: float
     """sglang: GB/s from storage to host memory; 0: transfers take no time (default 5)"""
+    batch_wait_max_tokens_ratio: float
+    """trtllm: share of max_num_tokens from which on prompts do not wait"""
+    batch_wait_timeout_iters: int
+    """trtllm: passes that prompts wait for more tokens at most"""
+    batching_wait_iters: int
+    """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
     block_size: int
-    """tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang)"""
+    """tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm)"""
     call_home_timeout: Value
     """time a worker may take to call home (default 10s)"""
+    capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     change: Value
     """what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)"""
     chunked_prefill_size: int
@@ -60,8 +68,12 @@ class RunFlags(TypedDict, total=False):
     """YAML file that holds flags by name, without dashes; a flag given here wins"""
     connect_timeout: Value
     """time to reach etcd and NATS (default 10s)"""
+    context_chunking_policy: Literal["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"]
+    """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
     context_length: int
     """sglang: another name of --max-model-len, in tokens (default the model's)"""
+    copy_on_partial_reuse: bool
+    """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
     core_bandwidth: float
     """GB/s of the network between them, which all transfers share"""
     dag: Literal["auto", "graph", "chain", "refuse"]
@@ -82,30 +94,50 @@ class RunFlags(TypedDict, total=False):
     """sglang: GB/s from host memory to storage; 0: transfers take no time (default 5)"""
     decode_bandwidth_g3_to_g2_gbps: float
     """sglang: GB/s from storage to host memory; 0: transfers take no time (default 5)"""
+    decode_batch_wait_max_tokens_ratio: float
+    """trtllm: share of max_num_tokens from which on prompts do not wait"""
+    decode_batch_wait_timeout_iters: int
+    """trtllm: passes that prompts wait for more tokens at most"""
+    decode_batching_wait_iters: int
+    """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
+    decode_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     decode_chosen: Literal["after-transfer", "before-transfer", "before-prefill"]
     """when a request gets its decode worker, a time: after-transfer, before-transfer or before-prefill, as it arrives (default after-transfer)"""
     decode_chunked_prefill_size: int
     """sglang: prompt tokens of one request per pass (default 8192)"""
     decode_clip_max_new_tokens: int
     """sglang: answer tokens reserved at most (default 4096)"""
+    decode_context_chunking_policy: Literal["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"]
+    """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
+    decode_copy_on_partial_reuse: bool
+    """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
     decode_decode_log_interval: int
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
     decode_disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
+    decode_disable_overlap_scheduler: bool
+    """trtllm: plan each pass after the pass before it has ended"""
     decode_disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
+    decode_enable_balance: bool
+    """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
+    decode_enable_chunked_context: bool
+    """trtllm: cut prompts that exceed what is left of a pass"""
     decode_enable_chunked_prefill: bool
     """cut prompts that exceed what is left of a pass; =false turns it off (default true)"""
     decode_enable_hierarchical_cache: bool
     """sglang: host memory behind the KV cache (HiCache)"""
     decode_enable_mixed_chunk: bool
     """sglang: running requests decode in the passes that compute prompts"""
+    decode_enable_partial_reuse: bool
+    """trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)"""
     decode_enable_prefix_caching: bool
     """reuse KV blocks across requests; =false turns it off (default true)"""
     decode_enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
-    decode_engine: Literal["vllm", "sglang"]
-    """engine, by name: vllm or sglang (default vllm)"""
+    decode_engine: Literal["vllm", "sglang", "trtllm"]
+    """engine, by name: vllm, sglang or trtllm (default vllm)"""
     decode_engine_args: Value
     """engine arguments of decode workers only: JSON or @file"""
     decode_hicache_layers: int
@@ -130,10 +162,14 @@ class RunFlags(TypedDict, total=False):
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     decode_log_interval: int
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
+    decode_max_batch_size: int
+    """trtllm: requests that are active at once (default 2048)"""
     decode_max_num_batched_tokens: Union[int, str]
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     decode_max_num_seqs: Union[int, str]
     """requests a worker runs at once, or unlimited (default 256; with --gpu as a server of vLLM on it)"""
+    decode_max_num_tokens: int
+    """trtllm: tokens per pass (default 8192)"""
     decode_max_prefill_tokens: int
     """sglang: prompt tokens per pass (default 16384)"""
     decode_max_running_requests: Union[int, str]
@@ -174,8 +210,8 @@ class RunFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     decode_schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    decode_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
-    """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
+    decode_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23", "trtllm-1.3", "trtllm-1.2"]
+    """rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)"""
     decode_scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
     decode_sliding_window_size: Union[int, str]
@@ -196,6 +232,8 @@ class RunFlags(TypedDict, total=False):
     """seconds until a worker that --scale adds serves"""
     decode_swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
+    decode_timeout_iters: int
+    """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     decode_timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     decode_worker_speed: Value
@@ -208,18 +246,26 @@ class RunFlags(TypedDict, total=False):
     """print a hash of inputs, configuration and what happened to each request"""
     disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
+    disable_overlap_scheduler: bool
+    """trtllm: plan each pass after the pass before it has ended"""
     disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
     discovery: Value
     """how workers are found, a way: etcd, static (default $DYN_DISCOVERY_BACKEND, or etcd)"""
     dp: int
     """data parallelism of attention: ranks of a worker, in lockstep (default 1)"""
+    enable_balance: bool
+    """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
+    enable_chunked_context: bool
+    """trtllm: cut prompts that exceed what is left of a pass"""
     enable_chunked_prefill: bool
     """cut prompts that exceed what is left of a pass; =false turns it off (default true)"""
     enable_hierarchical_cache: bool
     """sglang: host memory behind the KV cache (HiCache)"""
     enable_mixed_chunk: bool
     """sglang: running requests decode in the passes that compute prompts"""
+    enable_partial_reuse: bool
+    """trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)"""
     enable_prefix_caching: bool
     """reuse KV blocks across requests; =false turns it off (default true)"""
     enable_priority_scheduling: bool
@@ -228,8 +274,8 @@ class RunFlags(TypedDict, total=False):
     """name of the workers' endpoint: namespace.component.endpoint (default dynamo.backend.generate)"""
     endpoint_picker: Value
     """file of an EndpointPickerConfig, by whose scorers and flow control requests are routed"""
-    engine: Literal["vllm", "sglang"]
-    """engine, by name: vllm or sglang (default vllm)"""
+    engine: Literal["vllm", "sglang", "trtllm"]
+    """engine, by name: vllm, sglang or trtllm (default vllm)"""
     engine_args: Value
     """engine arguments of all workers: a JSON object with the keys of the reference, or @file"""
     ep: int
@@ -354,6 +400,8 @@ class RunFlags(TypedDict, total=False):
     """name that certificates of listeners are for (default $REPLAY_LINK_NAME, or the host that is dialled)"""
     load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
+    max_batch_size: int
+    """trtllm: requests that are active at once (default 2048)"""
     max_in_flight: int
     """keep K requests in flight"""
     max_model_len: int
@@ -362,6 +410,8 @@ class RunFlags(TypedDict, total=False):
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     max_num_seqs: Union[int, str]
     """requests a worker runs at once, or unlimited (default 256; with --gpu as a server of vLLM on it)"""
+    max_num_tokens: int
+    """trtllm: tokens per pass (default 8192)"""
     max_prefill_tokens: int
     """sglang: prompt tokens per pass (default 16384)"""
     max_running_requests: Union[int, str]
@@ -452,10 +502,22 @@ class RunFlags(TypedDict, total=False):
     """sglang: GB/s from host memory to storage; 0: transfers take no time (default 5)"""
     prefill_bandwidth_g3_to_g2_gbps: float
     """sglang: GB/s from storage to host memory; 0: transfers take no time (default 5)"""
+    prefill_batch_wait_max_tokens_ratio: float
+    """trtllm: share of max_num_tokens from which on prompts do not wait"""
+    prefill_batch_wait_timeout_iters: int
+    """trtllm: passes that prompts wait for more tokens at most"""
+    prefill_batching_wait_iters: int
+    """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
+    prefill_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     prefill_chunked_prefill_size: int
     """sglang: prompt tokens of one request per pass (default 8192)"""
     prefill_clip_max_new_tokens: int
     """sglang: answer tokens reserved at most (default 4096)"""
+    prefill_context_chunking_policy: Literal["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"]
+    """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
+    prefill_copy_on_partial_reuse: bool
+    """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
     prefill_decode_interval: int
     """sglang: passes of tokens after one of prompts before the next of these"""
     prefill_decode_interval_min_bs: int
@@ -464,22 +526,30 @@ class RunFlags(TypedDict, total=False):
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
     prefill_disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
+    prefill_disable_overlap_scheduler: bool
+    """trtllm: plan each pass after the pass before it has ended"""
     prefill_disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
+    prefill_enable_balance: bool
+    """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
+    prefill_enable_chunked_context: bool
+    """trtllm: cut prompts that exceed what is left of a pass"""
     prefill_enable_chunked_prefill: bool
     """cut prompts that exceed what is left of a pass; =false turns it off (default true)"""
     prefill_enable_hierarchical_cache: bool
     """sglang: host memory behind the KV cache (HiCache)"""
     prefill_enable_mixed_chunk: bool
     """sglang: running requests decode in the passes that compute prompts"""
+    prefill_enable_partial_reuse: bool
+    """trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)"""
     prefill_enable_prefix_caching: bool
     """reuse KV blocks across requests; =false turns it off (default true)"""
     prefill_enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
     prefill_endpoint: Value
     """name of the prefill workers' endpoint; the others decode then"""
-    prefill_engine: Literal["vllm", "sglang"]
-    """engine, by name: vllm or sglang (default vllm)"""
+    prefill_engine: Literal["vllm", "sglang", "trtllm"]
+    """engine, by name: vllm, sglang or trtllm (default vllm)"""
     prefill_engine_args: Value
     """engine arguments of prefill workers only: JSON or @file"""
     prefill_hicache_layers: int
@@ -504,10 +574,14 @@ class RunFlags(TypedDict, total=False):
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     prefill_load_scale: float
     """weight of blocks to prefill against blocks in use (default 1)"""
+    prefill_max_batch_size: int
+    """trtllm: requests that are active at once (default 2048)"""
     prefill_max_num_batched_tokens: Union[int, str]
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     prefill_max_num_seqs: Union[int, str]
     """requests a worker runs at once, or unlimited (default 256; with --gpu as a server of vLLM on it)"""
+    prefill_max_num_tokens: int
+    """trtllm: tokens per pass (default 8192)"""
     prefill_max_prefill_tokens: int
     """sglang: prompt tokens per pass (default 16384)"""
     prefill_max_requests: Union[int, str]
@@ -550,8 +624,8 @@ class RunFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     prefill_schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    prefill_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
-    """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
+    prefill_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23", "trtllm-1.3", "trtllm-1.2"]
+    """rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)"""
     prefill_scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
     prefill_sliding_window_size: Union[int, str]
@@ -572,6 +646,8 @@ class RunFlags(TypedDict, total=False):
     """seconds until a worker that --scale adds serves"""
     prefill_swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
+    prefill_timeout_iters: int
+    """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     prefill_timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     prefill_worker_speed: Value
@@ -650,8 +726,8 @@ class RunFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
-    """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
+    scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23", "trtllm-1.3", "trtllm-1.2"]
+    """rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)"""
     scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
     seed: int
@@ -714,6 +790,8 @@ class RunFlags(TypedDict, total=False):
     """show one REQUEST alone: its id, or :LINE of the trace"""
     timeline_to: Value
     """leave out what begins at or after this time of the run's clock"""
+    timeout_iters: int
+    """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     tokenizer: Value
@@ -806,8 +884,16 @@ class PlanFlags(TypedDict, total=False):
     """sglang: GB/s from host memory to storage; 0: transfers take no time (default 5)"""
     bandwidth_g3_to_g2_gbps: float
     """sglang: GB/s from storage to host memory; 0: transfers take no time (default 5)"""
+    batch_wait_max_tokens_ratio: float
+    """trtllm: share of max_num_tokens from which on prompts do not wait"""
+    batch_wait_timeout_iters: int
+    """trtllm: passes that prompts wait for more tokens at most"""
+    batching_wait_iters: int
+    """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
     block_size: int
-    """tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang)"""
+    """tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm)"""
+    capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     change: Value
     """what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)"""
     chunked_prefill_size: int
@@ -826,8 +912,12 @@ class PlanFlags(TypedDict, total=False):
     """share of the resampled workloads to hold in; 0: the recorded one alone (default 0.95)"""
     config: Value
     """YAML file that holds flags by name, without dashes; a flag given here wins"""
+    context_chunking_policy: Literal["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"]
+    """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
     context_length: int
     """sglang: another name of --max-model-len, in tokens (default the model's)"""
+    copy_on_partial_reuse: bool
+    """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
     core_bandwidth: float
     """GB/s of the network between them, which all transfers share"""
     dag: Literal["auto", "graph", "chain", "refuse"]
@@ -846,30 +936,50 @@ class PlanFlags(TypedDict, total=False):
     """sglang: GB/s from host memory to storage; 0: transfers take no time (default 5)"""
     decode_bandwidth_g3_to_g2_gbps: float
     """sglang: GB/s from storage to host memory; 0: transfers take no time (default 5)"""
+    decode_batch_wait_max_tokens_ratio: float
+    """trtllm: share of max_num_tokens from which on prompts do not wait"""
+    decode_batch_wait_timeout_iters: int
+    """trtllm: passes that prompts wait for more tokens at most"""
+    decode_batching_wait_iters: int
+    """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
+    decode_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     decode_chosen: Literal["after-transfer", "before-transfer", "before-prefill"]
     """when a request gets its decode worker, a time: after-transfer, before-transfer or before-prefill, as it arrives (default after-transfer)"""
     decode_chunked_prefill_size: int
     """sglang: prompt tokens of one request per pass (default 8192)"""
     decode_clip_max_new_tokens: int
     """sglang: answer tokens reserved at most (default 4096)"""
+    decode_context_chunking_policy: Literal["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"]
+    """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
+    decode_copy_on_partial_reuse: bool
+    """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
     decode_decode_log_interval: int
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
     decode_disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
+    decode_disable_overlap_scheduler: bool
+    """trtllm: plan each pass after the pass before it has ended"""
     decode_disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
+    decode_enable_balance: bool
+    """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
+    decode_enable_chunked_context: bool
+    """trtllm: cut prompts that exceed what is left of a pass"""
     decode_enable_chunked_prefill: bool
     """cut prompts that exceed what is left of a pass; =false turns it off (default true)"""
     decode_enable_hierarchical_cache: bool
     """sglang: host memory behind the KV cache (HiCache)"""
     decode_enable_mixed_chunk: bool
     """sglang: running requests decode in the passes that compute prompts"""
+    decode_enable_partial_reuse: bool
+    """trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)"""
     decode_enable_prefix_caching: bool
     """reuse KV blocks across requests; =false turns it off (default true)"""
     decode_enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
-    decode_engine: Literal["vllm", "sglang"]
-    """engine, by name: vllm or sglang (default vllm)"""
+    decode_engine: Literal["vllm", "sglang", "trtllm"]
+    """engine, by name: vllm, sglang or trtllm (default vllm)"""
     decode_engine_args: Value
     """engine arguments of decode workers only: JSON or @file"""
     decode_hicache_layers: int
@@ -894,10 +1004,14 @@ class PlanFlags(TypedDict, total=False):
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     decode_log_interval: int
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
+    decode_max_batch_size: int
+    """trtllm: requests that are active at once (default 2048)"""
     decode_max_num_batched_tokens: Union[int, str]
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     decode_max_num_seqs: Union[int, str]
     """requests a worker runs at once, or unlimited (default 256; with --gpu as a server of vLLM on it)"""
+    decode_max_num_tokens: int
+    """trtllm: tokens per pass (default 8192)"""
     decode_max_prefill_tokens: int
     """sglang: prompt tokens per pass (default 16384)"""
     decode_max_running_requests: Union[int, str]
@@ -938,8 +1052,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     decode_schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    decode_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
-    """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
+    decode_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23", "trtllm-1.3", "trtllm-1.2"]
+    """rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)"""
     decode_scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
     decode_sliding_window_size: Union[int, str]
@@ -960,6 +1074,8 @@ class PlanFlags(TypedDict, total=False):
     """seconds until a worker that --scale adds serves"""
     decode_swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
+    decode_timeout_iters: int
+    """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     decode_timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     decode_worker_speed: Value
@@ -970,24 +1086,32 @@ class PlanFlags(TypedDict, total=False):
     """YAML file of all this, as replay init writes it; flags win; several: kinds of a mix"""
     disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
+    disable_overlap_scheduler: bool
+    """trtllm: plan each pass after the pass before it has ended"""
     disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
     dp: int
     """data parallelism of attention: ranks of a worker, in lockstep (default 1)"""
+    enable_balance: bool
+    """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
+    enable_chunked_context: bool
+    """trtllm: cut prompts that exceed what is left of a pass"""
     enable_chunked_prefill: bool
     """cut prompts that exceed what is left of a pass; =false turns it off (default true)"""
     enable_hierarchical_cache: bool
     """sglang: host memory behind the KV cache (HiCache)"""
     enable_mixed_chunk: bool
     """sglang: running requests decode in the passes that compute prompts"""
+    enable_partial_reuse: bool
+    """trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)"""
     enable_prefix_caching: bool
     """reuse KV blocks across requests; =false turns it off (default true)"""
     enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
     endpoint_picker: Value
     """file of an EndpointPickerConfig, by whose scorers and flow control requests are routed"""
-    engine: Literal["vllm", "sglang"]
-    """engine, by name: vllm or sglang (default vllm)"""
+    engine: Literal["vllm", "sglang", "trtllm"]
+    """engine, by name: vllm, sglang or trtllm (default vllm)"""
     engine_args: Value
     """engine arguments of all workers: a JSON object with the keys of the reference, or @file"""
     ep: int
@@ -1102,6 +1226,8 @@ class PlanFlags(TypedDict, total=False):
     """how KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other (default none)"""
     load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
+    max_batch_size: int
+    """trtllm: requests that are active at once (default 2048)"""
     max_in_flight: int
     """keep K requests in flight"""
     max_model_len: int
@@ -1110,6 +1236,8 @@ class PlanFlags(TypedDict, total=False):
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     max_num_seqs: Union[int, str]
     """requests a worker runs at once, or unlimited (default 256; with --gpu as a server of vLLM on it)"""
+    max_num_tokens: int
+    """trtllm: tokens per pass (default 8192)"""
     max_prefill_tokens: int
     """sglang: prompt tokens per pass (default 16384)"""
     max_running_requests: Union[int, str]
@@ -1182,10 +1310,22 @@ class PlanFlags(TypedDict, total=False):
     """sglang: GB/s from host memory to storage; 0: transfers take no time (default 5)"""
     prefill_bandwidth_g3_to_g2_gbps: float
     """sglang: GB/s from storage to host memory; 0: transfers take no time (default 5)"""
+    prefill_batch_wait_max_tokens_ratio: float
+    """trtllm: share of max_num_tokens from which on prompts do not wait"""
+    prefill_batch_wait_timeout_iters: int
+    """trtllm: passes that prompts wait for more tokens at most"""
+    prefill_batching_wait_iters: int
+    """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
+    prefill_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     prefill_chunked_prefill_size: int
     """sglang: prompt tokens of one request per pass (default 8192)"""
     prefill_clip_max_new_tokens: int
     """sglang: answer tokens reserved at most (default 4096)"""
+    prefill_context_chunking_policy: Literal["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"]
+    """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
+    prefill_copy_on_partial_reuse: bool
+    """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
     prefill_decode_interval: int
     """sglang: passes of tokens after one of prompts before the next of these"""
     prefill_decode_interval_min_bs: int
@@ -1194,20 +1334,28 @@ class PlanFlags(TypedDict, total=False):
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
     prefill_disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
+    prefill_disable_overlap_scheduler: bool
+    """trtllm: plan each pass after the pass before it has ended"""
     prefill_disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
+    prefill_enable_balance: bool
+    """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
+    prefill_enable_chunked_context: bool
+    """trtllm: cut prompts that exceed what is left of a pass"""
     prefill_enable_chunked_prefill: bool
     """cut prompts that exceed what is left of a pass; =false turns it off (default true)"""
     prefill_enable_hierarchical_cache: bool
     """sglang: host memory behind the KV cache (HiCache)"""
     prefill_enable_mixed_chunk: bool
     """sglang: running requests decode in the passes that compute prompts"""
+    prefill_enable_partial_reuse: bool
+    """trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)"""
     prefill_enable_prefix_caching: bool
     """reuse KV blocks across requests; =false turns it off (default true)"""
     prefill_enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
-    prefill_engine: Literal["vllm", "sglang"]
-    """engine, by name: vllm or sglang (default vllm)"""
+    prefill_engine: Literal["vllm", "sglang", "trtllm"]
+    """engine, by name: vllm, sglang or trtllm (default vllm)"""
     prefill_engine_args: Value
     """engine arguments of prefill workers only: JSON or @file"""
     prefill_hicache_layers: int
@@ -1232,10 +1380,14 @@ class PlanFlags(TypedDict, total=False):
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     prefill_load_scale: float
     """weight of blocks to prefill against blocks in use (default 1)"""
+    prefill_max_batch_size: int
+    """trtllm: requests that are active at once (default 2048)"""
     prefill_max_num_batched_tokens: Union[int, str]
     """tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)"""
     prefill_max_num_seqs: Union[int, str]
     """requests a worker runs at once, or unlimited (default 256; with --gpu as a server of vLLM on it)"""
+    prefill_max_num_tokens: int
+    """trtllm: tokens per pass (default 8192)"""
     prefill_max_prefill_tokens: int
     """sglang: prompt tokens per pass (default 16384)"""
     prefill_max_requests: Union[int, str]
@@ -1278,8 +1430,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     prefill_schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    prefill_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
-    """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
+    prefill_scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23", "trtllm-1.3", "trtllm-1.2"]
+    """rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)"""
     prefill_scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
     prefill_sliding_window_size: Union[int, str]
@@ -1300,6 +1452,8 @@ class PlanFlags(TypedDict, total=False):
     """seconds until a worker that --scale adds serves"""
     prefill_swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
+    prefill_timeout_iters: int
+    """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     prefill_timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     prefill_worker_speed: Value
@@ -1360,8 +1514,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: the lowest priority values are the most urgent"""
     schedule_policy: Literal["fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"]
     """sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)"""
-    scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23"]
-    """whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by name (default reference for vllm, sglang-0.5.23 for sglang)"""
+    scheduler_profile: Literal["reference", "vllm-0.19", "vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33", "vllm", "sglang", "sglang-0.5.23", "trtllm-1.3", "trtllm-1.2"]
+    """rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)"""
     scheduling_policy: Literal["fcfs", "priority"]
     """who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)"""
     seed: int
@@ -1406,6 +1560,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
     time_budget: Value
     """time of a plan that chooses settings, of which the search gets three quarters; 0: no end (default 1m0s)"""
+    timeout_iters: int
+    """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     tokenizer: Value

@@ -1,0 +1,58 @@
+package engineargs
+
+import (
+	"strconv"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/trtllm"
+	"github.com/replay-llm/replay/schema"
+)
+
+// declareTRTLLM declares the arguments of TensorRT-LLM engines, and refuses those that only other engines have.
+func (a *Args) declareTRTLLM(d *schema.Decl) {
+	d.Group(schema.Row{Key: "trtllm"}, a.TRTLLM.Declare)
+	if a.Engine != TRTLLM {
+		if d.Given("trtllm") {
+			d.FailText("trtllm", "engine_type trtllm with it")
+		}
+		a.TRTLLM = trtllm.Settings{}
+		return
+	}
+	for _, x := range []struct{ key, want string }{
+		{"max_num_seqs", "trtllm.max_batch_size instead of it"},
+		{"max_num_batched_tokens", "trtllm.max_num_tokens instead of it"},
+		{"enable_chunked_prefill", "trtllm.enable_chunked_prefill instead of it"},
+		{"num_g2_blocks", "none with trtllm: host memory behind its KV blocks is not simulated"},
+		{"preemption_mode", "none with trtllm"}, {"max_num_active_seqs", "none with trtllm"},
+		{"prefill_schedule_interval", "none with trtllm"}, {"scheduling_policy", "none with trtllm"},
+		{"scheduler_rules", "none with trtllm"}, {"sliding_window", "none with trtllm: its pools for windows are not simulated"},
+		{"speculative_config", "none with trtllm: its drafts are not simulated"}, {"sglang", "none with trtllm"},
+	} {
+		if d.Given(x.key) {
+			d.FailText(x.key, x.want)
+		}
+	}
+	if d.Compat {
+		d.Fail("engine_type", `"trtllm"`, "vllm or sglang with compat")
+	}
+	a.MaxSeqs, a.MaxBatchedTokens = a.TRTLLM.MaxBatch, a.TRTLLM.MaxTokens
+}
+
+// checkTRTLLM settles the block size and refuses arguments that do not fit together.
+func (a *Args) checkTRTLLM() error {
+	s := &a.TRTLLM
+	if a.BlockTokens == 0 {
+		a.BlockTokens = trtllm.DefaultBlock
+	}
+	switch {
+	case a.Role != scheduler.Aggregated:
+		return refuseValue("worker_type", strconv.Quote(a.Role.String()), `"aggregated" with trtllm: its prefill and decode workers are not simulated`)
+	case s.MaxBatch == 0:
+		return refuseValue("trtllm.max_batch_size", "0", "at least 1")
+	case s.MaxTokens < a.BlockTokens:
+		return refuseValue("trtllm.max_num_tokens", strconv.Itoa(s.MaxTokens), "at least block_size, which is "+strconv.Itoa(a.BlockTokens))
+	case s.Balance.On && a.DPSize == 1:
+		return refuseValue("trtllm.enable_balance", "true", "dp_size above 1 with it")
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package engines
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/trtllm"
+)
+
+func (s *Stage) trtllmConfig() trtllm.Config {
+	a := &s.Engine
+	t := &a.TRTLLM
+	return trtllm.Config{
+		Rules: trtllm.RulesOf(a.Profile), Blocks: a.Blocks, BlockTokens: a.BlockTokens, MaxBatch: t.MaxBatch, MaxTokens: t.MaxTokens, MaxLength: a.MaxLength,
+		Policy: trtllm.ParsePolicy(t.Policy), Chunking: t.ChunkingOf(), Overlap: !t.NoOverlap, Reuse: a.PrefixCaching, Partial: t.Partial, Copy: t.Copy,
+		WaitIters: t.WaitIters, WaitRatio: t.WaitRatio, Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
+	}
+}
+
+// trtllmCore returns a new TensorRT-LLM engine.
+func (s *Stage) trtllmCore() (scheduler.Core, error) {
+	c := s.trtllmConfig()
+	if s.Steps {
+		return nil, fmt.Errorf("planners of passes are not supported with TensorRT-LLM")
+	}
+	if n := s.Engine.DPSize; n > 1 {
+		return trtllm.NewRanks(c, n, s.Engine.TRTLLM.Balance)
+	}
+	return trtllm.New(c)
+}
+
+// trtllmBounds returns what a TensorRT-LLM engine takes of a prompt, and of a prompt with its answer.
+func trtllmBounds(a *engineargs.Args) (prompt, whole bound) {
+	pool := a.Blocks * a.BlockTokens
+	whole = bound{tokens: pool, limit: pool, key: "num_gpu_blocks times block_size"}
+	if a.MaxLength > 0 {
+		whole.tighten(bound{tokens: a.MaxLength, limit: a.MaxLength, key: "max_model_len"})
+	}
+	prompt = whole
+	prompt.tokens--
+	if n := a.TRTLLM.MaxTokens; !a.TRTLLM.Chunked {
+		prompt.tighten(bound{tokens: n, limit: n, key: "max_num_tokens"})
+	}
+	return prompt, whole
+}
+
+// memoryShare is free_gpu_memory_fraction: what the KV blocks of a TensorRT-LLM server have of the memory that weights and
+// passes leave.
+const memoryShare = 0.9
+
+// trtllmShare returns the share of the memory of a GPU that a TensorRT-LLM server takes.
+func trtllmShare(f *hardware.Fit) float64 {
+	all := *f
+	all.Utilization = 1
+	b := all.Budget()
+	return 1 - (1-memoryShare)*max(b.KV, 0)/b.Total
+}
+
+// describeTRTLLM describes the rules of a TensorRT-LLM engine.
+func describeTRTLLM(a *engineargs.Args) string {
+	t := &a.TRTLLM
+	text := "no chunked prefill"
+	if t.Chunked {
+		text = "chunked prefill " + t.Chunking
+	}
+	if a.DPSize > 1 {
+		text += fmt.Sprintf(", over %d ranks in lockstep", a.DPSize)
+	}
+	return fmt.Sprintf("%s: TensorRT-LLM's rules by its published source, not compared with the engine; %s, %d requests at once, %d tokens a pass, %s",
+		a.Profile, t.Policy, t.MaxBatch, t.MaxTokens, text)
+}

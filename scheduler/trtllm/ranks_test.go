@@ -1,0 +1,65 @@
+package trtllm
+
+import (
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+func buildRanks(t *testing.T, s schedulertest.Setup, n int, b Balance) *Ranks {
+	t.Helper()
+	c := Config{
+		Rules: RulesOf(Newest), Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxBatch: s.MaxSeqs, MaxTokens: s.MaxBatchedTokens,
+		Overlap: true, Reuse: true, Partial: true, Copy: true, Tree: s.Tree,
+		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+	}
+	w, err := NewRanks(c, n, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Ranks end every request, whether their prompts wait for each other or not.
+func TestRanksSuite(t *testing.T) {
+	for name, b := range map[string]Balance{"plain": {}, "balanced": {On: true, TimeoutIters: 5, WaitIters: 2}} {
+		t.Run(name, func(t *testing.T) {
+			schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core { return buildRanks(t, s, 2, b) })
+		})
+	}
+}
+
+// The worked example of the source: ranks with 3 and 1 requests of 300 and 900 prompt tokens get prompts of 100, 50, 200 and
+// 10 tokens.
+func TestRequestsAreSpread(t *testing.T) {
+	tree := prompt.NewTree(16, 16, prompt.Options{})
+	w := buildRanks(t, schedulertest.Setup{Tree: tree, BlockTokens: 16, Blocks: 4000, MaxSeqs: 16, MaxBatchedTokens: 8192}, 2, Balance{})
+	id := 0
+	submit := func(tokens int, to func(*sim.Request)) {
+		r := &sim.Request{ID: sim.RequestID(id), InputTokens: tokens, OutputTokens: 500, Prompt: prompt.Prompt{Seed: int32(id + 1)}}
+		id++
+		to(r)
+	}
+	submit(900, w.ranks[1].Submit)
+	for range 3 {
+		submit(100, w.ranks[0].Submit)
+	}
+	var p scheduler.Pass
+	if err := w.Step(0, 0, &p); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{100, 50, 200, 10} {
+		submit(n, w.Submit)
+	}
+	w.spreadRequests()
+	if a, b := w.ranks[0].live, w.ranks[1].live; a != 4 || b != 4 {
+		t.Errorf("ranks have %d and %d requests, want 4 each", a, b)
+	}
+	if got := w.ranks[0].line.Front().InputTokens; got != 200 {
+		t.Errorf("rank 0 got a prompt of %d tokens, want the one of 200", got)
+	}
+}

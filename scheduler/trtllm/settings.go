@@ -1,0 +1,112 @@
+package trtllm
+
+import (
+	"cmp"
+
+	"github.com/replay-llm/replay/schema"
+)
+
+// Settings are arguments of TensorRT-LLM engines, as its server has them.
+type Settings struct {
+	MaxBatch  int     // max_batch_size; default 2048
+	MaxTokens int     // max_num_tokens; default 8192
+	Policy    string  // capacity_scheduler_policy; default GUARANTEED_NO_EVICT
+	Chunked   bool    // enable_chunked_prefill; default false
+	Chunking  string  // context_chunking_policy; default FIRST_COME_FIRST_SERVED
+	NoOverlap bool    // disable_overlap_scheduler; default false
+	Partial   bool    // enable_partial_reuse; default true
+	Copy      bool    // copy_on_partial_reuse; default true
+	WaitIters int     // batch_wait_timeout_iters; default 0
+	WaitRatio float64 // batch_wait_max_tokens_ratio; default 0
+	Balance   Balance
+}
+
+// Balance is how ranks of data-parallel attention wait for each other's prompts: attention_dp_config.
+type Balance struct {
+	On           bool // enable_balance; default false
+	TimeoutIters int  // timeout_iters; default 50
+	WaitIters    int  // batching_wait_iters; default 10
+}
+
+// DefaultBlock is the tokens of a block where nothing is given.
+const DefaultBlock = 32
+
+// ChunkingOf returns how prompts are cut.
+func (s *Settings) ChunkingOf() Chunking {
+	switch {
+	case !s.Chunked:
+		return Whole
+	case s.Chunking == ChunkingNames()[1]:
+		return EqualProgress
+	}
+	return FirstCome
+}
+
+// Declare declares the members of the object trtllm.
+func (s *Settings) Declare(d *schema.Decl) {
+	d.Alone("trtllm")
+	own := d.Own()
+	d.Size(&s.MaxBatch, schema.Row{
+		Key: "max_batch_size", Value: 2048, Help: "`requests` that are active at once", After: "num-reserved-decode-tokens",
+		Doc: schema.Doc{Text: "requests that are active at once"},
+	})
+	d.Size(&s.MaxTokens, schema.Row{
+		Key: "max_num_tokens", Value: 8192, Help: "`tokens` per pass",
+		Doc: schema.Doc{Text: "tokens per pass; without chunked prefill longer prompts are rejected"},
+	})
+	s.Policy = cmp.Or(d.Name(schema.Row{
+		Key: "capacity_scheduler_policy", Default: Policies()[0], Help: "how requests are admitted, by `name`", Names: Policies(),
+		Doc: schema.Doc{Text: "how requests are admitted ([rules/trtllm.md](rules/trtllm.md#capacity)): GUARANTEED_NO_EVICT, MAX_UTILIZATION or STATIC_BATCH"},
+	}), Policies()[0])
+	d.Bool(&s.Chunked, schema.Row{
+		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "cut prompts that exceed what is left of a pass",
+		Doc: schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
+	})
+	s.Chunking = cmp.Or(d.Name(schema.Row{
+		Key: "context_chunking_policy", Default: ChunkingNames()[0], Help: "how prompts are cut, by `name`", Names: ChunkingNames(),
+		Doc: schema.Doc{Text: "how prompts are cut: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS"},
+	}), ChunkingNames()[0])
+	d.Bool(&s.NoOverlap, schema.Row{
+		Key: "disable_overlap_scheduler", Help: "plan each pass after the pass before it has ended",
+		Doc: schema.Doc{Text: "a pass is planned after the pass before it has ended, not while it runs"},
+	})
+	s.declareReuse(d)
+	s.Balance.declare(d)
+	if d.Compat {
+		d.RefuseSince(own, "TensorRT-LLM's rules with it: no compat")
+	}
+}
+
+func (s *Settings) declareReuse(d *schema.Decl) {
+	d.Bool(&s.Partial, schema.Row{
+		Key: "enable_partial_reuse", Value: true, Help: "reuse blocks of which only the first tokens match; =false turns it off",
+		Doc: schema.Doc{Text: "blocks of which only the first tokens match are reused"},
+	})
+	d.Bool(&s.Copy, schema.Row{
+		Key: "copy_on_partial_reuse", Value: true, Help: "copy such blocks if they are in use; =false turns it off",
+		Doc: schema.Doc{Text: "such blocks are copied if they are in use"},
+	})
+	d.Size(&s.WaitIters, schema.Row{
+		Key: "batch_wait_timeout_iters", Help: "`passes` that prompts wait for more tokens at most",
+		Doc: schema.Doc{Text: "that prompts wait at most for more tokens"},
+	})
+	d.NumberIn(&s.WaitRatio, func(f float64) bool { return f >= 0 && f <= 1 }, "0 to 1", schema.Row{
+		Key: "batch_wait_max_tokens_ratio", Help: "`share` of max_num_tokens from which on prompts do not wait",
+		Doc: schema.Doc{Text: "share of `max_num_tokens` from which on prompts do not wait"},
+	})
+}
+
+func (b *Balance) declare(d *schema.Decl) {
+	d.Bool(&b.On, schema.Row{
+		Key: "enable_balance", Help: "ranks of data-parallel attention compute prompts in the same passes",
+		Doc: schema.Doc{Text: "ranks of data-parallel attention compute prompts in the same passes (`attention_dp_config`)"},
+	})
+	d.Size(&b.TimeoutIters, schema.Row{
+		Key: "timeout_iters", Value: 50, Help: "`passes` that prompts wait at most for those of other ranks",
+		Doc: schema.Doc{Text: "that prompts wait at most for those of other ranks"},
+	})
+	d.Size(&b.WaitIters, schema.Row{
+		Key: "batching_wait_iters", Value: 10, Help: "`passes` that prompts of all ranks wait at most for more of them",
+		Doc: schema.Doc{Text: "that prompts of all ranks wait for more of them"},
+	})
+}
