@@ -65,7 +65,7 @@ func TestPythonNamesTheFlags(t *testing.T) {
 		t.Errorf("%v; out of date, want what go generate ./cmd/replay/manual writes", err)
 	}
 	for _, line := range []string{
-		"    workers: Union[int, str]\n", "    engine: Literal[\"vllm\", \"sglang\"]\n", "    try_: Value\n", "    front: bool\n", "    jobs: int\n    \"\"\"cells at once, a number; the table does not depend on it\"\"\"\n",
+		"    workers: Union[int, str]\n", "    engine: Literal[\"vllm\", \"sglang\", \"trtllm\"]\n", "    try_: Value\n", "    front: bool\n", "    jobs: int\n    \"\"\"cells at once, a number; the table does not depend on it\"\"\"\n",
 	} {
 		if !bytes.Contains(want, []byte(line)) {
 			t.Errorf("no %q", line)

@@ -26,7 +26,7 @@ func Keys() []string {
 // declare declares the keys in the order in which the reference complains.
 func (a *Args) declare(d *schema.Decl, o *Options) {
 	switch d.Name(schema.Row{
-		Key: "engine_type", Default: "vllm", Help: "engine, by `name`: vllm, sglang or trtllm", Flag: "engine", After: "max-model-len", Names: []string{"vllm", "sglang", "trtllm"},
+		Key: "engine_type", Default: "vllm", Help: "`engine`: vllm, sglang or trtllm", Flag: "engine", After: "max-model-len", Names: []string{"vllm", "sglang", "trtllm"},
 		File: schema.File{Place: 120, Usual: "vllm", Help: "vllm, sglang or trtllm"},
 		Knob: schema.Knob{Label: "Engine", Preset: "vllm"},
 		Doc:  schema.Doc{Text: "scheduler: vllm, sglang or trtllm"},

@@ -137,7 +137,7 @@ class RunFlags(TypedDict, total=False):
     decode_enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
     decode_engine: Literal["vllm", "sglang", "trtllm"]
-    """engine, by name: vllm, sglang or trtllm (default vllm)"""
+    """engine: vllm, sglang or trtllm (default vllm)"""
     decode_engine_args: Value
     """engine arguments of decode workers only: JSON or @file"""
     decode_hicache_layers: int
@@ -275,7 +275,7 @@ class RunFlags(TypedDict, total=False):
     endpoint_picker: Value
     """file of an EndpointPickerConfig, by whose scorers and flow control requests are routed"""
     engine: Literal["vllm", "sglang", "trtllm"]
-    """engine, by name: vllm, sglang or trtllm (default vllm)"""
+    """engine: vllm, sglang or trtllm (default vllm)"""
     engine_args: Value
     """engine arguments of all workers: a JSON object with the keys of the reference, or @file"""
     ep: int
@@ -549,7 +549,7 @@ class RunFlags(TypedDict, total=False):
     prefill_endpoint: Value
     """name of the prefill workers' endpoint; the others decode then"""
     prefill_engine: Literal["vllm", "sglang", "trtllm"]
-    """engine, by name: vllm, sglang or trtllm (default vllm)"""
+    """engine: vllm, sglang or trtllm (default vllm)"""
     prefill_engine_args: Value
     """engine arguments of prefill workers only: JSON or @file"""
     prefill_hicache_layers: int
@@ -979,7 +979,7 @@ class PlanFlags(TypedDict, total=False):
     decode_enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
     decode_engine: Literal["vllm", "sglang", "trtllm"]
-    """engine, by name: vllm, sglang or trtllm (default vllm)"""
+    """engine: vllm, sglang or trtllm (default vllm)"""
     decode_engine_args: Value
     """engine arguments of decode workers only: JSON or @file"""
     decode_hicache_layers: int
@@ -1111,7 +1111,7 @@ class PlanFlags(TypedDict, total=False):
     endpoint_picker: Value
     """file of an EndpointPickerConfig, by whose scorers and flow control requests are routed"""
     engine: Literal["vllm", "sglang", "trtllm"]
-    """engine, by name: vllm, sglang or trtllm (default vllm)"""
+    """engine: vllm, sglang or trtllm (default vllm)"""
     engine_args: Value
     """engine arguments of all workers: a JSON object with the keys of the reference, or @file"""
     ep: int
@@ -1355,7 +1355,7 @@ class PlanFlags(TypedDict, total=False):
     prefill_enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
     prefill_engine: Literal["vllm", "sglang", "trtllm"]
-    """engine, by name: vllm, sglang or trtllm (default vllm)"""
+    """engine: vllm, sglang or trtllm (default vllm)"""
     prefill_engine_args: Value
     """engine arguments of prefill workers only: JSON or @file"""
     prefill_hicache_layers: int
