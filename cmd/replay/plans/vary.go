@@ -81,9 +81,9 @@ func gpusOf(o *options.Options) []string {
 }
 
 // searches reports whether a plan chooses settings by itself: where a GPU and a model are named, and nothing that is to be
-// tried.
+// tried. Passes of TensorRT-LLM are replayed one by one, which is too slow for a search.
 func (f *planFlags) searches(o *options.Options) bool {
-	return o.Changed("gpu") && o.Changed("model") && len(f.try) == 0 && !slices.Contains(f.search.vary, varyNone) &&
+	return o.Changed("gpu") && o.Changed("model") && engineOf(o) != "trtllm" && len(f.try) == 0 && !slices.Contains(f.search.vary, varyNone) &&
 		o.FirstChanged("workers", "prefill-workers", "decode-workers", "compat", "deployment", "worker-speed") == "" && firstOfTwoPools(o) == ""
 }
 
@@ -150,13 +150,21 @@ func parallelChoices(o *options.Options, gpu string) (dimension, error) {
 	return all, nil
 }
 
+// engineOf returns the engine that is named, "" for the default.
+func engineOf(o *options.Options) string {
+	for _, s := range o.Settings() {
+		if s.Name == "engine" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
 // budgetChoices returns token budgets of a pass, with as many seats as a small one allows.
 func budgetChoices(o *options.Options) dimension {
 	name, seats := "max-num-batched-tokens", "max-num-seqs"
-	for _, s := range o.Settings() {
-		if s.Name == "engine" && s.Value == "sglang" {
-			name, seats = "chunked-prefill-size", ""
-		}
+	if engineOf(o) == "sglang" {
+		name, seats = "chunked-prefill-size", ""
 	}
 	all := dimension{nil} // the server's own
 	for _, budget := range []int{256, 512, 1024, 2048, 16384} {
