@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,21 +25,6 @@ func TestPlanIsRight(t *testing.T) {
 		long.Only(t)
 		checkPlan(t, trace, "--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512")
 	})
-}
-
-// firstLines writes up to n lines of a file to another, and returns its name.
-func firstLines(t *testing.T, name string, n int) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	first := filepath.Join(t.TempDir(), filepath.Base(name))
-	if err := os.WriteFile(first, bytes.Join(lines[:min(n, len(lines))], nil), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return first
 }
 
 // checkPlan checks a plan for a trace: run by themselves, the cluster meets the objectives

@@ -17,11 +17,10 @@ import (
 
 // asked is a request of a test: its prompt is given token by token.
 type asked struct {
-	ids         []uint64 // of trace blocks
-	input       int
-	out, most   int
-	arrive      int // the turn of the loop that sees it first
-	traceTokens int
+	ids       []uint64 // of trace blocks
+	input     int
+	out, most int
+	arrive    int // the turn of the loop that sees it first
 }
 
 // pair is the core and the model with the same requests.

@@ -430,8 +430,8 @@ func (s *searched) describe() []string {
 		lines[0] += ", which ended early (--time-budget, --replays)"
 	}
 	type family struct {
-		count, tried int
-		best         *plan.Left
+		count int
+		best  *plan.Left
 	}
 	families, names := map[string]*family{}, []string(nil)
 	for i := range s.Left {
