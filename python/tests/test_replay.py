@@ -247,7 +247,7 @@ class Errors(Case):
 
 
 class Interrupts(Case):
-    LONG = {"slo": OBJECTIVES, "gpu": "h100", "model": "llama-3.1-8b", "resamples": 2000}
+    LONG = {"slo": OBJECTIVES, "gpu": "h100", "model": "llama-3.1-8b", "resamples": 2000, "vary": "none"}
 
     def test_an_interrupt_ends_the_program_within_a_second(self) -> None:
         sent: list[float] = []
