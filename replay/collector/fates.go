@@ -93,7 +93,12 @@ func (c *Collector) KeepOutcomes() { c.fates.kept = true }
 // KeepsOutcomes reports whether requests may end in other ways.
 func (c *Collector) KeepsOutcomes() bool { return c.fates.kept }
 
-// LetIn returns the records of the requests that were not shed, which never wait for the cluster.
+// neverWaited reports whether a request never waited for the cluster: it was shed, or rejected before it was admitted.
+func neverWaited(r *Record, how Outcome) bool {
+	return how == Shed || how == Rejected && !r.Admitted()
+}
+
+// LetIn returns the records of the requests that were admitted or waited for it: all but those shed or rejected on arrival.
 func (c *Collector) LetIn() []Record {
 	c.refuseFolding()
 	if len(c.fates.of) == 0 {
@@ -101,7 +106,7 @@ func (c *Collector) LetIn() []Record {
 	}
 	var all []Record
 	for id := range c.records {
-		if c.OutcomeOf(sim.RequestID(id)) != Shed {
+		if !neverWaited(&c.records[id], c.OutcomeOf(sim.RequestID(id))) {
 			all = append(all, c.records[id])
 		}
 	}

@@ -38,7 +38,7 @@ const mostBlocks = 1 << 15
 
 // add adds a request that ended in some way.
 func (s *stretches) add(r *Record, how Outcome) {
-	if how == Shed {
+	if neverWaited(r, how) {
 		return
 	}
 	if s.Requests == 0 {

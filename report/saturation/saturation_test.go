@@ -110,6 +110,9 @@ func noteRecords(c *collector.Collector, records []collector.Record) {
 		case i%50 == 8:
 			c.GiveUp(id, collector.Lost, 0, 0)
 			continue
+		case i%50 == 9:
+			c.Reject(id, "max_model_len", 0)
+			continue
 		}
 		c.Admit(r.Admit, []scheduler.Admission{{Request: id}})
 		c.Pass(&scheduler.Pass{Count: 1, End: r.First, Marks: []scheduler.Mark{{Request: id, Tokens: 1, First: true}}})
@@ -142,5 +145,28 @@ func TestOfFolded(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// Requests that are rejected on arrival never wait: the verdict is that of the others alone.
+func TestRejectedNeverWait(t *testing.T) {
+	records := serve(3000, 10, 40, 5)
+	all := collector.New(len(records))
+	var kept []collector.Record
+	for i := range records {
+		r := &records[i]
+		id := sim.RequestID(i)
+		all.Arrive(&sim.Request{ID: id, InputTokens: 100, OutputTokens: 10}, r.Arrival)
+		if i%3 == 0 {
+			all.Reject(id, "max_model_len", 0)
+			continue
+		}
+		all.Admit(r.Admit, []scheduler.Admission{{Request: id}})
+		all.Pass(&scheduler.Pass{Count: 1, End: r.First, Marks: []scheduler.Mark{{Request: id, Tokens: 1, First: true}}})
+		all.Pass(&scheduler.Pass{Count: 1, End: r.Last, Marks: []scheduler.Mark{{Request: id, Tokens: 10, Last: true}}})
+		kept = append(kept, *r)
+	}
+	if got, want := Of(all), Judge(kept); got.Verdict != want.Verdict || got.WaitMost != want.WaitMost {
+		t.Errorf("with a third rejected: %+v, of the others alone %+v", got, want)
 	}
 }
