@@ -18,7 +18,7 @@ type Narrowing struct {
 	// Hard is the resample that clusters are held to: one of those of which the passes take longest. What meets on the
 	// workload as recorded alone is no guide to what meets in most resamples.
 	Hard int
-	// Stop reports that enough was spent: the rounds end, and what is known then counts. Nil: never.
+	// Stop reports after each step of all variants that enough was spent: the rounds end, and what is known then counts. Nil: never.
 	Stop func(replays int) bool
 }
 
@@ -28,7 +28,7 @@ type Narrowed struct {
 	At      []*Measure // their smallest clusters that meet, in the last round
 	Left    []Left     // the others that can run, in order
 	Replays int
-	Stopped bool // by Stop
+	Stopped bool // by Stop, or since the context ended
 	// Nearest is the measure that comes nearest to the objectives where nothing is Kept; nil otherwise.
 	Nearest *Measure
 }
@@ -86,7 +86,7 @@ func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 			n.bench.meter.expect(len(all) * guessContender / 2)
 		}
 	}
-	found := &Narrowed{Replays: len(n.bench.order), Stopped: n.stopped}
+	found := &Narrowed{Replays: int(n.bench.meter.done.Load()), Stopped: n.stopped}
 	for _, x := range n.choose(all) {
 		found.Kept, found.At = append(found.Kept, x.variant), append(found.At, x.best)
 		delete(n.left, x.variant)

@@ -131,11 +131,11 @@ func TestGivenPolicyRefusals(t *testing.T) {
 	made := func(policy.Options) (router.Policy, error) {
 		return given{needs: router.Needs{Metrics: true}}, nil
 	}
-	beside := givenSpec()
-	beside.Router = &policy.Text{Picker: policy.DrawAny}
+	both := givenSpec()
+	both.Router = &policy.Text{Picker: policy.DrawAny}
 	late := givenSpec()
 	late.Signals.Set(router.Caches, router.Age{Delay: 100})
-	for want, spec := range map[string]replay.Spec{"one or the other": beside, "index, and the router looks at running, waiting and kv_usage alone": late} {
+	for want, spec := range map[string]replay.Spec{"one or the other": both, "index, and the router looks at running, waiting and kv_usage alone": late} {
 		if _, err := spec.Run(context.Background(), replay.Streams{Policy: made}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}

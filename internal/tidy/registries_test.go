@@ -23,7 +23,7 @@ func registries() []registry {
 	return []registry{
 		{"engines", []string{"scheduler/vllm", "scheduler/sglang", "scheduler/trtllm"}, []string{
 			"scheduler/vllm", "scheduler/sglang", "scheduler/trtllm",
-			"replay/engineargs", // whose arguments name vLLM's rules
+			"replay/engineargs", // its arguments name vLLM's rules
 			"replay/engines",    // the registry
 			"calibrate",         // fits the pass times of vLLM, and of nothing else
 		}},

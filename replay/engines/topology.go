@@ -56,7 +56,7 @@ type Topology struct {
 	// AutoscaleDecode that of the decode pool; nil: nobody does.
 	Autoscale, AutoscaleDecode *autoscale.Config
 
-	// Changes are what is done to the cluster as time goes on, in order of time.
+	// Changes are what is done to the cluster during the run, in order of time.
 	Changes []Change
 	// Possible is what may be done to copies of a replay (offline.Fork): what is kept for that changes no result.
 	Possible []Change `record:"-"`

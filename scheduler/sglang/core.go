@@ -117,7 +117,7 @@ func (c *Core) forgetRequest(r *request) {
 	c.live--
 }
 
-// Able returns what the core can do beside running passes.
+// Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
 	return scheduler.Shows | scheduler.Warms
 }

@@ -88,7 +88,7 @@ func (c *Core) Submit(q *sim.Request) {
 	c.live++
 }
 
-// Able returns what the core can do beside running passes.
+// Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability { return 0 }
 
 // Load returns the number of requests submitted and not finished.

@@ -128,7 +128,7 @@ func (p *pair) run() (lines []string, why string, err error) {
 		}
 		if p.core.Load() == 0 {
 			if len(want.got)+len(want.work) == 0 {
-				continue // a pass for a request that had ended, which nobody waits for
+				continue // a pass for a request that had ended
 			}
 			p.turn = want.turn - 1
 		}

@@ -92,7 +92,7 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Able returns what the core can do beside running passes.
+// Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
 	return scheduler.Rooms | scheduler.Keeps | scheduler.Remembers | scheduler.Shows | scheduler.Warms
 }

@@ -65,7 +65,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.search.vary, "vary", nil, "what the plan chooses, `names`; none: nothing (default what\nis not given of "+strings.Join(listVaried(), ", ")+")")
 	fs.StringSliceVar(&f.search.fix, "fix", nil, "settings that the plan does not choose, `names` as in --vary")
 	fs.StringSliceVar(&f.search.allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
-	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` of a plan that chooses settings, of which the search gets three quarters; 0: no end")
+	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` after which a search of settings ends; the plan of the best follows; 0: no end")
 	fs.IntVar(&f.search.replays, "replays", 0, "replays after which a search of settings ends, a `number`; 0: no end")
 	fs.Float64Var(&f.growth, "growth", 1, "plan for R times the load of the trace")
 	fs.BoolVar(&f.whatIf, "what-if", false, "also find what each objective costs: with its limit tighter and looser")
@@ -195,7 +195,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	if err := f.files.Check(); err != nil {
 		return err
 	}
-	if err := f.search.check(); err != nil {
+	if err := f.search.check(o); err != nil {
 		return err
 	}
 	if len(f.slo.All) == 0 {
@@ -264,19 +264,9 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 			if !split && len(settings) < len(cell.Settings) && hasVariant(all, name) {
 				continue
 			}
-			c, err := f.chooseVariant(o, file, settings, split)
-			if unfit := asUnfit(err); unfit != nil {
-				c.variant.Refused = unfit
-			} else if err != nil {
+			c, err := f.tryChoice(o, file, settings, split)
+			if err != nil {
 				return nil, err
-			}
-			if f.gpus > 0 && c.isMixed() {
-				return nil, o.Only("gpus-per-worker", "where workers are all alike")
-			} else if f.gpus > 0 {
-				c.variant.GPUs = f.gpus
-			}
-			if f.cost > 0 {
-				c.variant.Price, c.variant.PricePerHour = f.cost, nil
 			}
 			c.variant.Name = name
 			all = append(all, c)
@@ -285,12 +275,25 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 	return all, nil
 }
 
-// asUnfit returns an error that says that a choice cannot run where others may, nil for any other.
-func asUnfit(err error) error {
-	if errors.As(err, new(*options.UnfitError)) {
-		return err
+// tryChoice is chooseVariant for one of several: a variant that does not fit its GPUs is refused, and the others may run. It
+// has the GPUs and the price of the command line.
+func (f *planFlags) tryChoice(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
+	c, err := f.chooseVariant(o, file, settings, split)
+	switch {
+	case errors.As(err, new(*options.UnfitError)):
+		c.variant.Refused = err
+	case err != nil:
+		return c, err
 	}
-	return nil
+	if f.gpus > 0 && c.isMixed() {
+		return c, o.Only("gpus-per-worker", "where workers are all alike")
+	} else if f.gpus > 0 {
+		c.variant.GPUs = f.gpus
+	}
+	if f.cost > 0 {
+		c.variant.Price, c.variant.PricePerHour = f.cost, nil
+	}
+	return c, nil
 }
 
 // listSettings returns the flags that were given, the trace, and the values that are tried.

@@ -38,7 +38,8 @@ const (
 // listVaried returns the names of all that a search can vary.
 func listVaried() []string { return []string{varyTP, varyBudget, varyRouter, varyTopology} }
 
-// mostFinalists is the number of choices that are planned in full.
+// mostFinalists is the number of choices that a search finds, of which the best is planned in full, and others that could
+// need less.
 const mostFinalists = 4
 
 // mostChoices bounds the choices of settings of a search.
@@ -47,8 +48,26 @@ const mostChoices = 5000
 // dimension is one thing that varies: lists of settings of which a choice has one.
 type dimension [][]plan.Setting
 
-// check complains about names that a search does not know.
-func (s *search) check() error {
+// flagsOf returns the flags that say what a search would vary otherwise.
+func flagsOf(name string) []string {
+	switch name {
+	case varyTP:
+		return []string{"tp", "pp", "dp", "ep"}
+	case varyBudget:
+		return []string{"max-num-batched-tokens", "chunked-prefill-size"}
+	case varyRouter:
+		return []string{"router", "router-policy", "policy-process", "endpoint-picker"}
+	}
+	return []string{name}
+}
+
+// check complains about names that a search does not know, and about what is both given and to vary.
+func (s *search) check(o *options.Options) error {
+	for _, name := range s.vary {
+		if given := o.FirstChanged(flagsOf(name)...); slices.Contains(listVaried(), name) && given != "" {
+			return cli.Usagef("--vary=%s: --%s says what it is: remove one of them", name, given)
+		}
+	}
 	for flag, names := range map[string][]string{"vary": s.vary, "fix": s.fix} {
 		for _, name := range names {
 			if !slices.Contains(listVaried(), name) && !(flag == "vary" && name == varyNone && len(names) == 1) {
@@ -63,11 +82,11 @@ func (s *search) check() error {
 }
 
 // varies reports whether a search varies something that the command line leaves open.
-func (s *search) varies(o *options.Options, name string, flags ...string) bool {
+func (s *search) varies(o *options.Options, name string) bool {
 	if s.vary != nil && !slices.Contains(s.vary, name) || slices.Contains(s.fix, name) {
 		return false
 	}
-	return o.FirstChanged(flags...) == ""
+	return o.FirstChanged(flagsOf(name)...) == ""
 }
 
 // gpusOf returns the GPUs that are named.
@@ -98,7 +117,7 @@ func (f *planFlags) listDimensions(o *options.Options) ([]dimension, error) {
 		if len(gpus) > 1 {
 			base = []plan.Setting{{Name: "gpu", Value: gpu}}
 		}
-		if !s.varies(o, varyTP, "tp", "pp", "dp", "ep") {
+		if !s.varies(o, varyTP) {
 			hardwareChoices = append(hardwareChoices, base)
 			continue
 		}
@@ -118,10 +137,10 @@ func (f *planFlags) listDimensions(o *options.Options) ([]dimension, error) {
 		}
 		all = append(all, precisions)
 	}
-	if s.varies(o, varyBudget, "max-num-batched-tokens", "chunked-prefill-size") {
+	if s.varies(o, varyBudget) {
 		all = append(all, budgetChoices(o))
 	}
-	if s.varies(o, varyRouter, "router", "router-policy", "policy-process") {
+	if s.varies(o, varyRouter) {
 		all = append(all, dimension{nil, {{Name: "router", Value: "kv"}}})
 	}
 	return all, nil
@@ -184,7 +203,7 @@ func (f *planFlags) listSearched(o *options.Options, file string) ([]chosen, err
 		return nil, err
 	}
 	splits := []bool{f.topology.Value == "disaggregated"}
-	if f.search.varies(o, varyTopology, "topology") || f.topology.Value == "both" {
+	if f.search.varies(o, varyTopology) || f.topology.Value == "both" {
 		splits = []bool{false, true}
 	}
 	count := len(splits)
@@ -200,17 +219,9 @@ func (f *planFlags) listSearched(o *options.Options, file string) ([]chosen, err
 			if split && isSmallBudget(settings) {
 				continue
 			}
-			c, err := f.chooseVariant(o, file, settings, split)
-			if unfit := asUnfit(err); unfit != nil {
-				c.variant.Refused = unfit
-			} else if err != nil {
+			c, err := f.tryChoice(o, file, settings, split)
+			if err != nil {
 				return nil, err
-			}
-			if f.gpus > 0 {
-				c.variant.GPUs = f.gpus
-			}
-			if f.cost > 0 {
-				c.variant.Price, c.variant.PricePerHour = f.cost, nil
 			}
 			c.variant.Name = strings.TrimPrefix(variantName(settings, split, len(splits) > 1), "aggregated ")
 			c.variant.Changes = countChanges(settings, split)
@@ -281,16 +292,22 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 	c := plan.Narrowing{
 		Config: plan.Config{Run: r.run, Most: f.most, Cores: f.cores, Progress: r.progress.Show},
 		Keep:   mostFinalists, Parts: r.listParts(), Hard: r.hardSample(),
-		Stop: func(replays int) bool {
-			return f.search.replays > 0 && replays >= f.search.replays || f.search.budget > 0 && time.Since(f.search.begun) > f.search.budget*3/4
-		},
+		Stop: func(replays int) bool { return f.search.replays > 0 && replays >= f.search.replays },
 	}
 	for _, choice := range r.choices {
 		c.Variants = append(c.Variants, choice.variant)
 	}
-	found, err := plan.Narrow(ctx, c)
+	within, cancel := ctx, context.CancelFunc(func() {})
+	if f.search.budget > 0 {
+		within, cancel = context.WithDeadline(ctx, f.search.begun.Add(f.search.budget))
+	}
+	found, err := plan.Narrow(within, c)
+	cancel()
 	if found == nil {
 		return nil, err
+	}
+	if ctx.Err() == nil {
+		err = nil // the time is over, and the plan continues with what was found
 	}
 	for i := range r.choices {
 		r.choices[i].variant.Refused = c.Variants[i].Refused

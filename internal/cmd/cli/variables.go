@@ -117,7 +117,7 @@ func flagsElsewhere() []string {
 		wall-time write-timeout`)
 }
 
-// checkNames refuses the first variable whose name is no flag of the program and resembles one.
+// checkNames refuses the first variable that names no flag of the program and resembles one that there is.
 func (s Streams) checkNames(names []string, own *pflag.FlagSet) error {
 	known := FlagNames(own)
 	var add func(cmd *cobra.Command)

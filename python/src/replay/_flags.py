@@ -1559,7 +1559,7 @@ class PlanFlags(TypedDict, total=False):
     swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
     time_budget: Value
-    """time of a plan that chooses settings, of which the search gets three quarters; 0: no end (default 1m0s)"""
+    """time after which a search of settings ends; the plan of the best follows; 0: no end (default 1m0s)"""
     timeout_iters: int
     """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     timing_profile: Value

@@ -107,7 +107,7 @@ func (c *Core) newRequest() *request {
 	return new(request)
 }
 
-// Able returns what the core can do beside running passes.
+// Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
 	return scheduler.Shows
 }

@@ -83,7 +83,7 @@ func New(cfg vllm.Config) *Core {
 	return c
 }
 
-// Able returns what the core can do beside running passes.
+// Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
 	return scheduler.Remembers | scheduler.Shows
 }
