@@ -13,7 +13,7 @@ import (
 // before, and keeps the better ones.
 type Narrowing struct {
 	Config
-	Keep  int   // variants to find, at least 1
+	Keep  int   // kinds of variants to find, at least 1
 	Parts []int // Point.Part of the rounds, in their order, as 3, 1, 0
 	// Hard is the resample that clusters are held to: one of those of which the passes take longest. What meets on the
 	// workload as recorded alone is no guide to what meets in most resamples.
@@ -24,7 +24,7 @@ type Narrowing struct {
 
 // Narrowed is what a search by halves found.
 type Narrowed struct {
-	Kept    []int      // variants, the best first, each of a kind that none before it has
+	Kept    []int      // variants, the best first: the best of each kind, and at the same cost the one with most room below the limits
 	At      []*Measure // their smallest clusters that meet, in the last round
 	Left    []Left     // the others that can run, in order
 	Replays int
@@ -294,14 +294,8 @@ func (n *narrower) noteMeasure(x *contender, m *Measure) {
 // rank orders contenders by what their clusters cost, how much room they leave below the limits, and in how much they
 // depart from defaults. It keeps the better of the splits of a variant, and notes the others as left.
 func (n *narrower) rank(all []*contender, part int) []*contender {
-	burden := func(x *contender) float64 {
-		if x.high == 0 {
-			return math.Inf(1)
-		}
-		return n.plan.burden(x.variant, x.shape(x.high))
-	}
 	slices.SortStableFunc(all, func(x, y *contender) int {
-		return cmp.Or(cmp.Compare(burden(x), burden(y)), cmp.Compare(roomLeft(x.best), roomLeft(y.best)),
+		return cmp.Or(cmp.Compare(n.burdenOf(x), n.burdenOf(y)), cmp.Compare(roomLeft(x.best), roomLeft(y.best)),
 			cmp.Compare(n.Variants[x.variant].Changes, n.Variants[y.variant].Changes), cmp.Compare(x.variant, y.variant))
 	})
 	var kept []*contender
@@ -352,15 +346,35 @@ func (n *narrower) halve(ranked []*contender) []*contender {
 	return kept
 }
 
-// choose returns the best of ranked contenders and the best of other kinds, Keep at most.
+// choose returns the best of ranked contenders and the best of other kinds, Keep kinds at most. Of a kind it also returns the
+// one that leaves most room below the limits, if that costs no more: where the first turns out to need more, it may not.
 func (n *narrower) choose(ranked []*contender) []*contender {
-	seen := map[string]bool{}
+	var kinds []string
 	var kept []*contender
-	for _, x := range ranked {
-		if kind := n.Variants[x.variant].Kind; !seen[kind] && len(kept) < n.Keep {
-			seen[kind] = true
-			kept = append(kept, x)
+	for i, x := range ranked {
+		kind := n.Variants[x.variant].Kind
+		if slices.Contains(kinds, kind) || len(kinds) == n.Keep {
+			continue
+		}
+		kinds = append(kinds, kind)
+		kept = append(kept, x)
+		roomiest := x
+		for _, y := range ranked[i+1:] {
+			if n.Variants[y.variant].Kind == kind && n.burdenOf(y) == n.burdenOf(x) && measureTightness(y.best) < measureTightness(roomiest.best) {
+				roomiest = y
+			}
+		}
+		if roomiest != x {
+			kept = append(kept, roomiest)
 		}
 	}
 	return kept
+}
+
+// burdenOf returns what the smallest cluster of a contender costs, +Inf without one.
+func (n *narrower) burdenOf(x *contender) float64 {
+	if x.high == 0 {
+		return math.Inf(1)
+	}
+	return n.plan.burden(x.variant, x.shape(x.high))
 }

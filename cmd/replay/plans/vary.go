@@ -38,9 +38,9 @@ const (
 // listVaried returns the names of all that a search can vary.
 func listVaried() []string { return []string{varyTP, varyBudget, varyRouter, varyTopology} }
 
-// mostFinalists is the number of choices that a search finds, of which the best is planned in full, and others that could
-// need less.
-const mostFinalists = 4
+// mostKinds is the number of kinds of which a search finds the best choices. The best of all is planned in full, and others
+// that could need less.
+const mostKinds = 4
 
 // mostChoices bounds the choices of settings of a search.
 const mostChoices = 5000
@@ -291,7 +291,7 @@ func kindOf(settings []plan.Setting, split bool) string {
 func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched, error) {
 	c := plan.Narrowing{
 		Config: plan.Config{Run: r.run, Most: f.most, Cores: f.cores, Progress: r.progress.Show},
-		Keep:   mostFinalists, Parts: r.listParts(), Hard: r.hardSample(),
+		Keep:   mostKinds, Parts: r.listParts(), Hard: r.hardSample(),
 		Stop: func(replays int) bool { return f.search.replays > 0 && replays >= f.search.replays },
 	}
 	for _, choice := range r.choices {
@@ -416,8 +416,14 @@ func (r *planRunner) hardSample() int {
 // describeNext returns lines on the best choices of other kinds, which were not planned in full.
 func (s *searched) describeNext(planned int) []string {
 	var lines []string
-	for k := planned; k < len(s.Kept); k++ {
-		m, c := s.At[k], &s.choices[s.Kept[k]]
+	seen := map[string]bool{}
+	for k, i := range s.Kept {
+		m, c := s.At[k], &s.choices[i]
+		if kind := c.variant.Kind; k < planned || seen[kind] {
+			seen[kind] = true
+			continue
+		}
+		seen[c.variant.Kind] = true
 		var values []string
 		for i := range m.Values {
 			values = append(values, m.Values[i].Name+" "+formatTime(m.Values[i].Value, m.Values[i].Unit))
