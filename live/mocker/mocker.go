@@ -27,6 +27,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -93,9 +94,8 @@ type Engine struct {
 	// prompt tokens found in the cache and computed, all in all.
 	held, cached, computed int
 
-	clock   *online.Clock
-	facts   PassFacts // of the pass that has just ended
-	passEnd sim.Time  // when that was
+	clock *online.Clock
+	facts PassFacts // of the pass that has just ended
 }
 
 var (
@@ -170,7 +170,8 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	w := online.NewWorker(online.WorkerConfig{
 		Core: core, Clock: e.clock, Precise: e.options.Precise, Detail: true,
 		Changed: e.publishEvents, Prepare: e.internPrompt,
-		Admitted: e.noteAdmitted, Output: e.endFinished, Passed: e.noteProgress, Canceled: e.noteCanceled,
+		Output:   func(p *scheduler.Pass, _ online.Span) { e.handOut(core, p) },
+		Admitted: e.noteAdmitted, Canceled: e.noteCanceled,
 	})
 	e.mu.Lock()
 	e.worker, e.halt, e.ended = w, halt, make(chan struct{})

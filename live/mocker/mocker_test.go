@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,6 +151,44 @@ func TestManyAtOnce(t *testing.T) {
 		if f := e.Fullness(); f.ActiveBlocks != 0 || e.ActiveRequests() != 0 {
 			t.Errorf("%v: %+v and %d requests in the end", kind, f, e.ActiveRequests())
 		}
+	}
+}
+
+// tally is a Watcher that counts tokens.
+type tally struct{ tokens atomic.Int64 }
+
+func (c *tally) Passed(p *PassFacts) { c.tokens.Add(int64(p.Generated)) }
+func (c *tally) Admitted(int, int)   {}
+func (c *tally) Prefilled(int, int)  {}
+func (c *tally) Over(*RequestFacts)  {}
+
+// A token that a client has read is in the counters.
+func TestWatcherIsToldFirst(t *testing.T) {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		var c tally
+		args := quick(kind)
+		args.Speedup = 1000
+		e := start(t, Options{Engine: args, Watch: &c})
+		var all sync.WaitGroup
+		var read atomic.Int64
+		for i := range 16 {
+			all.Go(func() {
+				for k := range 400 {
+					seen := 0
+					_, _, err := answer(e, ask(words(1000*i+k, 3), 2), conformance.MockContext(), func(n int) {
+						sum := read.Add(int64(n - seen))
+						seen = n
+						if told := c.tokens.Load(); told < sum {
+							t.Errorf("%v: clients have read %d tokens, the watcher was told of %d", kind, sum, told)
+						}
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"
-	"github.com/replay-llm/replay/replay/online"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -87,13 +86,25 @@ func (e *Engine) noteAdmitted(at sim.Time, all []scheduler.Admission) {
 	}
 }
 
-// endFinished ends the streams of requests that got their last token.
-func (e *Engine) endFinished(p *scheduler.Pass, _ online.Span) {
+// handOut gives the streams the tokens of a pass that has ended. The watcher is told before any
+// reader can see a token: whoever has read an answer finds it in the counters.
+func (e *Engine) handOut(core scheduler.Core, p *scheduler.Pass) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.held, e.computed, e.passEnd = p.Detail.Held, e.computed+p.PrefillTokens, p.End
+	e.held, e.computed = p.Detail.Held, e.computed+p.PrefillTokens
 	e.watchPass(p)
 	e.endAborted(p)
+	e.endFinished(p)
+	core.Progress(func(id sim.RequestID, tokens int, _ sim.Time) {
+		if s := e.streams[id]; s != nil {
+			e.noteTokens(s, tokens, p.End)
+		}
+	})
+	e.tellPass()
+}
+
+// endFinished ends the streams of requests that got their last token. e.mu is held.
+func (e *Engine) endFinished(p *scheduler.Pass) {
 	for i := range p.Marks {
 		m := &p.Marks[i]
 		s := e.streams[m.Request]
@@ -107,7 +118,7 @@ func (e *Engine) endFinished(p *scheduler.Pass, _ online.Span) {
 	}
 }
 
-// endAborted ends the streams of requests that the scheduler has aborted.
+// endAborted ends the streams of requests that the scheduler has aborted. e.mu is held.
 func (e *Engine) endAborted(p *scheduler.Pass) {
 	for i := range p.Aborted {
 		a := &p.Aborted[i]
@@ -137,18 +148,6 @@ func (e *Engine) finishStream(s *stream, handoff sim.Time) {
 	default:
 		s.endWith(nil)
 	}
-}
-
-// noteProgress gives their tokens to the streams that go on.
-func (e *Engine) noteProgress(core scheduler.Core) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	defer e.tellPass()
-	core.Progress(func(id sim.RequestID, tokens int, _ sim.Time) {
-		if s := e.streams[id]; s != nil {
-			e.noteTokens(s, tokens, e.passEnd)
-		}
-	})
 }
 
 // noteCanceled forgets a request that was taken out.

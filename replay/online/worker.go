@@ -30,13 +30,10 @@ type WorkerConfig struct {
 	Admitted func(at sim.Time, a []scheduler.Admission)
 	// Output is told of each pass that has ended, once, with the real instants
 	// of its begin and its end; every token of it has the time of the end. p is
-	// valid during the call.
+	// valid during the call, on the goroutine that runs the core, between two passes.
 	Output func(p *scheduler.Pass, planned Span)
 	// Pacer, when not nil, is asked before each pass.
 	Pacer Pacer
-	// Passed, when not nil, is called after Output with the core between two
-	// passes.
-	Passed func(core scheduler.Core)
 	// Canceled, when not nil, is called with a request that was taken out by Cancel,
 	// with a pass of no length that says what the engine is like without it.
 	Canceled func(id sim.RequestID, p *scheduler.Pass)
@@ -266,9 +263,6 @@ func (w *Worker) handOutPass(begun sim.Time) {
 	w.lengths.add(float64(w.pass.End - w.pass.Start))
 	w.ends.realizePass(&w.pass, &w.real, begun, ended)
 	w.cfg.Output(&w.real, Span{w.pass.Start, w.planned})
-	if w.cfg.Passed != nil {
-		w.cfg.Passed(w.cfg.Core)
-	}
 }
 
 // Close frees the worker's timer, once Run has returned.
