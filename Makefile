@@ -127,6 +127,9 @@ parity-sglang-all:
 	  SGLANG_ORACLE_S=3600 tools/sglangoracle/run --trace $(MOONCAKE) --limit 3000 --set "{$$pool}" --replay bin/replay || exit 1; \
 	done
 
+launch: ## give the commands that replay plan --emit writes to the argument parsers of vLLM, SGLang and their routers (Python 3.10 to 3.13; skipped without)
+	@tools/launchoracle/run --python || exit 0; tools/launchoracle/run
+
 real-vllm: ## drive, record, calibrate to and validate vLLM's own server on the CPU (Python 3.12, 7 GB, some minutes); skipped without Python
 	tools/realvllm/loop
 
@@ -267,4 +270,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

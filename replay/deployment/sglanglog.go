@@ -71,6 +71,10 @@ func SGLangFlags(args map[string]string) (map[string]string, error) {
 	}
 	if n := args["dp_size"]; n != "" && args["enable_dp_attention"] == "True" {
 		known["dp"] = n
+		if ranks, _ := strconv.Atoi(n); ranks > 1 { // which are among the GPUs of tp_size
+			tp, _ := strconv.Atoi(args["tp_size"])
+			known["tp"] = strconv.Itoa(max(1, tp/ranks))
+		}
 	}
 	page, err := countOf(args, "page_size", 1)
 	if err != nil {

@@ -2,7 +2,6 @@ package deployment
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -49,9 +48,16 @@ func ReadLog(r io.Reader) (*Log, error) {
 	case s.args != nil && v.Release == "":
 		return s.makeLog()
 	case v.Release == "":
-		return nil, errors.New("no line says \"Initializing a V1 LLM engine\" or \"server_args=\", want the log of a vLLM or SGLang server from its start")
+		return nil, &NoServerError{}
 	}
 	return &v.Log, v.translate(v.given)
+}
+
+// NoServerError reports a file that no server logged to as it started.
+type NoServerError struct{}
+
+func (*NoServerError) Error() string {
+	return "no line says \"Initializing a V1 LLM engine\" or \"server_args=\", and none starts a server as \"vllm serve\": must be the log of a vLLM or SGLang server from its start, or its start command"
 }
 
 // vllmLines collects what a log says of a vLLM server as it started.

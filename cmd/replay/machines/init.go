@@ -21,11 +21,12 @@ type initFlags struct{ gpu, model, from, out string }
 func NewInitCommand(s cli.Streams) *cobra.Command {
 	f := &initFlags{}
 	cmd := &cobra.Command{
-		Use:   "init [--from LOG]",
+		Use:   "init [--from FILE]",
 		Short: "Write a deployment file: GPU, model, parallelism and engine",
 		Long: `Write a commented deployment file for --deployment. With --from its settings are
 those a server of vLLM or SGLang printed as it started, the KV blocks it found
-among them; what a log does not say, as the GPU, is left for you to fill in.`,
+among them, or those of the command or the Kubernetes manifest that starts it;
+what these do not say, as the GPU, is left for you to fill in.`,
 		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
   replay init --from vllm.log --gpu h100 --out pod.yaml
   replay trace requests.jsonl --deployment pod.yaml --workers 4`,
@@ -33,7 +34,7 @@ among them; what a log does not say, as the GPU, is left for you to fill in.`,
 		RunE: func(*cobra.Command, []string) error { return f.write(s) },
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.from, "from", "", "`file` that a server of vLLM or SGLang logged to as it started")
+		fs.StringVar(&f.from, "from", "", "`file` that a server of vLLM or SGLang logged to as it started, or that starts a server: a shell script or a manifest of Kubernetes")
 		fs.StringVar(&f.gpu, "gpu", "", "GPU of the workers, by `name`")
 		fs.StringVar(&f.model, "model", "", "model they run, by `name` or the path of its config.json")
 		fs.StringVar(&f.out, "out", "", "`file` to write, which must not be there yet; without it standard output")
@@ -44,15 +45,9 @@ among them; what a log does not say, as the GPU, is left for you to fill in.`,
 func (f *initFlags) write(s cli.Streams) error {
 	known, usual, title := map[string]string{}, map[string]string(nil), "A deployment"
 	if f.from != "" {
-		log, err := f.readLog()
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.from, err)
-		}
-		known, title = log.Known, "A deployment, as vLLM "+log.Release+" logged it"
-		if log.SGLang != nil {
-			title = "A deployment, as SGLang logged it"
-		} else {
-			known["scheduler-profile"] = engines.NearestRules(log.Release)
+		var err error
+		if known, title, err = f.readSource(); err != nil {
+			return err
 		}
 	}
 	if f.gpu != "" {
@@ -86,6 +81,25 @@ func (f *initFlags) write(s cli.Streams) error {
 		return err
 	}
 	return errors.Join(deployment.Write(file, title, settings), file.Close())
+}
+
+// readSource reads the settings of a server from its log, from the command that starts it, or from a manifest that has this.
+func (f *initFlags) readSource() (known map[string]string, title string, err error) {
+	log, err := f.readLog()
+	switch {
+	case errors.As(err, new(*deployment.NoServerError)):
+		known, engine, started := f.readStart()
+		if errors.As(started, new(*noCommandError)) {
+			return nil, "", fmt.Errorf("%s: %w", f.from, err)
+		}
+		return known, "A deployment, as " + engine + " is started", started
+	case err != nil:
+		return nil, "", fmt.Errorf("%s: %w", f.from, err)
+	case log.SGLang != nil:
+		return log.Known, "A deployment, as SGLang logged it", nil
+	}
+	log.Known["scheduler-profile"] = engines.NearestRules(log.Release)
+	return log.Known, "A deployment, as vLLM " + log.Release + " logged it", nil
 }
 
 // readLog reads the server's log.

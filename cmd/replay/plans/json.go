@@ -22,6 +22,7 @@ type PlanDocument struct {
 	Replays  int               `json:"replays"`
 	WhatIf   []whatIfDocument  `json:"what_if,omitempty"` // with --what-if
 	Search   *searchDocument   `json:"search,omitempty"`  // of settings; absent where none was
+	Emitted  []emittedDocument `json:"emitted,omitempty"` // with --emit
 }
 
 type answerDocument struct {
@@ -97,7 +98,7 @@ func (p *planSheet) planDocument() *PlanDocument {
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}
-	d.WhatIf = p.whatIfDocuments()
+	d.WhatIf, d.Emitted = p.whatIfDocuments(), p.emittedDocuments()
 	if p.narrowed != nil {
 		d.Search = p.narrowed.document()
 	}

@@ -55,6 +55,7 @@ type planFlags struct {
 	growth     float64
 	zones      int
 	files      sweeps.TableFiles
+	emission   emission
 }
 
 func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
@@ -85,6 +86,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	cli.BindOldJSON(fs, &f.form)
 	fs.BoolVar(&f.wide, "wide", false, "lines and tables wider than 80 characters, with all columns")
 	f.files.Bind(fs)
+	f.emission.bind(fs)
 	fs.StringVar(&f.document, "report-json", "", "also write what --output json prints to `FILE`")
 	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
 }
@@ -182,7 +184,10 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		return err
 	}
 	sheet := planSheet{plan: found, narrowed: narrowed, whatIfs: whatIfs, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
-	if err := f.files.Write(sheet.fileForms()); err != nil {
+	if sheet.emitted, err = sheet.emit(); err != nil {
+		return err
+	}
+	if err := cmp.Or(f.files.Write(sheet.fileForms()), sheet.writeEmitted(s)); err != nil {
 		return err
 	}
 	return sheet.write(s.Out)
@@ -195,7 +200,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	if err := f.files.Check(); err != nil {
 		return err
 	}
-	if err := f.search.check(o); err != nil {
+	if err := cmp.Or(f.search.check(o), f.emission.check(o)); err != nil {
 		return err
 	}
 	if len(f.slo.All) == 0 {

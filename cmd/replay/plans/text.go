@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/deployment/launch"
 )
 
 // planSheet is a plan as it is printed.
@@ -26,6 +27,7 @@ type planSheet struct {
 	runner   *planRunner
 	command  []string // without the program
 	inputs   []plan.Setting
+	emitted  []*launch.Output // with --emit
 }
 
 // write prints a plan in the form that is wanted, and writes its document to the file that is wanted.
@@ -65,6 +67,7 @@ func (p *planSheet) formatText() string {
 		fmt.Fprintln(&b, line)
 	}
 	fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
+	b.WriteString(p.formatEmitted())
 	return b.String()
 }
 

@@ -31,6 +31,21 @@ func YamlBodies(path string, text []byte) ([]ast.Node, error) {
 	return all, nil
 }
 
+// YamlValues returns the values of the documents of a file: mappings by their keys, lists, and scalars.
+func YamlValues(path string, text []byte) ([]any, error) {
+	bodies, err := YamlBodies(path, text)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]any, len(bodies))
+	for i, body := range bodies {
+		if err := yaml.NodeToValue(body, &all[i]); err != nil {
+			return nil, fmt.Errorf("%s: cannot be read", YamlPlace(path, body))
+		}
+	}
+	return all, nil
+}
+
 // YamlEntries returns the flags of a file, one per line.
 func YamlEntries(path string, text []byte) ([]*ast.MappingValueNode, error) {
 	bodies, err := YamlBodies(path, text)

@@ -1092,6 +1092,10 @@ class PlanFlags(TypedDict, total=False):
     """sglang: no running request is preempted for one of higher priority"""
     dp: int
     """data parallelism of attention: ranks of a worker, in lockstep (default 1)"""
+    emit: Value
+    """also write what starts the recommended cluster, for targets of vllm, sglang, trtllm, dynamo, kubernetes"""
+    emit_dir: Value
+    """directory for the files of --emit; without it standard output"""
     enable_balance: bool
     """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
     enable_chunked_context: bool
@@ -1611,7 +1615,7 @@ class PlanFlags(TypedDict, total=False):
 
 
 # Flags that are given once for each value of a list; other lists are one text with commas.
-REPEATED = frozenset(["allow", "change", "deployment", "fix", "generate-class", "grid", "out", "set", "trace", "try", "vary"])
+REPEATED = frozenset(["allow", "change", "deployment", "emit", "fix", "generate-class", "grid", "out", "set", "trace", "try", "vary"])
 
 # Flags whose text is JSON; other mappings are written to files.
 JSON = frozenset(["decode-engine-args", "decode-hicache-storage-backend-extra-config", "decode-radix-eviction-policy-config", "decode-speculative-config", "engine-args", "hicache-storage-backend-extra-config", "prefill-engine-args", "prefill-hicache-storage-backend-extra-config", "prefill-radix-eviction-policy-config", "prefill-speculative-config", "radix-eviction-policy-config", "router-config", "speculative-config"])

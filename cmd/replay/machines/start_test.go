@@ -1,0 +1,52 @@
+package machines
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// readEmitted returns what init reads from a file that a plan wrote, under its own name in a folder with the file of settings
+// next to it.
+func readEmitted(t *testing.T, path string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	name, target, _ := strings.Cut(filepath.Base(path), ".")
+	for _, file := range []string{target, "trtllm.yaml"} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), name+"."+file))
+		if err != nil && file == target {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &initFlags{from: filepath.Join(dir, target)}
+	known, _, err := f.readStart()
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return known
+}
+
+// Start commands, manifests of Kubernetes and graphs of Dynamo of one cluster are read as the same settings.
+func TestReadsWhatIsEmitted(t *testing.T) {
+	scripts, err := filepath.Glob("../../../replay/deployment/launch/testdata/*.sh")
+	if err != nil || len(scripts) < 5 {
+		t.Fatalf("%d scripts, %v", len(scripts), err)
+	}
+	for _, path := range scripts {
+		name := filepath.Join(filepath.Dir(path), strings.SplitN(filepath.Base(path), ".", 2)[0])
+		want := readEmitted(t, path)
+		if want["model"] == "" || want["tp"] == "" {
+			t.Errorf("%s: %v, want the model and how it is divided at least", path, want)
+		}
+		for _, target := range []string{".kubernetes.yaml", ".dynamo.yaml"} {
+			if got := readEmitted(t, name+target); !maps.Equal(got, want) {
+				t.Errorf("%s%s:\n got %v\nwant %v", name, target, got, want)
+			}
+		}
+	}
+}

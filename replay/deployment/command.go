@@ -1,0 +1,347 @@
+package deployment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/json"
+)
+
+// Command is the command that starts a server.
+type Command struct {
+	Engine string            // vllm, sglang or trtllm
+	Model  string            // as it is given
+	Args   map[string]string // values by the engine's own names, with underscores; a switch is True or False
+	Config string            // file of further settings of trtllm-serve; "": none
+	Role   string            // prefill or decode; "": both
+}
+
+// ReadCommands returns the commands of a shell script that start a server of vLLM, SGLang or TensorRT-LLM, by their own
+// programs or by Dynamo's.
+func ReadCommands(script string) []Command {
+	var all []Command
+	for _, words := range SplitCommands(script) {
+		if c, ok := ReadCommand(words); ok {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// SplitCommands returns the words of each line of a shell script, without comments and quotes. Lines that end in a backslash
+// continue.
+func SplitCommands(script string) [][]string {
+	var all [][]string
+	var words []string
+	var word strings.Builder
+	inWord, quote := false, rune(0)
+	endWord := func() {
+		if inWord {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		inWord = false
+	}
+	text := []rune(strings.ReplaceAll(script, "\\\n", " ") + "\n")
+	for i := 0; i < len(text); i++ {
+		r := text[i]
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == '"' && r == '\\' && i+1 < len(text) && strings.ContainsRune(`"\$`, text[i+1]), quote == 0 && r == '\\' && i+1 < len(text):
+			i++
+			word.WriteRune(text[i])
+			inWord = true
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case r == '#' && !inWord:
+			for i+1 < len(text) && text[i+1] != '\n' {
+				i++
+			}
+		case r == '\n' || r == ';' || r == '&':
+			endWord()
+			if len(words) > 0 {
+				all, words = append(all, words), nil
+			}
+		case r == ' ' || r == '\t' || r == '\r':
+			endWord()
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	return all
+}
+
+// starter is how a command that starts a server begins.
+type starter struct {
+	words  []string
+	engine string
+	model  bool // the model is its first word
+}
+
+func listStarters() []starter {
+	return []starter{
+		{[]string{"vllm", "serve"}, "vllm", true},
+		{[]string{"-m", "vllm.entrypoints.openai.api_server"}, "vllm", false},
+		{[]string{"-m", "dynamo.vllm"}, "vllm", false},
+		{[]string{"-m", "sglang.launch_server"}, "sglang", false},
+		{[]string{"sglang", "serve"}, "sglang", false},
+		{[]string{"-m", "dynamo.sglang"}, "sglang", false},
+		{[]string{"trtllm-serve", "serve"}, "trtllm", true},
+		{[]string{"trtllm-serve"}, "trtllm", true},
+		{[]string{"-m", "dynamo.trtllm"}, "trtllm", false},
+	}
+}
+
+// ReadCommand returns the command of these words, and false where it starts no server that is known.
+func ReadCommand(words []string) (Command, bool) {
+	for _, s := range listStarters() {
+		for i := range words {
+			if i+len(s.words) > len(words) || !slices.Equal(words[i:i+len(s.words)], s.words) {
+				continue
+			}
+			c := Command{Engine: s.engine, Args: map[string]string{}}
+			c.read(words[i+len(s.words):], s.model)
+			return c, true
+		}
+	}
+	return Command{}, false
+}
+
+// read takes in the words after the name of the program.
+func (c *Command) read(words []string, model bool) {
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		name := strings.TrimLeft(word, "-")
+		if name == word || isNumber(word) {
+			if model && c.Model == "" {
+				c.Model = word
+			}
+			continue
+		}
+		name, value, given := strings.Cut(name, "=")
+		name = strings.ReplaceAll(name, "-", "_")
+		if short, ok := strings.CutPrefix(name, "no_"); ok && c.Engine == "vllm" {
+			c.Args[short] = "False"
+			continue
+		}
+		if !given && !c.isSwitch(name) && i+1 < len(words) && (!strings.HasPrefix(words[i+1], "-") || isNumber(words[i+1])) {
+			i++
+			value, given = words[i], true
+		}
+		if !given {
+			value = "True"
+		}
+		c.Args[cmp.Or(otherNames(c.Engine)[name], name)] = value
+	}
+	c.Model = cmp.Or(c.Model, c.Args["model"], c.Args["model_path"])
+	c.Config = cmp.Or(c.Args["config"], c.Args["extra_llm_api_options"], c.Args["extra_engine_args"])
+	c.Role = c.Args["disaggregation_mode"]
+	if c.Args["is_prefill_worker"] == "True" {
+		c.Role = "prefill"
+	}
+	if c.Args["is_decode_worker"] == "True" {
+		c.Role = "decode"
+	}
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+// isSwitch reports whether an argument takes no value, so that the word behind it may be the model.
+func (c *Command) isSwitch(name string) bool {
+	switch name {
+	case "trust_remote_code", "enforce_eager", "enable_expert_parallel", "enable_prefix_caching", "enable_chunked_prefill":
+		return true
+	}
+	return false
+}
+
+// otherNames returns the names in the logs of an engine for other names of its arguments.
+func otherNames(engine string) map[string]string {
+	switch engine {
+	case "vllm":
+		return map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization", "sc": "speculative_config", "speculative_config": "speculative_config"}
+	case "sglang":
+		return map[string]string{
+			"tensor_parallel_size": "tp_size", "tp": "tp_size", "model": "model_path", "data_parallel_size": "dp_size", "dp": "dp_size",
+			"pipeline_parallel_size": "pp_size", "pp": "pp_size", "expert_parallel_size": "ep_size", "ep": "ep_size",
+		}
+	}
+	return map[string]string{
+		"tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size", "ep_size": "moe_expert_parallel_size", "expert_parallel_size": "moe_expert_parallel_size",
+		"kv_cache_free_gpu_memory_fraction": "kv_cache_config.free_gpu_memory_fraction", "free_gpu_memory_fraction": "kv_cache_config.free_gpu_memory_fraction",
+	}
+}
+
+// Flags returns the flags of this program that a command stands for. config has the settings of the file that it names, by
+// names with dots between objects.
+func (c *Command) Flags(config map[string]string) (map[string]string, error) {
+	args := map[string]string{}
+	for name, value := range c.Args {
+		args[name] = value
+	}
+	var known map[string]string
+	var err error
+	switch c.Engine {
+	case "vllm":
+		known, err = flagsOfVLLM(args)
+	case "sglang":
+		known, err = flagsOfSGLang(args)
+	default:
+		for name, value := range config { // which wins over the command line
+			args[cmp.Or(otherNames(c.Engine)[name], name)] = value
+		}
+		known, err = flagsOfTRTLLM(args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	known["engine"] = c.Engine
+	if strings.HasPrefix(known["kv-cache-dtype"], "fp8_") {
+		known["kv-cache-dtype"] = "fp8"
+	}
+	if c.Model != "" {
+		known["model"] = c.Model
+	}
+	return known, nil
+}
+
+func flagsOfVLLM(args map[string]string) (map[string]string, error) {
+	for _, name := range []string{"max_model_len", "max_num_batched_tokens"} {
+		text, err := expandSize(args[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if args[name] != "" {
+			args[name] = text
+		}
+	}
+	known := map[string]string{}
+	readLogged(known, "vllm", args)
+	if args["enforce_eager"] == "True" {
+		known["graphs"] = "none"
+	}
+	var compiled struct {
+		Mode string `json:"cudagraph_mode"`
+	}
+	if text := args["compilation_config"]; text != "" && json.Unmarshal([]byte(text), &compiled) == nil {
+		switch strings.ToUpper(compiled.Mode) {
+		case "PIECEWISE":
+			known["graphs"] = "piecewise"
+		case "NONE":
+			known["graphs"] = "none"
+		}
+	}
+	if args["enable_expert_parallel"] == "True" {
+		n, err := multiplySizes(known["tp"], known["dp"])
+		if err != nil {
+			return nil, err
+		}
+		known["ep"] = n
+	}
+	for name, flag := range map[string]string{"num_gpu_blocks_override": "num-gpu-blocks", "scheduling_policy": "scheduling-policy", "speculative_config": "speculative-config"} {
+		if text := args[name]; text != "" {
+			known[flag] = text
+		}
+	}
+	return known, nil
+}
+
+// expandSize returns a number that may end in a unit, as 16k (thousands) or 16K (1,024), as vLLM reads it.
+func expandSize(text string) (string, error) {
+	units := map[string]float64{"k": 1e3, "m": 1e6, "g": 1e9, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+	if text == "" || units[text[len(text)-1:]] == 0 {
+		return text, nil
+	}
+	n, err := strconv.ParseFloat(text[:len(text)-1], 64)
+	if err != nil {
+		return "", excerpt.Errorf("%q, must be a number of tokens", text)
+	}
+	return strconv.Itoa(int(n * units[text[len(text)-1:]])), nil
+}
+
+// multiplySizes returns the product of two sizes, of which each is 1 where it is not given.
+func multiplySizes(a, b string) (string, error) {
+	product := 1
+	for _, text := range []string{a, b} {
+		if text == "" {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return "", excerpt.Errorf("%q, must be a number of GPUs", text)
+		}
+		product *= n
+	}
+	return strconv.Itoa(product), nil
+}
+
+func flagsOfSGLang(args map[string]string) (map[string]string, error) {
+	if n := args["max_total_tokens"]; n != "" {
+		args["max_total_num_tokens"] = n
+	}
+	known, err := SGLangFlags(args)
+	if err != nil {
+		return nil, err
+	}
+	delete(known, "model")
+	if args["disable_overlap_schedule"] == "" {
+		delete(known, "overlap")
+	}
+	return known, nil
+}
+
+// namesOfTRTLLM returns the flags that settings of a TensorRT-LLM server stand for, by their names.
+func namesOfTRTLLM() map[string]string {
+	return map[string]string{
+		"tensor_parallel_size": "tp", "pipeline_parallel_size": "pp", "moe_expert_parallel_size": "ep",
+		"max_batch_size": "max-batch-size", "max_num_tokens": "max-num-tokens", "max_seq_len": "max-model-len",
+		"enable_chunked_prefill": "enable-chunked-context", "disable_overlap_scheduler": "disable-overlap-scheduler",
+		"scheduler_config.capacity_scheduler_policy": "capacity-scheduler-policy", "scheduler_config.context_chunking_policy": "context-chunking-policy",
+		"kv_cache_config.enable_block_reuse": "enable-prefix-caching", "kv_cache_config.enable_partial_reuse": "enable-partial-reuse",
+		"kv_cache_config.copy_on_partial_reuse": "copy-on-partial-reuse", "kv_cache_config.tokens_per_block": "block-size", "kv_cache_config.dtype": "kv-cache-dtype",
+		"batch_wait_timeout_iters": "batch-wait-timeout-iters", "batch_wait_max_tokens_ratio": "batch-wait-max-tokens-ratio",
+		"attention_dp_config.enable_balance": "enable-balance", "attention_dp_config.timeout_iters": "timeout-iters", "attention_dp_config.batching_wait_iters": "batching-wait-iters",
+	}
+}
+
+// NamesOfTRTLLM returns the names of settings of a TensorRT-LLM server by the flags that stand for them, with dots between
+// objects.
+func NamesOfTRTLLM() map[string]string {
+	all := map[string]string{}
+	for name, flag := range namesOfTRTLLM() {
+		all[flag] = name
+	}
+	return all
+}
+
+func flagsOfTRTLLM(args map[string]string) (map[string]string, error) {
+	known := map[string]string{}
+	for name, flag := range namesOfTRTLLM() {
+		text := args[name]
+		switch text {
+		case "":
+			continue
+		case "True", "False":
+			text = strings.ToLower(text)
+		}
+		known[flag] = text
+	}
+	if text, ok := args["cuda_graph_config"]; ok && text == "null" {
+		known["graphs"] = "none"
+	}
+	if strings.ToLower(args["enable_attention_dp"]) == "true" && known["tp"] != "" {
+		known["dp"], known["tp"] = known["tp"], "1"
+	}
+	return known, nil
+}

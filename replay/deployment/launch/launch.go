@@ -1,0 +1,140 @@
+// Package launch writes what starts a cluster of servers: commands of vLLM, SGLang and TensorRT-LLM, manifests of Kubernetes,
+// and graphs of Dynamo, with the settings under the names that each of them has. Package deployment reads them back.
+//
+// Read launch.go, then arguments.go, router.go, shell.go, kubernetes.go and dynamo.go.
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Cluster is what is started.
+type Cluster struct {
+	Name    string // of objects of Kubernetes, which is also in the names of hosts
+	Engine  string // vllm, sglang or trtllm
+	Release string // of the engine, as 0.33.0
+	Model   string // as the Hugging Face hub has it, or a directory
+	GPU     string // by its name in this program
+	GPUs    int    // of a worker
+	Nodes   int    // over which the GPUs of a worker are spread
+	Router  string // policy of this program
+	Pools   []Pool
+	Unknown []string // settings that no target has, with their values
+}
+
+// Pool is workers with the same settings.
+type Pool struct {
+	Role     string // prefill or decode; "": both
+	Workers  int
+	Settings map[string]string // by flags of this program; engine arguments without a flag by their keys
+}
+
+// File is a file that a target consists of.
+type File struct {
+	Name, Text string
+}
+
+// Output is what starts a cluster by one target.
+type Output struct {
+	Target  string
+	Files   []File
+	Missing []string // settings that the target cannot express, as they are in comments of the first file
+}
+
+// Targets returns the names of targets.
+func Targets() []string { return []string{"vllm", "sglang", "trtllm", "dynamo", "kubernetes"} }
+
+// Write returns what starts a cluster.
+func Write(target string, c *Cluster) (*Output, error) {
+	if err := c.check(target); err != nil {
+		return nil, err
+	}
+	w := &writer{Cluster: c, target: target, missing: slices.Clone(c.Unknown)}
+	if c.Nodes > 1 {
+		w.miss("a worker of %d GPUs spans %d nodes: each command starts one node; the engine's guide to several nodes has the rest", c.GPUs, c.Nodes)
+	}
+	for i := range c.Pools {
+		w.pools = append(w.pools, w.writeArguments(&c.Pools[i]))
+	}
+	var files []File
+	switch target {
+	case "kubernetes":
+		files = w.writeKubernetes()
+	case "dynamo":
+		files = w.writeDynamo()
+	default:
+		files = w.writeShell()
+	}
+	return &Output{Target: target, Files: files, Missing: w.missing}, nil
+}
+
+// check refuses a target of another engine.
+func (c *Cluster) check(target string) error {
+	switch {
+	case !slices.Contains(Targets(), target):
+		return fmt.Errorf("%s: must be some of %s", target, strings.Join(Targets(), ", "))
+	case target != "kubernetes" && target != "dynamo" && target != c.Engine:
+		return fmt.Errorf("%s: the plan is one of %s: --engine %s plans for it", target, c.Engine, target)
+	}
+	return nil
+}
+
+// writer writes one target.
+type writer struct {
+	*Cluster
+	target  string
+	pools   []arguments
+	missing []string
+}
+
+// miss notes something that the target cannot express, once.
+func (w *writer) miss(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(w.missing, text) {
+		w.missing = append(w.missing, text)
+	}
+}
+
+// isSplit reports whether prefill and decode have workers of their own.
+func (w *writer) isSplit() bool { return len(w.Pools) > 1 }
+
+// countWorkers returns the number of workers of all pools.
+func (w *writer) countWorkers() int {
+	n := 0
+	for i := range w.Pools {
+		n += w.Pools[i].Workers
+	}
+	return n
+}
+
+// writeHead writes the comments at the beginning of a file.
+func (w *writer) writeHead(b *strings.Builder) {
+	fmt.Fprintf(b, "# %s, %s %s, %s: %s\n", w.Model, w.nameEngine(), w.Release, w.GPU, w.countAll())
+	for _, text := range w.missing {
+		fmt.Fprintf(b, "# Not expressed: %s\n", text)
+	}
+}
+
+// nameEngine returns the engine's name as its makers write it.
+func (w *writer) nameEngine() string {
+	return map[string]string{"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}[w.Engine]
+}
+
+// countAll returns how many workers there are, of how many GPUs.
+func (w *writer) countAll() string {
+	gpus := "GPUs"
+	if w.GPUs == 1 {
+		gpus = "GPU"
+	}
+	var parts []string
+	for _, p := range w.Pools {
+		noun := "workers"
+		if p.Workers == 1 {
+			noun = "worker"
+		}
+		parts = append(parts, strings.ReplaceAll(fmt.Sprintf("%d %s %s", p.Workers, p.Role, noun), "  ", " "))
+	}
+	return fmt.Sprintf("%s of %d %s", strings.Join(parts, " and "), w.GPUs, gpus)
+}

@@ -1,0 +1,91 @@
+package launch
+
+import "fmt"
+
+// Releases of the routers whose arguments were checked.
+const (
+	vllmRouter = "vllm-router==0.1.17"
+)
+
+// Ports of servers.
+const (
+	serverPort    = 8000
+	eventsPort    = 5557
+	transferPort  = 5600
+	bootstrapPort = 8998
+)
+
+// needsRouter reports whether requests have to be spread over servers.
+func (w *writer) needsRouter() bool { return w.isSplit() || w.countWorkers() > 1 }
+
+// followsEvents reports whether the router reads the KV events of the servers.
+func (w *writer) followsEvents() bool {
+	return w.needsRouter() && w.Router == "kv" && (w.target == "dynamo" || w.Engine == "vllm" && !w.isSplit())
+}
+
+// policy returns what the router of the target calls the policy.
+func (w *writer) policy() string {
+	names := map[string]string{"round_robin": "round_robin", "random": "random", "p2c": "power_of_two"}
+	if w.target == "dynamo" {
+		names = map[string]string{"kv": "kv", "round_robin": "round-robin", "random": "random", "p2c": "power-of-two", "least-loaded": "least-loaded"}
+	} else if w.Engine == "vllm" {
+		names["session"] = "consistent_hash"
+	}
+	if name := names[w.Router]; name != "" {
+		return name
+	}
+	switch {
+	case w.Router == "kv" && w.followsEvents():
+		w.miss("router kv: kv_aware of vllm-router follows KV events too, by a cost of its maker; --emit dynamo has the router of the plan")
+		return "kv_aware"
+	case w.Router == "kv":
+		w.miss("router kv: cache_aware of the router below guesses from earlier prompts what is cached; --emit dynamo has the router of the plan")
+		return "cache_aware"
+	case w.target == "dynamo":
+		w.miss("router %s: Dynamo has no such mode", w.Router)
+		return "round-robin"
+	}
+	w.miss("router %s: the router below has no such policy; power_of_two is the nearest", w.Router)
+	return "power_of_two"
+}
+
+// routerCommand returns the command of the router in front of servers at these addresses, by pool.
+func (w *writer) routerCommand(hosts [][]string) (words []string, groups [][]string) {
+	policy := w.policy()
+	address := func(host string) string { return fmt.Sprintf("http://%s:%d", host, serverPort) }
+	words = []string{"vllm-router"}
+	if w.Engine == "sglang" {
+		words = []string{"python3", "-m", "sglang_router.launch_router"}
+	}
+	groups = append(groups, []string{"--host", "0.0.0.0"}, []string{"--port", fmt.Sprint(serverPort)}, []string{"--policy", policy})
+	if w.isSplit() {
+		groups = append(groups, []string{map[string]string{"vllm": "--vllm-pd-disaggregation", "sglang": "--pd-disaggregation"}[w.Engine]})
+		for _, host := range hosts[0] {
+			group := []string{"--prefill", address(host)}
+			if w.Engine == "sglang" {
+				group = append(group, fmt.Sprint(bootstrapPort))
+			}
+			groups = append(groups, group)
+		}
+		for _, host := range hosts[1] {
+			groups = append(groups, []string{"--decode", address(host)})
+		}
+		return words, groups
+	}
+	urls := []string{"--worker-urls"}
+	for _, host := range hosts[0] {
+		urls = append(urls, address(host))
+	}
+	groups = append(groups, urls)
+	if policy == "kv_aware" {
+		block := w.Pools[0].Settings["block-size"]
+		if block == "" {
+			block = "16" // vLLM's
+		}
+		groups = append(groups, []string{"--kv-event-block-size", block}, []string{"--kv-event-model", w.Model})
+		for _, host := range hosts[0] {
+			groups = append(groups, []string{"--kv-event-source", fmt.Sprintf("%s=tcp://%s:%d", address(host), host, eventsPort)})
+		}
+	}
+	return words, groups
+}

@@ -1,0 +1,118 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// configName is the file of settings of a TensorRT-LLM server.
+const configName = "trtllm.yaml"
+
+// serverCommand returns the words that start a server, before its arguments.
+func (w *writer) serverCommand() []string {
+	switch w.Engine {
+	case "vllm":
+		return []string{"vllm", "serve", w.Model}
+	case "sglang":
+		return []string{"python3", "-m", "sglang.launch_server", "--model-path", w.Model}
+	}
+	return []string{"trtllm-serve", "serve", w.Model}
+}
+
+// ownArguments returns the arguments of a server of a pool that follow from its place in the cluster.
+func (w *writer) ownArguments(p *Pool, config string) []argument {
+	all := []argument{{"--host", "0.0.0.0"}, {"--port", fmt.Sprint(serverPort)}}
+	switch w.Engine {
+	case "vllm":
+		if p.Role != "" {
+			all = append(all, argument{"--kv-transfer-config", `{"kv_connector":"NixlConnector","kv_role":"kv_both"}`})
+		}
+		if w.followsEvents() {
+			all = append(all, argument{"--kv-events-config", fmt.Sprintf(`{"enable_kv_cache_events":true,"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:%d"}`, eventsPort)})
+		}
+	case "sglang":
+		if p.Role != "" {
+			all = append(all, argument{"--disaggregation-mode", p.Role}, argument{"--disaggregation-transfer-backend", "nixl"})
+		}
+		if p.Role == "prefill" {
+			all = append(all, argument{"--disaggregation-bootstrap-port", fmt.Sprint(bootstrapPort)})
+		}
+	default:
+		all = append(all, argument{"--config", config})
+	}
+	return all
+}
+
+// hostsOf returns names of the hosts of a pool.
+func (w *writer) hostsOf(p *Pool, pattern string) []string {
+	name := p.Role
+	if name == "" {
+		name = "worker"
+	}
+	all := make([]string, p.Workers)
+	for i := range all {
+		all[i] = fmt.Sprintf(pattern, name, i+1)
+	}
+	return all
+}
+
+// writeShell returns the start commands of the servers and of the router before them.
+func (w *writer) writeShell() []File {
+	var b strings.Builder
+	var hosts [][]string
+	for i := range w.Pools {
+		p := &w.Pools[i]
+		hosts = append(hosts, w.hostsOf(p, "%s-%d"))
+		fmt.Fprintf(&b, "\n# On %s:\n", nameHosts(hosts[i]))
+		if p.Role != "" && w.Engine == "vllm" {
+			fmt.Fprintf(&b, "VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -i) VLLM_NIXL_SIDE_CHANNEL_PORT=%d \\\n", transferPort)
+		}
+		b.WriteString(strings.Join(w.serverCommand(), " "))
+		for _, x := range append(w.pools[i].list, w.ownArguments(p, configName)...) {
+			fmt.Fprintf(&b, " \\\n  %s", x.name)
+			if x.value != "" {
+				b.WriteString(" " + quoteWord(x.value))
+			}
+		}
+		b.WriteString("\n")
+	}
+	if w.needsRouter() {
+		w.writeShellRouter(&b, hosts)
+	}
+	var head strings.Builder
+	w.writeHead(&head)
+	files := []File{{w.target + ".sh", head.String() + b.String()}}
+	if w.Engine == "trtllm" {
+		files = append(files, File{configName, writeFlat(w.pools[0].config)})
+	}
+	return files
+}
+
+// writeShellRouter writes the command of the router.
+func (w *writer) writeShellRouter(b *strings.Builder, hosts [][]string) {
+	if w.Engine == "trtllm" {
+		w.miss("router %s: trtllm-serve has no router for servers that do prefill and decode: a load balancer in front of them has it", w.Router)
+		return
+	}
+	words, groups := w.routerCommand(hosts)
+	source := "pip install " + vllmRouter
+	if w.Engine == "sglang" {
+		source = "pip install sglang-router"
+	}
+	fmt.Fprintf(b, "\n# On the router (%s):\n%s", source, strings.Join(words, " "))
+	for _, group := range groups {
+		b.WriteString(" \\\n ")
+		for _, word := range group {
+			b.WriteString(" " + quoteWord(word))
+		}
+	}
+	b.WriteString("\n")
+}
+
+// nameHosts names the first and the last of hosts.
+func nameHosts(hosts []string) string {
+	if len(hosts) == 1 {
+		return hosts[0]
+	}
+	return fmt.Sprintf("each of %s to %s", hosts[0], hosts[len(hosts)-1])
+}
