@@ -64,7 +64,7 @@ func (m *measured) at(x point) Time {
 
 // attention returns the measurements of a's kind, else of the most similar kind.
 func (t *Tables) attention(place int, a Attention) measured {
-	table := &t.tables[place]
+	table := t.table(place)
 	m := measured{own: a.workload(place)}
 	m.grid = grid{Tables: t, table: table, load: m.own}
 	kvHeads := int32(a.KVHeads)
@@ -95,7 +95,7 @@ func (a *Attention) workload(place int) workload {
 
 // similar returns the measured curves of the kind of attention that is most like a.
 func (t *Tables) similar(place int, a Attention) (best [2]int, kind Attention) {
-	table := &t.tables[place]
+	table := t.table(place)
 	least := -1.0
 	for at := 0; at < len(table.keys); {
 		k := &table.keys[at]

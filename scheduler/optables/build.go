@@ -11,8 +11,8 @@ func (d *draft) build(step float64) (*Tables, error) {
 	forms, highest := listForms(), uint16(0)
 	for place, all := range d.tables {
 		form := forms[place]
-		table := &t.tables[place]
-		table.form = &form
+		table := &table{form: &form}
+		t.tables[place] = table
 		d.sortWords(table, all)
 		table.start = []int32{0}
 		known := map[string]int32{} // axes by their bytes
@@ -36,6 +36,7 @@ func (d *draft) build(step float64) (*Tables, error) {
 		table.note()
 		d.report.Kept += len(all)
 	}
+	t.header.Highest = highest
 	t.latency = listPowers(step, int(highest)+1)
 	return t, nil
 }

@@ -5,7 +5,7 @@ func (t *Tables) AllReduce(e Engine, gpus int, elements float64) Time {
 	if gpus < 2 || elements <= 0 {
 		return Time{}
 	}
-	table := &t.tables[allReduceTable]
+	table := t.table(allReduceTable)
 	group := exchange{op: "all_reduce", gpus: gpus, elements: elements}
 	for i := range engineNames() {
 		// The engine's own, then those of the others in their order.
@@ -27,7 +27,7 @@ func (t *Tables) Collective(op string, gpus int, elements float64) Time {
 	if gpus < 2 || elements <= 0 {
 		return Time{}
 	}
-	table := &t.tables[collectiveTable]
+	table := t.table(collectiveTable)
 	group := exchange{op: op, gpus: gpus, elements: elements}
 	word, ok := table.word(op)
 	if !ok {
@@ -58,7 +58,7 @@ func ringShare(gpus int) float64 { return float64(gpus-1) / float64(gpus) }
 // exchange looks a collective up among the curves of a span, one for each number of GPUs. Another number of GPUs has the
 // curve of the next smaller one, else of the smallest, by the share that a GPU sends and its bandwidth.
 func (t *Tables) exchange(place int, span [2]int, x exchange) Time {
-	table := &t.tables[place]
+	table := t.table(place)
 	if span[1] == span[0] {
 		return Time{x.bound(t.Sheet()), Filled}
 	}

@@ -29,7 +29,7 @@ const (
 func (t *Tables) Experts(e Engine, x Experts, tokens int) Time {
 	tokens = max(tokens, 1)
 	own := x.bound(t.Sheet(), tokens)
-	table := &t.tables[expertsTable]
+	table := t.table(expertsTable)
 	best, least := -1, 0.0
 	if i := t.exactly(e, x); i >= 0 {
 		best = i
@@ -82,7 +82,7 @@ func (x *Experts) bound(s *Sheet, tokens int) float64 {
 
 // exactly returns the curve of an engine and a shape; -1 if there is none.
 func (t *Tables) exactly(e Engine, x Experts) int {
-	table := &t.tables[expertsTable]
+	table := t.table(expertsTable)
 	engine, ok := table.word(e.String())
 	dtype, known := table.word(x.Type)
 	dist, shaped := table.word(x.Distribution)
@@ -116,7 +116,7 @@ const (
 
 // mostLike returns the curve that is most like a layer of experts, and how unlike it is; -1 if there is none.
 func (t *Tables) mostLike(e Engine, x Experts) (best int, least float64) {
-	table := &t.tables[expertsTable]
+	table := t.table(expertsTable)
 	engine, ok := table.word(e.String())
 	if !ok {
 		engine = -1

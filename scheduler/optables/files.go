@@ -13,10 +13,10 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// A compact file is the signature, the length of the header, the header in JSON, and a zstd frame with the tables. A
-// latency is a power of 1+step; its exponent is written as the difference to what its neighbours make likely.
+// A compact file is the signature, the length of the header, the header in JSON, and a zstd frame with the tables, each
+// behind its length. A latency is a power of 1+step; its exponent is written as the difference to what its neighbours make likely.
 const (
-	signature = "replay optables 2\n"
+	signature = "replay optables 3\n"
 	// Extension ends the name of a compact file.
 	Extension = ".optables"
 	maxHeader = 64 << 10
@@ -30,6 +30,7 @@ type header struct {
 	Sheet    Sheet             `json:"sheet"`
 	Releases map[string]string `json:"releases"` // of the engines that were measured
 	Step     float64           `json:"step"`     // latencies are rounded to steps of this share
+	Highest  uint16            `json:"highest"`  // the highest code of a latency
 }
 
 // errCut is a file that ends too early.
@@ -37,6 +38,20 @@ var errCut = errors.New("the file is cut off or damaged")
 
 // Open reads a compact file.
 func Open(file []byte) (*Tables, error) {
+	t, err := openLazily(file)
+	if err != nil {
+		return nil, err
+	}
+	for place := range t.tables {
+		if at := t.table(place); at.failed || len(at.codes) > 0 && slices.Max(at.codes) > t.header.Highest {
+			return nil, errCut
+		}
+	}
+	return t, nil
+}
+
+// openLazily reads a compact file but its tables, each of which is read when it is first asked for.
+func openLazily(file []byte) (*Tables, error) {
 	rest, ok := bytes.CutPrefix(file, []byte(signature))
 	if !ok {
 		return nil, errors.New("not a file of operator times")
@@ -68,16 +83,14 @@ func Open(file []byte) (*Tables, error) {
 		return nil, errCut
 	}
 	r := &reader{rest: text}
-	forms, highest := listForms(), uint16(0)
+	forms := listForms()
 	for i := range t.tables {
-		form := forms[i]
-		t.tables[i].form = &form
-		highest = max(highest, r.table(&t.tables[i]))
+		t.tables[i] = &table{form: &forms[i], text: r.section()}
 	}
 	if r.failed || len(r.rest) > 0 {
 		return nil, errCut
 	}
-	t.latency = listPowers(t.header.Step, int(highest)+1)
+	t.latency = listPowers(t.header.Step, int(t.header.Highest)+1)
 	return t, nil
 }
 
@@ -145,6 +158,14 @@ func (r *reader) count() int {
 	return int(n)
 }
 
+// section returns the bytes of a section, behind their number.
+func (r *reader) section() []byte {
+	n := r.count()
+	text := r.rest[:n]
+	r.rest = r.rest[n:]
+	return text
+}
+
 // value returns what lies some steps above a value that fits in 31 bits.
 func (r *reader) value(above int32) int32 {
 	n := r.number() + uint64(above)
@@ -154,12 +175,10 @@ func (r *reader) value(above int32) int32 {
 	return int32(n)
 }
 
-// table reads a table and returns its highest code.
-func (r *reader) table(t *table) (highest uint16) {
+// table reads a table.
+func (r *reader) table(t *table) {
 	for range r.count() {
-		n := r.count()
-		t.words = append(t.words, string(r.rest[:n]))
-		r.rest = r.rest[n:]
+		t.words = append(t.words, string(r.section()))
 	}
 	for range r.count() {
 		axis := make([]int32, r.count())
@@ -176,10 +195,10 @@ func (r *reader) table(t *table) (highest uint16) {
 	}
 	r.keys(t)
 	if r.failed {
-		return 0
+		return
 	}
 	t.note()
-	return r.codes(t)
+	r.codes(t)
 }
 
 // keys reads the keys of all curves and the places of their axes.
@@ -214,7 +233,7 @@ func sharePrefix(a, b *key, columns int) bool {
 }
 
 // codes reads the latencies of all curves.
-func (r *reader) codes(t *table) (highest uint16) {
+func (r *reader) codes(t *table) {
 	total := 0
 	for i, shape := range t.shape {
 		total += len(t.axes[shape])
@@ -222,7 +241,7 @@ func (r *reader) codes(t *table) (highest uint16) {
 	}
 	if total > len(r.rest) {
 		r.failed = true
-		return 0
+		return
 	}
 	t.codes = make([]uint16, total)
 	for i := range t.keys {
@@ -232,13 +251,11 @@ func (r *reader) codes(t *table) (highest uint16) {
 			c := int64(t.likely(i, j-from)) + (int64(v>>1) ^ -int64(v&1))
 			if c < 0 || c > math.MaxUint16 {
 				r.failed = true
-				return 0
+				return
 			}
 			t.codes[j] = uint16(c)
-			highest = max(highest, uint16(c))
 		}
 	}
-	return highest
 }
 
 // likely returns the code that those before it make likely: of the curve before, moved by the difference at the point
@@ -271,7 +288,8 @@ func (t *Tables) Encode() ([]byte, error) {
 	}
 	var text []byte
 	for i := range t.tables {
-		text = t.tables[i].append(text)
+		section := t.table(i).append(nil)
+		text = append(binary.AppendUvarint(text, uint64(len(section))), section...)
 	}
 	return encoder.EncodeAll(text, file), encoder.Close()
 }

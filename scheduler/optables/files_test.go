@@ -107,7 +107,7 @@ func TestDamagedTables(t *testing.T) {
 	tables := openExtract(t, "gb300-sglang")
 	draw := rand.New(rand.NewPCG(1, 2))
 	for place := range tables.tables {
-		text := tables.tables[place].append(nil)
+		text := tables.table(place).append(nil)
 		for range 60 {
 			damaged := slices.Clone(text)
 			for range 1 + draw.IntN(3) {
@@ -124,7 +124,7 @@ func FuzzTable(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, i := range []int{productTable, allReduceTable, collectiveTable} {
-		f.Add(i, tables.tables[i].append(nil))
+		f.Add(i, tables.table(i).append(nil))
 	}
 	f.Add(0, binary.AppendUvarint(nil, 1<<40))
 	f.Fuzz(func(t *testing.T, place int, text []byte) {
@@ -135,16 +135,17 @@ func FuzzTable(f *testing.F) {
 // readTable reads a table and looks up times in tables that have no other.
 func readTable(tables *Tables, place int, text []byte) {
 	forms := listForms()
-	r := &reader{rest: text}
 	broken := Tables{header: tables.header}
 	for i := range broken.tables {
-		broken.tables[i].form = &forms[i]
+		broken.tables[i] = &table{form: &forms[i]}
 	}
-	highest := r.table(&broken.tables[place])
-	if r.failed {
+	at := broken.tables[place]
+	at.text = text
+	if broken.table(place).failed {
+		lookUp(&broken)
 		return
 	}
-	broken.latency = listPowers(mergedStep, int(highest)+1)
+	broken.latency = listPowers(mergedStep, int(slices.Max(append(at.codes, 0)))+1)
 	lookUp(&broken)
 }
 
@@ -215,7 +216,7 @@ func TestTimesRiseWithTheBatch(t *testing.T) {
 			if !ok {
 				continue
 			}
-			at := &tables.tables[place]
+			at := tables.table(place)
 			most := map[[2]key]uint16{} // by shape without the batch: the code of the batch before
 			for i := range at.keys {
 				c := tables.curve(at, i)
@@ -263,7 +264,7 @@ func compareGenerations(t *testing.T, newer, older string) (compared int) {
 		if place == allReduceTable || place == collectiveTable {
 			continue
 		}
-		x, y := &a.tables[place], &b.tables[place]
+		x, y := a.table(place), b.table(place)
 		words := make([]int32, len(x.words))
 		for i, w := range x.words {
 			if at, ok := y.word(w); ok {

@@ -12,7 +12,7 @@ const sameDistance = 1e-9
 // fp8_block, nvfp4, int8_wo or int4_wo.
 func (t *Tables) GEMM(dtype string, m, n, k int) Time {
 	own := boundGEMM(t.Sheet(), dtype, [3]int{m, n, k})
-	table := &t.tables[gemmTable]
+	table := t.table(gemmTable)
 	for i, known := range similarTypes(dtype) {
 		word, ok := table.word(known)
 		if !ok {

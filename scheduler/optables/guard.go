@@ -120,7 +120,7 @@ func (d *draft) guardGeneration(place int, older *Tables) {
 	if place == allReduceTable || place == collectiveTable || older.donor != nil {
 		return
 	}
-	t := &older.tables[place]
+	t := older.table(place)
 	words := make([]int32, len(d.words)) // places of words in the older tables
 	for i, w := range d.words {
 		words[i] = -1

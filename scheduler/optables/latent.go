@@ -28,7 +28,7 @@ func (t *Tables) LatentProduct(dtype string, post bool, tokens, heads int) Time 
 	if post {
 		op = "mla_gen_post"
 	}
-	table := &t.tables[productTable]
+	table := t.table(productTable)
 	m := measured{own: workload{op: productOp, fixed: 2, dtype: dtype, weight: bytesOf(dtype)}}
 	m.grid = grid{Tables: t, table: table}
 	for _, known := range [...]string{dtype, "bfloat16", "fp8"} {
@@ -55,7 +55,7 @@ func (t *Tables) LatentModule(l Latent, context bool, batch, length, past int) (
 		s := length + past
 		place, x, share = moduleContextTable, point{l.Heads, s, batch}, shareOfNew(s, past)
 	}
-	if len(t.tables[place].keys) == 0 {
+	if len(t.table(place).keys) == 0 {
 		return Time{}, false
 	}
 	found := t.latent(place, l, x)
@@ -79,7 +79,7 @@ func (l *Latent) workload(place int) workload {
 // latent looks a point up among the curves of a kind, else of the most similar kind that was measured.
 func (t *Tables) latent(place int, l Latent, x point) Time {
 	own := l.workload(place)
-	table := &t.tables[place]
+	table := t.table(place)
 	var best [2]int
 	var kind Latent
 	least := -1

@@ -41,7 +41,7 @@ const linearSize = 128
 
 // Linear returns the time of a kernel for a batch, with tokens of each request. A state does not depend on what was before it.
 func (t *Tables) Linear(x Linear, step LinearStep, batch, tokens int) Time {
-	table := &t.tables[linearTable]
+	table := t.table(linearTable)
 	m := measured{own: x.workload(step), grid: grid{Tables: t, table: table}}
 	kind, known := table.word(x.Kind)
 	name, ok := table.word(step.String())
@@ -65,7 +65,7 @@ func (t *Tables) Linear(x Linear, step LinearStep, batch, tokens int) Time {
 
 // HasLinear reports whether there are measurements of a kind of linear attention.
 func (t *Tables) HasLinear(kind string) bool {
-	_, ok := t.tables[linearTable].word(kind)
+	_, ok := t.table(linearTable).word(kind)
 	return ok
 }
 

@@ -66,7 +66,7 @@ type Time struct {
 // Tables are the measured operator times of one GPU system.
 type Tables struct {
 	header  header
-	tables  [tableCount]table
+	tables  [tableCount]*table
 	latency []float64 // ms by code
 	donor   *Sheet    // of the GPU that was measured, if it is another one
 }
@@ -84,7 +84,7 @@ func (t *Tables) Releases() map[string]string { return t.header.Releases }
 func (t *Tables) Rows() int {
 	n := 0
 	for i := range t.tables {
-		n += len(t.tables[i].codes)
+		n += len(t.table(i).codes)
 	}
 	return n
 }
@@ -153,7 +153,7 @@ func Load(gpu string) (*Tables, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operator times of %s are not in this program: replay ui has them", gpu)
 	}
-	t, err := Open(text)
+	t, err := openLazily(text)
 	if err != nil {
 		return nil, fmt.Errorf("operator times of %s: %w", gpu, err)
 	}

@@ -11,7 +11,8 @@ type Curve struct {
 func (t *Tables) Select(keep func(Curve) bool) *Tables {
 	some := &Tables{header: t.header, latency: t.latency, donor: t.donor}
 	for place := range t.tables {
-		from, to := &t.tables[place], &some.tables[place]
+		from, to := t.table(place), &table{}
+		some.tables[place] = to
 		to.form, to.words, to.axes, to.start = from.form, from.words, from.axes, []int32{0}
 		for i := range from.keys {
 			c := Curve{Table: from.form.name}

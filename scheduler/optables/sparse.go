@@ -36,7 +36,7 @@ func (t *Tables) SparseGeneration(x Sparse, batch, length int) Time {
 
 // Sparse reports whether there are measurements of sparse attention of an architecture.
 func (t *Tables) Sparse(architecture string) bool {
-	_, ok := t.tables[sparseGenerationTable].word(architecture)
+	_, ok := t.table(sparseGenerationTable).word(architecture)
 	return ok
 }
 
@@ -53,7 +53,7 @@ func (x *Sparse) workload(place int) workload {
 
 // sparse looks a point up among the curves of a kind, else of the most similar kind that was measured.
 func (t *Tables) sparse(place int, x Sparse, at point) Time {
-	table := &t.tables[place]
+	table := t.table(place)
 	m := measured{own: x.workload(place), grid: grid{Tables: t, table: table}}
 	least := -1
 	for from := 0; from < len(table.keys); {

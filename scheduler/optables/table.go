@@ -2,6 +2,7 @@ package optables
 
 import (
 	"slices"
+	"sync"
 )
 
 // maxColumns is the number of key columns of the widest table.
@@ -14,6 +15,9 @@ type key [maxColumns]int32
 // in words.
 type table struct {
 	form   *form
+	text   []byte       // of the file; it is read when the table is first asked for
+	once   sync.Once    // has read text
+	failed bool         // text is not that of a table
 	words  []string     // of all text columns, ordered
 	keys   []key        // by curve, ascending
 	shape  []int32      // by curve: its place in axes
@@ -71,6 +75,26 @@ func listForms() [tableCount]form {
 		{name: "dsa_context_module_past", texts: 3, columns: 5, axis: "length"},       // architecture, kv, gemm; heads, new tokens
 		{name: "dsa_generation_module", texts: 3, columns: 5, axis: "s"},              // architecture, kv, gemm; heads, batch
 		{name: "linear_attention", texts: 2, columns: 5, axis: "batch"},               // kind, step; key heads, value heads, s
+	}
+}
+
+// table returns a table by its place.
+func (t *Tables) table(place int) *table {
+	at := t.tables[place]
+	at.once.Do(at.read)
+	return at
+}
+
+// read reads the text of the table.
+func (t *table) read() {
+	if t.text == nil {
+		return
+	}
+	r := &reader{rest: t.text}
+	r.table(t)
+	t.text = nil
+	if r.failed || len(r.rest) > 0 {
+		t.failed, t.words, t.keys, t.shape, t.start, t.axes, t.codes = true, nil, nil, nil, nil, nil, nil
 	}
 }
 
