@@ -21,7 +21,8 @@ type Book struct {
 	prefill  harness.PerWorker[sim.Time] // done so far, in ms
 	accounts sliding.List[account]
 	work     *Log
-	fronted  bool // some request was in a front end
+	fronted  bool                    // some request was in a front end
+	firsts   map[sim.RequestID]Entry // ledgers up to the first token; nil unless kept
 }
 
 // phase is where a request is.
@@ -57,6 +58,16 @@ func NewBook(work *Log, engines ...*Engine) *Book {
 
 // SetEngines gives the workers of the first stage different engines.
 func (b *Book) SetEngines(engines []*Engine) { b.mixed = engines }
+
+// KeepFirsts keeps the ledgers of requests up to their first tokens too.
+func (b *Book) KeepFirsts() { b.firsts = map[sim.RequestID]Entry{} }
+
+// First returns the ledger of a request up to its first token, whose parts sum to its TTFT. All time of decode parts is in
+// Stretched. It reports false when the request has no token, or such ledgers are not kept.
+func (b *Book) First(id sim.RequestID) (Entry, bool) {
+	e, ok := b.firsts[id]
+	return e, ok
+}
 
 // Grow makes room for so many requests.
 func (b *Book) Grow(requests int) {
@@ -160,7 +171,11 @@ func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 		}
 	}
 	for i := range p.Marks {
-		if m := &p.Marks[i]; m.Last {
+		m := &p.Marks[i]
+		if m.First && b.firsts != nil && stage != scheduler.Prefill {
+			b.firsts[m.Request] = b.accounts.At(int(m.Request)).entryAt(p.End, *prefill)
+		}
+		if m.Last {
 			b.closeAccount(stage, w, m, p.End, *prefill)
 		}
 	}
@@ -225,6 +240,15 @@ func (a *account) leavePlace(at, prefill sim.Time) {
 	a.addPart(Others, others)
 	a.decode += decode
 	a.since = at
+}
+
+// entryAt returns the ledger of a request with a place, as it is at an instant.
+func (a account) entryAt(at, prefill sim.Time) Entry {
+	if a.phase == seated {
+		a.leavePlace(at, prefill)
+	}
+	a.addPart(Stretched, a.decode)
+	return a.entry
 }
 
 // losePlace takes the place away.

@@ -21,6 +21,7 @@ import (
 func TestBook(t *testing.T) {
 	engine := &ledger.Engine{Clock: timing.Clock{Model: steady{}}, Blocks: 100, Block: 10}
 	b := ledger.NewBook(nil, engine)
+	b.KeepFirsts()
 	first := &sim.Request{ID: 0, InputTokens: 30, OutputTokens: 6}
 	second := &sim.Request{ID: 1, InputTokens: 20, OutputTokens: 3}
 	pass := func(p scheduler.Pass, d scheduler.Detail) {
@@ -54,6 +55,15 @@ func TestBook(t *testing.T) {
 			t.Errorf("request %d: %v, %v\nwant %v", id, got, ok, want)
 		}
 	}
+	// Up to the first tokens, which come at 12 and at 22.
+	for id, want := range []ledger.Entry{
+		{ledger.Prefill: 10, ledger.Stretched: 2},
+		{ledger.Router: 4, ledger.Queue: 7, ledger.Prefill: 7, ledger.Stretched: 3},
+	} {
+		if got, ok := b.First(sim.RequestID(id)); !ok || got != want {
+			t.Errorf("request %d up to its first token: %v, %v\nwant %v", id, got, ok, want)
+		}
+	}
 }
 
 // steady decodes any token in 1.5 ms.
@@ -68,6 +78,7 @@ func TestBookAgreesWithOneThatLooksAtEveryPass(t *testing.T) {
 	for name, spec := range crowded() {
 		t.Run(name, func(t *testing.T) {
 			book, naive := ledger.NewBook(nil, engines(t, &spec)...), &witness{}
+			book.KeepFirsts()
 			result, err := spec.Run(context.Background(), replay.Streams{Observer: both{book, naive}})
 			if err != nil {
 				t.Fatal(err)
@@ -86,6 +97,10 @@ func TestBookAgreesWithOneThatLooksAtEveryPass(t *testing.T) {
 					}
 				}
 				lost += got[ledger.Recompute]
+				first, _ := book.First(id)
+				if ttft := float64(result.Collector.Record(id).TTFT()); math.Abs(first.Sum()-ttft) > 1e-6 {
+					t.Fatalf("request %d: the parts up to its first token sum to %v ms, which comes after %v", id, first.Sum(), ttft)
+				}
 			}
 			if lost == 0 {
 				t.Error("no request lost its place, want some to")

@@ -116,15 +116,8 @@ func (v *bounded) run(ctx context.Context, s cli.Streams) (*harness.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	first := v.spec
-	first.Mode, first.MaxInFlight = loadgen.Concurrency, 1
-	result, err := first.RunOn(ctx, w, replay.Streams{})
-	if err != nil {
-		return nil, err
-	}
-	spaced := v.spec
-	spaced.Mode, spaced.MaxInFlight, spaced.Speedup = loadgen.Trace, 0, 1
-	return spaced.RunOn(ctx, spaceTurns(w, sim.Time(result.Report.E2E.Max)), replay.Streams{})
+	result, _, err := runAlone(ctx, v.spec, w)
+	return result, err
 }
 
 // spaceTurns returns a workload with the turns of w one after the other, each of which

@@ -20,9 +20,12 @@ type PlanDocument struct {
 	Variants []answerDocument  `json:"variants"`
 	Front    []measureDocument `json:"pareto_front"`
 	Replays  int               `json:"replays"`
-	WhatIf   []whatIfDocument  `json:"what_if,omitempty"` // with --what-if
-	Search   *searchDocument   `json:"search,omitempty"`  // of settings; absent where none was
-	Emitted  []emittedDocument `json:"emitted,omitempty"` // with --emit
+	Limits   []boundDocument   `json:"limits"`                    // what bounds the best cluster, and those of a worker less that miss
+	Hopeless string            `json:"no_workers_help,omitempty"` // why no number of workers meets the objectives
+	Nearest  string            `json:"nearest_slo,omitempty"`     // that the cluster nearest to the objectives meets, as --slo takes it
+	WhatIf   []whatIfDocument  `json:"what_if,omitempty"`         // with --what-if
+	Search   *searchDocument   `json:"search,omitempty"`          // of settings; absent where none was
+	Emitted  []emittedDocument `json:"emitted,omitempty"`         // with --emit
 }
 
 type answerDocument struct {
@@ -98,7 +101,15 @@ func (p *planSheet) planDocument() *PlanDocument {
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}
-	d.WhatIf, d.Emitted = p.whatIfDocuments(), p.emittedDocuments()
+	d.Limits = p.bounds.documents()
+	if p.hopeless != nil {
+		d.Hopeless = p.hopeless.Error()
+	}
+	if p.reachable != nil {
+		d.Nearest = p.reachable.flag()
+	}
+	d.WhatIf = p.whatIfDocuments()
+	d.Emitted = p.emittedDocuments()
 	if p.narrowed != nil {
 		d.Search = p.narrowed.document()
 	}

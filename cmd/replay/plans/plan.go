@@ -154,7 +154,13 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
 	}
 	var narrowed *searched
+	var hopeless *hopeless
 	if f.searches(o) && len(choices) > 1 {
+		if hopeless, err = f.refuseSearch(ctx, runner); err != nil {
+			return err
+		}
+	}
+	if f.searches(o) && len(choices) > 1 && hopeless == nil {
 		if narrowed, err = f.narrowChoices(ctx, runner); err != nil {
 			runner.progress.Clear()
 			if narrowed != nil { // interrupted
@@ -164,26 +170,12 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 			return err
 		}
 	}
-	c := plan.Config{
-		Run: runner.run, Most: f.most, Precision: f.precision,
-		Resamples: f.resamples, Confidence: f.confidence, Front: f.front, Cores: f.cores, Progress: runner.progress.Show,
-	}
-	if narrowed != nil && narrowed.Nearest != nil { // more workers are of no use
-		c.Most = min(c.Most, max(2, narrowed.Nearest.Shape.Size()))
-	}
-	for _, choice := range runner.choices {
-		c.Variants = append(c.Variants, choice.variant)
-	}
-	found, err := plan.Find(ctx, c)
-	var whatIfs []whatIf
-	if err == nil && f.whatIf {
-		whatIfs, err = f.askWhatIf(ctx, runner, found)
-	}
+	sheet := planSheet{narrowed: narrowed, hopeless: hopeless, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
+	err = sheet.find(ctx)
 	runner.progress.Clear()
 	if err != nil {
 		return err
 	}
-	sheet := planSheet{plan: found, narrowed: narrowed, whatIfs: whatIfs, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
 	if sheet.emitted, err = sheet.emit(); err != nil {
 		return err
 	}
@@ -191,6 +183,45 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		return err
 	}
 	return sheet.write(s.Out)
+}
+
+// find finds what the sheet has.
+func (p *planSheet) find(ctx context.Context) (err error) {
+	f, runner := p.flags, p.runner
+	c := plan.Config{
+		Run: runner.run, Most: f.most, Precision: f.precision,
+		Resamples: f.resamples, Confidence: f.confidence, Front: f.front, Cores: f.cores, Progress: runner.progress.Show,
+	}
+	if p.hopeless == nil && (p.narrowed == nil || p.narrowed.Nearest != nil) {
+		if p.hopeless, err = f.refuseHopeless(ctx, runner); err != nil {
+			return err
+		}
+	}
+	if p.hopeless != nil {
+		c.Resamples, c.Confidence, c.Front = 0, 0, false // more is not worth its time
+	}
+	if p.narrowed != nil && p.narrowed.Nearest != nil { // more workers are of no use
+		c.Most = min(c.Most, max(2, p.narrowed.Nearest.Shape.Size()))
+	}
+	for _, choice := range runner.choices {
+		c.Variants = append(c.Variants, choice.variant)
+	}
+	if p.plan, err = plan.Find(ctx, c); err != nil {
+		return err
+	}
+	best := p.shownAnswer()
+	if p.plan.Best < 0 && c.Variants[best.Variant].Fixed.Size() == 0 {
+		if p.reachable, err = f.findReachable(ctx, runner, p.plan, best); err != nil {
+			return err
+		}
+	}
+	if p.bounds, err = f.findBounds(ctx, runner, p.plan, best); err != nil {
+		return err
+	}
+	if f.whatIf {
+		p.whatIfs, err = f.askWhatIf(ctx, runner, p.plan)
+	}
+	return err
 }
 
 func (f *planFlags) checkFlags(o *options.Options) error {
@@ -439,6 +470,11 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 
 // replayPoint replays a point on a cluster and holds it to the objectives.
 func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engines.Topology) (plan.Measure, error) {
+	return r.replayWatched(ctx, p, cluster, nil)
+}
+
+// replayWatched is replayPoint with a look at the requests, unless this is nil.
+func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster engines.Topology, look *watched) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
 	p.Load *= r.flags.growth
 	spec.Topology = cluster
@@ -461,7 +497,15 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	if err := slo.CheckClasses(r.flags.slo.All, w.Classes); err != nil {
 		return plan.Measure{}, err
 	}
-	result, err := spec.RunOn(ctx, w, replay.Streams{Opened: func(replayed *loadgen.Workload) { w = replayed }})
+	streams := replay.Streams{Opened: func(replayed *loadgen.Workload) { w = replayed }}
+	if look != nil {
+		observer, err := look.begin(&spec, len(w.Turns))
+		if err != nil {
+			return plan.Measure{}, err
+		}
+		streams.Observer = observer
+	}
+	result, err := spec.RunOn(ctx, w, streams)
 	if errors.As(err, new(*engines.OversizeError)) {
 		return plan.Measure{}, &plan.CannotRunError{Err: runs.ExplainError(err)}
 	} else if err != nil {
@@ -485,6 +529,9 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 		m.Shed, m.Arrived = by[collector.Shed], result.Collector.Len()
 	}
 	holdStable(&m, result, &spec, p.Load/r.flags.growth)
+	if look != nil {
+		look.end(result, w)
+	}
 	return m, nil
 }
 
@@ -501,6 +548,9 @@ func refuseShed(result *harness.Result, spec *replay.Spec) error {
 	}
 	return nil
 }
+
+// sharedName is the name of the value of objectives of single requests.
+const sharedName = "requests that meet theirs"
 
 // measureOf returns what a plan wants to know of a replay.
 //
@@ -524,11 +574,11 @@ func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) (plan.
 	}
 	if single {
 		m.Values = append(m.Values, plan.Value{
-			Name: "requests that meet theirs", Unit: "share", Value: outcome.Attainment, Limit: outcome.Target,
+			Name: sharedName, Unit: "share", Value: outcome.Attainment, Limit: outcome.Target,
 			Met: outcome.Attainment >= outcome.Target,
 		})
 		for _, c := range outcome.Classes {
-			m.Values = append(m.Values, plan.Value{Name: c.Name + ": requests that meet theirs", Unit: "share", Value: c.Attainment, Limit: outcome.Target, Met: c.Attainment >= outcome.Target})
+			m.Values = append(m.Values, plan.Value{Name: c.Name + ": " + sharedName, Unit: "share", Value: c.Attainment, Limit: outcome.Target, Met: c.Attainment >= outcome.Target})
 		}
 	}
 	for _, j := range outcome.Objectives {

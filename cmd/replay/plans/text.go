@@ -22,12 +22,16 @@ import (
 type planSheet struct {
 	plan     *plan.Plan
 	narrowed *searched // nil: nothing was searched for
-	whatIfs  []whatIf  // with --what-if
-	flags    *planFlags
-	runner   *planRunner
-	command  []string // without the program
-	inputs   []plan.Setting
-	emitted  []*launch.Output // with --emit
+	hopeless *hopeless // nil: some number of workers may meet the objectives
+	// reachable are objectives that can be met where these cannot; nil: they can, or none are known.
+	reachable *reachable
+	bounds    *bounds
+	whatIfs   []whatIf // with --what-if
+	flags     *planFlags
+	runner    *planRunner
+	command   []string // without the program
+	inputs    []plan.Setting
+	emitted   []*launch.Output // with --emit
 }
 
 // write prints a plan in the form that is wanted, and writes its document to the file that is wanted.
@@ -58,6 +62,11 @@ func (p *planSheet) formatText() string {
 		p.writeAnswer(&answer, best)
 		b.WriteString(p.wrapText(answer.String()))
 	}
+	b.WriteString(p.wrapText(p.describeHopeless()))
+	if p.narrowed != nil {
+		p.writeList(&b, "Next best of other kinds, in a hard resample:", p.narrowed.describeNext(len(p.plan.Answers)))
+	}
+	p.writeList(&b, p.bounds.head(), p.bounds.lines())
 	p.writeList(&b, "What if, with the same settings:", p.describeWhatIfs())
 	if p.narrowed != nil {
 		p.writeSearch(&b)
@@ -71,6 +80,19 @@ func (p *planSheet) formatText() string {
 	return b.String()
 }
 
+// describeHopeless returns why no number of workers helps, and what can be reached instead, "" where the objectives can be met.
+func (p *planSheet) describeHopeless() string {
+	text := ""
+	if h := p.hopeless; h != nil {
+		reason := h.Error()
+		text = strings.ToUpper(reason[:1]) + reason[1:] + "\n"
+	}
+	if p.reachable != nil {
+		text += p.reachable.describe() + "\n"
+	}
+	return text
+}
+
 // writeList writes lines below a head, nothing without lines.
 func (p *planSheet) writeList(b *strings.Builder, head string, lines []string) {
 	if len(lines) == 0 {
@@ -82,9 +104,8 @@ func (p *planSheet) writeList(b *strings.Builder, head string, lines []string) {
 	}
 }
 
-// writeSearch writes what a search of settings found and left out.
+// writeSearch writes what a search of settings left out.
 func (p *planSheet) writeSearch(b *strings.Builder) {
-	p.writeList(b, "Next best of other kinds, in a hard resample:", p.narrowed.describeNext(len(p.plan.Answers)))
 	lines := p.narrowed.describe()
 	p.writeList(b, lines[0], lines[1:])
 	if text := p.narrowed.describeNearest(); text != "" {
@@ -110,11 +131,13 @@ func (p *planSheet) endFound() error {
 
 // shownAnswer is the answer to print in full: the best, or the first of those that
 // miss. There is one, since a plan of which nothing can run is an error.
-func (p *planSheet) shownAnswer() *plan.Answer {
-	if p.plan.Best >= 0 {
-		return &p.plan.Answers[p.plan.Best]
+func (p *planSheet) shownAnswer() *plan.Answer { return shownAnswer(p.plan) }
+
+func shownAnswer(p *plan.Plan) *plan.Answer {
+	if p.Best >= 0 {
+		return &p.Answers[p.Best]
 	}
-	return &p.plan.Answers[slices.IndexFunc(p.plan.Answers, func(a plan.Answer) bool { return a.Refused == nil })]
+	return &p.Answers[slices.IndexFunc(p.Answers, func(a plan.Answer) bool { return a.Refused == nil })]
 }
 
 func (p *planSheet) variantName(i int) string { return p.plan.Variants[i].Name }

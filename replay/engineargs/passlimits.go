@@ -1,0 +1,28 @@
+package engineargs
+
+// PassLimits are what keeps requests in the queue of an engine out of a pass.
+type PassLimits struct {
+	Known  bool // what kept them out can be told: there is one rank, and prompts are cut where a pass is full
+	Seats  int  // requests at once; 0: no limit
+	Tokens int  // of a pass; 0: no limit
+	Loose  int  // tokens that each prompt may miss Tokens by, since the engine counts whole pages
+	// Decodes is true where the tokens of requests that decode count for Tokens.
+	Decodes bool
+	// RunningAfter is true where a pass tells how many requests run after those that ended have left.
+	RunningAfter bool
+}
+
+// PassLimits returns what keeps requests in the queue out of a pass.
+func (a *Args) PassLimits() PassLimits {
+	switch a.Engine {
+	case SGLang:
+		s := &a.SGLang
+		tokens := s.MaxPrefillTokens
+		if s.ChunkTokens > 0 && (tokens == 0 || s.ChunkTokens < tokens) {
+			tokens = s.ChunkTokens
+		}
+		return PassLimits{Known: a.DPSize <= 1, Seats: s.MaxRunning, Tokens: tokens, Loose: a.BlockTokens, RunningAfter: true}
+	default:
+		return PassLimits{Known: a.DPSize <= 1 && a.ChunkedPrefill, Seats: a.MaxSeqs, Tokens: a.MaxBatchedTokens, Decodes: true, RunningAfter: a.Engine == TRTLLM}
+	}
+}

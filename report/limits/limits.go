@@ -1,0 +1,218 @@
+// Package limits shows what bounds the latencies of a run: what the time of its slowest requests is spent on, and what its
+// longest gaps between tokens contain.
+//
+// Read limits.go (what is found for an objective), then watch.go (what is kept of a run), queue.go (what requests in an
+// engine's queue wait for), gaps.go.
+package limits
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Limit is what bounds one objective.
+type Limit struct {
+	OfGaps bool // between tokens; otherwise of requests
+	// Over is true where Part has exceeded the limit of the objective; otherwise Part is the slowest that the objective's
+	// statistic allows, or all.
+	Over   bool
+	Part   float64 // share of all gaps or requests that Causes are about, 0 to 1
+	Causes []Cause // of the time of these requests, or of the number of these gaps; the largest first
+
+	PromptTokens int // of gaps with a prefill: computed in the pass, median; 0 without
+	Decoding     int // of gaps without: requests that decode in the pass, median; 0 without
+}
+
+// Cause is a use of time, and its share.
+type Cause struct {
+	Key   string  // of files, as in ledgers
+	Name  string  // for people
+	Share float64 // 0 to 1
+}
+
+// Causes of gaps between tokens.
+const (
+	gapPrefill = "prefill"
+	gapResumed = "preemption"
+	gapDecode  = "decode"
+)
+
+// Find returns what bounds an objective, of which a run has a value. It reports false when nothing is known, since no request
+// is concerned or the objective is on the second token.
+func (w *Watch) Find(o *slo.Objective, value float64, rows []requests.Row) (Limit, bool) {
+	if o.Metric == "itl" && o.Statistic != "" {
+		return w.findGaps(o, value)
+	}
+	metric, ok := metricOf(o)
+	if !ok {
+		return Limit{}, false
+	}
+	var held []*requests.Row
+	for i := range rows {
+		r := &rows[i]
+		if r.Measured() && r.Finished() && metric(r).Known() && (o.Class == "" || o.Class == r.Class) {
+			held = append(held, r)
+		}
+	}
+	l := Limit{}
+	least := leastOf(o, value)
+	if o.Statistic == "" {
+		l.Over = slices.ContainsFunc(held, func(r *requests.Row) bool { return float64(metric(r)) > o.LimitMS })
+		if !l.Over {
+			least = slowestFrom(held, metric)
+		}
+	} else {
+		l.Over = value > o.LimitMS && o.Statistic != "mean"
+	}
+	var sums []Cause
+	all, n := 0.0, 0
+	for _, r := range held {
+		if v := float64(metric(r)); l.Over && v <= o.LimitMS || !l.Over && v < least {
+			continue
+		}
+		n++
+		all += w.addParts(&sums, o.Metric, sim.RequestID(r.ID))
+	}
+	if n == 0 || all <= 0 {
+		return l, false
+	}
+	l.Part = float64(n) / float64(len(held))
+	l.Causes = sortCauses(sums, all)
+	return l, true
+}
+
+// FindQueue returns what the time up to the first tokens of all requests is spent on, where a queue grew to the end.
+func (w *Watch) FindQueue(rows []requests.Row) (Limit, bool) {
+	return w.Find(&slo.Objective{Metric: "ttft", Statistic: "mean", LimitMS: math.Inf(1)}, 0, rows)
+}
+
+// slowestShare is the part of the requests that is shown where each has met its objective.
+const slowestShare = 0.01
+
+// slowestFrom returns the least value of the slowest requests.
+func slowestFrom(held []*requests.Row, metric func(*requests.Row) requests.MS) float64 {
+	values := make([]float64, len(held))
+	for i, r := range held {
+		values[i] = float64(metric(r))
+	}
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return values[int(math.Round((1-slowestShare)*float64(len(values)-1)))]
+}
+
+// leastOf returns the least value of what an objective's statistic is about.
+func leastOf(o *slo.Objective, value float64) float64 {
+	if o.Statistic == "mean" || o.Statistic == "min" {
+		return 0
+	}
+	return value * (1 - 1e-9)
+}
+
+// metricOf returns the value of a request that an objective is about, if its parts are known.
+func metricOf(o *slo.Objective) (func(*requests.Row) requests.MS, bool) {
+	switch o.Metric {
+	case "ttft":
+		return func(r *requests.Row) requests.MS { return r.TTFT }, true
+	case "tpot", "itl":
+		return func(r *requests.Row) requests.MS { return r.TPOT }, true
+	case "e2e":
+		return func(r *requests.Row) requests.MS { return r.E2E }, true
+	}
+	return nil, false
+}
+
+// addParts adds the parts of a request's time that a metric is about, and returns the sum of all.
+func (w *Watch) addParts(sums *[]Cause, metric string, id sim.RequestID) (all float64) {
+	entry, _ := w.Entry(id)
+	first, _ := w.First(id)
+	if metric == "ttft" {
+		entry = first
+	} else if metric != "e2e" {
+		for p := range entry {
+			entry[p] -= first[p]
+		}
+		if short := entry[ledger.Stretched]; short < 0 { // what the tokens would take alone is known of all together
+			entry[ledger.Alone] += short
+			entry[ledger.Stretched] = 0
+		}
+	}
+	if metric == "ttft" {
+		addCause(sums, "decode", "decode steps of the same passes", max(entry[ledger.Stretched], 0))
+		all, entry[ledger.Stretched] = max(entry[ledger.Stretched], 0), 0
+	}
+	for _, p := range ledger.Parts() {
+		ms := max(entry[p], 0)
+		all += ms
+		if waits := w.waits[id]; p == ledger.Queue && waits != nil {
+			waits.addTo(sums, ms)
+			continue
+		}
+		addCause(sums, p.Key(), p.String(), ms)
+	}
+	return all
+}
+
+// addCause adds ms to a cause.
+func addCause(sums *[]Cause, key, name string, ms float64) {
+	i := slices.IndexFunc(*sums, func(c Cause) bool { return c.Key == key })
+	if i < 0 {
+		i = len(*sums)
+		*sums = append(*sums, Cause{Key: key, Name: name})
+	}
+	(*sums)[i].Share += ms
+}
+
+// sortCauses returns causes with their shares of a sum, the largest first.
+func sortCauses(sums []Cause, all float64) []Cause {
+	sums = slices.DeleteFunc(sums, func(c Cause) bool { return c.Share <= 0 })
+	for i := range sums {
+		sums[i].Share /= all
+	}
+	slices.SortStableFunc(sums, func(a, b Cause) int { return cmp.Compare(b.Share, a.Share) })
+	return sums
+}
+
+// Causes that texts name: up to so many, each of at least a share.
+const (
+	namedCauses = 3
+	namedShare  = 0.1
+)
+
+// String returns the limit in words, after the value of its objective.
+func (l Limit) String() string {
+	if l.OfGaps {
+		return l.describeGaps()
+	}
+	var parts []string
+	for i, c := range l.Causes {
+		if i == 0 || i < namedCauses && c.Share >= namedShare {
+			parts = append(parts, fmt.Sprintf("%.0f%% %s", 100*c.Share, c.Name))
+		}
+	}
+	text := strings.Join(parts, ", ")
+	switch {
+	case l.Over:
+		return fmt.Sprintf("%s of the requests exceed the limit; of their time %s", formatShare(l.Part), text)
+	case l.Part > 0.999:
+		return "of the time " + text
+	}
+	return fmt.Sprintf("of the time of the slowest %s %s", formatShare(l.Part), text)
+}
+
+// formatShare returns a share in per cent, with two digits where it is small.
+func formatShare(share float64) string {
+	if share >= 0.1 {
+		return fmt.Sprintf("%.0f%%", 100*share)
+	}
+	return fmt.Sprintf("%.2g%%", 100*share)
+}

@@ -1,0 +1,87 @@
+package limits_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/limits"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/sim"
+)
+
+// watch replays requests that come every few ms on one engine, and finds what bounds an objective.
+func watch(t *testing.T, objective string, interval float64, change func(*engineargs.Args)) (limits.Limit, string) {
+	t.Helper()
+	a := engineargs.Default()
+	a.BlockTokens, a.Blocks = 16, 4096
+	change(&a)
+	spec := replay.Spec{
+		Synthetic: loadgen.Synthetic{Requests: 100, Input: 600, Output: 60, Interval: sim.Time(interval)},
+		Mode:      loadgen.Trace, Speedup: 1, Topology: replay.Topology{Pools: replay.OnePool(a, 1), Seed: 1},
+	}
+	engine, err := ledger.NewEngine(&a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := limits.NewWatch(ledger.NewBook(nil, engine), collector.Window{}, &a)
+	result, err := spec.Run(context.Background(), replay.Streams{Observer: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := slo.Parse(objective)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, _ := slo.FindStatistic(result, all[0].Statistic, all[0].Metric)
+	l, ok := w.Find(&all[0], value, requests.Collect(result.Collector, nil, nil, w.Book))
+	if !ok {
+		t.Fatalf("nothing bounds %s", objective)
+	}
+	sum := 0.0
+	for _, c := range l.Causes {
+		sum += c.Share
+	}
+	if math.Abs(sum-1) > 1e-9 || l.Part <= 0 || l.Part > 1 {
+		t.Errorf("shares sum to %v, of %v", sum, l.Part)
+	}
+	return l, l.Causes[0].Key
+}
+
+// What bounds a latency is what the engine runs out of.
+func TestLargestCause(t *testing.T) {
+	for _, c := range []struct {
+		name, objective string
+		interval        float64
+		change          func(*engineargs.Args)
+		want            string
+	}{
+		{"seats", "p99:ttft=10ms", 5, func(a *engineargs.Args) { a.MaxSeqs = 4 }, "queue_seats"},
+		{"KV blocks", "p99:ttft=10ms", 5, func(a *engineargs.Args) { a.Blocks = 180 }, "queue_kv_blocks"},
+		{"token budget", "p99:ttft=10ms", 5, func(a *engineargs.Args) { a.MaxBatchedTokens = 512 }, "queue_token_budget"},
+		{"own prompt", "p99:ttft=10s", 2000, func(*engineargs.Args) {}, "prefill"},
+		{"decode steps", "mean:tpot=1ms", 2000, func(*engineargs.Args) {}, "decode_alone"},
+		{"prefills of others", "max:itl=1s", 40, func(*engineargs.Args) {}, "prefill"},
+		{"decode steps alone", "max:itl=1s", 2000, func(*engineargs.Args) {}, "decode"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if l, got := watch(t, c.objective, c.interval, c.change); got != c.want {
+				t.Errorf("%s, want %s: %v", got, c.want, l)
+			}
+		})
+	}
+}
+
+// Gaps that exceed a limit are counted, and the prompt tokens in them.
+func TestGapsAboveTheLimit(t *testing.T) {
+	l, _ := watch(t, "p90:itl=8ms", 40, func(*engineargs.Args) {})
+	if !l.OfGaps || !l.Over || l.Part < 0.1 || l.PromptTokens != 600 {
+		t.Errorf("%+v: %v", l, l)
+	}
+}

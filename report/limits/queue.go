@@ -1,0 +1,123 @@
+package limits
+
+import (
+	"sort"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// reason is what requests in the queue of an engine wait for.
+type reason uint8
+
+const (
+	forPass   reason = iota // the end of the pass that runs when they come
+	forSeat                 // as many requests run as may
+	forBlocks               // no KV blocks are left
+	forBudget               // the pass computes as many tokens as it may
+	reasons
+)
+
+// key returns the name of a reason in files.
+func (r reason) key() string {
+	return [...]string{"queue_pass", "queue_seats", "queue_kv_blocks", "queue_token_budget"}[r]
+}
+
+// String returns the name of a reason for people.
+func (r reason) String() string {
+	return [...]string{"queue for the pass in progress", "queue for a seat", "queue for KV blocks", "queue for the token budget of a pass"}[r]
+}
+
+// reasonOf returns why requests in the queue of an engine were not admitted to a pass, forPass where there are none.
+func reasonOf(e *engineargs.PassLimits, p *scheduler.Pass) reason {
+	d := p.Detail
+	if d == nil || d.Waiting == 0 {
+		return forPass
+	}
+	running, tokens := d.Running, 0
+	if e.RunningAfter {
+		for i := range p.Marks {
+			if p.Marks[i].Last {
+				running++
+			}
+		}
+	}
+	for i := range d.Work {
+		tokens += d.Work[i].Prompt + d.Work[i].Recomputed + e.Loose
+	}
+	if e.Decodes {
+		tokens += p.Decoding
+	}
+	switch {
+	case e.Seats > 0 && running >= e.Seats:
+		return forSeat
+	case e.Tokens > 0 && tokens >= e.Tokens && len(d.Work) > 0:
+		return forBudget
+	}
+	return forBlocks
+}
+
+// line is the passes of a worker, in the order of time.
+type line struct {
+	starts []sim.Time
+	sums   [][reasons]sim.Time // up to the end of each pass
+}
+
+// addPass adds a pass, or a run of them, of which requests in the queue waited for a reason.
+func (l *line) addPass(p *scheduler.Pass, r reason) {
+	var sum [reasons]sim.Time
+	if n := len(l.sums); n > 0 {
+		sum = l.sums[n-1]
+	}
+	sum[r] += p.End - p.Start
+	l.starts, l.sums = append(l.starts, p.Start), append(l.sums, sum)
+}
+
+// between returns the time of passes that begin in a stretch of time and are over, by reason.
+func (l *line) between(from, to sim.Time) (by [reasons]sim.Time) {
+	first := sort.Search(len(l.starts), func(i int) bool { return l.starts[i] >= from })
+	last := sort.Search(len(l.starts), func(i int) bool { return l.starts[i] >= to })
+	if first >= last {
+		return by
+	}
+	by = l.sums[last-1]
+	if first > 0 {
+		for r := range by {
+			by[r] -= l.sums[first-1][r]
+		}
+	}
+	return by
+}
+
+// waits is what a request waited for in queues, ms.
+type waits [reasons]float64
+
+// add adds the wait from an instant to the admission.
+func (w *waits) add(l *line, from, to sim.Time) {
+	by := l.between(from, to)
+	rest := (to - from).Max0()
+	for r := forSeat; r < reasons; r++ {
+		ms := min(by[r], rest)
+		w[r] += float64(ms)
+		rest -= ms
+	}
+	w[forPass] += float64(rest)
+}
+
+// addTo adds a queueing time of ms to causes, as the waits are divided.
+func (w *waits) addTo(sums *[]Cause, ms float64) {
+	all := 0.0
+	for _, x := range w {
+		all += x
+	}
+	if all == 0 {
+		addCause(sums, forPass.key(), forPass.String(), ms)
+		return
+	}
+	for r := range reasons {
+		if w[r] > 0 {
+			addCause(sums, r.key(), r.String(), ms*w[r]/all)
+		}
+	}
+}

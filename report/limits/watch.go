@@ -1,0 +1,83 @@
+package limits
+
+import (
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Watch observes a replay: it keeps its ledgers, what requests in queues wait for, and the gaps between tokens.
+type Watch struct {
+	*ledger.Book
+	engines []engineargs.PassLimits // of the stages
+	window  collector.Window
+
+	since map[sim.RequestID]sim.Time // requests in queues, and from when on
+	waits map[sim.RequestID]*waits
+	lines harness.PerWorker[line]
+	gaps  []gap
+}
+
+// NewWatch returns a watch over a cluster of the given stages: one engine, or that of prefill and that of decode. Where workers
+// of a stage are of several kinds, its engine is nil. Gaps count in a window.
+func NewWatch(book *ledger.Book, window collector.Window, stages ...*engineargs.Args) *Watch {
+	book.KeepFirsts()
+	w := &Watch{Book: book, window: window, since: map[sim.RequestID]sim.Time{}, waits: map[sim.RequestID]*waits{}}
+	for _, a := range stages {
+		var e engineargs.PassLimits
+		if a != nil {
+			e = a.PassLimits()
+		}
+		w.engines = append(w.engines, e)
+	}
+	return w
+}
+
+// Routed notes from when on a request is in the queue of an engine.
+func (w *Watch) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
+	w.Book.Routed(stage, at, p)
+	w.since[p.Request.ID] = max(at, w.since[p.Request.ID])
+}
+
+// Handoff notes when a KV cache reaches the decode stage.
+func (w *Watch) Handoff(id sim.RequestID, from, to sim.Time) {
+	w.Book.Handoff(id, from, to)
+	w.since[id] = to
+}
+
+// Left notes that a request is in no queue.
+func (w *Watch) Left(d *harness.Departure) {
+	w.Book.Left(d)
+	delete(w.since, d.Request)
+}
+
+// Pass notes what a pass is to those in the queue and to those that decode.
+func (w *Watch) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
+	w.Book.Pass(stage, id, p)
+	l := w.lines.At(stage, id)
+	e := &w.engines[stage.Stage()]
+	for i := range p.Admitted {
+		request := p.Admitted[i].Request
+		since, ok := w.since[request]
+		if !ok {
+			continue
+		}
+		delete(w.since, request)
+		if e.Known {
+			if w.waits[request] == nil {
+				w.waits[request] = &waits{}
+			}
+			w.waits[request].add(l, since, p.Start)
+		}
+	}
+	if e.Known {
+		l.addPass(p, reasonOf(e, p))
+	}
+	if stage != scheduler.Prefill {
+		w.addGaps(p)
+	}
+}
