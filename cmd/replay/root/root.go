@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/replay-llm/replay/cmd/replay/calibrations"
 	"github.com/replay-llm/replay/cmd/replay/machines"
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/cmd/replay/policies"
@@ -45,7 +46,7 @@ func listCommands() []cli.Subcommand {
 		cli.ForJob("Plan what fits, and how many GPUs it takes",
 			cli.NewSubcommand("plan", plans.NewPlanCommand), cli.NewSubcommand("fit", machines.NewFitCommand),
 			cli.NewSubcommand("gpus", machines.NewGPUsCommand), cli.NewSubcommand("models", machines.NewModelsCommand),
-			cli.NewSubcommand("init", machines.NewInitCommand), cli.NewSubcommand("calibrate", plans.NewCalibrateCommand), cli.NewSubcommand("validate", plans.NewValidateCommand)),
+			cli.NewSubcommand("init", machines.NewInitCommand), cli.NewSubcommand("calibrate", calibrations.NewCalibrateCommand), cli.NewSubcommand("validate", calibrations.NewValidateCommand)),
 		cli.ForJob("Replay and compare",
 			cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, nil) }),
 			cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, nil) }),

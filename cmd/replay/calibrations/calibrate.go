@@ -1,4 +1,7 @@
-package plans
+// Package calibrations holds the commands that fit pass times to a real server, and hold replays to it.
+//
+// Read calibrate.go, then validate.go with sides.go; warmup.go is a flag of both.
+package calibrations
 
 import (
 	"cmp"
