@@ -156,9 +156,9 @@ func (r *repository) run(t *testing.T, page string, c script.Case) string {
 	return got
 }
 
-// isLong reports whether a command takes dozens of replays, or replays great caches.
+// isLong reports whether a command takes dozens of replays, replays great caches, or builds an example.
 func isLong(command string) bool {
-	return strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ") || strings.Contains(command, "--regret")
+	return strings.HasPrefix(command, "go run ./examples/") || strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ") || strings.Contains(command, "--regret")
 }
 
 // renew returns the page with what a command prints now, where it shows something else.
