@@ -133,21 +133,31 @@ func passTimes(a *engineargs.Args) string {
 // describeSheetErrors describes the errors of data sheets on measured servers, over all
 // rows of docs/accuracy.md that an engine is like.
 func describeSheetErrors(a *engineargs.Args) string {
+	s := SheetErrors(a)
+	switch {
+	case DataSheetsMeasured(a):
+		return fmt.Sprintf("on %d measured runs of %s mean TPOT was %v off", s.Rows, accuracy.DenseOnOneGPU, s)
+	case a.Engine == engineargs.VLLM && a.Rules.Reference():
+		return fmt.Sprintf("with the reference's rules mean TPOT was %v off on %d measured runs", s, s.Rows)
+	default:
+		return fmt.Sprintf("validated against one server only, with experts on 4 GPUs: mean TPOT was %v off on %d runs", s, s.Rows)
+	}
+}
+
+// SheetErrors returns the errors of mean TPOT by data sheets on the measured servers that an engine is like.
+func SheetErrors(a *engineargs.Args) (s accuracy.Spread) {
 	e, err := accuracy.Load()
 	if err != nil {
-		return err.Error()
+		return s
 	}
 	own := func(r *accuracy.Sheet) *float64 { return &r.TPOT.Mean }
 	switch {
 	case DataSheetsMeasured(a):
-		s := accuracy.SpreadOf(e.Sheets, accuracy.DenseOnOneGPU, own)
-		return fmt.Sprintf("on %d measured runs of %s mean TPOT was %v off", s.Rows, accuracy.DenseOnOneGPU, s)
+		return accuracy.SpreadOf(e.Sheets, accuracy.DenseOnOneGPU, own)
 	case a.Engine == engineargs.VLLM && a.Rules.Reference():
-		s := accuracy.SpreadOf(e.Sheets, accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return r.ReferenceTPOT })
-		return fmt.Sprintf("with the reference's rules mean TPOT was %v off on %d measured runs", s, s.Rows)
+		return accuracy.SpreadOf(e.Sheets, accuracy.DenseOnOneGPU, func(r *accuracy.Sheet) *float64 { return r.ReferenceTPOT })
 	default:
-		s := accuracy.SpreadOf(e.Sheets, accuracy.Other, own)
-		return fmt.Sprintf("validated against one server only, with experts on 4 GPUs: mean TPOT was %v off on %d runs", s, s.Rows)
+		return accuracy.SpreadOf(e.Sheets, accuracy.Other, own)
 	}
 }
 

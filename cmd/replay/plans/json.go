@@ -21,6 +21,7 @@ type PlanDocument struct {
 	Front    []measureDocument `json:"pareto_front"`
 	Replays  int               `json:"replays"`
 	Limits   []boundDocument   `json:"limits"`                    // what bounds the best cluster, and those of a worker less that miss
+	Sources  []sourceDocument  `json:"uncertainty,omitempty"`     // what each source of uncertainty alone needs
 	Hopeless string            `json:"no_workers_help,omitempty"` // why no number of workers meets the objectives
 	Nearest  string            `json:"nearest_slo,omitempty"`     // that the cluster nearest to the objectives meets, as --slo takes it
 	WhatIf   []whatIfDocument  `json:"what_if,omitempty"`         // with --what-if
@@ -102,6 +103,7 @@ func (p *planSheet) planDocument() *PlanDocument {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}
 	d.Limits = p.bounds.documents()
+	d.Sources = p.sourceDocuments()
 	if p.hopeless != nil {
 		d.Hopeless = p.hopeless.Error()
 	}
@@ -151,7 +153,7 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 		}
 		e := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec)
 		if d.Confident.ModelError = e.most(); e.servers > 0 {
-			d.Confident.PassTimes = &plan.Range{P5: roundFactor(e.low), Median: roundFactor(e.centre), P95: roundFactor(e.high)}
+			d.Confident.PassTimes = &plan.Range{P5: roundFactor(e.lowest()), Median: roundFactor(e.centre), P95: roundFactor(e.high)}
 		}
 	}
 	return d

@@ -60,6 +60,9 @@ func (p *planSheet) makeAnswer() *html.Answer {
 	if lines := p.bounds.lines(); len(lines) > 0 {
 		page.Lists = append(page.Lists, html.List{Title: strings.TrimSuffix(p.bounds.head(), ":"), Lines: lines})
 	}
+	if lines := p.describeSources(); len(lines) > 0 {
+		page.Lists = append(page.Lists, html.List{Title: strings.TrimSuffix(sourcesTitle, ":"), Lines: lines})
+	}
 	lines("Why not fewer than "+a.Shape.String(), p.writeSmaller)
 	lines("How much load "+a.Shape.String()+inflectVerb(a.Shape, " takes", " take"), p.writeHighest)
 	lines("How often "+a.Shape.String()+inflectVerb(a.Shape, " holds", " hold"), p.writeBars)

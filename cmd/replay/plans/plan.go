@@ -218,6 +218,9 @@ func (p *planSheet) find(ctx context.Context) (err error) {
 	if p.bounds, err = f.findBounds(ctx, runner, p.plan, best); err != nil {
 		return err
 	}
+	if p.sources, err = f.findSources(ctx, runner, p.plan, best); err != nil {
+		return err
+	}
 	if f.whatIf {
 		p.whatIfs, err = f.askWhatIf(ctx, runner, p.plan)
 	}

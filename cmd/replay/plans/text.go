@@ -26,6 +26,7 @@ type planSheet struct {
 	// reachable are objectives that can be met where these cannot; nil: they can, or none are known.
 	reachable *reachable
 	bounds    *bounds
+	sources   []source // of uncertainty
 	whatIfs   []whatIf // with --what-if
 	flags     *planFlags
 	runner    *planRunner
@@ -67,6 +68,7 @@ func (p *planSheet) formatText() string {
 		p.writeList(&b, "Next best of other kinds, in a hard resample:", p.narrowed.describeNext(len(p.plan.Answers)))
 	}
 	p.writeList(&b, p.bounds.head(), p.bounds.lines())
+	p.writeList(&b, sourcesTitle, p.describeSources())
 	p.writeList(&b, "What if, with the same settings:", p.describeWhatIfs())
 	if p.narrowed != nil {
 		p.writeSearch(&b)

@@ -35,7 +35,17 @@ const (
 // Low to High in nine of ten. The zero value is a model that is exact.
 type passError struct {
 	centre, low, high float64
-	servers           int // that were measured; 0: the range is symmetric around 1
+	// fast is the factor of the server that was fastest against the model, of nine of ten that were measured: no resample has
+	// passes that are faster. 0: none was measured.
+	fast    float64
+	servers int // that were measured; 0: the range is symmetric around 1
+}
+
+// notFaster returns an error of which no resample has passes that are faster than those of the measured server that was
+// fastest against the model, whose times are off by a share in per cent.
+func (e passError) notFaster(off float64) passError {
+	e.fast = 1 / (1 + off/100)
+	return e
 }
 
 // errorWithin returns an error of up to a share.
@@ -54,8 +64,11 @@ func errorInBand(b *accuracy.Band) passError {
 	end := func(off float64) float64 {
 		return centre * math.Pow(1/(1+off/100)/centre, nineTenths/eightTenths)
 	}
-	return passError{centre: centre, low: end(b.High), high: end(b.Low), servers: b.Rows}
+	return passError{centre: centre, low: end(b.High), high: end(b.Low), servers: b.Rows}.notFaster(b.High)
 }
+
+// lowest returns the factor of the fastest passes of nine of ten resamples.
+func (e passError) lowest() float64 { return max(e.low, e.fast) }
 
 // isGiven reports whether resamples differ in pass times.
 func (e passError) isGiven() bool { return e.centre > 0 }
@@ -73,7 +86,7 @@ func (e passError) most() float64 {
 	if !e.isGiven() {
 		return 0
 	}
-	return roundFactor(max(e.high, 1/e.low) - 1)
+	return roundFactor(max(e.high, 1/e.lowest()) - 1)
 }
 
 // roundFactor returns a factor with the digits that are the same on every machine.
@@ -84,18 +97,18 @@ func formatFactor(factor float64) string { return fmt.Sprintf("%+.0f", math.Roun
 
 // String returns the range, as ±15% or +2 to +19%.
 func (e passError) String() string {
-	if e.servers == 0 {
+	if e.servers == 0 && e.fast <= e.low {
 		return fmt.Sprintf("±%g%%", 100*e.most())
 	}
-	return fmt.Sprintf("%s to %s%%", formatFactor(e.low), formatFactor(e.high))
+	return fmt.Sprintf("%s to %s%%", formatFactor(e.lowest()), formatFactor(e.high))
 }
 
 // key returns all of the error, for a journal.
 func (e passError) key() string {
-	if e.servers == 0 {
+	if e.servers == 0 && e.fast <= e.low {
 		return fmt.Sprint(e.most())
 	}
-	return fmt.Sprintf("%g to %g around %g", roundFactor(e.low), roundFactor(e.high), roundFactor(e.centre))
+	return fmt.Sprintf("%g to %g around %g", roundFactor(e.lowest()), roundFactor(e.high), roundFactor(e.centre))
 }
 
 // modelErrorOf returns the error of a replay's pass times: of several kinds of workers that with the widest range.
@@ -120,14 +133,23 @@ func errorOf(a *engineargs.Args) passError {
 	}
 	switch {
 	case timing.IsMeasured(path), strings.HasPrefix(path, timing.RooflinePrefix) && !engines.DataSheetsMeasured(a):
-		return errorWithin(unknownError)
+		return errorBySheets(a, unknownError)
 	case strings.HasPrefix(path, timing.RooflinePrefix):
-		return errorWithin(dataSheetError)
+		return errorBySheets(a, dataSheetError)
 	case path != "":
 		return errorWithin(fittedError)
 	default:
 		return passError{} // the built-in model is of no server
 	}
+}
+
+// errorBySheets returns the error of data sheets.
+func errorBySheets(a *engineargs.Args, share float64) passError {
+	e := errorWithin(share)
+	if s := engines.SheetErrors(a); s.Rows > 0 {
+		return e.notFaster(s.Most)
+	}
+	return e
 }
 
 // passFactors returns by how much longer passes take in each resample: the middles of as
@@ -145,7 +167,7 @@ func passFactors(n int, e passError, seed uint64) []float64 {
 		if z < 0 {
 			width = math.Log(e.centre / e.low)
 		}
-		factors[i] = roundFactor(e.centre * math.Exp(width*z/nineTenths))
+		factors[i] = roundFactor(max(e.centre*math.Exp(width*z/nineTenths), e.fast))
 	}
 	return factors
 }

@@ -1,0 +1,134 @@
+package plans
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/plan"
+)
+
+// source is what the recommended settings need where only some of what is uncertain differs from the trace as recorded.
+type source struct {
+	key, name string
+	shape     plan.Shape
+	found     bool
+}
+
+// findSources finds what the best answer needs with each source of uncertainty alone. There are none where there is only one
+// source, or no cluster is recommended.
+func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.Plan, a *plan.Answer) ([]source, error) {
+	c := a.Confident
+	i := a.Variant
+	model := f.modelErrorOf(&r.choices[i].spec)
+	if c == nil || !c.Found || found.Variants[i].Fixed.Size() > 0 || !model.isGiven() && f.growth == 1 {
+		return nil, nil
+	}
+	var all []source
+	add := func(key, name string, ask func(*planFlags, *planRunner, *plan.Config)) error {
+		flags := *f
+		flags.growth = 1
+		own := &planRunner{flags: &flags, choices: slices.Clone(r.choices[i : i+1]), samples: r.samples[i : i+1], factors: [][]float64{slices.Repeat([]float64{1}, f.resamples)}, progress: r.progress}
+		v := found.Variants[i]
+		if v.Near = a.Shape; !a.Found {
+			v.Near = c.Shape
+		}
+		config := plan.Config{Run: own.run, Variants: []plan.Variant{v}, Most: f.most, Precision: f.precision, Cores: f.cores, Brief: true, Progress: r.progress.Show}
+		ask(&flags, own, &config)
+		p, err := plan.Find(ctx, config)
+		if err != nil {
+			return err
+		}
+		s := source{key: key, name: name, shape: p.Answers[0].Shape, found: p.Answers[0].Found}
+		if sure := p.Answers[0].Confident; sure != nil {
+			s.shape, s.found = sure.Shape, sure.Found
+		}
+		all = append(all, s)
+		return nil
+	}
+	if err := f.addRecorded(a, &all, add); err != nil {
+		return nil, err
+	}
+	err := add("arrivals", "arrivals redrawn", func(_ *planFlags, _ *planRunner, config *plan.Config) {
+		config.Resamples, config.Confidence = f.resamples, f.confidence
+	})
+	if err != nil {
+		return nil, err
+	}
+	if model.isGiven() {
+		// More of the same requests meet where passes are shorter, so that the target's own factor decides.
+		factor := r.factors[i][r.hardSample()-1]
+		err := add("pass_times", fmt.Sprintf("pass times %v", model), func(_ *planFlags, own *planRunner, _ *plan.Config) {
+			own.choices[0].spec = slowDown(own.choices[0].spec, factor)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if f.growth != 1 {
+		all = append(all, source{"growth", fmt.Sprintf("%g times the load", f.growth), a.Shape, a.Found})
+	}
+	return append(all, source{"all", "all of them", c.Shape, true}), nil
+}
+
+// addRecorded adds what the trace as recorded needs, which the answer has where the load does not grow.
+func (f *planFlags) addRecorded(a *plan.Answer, all *[]source, add func(string, string, func(*planFlags, *planRunner, *plan.Config)) error) error {
+	const key, name = "none", "the trace as recorded"
+	if f.growth == 1 {
+		*all = append(*all, source{key, name, a.Shape, a.Found})
+		return nil
+	}
+	return add(key, name, func(*planFlags, *planRunner, *plan.Config) {})
+}
+
+// sourcesTitle is above what each source of uncertainty needs.
+const sourcesTitle = "What each source of uncertainty alone needs:"
+
+// describeSources returns a line for each source of uncertainty.
+func (p *planSheet) describeSources() []string {
+	lines := make([]string, len(p.sources))
+	variant := p.shownAnswer().Variant
+	for i := range p.sources {
+		s := &p.sources[i]
+		needs := "no size that was tried"
+		if s.found {
+			needs = fmt.Sprintf("%s (%s%s)", countGPUs(p.plan.GPUs(variant, s.shape)), s.shape, p.formatCostPerHour(variant, s.shape))
+		}
+		lines[i] = s.name + ": " + needs
+	}
+	return lines
+}
+
+// formatCostPerHour is what a cluster costs for an hour, "" without a price.
+func (p *planSheet) formatCostPerHour(variant int, shape plan.Shape) string {
+	if hour := p.plan.PerHour(variant, shape); hour > 0 {
+		return fmt.Sprintf(", %.2f an hour", hour)
+	}
+	return ""
+}
+
+// sourceDocument is what is needed with some sources of uncertainty, for programs.
+type sourceDocument struct {
+	Source  string  `json:"source"` // none, arrivals, pass_times, growth or all
+	Found   bool    `json:"found"`
+	Workers int     `json:"workers,omitempty"`
+	Prefill int     `json:"prefill_workers,omitempty"`
+	Decode  int     `json:"decode_workers,omitempty"`
+	GPUs    int     `json:"gpus,omitempty"`
+	PerHour float64 `json:"cost_per_hour,omitempty"`
+}
+
+func (p *planSheet) sourceDocuments() []sourceDocument {
+	var all []sourceDocument
+	variant := p.shownAnswer().Variant
+	for i := range p.sources {
+		s := &p.sources[i]
+		d := sourceDocument{Source: s.key, Found: s.found}
+		if s.found {
+			d.Workers, d.Prefill, d.Decode = s.shape.Workers, s.shape.Prefill, s.shape.Decode
+			d.GPUs, d.PerHour = p.plan.GPUs(variant, s.shape), p.plan.PerHour(variant, s.shape)
+		}
+		all = append(all, d)
+	}
+	return all
+}
