@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/cmd/schedules"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/sheet"
@@ -13,20 +14,21 @@ import (
 
 // PlanDocument is a plan as JSON.
 type PlanDocument struct {
-	Inputs   []plan.Setting    `json:"inputs"`            // flags that were given, the trace and the values tried
-	Survive  string            `json:"survive,omitempty"` // who may be gone: a number of workers, or zone
-	Found    bool              `json:"found"`
-	Best     *answerDocument   `json:"best"` // null when no cluster meets
-	Variants []answerDocument  `json:"variants"`
-	Front    []measureDocument `json:"pareto_front"`
-	Replays  int               `json:"replays"`
-	Limits   []boundDocument   `json:"limits"`                    // what bounds the best cluster, and those of a worker less that miss
-	Sources  []sourceDocument  `json:"uncertainty,omitempty"`     // what each source of uncertainty alone needs
-	Hopeless string            `json:"no_workers_help,omitempty"` // why no number of workers meets the objectives
-	Nearest  string            `json:"nearest_slo,omitempty"`     // that the cluster nearest to the objectives meets, as --slo takes it
-	WhatIf   []whatIfDocument  `json:"what_if,omitempty"`         // with --what-if
-	Search   *searchDocument   `json:"search,omitempty"`          // of settings; absent where none was
-	Emitted  []emittedDocument `json:"emitted,omitempty"`         // with --emit
+	Inputs   []plan.Setting      `json:"inputs"`            // flags that were given, the trace and the values tried
+	Survive  string              `json:"survive,omitempty"` // who may be gone: a number of workers, or zone
+	Found    bool                `json:"found"`
+	Best     *answerDocument     `json:"best"` // null when no cluster meets
+	Variants []answerDocument    `json:"variants"`
+	Front    []measureDocument   `json:"pareto_front"`
+	Replays  int                 `json:"replays"`
+	Limits   []boundDocument     `json:"limits"`                    // what bounds the best cluster, and those of a worker less that miss
+	Sources  []sourceDocument    `json:"uncertainty,omitempty"`     // what each source of uncertainty alone needs
+	Hopeless string              `json:"no_workers_help,omitempty"` // why no number of workers meets the objectives
+	Nearest  string              `json:"nearest_slo,omitempty"`     // that the cluster nearest to the objectives meets, as --slo takes it
+	WhatIf   []whatIfDocument    `json:"what_if,omitempty"`         // with --what-if
+	Search   *searchDocument     `json:"search,omitempty"`          // of settings; absent where none was
+	ByHour   *schedules.Document `json:"by_hour,omitempty"`         // with --by-hour
+	Emitted  []emittedDocument   `json:"emitted,omitempty"`         // with --emit
 }
 
 type answerDocument struct {
@@ -111,7 +113,7 @@ func (p *planSheet) planDocument() *PlanDocument {
 		d.Nearest = p.reachable.flag()
 	}
 	d.WhatIf = p.whatIfDocuments()
-	d.Emitted = p.emittedDocuments()
+	d.ByHour, d.Emitted = p.byHourDocument(), p.emittedDocuments()
 	if p.narrowed != nil {
 		d.Search = p.narrowed.document()
 	}

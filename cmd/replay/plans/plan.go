@@ -56,6 +56,9 @@ type planFlags struct {
 	zones      int
 	files      sweeps.TableFiles
 	emission   emission
+	byHour     bool
+	hpaTarget  float64
+	startup    time.Duration
 }
 
 func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
@@ -87,6 +90,9 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.wide, "wide", false, "lines and tables wider than 80 characters, with all columns")
 	f.files.Bind(fs)
 	f.emission.bind(fs)
+	fs.BoolVar(&f.byHour, "by-hour", false, "also find the workers of each hour of the trace, next to a fixed size and HPA")
+	fs.DurationVar(&f.startup, "worker-startup", 0, "`time` until a worker serves that --by-hour or its HPA asks for")
+	fs.Float64Var(&f.hpaTarget, "hpa-target", 0, "requests in flight on a worker that HPA aims at, a `number`; 0: those of the busiest hour")
 	fs.StringVar(&f.document, "report-json", "", "also write what --output json prints to `FILE`")
 	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
 }
@@ -146,6 +152,11 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	runner, err := newPlanRunner(ctx, s, f, choices, o.Seed)
 	if err != nil {
 		return runs.ExplainError(err)
+	}
+	if f.byHour {
+		if err := runner.checkHours(); err != nil {
+			return err
+		}
 	}
 	if f.journal != "" {
 		if runner.journal, err = newPlanJournal(f, choices, o.Seed); err != nil {
@@ -222,7 +233,12 @@ func (p *planSheet) find(ctx context.Context) (err error) {
 		return err
 	}
 	if f.whatIf {
-		p.whatIfs, err = f.askWhatIf(ctx, runner, p.plan)
+		if p.whatIfs, err = f.askWhatIf(ctx, runner, p.plan); err != nil {
+			return err
+		}
+	}
+	if f.byHour {
+		p.hours, err = f.planHours(ctx, runner, p.plan)
 	}
 	return err
 }
@@ -242,7 +258,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	}
 	counted := o.FirstChanged("workers", "prefill-workers", "decode-workers")
 	return cmp.Or(
-		o.CheckLeast(1, "max-workers", "jobs", "zones"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision", "growth"),
+		o.CheckLeast(1, "max-workers", "jobs", "zones"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples", "hpa-target"), o.CheckLeast(1e-6, "precision", "growth"),
 		o.Check(
 			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
@@ -256,7 +272,11 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "retry", "retry-backoff", "client-timeout"),
 			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of those that are answered", "admission"),
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
-			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
+			cli.Needs(counted == "", "where the number of workers is searched for", "topology", "by-hour"),
+			cli.Needs(f.growth == 1 && f.survive.text == "", "without --growth and --survive", "by-hour"),
+			cli.Needs(!o.Changed("max-in-flight"), "without --max-in-flight: hours are of requests that arrive at times of their own", "by-hour"),
+			cli.Needs(f.byHour, "with --by-hour", "hpa-target", "worker-startup"),
+			cli.Wants(f.startup >= 0 && f.startup < time.Hour, "worker-startup", "a time of less than an hour"),
 			cli.Needs(counted != "" || f.topology.Value != "aggregated" || firstOfTwoPools(o) == "", "with --topology disaggregated or both, or with --prefill-workers and --decode-workers", firstOfTwoPools(o)),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
 		))

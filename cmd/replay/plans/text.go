@@ -33,6 +33,7 @@ type planSheet struct {
 	command   []string // without the program
 	inputs    []plan.Setting
 	emitted   []*launch.Output // with --emit
+	hours     *byHour          // with --by-hour
 }
 
 // write prints a plan in the form that is wanted, and writes its document to the file that is wanted.
@@ -70,6 +71,7 @@ func (p *planSheet) formatText() string {
 	p.writeList(&b, p.bounds.head(), p.bounds.lines())
 	p.writeList(&b, sourcesTitle, p.describeSources())
 	p.writeList(&b, "What if, with the same settings:", p.describeWhatIfs())
+	b.WriteString(p.formatHours())
 	if p.narrowed != nil {
 		p.writeSearch(&b)
 	}

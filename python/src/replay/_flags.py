@@ -892,6 +892,8 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
     block_size: int
     """tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm)"""
+    by_hour: bool
+    """also find the workers of each hour of the trace, next to a fixed size and HPA"""
     capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
     """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     change: Value
@@ -1200,6 +1202,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)"""
     hold_prefill_blocks: bool
     """the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors"""
+    hpa_target: float
+    """requests in flight on a worker that HPA aims at, a number; 0: those of the busiest hour"""
     ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
     image_tokens: int
@@ -1606,6 +1610,8 @@ class PlanFlags(TypedDict, total=False):
     """report on the requests that arrive from one time of the run's clock to another, FROM,TO, as 1m,10m; either may be left out"""
     worker_speed: Value
     """speeds of workers that differ, one each: 1,1,0.84,1"""
+    worker_startup: Value
+    """time until a worker serves that --by-hour or its HPA asks for"""
     workers: Union[int, str]
     """N workers that prefill and decode; a mix: h100:4,l40s:8 (default 1)"""
     zero_output: Literal["drop", "one", "error"]

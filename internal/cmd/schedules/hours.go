@@ -1,0 +1,392 @@
+// Package schedules finds how many workers a cluster needs in each hour of a trace, and what that costs next to a fixed size and
+// an autoscaler.
+//
+// Read hours.go, then text.go.
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/sim"
+)
+
+// hourMS is an hour on the replay's clock, and dayHours the hours of a day.
+const (
+	hourMS   sim.Time = 3600e3
+	dayHours          = 24
+)
+
+// Runner replays a choice of settings.
+type Runner struct {
+	Spec    replay.Spec  // but for the number of workers, with pass times and start-up as they are planned for
+	Variant plan.Variant // without a fixed cluster
+	Resize  func(plan.Shape) replay.Topology
+	Points  func(*loadgen.Workload) plan.Run // replays points of a part of the workload
+	Judge   func(*harness.Result, *loadgen.Workload) (plan.Measure, error)
+
+	Most, Cores int
+	Precision   float64
+	Startup     time.Duration // until a worker serves
+	HPATarget   float64       // requests in flight on a worker; 0: those of the busiest hour
+	Progress    func(done, expected int)
+}
+
+// CheckCover refuses workloads that do not cover several hours.
+func CheckCover(w *loadgen.Workload, speedup float64) error {
+	if w.Graph != nil {
+		return cli.Usagef("--by-hour: only for requests that do not wait for others than the one before them")
+	}
+	first, last := plan.Span(w)
+	if covers := (last - first) / sim.Time(speedup); covers < 2*hourMS {
+		return cli.Usagef("--by-hour: the requests of the trace arrive within %s, must be at least 2 hours", time.Duration(covers)*time.Millisecond/time.Second*time.Second)
+	}
+	return nil
+}
+
+// Find finds the smallest cluster of each hour, and holds the schedule, a fixed size and an HPA to the objectives. near is about
+// the size of the cluster.
+func (r *Runner) Find(ctx context.Context, w *loadgen.Workload, near plan.Shape) (*ByHour, error) {
+	h := &ByHour{startup: r.Startup.Seconds(), price: r.Variant.Price, gpus: r.gpusOf}
+	if err := h.cutHours(ctx, r, w, near); err != nil {
+		return nil, err
+	}
+	return h, h.compareWays(ctx, r, w)
+}
+
+// ByHour is a schedule of workers by hour, and what it costs next to other ways to size the cluster.
+type ByHour struct {
+	startup float64 // seconds until a worker serves
+	hours   []hourOf
+	ways    []wayToSize
+	price   float64 // of a GPU for an hour
+	gpus    func(plan.Shape) float64
+	// pattern is the most workers at each hour of the day, of traces of two days or more.
+	pattern []plan.Shape
+}
+
+// hourOf is one hour of the trace.
+type hourOf struct {
+	from, to sim.Time // on the replay's clock; the last hour may be shorter
+	requests int
+	shape    plan.Shape
+	missed   string // what is missed with the most workers; "" where the hour meets
+}
+
+// wayToSize is a way to decide on the number of workers.
+type wayToSize struct {
+	name     string
+	workers  string
+	gpuHours float64 // of the whole trace
+	met      bool
+	missed   string
+}
+
+// cutHours finds the smallest cluster of each hour by itself.
+func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, near plan.Shape) error {
+	speed := sim.Time(r.Spec.Speedup)
+	first, last := plan.Span(w)
+	for from := first; from <= last; from += hourMS * speed {
+		to := from + hourMS*speed
+		part := plan.Between(w, from, to)
+		one := hourOf{from: (from - first) / speed, to: (min(to, last) - first) / speed, requests: len(part.Turns), shape: r.leastShape()}
+		if one.requests > 0 {
+			var err error
+			if one.shape, one.missed, err = r.findHour(ctx, part, near); err != nil {
+				return err
+			}
+			near = one.shape
+		}
+		h.hours = append(h.hours, one)
+	}
+	if len(h.hours) >= 2*dayHours {
+		h.pattern = make([]plan.Shape, dayHours)
+		for i := range h.hours {
+			h.pattern[i%dayHours] = largerShape(h.pattern[i%dayHours], h.hours[i].shape)
+		}
+	}
+	return nil
+}
+
+// leastShape returns the smallest cluster.
+func (r *Runner) leastShape() plan.Shape {
+	if r.Variant.Split {
+		return plan.Two(1, 1)
+	}
+	return plan.One(1)
+}
+
+func largerShape(a, b plan.Shape) plan.Shape {
+	return plan.Shape{Workers: max(a.Workers, b.Workers), Prefill: max(a.Prefill, b.Prefill), Decode: max(a.Decode, b.Decode)}
+}
+
+// findHour returns the smallest cluster that meets the objectives on a part of the workload, and what the largest misses where
+// none does.
+func (r *Runner) findHour(ctx context.Context, part *loadgen.Workload, near plan.Shape) (plan.Shape, string, error) {
+	v := r.Variant
+	v.Near = near
+	p, err := plan.Find(ctx, plan.Config{
+		Run: r.Points(part), Variants: []plan.Variant{v}, Most: r.Most, Precision: r.Precision, Cores: r.Cores, Brief: true, Progress: r.Progress,
+	})
+	if err != nil {
+		return plan.Shape{}, "", err
+	}
+	a := &p.Answers[0]
+	if !a.Found {
+		return a.Shape, a.At.Missed, nil
+	}
+	return a.Shape, "", nil
+}
+
+// mostRounds bounds how often a schedule is given more workers where it misses as a whole.
+const mostRounds = 12
+
+// compareWays holds the schedule, a fixed size and an HPA to the objectives over the whole trace.
+func (h *ByHour) compareWays(ctx context.Context, r *Runner, w *loadgen.Workload) error {
+	m, err := r.replaySchedule(ctx, w, h, 0)
+	for round := 0; err == nil && !m.Met && round < mostRounds; round++ {
+		if err = h.addWorkers(ctx, r, w); err == nil {
+			m, err = r.replaySchedule(ctx, w, h, 0)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	h.ways = append(h.ways, wayToSize{"by hour", h.describeSizes(), h.countGPUHours(), m.Met, m.Missed})
+	fixed := r.leastShape()
+	for i := range h.hours {
+		fixed = largerShape(fixed, h.hours[i].shape)
+	}
+	if h.ways, err = h.addAutoscaled(ctx, r, w, fixed); err != nil {
+		return err
+	}
+	for round := 0; ; round++ {
+		if m, err = r.replayWhole(ctx, w, func(s *replay.Spec) { s.Topology = r.Resize(fixed) }); err != nil {
+			return err
+		}
+		if m.Met || round == mostRounds {
+			break
+		}
+		fixed = growShape(fixed)
+	}
+	h.ways = append(h.ways, wayToSize{"fixed", fixed.String(), r.gpusOf(fixed) * h.countHours(), m.Met, m.Missed})
+	return nil
+}
+
+func growShape(s plan.Shape) plan.Shape {
+	if s.Split() {
+		return plan.Two(s.Prefill+1, s.Decode+1)
+	}
+	return plan.One(s.Workers + 1)
+}
+
+// gpusOf returns the GPUs of a cluster.
+func (r *Runner) gpusOf(s plan.Shape) float64 {
+	v := &r.Variant
+	if v.CountGPUs != nil {
+		return float64(v.CountGPUs(s))
+	}
+	return float64(s.Size() * max(1, v.GPUs))
+}
+
+// countHours returns the hours of the trace.
+func (h *ByHour) countHours() float64 {
+	return float64(h.hours[len(h.hours)-1].to / hourMS)
+}
+
+// countGPUHours returns the GPU-hours of the schedule, with the time in which workers start.
+func (h *ByHour) countGPUHours() float64 {
+	sum, before := 0.0, h.hours[0].shape
+	for i := range h.hours {
+		one := &h.hours[i]
+		sum += h.gpus(one.shape) * float64((one.to-one.from)/hourMS)
+		added := plan.Shape{Workers: max(0, one.shape.Workers-before.Workers), Prefill: max(0, one.shape.Prefill-before.Prefill), Decode: max(0, one.shape.Decode-before.Decode)}
+		if added.Size() > 0 {
+			sum += h.gpus(added) * h.startup / 3600
+		}
+		before = one.shape
+	}
+	return sum
+}
+
+// describeSizes returns the smallest and the largest size of the schedule.
+func (h *ByHour) describeSizes() string {
+	least, most := h.hours[0].shape, h.hours[0].shape
+	for i := range h.hours {
+		s := h.hours[i].shape
+		least = plan.Shape{Workers: min(least.Workers, s.Workers), Prefill: min(least.Prefill, s.Prefill), Decode: min(least.Decode, s.Decode)}
+		most = largerShape(most, s)
+	}
+	if least == most {
+		return most.String()
+	}
+	if most.Split() {
+		return fmt.Sprintf("%d + %d to %v", least.Prefill, least.Decode, most)
+	}
+	return fmt.Sprintf("%d to %v", least.Workers, most)
+}
+
+// addWorkers adds a worker to each hour in which the schedule misses the objectives or, where none does by itself, to that
+// before the hour in which it comes nearest to a limit.
+func (h *ByHour) addWorkers(ctx context.Context, r *Runner, w *loadgen.Workload) error {
+	measures, err := h.judgeHours(ctx, r, w)
+	if err != nil {
+		return err
+	}
+	worst, most, grown := 0, -1.0, false
+	for i := range measures {
+		m := &measures[i]
+		for k := range m.Values {
+			if excess := m.Values[k].Excess(); excess > most {
+				worst, most = i, excess
+			}
+		}
+		if !m.Met && h.hours[i].requests > 0 {
+			grown = true
+			h.hours[i].shape = growShape(h.hours[i].shape)
+		}
+	}
+	if !grown {
+		h.hours[worst].shape = growShape(h.hours[worst].shape)
+	}
+	return nil
+}
+
+// judgeHours holds each hour of the schedule to the objectives.
+func (h *ByHour) judgeHours(ctx context.Context, r *Runner, w *loadgen.Workload) ([]plan.Measure, error) {
+	measures, wrong := make([]plan.Measure, len(h.hours)), make([]error, len(h.hours))
+	seats := make(chan struct{}, max(1, r.Cores))
+	var all sync.WaitGroup
+	for i := range h.hours {
+		if h.hours[i].requests == 0 {
+			continue
+		}
+		all.Go(func() {
+			seats <- struct{}{}
+			measures[i], wrong[i] = r.replaySchedule(ctx, w, h, i+1)
+			<-seats
+		})
+	}
+	all.Wait()
+	return measures, errors.Join(wrong...)
+}
+
+// replaySchedule replays the whole trace with the schedule; hour is the one that is judged, counted from 1, or 0 for all.
+func (r *Runner) replaySchedule(ctx context.Context, w *loadgen.Workload, h *ByHour, hour int) (plan.Measure, error) {
+	return r.replayWhole(ctx, w, func(s *replay.Spec) {
+		s.Topology = r.Resize(h.hours[0].shape)
+		at := h.hours[0].shape
+		for i := range h.hours[1:] {
+			next := &h.hours[i+1]
+			ahead := sim.Time(1000 * h.startup)
+			up, down := at, next.shape
+			up = largerShape(up, next.shape)
+			if up != at {
+				s.Scale = append(s.Scale, scaleEvent(max(h.hours[i].from, next.from-ahead), up))
+			}
+			if down != up {
+				s.Scale = append(s.Scale, scaleEvent(next.from, down))
+			}
+			at = next.shape
+		}
+		if hour > 0 {
+			one := &h.hours[hour-1]
+			s.Window.From, s.Window.To = one.from, one.to
+			if hour == len(h.hours) {
+				s.Window.To = 0
+			}
+		}
+	})
+}
+
+// scaleEvent returns the event that makes a cluster another.
+func scaleEvent(at sim.Time, s plan.Shape) replay.ScaleEvent {
+	if s.Split() {
+		return replay.ScaleEvent{At: at, Workers: s.Prefill, Decode: s.Decode}
+	}
+	return replay.ScaleEvent{At: at, Workers: s.Workers, Decode: replay.KeepSize}
+}
+
+// replayWhole replays the whole trace on a cluster that changes, and holds it to the objectives.
+func (r *Runner) replayWhole(ctx context.Context, w *loadgen.Workload, change func(*replay.Spec)) (plan.Measure, error) {
+	m, _, err := r.replayReported(ctx, w, change)
+	return m, err
+}
+
+// replayReported is replayWhole with the GPU-hours of an autoscaled cluster and its numbers of workers.
+func (r *Runner) replayReported(ctx context.Context, w *loadgen.Workload, change func(*replay.Spec)) (plan.Measure, wayToSize, error) {
+	var way wayToSize
+	spec := r.Spec
+	change(&spec)
+	result, err := spec.RunOn(ctx, w, replay.Streams{})
+	if err != nil {
+		return plan.Measure{}, way, err
+	}
+	m, err := r.Judge(result, w)
+	if err != nil {
+		return m, way, err
+	}
+	if hours, ok := result.Report.Get("gpu_hours").Value().(float64); ok {
+		way.gpuHours = hours
+		least, _ := result.Report.Get("least_workers").Value().(int)
+		most, _ := result.Report.Get("most_workers").Value().(int)
+		way.workers = fmt.Sprintf("%d to %v", least, plan.One(most))
+	}
+	return m, way, nil
+}
+
+// addAutoscaled adds Kubernetes' HPA with a target of requests in flight: what a worker of the busiest hour's smallest cluster
+// has on average.
+func (h *ByHour) addAutoscaled(ctx context.Context, r *Runner, w *loadgen.Workload, fixed plan.Shape) ([]wayToSize, error) {
+	if fixed.Split() {
+		return h.ways, nil // each pool has an HPA of its own there, with a target that no plan knows
+	}
+	target, err := h.findTarget(ctx, r, w)
+	if err != nil {
+		return nil, err
+	}
+	config := autoscale.Default(autoscale.HPA)
+	config.Min, config.Max = 1, min(2*fixed.Workers, autoscale.MostWorkers)
+	config.Targets = []autoscale.Target{{Metric: autoscale.InFlight, Value: target}}
+	m, way, err := r.replayReported(ctx, w, func(s *replay.Spec) {
+		s.Topology = r.Resize(h.hours[0].shape)
+		s.Autoscale = &config
+	})
+	way.name, way.met, way.missed = fmt.Sprintf("HPA, in_flight %g a worker", target), m.Met, m.Missed
+	return append(h.ways, way), err
+}
+
+// findTarget returns the mean number of requests in flight on a worker in the busiest hour, in whole requests of at least 1.
+func (h *ByHour) findTarget(ctx context.Context, r *Runner, w *loadgen.Workload) (float64, error) {
+	busiest := slices.IndexFunc(h.hours, func(one hourOf) bool {
+		return !slices.ContainsFunc(h.hours, func(other hourOf) bool { return other.shape.Size() > one.shape.Size() })
+	})
+	if r.HPATarget > 0 {
+		return r.HPATarget, nil
+	}
+	one, spec := &h.hours[busiest], r.Spec
+	speed := sim.Time(spec.Speedup)
+	first, _ := plan.Span(w)
+	part := plan.Between(w, first+one.from*speed, first+one.from*speed+hourMS*speed)
+	spec.Topology = r.Resize(one.shape)
+	if one.shape.Workers == 1 {
+		spec.Topology = r.Resize(plan.One(2)) // what a router takes
+	}
+	result, err := spec.RunOn(ctx, part, replay.Streams{})
+	if err != nil {
+		return 0, err
+	}
+	inFlight := result.Report.RequestsPerS * result.Report.E2E.Mean / 1000
+	return max(1, math.Floor(inFlight/float64(one.shape.Workers))), nil
+}

@@ -1,0 +1,153 @@
+package schedules
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/replay-llm/replay/plan"
+)
+
+// mostRows is the number of hours that are printed one by one.
+const mostRows = 2 * dayHours
+
+// Format returns the schedule by hour and what it costs, of lines that wrap fits to a width. head names it, and most is the
+// largest number of workers that was tried.
+func (h *ByHour) Format(head string, most int, wrap func(string) string) string {
+	b := &strings.Builder{}
+	b.WriteString(wrap(head + ":\n"))
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if len(h.hours) <= mostRows {
+		fmt.Fprintln(t, "hour\trequests/s\tGPUs\tsmallest cluster\t")
+		for i := range h.hours {
+			one := &h.hours[i]
+			fmt.Fprintf(t, "%d\t%.2f\t%.0f\t%v\t\n", i, one.rate(), h.gpus(one.shape), one.shape)
+		}
+	} else {
+		fmt.Fprintln(t, "hour of the day\tGPUs\tlargest of all days\t")
+		for i, shape := range h.pattern {
+			fmt.Fprintf(t, "%d\t%.0f\t%v\t\n", i, h.gpus(shape), shape)
+		}
+	}
+	t.Flush()
+	for i := range h.hours {
+		if missed := h.hours[i].missed; missed != "" {
+			b.WriteString(wrap(fmt.Sprintf("  Hour %d is not met with any number of workers up to %d: %s\n", i, most, missed)))
+		}
+	}
+	h.writeWays(b, wrap)
+	return b.String()
+}
+
+// rate returns the requests per second of an hour.
+func (one *hourOf) rate() float64 {
+	if one.to <= one.from {
+		return 0
+	}
+	return float64(one.requests) / float64((one.to-one.from)/1000)
+}
+
+// writeWays writes what the ways to size the cluster take.
+func (h *ByHour) writeWays(b *strings.Builder, wrap func(string) string) {
+	b.WriteString("\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	cost := ""
+	if h.price > 0 {
+		cost = "\tcost a day"
+	}
+	fmt.Fprintf(t, "  size\tGPU-hours a day%s\tworkers\tobjectives\n", cost)
+	for i := range h.ways {
+		way := &h.ways[i]
+		day := way.gpuHours / h.countHours() * dayHours
+		if h.price > 0 {
+			cost = fmt.Sprintf("\t%.2f", day*h.price)
+		}
+		fmt.Fprintf(t, "  %s\t%.1f%s\t%s\t%s\n", way.name, day, cost, way.workers, formatMet(way.met))
+	}
+	t.Flush()
+	for i := range h.ways {
+		if way := &h.ways[i]; !way.met {
+			b.WriteString(wrap(fmt.Sprintf("  %s: %s\n", way.name, way.missed)))
+		}
+	}
+	b.WriteString(wrap(h.describeCover() + "\n"))
+}
+
+// describeCover returns what the table of a day rests on.
+func (h *ByHour) describeCover() string {
+	text := fmt.Sprintf("  The trace covers %.1f hours, from which a day follows in proportion.", h.countHours())
+	if h.startup > 0 {
+		text += fmt.Sprintf(" Workers are asked for %g s before the hour that needs them, and count from then on.", h.startup)
+	} else {
+		text += " Workers start at once: --worker-startup says how long they take."
+	}
+	if h.hours[0].shape.Split() {
+		text += " HPA is left out: prefill and decode workers have one each, with separate targets."
+	}
+	return text
+}
+
+// Document is a schedule for programs.
+type Document struct {
+	Settings  string         `json:"settings"`
+	Factor    float64        `json:"pass_time_factor"` // by which passes take longer than the model says
+	Startup   float64        `json:"startup_s"`
+	Covered   float64        `json:"hours_covered"`
+	Hours     []hourDocument `json:"hours"`
+	OfTheDay  []sizeDocument `json:"hours_of_the_day,omitempty"` // the largest of all days, of traces of two days or more
+	WaysToRun []wayDocument  `json:"sizes"`
+}
+
+type sizeDocument struct {
+	Workers int `json:"workers,omitempty"`
+	Prefill int `json:"prefill_workers,omitempty"`
+	Decode  int `json:"decode_workers,omitempty"`
+	GPUs    int `json:"gpus"`
+}
+
+type hourDocument struct {
+	FromS    float64 `json:"from_s"`
+	ToS      float64 `json:"to_s"`
+	Requests int     `json:"requests"`
+	Met      bool    `json:"met"`
+	Missed   string  `json:"missed,omitempty"`
+	sizeDocument
+}
+
+type wayDocument struct {
+	Name     string  `json:"name"`
+	Workers  string  `json:"workers"`
+	GPUHours float64 `json:"gpu_hours"`
+	PerDay   float64 `json:"gpu_hours_per_day"`
+	Cost     float64 `json:"cost_per_day,omitempty"` // absent without a price
+	Met      bool    `json:"met"`
+	Missed   string  `json:"missed,omitempty"`
+}
+
+// Document returns the schedule for programs.
+func (h *ByHour) Document(settings string, factor float64) *Document {
+	size := func(s plan.Shape) sizeDocument {
+		return sizeDocument{s.Workers, s.Prefill, s.Decode, int(h.gpus(s))}
+	}
+	d := &Document{Settings: settings, Factor: factor, Startup: h.startup, Covered: h.countHours()}
+	for i := range h.hours {
+		one := &h.hours[i]
+		d.Hours = append(d.Hours, hourDocument{float64(one.from) / 1000, float64(one.to) / 1000, one.requests, one.missed == "", one.missed, size(one.shape)})
+	}
+	for _, s := range h.pattern {
+		d.OfTheDay = append(d.OfTheDay, size(s))
+	}
+	for i := range h.ways {
+		way := &h.ways[i]
+		day := way.gpuHours / h.countHours() * dayHours
+		d.WaysToRun = append(d.WaysToRun, wayDocument{way.name, way.workers, way.gpuHours, day, day * h.price, way.met, way.missed})
+	}
+	return d
+}
+
+func formatMet(ok bool) string {
+	if ok {
+		return "met"
+	}
+	return "missed"
+}
