@@ -59,6 +59,7 @@ type planFlags struct {
 	byHour     bool
 	hpaTarget  float64
 	startup    time.Duration
+	pooling    pooling
 }
 
 func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
@@ -90,6 +91,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.wide, "wide", false, "lines and tables wider than 80 characters, with all columns")
 	f.files.Bind(fs)
 	f.emission.bind(fs)
+	f.pooling.bind(fs)
 	fs.BoolVar(&f.byHour, "by-hour", false, "also find the workers of each hour of the trace, next to a fixed size and HPA")
 	fs.DurationVar(&f.startup, "worker-startup", 0, "`time` until a worker serves that --by-hour or its HPA asks for")
 	fs.Float64Var(&f.hpaTarget, "hpa-target", 0, "requests in flight on a worker that HPA aims at, a `number`; 0: those of the busiest hour")
@@ -124,6 +126,12 @@ several --gpu it chooses settings too. With --workers the cluster is given.`,
 func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlags, file string) (err error) {
 	if err := f.checkFlags(o); err != nil {
 		return err
+	}
+	if err := f.pooling.check(o, file); err != nil {
+		return err
+	}
+	if f.pooling.isWanted() {
+		return f.runPool(ctx, s, o)
 	}
 	if f.journal != "" && file == "-" {
 		return cli.Usagef("--journal: only with the name of a trace file, whose contents can be told again")
@@ -275,7 +283,8 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology", "by-hour"),
 			cli.Needs(f.growth == 1 && f.survive.text == "", "without --growth and --survive", "by-hour"),
 			cli.Needs(!o.Changed("max-in-flight"), "without --max-in-flight: hours are of requests that arrive at times of their own", "by-hour"),
-			cli.Needs(f.byHour, "with --by-hour", "hpa-target", "worker-startup"),
+			cli.Needs(f.byHour, "with --by-hour", "hpa-target"),
+			cli.Needs(f.byHour || f.pooling.isWanted(), "with --by-hour or --gpus", "worker-startup"),
 			cli.Wants(f.startup >= 0 && f.startup < time.Hour, "worker-startup", "a time of less than an hour"),
 			cli.Needs(counted != "" || f.topology.Value != "aggregated" || firstOfTwoPools(o) == "", "with --topology disaggregated or both, or with --prefill-workers and --decode-workers", firstOfTwoPools(o)),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),

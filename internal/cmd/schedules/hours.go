@@ -1,7 +1,7 @@
 // Package schedules finds how many workers a cluster needs in each hour of a trace, and what that costs next to a fixed size and
-// an autoscaler.
+// an autoscaler; and how several deployments share a pool of GPUs.
 //
-// Read hours.go, then text.go.
+// Read hours.go, text.go, then pool.go with pooltext.go: several deployments on one pool of GPUs.
 package schedules
 
 import (
@@ -97,10 +97,9 @@ type wayToSize struct {
 func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, near plan.Shape) error {
 	speed := sim.Time(r.Spec.Speedup)
 	first, last := plan.Span(w)
-	for from := first; from <= last; from += hourMS * speed {
-		to := from + hourMS*speed
-		part := plan.Between(w, from, to)
-		one := hourOf{from: (from - first) / speed, to: (min(to, last) - first) / speed, requests: len(part.Turns), shape: r.leastShape()}
+	for k := sim.Time(0); first+k*hourMS*speed <= last; k++ {
+		part := plan.Between(w, first+k*hourMS*speed, first+(k+1)*hourMS*speed)
+		one := hourOf{from: k * hourMS, to: min((k+1)*hourMS, (last-first)/speed), requests: len(part.Turns), shape: r.leastShape()}
 		if one.requests > 0 {
 			var err error
 			if one.shape, one.missed, err = r.findHour(ctx, part, near); err != nil {
@@ -152,14 +151,20 @@ func (r *Runner) findHour(ctx context.Context, part *loadgen.Workload, near plan
 // mostRounds bounds how often a schedule is given more workers where it misses as a whole.
 const mostRounds = 12
 
-// compareWays holds the schedule, a fixed size and an HPA to the objectives over the whole trace.
-func (h *ByHour) compareWays(ctx context.Context, r *Runner, w *loadgen.Workload) error {
+// holdSchedule adds workers to hours until the whole trace meets the objectives, as far as that helps.
+func (h *ByHour) holdSchedule(ctx context.Context, r *Runner, w *loadgen.Workload) (plan.Measure, error) {
 	m, err := r.replaySchedule(ctx, w, h, 0)
 	for round := 0; err == nil && !m.Met && round < mostRounds; round++ {
 		if err = h.addWorkers(ctx, r, w); err == nil {
 			m, err = r.replaySchedule(ctx, w, h, 0)
 		}
 	}
+	return m, err
+}
+
+// compareWays holds the schedule, a fixed size and an HPA to the objectives over the whole trace.
+func (h *ByHour) compareWays(ctx context.Context, r *Runner, w *loadgen.Workload) error {
+	m, err := h.holdSchedule(ctx, r, w)
 	if err != nil {
 		return err
 	}

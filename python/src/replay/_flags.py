@@ -1178,6 +1178,8 @@ class PlanFlags(TypedDict, total=False):
     """file of GPUs of your own, in the form of replay gpus --output json"""
     gpu_memory_utilization: float
     """share of a GPU's memory that the engine takes (default 0.9, with sglang as its server)"""
+    gpus: int
+    """GPUs of a pool that several --deployment share, each with its --trace"""
     gpus_per_worker: int
     """GPUs of a worker; 0: those of --tp, --pp and --dp, or of the timing profile"""
     graphs: Literal["full", "piecewise", "none"]
@@ -1580,6 +1582,8 @@ class PlanFlags(TypedDict, total=False):
     """pools: aggregated, disaggregated or both (default aggregated)"""
     tp: int
     """tensor parallelism: GPUs per layer (default 1)"""
+    trace: Value
+    """trace FILE of a deployment on the pool, in the order of --deployment; repeatable"""
     trace_block_size: int
     """tokens that a hash id of the trace stands for, where file and format do not say it (default 512)"""
     trace_format: Literal["dynamo", "agentic_mooncake", "otlp", "weka", "bailian", "applied_compute_agentic", "llmservingsim", "aiperf-export", "genai-perf", "aiperf-inputs", "guidellm", "inference-perf", "vllm-bench", "sglang-bench", "mooncake-text", "tasks", "mooncake", "mooncake-delta", "aiperf-turns", "vllm-log", "vllm-custom", "azure-mm", "azure", "burstgpt", "vidur", "vidur-lengths", "splitwise", "servegen"]

@@ -1,0 +1,152 @@
+package schedules
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Format returns the pool in words, in lines that wrap fits to a width.
+func (p *Pool) Format(wrap func(string) string) string {
+	b := &strings.Builder{}
+	needed, hour := p.Needed()
+	b.WriteString(wrap(fmt.Sprintf("%d deployments need %d GPUs at most, in hour %d; the pool has %d\n", len(p.Members), needed, hour, p.GPUs)))
+	for i := range p.Members {
+		m := &p.Members[i]
+		text := fmt.Sprintf("  %s, %s: %s, objectives %s", m.Name, m.Trace, m.schedule.describeSizes(), formatMet(m.met))
+		if m.Factor != 1 {
+			text += fmt.Sprintf(" with pass times %+.0f%%", 100*(m.Factor-1))
+		}
+		if !m.met {
+			text += ": " + m.missed
+		}
+		b.WriteString(wrap(text + "\n"))
+	}
+	b.WriteString("\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	starts := ""
+	if p.starts() {
+		starts = "\tat its start"
+	}
+	var names strings.Builder
+	for i := range p.Members {
+		fmt.Fprintf(&names, "\t%s", p.Members[i].Name)
+	}
+	fmt.Fprintf(t, "hour%s\tGPUs%s\tfree\t\n", names.String(), starts)
+	for k := range p.hours {
+		one := &p.hours[k]
+		var cells strings.Builder
+		for _, gpus := range one.gpus {
+			fmt.Fprintf(&cells, "\t%d", gpus)
+		}
+		if p.starts() {
+			starts = fmt.Sprintf("\t%d", one.needs())
+		}
+		fmt.Fprintf(t, "%d%s\t%d%s\t%d\t\n", k, cells.String(), one.total, starts, p.GPUs-one.needs())
+	}
+	t.Flush()
+	b.WriteString("\n")
+	p.writeWays(b)
+	return b.String()
+}
+
+// starts reports whether workers take time to start.
+func (p *Pool) starts() bool { return p.Members[0].schedule.startup > 0 }
+
+// countHours returns the hours that the longest trace covers.
+func (p *Pool) countHours() float64 { return float64(p.hours[len(p.hours)-1].to / hourMS) }
+
+// usedHours returns the GPU-hours of all schedules.
+func (p *Pool) usedHours() float64 {
+	sum := 0.0
+	for i := range p.Members {
+		m := &p.Members[i]
+		sum += m.schedule.countGPUHours()
+		for k := len(m.schedule.hours); k < len(p.hours); k++ {
+			sum += float64(p.hours[k].gpus[i]) * float64((p.hours[k].to-p.hours[k].from)/hourMS)
+		}
+	}
+	return sum
+}
+
+// price returns that of a GPU for an hour.
+func (p *Pool) price() float64 { return p.Members[0].schedule.price }
+
+// perDay returns what 24 hours take of what the traces take.
+func (p *Pool) perDay(hours float64) float64 {
+	covered := p.countHours()
+	if covered == 0 {
+		return 0
+	}
+	return hours / covered * dayHours
+}
+
+// writeWays writes what sharing saves.
+func (p *Pool) writeWays(b *strings.Builder) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	cost := ""
+	if p.price() > 0 {
+		cost = "\tcost a day"
+	}
+	needed, _ := p.Needed()
+	fmt.Fprintf(t, "  size\tGPUs\tGPU-hours a day%s\n", cost)
+	for _, way := range []struct {
+		name string
+		gpus int
+		day  float64
+	}{{"shared by the hour", needed, p.perDay(p.usedHours())}, {"fixed, each by itself", p.fixed(), dayHours * float64(p.fixed())}} {
+		if p.price() > 0 {
+			cost = fmt.Sprintf("\t%.2f", way.day*p.price())
+		}
+		fmt.Fprintf(t, "  %s\t%d\t%.1f%s\n", way.name, way.gpus, way.day, cost)
+	}
+	t.Flush()
+}
+
+// PoolDocument is a pool for programs.
+type PoolDocument struct {
+	GPUs     int              `json:"gpus"`
+	Needed   int              `json:"gpus_needed"`
+	NeededIn int              `json:"gpus_needed_in_hour"`
+	Fixed    int              `json:"gpus_fixed"` // of deployments that each have those of their busiest hour all along
+	Found    bool             `json:"found"`
+	Refusal  string           `json:"refusal,omitempty"` // why not
+	PerDay   float64          `json:"gpu_hours_per_day"`
+	Cost     float64          `json:"cost_per_day,omitempty"` // absent without a price
+	Members  []memberDocument `json:"deployments"`
+	Hours    []poolHour       `json:"hours"`
+}
+
+type memberDocument struct {
+	Deployment string         `json:"deployment"`
+	Trace      string         `json:"trace"`
+	Factor     float64        `json:"pass_time_factor"`
+	Met        bool           `json:"met"`
+	Missed     string         `json:"missed,omitempty"`
+	Hours      []hourDocument `json:"hours"`
+}
+
+type poolHour struct {
+	FromS   float64 `json:"from_s"`
+	ToS     float64 `json:"to_s"`
+	GPUs    []int   `json:"gpus"` // by deployment
+	Total   int     `json:"gpus_in_use"`
+	AtStart int     `json:"gpus_at_start"` // while the workers that the hour adds start
+	Free    int     `json:"gpus_free"`
+}
+
+// Document returns the pool for programs.
+func (p *Pool) Document() *PoolDocument {
+	d := &PoolDocument{GPUs: p.GPUs, Fixed: p.fixed(), Found: p.Fits(), Refusal: p.Refusal(), PerDay: p.perDay(p.usedHours())}
+	d.Needed, d.NeededIn = p.Needed()
+	d.Cost = d.PerDay * p.price()
+	for i := range p.Members {
+		m := &p.Members[i]
+		d.Members = append(d.Members, memberDocument{m.Name, m.Trace, m.Factor, m.met, m.missed, m.schedule.Document("", m.Factor).Hours})
+	}
+	for k := range p.hours {
+		one := &p.hours[k]
+		d.Hours = append(d.Hours, poolHour{float64(one.from) / 1000, float64(one.to) / 1000, one.gpus, one.total, one.needs(), p.GPUs - one.needs()})
+	}
+	return d
+}
