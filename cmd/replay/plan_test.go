@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,11 +162,11 @@ func TestPlanPage(t *testing.T) {
 		t.Fatalf("no answer: %.300s", data)
 	}
 	a, c := page.Answer, found.Best.Confident
-	gpus := "1 GPU (1 worker, 2.00 an hour) holds "
+	gpus := "1 GPU (1 worker, 2.00 an hour) meets "
 	if c.GPUs > 1 {
-		gpus = fmt.Sprintf("%d GPUs (%d workers, %d.00 an hour) hold ", c.GPUs, c.Workers, 2*c.GPUs)
+		gpus = fmt.Sprintf("%d GPUs (%d workers, %d.00 an hour) meet ", c.GPUs, c.Workers, 2*c.GPUs)
 	}
-	want := gpus + fmt.Sprintf("ITL ≤ 20 ms for 90%% of the requests, and p99 TTFT ≤ 30 ms in %d of 4 resampled workloads with pass times changed by ", c.Met)
+	want := gpus + fmt.Sprintf("ITL ≤ 20 ms for 90%% of the requests, and p99 TTFT ≤ 30 ms in %d of 4 simulated resamples with pass times changed by ", c.Met)
 	if !strings.HasPrefix(a.Verdict, want) || !a.Good || strings.ContainsRune(a.Verdict, '\n') {
 		t.Errorf("the verdict is %q, want %q and more", a.Verdict, want)
 	}
@@ -182,12 +184,18 @@ func TestPlanPage(t *testing.T) {
 			t.Errorf("%s is %q, want %q in it", name, facts[name], part)
 		}
 	}
-	if len(a.Limits) != 2 || a.Limits[0].Limit != 0.9 || a.Limits[1].Limit != 30 || len(a.Cluster) < 1 || a.Across != "cost an hour" {
+	if len(a.Limits) != 2 || a.Limits[0].Limit != 0.9 || a.Limits[1].Limit != 30 || len(a.Cluster) < 1 || a.Across != "cost (USD an hour)" {
 		t.Errorf("limits %+v by %s of %d clusters", a.Limits, a.Across, len(a.Cluster))
 	}
 	chosen := slices.IndexFunc(a.Cluster, func(c html.Cluster) bool { return c.Chosen == "answer" })
 	if chosen < 0 || a.Cluster[chosen].GPUs != c.GPUs || len(a.Cluster[chosen].Low) != 2 {
 		t.Errorf("the answer is not among the clusters: %+v", a.Cluster)
+	}
+	if len(a.Chances) < 2 || a.Target != 0.95 || !strings.HasPrefix(a.Verdict, a.Number+" (") {
+		t.Errorf("%q, %+v", a.Number, a.Chances)
+	}
+	if i := slices.IndexFunc(a.Chances, func(x html.Chance) bool { return x.Chosen }); i < 0 || a.Chances[i].GPUs != c.GPUs || a.Chances[i].Share != float64(c.Met)/4 {
+		t.Errorf("the answer is not among the chances: %+v", a.Chances)
 	}
 	if len(page.Facts) > 0 || strings.Contains(data, "Recommended cluster:") {
 		t.Error("text for a terminal is on the page")
@@ -207,10 +215,10 @@ func TestPlanPageOfGivenClusters(t *testing.T) {
 		good bool
 		want string
 	}{
-		{[]string{"--slo=p99:ttft=9s"}, true, "holds p99 TTFT ≤ 9 s on the workload as recorded, and in 4 of 4 resampled workloads."},
-		{[]string{"--slo=p99:ttft=9s", "--resamples=0"}, true, "on the workload as recorded, which was not resampled."},
-		{[]string{"--slo=p99:ttft=9s", "--gpu=h100", "--model=llama-3.1-8b", "--resamples=0"}, true, "1 GPU (1 worker, 2.50 an hour) holds "}, // the price's source is a fact
-		{[]string{"--slo=p99:ttft=1ms"}, false, "1 GPU (1 worker) does not hold p99 TTFT ≤ 1 ms: p99 ttft is "},
+		{[]string{"--slo=p99:ttft=9s"}, true, "meets p99 TTFT ≤ 9 s on the trace as recorded, and in 4 of 4 simulated resamples."},
+		{[]string{"--slo=p99:ttft=9s", "--resamples=0"}, true, "on the trace as recorded, which was not resampled."},
+		{[]string{"--slo=p99:ttft=9s", "--gpu=h100", "--model=llama-3.1-8b", "--resamples=0"}, true, "1 GPU (1 worker, 2.50 an hour) meets "}, // the price's source is a fact
+		{[]string{"--slo=p99:ttft=1ms"}, false, "1 GPU (1 worker) does not meet p99 TTFT ≤ 1 ms: p99 ttft is "},
 	} {
 		var out, errs bytes.Buffer
 		args := append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--workers=1", "--front=false", "--resamples=4", "--out=given.html", "--overwrite"}, c.more...)
@@ -280,5 +288,32 @@ func TestPlanChoiceThatCannotRun(t *testing.T) {
 	}
 	if page, err := os.ReadFile("plan.html"); err != nil || !bytes.Contains(page, []byte("cannot run: "+reason)) {
 		t.Errorf("%v: the page has no reason", err)
+	}
+}
+
+// A file of candidates has a row for each choice of settings, with what became of it.
+func TestPlanCandidates(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "choices.csv")
+	printed(t, []string{"plan", "../../testdata/traces/burst.jsonl", "--block-size", "64", "--slo", "p99:ttft=2s", "--gpu", "h100", "--model", "llama-3.1-70b", "--vary", "tp,router",
+		"--resamples", "2", "--front=false", "--time-budget", "0", "--candidates", path})
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, row := range rows[1:] {
+		count[row[1]]++
+		if gpus, reason := row[6], row[len(row)-1]; (gpus == "") != (row[1] == "cannot run" || strings.HasPrefix(reason, "misses with up to")) {
+			t.Errorf("%q", row)
+		}
+	}
+	if len(rows) != 1+4*2 || count["recommended"] != 1 || count["cannot run"] < 2 {
+		t.Errorf("%d rows: %v", len(rows), count)
 	}
 }

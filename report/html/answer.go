@@ -3,14 +3,28 @@ package html
 // Answer is what was found, for a reader who wants to act on it: in words, and in
 // charts of how near each cluster came to the limits.
 type Answer struct {
+	Number  string    `json:"number"`  // the answer as one number with its unit; "": there is none
+	Under   string    `json:"under"`   // what the number consists of
 	Verdict string    `json:"verdict"` // one sentence
 	Good    bool      `json:"good"`    // it holds as often as was wanted
+	Chances []Chance  `json:"chances"` // how often clusters meet the objectives
+	Target  float64   `json:"target"`  // share of resamples that is wanted
 	Lists   []List    `json:"lists"`   // what else there is to say of it
 	Facts   []Facts   `json:"facts"`   // what was asked, and what the answer rests on
 	Grids   []Grid    `json:"grids"`   // small tables
 	Limits  []Limit   `json:"limits"`  // a chart each
 	Across  string    `json:"across"`  // what clusters are ordered by, in the charts
 	Cluster []Cluster `json:"clusters"`
+}
+
+// Chance is in which share of resamples a cluster meets the objectives.
+type Chance struct {
+	Name   string  `json:"name"`
+	Group  string  `json:"group"`
+	Across float64 `json:"across"`
+	GPUs   int     `json:"gpus"`
+	Share  float64 `json:"share"`
+	Chosen bool    `json:"chosen"`
 }
 
 // List is sentences under a heading.

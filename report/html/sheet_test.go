@@ -63,11 +63,12 @@ func TestSheet(t *testing.T) {
 func answerText(t *testing.T) string {
 	t.Helper()
 	a := &Answer{
-		Verdict: "4 GPUs <hold>", Good: true, Across: "GPUs",
-		Lists:  []List{{"Why", []string{"because"}}},
-		Facts:  []Facts{{"Asked", [][2]string{{"command", "replay plan " + strings.Repeat("x", 200)}}}},
-		Grids:  []Grid{{"Objectives", []string{"", "limit", "4 workers"}, [][]string{{"p99 TTFT", "1 s", "✓ 12 ms"}}}},
-		Limits: []Limit{{"p99 TTFT", "ms", 1000}, {"requests that meet theirs", "share", 0.99}},
+		Number: "4 GPUs", Under: "4 workers", Verdict: "4 GPUs <hold>", Good: true, Across: "GPUs", Target: 0.95,
+		Chances: []Chance{{Name: "1 worker", Across: 1, GPUs: 1}, {Name: "4 workers", Across: 4, GPUs: 4, Share: 1, Chosen: true}, {Name: "8 workers", Group: "tp=2", Across: 16, GPUs: 16, Share: 0.9}},
+		Lists:   []List{{"Why", []string{"because"}}},
+		Facts:   []Facts{{"Asked", [][2]string{{"command", "replay plan " + strings.Repeat("x", 200)}}}},
+		Grids:   []Grid{{"Objectives", []string{"", "limit", "4 workers"}, [][]string{{"p99 TTFT", "1 s", "✓ 12 ms"}}}},
+		Limits:  []Limit{{"p99 TTFT", "ms", 1000}, {"requests that meet theirs", "share", 0.99}},
 		Cluster: []Cluster{
 			{Name: "1 worker", Across: 1, GPUs: 1, Values: []float64{70_000, 0}, Missed: "p99 ttft is 70000.00 ms"},
 			{Name: "4 workers", Across: 4, GPUs: 4, Values: []float64{12, 1}, Low: []float64{10, 0.99}, High: []float64{20, 1}, Chosen: "answer"},

@@ -50,48 +50,88 @@ func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
 // makeAnswer is what the plan found, for the top of a page.
 func (p *planSheet) makeAnswer() *html.Answer {
 	a := p.shownAnswer()
-	page := &html.Answer{Verdict: p.formatVerdict(a), Good: p.isSure(a), Across: "GPUs"}
+	page := &html.Answer{Verdict: p.formatVerdict(a), Good: p.isSure(a), Across: "GPUs", Target: p.flags.confidence}
+	if shape, _, ok := p.recommend(a); ok || a.Found {
+		if !ok {
+			shape = a.Shape
+		}
+		page.Number, page.Under = countGPUs(p.plan.GPUs(a.Variant, shape)), p.nameCluster(a.Variant, shape)
+		if hour := p.plan.PerHour(a.Variant, shape); hour > 0 {
+			page.Under += fmt.Sprintf(", %.2f %s an hour", hour, p.flags.currency)
+		}
+		if name := p.variantName(a.Variant); name != "" {
+			page.Under += ", " + name
+		}
+	}
+	list := func(title string, lines []string) {
+		if len(lines) > 0 {
+			page.Lists = append(page.Lists, html.List{Title: strings.TrimSuffix(title, ":"), Lines: lines})
+		}
+	}
 	lines := func(title string, write func(*strings.Builder, *plan.Answer)) {
 		var b strings.Builder
 		if write(&b, a); b.Len() > 0 {
-			page.Lists = append(page.Lists, html.List{Title: title, Lines: strings.Split(strings.TrimSpace(b.String()), "\n")})
+			list(title, strings.Split(strings.TrimSpace(b.String()), "\n"))
 		}
 	}
-	if lines := p.bounds.lines(); len(lines) > 0 {
-		page.Lists = append(page.Lists, html.List{Title: strings.TrimSuffix(p.bounds.head(), ":"), Lines: lines})
-	}
-	if lines := p.describeSources(); len(lines) > 0 {
-		page.Lists = append(page.Lists, html.List{Title: strings.TrimSuffix(sourcesTitle, ":"), Lines: lines})
-	}
-	lines("Why not fewer than "+a.Shape.String(), p.writeSmaller)
-	lines("How much load "+a.Shape.String()+inflectVerb(a.Shape, " takes", " take"), p.writeHighest)
-	lines("How often "+a.Shape.String()+inflectVerb(a.Shape, " holds", " hold"), p.writeBars)
-	if lines := p.describeWhatIfs(); len(lines) > 0 {
-		page.Lists = append(page.Lists, html.List{Title: "What if, with the same settings", Lines: lines})
+	if text := strings.TrimSpace(p.describeHopeless()); text != "" {
+		list("Why no cluster meets", strings.Split(text, "\n"))
 	}
 	if p.narrowed != nil {
-		if next := p.narrowed.describeNext(len(p.plan.Answers)); len(next) > 0 {
-			page.Lists = append(page.Lists, html.List{Title: "Next best of other kinds, in a hard resample", Lines: next})
-		}
+		list("Next best of other kinds, in a hard resample", p.narrowed.describeNext(len(p.plan.Answers)))
+	}
+	list(p.bounds.head(), p.bounds.lines())
+	list(sourcesTitle, p.describeSources())
+	list("What if, with the same settings", p.describeWhatIfs())
+	lines("Why not fewer than "+a.Shape.String(), p.writeSmaller)
+	lines("How much load "+a.Shape.String()+inflectVerb(a.Shape, " takes", " take"), p.writeHighest)
+	lines("How often "+a.Shape.String()+inflectVerb(a.Shape, " meets", " meet")+" the objectives", p.writeBars)
+	if p.narrowed != nil {
 		lines := p.narrowed.describe()
-		page.Lists = append(page.Lists, html.List{Title: lines[0], Lines: lines[1:]})
+		list(lines[0], lines[1:])
 	}
 	page.Facts = []html.Facts{{Title: "What was asked", Rows: p.listInputs(a)}, {Title: "What this assumes", Rows: p.listAssumptions(a)}}
-	page.Grids = append(page.Grids, p.makeObjectives(a))
 	if len(p.plan.Answers) > 1 {
 		page.Grids = append(page.Grids, p.makeVariants())
 	}
+	page.Grids = append(page.Grids, p.makeObjectives(a))
 	for _, v := range a.At.Values {
 		page.Limits = append(page.Limits, html.Limit{Name: p.nameObjective(&v), Unit: v.Unit, Limit: v.Limit})
 	}
 	page.Cluster = p.listClusters(a)
 	if !slices.ContainsFunc(page.Cluster, func(c html.Cluster) bool { return c.PerHour == 0 }) {
-		page.Across = "cost an hour"
+		page.Across = fmt.Sprintf("cost (%s an hour)", p.flags.currency)
 		for i := range page.Cluster {
 			page.Cluster[i].Across = page.Cluster[i].PerHour
 		}
 	}
+	page.Chances = p.listChances(a, page.Across != "GPUs")
 	return page
+}
+
+// listChances are in which share of the resamples clusters meet the objectives: those of the answer, and the best of other
+// settings, by cost or by GPUs.
+func (p *planSheet) listChances(a *plan.Answer, byCost bool) []html.Chance {
+	var all []html.Chance
+	add := func(variant int, shape plan.Shape, met int, chosen bool) {
+		c := html.Chance{
+			Name: p.nameCluster(variant, shape), Group: p.variantName(variant), GPUs: p.plan.GPUs(variant, shape),
+			Share: float64(met) / float64(max(1, p.flags.resamples)), Chosen: chosen,
+		}
+		if c.Across = float64(c.GPUs); byCost {
+			c.Across = p.plan.PerHour(variant, shape)
+		}
+		all = append(all, c)
+	}
+	for _, c := range a.Chances {
+		add(a.Variant, c.Shape, c.Met, a.Confident != nil && c.Shape == a.Confident.Shape)
+	}
+	for i := range p.plan.Answers {
+		if c := p.plan.Answers[i].Confident; i != a.Variant && c != nil && c.Found {
+			add(i, c.Shape, c.Met, false)
+		}
+	}
+	return all
 }
 
 // listClusters are the clusters that were measured at the workload's load, with their

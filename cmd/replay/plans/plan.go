@@ -39,6 +39,7 @@ type planFlags struct {
 	most       int
 	gpus       int
 	cost       float64
+	currency   string
 	precision  float64
 	resamples  int
 	confidence float64
@@ -55,6 +56,7 @@ type planFlags struct {
 	growth     float64
 	zones      int
 	files      sweeps.TableFiles
+	candidates string // file for a row per choice of settings
 	emission   emission
 	byHour     bool
 	hpaTarget  float64
@@ -80,6 +82,8 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&f.zones, "zones", 3, "`number` of zones that workers are dealt out over, with --survive zone")
 	fs.IntVar(&f.gpus, "gpus-per-worker", 0, "`GPUs` of a worker; 0: those of --tp, --pp and --dp, or of the timing profile")
 	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
+	fs.StringVar(&f.currency, "currency", "USD", "`name` of the currency of prices, for pages")
+	fs.StringVar(&f.candidates, "candidates", "", "also write a row for each choice of settings to `FILE`, .csv")
 	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
 	fs.IntVar(&f.resamples, "resamples", 20, "resampled workloads, a `number`; 0: no bootstrap intervals")
 	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads to hold in; 0: the recorded one alone")
@@ -198,7 +202,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	if sheet.emitted, err = sheet.emit(); err != nil {
 		return err
 	}
-	if err := cmp.Or(f.files.Write(sheet.fileForms()), sheet.writeEmitted(s)); err != nil {
+	if err := cmp.Or(f.files.Write(sheet.fileForms()), sheet.writeCandidates(), sheet.writeEmitted(s)); err != nil {
 		return err
 	}
 	return sheet.write(s.Out)
@@ -258,7 +262,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	if err := f.files.Check(); err != nil {
 		return err
 	}
-	if err := cmp.Or(f.search.check(o), f.emission.check(o)); err != nil {
+	if err := cmp.Or(cmp.Or(f.checkCandidates(), f.search.check(o)), f.emission.check(o)); err != nil {
 		return err
 	}
 	if len(f.slo.All) == 0 {

@@ -86,7 +86,7 @@ const sourcesTitle = "What each source of uncertainty alone needs:"
 
 // describeSources returns a line for each source of uncertainty.
 func (p *planSheet) describeSources() []string {
-	lines := make([]string, len(p.sources))
+	lines, last := make([]string, len(p.sources)), len(p.sources)-1
 	variant := p.shownAnswer().Variant
 	for i := range p.sources {
 		s := &p.sources[i]
@@ -94,7 +94,10 @@ func (p *planSheet) describeSources() []string {
 		if s.found {
 			needs = fmt.Sprintf("%s (%s%s)", countGPUs(p.plan.GPUs(variant, s.shape)), s.shape, p.formatCostPerHour(variant, s.shape))
 		}
-		lines[i] = s.name + ": " + needs
+		lines[i] = s.name + ": " + needs + lines[i]
+		if size := s.shape.Size(); i < last && s.found && size > p.sources[last].shape.Size() {
+			lines[last] = " (where passes take longest, fewer requests came: more --resamples tell more)"
+		}
 	}
 	return lines
 }

@@ -12,38 +12,38 @@ func (p *planSheet) formatVerdict(a *plan.Answer) string {
 	c, wanted := a.Confident, p.describeWanted(a)
 	switch {
 	case c != nil && !c.Found:
-		return fmt.Sprintf("No cluster up to %s holds %s in %g%% of %s: the largest did in %d; on the workload as recorded %s would do.",
-			p.describeCluster(a.Variant, c.Shape), wanted, 100*c.Share, p.describeCases(a), c.Met, p.describeCluster(a.Variant, a.Shape))
+		text := fmt.Sprintf("No simulated cluster up to %s meets %s in %g%% of %s: the largest does in %d", p.describeCluster(a.Variant, c.Shape), wanted, 100*c.Share, p.describeCases(a), c.Met)
+		if a.Found {
+			text += "; the trace as recorded needs " + p.describeCluster(a.Variant, a.Shape)
+		}
+		return text + "."
 	case c != nil:
-		recorded := "on the workload as recorded " + p.describeCluster(a.Variant, a.Shape) + " would do"
+		recorded := "the trace as recorded needs " + p.describeCluster(a.Variant, a.Shape)
 		switch {
+		case c.Shape == a.Shape && a.Shape.Size() == 1:
+			recorded = "there is no smaller cluster"
 		case c.Shape == a.Shape:
-			recorded = "fewer would not do on the workload as recorded either"
-			if a.Shape.Size() == 1 {
-				recorded = "there is no smaller cluster"
-			}
+			recorded = "the trace as recorded needs as many"
 		case !a.Found:
-			recorded = "no cluster does on the workload as recorded"
-		case !c.At.Met:
-			recorded = "they do not on the workload as recorded, where " + p.describeCluster(a.Variant, a.Shape) + " would do"
+			recorded = "no cluster meets on the trace as recorded"
 		}
 		return fmt.Sprintf("%s%s %s %s in %d of %s; %s.", p.describeCluster(a.Variant, c.Shape), p.describeSettings(a.Variant),
-			inflectVerb(c.Shape, "holds", "hold"), wanted, c.Met, p.describeCases(a), recorded)
+			inflectVerb(c.Shape, "meets", "meet"), wanted, c.Met, p.describeCases(a), recorded)
 	case !a.Found && p.plan.Variants[a.Variant].Fixed.Size() == 0:
-		return fmt.Sprintf("No cluster up to %s holds %s: %s.", p.describeCluster(a.Variant, a.Shape), wanted, a.At.Missed)
+		return fmt.Sprintf("No simulated cluster up to %s meets %s: %s.", p.describeCluster(a.Variant, a.Shape), wanted, a.At.Missed)
 	case !a.Found:
-		return fmt.Sprintf("%s%s %s not hold %s: %s.", p.describeCluster(a.Variant, a.Shape), p.describeSettings(a.Variant),
+		return fmt.Sprintf("%s%s %s not meet %s: %s.", p.describeCluster(a.Variant, a.Shape), p.describeSettings(a.Variant),
 			inflectVerb(a.Shape, "does", "do"), wanted, a.At.Missed)
 	}
 	resampled := ", which was not resampled"
 	if a.Bars != nil {
 		resampled = fmt.Sprintf(", and in %d of %s", a.Bars.Met, p.describeCases(a))
 		if !p.isSure(a) {
-			resampled += fmt.Sprintf(", less often than the %g%% wanted", 100*p.flags.confidence)
+			resampled += fmt.Sprintf(", less often than the target of %g%%", 100*p.flags.confidence)
 		}
 	}
-	return fmt.Sprintf("%s%s %s %s on the workload as recorded%s.", p.describeCluster(a.Variant, a.Shape), p.describeSettings(a.Variant),
-		inflectVerb(a.Shape, "holds", "hold"), wanted, resampled)
+	return fmt.Sprintf("%s%s %s %s on the trace as recorded%s.", p.describeCluster(a.Variant, a.Shape), p.describeSettings(a.Variant),
+		inflectVerb(a.Shape, "meets", "meet"), wanted, resampled)
 }
 
 // isSure reports whether the cluster of an answer holds in as many resamples as wanted,
@@ -84,7 +84,7 @@ func (p *planSheet) describeSettings(variant int) string {
 
 // describeCases names the resamples.
 func (p *planSheet) describeCases(a *plan.Answer) string {
-	cases := fmt.Sprintf("%d resampled workloads", p.flags.resamples)
+	cases := fmt.Sprintf("%d simulated resamples", p.flags.resamples)
 	switch model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); {
 	case model.servers > 0:
 		cases += fmt.Sprintf(" with pass times changed by %v", model)

@@ -96,6 +96,9 @@ func (f *TableFiles) Bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.overwrite, "overwrite", false, "let --out replace files")
 }
 
+// Overwrites reports whether files that exist are replaced.
+func (f *TableFiles) Overwrites() bool { return f.overwrite }
+
 // formOf is how the table is written to a file of that name.
 func (f *TableFiles) formOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
 

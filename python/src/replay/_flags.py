@@ -894,6 +894,8 @@ class PlanFlags(TypedDict, total=False):
     """tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm)"""
     by_hour: bool
     """also find the workers of each hour of the trace, next to a fixed size and HPA"""
+    candidates: Value
+    """also write a row for each choice of settings to FILE, .csv"""
     capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
     """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     change: Value
@@ -922,6 +924,8 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
     core_bandwidth: float
     """GB/s of the network between them, which all transfers share"""
+    currency: Value
+    """name of the currency of prices, for pages (default USD)"""
     dag: Literal["auto", "graph", "chain", "refuse"]
     """requests that wait for several or start others: refuse, keep what is a chain, or all (graph); auto: graph where it takes one (default auto)"""
     decode_acceptance_rate: Value

@@ -103,7 +103,66 @@ const drawAnswer = (answer, charts) => {
   };
   const card = (f) => el("div.card", el("h3", f.title), facts(f.rows));
 
-  main.append(el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
+  // chance draws in which share of the resamples clusters meet, by what they cost.
+  const chance = (one) => {
+    const { box } = one, points = answer.chances, px = () => devicePixelRatio;
+    if (one.plot) one.plot.destroy();
+    box.replaceChildren();
+    one.width = box.clientWidth;
+    const x = scaleOf(points.map((c) => c.across)), sizes = points.filter((c) => c.group === points[0].group);
+    const places = (u) => points.map((c) => ({ left: u.valToPos(x.to(c.across), "x"), top: u.valToPos(100 * c.share, "y"), row: c }));
+    const paintChances = (u) => {
+      const { ctx, bbox } = u, at = (c) => [u.valToPos(x.to(c.across), "x", true), u.valToPos(100 * c.share, "y", true)];
+      ctx.save();
+      ctx.strokeStyle = color("--soft");
+      ctx.lineWidth = 1.5 * px();
+      ctx.beginPath();
+      sizes.forEach((c, i) => { const [l, t] = at(c); if (i) ctx.lineTo(l, t); else ctx.moveTo(l, t); });
+      ctx.stroke();
+      drawLimit(u, "y", 100 * answer.target, `target ${percent(answer.target)}`, 1);
+      for (const c of points) {
+        const [left, top] = at(c);
+        ctx.strokeStyle = ctx.fillStyle = color(c.share >= answer.target - 1e-9 ? "--c2" : "--c4");
+        drawShape(ctx, c.group === points[0].group ? "disc" : "ring", left, top, radius * px());
+        if (!c.chosen) continue;
+        ctx.strokeStyle = ctx.fillStyle = color("--ink");
+        ctx.lineWidth = 1.5 * px();
+        ctx.beginPath();
+        ctx.arc(left, top, 9 * px(), 0, 2 * Math.PI);
+        ctx.stroke();
+        ctx.font = `${11 * px()}px system-ui`;
+        const right = left < bbox.left + bbox.width / 2;
+        ctx.textAlign = right ? "left" : "right";
+        ctx.fillText(`recommended: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left + (right ? 4 : -4) * px(), top + 36 * px());
+      }
+      ctx.restore();
+    };
+    const about = (c) => [c.group ? `${c.name}, ${c.group}` : c.name, `${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, `meets all objectives in ${percent(c.share)} of the resamples`].join("\n");
+    one.plot = new uPlot({
+      width: box.clientWidth, height: 260, legend: { show: false },
+      cursor: { points: { show: false }, drag: { x: false, y: false }, y: false, x: false },
+      hooks: { ready: [hover(places, about)], draw: [paintChances] },
+      scales: { x: { time: false, range: x.range }, y: { range: [0, 108] } },
+      axes: [
+        axis({ label: answer.across + (x.log ? " (log)" : ""), labelFont: "11px system-ui", labelSize: 18, size: 32, space: 45, splits: x.splits, values: (u, v) => v.map((w) => short(x.from(w))) }),
+        axis({ size: 52, splits: () => [0, 25, 50, 75, 100], values: (u, v) => v.map((w) => w + " %") }),
+      ],
+      series: [{}, { paths: () => null, points: { show: false } }],
+    }, [points.map((c) => x.to(c.across)), points.map((c) => 100 * c.share)], box);
+  };
+
+  const told = el("div.told", ...(answer.number ? [el("p.number", answer.number), el("p.under", answer.under)] : []), el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
+  if (list(answer.chances).length > 1) {
+    const box = el("div.chart"), keys = el("p.keys", key("disc", "--c2", "meets the target"), key("disc", "--c4", "misses it"));
+    if (answer.chances.some((c) => c.group !== answer.chances[0].group)) keys.append(key("ring", "--soft", "other settings"));
+    main.append(el("div.top", told, el("div.card", el("h3", `Simulated resamples in which all objectives are met, by ${answer.across}`), keys, box)));
+    charts.push({ box, draw: chance });
+  } else {
+    main.append(told);
+  }
+  const said = el("div.cards.below");
+  for (const l of list(answer.lists)) said.append(el("div.card", el("h3", l.title), ...l.lines.map((t) => el("p", t))));
+  main.append(el("h2", "Alternatives, limits, sensitivity"), el("div.stack", ...list(answer.grids).map(grid)), said);
   if (clusters.length) {
     const cards = el("div.cards");
     main.append(el("h2", "Simulated clusters at the workload's load"), legend(), cards);
@@ -113,9 +172,5 @@ const drawAnswer = (answer, charts) => {
       charts.push({ box, limit, k, draw });
     });
   }
-  main.append(el("h2", "The answer"), el("div.stack", ...list(answer.grids).map(grid)));
-  const said = el("div.cards.below");
-  for (const l of list(answer.lists)) said.append(el("div.card", el("h3", l.title), ...l.lines.map((t) => el("p", t))));
-  main.append(said);
   main.append(el("h2", "What it rests on"), el("div.cards", ...list(answer.facts).map(card)));
 };

@@ -163,12 +163,20 @@
   if (data.answer) drawAnswer(data.answer, charts);
   for (const table of data.tables || []) {
     const grid = el("div.tables");
-    main.append(el("h2", table.title), grid);
+    main.append(el("h2.title", table.title), grid);
     const left = table.rows.filter(empty(table)).length;
     if (left) grid.append(el("p.missed", `✗ ${left} of ${table.rows.length} are not complete: the table says why.`));
     chart(grid, table);
     rowsOf(grid, table);
   }
   follow(charts, (one) => one.draw(one));
+  // Paper is narrower than the window, and white; tables of every replay are left out of it.
+  const print = (on) => () => {
+    document.documentElement.classList.toggle("print", on);
+    colors.clear();
+    charts.filter((one) => one.box.clientWidth).forEach((one) => one.draw(one));
+  };
+  addEventListener("beforeprint", print(true));
+  addEventListener("afterprint", print(false));
   report(charts.filter((one) => one.plot).length, charts.length);
 })();
