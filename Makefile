@@ -149,6 +149,9 @@ picture: ## draw docs/plan.png, the page of the plan in README, in chromium
 plancheck: ## hold the search of replay plan to plans of every choice, on 40 questions; takes a quarter of an hour
 	$(GO) run ./tools/plancheck
 
+plan-calibration: ## hold plans at 90 % to the truth of 200 made-up systems; takes a quarter of an hour
+	$(GO) run ./tools/plancheck -calibrate 200
+
 traces-bad: ## show what every reader of traces says of bad rows and bad files
 	$(GO) test ./loadgen/formats -run 'TestBadRows|TestBadFiles|TestSkipBadHasABound' -v
 
@@ -270,4 +273,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
