@@ -10,28 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/cmd/replay/ceilings"
 	"github.com/replay-llm/replay/plan"
-	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/slo"
-	"github.com/replay-llm/replay/sim"
 )
-
-// runAlone replays each request of a workload alone, on an engine at rest that is the ceiling of spec's. It returns the
-// workload that was replayed too.
-func runAlone(ctx context.Context, spec replay.Spec, w *loadgen.Workload) (*harness.Result, *loadgen.Workload, error) {
-	first := spec
-	first.Mode, first.MaxInFlight = loadgen.Concurrency, 1
-	result, err := first.RunOn(ctx, w, replay.Streams{})
-	if err != nil {
-		return nil, nil, err
-	}
-	spec.Mode, spec.MaxInFlight, spec.Speedup = loadgen.Trace, 0, 1
-	spaced := spaceTurns(w, sim.Time(result.Report.E2E.Max))
-	result, err = spec.RunOn(ctx, spaced, replay.Streams{})
-	return result, spaced, err
-}
 
 // measureAlone returns what requests of a variant take alone, each on an engine at rest that has cached every prompt before
 // it, with the pass times of a resample: no number of workers is faster.
@@ -41,7 +23,7 @@ func (r *planRunner) measureAlone(ctx context.Context, variant, sample int) (pla
 		spec = slowDown(spec, r.factors[variant][sample-1])
 	}
 	w := r.samples[variant][0]()
-	result, w, err := runAlone(ctx, ceilingOf(spec, demandOf(w, &spec)), w)
+	result, w, err := ceilings.RunAlone(ctx, spec, w)
 	if err != nil {
 		return plan.Measure{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/replay-llm/replay/cmd/replay/ceilings"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
@@ -547,7 +548,7 @@ func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster en
 	} else if err != nil {
 		return plan.Measure{}, err
 	}
-	if err := refuseShed(result, &spec); err != nil {
+	if err := ceilings.RefuseShed(result, &spec); err != nil {
 		return plan.Measure{}, err
 	}
 	if n := result.Report.ClippedRequests; n > 0 { // what it promises is not what was asked for
@@ -569,20 +570,6 @@ func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster en
 		look.end(result, w)
 	}
 	return m, nil
-}
-
-// refuseShed refuses a router policy in a program that turns requests away: the answer is about clusters that answer
-// everybody.
-func refuseShed(result *harness.Result, spec *replay.Spec) error {
-	program, ok := spec.Router.(*policy.Process)
-	if !ok {
-		return nil
-	}
-	by, _ := result.Collector.Outcomes()
-	if n := by[collector.Shed]; n > 0 {
-		return fmt.Errorf("the program %s turned %d requests away, want one that answers everybody", program.Command, n)
-	}
-	return nil
 }
 
 // sharedName is the name of the value of objectives of single requests.

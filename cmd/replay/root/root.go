@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/replay-llm/replay/cmd/replay/calibrations"
+	"github.com/replay-llm/replay/cmd/replay/ceilings"
 	"github.com/replay-llm/replay/cmd/replay/machines"
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/cmd/replay/policies"
@@ -53,7 +54,7 @@ func listCommands() []cli.Subcommand {
 			cli.NewSubcommand("ui", ui.NewUICommand),
 			cli.NewSubcommand("sweep", sweeps.NewSweepCommand),
 			cli.NewSubcommand("fork", runs.NewForkCommand),
-			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand),
+			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", ceilings.NewBoundsCommand),
 			cli.NewSubcommand("policies", policies.NewPoliciesCommand)),
 		cli.ForJob("Gate a change, and look at recorded runs",
 			cli.NewSubcommand("check", records.NewCheckCommand), cli.NewSubcommand("report", records.NewReportCommand),

@@ -1,4 +1,7 @@
-package plans
+// Package ceilings holds the command that compares policies with what none of them can beat.
+//
+// Read bounds.go, then staleness.go.
+package ceilings
 
 import (
 	"cmp"
@@ -116,8 +119,24 @@ func (v *bounded) run(ctx context.Context, s cli.Streams) (*harness.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	result, _, err := runAlone(ctx, v.spec, w)
+	result, _, err := RunAlone(ctx, v.spec, w)
 	return result, err
+}
+
+// RunAlone replays each request of a workload alone, on an engine at rest that is the ceiling of spec's: no number of workers
+// is faster. It returns the workload that was replayed too.
+func RunAlone(ctx context.Context, spec replay.Spec, w *loadgen.Workload) (*harness.Result, *loadgen.Workload, error) {
+	spec = ceilingOf(spec, demandOf(w, &spec))
+	first := spec
+	first.Mode, first.MaxInFlight = loadgen.Concurrency, 1
+	result, err := first.RunOn(ctx, w, replay.Streams{})
+	if err != nil {
+		return nil, nil, err
+	}
+	spec.Mode, spec.MaxInFlight, spec.Speedup = loadgen.Trace, 0, 1
+	spaced := spaceTurns(w, sim.Time(result.Report.E2E.Max))
+	result, err = spec.RunOn(ctx, spaced, replay.Streams{})
+	return result, spaced, err
 }
 
 // spaceTurns returns a workload with the turns of w one after the other, each of which
@@ -164,7 +183,7 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, runs.ExplainError(err))
 		}
-		if err := refuseShed(result, &v.spec); err != nil {
+		if err := RefuseShed(result, &v.spec); err != nil {
 			return err
 		}
 		reports[i] = result.Report
@@ -353,4 +372,18 @@ func formatTimes(v, base float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.*fx", terminal.Digits(v/base), v/base)
+}
+
+// RefuseShed refuses a router policy in a program that turns requests away: the answer is about clusters that answer
+// everybody.
+func RefuseShed(result *harness.Result, spec *replay.Spec) error {
+	program, ok := spec.Router.(*policy.Process)
+	if !ok {
+		return nil
+	}
+	by, _ := result.Collector.Outcomes()
+	if n := by[collector.Shed]; n > 0 {
+		return fmt.Errorf("the program %s turned %d requests away, want one that answers everybody", program.Command, n)
+	}
+	return nil
 }
