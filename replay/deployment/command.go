@@ -295,6 +295,18 @@ func flagsOfSGLang(args map[string]string) (map[string]string, error) {
 		return nil, err
 	}
 	delete(known, "model")
+	for _, r := range listRows() { // those that its log does not have
+		name, own := strings.CutPrefix(r.Key, "sglang.")
+		text := args[name]
+		switch text {
+		case "True", "False":
+			text = strings.ToLower(text)
+		}
+		if own && r.Flag != "" && r.Log == "" && text != "" && known[r.Flag] == "" && r.Sets == r.Key {
+			known[r.Flag] = text
+		}
+	}
+	delete(known, "context-length") // another name of max-model-len
 	if args["disable_overlap_schedule"] == "" {
 		delete(known, "overlap")
 	}

@@ -67,7 +67,7 @@ func engineName(r *schema.Row, engine string) (name string, negated bool) {
 			return name, negated
 		}
 	}
-	if own, ok := strings.CutPrefix(r.Key, "sglang."); ok && engine == "sglang" && !strings.Contains(own, ".") && own != "clip_max_new_tokens" && own != "overlap" {
+	if own, ok := strings.CutPrefix(r.Key, "sglang."); ok && engine == "sglang" && !strings.Contains(own, ".") && !slices.Contains([]string{"clip_max_new_tokens", "overlap", "sliding_window_size"}, own) { // which it has no arguments for
 		return own, false
 	}
 	if engine == "vllm" {
@@ -97,6 +97,9 @@ func (w *writer) writeArguments(p *Pool) arguments {
 	w.addPrecision(&a, take)
 	w.addGraphs(&a, take)
 	w.addBlocks(&a, p, take)
+	if w.Engine == "vllm" {
+		w.addDrafts(&a, take("speculative-config"), take("num-speculative-tokens"))
+	}
 	for _, r := range rowsInOrder() {
 		key := r.Flag
 		if key == "" {
@@ -109,9 +112,7 @@ func (w *writer) writeArguments(p *Pool) arguments {
 		delete(rest, key)
 		switch name, negated := engineName(&r, w.Engine); {
 		case isSimulated(key):
-		case key == "speculative-config" && w.Engine == "vllm":
-			w.addDrafts(&a, value)
-		case key == "speculative-config", key == "num-speculative-tokens":
+		case key == "speculative-config": // of SGLang's engines it has what is simulated alone
 		case r.Only != "" && r.Only != w.Engine:
 		case name == "" && value == r.Preset():
 		case name == "":
@@ -222,14 +223,25 @@ func (w *writer) addBlocks(a *arguments, p *Pool, take func(string) string) {
 }
 
 // addDrafts adds vLLM's own keys of a speculative configuration, without those of the simulation.
-func (w *writer) addDrafts(a *arguments, text string) {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		w.miss("speculative-config %s", text)
+func (w *writer) addDrafts(a *arguments, text, tokens string) {
+	all := map[string]json.RawMessage{}
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			w.miss("speculative-config %s: no JSON object", text)
+			return
+		}
+	}
+	if tokens != "" {
+		all["num_speculative_tokens"] = json.RawMessage(tokens)
+	}
+	if len(all) == 0 {
 		return
 	}
 	for _, key := range []string{"acceptance_rate", "acceptance_seed", "draft_ms", "draft_share", "synthetic_acceptance_rates", "synthetic_acceptance_length"} {
 		delete(all, key)
+	}
+	if all["method"] == nil && all["model"] == nil {
+		w.miss("drafts: vLLM requires the method or the model of the drafter in its speculative_config")
 	}
 	own, err := json.Marshal(all)
 	if err == nil {

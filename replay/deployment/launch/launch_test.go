@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/replay/deployment"
+	"github.com/replay-llm/replay/schema"
 )
 
 // cases returns clusters of each engine by name, of which one sets all that its engine has arguments for.
@@ -38,6 +40,11 @@ func cases() map[string]*Cluster {
 		"sglang-all": base("sglang", "0.5.23", Pool{Workers: 1, Settings: with(sglang, "tp", "2", "dp", "4", "ep", "8", "pp", "2", "quantization", "fp8", "kv-cache-dtype", "fp8", "graphs", "none", "block-size", "64", "num-gpu-blocks", "1000",
 			"enable-prefix-caching", "false", "schedule-policy", "lpm", "max-prefill-tokens", "4096", "schedule-conservativeness", "0.8", "prefill-max-requests", "8", "overlap", "false",
 			"enable-mixed-chunk", "true", "enable-priority-scheduling", "true", "gpu-memory-utilization", "0.85", "radix-eviction-policy", "lfu")}),
+		"sglang-more": base("sglang", "0.5.23", Pool{Workers: 1, Settings: with(sglang, "num-reserved-decode-tokens", "256", "load-balance-method", "total_tokens", "swa-full-tokens-ratio", "0.5",
+			"disable-hybrid-swa-memory", "true", "retraction-policy", "priority", "prefill-decode-interval", "2", "prefill-decode-interval-min-bs", "4", "schedule-low-priority-values-first", "true",
+			"priority-scheduling-preemption-threshold", "5", "disable-priority-preemption", "true", "enable-hierarchical-cache", "true", "hicache-ratio", "3", "hicache-size", "20",
+			"hicache-write-policy", "write_through_selective", "hicache-storage-backend", "file", "hicache-storage-prefetch-policy", "best_effort", "decode-log-interval", "10",
+			"speculative-algorithm", "EAGLE", "speculative-num-steps", "5", "speculative-eagle-topk", "4", "speculative-num-draft-tokens", "8")}),
 		"sglang-split": base("sglang", "0.5.23", Pool{Role: "prefill", Workers: 1, Settings: sglang}, Pool{Role: "decode", Workers: 2, Settings: sglang}),
 		"trtllm":       base("trtllm", "1.3.0", Pool{Workers: 2, Settings: trtllm}),
 		"trtllm-all": base("trtllm", "1.3.0", Pool{Workers: 1, Settings: with(trtllm, "tp", "1", "dp", "4", "ep", "4", "pp", "2", "kv-cache-dtype", "fp8", "graphs", "none", "block-size", "64", "enable-prefix-caching", "false",
@@ -132,6 +139,38 @@ func flattenText(text string) map[string]string {
 		}
 	}
 	return all
+}
+
+// Every setting of an engine changes what is written, as an argument or as one that is missing, but for those of the
+// simulation.
+func TestNoSettingIsLost(t *testing.T) {
+	for _, engine := range []string{"vllm", "sglang", "trtllm"} {
+		c := cases()[engine]
+		before, err := Write(engine, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rowsInOrder() {
+			if r.Flag == "" || isSimulated(r.Flag) || r.Only != "" && r.Only != engine || r.Flag == "speculative-config" {
+				continue
+			}
+			value := map[schema.Kind]string{schema.Int: "7", schema.Real: "0.55", schema.Limit: "7", schema.Factor: "0.55", schema.Bool: strconv.FormatBool(r.Preset() == "false"), schema.Object: `{"a":1}`, schema.Path: "x"}[r.Kind]
+			if r.Kind == schema.Name {
+				names := slices.DeleteFunc(slices.Clone(r.Names), func(name string) bool { return strings.HasPrefix(r.Preset(), name) || name == "bfloat16" })
+				value = names[0]
+			}
+			own := *c
+			own.Pools = []Pool{{Workers: c.Pools[0].Workers, Settings: maps.Clone(c.Pools[0].Settings)}}
+			own.Pools[0].Settings[r.Flag] = value
+			after, err := Write(engine, &own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.Equal(after.Files, before.Files) {
+				t.Errorf("%s: %s %s is in no file, and not among what is missing", engine, r.Flag, value)
+			}
+		}
+	}
 }
 
 // What a target cannot express is said: engine settings without an argument, policies that a router does not have.

@@ -10,6 +10,7 @@ vllm serve meta-llama/Llama-3.1-70B \
   --kv-cache-dtype fp8 \
   --compilation-config '{"cudagraph_mode":"PIECEWISE"}' \
   --num-gpu-blocks-override 5000 \
+  --speculative-config '{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}' \
   --gpu-memory-utilization 0.9 \
   --max-model-len 131072 \
   --block-size 32 \
@@ -18,7 +19,6 @@ vllm serve meta-llama/Llama-3.1-70B \
   --no-enable-prefix-caching \
   --enable-chunked-prefill \
   --scheduling-policy priority \
-  --speculative-config '{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}' \
   --host 0.0.0.0 \
   --port 8000
 
