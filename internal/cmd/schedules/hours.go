@@ -185,7 +185,7 @@ func (h *ByHour) compareWays(ctx context.Context, r *Runner, w *loadgen.Workload
 		}
 		fixed = growShape(fixed)
 	}
-	h.ways = append(h.ways, wayToSize{"fixed", fixed.String(), r.gpusOf(fixed) * h.countHours(), m.Met, m.Missed})
+	h.ways = append(h.ways, wayToSize{"fixed", nameSize(fixed), r.gpusOf(fixed) * h.countHours(), m.Met, m.Missed})
 	return nil
 }
 
@@ -233,13 +233,21 @@ func (h *ByHour) describeSizes() string {
 		least = plan.Shape{Workers: min(least.Workers, s.Workers), Prefill: min(least.Prefill, s.Prefill), Decode: min(least.Decode, s.Decode)}
 		most = largerShape(most, s)
 	}
-	if least == most {
-		return most.String()
-	}
-	if most.Split() {
-		return fmt.Sprintf("%d + %d to %v", least.Prefill, least.Decode, most)
+	switch {
+	case least == most:
+		return nameSize(most)
+	case most.Split():
+		return fmt.Sprintf("%d + %d to %s", least.Prefill, least.Decode, nameSize(most))
 	}
 	return fmt.Sprintf("%d to %v", least.Workers, most)
+}
+
+// nameSize names a cluster in few letters: prefill workers come before decode workers.
+func nameSize(s plan.Shape) string {
+	if s.Split() {
+		return fmt.Sprintf("%d + %d workers", s.Prefill, s.Decode)
+	}
+	return s.String()
 }
 
 // addWorkers adds a worker to each hour in which the schedule misses the objectives or, where none does by itself, to that
@@ -368,7 +376,7 @@ func (h *ByHour) addAutoscaled(ctx context.Context, r *Runner, w *loadgen.Worklo
 		s.Topology = r.Resize(h.hours[0].shape)
 		s.Autoscale = &config
 	})
-	way.name, way.met, way.missed = fmt.Sprintf("HPA, in_flight %g a worker", target), m.Met, m.Missed
+	way.name, way.met, way.missed = fmt.Sprintf("HPA, in_flight %g", target), m.Met, m.Missed
 	return append(h.ways, way), err
 }
 

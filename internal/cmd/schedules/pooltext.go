@@ -86,10 +86,10 @@ func (p *Pool) writeWays(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	cost := ""
 	if p.price() > 0 {
-		cost = "\tcost a day"
+		cost = "\tcost/day"
 	}
 	needed, _ := p.Needed()
-	fmt.Fprintf(t, "  size\tGPUs\tGPU-hours a day%s\n", cost)
+	fmt.Fprintf(t, "  size\tGPUs\tGPU-hours/day%s\n", cost)
 	for _, way := range []struct {
 		name string
 		gpus int

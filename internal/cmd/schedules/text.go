@@ -53,9 +53,9 @@ func (h *ByHour) writeWays(b *strings.Builder, wrap func(string) string) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	cost := ""
 	if h.price > 0 {
-		cost = "\tcost a day"
+		cost = "\tcost/day"
 	}
-	fmt.Fprintf(t, "  size\tGPU-hours a day%s\tworkers\tobjectives\n", cost)
+	fmt.Fprintf(t, "  size\tGPU-hours/day%s\tworkers\tobjectives\n", cost)
 	for i := range h.ways {
 		way := &h.ways[i]
 		day := way.gpuHours / h.countHours() * dayHours

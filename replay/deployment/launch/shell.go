@@ -101,9 +101,13 @@ func (w *writer) writeShellRouter(b *strings.Builder, hosts [][]string) {
 	}
 	fmt.Fprintf(b, "\n# On the router (%s):\n%s", source, strings.Join(words, " "))
 	for _, group := range groups {
-		b.WriteString(" \\\n ")
-		for _, word := range group {
-			b.WriteString(" " + quoteWord(word))
+		fmt.Fprintf(b, " \\\n  %s", group[0])
+		joint := " "
+		if len(group) > 3 {
+			joint = " \\\n    "
+		}
+		for _, word := range group[1:] {
+			b.WriteString(joint + quoteWord(word))
 		}
 	}
 	b.WriteString("\n")

@@ -17,7 +17,10 @@ vllm-router \
   --host 0.0.0.0 \
   --port 8000 \
   --policy kv_aware \
-  --worker-urls http://worker-1:8000 http://worker-2:8000 http://worker-3:8000 \
+  --worker-urls \
+    http://worker-1:8000 \
+    http://worker-2:8000 \
+    http://worker-3:8000 \
   --kv-event-block-size 16 \
   --kv-event-model meta-llama/Llama-3.1-70B \
   --kv-event-source http://worker-1:8000=tcp://worker-1:5557 \
