@@ -114,7 +114,7 @@ func (c *Core) launch(f *flight) {
 func (c *Core) claim(r *request) {
 	at := root
 	for i := range (r.prompt - 1) / c.BlockTokens {
-		b, ok := c.pool.exact[place{at, c.pool.contentOf(r, i, r.prompt-1)}]
+		b, ok := c.pool.find(at, c.pool.contentOf(r, i, r.prompt-1))
 		if !ok {
 			return
 		}

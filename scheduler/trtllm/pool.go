@@ -58,6 +58,8 @@ type block struct {
 	alike   links   // in the family, by when they were stored
 	content content
 	refs    int32
+	nth     int32 // of the blocks of its prompt node
+	indexed bool  // it is in the pool's exact and families
 }
 
 // pool is the KV blocks of an engine: a tree of those that can be found, and a queue of those without a reference.
@@ -69,8 +71,8 @@ type pool struct {
 	fresh int // never taken
 	queue list
 
-	exact    map[place]blockID
-	families map[family]list
+	exact    map[place]blockID // of kids of the root, and of blocks that have or had several
+	families map[family]list   // of the same
 	top      list  // kids of the root
 	stamp    int64 // counts the changes of the tree and of references
 	cached   int   // blocks in the tree without a reference
@@ -141,24 +143,48 @@ func (p *pool) countCommon(x, y content) int {
 	return int(n)
 }
 
+// find returns the block after parent with a content.
+func (p *pool) find(parent blockID, k content) (blockID, bool) {
+	if parent != root {
+		if l := &p.all[parent].kids; l.first == l.last {
+			return l.first, l.first != noBlock && p.all[l.first].content == k
+		}
+	}
+	b, ok := p.exact[place{parent, k}]
+	return b, ok
+}
+
+// findFamily returns the blocks after parent that may begin with the first token of k, as a list by alikeLinks.
+func (p *pool) findFamily(parent blockID, k content) list {
+	f := p.familyOf(parent, k)
+	if parent != root {
+		if l := p.all[parent].kids; l.first == l.last {
+			if l.first == noBlock || p.familyOf(parent, p.all[l.first].content) != f {
+				return list{noBlock, noBlock}
+			}
+			return l
+		}
+	}
+	if l, ok := p.families[f]; ok {
+		return l
+	}
+	return list{noBlock, noBlock}
+}
+
 // match returns the block after parent that begins most like k, and how many tokens the two have in common;
 // noBlock where none does.
 func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 	if k.tokens() == 0 {
 		return noBlock, 0
 	}
-	if b, ok := p.exact[place{parent, k}]; ok {
+	if b, ok := p.find(parent, k); ok {
 		return b, k.tokens()
 	}
 	best = noBlock
 	if !p.cfg.Partial {
 		return best, 0
 	}
-	l, ok := p.families[p.familyOf(parent, k)]
-	if !ok {
-		return best, 0
-	}
-	for b := l.first; b != noBlock; b = p.all[b].alike.newer {
+	for b := p.findFamily(parent, k).first; b != noBlock; b = p.all[b].alike.newer {
 		if !p.cfg.Copy && p.isUsed(b) {
 			continue
 		}
@@ -186,7 +212,7 @@ func (p *pool) walk(r *request) walk {
 func (p *pool) walkTokens(r *request, tokens int) walk {
 	w := walk{stamp: p.stamp, known: r.known, last: root}
 	for i := range tokens / p.cfg.BlockTokens {
-		b, ok := p.exact[place{w.last, p.contentOf(r, i, tokens)}]
+		b, ok := p.find(w.last, p.contentOf(r, i, tokens))
 		if !ok {
 			break
 		}
@@ -265,16 +291,10 @@ func (p *pool) detach(b blockID) {
 	if k.parent == noBlock {
 		return
 	}
-	delete(p.exact, place{k.parent, k.content})
-	unlinkBlock(p, p.kidsOf(k.parent), b, kinLinks)
-	f := p.familyOf(k.parent, k.content)
-	l := p.families[f]
-	unlinkBlock(p, &l, b, alikeLinks)
-	if l.first == noBlock {
-		delete(p.families, f)
-	} else {
-		p.families[f] = l
+	if k.indexed {
+		p.removeIndex(b)
 	}
+	unlinkBlock(p, p.kidsOf(k.parent), b, kinLinks)
 	p.tellRouter(b, 0)
 	k.parent = noBlock
 	if k.refs == 0 {
@@ -285,19 +305,49 @@ func (p *pool) detach(b blockID) {
 
 // attach puts b into the tree after parent.
 func (p *pool) attach(b, parent blockID, content content) {
+	k, l := &p.all[b], p.kidsOf(parent)
+	k.parent, k.content, k.nth = parent, content, 0
+	if parent != root && p.all[parent].content.ref == content.ref {
+		k.nth = p.all[parent].nth + 1
+	}
+	k.alike = links{noBlock, noBlock}
+	if sibling := l.first; sibling != noBlock && !p.all[sibling].indexed {
+		p.addIndex(sibling)
+	}
+	if parent == root || l.first != noBlock {
+		p.addIndex(b)
+	}
+	linkBlock(p, l, b, kinLinks)
+	p.tellRouter(b, 1)
+	p.stamp++
+}
+
+// addIndex lets b be found among several blocks after the same one.
+func (p *pool) addIndex(b blockID) {
 	k := &p.all[b]
-	k.parent, k.content = parent, content
-	p.exact[place{parent, content}] = b
-	linkBlock(p, p.kidsOf(parent), b, kinLinks)
-	f := p.familyOf(parent, content)
+	k.indexed = true
+	p.exact[place{k.parent, k.content}] = b
+	f := p.familyOf(k.parent, k.content)
 	l, ok := p.families[f]
 	if !ok {
 		l = list{noBlock, noBlock}
 	}
 	linkBlock(p, &l, b, alikeLinks)
 	p.families[f] = l
-	p.tellRouter(b, 1)
-	p.stamp++
+}
+
+// removeIndex takes back addIndex.
+func (p *pool) removeIndex(b blockID) {
+	k := &p.all[b]
+	k.indexed = false
+	delete(p.exact, place{k.parent, k.content})
+	f := p.familyOf(k.parent, k.content)
+	l := p.families[f]
+	if unlinkBlock(p, &l, b, alikeLinks); l.first == noBlock {
+		delete(p.families, f)
+	} else {
+		p.families[f] = l
+	}
 }
 
 func (p *pool) kidsOf(b blockID) *list {
@@ -313,14 +363,7 @@ func (p *pool) tellRouter(b blockID, by int32) {
 	if p.cfg.Capture != scheduler.CaptureResidency || k.content.ref < 0 || k.content.ref >= ownPrompt || int(k.content.prompt) < p.cfg.BlockTokens {
 		return
 	}
-	at := int32(0)
-	node, perNode := prompt.NodeID(k.content.ref), p.cfg.Tree.PerNode()
-	if perNode > 1 {
-		for x := k.parent; x >= 0 && p.all[x].content.ref == k.content.ref; x = p.all[x].parent {
-			at++
-		}
-	}
-	p.kv = append(p.kv, scheduler.KVChange{Node: node, Blocks: at + by})
+	p.kv = append(p.kv, scheduler.KVChange{Node: prompt.NodeID(k.content.ref), Blocks: k.nth + by})
 }
 
 // allocate gives r the blocks of its whole prompt and moves its chunk behind what is found.
@@ -386,7 +429,7 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 	for i := range min(n, len(r.held)) {
 		k := p.contentOf(r, i, tokens)
 		if known {
-			if b, ok := p.exact[place{at, k}]; ok {
+			if b, ok := p.find(at, k); ok {
 				at = b
 				continue
 			}
