@@ -1,8 +1,8 @@
 // Package trtllm is the scheduler core of a simulated TensorRT-LLM engine, by the published source of its PyTorch
 // backend; docs/rules/trtllm.md has the rules. They were not compared with the engine.
 //
-// Read config.go and rules.go, then core.go, request.go, plan.go, capacity.go, microbatch.go, pool.go, deliver.go;
-// ranks.go for several of them in lockstep.
+// Read config.go and rules.go, then core.go, request.go, plan.go, capacity.go, microbatch.go, pool.go, deliver.go,
+// run.go; ranks.go for several of them in lockstep.
 package trtllm
 
 import (
@@ -107,11 +107,17 @@ func (c *Core) Line() (waiting, running int) {
 // SetClock lets passes to come take the time that clock says.
 func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }
 
-// Cut has nothing to give back: a Core takes one pass at a time.
-func (c *Core) Cut(*scheduler.Pass, int) {}
+// Step runs the pass that starts at now, or a run of passes that are all alike, of which none but the first starts at
+// until or later. With Overlap it also plans the pass that follows.
+func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
+	if n := c.countAlike(); n > 1 {
+		return c.takeRun(n, now, until, p)
+	}
+	return c.stepOnce(now, p)
+}
 
-// Step runs the pass that starts at now. With Overlap it also plans the pass that follows.
-func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+// stepOnce runs the pass that starts at now.
+func (c *Core) stepOnce(now sim.Time, p *scheduler.Pass) error {
 	step, err := c.Begin(now, p)
 	if err != nil || step == nil {
 		return err

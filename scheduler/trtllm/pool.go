@@ -73,9 +73,9 @@ type pool struct {
 
 	exact    map[place]blockID // of kids of the root, and of blocks that have or had several
 	families map[family]list   // of the same
-	top      list  // kids of the root
-	stamp    int64 // counts the changes of the tree and of references
-	cached   int   // blocks in the tree without a reference
+	top      list              // kids of the root
+	stamp    int64             // counts the changes of the tree and of references
+	cached   int               // blocks in the tree without a reference
 
 	a, b [1]prompt.NodeID
 	kv   []scheduler.KVChange
@@ -83,7 +83,7 @@ type pool struct {
 
 func newPool(c *Config) pool {
 	none := list{noBlock, noBlock}
-	return pool{cfg: c, total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none, exact: map[place]blockID{}, families: map[family]list{}, stamp: 1}
+	return pool{cfg: c, all: make([]block, 0, c.Blocks), total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none, exact: map[place]blockID{}, families: map[family]list{}, stamp: 1}
 }
 
 // contentOf returns the content of block i of r up to token end of its sequence.
@@ -389,6 +389,7 @@ func (p *pool) allocate(r *request) {
 		case tokens == size:
 			p.hold(b)
 			at = b
+			r.rooted++
 		case p.isUsed(b):
 			b, at = p.takeBlock(), noBlock // a copy
 		default:
@@ -426,19 +427,25 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 		n = countBlocks(tokens, size)
 	}
 	at, known := root, true
-	for i := range min(n, len(r.held)) {
+	if r.rooted > 0 {
+		at = r.held[r.rooted-1]
+	}
+	for i := r.rooted; i < min(n, len(r.held)); i++ {
 		k := p.contentOf(r, i, tokens)
 		if known {
-			if b, ok := p.find(at, k); ok {
+			b, ok := p.find(at, k)
+			if known = ok; ok {
 				at = b
-				continue
 			}
-			known = false
 		}
-		b := r.held[i]
-		p.detach(b)
-		p.attach(b, at, k)
-		at = b
+		if !known {
+			p.detach(r.held[i])
+			p.attach(r.held[i], at, k)
+			at = r.held[i]
+		}
+		if r.rooted == i && at == r.held[i] && k.tokens() == size {
+			r.rooted++
+		}
 	}
 }
 
@@ -450,7 +457,7 @@ func (p *pool) close(r *request) {
 	for i := len(r.held) - 1; i >= 0; i-- {
 		p.letGo(r.held[i])
 	}
-	r.held = r.held[:0]
+	r.held, r.rooted = r.held[:0], 0
 }
 
 // Which of the links of a block a list goes by.

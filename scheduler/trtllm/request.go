@@ -30,6 +30,7 @@ type request struct {
 	expect int // prompt tokens that the capacity scheduler expects to be found
 	slots  int // tokens with a KV slot
 	held   []blockID
+	rooted int // of these, those from the first one on that are in the tree, full: they stay there while r holds them
 
 	seen   walk // the latest walk
 	pauses int

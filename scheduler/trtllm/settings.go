@@ -49,32 +49,32 @@ func (s *Settings) Declare(d *schema.Decl) {
 	d.Size(&s.MaxBatch, schema.Row{
 		Key: "max_batch_size", Value: 2048, Help: "`requests` that are active at once", After: "num-reserved-decode-tokens",
 		File: schema.File{Place: 300, Help: "requests that are active at once on a TensorRT-LLM worker"},
-		Doc: schema.Doc{Text: "requests that are active at once"},
+		Doc:  schema.Doc{Text: "requests that are active at once"},
 	})
 	d.Size(&s.MaxTokens, schema.Row{
 		Key: "max_num_tokens", Value: 8192, Help: "`tokens` per pass",
 		File: schema.File{Place: 310, Help: "tokens that a TensorRT-LLM worker computes per pass"},
-		Doc: schema.Doc{Text: "tokens per pass; without chunked prefill longer prompts are rejected"},
+		Doc:  schema.Doc{Text: "tokens per pass; without chunked prefill longer prompts are rejected"},
 	})
 	s.Policy = cmp.Or(d.Name(schema.Row{
 		Key: "capacity_scheduler_policy", Default: Policies()[0], Help: "how requests are admitted, by `name`", Names: Policies(),
 		File: schema.File{Place: 320, Help: "how a TensorRT-LLM worker admits requests"},
-		Doc: schema.Doc{Text: "how requests are admitted ([rules/trtllm.md](rules/trtllm.md#capacity)): GUARANTEED_NO_EVICT, MAX_UTILIZATION or STATIC_BATCH"},
+		Doc:  schema.Doc{Text: "how requests are admitted ([rules/trtllm.md](rules/trtllm.md#capacity)): GUARANTEED_NO_EVICT, MAX_UTILIZATION or STATIC_BATCH"},
 	}), Policies()[0])
 	d.Bool(&s.Chunked, schema.Row{
 		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "cut prompts that exceed what is left of a pass",
 		File: schema.File{Place: 330, Help: "cut prompts that exceed what is left of a pass of a TensorRT-LLM worker"},
-		Doc: schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
+		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
 	})
 	s.Chunking = cmp.Or(d.Name(schema.Row{
 		Key: "context_chunking_policy", Default: ChunkingNames()[0], Help: "how prompts are cut, by `name`", Names: ChunkingNames(),
 		File: schema.File{Place: 340, Help: "how a TensorRT-LLM worker cuts prompts"},
-		Doc: schema.Doc{Text: "how prompts are cut: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS"},
+		Doc:  schema.Doc{Text: "how prompts are cut: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS"},
 	}), ChunkingNames()[0])
 	d.Bool(&s.NoOverlap, schema.Row{
 		Key: "disable_overlap_scheduler", Help: "plan each pass after the pass before it has ended",
 		File: schema.File{Place: 350, Help: "plan each pass after the pass before it has ended"},
-		Doc: schema.Doc{Text: "a pass is planned after the pass before it has ended, not while it runs"},
+		Doc:  schema.Doc{Text: "a pass is planned after the pass before it has ended, not while it runs"},
 	})
 	s.declareReuse(d)
 	s.Balance.declare(d)
