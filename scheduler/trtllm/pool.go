@@ -59,6 +59,7 @@ type block struct {
 	content content
 	refs    int32
 	nth     int32 // of the blocks of its prompt node
+	changed int64 // stamp of the pool when a kid came or left, or when it came or left itself
 	indexed bool  // it is in the pool's exact and families
 }
 
@@ -74,7 +75,9 @@ type pool struct {
 	exact    map[place]blockID // of kids of the root, and of blocks that have or had several
 	families map[family]list   // of the same
 	top      list              // kids of the root
-	stamp    int64             // counts the changes of the tree and of references
+	stamp    int64             // counts the changes of the tree
+	topStamp int64             // stamp when a kid of the root came or left
+	uses     int64             // counts the blocks of the tree that get their first reference, or lose their last
 	cached   int               // blocks in the tree without a reference
 
 	a, b [1]prompt.NodeID
@@ -198,19 +201,45 @@ func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 // isUsed reports whether a request holds b, or blocks follow it in the tree.
 func (p *pool) isUsed(b blockID) bool { return p.all[b].refs > 0 || p.all[b].kids.first != noBlock }
 
-// walk looks up the full blocks of the known tokens of r.
+// walk looks up the full blocks of the known tokens of r. What it found before holds while the last block found is in the
+// tree, as all before it are then, and has the same kids.
 func (p *pool) walk(r *request) walk {
 	w := &r.seen
-	if w.stamp == p.stamp && w.known == r.known {
-		return *w
+	if w.stamp == 0 || w.known != r.known || w.stamp < p.changedAt(w.last) {
+		*w = p.walkTokens(r, r.known)
 	}
-	*w = p.walkTokens(r, r.known)
+	if w.uses != p.uses {
+		w.held, w.uses = 0, p.uses
+		for b := w.last; b != root; b = p.all[b].parent {
+			if p.all[b].refs > 0 {
+				w.held++
+			}
+		}
+	}
 	return *w
+}
+
+// changedAt returns the stamp of the latest change of the kids of b, or of its place in the tree.
+func (p *pool) changedAt(b blockID) int64 {
+	if b == root {
+		return p.topStamp
+	}
+	return p.all[b].changed
+}
+
+// noteChange notes that a kid of b has come or left, or b itself.
+func (p *pool) noteChange(b blockID) {
+	p.stamp++
+	if b == root {
+		p.topStamp = p.stamp
+	} else {
+		p.all[b].changed = p.stamp
+	}
 }
 
 // walkTokens looks up the full blocks of the first tokens of r.
 func (p *pool) walkTokens(r *request, tokens int) walk {
-	w := walk{stamp: p.stamp, known: r.known, last: root}
+	w := walk{stamp: p.stamp, uses: p.uses, known: r.known, last: root}
 	for i := range tokens / p.cfg.BlockTokens {
 		b, ok := p.find(w.last, p.contentOf(r, i, tokens))
 		if !ok {
@@ -242,29 +271,28 @@ func (p *pool) hold(b blockID) {
 		unlinkBlock(p, &p.queue, b, queueLinks)
 		if k.parent != noBlock {
 			p.cached--
+			p.uses++
 		}
 	}
 	k.refs++
-	p.stamp++
 }
 
 // letGo takes a holder from b; without any it goes to the back of the queue.
 func (p *pool) letGo(b blockID) {
 	k := &p.all[b]
 	k.refs--
-	p.stamp++
 	if k.refs == 0 {
 		p.free++
 		linkBlock(p, &p.queue, b, queueLinks)
 		if k.parent != noBlock {
 			p.cached++
+			p.uses++
 		}
 	}
 }
 
 // takeBlock returns the block at the front of the queue, held once and out of the tree with all that follows it there.
 func (p *pool) takeBlock() blockID {
-	p.stamp++
 	if p.fresh > 0 {
 		p.fresh--
 		p.free--
@@ -291,16 +319,20 @@ func (p *pool) detach(b blockID) {
 	if k.parent == noBlock {
 		return
 	}
+	if invariant.Enabled && k.kids.first != noBlock {
+		panic("trtllm: a block leaves the tree before those that follow it")
+	}
 	if k.indexed {
 		p.removeIndex(b)
 	}
 	unlinkBlock(p, p.kidsOf(k.parent), b, kinLinks)
 	p.tellRouter(b, 0)
+	p.noteChange(k.parent)
+	p.noteChange(b)
 	k.parent = noBlock
 	if k.refs == 0 {
 		p.cached--
 	}
-	p.stamp++
 }
 
 // attach puts b into the tree after parent.
@@ -319,7 +351,8 @@ func (p *pool) attach(b, parent blockID, content content) {
 	}
 	linkBlock(p, l, b, kinLinks)
 	p.tellRouter(b, 1)
-	p.stamp++
+	p.noteChange(parent)
+	p.noteChange(b)
 }
 
 // addIndex lets b be found among several blocks after the same one.

@@ -41,10 +41,11 @@ type request struct {
 
 // walk is what a request found in the tree of cached blocks.
 type walk struct {
-	stamp int64 // of the pool
-	known int   // tokens that were looked up
-	all   int   // blocks found
-	held  int   // of these, held by a request
+	stamp int64 // of the pool, as is
+	uses  int64
+	known int // tokens that were looked up
+	all   int // blocks found
+	held  int // of these, held by a request
 	last  blockID
 }
 

@@ -140,7 +140,7 @@ const atOnce = 2
 // findHopeless returns why no number of workers of a choice meets the objectives, nil when one may, and whether that is known.
 func (f *planFlags) findHopeless(ctx context.Context, r *planRunner, i int) (h *hopeless, known bool, err error) {
 	c := &r.choices[i]
-	if c.variant.Fixed.Size() > 0 || c.isMixed() || c.spec.Window.IsSet() || c.spec.Admission != nil || isSlowAlone(c) || !f.boundsAlone() {
+	if c.variant.Fixed.Size() > 0 || c.isMixed() || c.spec.Window.IsSet() || c.spec.Admission != nil || !f.boundsAlone() {
 		return nil, false, nil
 	}
 	sample, factor := r.hardSample(), 1.0
@@ -155,12 +155,6 @@ func (f *planFlags) findHopeless(ctx context.Context, r *planRunner, i int) (h *
 		return nil, true, nil
 	}
 	return &hopeless{m, factor}, true, nil
-}
-
-// isSlowAlone reports whether each pass of a choice is replayed by itself, as those of TensorRT-LLM are: requests that run
-// alone have many.
-func isSlowAlone(c *chosen) bool {
-	return slices.ContainsFunc(c.settings, func(s plan.Setting) bool { return s.Name == "engine" && s.Value == "trtllm" })
 }
 
 // boundsAlone reports whether what requests take alone bounds the objectives.

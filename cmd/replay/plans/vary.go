@@ -54,7 +54,7 @@ func flagsOf(name string) []string {
 	case varyTP:
 		return []string{"tp", "pp", "dp", "ep"}
 	case varyBudget:
-		return []string{"max-num-batched-tokens", "chunked-prefill-size"}
+		return []string{"max-num-batched-tokens", "chunked-prefill-size", "max-num-tokens", "enable-chunked-context"}
 	case varyRouter:
 		return []string{"router", "router-policy", "policy-process", "endpoint-picker"}
 	}
@@ -100,9 +100,9 @@ func gpusOf(o *options.Options) []string {
 }
 
 // searches reports whether a plan chooses settings by itself: where a GPU and a model are named, and nothing that is to be
-// tried. Passes of TensorRT-LLM are replayed one by one, which is too slow for a search.
+// tried.
 func (f *planFlags) searches(o *options.Options) bool {
-	return o.Changed("gpu") && o.Changed("model") && engineOf(o) != "trtllm" && len(f.try) == 0 && !slices.Contains(f.search.vary, varyNone) &&
+	return o.Changed("gpu") && o.Changed("model") && len(f.try) == 0 && !slices.Contains(f.search.vary, varyNone) &&
 		o.FirstChanged("workers", "prefill-workers", "decode-workers", "compat", "deployment", "worker-speed") == "" && firstOfTwoPools(o) == ""
 }
 
@@ -181,13 +181,18 @@ func engineOf(o *options.Options) string {
 
 // budgetChoices returns token budgets of a pass, with as many seats as a small one allows.
 func budgetChoices(o *options.Options) dimension {
-	name, seats := "max-num-batched-tokens", "max-num-seqs"
-	if engineOf(o) == "sglang" {
+	name, seats, budgets := "max-num-batched-tokens", "max-num-seqs", []int{256, 512, 1024, 2048, 16384}
+	var with []plan.Setting // without it prompts that exceed the budget are rejected
+	switch engineOf(o) {
+	case "sglang":
 		name, seats = "chunked-prefill-size", ""
+	case "trtllm":
+		name, seats, budgets = "max-num-tokens", "", []int{1024, 2048, 4096, 16384}
+		with = []plan.Setting{{Name: "enable-chunked-context", Value: "true"}}
 	}
 	all := dimension{nil} // the server's own
-	for _, budget := range []int{256, 512, 1024, 2048, 16384} {
-		set := []plan.Setting{{Name: name, Value: strconv.Itoa(budget)}}
+	for _, budget := range budgets {
+		set := append([]plan.Setting{{Name: name, Value: strconv.Itoa(budget)}}, with...)
 		if seats != "" && budget <= 1024 && o.FirstChanged(seats) == "" {
 			set = append(set, plan.Setting{Name: seats, Value: "256"})
 		}
@@ -203,7 +208,7 @@ func (f *planFlags) listSearched(o *options.Options, file string) ([]chosen, err
 		return nil, err
 	}
 	splits := []bool{f.topology.Value == "disaggregated"}
-	if f.search.varies(o, varyTopology) || f.topology.Value == "both" {
+	if f.search.varies(o, varyTopology) && engineOf(o) != "trtllm" || f.topology.Value == "both" {
 		splits = []bool{false, true}
 	}
 	count := len(splits)
