@@ -389,6 +389,18 @@ func TestCompatRefusesSGLangsOwn(t *testing.T) {
 	}
 }
 
+// Ranks that balance their prompts may follow from arguments that are not there yet.
+func TestTRTLLMBalanceBeforeRanks(t *testing.T) {
+	text := []byte(`{"engine_type":"trtllm","trtllm":{"enable_balance":true}}`)
+	if _, err := Parse(text, Options{Early: true}); err != nil {
+		t.Error(err)
+	}
+	a, err := Parse(text, Options{Unless: []Setting{{Key: "dp_size", Value: "4"}}})
+	if err != nil || a.DPSize != 4 || !a.TRTLLM.Balance.On {
+		t.Errorf("%d ranks, %+v, %v", a.DPSize, a.TRTLLM.Balance, err)
+	}
+}
+
 // What TensorRT-LLM engines do not have is refused.
 func TestTRTLLMRefused(t *testing.T) {
 	for text, want := range map[string]string{

@@ -75,7 +75,7 @@ func Parse(text []byte, o Options) (Args, error) {
 	a := Args{}
 	err = schema.Read(values, o.Compat, func(d *schema.Decl) { a.declare(d, &o) })
 	if err == nil {
-		err = a.check(o.Compat)
+		err = a.check(&o)
 	}
 	if err != nil {
 		return Args{}, err
@@ -138,15 +138,15 @@ func checkRole(o schema.Values) error {
 const maxBlocks = math.MaxInt32
 
 // check settles the block size and refuses arguments that do not fit together.
-func (a *Args) check(compat bool) error {
+func (a *Args) check(o *Options) error {
 	if a.Blocks > maxBlocks {
 		return refuseValue("num_gpu_blocks", strconv.Itoa(a.Blocks), fmt.Sprintf("at most %d", maxBlocks))
 	}
 	if a.Engine == SGLang {
-		return a.checkSGLang(compat)
+		return a.checkSGLang(o.Compat)
 	}
 	if a.Engine == TRTLLM {
-		return a.checkTRTLLM()
+		return a.checkTRTLLM(o.Early)
 	}
 	if a.BlockTokens == 0 {
 		a.BlockTokens = 64

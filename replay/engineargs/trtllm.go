@@ -38,8 +38,8 @@ func (a *Args) declareTRTLLM(d *schema.Decl) {
 	a.MaxSeqs, a.MaxBatchedTokens = a.TRTLLM.MaxBatch, a.TRTLLM.MaxTokens
 }
 
-// checkTRTLLM settles the block size and refuses arguments that do not fit together.
-func (a *Args) checkTRTLLM() error {
+// checkTRTLLM settles the block size and refuses arguments that do not fit together. Early arguments may lack dp_size.
+func (a *Args) checkTRTLLM(early bool) error {
 	s := &a.TRTLLM
 	if a.BlockTokens == 0 {
 		a.BlockTokens = trtllm.DefaultBlock
@@ -51,7 +51,7 @@ func (a *Args) checkTRTLLM() error {
 		return refuseValue("trtllm.max_batch_size", "0", "at least 1")
 	case s.MaxTokens < a.BlockTokens:
 		return refuseValue("trtllm.max_num_tokens", strconv.Itoa(s.MaxTokens), "at least block_size, which is "+strconv.Itoa(a.BlockTokens))
-	case s.Balance.On && a.DPSize == 1:
+	case s.Balance.On && a.DPSize == 1 && !early:
 		return refuseValue("trtllm.enable_balance", "true", "dp_size above 1 with it")
 	}
 	return nil
