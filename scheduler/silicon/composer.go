@@ -40,7 +40,7 @@ func Sum(parts []Part) float64 {
 
 // Composer lists the operators of passes of a model on GPUs, one rank of attention's data parallelism of them.
 type Composer struct {
-	granular bool // latent attention is timed operator by operator, never as a whole block
+	granular bool // as aiconfigurator-core: latent attention operator by operator, and no operator beyond the tables' own
 
 	fit    hardware.Fit
 	engine optables.Engine
@@ -122,9 +122,25 @@ type product struct {
 	n, k  int
 }
 
-// gemm adds a product of x tokens.
+// gemm adds a product of x tokens. Products of blocks have their inputs scaled block by block, by a kernel before them that the
+// tables do not have.
 func (c *Composer) gemm(p *parts, x int, w product) {
 	p.add(w.name, w.calls, c.tables.GEMM(w.dtype, x, w.n, w.k))
+	if scalesBlocks(w.dtype) && w.calls > 0 {
+		c.extra(p, "scales of blocks", w.calls, 3*float64(x)*float64(w.k))
+	}
+}
+
+// scalesBlocks reports whether the inputs of a product of a type are scaled in blocks.
+func scalesBlocks(dtype string) bool {
+	return dtype == string(hardware.FP8Block) || dtype == string(hardware.NVFP4)
+}
+
+// extra adds a small operator that aiconfigurator-core leaves out.
+func (c *Composer) extra(p *parts, name string, calls, bytes float64) {
+	if !c.granular {
+		c.small(p, name, calls, bytes)
+	}
 }
 
 // reduce adds all-reduces of the hidden states of x tokens.

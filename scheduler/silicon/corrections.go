@@ -28,7 +28,7 @@ func CorrectionsOf(e optables.Engine, release string) Corrections {
 	case e == optables.SGLang:
 		return Corrections{1, 32, 1.5, 0.02, launch}
 	case e == optables.TRTLLM && n < firstLeanTRT:
-		return Corrections{1.3, 0, 1.25, 0.005, launch}
+		return Corrections{1.25, 0, 1.15, 0.01, launch}
 	case e == optables.TRTLLM:
 		return Corrections{1.03, 8, 0.1, 0, launch}
 	case n < firstOverlapped:

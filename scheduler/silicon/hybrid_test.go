@@ -33,7 +33,6 @@ func promptPass(c *Composer, tokens, past int) []Part {
 // TestSparseBlocks sums what a layer of sparse attention takes, in ms: the rows of the tables of the wheel, of the engine with the
 // least time.
 func TestSparseBlocks(t *testing.T) {
-	projections := []string{"to latent query, key and value", "query of the latent", "output of attention"}
 	for _, c := range []struct {
 		path          string
 		layers        float64
@@ -52,10 +51,15 @@ func TestSparseBlocks(t *testing.T) {
 				t.Errorf("%s: %s takes %.4f ms a layer, want %.4f", c.path, what, got, want)
 			}
 		}
-		near("decoding", pick(decodePass(x, c.requests, 4097), append(projections, "attention block of decoding beyond its projections")...)/c.layers, c.decode)
-		prompts := append(projections, "attention block of prompts beyond its projections", "attention to the past")
-		near("a prompt", pick(promptPass(x, 8192, 0), prompts...)/c.layers, c.whole)
-		near("a prompt behind others", pick(promptPass(x, 8192, 32768), prompts...)/c.layers, c.behind)
+		layer := func(all []Part, tokens int) float64 {
+			var projections parts
+			x.projectLatent(&projections, tokens)
+			names := []string{"attention block of decoding beyond its projections", "attention block of prompts beyond its projections", "attention to the past"}
+			return (Sum(projections) + pick(all, names...)) / c.layers
+		}
+		near("decoding", layer(decodePass(x, c.requests, 4097), c.requests), c.decode)
+		near("a prompt", layer(promptPass(x, 8192, 0), 8192), c.whole)
+		near("a prompt behind others", layer(promptPass(x, 8192, 32768), 8192), c.behind)
 	}
 }
 
@@ -90,7 +94,8 @@ func TestLayersOfBothKinds(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"query, key and value": 15, "output of attention": 15, "attention of decoding": 15, "to linear attention": 45, "gates of linear attention": 45,
-		"output of linear attention": 45, "linear attention of decoding": 45, "experts": 60, "norms": 120, "all-reduce around experts": 120,
+		"output of linear attention": 45, "linear attention of decoding": 45,
+		"norm and gate of linear attention": 45, "gate of attention": 15, "experts": 60, "norms": 120, "all-reduce around experts": 120,
 	} {
 		if calls[name] != want {
 			t.Errorf("%s: %g calls, want %g", name, calls[name], want)

@@ -22,6 +22,9 @@ func (c *Composer) Linear(x int, prompts bool) []Part {
 			query *= 2
 		}
 		c.gemm(&p, x, product{"query, key and value", c.full, c.attention, query + 2*c.keys, hidden})
+		if m.Gated {
+			c.extra(&p, "gate of attention", c.full, 6*float64(x)*float64(c.query))
+		}
 		c.gemm(&p, x, product{"output of attention", c.full, c.attention, hidden, c.query})
 	}
 	c.projectStates(&p, x)

@@ -57,6 +57,32 @@ func TestPassesEqualOperators(t *testing.T) {
 	}
 }
 
+// The inputs of each product of blocks are scaled by a kernel of their own, which aiconfigurator-core leaves out. Products of
+// other types have none.
+func TestScalesOfBlocks(t *testing.T) {
+	const name = "scales of blocks"
+	for path, want := range map[string]float64{
+		"h200/llama-3.1-8b?weights=fp8_block": 4 * 32, "b200/llama-3.3-70b?tp=2&weights=nvfp4": 4 * 80, "h200/qwen3-235b-a22b?tp=4&weights=fp8_block": 2 * 94,
+		"h200/llama-3.1-8b?weights=fp8": 0, "h100/llama-3.1-8b": 0,
+	} {
+		c := compose(t, path, optables.VLLM)
+		calls := func() (n float64) {
+			for _, p := range c.Linear(16, false) {
+				if p.Name == name {
+					n += p.Calls
+				}
+			}
+			return n
+		}
+		if got := calls(); got != want {
+			t.Errorf("%s: inputs are scaled %g times, want %g", path, got, want)
+		}
+		if c.granular = true; calls() != 0 {
+			t.Errorf("%s: inputs are scaled %g times as in aiconfigurator-core, want 0", path, calls())
+		}
+	}
+}
+
 // TestLinesAreKept holds lines that were asked for before to those made from the tables, at any number of goroutines.
 func TestLinesAreKept(t *testing.T) {
 	p := NewPasses(compose(t, "h200/llama-3.3-70b?tp=4", optables.VLLM))

@@ -14,6 +14,8 @@ func (c *Composer) projectStates(p *parts, x int) {
 	layers, hidden := float64(l.Layers), c.fit.Model.Hidden
 	c.gemm(p, x, product{"to linear attention", layers, c.attention, l.InputWidth() / c.tp, hidden})
 	c.gemm(p, x, product{"gates of linear attention", layers, "bfloat16", 2 * l.ValueHeads / c.tp, hidden})
+	c.extra(p, "split of queries, keys, values and gates", layers, 4*float64(x)*float64(l.InputWidth()/c.tp))
+	c.extra(p, "norm and gate of linear attention", layers, 6*float64(x)*float64(l.ValueWidth()/c.tp))
 	c.gemm(p, x, product{"output of linear attention", layers, c.attention, hidden, l.ValueWidth() / c.tp})
 }
 

@@ -19,6 +19,7 @@ func groupsOf(all []Outcome) []accuracy.Group {
 	}
 	add("engine", func(o *Outcome) string { return accuracy.NameEngine(o.Engine) })
 	add("model", func(o *Outcome) string { return listModels()[o.Model].name })
+	add("engine, model", func(o *Outcome) string { return accuracy.NameEngine(o.Engine) + ", " + listModels()[o.Model].name })
 	add("weights", func(o *Outcome) string { return o.Kind.Weights })
 	add("GPU", func(o *Outcome) string { return o.gpu() })
 	for _, g := range groupBy(all, func(o *Outcome) int { return o.GPUs() }) {

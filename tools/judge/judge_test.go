@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/internal/accuracy"
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
@@ -150,6 +151,66 @@ func TestRowsAsReplays(t *testing.T) {
 	}
 	if seen[true] < 20 || seen[false] < 10 {
 		t.Errorf("%v rows with drawn lengths, want both kinds", seen)
+	}
+}
+
+// Rows of TensorRT-LLM run under its own rules. A pass has room for the longest prompt next to a token of each request, and
+// ranks wait for each other's prompts.
+func TestRowsOfTensorRT(t *testing.T) {
+	rows, err := readFile("testdata/silicon_sample.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for i := range rows {
+		r := &rows[i]
+		if r.Engine != trtllmEngine {
+			continue
+		}
+		seen++
+		spec, err := r.spec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &spec.Entry().Kinds()[0].Engine
+		if own := &a.TRTLLM; a.Engine != engineargs.TRTLLM || own.MaxTokens < r.Input+r.Concurrency || own.Balance.On != (r.DP > 1) || a.PrefixCaching {
+			t.Errorf("%s, %d in flight: %v, %+v", r.Model, r.Concurrency, a.Engine, own)
+		}
+	}
+	if seen < 10 {
+		t.Errorf("%d rows of TensorRT-LLM, want at least 10", seen)
+	}
+	r := Row{Engine: trtllmEngine, Model: "nvidia/DeepSeek-R1-NVFP4", GPU: "b200_sxm", Precision: "fp4", TP: 1, DP: 8, MoETP: 1, EP: 8, Input: 1024, Output: 1024, Concurrency: 64}
+	spec, err := r.spec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := &spec.Entry().Kinds()[0].Engine; a.DPSize != 8 || !a.TRTLLM.Balance.On {
+		t.Errorf("%d ranks, %+v", a.DPSize, a.TRTLLM.Balance)
+	}
+}
+
+// Rows of gap analyses are those of InferenceX.
+func TestDrawnRows(t *testing.T) {
+	for source, want := range map[string]bool{
+		"db-dump/2026-04-27": true, "2026-03-25.csv": true, "kimi-k2.5-gap-analysis.csv": true, "h100_sxm/vllm/0.12.0/Qwen_Qwen3-32B.csv": false,
+	} {
+		if r := (Row{Source: source}); r.Drawn() != want {
+			t.Errorf("%s: %v, want %v", source, r.Drawn(), want)
+		}
+	}
+}
+
+// Servers are written with their errors, one on a line.
+func TestRowsAreWritten(t *testing.T) {
+	o := Outcome{Row: Row{Engine: vllmEngine, Model: "Qwen/Qwen3-32B", GPU: "h100_sxm", Input: 1024, Output: 128, Concurrency: 8, TP: 1, TPOT: 12.5}, SimulatedTPOT: 12.25}
+	var out strings.Builder
+	if err := encodeRows(&out, []Outcome{o}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[1], "vllm,,qwen3-32b,h100,,1024,128,8,1,0,0,0,,0,0,12.5,12.25,") || strings.Count(lines[0], ",") != strings.Count(lines[1], ",") {
+		t.Errorf("%q", lines)
 	}
 }
 

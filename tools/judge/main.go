@@ -1,13 +1,13 @@
 // Command judge replays published measurements of servers and prints the errors of pass times by measured operators.
 //
-//	go run ./tools/judge [-samples silicon_sample.csv] [-write docs/accuracy.md]
+//	go run ./tools/judge [-samples silicon_sample.csv] [-write docs/accuracy.md] [-rows FILE]
 //
 // The file is that of NVIDIA's aiconfigurator-core, of which the repository has 60 rows. Without -samples it is searched for
 // in the optional data. With -write the rows replace those of internal/accuracy, and the tables those of a document; that
-// requires the whole file.
+// requires the whole file. With -rows the errors of single servers are written to a CSV file.
 //
 // Read read.go (a row), filter.go (which rows are left out, and why), replay.go (how a row is replayed), stats.go, groups.go,
-// parts.go and constants.go and frontend.go (fits), then main.go.
+// parts.go and constants.go and frontend.go (fits), rows.go, then main.go.
 package main
 
 import (
@@ -35,16 +35,17 @@ const origin = "silicon_sample.csv of aiconfigurator-core 0.12.0"
 func main() {
 	samples := flag.String("samples", "", "`file` of measured servers; empty: that of the optional data, or the rows in the repository")
 	write := flag.String("write", "", "replace the tables of this `document`")
+	rows := flag.String("rows", "", "write each server with its simulated times to this CSV `file`")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "replays at once")
 	flag.Parse()
-	if err := run(os.Stdout, *samples, *write, *jobs); err != nil {
+	if err := run(os.Stdout, *samples, *write, *rows, *jobs); err != nil {
 		fmt.Fprintln(os.Stderr, "judge:", err)
 		os.Exit(1)
 	}
 }
 
 // run prints the tables, and writes them where a document is given.
-func run(out io.Writer, samples, document string, jobs int) error {
+func run(out io.Writer, samples, document, list string, jobs int) error {
 	whole := samples != ""
 	if !whole {
 		if found, err := optional.FindData(wholeFile); err == nil {
@@ -61,10 +62,16 @@ func run(out io.Writer, samples, document string, jobs int) error {
 	if whole { // the rows in the repository passed the filters
 		kept, left = Filter(rows)
 	}
-	p, err := judgeRows(kept, jobs)
+	outcomes, err := Replay(context.Background(), kept, jobs)
 	if err != nil {
 		return err
 	}
+	if list != "" {
+		if err := writeRows(list, outcomes); err != nil {
+			return err
+		}
+	}
+	p := judgeOutcomes(outcomes)
 	p.Source, p.Rows = origin, len(rows)
 	for _, l := range left {
 		p.LeftOut = append(p.LeftOut, accuracy.LeftOut(l))
@@ -95,13 +102,9 @@ func run(out io.Writer, samples, document string, jobs int) error {
 	return accuracy.ReplaceTables(document, all.Tables())
 }
 
-// judgeRows replays rows.
-func judgeRows(rows []Row, jobs int) (*accuracy.Published, error) {
-	all, err := Replay(context.Background(), rows, jobs)
-	if err != nil {
-		return nil, err
-	}
-	return &accuracy.Published{Groups: groupsOf(all), Classes: classesOf(all), Fits: fitsOf(all), FrontEnds: frontEndsOf(all)}, nil
+// judgeOutcomes returns the errors of outcomes.
+func judgeOutcomes(all []Outcome) *accuracy.Published {
+	return &accuracy.Published{Groups: groupsOf(all), Classes: classesOf(all), Fits: fitsOf(all), FrontEnds: frontEndsOf(all)}
 }
 
 // judgeSample returns the mean error over the rows in the repository, none of which the filters leave out.

@@ -84,8 +84,8 @@ func (r *Row) quantization() string {
 	return ""
 }
 
-// narrowCache reports whether the KV cache is FP8: under TensorRT-LLM in the quantised rows of InferenceX, under SGLang with
-// DeepSeek, and with sparse attention on Blackwell.
+// narrowCache reports whether the KV cache is FP8: under TensorRT-LLM in the quantised rows of InferenceX and with FP8 weights
+// per tensor, of which the checkpoints ask for it, under SGLang with DeepSeek, and with sparse attention on Blackwell.
 func (r *Row) narrowCache() bool {
 	m := listModels()[r.Model]
 	if m.family == "gpt-oss" || r.Precision != "fp8" && r.Precision != "fp4" {
@@ -94,7 +94,7 @@ func (r *Row) narrowCache() bool {
 	if m.family == "GLM-5" {
 		return r.gpu() != "h200"
 	}
-	return r.Engine == trtllmEngine && r.Drawn() || r.Engine == sglangEngine && m.family == "DeepSeek"
+	return r.Engine == trtllmEngine && (r.Drawn() || r.quantization() == string(hardware.FP8)) || r.Engine == sglangEngine && m.family == "DeepSeek"
 }
 
 // hardwareSettings returns the flags that say what the server runs on.
@@ -154,13 +154,15 @@ func (r *Row) release() string {
 }
 
 // spec returns the replay of the row as the command line has it: all that the row does not say is the program's default.
-// TensorRT-LLM's rows run under vLLM's scheduler.
 func (r *Row) spec() (replay.Spec, error) {
 	settings := append(r.hardwareSettings(),
 		plan.Setting{Name: "max-in-flight", Value: strconv.Itoa(r.Concurrency)}, plan.Setting{Name: "input-tokens", Value: strconv.Itoa(r.Input)},
 		plan.Setting{Name: "output-tokens", Value: strconv.Itoa(r.Output)}, plan.Setting{Name: "request-count", Value: strconv.Itoa(r.requests())})
-	if r.Engine == sglangEngine {
+	switch r.Engine {
+	case sglangEngine:
 		settings = append(settings, plan.Setting{Name: "engine", Value: sglangEngine})
+	case trtllmEngine:
+		settings = append(settings, r.trtllmSettings()...)
 	}
 	o, file, mode, err := options.OptionsOf(settings)
 	if err != nil {
@@ -173,6 +175,22 @@ func (r *Row) spec() (replay.Spec, error) {
 	spec.Topology = spec.WithEngines(func(a *engineargs.Args) { a.ProfilePath = timeBy(a.ProfilePath, r.release()) })
 	return spec, nil
 }
+
+// trtllmSettings returns the flags of a server of TensorRT-LLM, as InferenceX starts it: a pass has room for the longest prompt
+// next to a token of each request, blocks are not reused, and ranks of attention wait for each other's prompts.
+func (r *Row) trtllmSettings() []plan.Setting {
+	all := []plan.Setting{
+		{Name: "engine", Value: trtllmEngine}, {Name: "max-num-tokens", Value: strconv.Itoa(max((r.Concurrency+r.Input+64+63)/64*64, leastTokens))},
+		{Name: "enable-prefix-caching", Value: "false"},
+	}
+	if r.DP > 1 {
+		all = append(all, plan.Setting{Name: "enable-balance", Value: "true"}, plan.Setting{Name: "timeout-iters", Value: "60"}, plan.Setting{Name: "batching-wait-iters", Value: "0"})
+	}
+	return all
+}
+
+// leastTokens is what max_num_tokens of a server of TensorRT-LLM is at least.
+const leastTokens = 8192
 
 // timeBy returns the path of pass times by measured operators for a release of an engine.
 func timeBy(path, release string) string {
