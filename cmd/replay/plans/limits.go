@@ -207,7 +207,7 @@ func (f *planFlags) listBounds(w *watched) []bound {
 
 // head names the replay that bounds were looked at in.
 func (b *bounds) head() string {
-	if b.sample > 0 {
+	if b != nil && b.sample > 0 {
 		return fmt.Sprintf("What limits it, in resample %d, the hardest that %s:", b.sample, inflectVerb(b.shape, "1 worker meets", b.shape.String()+" meet"))
 	}
 	return "What limits it, on the trace as recorded:"
@@ -216,6 +216,9 @@ func (b *bounds) head() string {
 // lines returns what bounds a cluster and those of a worker less, by the objective that is nearest to its limit, or farthest
 // beyond it.
 func (b *bounds) lines() []string {
+	if b == nil {
+		return nil
+	}
 	var lines []string
 	if len(b.own) > 0 {
 		lines = append(lines, b.own[0].describe())
@@ -265,6 +268,9 @@ type causeDocument struct {
 // documents returns bounds for programs.
 func (b *bounds) documents() []boundDocument {
 	all := []boundDocument{}
+	if b == nil {
+		return all
+	}
 	for _, x := range slices.Concat(b.own, b.smaller) {
 		d := boundDocument{
 			Workers: x.point.Shape.Workers, Prefill: x.point.Shape.Prefill, Decode: x.point.Shape.Decode, Resample: x.point.Sample,
