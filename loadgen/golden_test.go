@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
+	"compress/gzip"
 
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen/formats"

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
+	"compress/gzip"
 )
 
 // Output is a file that appears when it is complete, packed with gzip where its

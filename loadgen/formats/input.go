@@ -8,7 +8,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/klauspost/compress/gzip"
+	"compress/gzip"
+
 	"github.com/klauspost/compress/zstd"
 )
 

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
+	"compress/gzip"
+
 	"github.com/klauspost/compress/zstd"
 )
 

@@ -14,9 +14,10 @@ import (
 )
 
 // A compact file is the signature, the length of the header, the header in JSON, and a zstd frame with the tables, each
-// behind its length. A latency is a power of 1+step; its exponent is written as the difference to what its neighbours make likely.
+// as two byte strings behind their lengths: the numbers of the table. A latency is a power of 1+step; its exponent is
+// written as the difference to what its neighbours make likely.
 const (
-	signature = "replay optables 3\n"
+	signature = "replay optables 4\n"
 	// Extension ends the name of a compact file.
 	Extension = ".optables"
 	maxHeader = 64 << 10
@@ -82,10 +83,9 @@ func openLazily(file []byte) (*Tables, error) {
 	if len(text) > maxTables {
 		return nil, errCut
 	}
-	r := &reader{rest: text}
-	forms := listForms()
+	forms, r := listForms(), sections{rest: text}
 	for i := range t.tables {
-		t.tables[i] = &table{form: &forms[i], text: r.section()}
+		t.tables[i] = &table{form: &forms[i], text: &numbers{r.section(), r.section()}}
 	}
 	if r.failed || len(r.rest) > 0 {
 		return nil, errCut
@@ -127,43 +127,73 @@ func codeOf(ms, step float64) (uint16, error) {
 	return uint16(n), nil
 }
 
-// reader takes numbers off a text. Once it has failed it returns zeros.
-type reader struct {
+// sections takes byte strings off a text.
+type sections struct {
 	rest   []byte
 	failed bool
 }
 
-func (r *reader) number() uint64 {
-	if len(r.rest) > 0 && r.rest[0] < 0x80 {
-		v := r.rest[0]
-		r.rest = r.rest[1:]
-		return uint64(v)
+func (s *sections) section() []byte {
+	size, n := binary.Uvarint(s.rest)
+	if n <= 0 || size > uint64(len(s.rest)-n) {
+		s.failed, s.rest = true, nil
+		return nil
 	}
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.failed, r.rest = true, nil
+	all := s.rest[n : n+int(size)]
+	s.rest = s.rest[n+int(size):]
+	return all
+}
+
+// numbers are whole numbers from 0: the lowest byte of each, and what is above it as varints, which compresses better than
+// one varint for each.
+type numbers struct{ low, high []byte }
+
+func (t *numbers) add(v int) {
+	t.low, t.high = append(t.low, byte(v)), binary.AppendUvarint(t.high, uint64(v>>8))
+}
+
+// reader takes numbers off a text. Once it has failed it returns zeros.
+type reader struct {
+	numbers
+	failed bool
+}
+
+func (r *reader) fail() { r.failed, r.numbers = true, numbers{} }
+
+func (r *reader) number() uint64 {
+	if len(r.low) == 0 {
+		r.fail()
 		return 0
 	}
-	r.rest = r.rest[n:]
+	v, n := uint64(0), 1
+	if len(r.high) > 0 && r.high[0] < 0x80 {
+		v = uint64(r.high[0])
+	} else if v, n = binary.Uvarint(r.high); n <= 0 {
+		r.fail()
+		return 0
+	}
+	v = v<<8 | uint64(r.low[0])
+	r.low, r.high = r.low[1:], r.high[n:]
 	return v
 }
 
-// count returns a number of things each of which takes at least one byte of what follows.
+// count returns a number of things each of which takes at least one number of what follows.
 func (r *reader) count() int {
 	n := r.number()
-	if n > uint64(len(r.rest)) {
-		r.failed, r.rest = true, nil
+	if n > uint64(len(r.low)) {
+		r.fail()
 		return 0
 	}
 	return int(n)
 }
 
-// section returns the bytes of a section, behind their number.
-func (r *reader) section() []byte {
-	n := r.count()
-	text := r.rest[:n]
-	r.rest = r.rest[n:]
-	return text
+// word returns a text of the table.
+func (r *reader) word() string {
+	w := make([]byte, r.count())
+	for i := range w {
+		w[i] = byte(r.number())
+	}
+	return string(w)
 }
 
 // value returns what lies some steps above a value that fits in 31 bits.
@@ -178,7 +208,7 @@ func (r *reader) value(above int32) int32 {
 // table reads a table.
 func (r *reader) table(t *table) {
 	for range r.count() {
-		t.words = append(t.words, string(r.section()))
+		t.words = append(t.words, r.word())
 	}
 	for range r.count() {
 		axis := make([]int32, r.count())
@@ -239,7 +269,7 @@ func (r *reader) codes(t *table) {
 		total += len(t.axes[shape])
 		t.start[i+1] = int32(min(total, math.MaxInt32))
 	}
-	if total > len(r.rest) {
+	if total > len(r.low) {
 		r.failed = true
 		return
 	}
@@ -258,15 +288,16 @@ func (r *reader) codes(t *table) {
 	}
 }
 
-// likely returns the code that those before it make likely: of the curve before, moved by the difference at the point
-// before; else the point before.
+// likely returns the code that those before it make likely: of the point before, the same point of the curve before, and
+// this one moved by the difference at the point before, the one in the middle; else the point before.
 func (t *table) likely(i, j int) int {
 	at := int(t.start[i]) + j
 	alike := i > 0 && t.shape[i] == t.shape[i-1]
 	switch {
 	case alike && j > 0:
 		up := at - int(t.start[i]-t.start[i-1])
-		return int(t.codes[at-1]) + int(t.codes[up]) - int(t.codes[up-1])
+		left, above, corner := int(t.codes[at-1]), int(t.codes[up]), int(t.codes[up-1])
+		return max(min(left, above), min(max(left, above), left+above-corner))
 	case j > 0:
 		return int(t.codes[at-1])
 	case i > 0:
@@ -288,48 +319,52 @@ func (t *Tables) Encode() ([]byte, error) {
 	}
 	var text []byte
 	for i := range t.tables {
-		section := t.table(i).append(nil)
-		text = append(binary.AppendUvarint(text, uint64(len(section))), section...)
+		n := t.table(i).encode()
+		for _, section := range [][]byte{n.low, n.high} {
+			text = append(binary.AppendUvarint(text, uint64(len(section))), section...)
+		}
 	}
 	return encoder.EncodeAll(text, file), encoder.Close()
 }
 
-// append appends the table to a text.
-func (t *table) append(text []byte) []byte {
-	number := func(v int) { text = binary.AppendUvarint(text, uint64(v)) }
-	number(len(t.words))
+// encode returns the numbers of the table.
+func (t *table) encode() *numbers {
+	n := &numbers{}
+	n.add(len(t.words))
 	for _, w := range t.words {
-		number(len(w))
-		text = append(text, w...)
+		n.add(len(w))
+		for _, c := range []byte(w) {
+			n.add(int(c))
+		}
 	}
-	number(len(t.axes))
+	n.add(len(t.axes))
 	for _, axis := range t.axes {
-		number(len(axis))
+		n.add(len(axis))
 		before := int32(0)
 		for _, x := range axis {
-			number(int(x - before))
+			n.add(int(x - before))
 			before = x
 		}
 	}
-	number(len(t.keys))
+	n.add(len(t.keys))
 	for c := range t.form.columns {
 		for i := range t.keys {
 			above := int32(0)
 			if i > 0 && sharePrefix(&t.keys[i-1], &t.keys[i], c) {
 				above = t.keys[i-1][c]
 			}
-			number(int(t.keys[i][c] - above))
+			n.add(int(t.keys[i][c] - above))
 		}
 	}
 	for _, shape := range t.shape {
-		number(int(shape))
+		n.add(int(shape))
 	}
 	for i := range t.keys {
 		from, to := int(t.start[i]), int(t.start[i+1])
 		for j := from; j < to; j++ {
 			d := int(t.codes[j]) - t.likely(i, j-from)
-			number(d<<1 ^ d>>63)
+			n.add(d<<1 ^ d>>63)
 		}
 	}
-	return text
+	return n
 }

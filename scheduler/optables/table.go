@@ -15,7 +15,7 @@ type key [maxColumns]int32
 // in words.
 type table struct {
 	form   *form
-	text   []byte       // of the file; it is read when the table is first asked for
+	text   *numbers     // of the file; they are read when the table is first asked for
 	once   sync.Once    // has read text
 	failed bool         // text is not that of a table
 	words  []string     // of all text columns, ordered
@@ -90,10 +90,10 @@ func (t *table) read() {
 	if t.text == nil {
 		return
 	}
-	r := &reader{rest: t.text}
+	r := &reader{numbers: *t.text}
 	r.table(t)
 	t.text = nil
-	if r.failed || len(r.rest) > 0 {
+	if r.failed || len(r.low)+len(r.high) > 0 {
 		t.failed, t.words, t.keys, t.shape, t.start, t.axes, t.codes = true, nil, nil, nil, nil, nil, nil
 	}
 }

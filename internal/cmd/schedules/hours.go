@@ -22,11 +22,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// hourMS is an hour on the replay's clock, and dayHours the hours of a day.
-const (
-	hourMS   sim.Time = 3600e3
-	dayHours          = 24
-)
+// hourMS is an hour on the replay's clock.
+const hourMS sim.Time = 3600e3
+
+// dayHours is the hours of a day.
+const dayHours = 24
 
 // Runner replays a choice of settings.
 type Runner struct {
