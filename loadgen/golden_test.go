@@ -4,6 +4,7 @@ import (
 	. "github.com/replay-llm/replay/loadgen"
 
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"math"
 	"os"
@@ -11,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-
-	"compress/gzip"
 
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen/formats"

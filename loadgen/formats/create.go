@@ -1,12 +1,11 @@
 package formats
 
 import (
+	"compress/gzip"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"compress/gzip"
 )
 
 // Output is a file that appears when it is complete, packed with gzip where its

@@ -3,12 +3,11 @@ package formats
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-
-	"compress/gzip"
 
 	"github.com/klauspost/compress/zstd"
 )

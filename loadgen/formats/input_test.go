@@ -2,14 +2,13 @@ package formats
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"compress/gzip"
 
 	"github.com/klauspost/compress/zstd"
 )
