@@ -21,7 +21,7 @@ func listPythonCommands() []pythonCommand {
 	return []pythonCommand{
 		{"RunFlags", []string{"trace", "concurrency"}, []string{"out", "watch"}},
 		{"SweepFlags", []string{"sweep"}, []string{"out", "trace", "set", "grid"}},
-		{"PlanFlags", []string{"plan"}, []string{"out"}},
+		{"PlanFlags", []string{"plan"}, []string{"out", "trace"}},
 	}
 }
 

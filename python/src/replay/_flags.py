@@ -1586,8 +1586,6 @@ class PlanFlags(TypedDict, total=False):
     """pools: aggregated, disaggregated or both (default aggregated)"""
     tp: int
     """tensor parallelism: GPUs per layer (default 1)"""
-    trace: Value
-    """trace FILE of a deployment on the pool, in the order of --deployment; repeatable"""
     trace_block_size: int
     """tokens that a hash id of the trace stands for, where file and format do not say it (default 512)"""
     trace_format: Literal["dynamo", "agentic_mooncake", "otlp", "weka", "bailian", "applied_compute_agentic", "llmservingsim", "aiperf-export", "genai-perf", "aiperf-inputs", "guidellm", "inference-perf", "vllm-bench", "sglang-bench", "mooncake-text", "tasks", "mooncake", "mooncake-delta", "aiperf-turns", "vllm-log", "vllm-custom", "azure-mm", "azure", "burstgpt", "vidur", "vidur-lengths", "splitwise", "servegen"]

@@ -105,7 +105,7 @@ def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **f
 
         replay.plan("requests.jsonl", slo="p99:ttft=2s,p99:itl=50ms", gpu="h100", model="llama-3.1-8b")
 
-    trace and flags are what run takes; try is try_, since Python has that word: try_=["tp=2,4"]. out also
+    trace and flags are what run takes; with a list of deployment, trace is a list as long. try is try_, since Python has that word: try_=["tp=2,4"]. out also
     writes the table to a file, or to several: .csv, .json, .parquet or a page, .html. `replay plan --help-all`
     describes the flags. A plan that finds no cluster warns, and found is False.
     """
@@ -113,6 +113,8 @@ def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **f
     def command(files: Files, folder: Path) -> list[str]:
         arguments = ["plan", *files.flags(flags), *files.flag("out", out), f"--out={folder / 'replays.parquet'}"]
         arguments.append(f"--report-json={folder / 'plan.json'}")
+        if is_list(flags.get("deployment")) and is_list(trace):  # several models on one pool of GPUs
+            return arguments + [f"--trace={files.trace(one)}" for one in trace]
         return arguments if trace is None else [*arguments, "--", files.trace(trace)]
 
     return _make(Plan, command, progress, None)
