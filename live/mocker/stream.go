@@ -86,8 +86,8 @@ func (e *Engine) noteAdmitted(at sim.Time, all []scheduler.Admission) {
 	}
 }
 
-// handOut gives the streams the tokens of a pass that has ended. The watcher is told before any
-// reader can see a token: whoever has read an answer finds it in the counters.
+// handOut gives the streams the tokens of a pass that has ended. The watcher gets the pass before any
+// reader can see a token: an answer that a client has read is in the counters.
 func (e *Engine) handOut(core scheduler.Core, p *scheduler.Pass) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

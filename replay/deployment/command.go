@@ -14,7 +14,7 @@ import (
 // Command is the command that starts a server.
 type Command struct {
 	Engine string            // vllm, sglang or trtllm
-	Model  string            // as it is given
+	Model  string            // as given
 	Args   map[string]string // values by the engine's own names, with underscores; a switch is True or False
 	Config string            // file of further settings of trtllm-serve; "": none
 	Role   string            // prefill or decode; "": both

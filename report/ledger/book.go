@@ -62,7 +62,7 @@ func (b *Book) SetEngines(engines []*Engine) { b.mixed = engines }
 // KeepFirsts keeps the ledgers of requests up to their first tokens too.
 func (b *Book) KeepFirsts() { b.firsts = map[sim.RequestID]Entry{} }
 
-// First returns the ledger of a request up to its first token, whose parts sum to its TTFT. All time of decode parts is in
+// First returns the ledger of a request up to its first token. Its parts sum to the TTFT. All time of decode parts is in
 // Stretched. It reports false when the request has no token, or such ledgers are not kept.
 func (b *Book) First(id sim.RequestID) (Entry, bool) {
 	e, ok := b.firsts[id]
@@ -242,7 +242,7 @@ func (a *account) leavePlace(at, prefill sim.Time) {
 	a.since = at
 }
 
-// entryAt returns the ledger of a request with a place, as it is at an instant.
+// entryAt returns the ledger of a request with a place at an instant.
 func (a account) entryAt(at, prefill sim.Time) Entry {
 	if a.phase == seated {
 		a.leavePlace(at, prefill)

@@ -182,7 +182,7 @@ func sortCauses(sums []Cause, all float64) []Cause {
 	return sums
 }
 
-// Causes that texts name: up to so many, each of at least a share.
+// Limits of the causes that texts name: their number, and the least share of each.
 const (
 	namedCauses = 3
 	namedShare  = 0.1

@@ -57,7 +57,7 @@ func TestPassesEqualOperators(t *testing.T) {
 	}
 }
 
-// The inputs of each product of blocks are scaled by a kernel of their own, which aiconfigurator-core leaves out. Products of
+// The inputs of each product of blocks are scaled by a separate kernel, which aiconfigurator-core leaves out. Products of
 // other types have none.
 func TestScalesOfBlocks(t *testing.T) {
 	const name = "scales of blocks"

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// drawLong draws an engine, and requests whose answers are long, so that runs are.
+// drawLong draws an engine, and requests with long answers, so that there are long runs.
 func drawLong(t *testing.T, seed uint64) (c Config, arrivals []schedulertest.Arrival) {
 	t.Helper()
 	g := rand.New(rand.NewPCG(seed, 31))

@@ -78,7 +78,7 @@ func (s *system) drawFactor(r *rand.Rand) (float64, error) {
 	return factorAt(&b, r.NormFloat64()), nil
 }
 
-// factorAt returns the factor of pass times that is z standard deviations from the median of a band, whose ends are its 10th
+// factorAt returns the factor of pass times that is z standard deviations from the median of a band, of which the ends are its 10th
 // and 90th percentiles.
 func factorAt(b *accuracy.Band, z float64) float64 {
 	const tenth = 1.2815515655446004

@@ -32,7 +32,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("plancheck", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	n := fs.Int("n", len(listQuestions()), "number of questions")
-	systems := fs.Int("calibrate", 0, "plan so many systems of which the truth is known, instead of questions")
+	systems := fs.Int("calibrate", 0, "plan `N` systems of which the truth is known, instead of questions")
 	binary := fs.String("binary", "", "replay binary; empty: build it")
 	if err := fs.Parse(args); err != nil {
 		return 2

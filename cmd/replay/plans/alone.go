@@ -134,7 +134,7 @@ func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless,
 	return least, nil
 }
 
-// atOnce is how many choices are looked at before the first that may meet the objectives ends the look.
+// atOnce is how many choices are checked at most until one may meet the objectives.
 const atOnce = 2
 
 // findHopeless returns why no number of workers of a choice meets the objectives, nil when one may, and whether that is known.

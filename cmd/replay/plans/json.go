@@ -15,7 +15,7 @@ import (
 // PlanDocument is a plan as JSON.
 type PlanDocument struct {
 	Inputs   []plan.Setting      `json:"inputs"`            // flags that were given, the trace and the values tried
-	Survive  string              `json:"survive,omitempty"` // who may be gone: a number of workers, or zone
+	Survive  string              `json:"survive,omitempty"` // what may fail at once: a number of workers, or zone
 	Found    bool                `json:"found"`
 	Best     *answerDocument     `json:"best"` // null when no cluster meets
 	Variants []answerDocument    `json:"variants"`

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// watched is a replay of a point whose requests are looked at one by one.
+// watched is a replay of a point with a ledger of each request.
 type watched struct {
 	measure plan.Measure
 	watch   *limits.Watch
@@ -47,7 +47,7 @@ func (w *watched) end(result *harness.Result, workload *loadgen.Workload) {
 	w.rows = requests.Collect(result.Collector, runs.PlacesIn(workload), nil, w.watch.Book)
 }
 
-// watchPoint replays a point as run does, and looks at its requests: with --survive at those of the worst loss.
+// watchPoint replays a point as run does, and keeps the ledgers of its requests: with --survive, those of the worst loss.
 func (r *planRunner) watchPoint(ctx context.Context, p plan.Point) (*watched, error) {
 	whole := r.choices[p.Variant].clusterOf(p.Shape)
 	clusters := []*engines.Topology{&whole}
@@ -80,13 +80,13 @@ type bound struct {
 
 // bounds are what bounds a recommended cluster, and those of a worker less.
 type bounds struct {
-	sample  int // the resample that was looked at; 0: the trace as recorded
+	sample  int // the resample that was replayed; 0: the trace as recorded
 	shape   plan.Shape
 	own     []bound // by objective, the nearest to its limit first
 	smaller []bound // of those that miss
 }
 
-// findBounds looks at the requests of a plan's cluster, and of those with a worker less, in the hardest resample that the
+// findBounds reads the ledgers of a plan's cluster, and of clusters with a worker less, in the hardest resample that the
 // cluster meets.
 func (f *planFlags) findBounds(ctx context.Context, r *planRunner, p *plan.Plan, a *plan.Answer) (*bounds, error) {
 	point, smaller := choosePoints(p, a)
@@ -109,7 +109,7 @@ func (f *planFlags) findBounds(ctx context.Context, r *planRunner, p *plan.Plan,
 	return b, nil
 }
 
-// choosePoints returns the point that is looked at, and the clusters of a worker less.
+// choosePoints returns the point to replay, and the clusters of a worker less.
 func choosePoints(p *plan.Plan, a *plan.Answer) (at plan.Point, smaller []plan.Shape) {
 	at = plan.Point{Variant: a.Variant, Shape: a.Shape, Load: 1}
 	c := a.Confident
@@ -205,7 +205,7 @@ func (f *planFlags) listBounds(w *watched) []bound {
 	return all
 }
 
-// head names the replay that bounds were looked at in.
+// head names the replay of the bounds.
 func (b *bounds) head() string {
 	if b != nil && b.sample > 0 {
 		return fmt.Sprintf("What limits it, in resample %d, the hardest that %s:", b.sample, inflectVerb(b.shape, "1 worker meets", b.shape.String()+" meet"))
@@ -249,7 +249,7 @@ type boundDocument struct {
 	Workers   int             `json:"workers"`
 	Prefill   int             `json:"prefill_workers"`
 	Decode    int             `json:"decode_workers"`
-	Resample  int             `json:"resample"`  // that was looked at; 0: the trace as recorded
+	Resample  int             `json:"resample"`  // that was replayed; 0: the trace as recorded
 	Objective string          `json:"objective"` // or queue, where only a queue that grew to the end makes the cluster miss
 	Met       bool            `json:"met"`
 	Of        string          `json:"of"`    // what the causes are of: requests, by their time, or gaps between tokens, by their number

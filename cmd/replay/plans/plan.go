@@ -287,7 +287,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology", "by-hour"),
 			cli.Needs(f.growth == 1 && f.survive.text == "", "without --growth and --survive", "by-hour"),
-			cli.Needs(!o.Changed("max-in-flight"), "without --max-in-flight: hours are of requests that arrive at times of their own", "by-hour"),
+			cli.Needs(!o.Changed("max-in-flight"), "without --max-in-flight: hours are those of an open loop", "by-hour"),
 			cli.Needs(f.byHour, "with --by-hour", "hpa-target"),
 			cli.Needs(f.byHour || f.pooling.isWanted(), "with --by-hour or --gpus", "worker-startup"),
 			cli.Wants(f.startup >= 0 && f.startup < time.Hour, "worker-startup", "a time of less than an hour"),

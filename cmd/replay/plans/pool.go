@@ -142,7 +142,7 @@ func (f *planFlags) choosePooled(others []plan.Setting, path, trace string) (cho
 		return chosen{}, err
 	}
 	if mode != loadgen.Trace {
-		return chosen{}, cli.Usagef("--gpus: only for requests that arrive at times of their own")
+		return chosen{}, cli.Usagef("--gpus is not supported with closed loops")
 	}
 	if err := own.Config.Apply(own); err != nil {
 		return chosen{}, err

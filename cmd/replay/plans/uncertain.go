@@ -42,7 +42,7 @@ type passError struct {
 }
 
 // notFaster returns an error of which no resample has passes that are faster than those of the measured server that was
-// fastest against the model, whose times are off by a share in per cent.
+// fastest against the model, that is off by a share in per cent.
 func (e passError) notFaster(off float64) passError {
 	e.fast = 1 / (1 + off/100)
 	return e

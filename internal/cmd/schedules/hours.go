@@ -30,7 +30,7 @@ const dayHours = 24
 
 // Runner replays a choice of settings.
 type Runner struct {
-	Spec    replay.Spec  // but for the number of workers, with pass times and start-up as they are planned for
+	Spec    replay.Spec  // without a number of workers; pass times and start-up are those of the plan
 	Variant plan.Variant // without a fixed cluster
 	Resize  func(plan.Shape) replay.Topology
 	Points  func(*loadgen.Workload) plan.Run // replays points of a part of the workload
@@ -363,7 +363,7 @@ func (r *Runner) replayReported(ctx context.Context, w *loadgen.Workload, change
 // has on average.
 func (h *ByHour) addAutoscaled(ctx context.Context, r *Runner, w *loadgen.Workload, fixed plan.Shape) ([]wayToSize, error) {
 	if fixed.Split() {
-		return h.ways, nil // each pool has an HPA of its own there, with a target that no plan knows
+		return h.ways, nil // each pool has a separate HPA there, with a target that the plan does not have
 	}
 	target, err := h.findTarget(ctx, r, w)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// busyHours returns a workload of so many requests in each hour, at even gaps.
+// busyHours returns a workload with a number of requests in each hour, at even gaps.
 func busyHours(requests ...int) *loadgen.Workload {
 	w := &loadgen.Workload{Synthetic: true}
 	for hour, n := range requests {

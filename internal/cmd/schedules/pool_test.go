@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// memberOf returns a deployment with so many workers of 2 GPUs in each hour.
+// memberOf returns a deployment with a number of workers of 2 GPUs in each hour.
 func memberOf(name string, startup float64, workers ...int) Member {
 	h := &ByHour{startup: startup, gpus: func(s plan.Shape) float64 { return float64(2 * s.Size()) }}
 	for i, n := range workers {

@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// ClusterOf returns a cluster as it is started. settings are those that were given or chosen, by the names of flags.
+// ClusterOf returns the cluster to start. settings are those that were given or chosen, by the names of flags.
 func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Cluster, error) {
 	engine := &topology.Entry().Engine
 	path, ok := timing.CutFit(engine.ProfilePath)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// dynamoRelease is the release of Dynamo after whose examples graphs are written.
+// dynamoRelease is the release of Dynamo with the examples that graphs follow.
 const dynamoRelease = "1.3.1"
 
 // runtimeImage returns Dynamo's image of the engine.

@@ -97,7 +97,7 @@ func (w *writer) miss(format string, args ...any) {
 	}
 }
 
-// isSplit reports whether prefill and decode have workers of their own.
+// isSplit reports whether prefill and decode have separate workers.
 func (w *writer) isSplit() bool { return len(w.Pools) > 1 }
 
 // countWorkers returns the number of workers of all pools.

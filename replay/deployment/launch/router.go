@@ -2,7 +2,7 @@ package launch
 
 import "fmt"
 
-// Releases of the routers whose arguments were checked.
+// Releases of the routers. Their arguments were checked with the parsers of these.
 const (
 	vllmRouter = "vllm-router==0.1.17"
 )
