@@ -2,7 +2,6 @@ package schema
 
 import (
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -121,9 +120,8 @@ func TestList(t *testing.T) {
 	if want := []string{"count", "limit", "name", "on", "own", "share"}; !slices.Equal(Keys(new(engine).declare), want) {
 		t.Errorf("%q, want %q", Keys(new(engine).declare), want)
 	}
-	flags, opposite := Logs(rows, "vllm")
-	if !reflect.DeepEqual(flags, map[string]string{"limit": "limit"}) || !reflect.DeepEqual(opposite, map[string]string{"nolimit": "limit"}) {
-		t.Errorf("%v, %v", flags, opposite)
+	if logs := Logs(rows, "vllm"); !slices.Equal(logs, []Logged{{"limit", "limit", false}, {"nolimit", "limit", true}}) {
+		t.Errorf("%v", logs)
 	}
 	placed := Placed(rows)
 	if len(placed) != 1 || placed[0].Sets != "own.inner_part" || placed[0].Only != "sglang" || placed[0].Help != "sglang: `parts`" {

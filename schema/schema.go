@@ -43,7 +43,7 @@ type Row struct {
 	Only    string   // the only engine that reads it; "": all
 	Alike   bool     // it is the same in all pools, so that no flag sets it in one
 	After   string   // the flag before it in the help; "": that of the row before
-	Log     string   // names in the logs of servers: "vllm:block_size sglang:page_size"; with ! in front of a name its opposite
+	Log     string   // names in the logs of servers: "vllm:block_size sglang:page_size", ! in front of the opposite; the last wins
 	Own     bool     // the reference does not have it
 	File    File
 	Knob    Knob
@@ -303,21 +303,24 @@ func Placed(rows []Row) []Row {
 	return placed
 }
 
-// Logs returns the flags that names in the log of an engine's server stand for; opposite has those whose value is turned.
-func Logs(rows []Row, engine string) (flags, opposite map[string]string) {
-	flags, opposite = map[string]string{}, map[string]string{}
+// Logged is a name in the log of a server.
+type Logged struct {
+	Name, Flag string
+	Opposite   bool // the flag has the opposite value
+}
+
+// Logs returns the names in the log of an engine's server that stand for flags, in the order of rows. Of several names of one
+// flag the last wins.
+func Logs(rows []Row, engine string) (all []Logged) {
 	for i := range rows {
 		for name := range strings.FieldsSeq(rows[i].Log) {
 			of, name, _ := strings.Cut(name, ":")
 			if of != engine {
 				continue
 			}
-			if turned, ok := strings.CutPrefix(name, "!"); ok {
-				opposite[turned] = rows[i].Flag
-			} else {
-				flags[name] = rows[i].Flag
-			}
+			name, opposite := strings.CutPrefix(name, "!")
+			all = append(all, Logged{name, rows[i].Flag, opposite})
 		}
 	}
-	return flags, opposite
+	return all
 }

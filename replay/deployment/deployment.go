@@ -38,18 +38,15 @@ func listRows() []schema.Row { return append(hardware.Settings(), engineargs.Row
 
 // readLogged sets the flags that arguments of an engine's server stand for, by the names that its log has.
 func readLogged(known map[string]string, engine string, args map[string]string) {
-	flags, opposite := schema.Logs(listRows(), engine)
-	for key, flag := range flags {
-		if text := args[key]; text != "" && text != "None" {
-			known[flag] = strings.ReplaceAll(strings.ReplaceAll(text, "True", "true"), "False", "false")
-		}
-	}
-	for key, flag := range opposite {
-		switch args[key] {
-		case "True":
-			known[flag] = "false"
-		case "False":
-			known[flag] = "true"
+	for _, l := range schema.Logs(listRows(), engine) {
+		text := args[l.Name]
+		switch {
+		case l.Opposite && text == "True":
+			known[l.Flag] = "false"
+		case l.Opposite && text == "False":
+			known[l.Flag] = "true"
+		case !l.Opposite && text != "" && text != "None":
+			known[l.Flag] = strings.ReplaceAll(strings.ReplaceAll(text, "True", "true"), "False", "false")
 		}
 	}
 }

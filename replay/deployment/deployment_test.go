@@ -33,6 +33,20 @@ func TestReadLog(t *testing.T) {
 	}
 }
 
+// The length that the engine uses wins over the one that the server was asked for, each time.
+func TestLengthOfEngine(t *testing.T) {
+	other := strings.Replace(log, "'max_model_len': 40960", "'max_model_len': -1", 1)
+	for range 50 {
+		l, err := ReadLog(strings.NewReader(other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Known["max-model-len"] != "40960" {
+			t.Fatalf("max-model-len is %s, want 40960", l.Known["max-model-len"])
+		}
+	}
+}
+
 func TestWrite(t *testing.T) {
 	var out strings.Builder
 	if err := Write(&out, "A deployment", Fill(Settings(), map[string]string{"gpu": "h100", "tp": "2"}, map[string]string{"max-num-seqs": "7"})); err != nil {
