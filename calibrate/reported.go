@@ -101,9 +101,9 @@ func (s *Settings) noteUnapplied(t tree) {
 	for _, key := range names {
 		asked[key] = true
 	}
-	applied := appliedArguments()
+	applied, logged := appliedArguments(), schema.Logs(append(hardware.Settings(), engineargs.Rows()...), "vllm")
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
-		if asked[key] && !slices.Contains(applied, key) && !slices.ContainsFunc(listUnmodelled(), func(u unmodelled) bool { return u.key == key }) {
+		if asked[key] && !slices.Contains(applied, key) && !slices.ContainsFunc(logged, func(l schema.Logged) bool { return l.Name == key }) && !slices.ContainsFunc(listUnmodelled(), func(u unmodelled) bool { return u.key == key }) {
 			s.unapplied = append(s.unapplied, key)
 		}
 	}
@@ -112,18 +112,12 @@ func (s *Settings) noteUnapplied(t tree) {
 	}
 }
 
-// appliedArguments returns the arguments of vLLM that a replay has, and those that no request could tell.
+// appliedArguments returns the arguments of vLLM that a replay has with no name in the log, and those that do not change any request.
 func appliedArguments() []string {
-	names := strings.Fields(`num_gpu_blocks num_gpu_blocks_override max_num_scheduled_tokens enable_expert_parallel enforce_eager cudagraph_mode
+	return strings.Fields(`num_gpu_blocks num_gpu_blocks_override max_num_scheduled_tokens enable_expert_parallel enforce_eager cudagraph_mode
 		cudagraph_capture_sizes compilation_config cache_dtype scheduling_policy async_scheduling scheduler_reserve_full_isl long_prefill_token_threshold max_num_partial_prefills
 		model model_tag served_model_name tokenizer tokenizer_mode revision tokenizer_revision trust_remote_code download_dir load_format dtype seed
 		host port root_path api_key uvicorn_log_level disable_log_requests disable_log_stats enable_log_requests disable_uvicorn_access_log
 		generation_config chat_template enable_auto_tool_choice tool_call_parser reasoning_parser kv_events_config prefix_caching_hash_algo
 		enable_prompt_tokens_details distributed_executor_backend otlp_traces_endpoint`)
-	for _, l := range schema.Logs(append(hardware.Settings(), engineargs.Rows()...), "vllm") {
-		if !l.Opposite {
-			names = append(names, l.Name)
-		}
-	}
-	return names
 }

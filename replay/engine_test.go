@@ -132,7 +132,7 @@ func TestOwnEngineEqualsBuiltIn(t *testing.T) {
 		spec := drawEngineSpec(seed)
 		var streams replay.Streams
 		if seed%7 == 0 {
-			streams.Policy = func(policy.Options) (router.Policy, error) { return mostCached(), nil }
+			spec.Router = &policy.Given{Make: func(policy.Options) (router.Policy, error) { return mostCached(), nil }}
 		}
 		want := runEngine(t, &spec, streams)
 		lost := 0

@@ -228,7 +228,7 @@ func TestWaitsAreTheSameInAllDrivers(t *testing.T) {
 	spec.Pools[0].Count = 3
 	want := runEngine(t, &spec, replay.Streams{Engine: gather})
 	for name, change := range map[string]func(*replay.Spec, *replay.Streams){
-		"to the next arrival": func(_ *replay.Spec, x *replay.Streams) { x.Policy = turns },
+		"to the next arrival": func(s *replay.Spec, _ *replay.Streams) { s.Router = &policy.Given{Make: turns} },
 		"by events":           func(s *replay.Spec, _ *replay.Streams) { s.Changes = []replay.Change{{At: 1e6, Speedup: 1}} },
 		"observed":            func(_ *replay.Spec, x *replay.Streams) { x.Observer = harness.NoObserver{} },
 	} {

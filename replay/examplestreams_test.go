@@ -53,10 +53,10 @@ func (fewest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
 
 // A router policy of the caller's chooses in place of one that comes with the program. examples/policy
 // has one that looks at caches.
-func ExampleStreams_policy() {
+func ExampleSpec_policy() {
 	spec := exampleSpec()
-	streams := replay.Streams{Policy: func(policy.Options) (router.Policy, error) { return fewest{}, nil }}
-	result, err := spec.Run(context.Background(), streams)
+	spec.Router = &policy.Given{Name: "fewest", Make: func(policy.Options) (router.Policy, error) { return fewest{}, nil }}
+	result, err := spec.Run(context.Background(), replay.Streams{})
 	if err != nil {
 		fmt.Println(err)
 		return

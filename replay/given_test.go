@@ -54,7 +54,10 @@ func givenSpec() replay.Spec {
 // runGiven returns where each request went, and the report without its real time.
 func runGiven(t *testing.T, spec replay.Spec, make func(policy.Options) (router.Policy, error)) ([]sim.WorkerID, any) {
 	t.Helper()
-	result, err := spec.Run(context.Background(), replay.Streams{Policy: make})
+	if make != nil {
+		spec.Router = &policy.Given{Make: make}
+	}
+	result, err := spec.Run(context.Background(), replay.Streams{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,9 +118,10 @@ func TestGivenPolicyChoosesCandidates(t *testing.T) {
 	for _, needs := range []router.Needs{{}, {Running: true}} {
 		for _, w := range []sim.WorkerID{-1, 4, 1 << 30} {
 			spec := givenSpec()
-			_, err := spec.Run(context.Background(), replay.Streams{Policy: func(policy.Options) (router.Policy, error) {
+			spec.Router = &policy.Given{Make: func(policy.Options) (router.Policy, error) {
 				return given{needs, func(*sim.Request, *router.Candidates) sim.WorkerID { return w }}, nil
-			}})
+			}}
+			_, err := spec.Run(context.Background(), replay.Streams{})
 			var choice *router.ChoiceError
 			if !errors.As(err, &choice) || choice.Worker != w {
 				t.Errorf("%+v: chose worker %d: got %v", needs, w, err)
@@ -131,18 +135,30 @@ func TestGivenPolicyRefusals(t *testing.T) {
 	made := func(policy.Options) (router.Policy, error) {
 		return given{needs: router.Needs{Metrics: true}}, nil
 	}
-	both := givenSpec()
-	both.Router = &policy.Text{Picker: policy.DrawAny}
+	changed, into := givenSpec(), givenSpec()
+	changed.Changes = []replay.Change{{At: 1, Routing: policy.KV}}
+	into.Router, into.Changes = policy.KV, []replay.Change{{At: 1, Routing: &policy.Given{Make: made}}}
 	late := givenSpec()
 	late.Signals.Set(router.Caches, router.Age{Delay: 100})
-	for want, spec := range map[string]replay.Spec{"one or the other": both, "index, and the router looks at running, waiting and kv_usage alone": late} {
-		if _, err := spec.Run(context.Background(), replay.Streams{Policy: made}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want an error with %q, got %v", want, err)
+	for _, c := range []struct {
+		spec replay.Spec
+		want string
+	}{
+		{changed, "a change of the router is not supported with a router policy of the caller's"},
+		{into, "a change of the router is not supported with a router policy of the caller's"},
+		{late, "index, and the router looks at running, waiting and kv_usage alone"},
+	} {
+		if c.spec.Router == nil {
+			c.spec.Router = &policy.Given{Make: made}
+		}
+		if _, err := c.spec.Run(context.Background(), replay.Streams{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("want an error with %q, got %v", c.want, err)
 		}
 	}
 	failing := errors.New("no policy today")
 	spec := givenSpec()
-	if _, err := spec.Run(context.Background(), replay.Streams{Policy: func(policy.Options) (router.Policy, error) { return nil, failing }}); !errors.Is(err, failing) {
+	spec.Router = &policy.Given{Make: func(policy.Options) (router.Policy, error) { return nil, failing }}
+	if _, err := spec.Run(context.Background(), replay.Streams{}); !errors.Is(err, failing) {
 		t.Errorf("got %v, want %v", err, failing)
 	}
 }

@@ -36,9 +36,9 @@ func (p *processes) start(name, command string, timeout time.Duration) (*peer.Pe
 	return one, err
 }
 
-// policyOf returns what makes a router policy of a program, each time of a new one.
-func (p *processes) policyOf(x *policy.Process) func(policy.Options) (router.Policy, error) {
-	return func(o policy.Options) (router.Policy, error) {
+// choiceOf returns a router policy in a program, each time in a new one.
+func (p *processes) choiceOf(x *policy.Process) *policy.Given {
+	return &policy.Given{Name: policy.ProcessName, Make: func(o policy.Options) (router.Policy, error) {
 		one, err := p.start("policy process", x.Command, x.Timeout)
 		if err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func (p *processes) policyOf(x *policy.Process) func(policy.Options) (router.Pol
 			p.addFacts(made)
 		}
 		return made, err
-	}
+	}}
 }
 
 // addFacts notes what a policy looks at.

@@ -94,10 +94,6 @@ func TestProcessRefusals(t *testing.T) {
 			_, err := s.Run(context.Background(), replay.Streams{})
 			return err
 		},
-		"beside one of": func(s *replay.Spec) error {
-			_, err := s.Run(context.Background(), replay.Streams{Policy: func(o policy.Options) (router.Policy, error) { return policy.RoundRobin.New(o) }})
-			return err
-		},
 		"in steps": func(s *replay.Spec) error {
 			_, err := s.Steps(context.Background(), replay.Streams{})
 			return err

@@ -49,7 +49,7 @@ func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams 
 				float64(s.Window.To), rounds, len(workload.Turns), mostRecycled)
 		}
 		w := loadgen.Recycle(workload, rounds)
-		result, err := offline.Run(ctx, s.offlineConfig(w, Streams{Policy: streams.Policy}))
+		result, err := offline.Run(ctx, s.offlineConfig(w, Streams{}))
 		if err != nil {
 			return nil, err
 		}

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/custom"
 )
@@ -31,11 +29,6 @@ type Streams struct {
 	// events of KV caches (on the logical clock).
 	Observer harness.Observer
 	KVEvents bool
-	// Policy, when not nil, makes the router policy of each pool, whose role is in its options, in
-	// place of the Spec's Router, which is then the name of one. One that is a router.Admission, too, decides what becomes of
-	// requests before that. It is called once for each pool of a run, and
-	// again when a fault restarts the router.
-	Policy func(policy.Options) (router.Policy, error)
 	// Engine, when not nil, makes the engine of each worker, in place of the one that its arguments name: it decides what
 	// passes compute. It is called when a worker comes, later ones and those that come back among them. On the logical clock, with one pool.
 	Engine func(custom.Options) (custom.Engine, error)
@@ -68,14 +61,8 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if streams.Policy != nil && slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Routing != nil }) {
-		return nil, errors.New("a change of the router beside a router policy of the caller's, want one or the other")
-	}
 	if streams.Scaler != nil && !s.Autoscales() {
 		return nil, errors.New("a scaler without an Autoscale, which says what it sees")
-	}
-	if streams.Policy != nil && !policy.IsListed(s.Router) {
-		return nil, errors.New("a router policy of the caller's beside one of the Spec's, want one or the other")
 	}
 	for _, a := range []*Autoscale{s.Autoscale, s.AutoscaleDecode} {
 		if a != nil && a.Kind == autoscale.Given && streams.Scaler == nil {
@@ -91,7 +78,9 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	}
 	programs := processes{ctx: ctx}
 	if p, ok := s.Router.(*policy.Process); ok {
-		streams.Policy = programs.policyOf(p)
+		own := *s
+		own.Router = programs.choiceOf(p)
+		s = &own
 	}
 	if s.Recycle {
 		if workload, err = s.recycle(ctx, workload, streams); err != nil {
@@ -152,7 +141,7 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 		streams.Opened(workload)
 	}
 	c := harness.Config{
-		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Policy: streams.Policy, Engine: streams.Engine, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold,
+		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Engine: streams.Engine, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 		Window:    s.Window,
 	}

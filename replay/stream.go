@@ -36,7 +36,7 @@ func (s *Spec) checkStream() error {
 		{s.Trace == nil || s.Trace.Path == "", "a workload that is made"},
 		{s.Classes != nil, "rules of classes"},
 		{s.Warm != nil, "caches to begin with"},
-		{!policy.IsListed(s.Router), "a router policy in a file or a program"},
+		{!policy.IsListed(s.Router) && !policy.Is[*policy.Given](s.Router), "a router policy in a file or a program"},
 		{s.Admission != nil, "an admission"},
 		{len(s.Signals.List()) > 0, "signals that are old"},
 		{s.Faults != nil, "faults"},

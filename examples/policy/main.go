@@ -40,6 +40,11 @@ func (p *cacheFirst) Choose(q *sim.Request, c *router.Candidates) router.Choice 
 	return router.Choice{Worker: best, Second: router.None}
 }
 
+// giveSlack returns the policy as a choice of a replay, which makes one for each pool.
+func giveSlack(n int32) policy.Choice {
+	return &policy.Given{Name: "cache-first", Make: func(policy.Options) (router.Policy, error) { return &cacheFirst{Slack: n}, nil }}
+}
+
 func main() {
 	if err := run(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -54,18 +59,17 @@ func run(out io.Writer) error {
 	}
 	fmt.Fprintln(out, "                  mean TTFT   p99 TTFT   mean ITL   cached")
 	for _, r := range []struct {
-		name  string
-		built policy.Name // "": that of make
-		make  func(policy.Options) (router.Policy, error)
+		name   string
+		router policy.Choice
 	}{
-		{"round robin", policy.RoundRobin, nil},
-		{"the KV router", policy.KV, nil},
-		{"cache, slack 4", "", func(policy.Options) (router.Policy, error) { return &cacheFirst{Slack: 4}, nil }},
-		{"cache, slack 12", "", func(policy.Options) (router.Policy, error) { return &cacheFirst{Slack: 12}, nil }},
-		{"cache, slack 400", "", func(policy.Options) (router.Policy, error) { return &cacheFirst{Slack: 400}, nil }},
+		{"round robin", policy.RoundRobin},
+		{"the KV router", policy.KV},
+		{"cache, slack 4", giveSlack(4)},
+		{"cache, slack 12", giveSlack(12)},
+		{"cache, slack 400", giveSlack(400)},
 	} {
-		spec.Router = r.built
-		result, err := spec.Run(context.Background(), replay.Streams{Policy: r.make})
+		spec.Router = r.router
+		result, err := spec.Run(context.Background(), replay.Streams{})
 		if err != nil {
 			return err
 		}

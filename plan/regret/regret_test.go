@@ -152,15 +152,15 @@ func TestEqualsWholeRuns(t *testing.T) {
 			checkWorkers(t, seed, d, base.Collector, seen.all)
 			for w := range d.Outcomes {
 				tried++
-				streams := replay.Streams{Policy: func(o policy.Options) (router.Policy, error) {
+				own := x.spec
+				own.Router = &policy.Given{Make: func(o policy.Options) (router.Policy, error) {
+					if c, ok := x.spec.Router.(*policy.Configured); ok {
+						o.Config = c.Config
+					}
 					p, err := x.spec.Choice().New(o)
 					return &given{p, d.Request, sim.WorkerID(w)}, err
 				}}
-				own := x.spec // whose policy is the caller's
-				if !policy.IsListed(own.Router) {
-					own.Router = nil
-				}
-				whole, err := own.RunOn(t.Context(), x.w, streams)
+				whole, err := own.RunOn(t.Context(), x.w, replay.Streams{})
 				if err != nil {
 					t.Fatalf("seed %d: request %d given to worker %d: %v", seed, d.Request, w, err)
 				}

@@ -96,6 +96,8 @@ func (t *Topology) checkChange(c *Change) error {
 		return errors.New("other speeds of workers beside another number of them, want one or the other")
 	case c.Workers+c.Decode > 0 && slices.ContainsFunc(t.Changes, func(x Change) bool { return x.WorkerSpeeds != nil }):
 		return errors.New("another number of workers beside other speeds of them, want one or the other")
+	case policy.Is[*policy.Given](c.Routing) || c.Routing != nil && policy.Is[*policy.Given](t.Router):
+		return errors.New("a change of the router is not supported with a router policy of the caller's")
 	case c.Faults != nil && t.Faults != nil:
 		return errors.New("other faults than those from the start, want one or the other")
 	case c.Faults != nil && t.Autoscales():

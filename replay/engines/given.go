@@ -4,20 +4,21 @@ import (
 	"errors"
 
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// RenewPolicy makes the router policy that the user of the stage has, and lets the engines tell
-// of their caches if it looks at them.
+// RenewPolicy makes the router policy of a *policy.Given, and lets the engines report their caches if it follows them.
 func (s *Stage) RenewPolicy() error {
-	if s.Policy == nil {
+	choice, ok := s.Router.(*policy.Given)
+	if !ok {
 		return nil
 	}
 	o, err := s.policyOptions()
 	if err != nil {
 		return err
 	}
-	if s.given, err = s.Policy(o); err != nil {
+	if s.given, err = choice.New(o); err != nil {
 		return err
 	}
 	needs := s.given.Needs()

@@ -26,11 +26,11 @@ func (t *Topology) ageSignals() router.Signals {
 	return t.Signals
 }
 
-// listSignalsOf is ListSignals where the user of the pools may have policies of their own.
+// listSignalsOf is ListSignals where the policies of a *policy.Given are made.
 func (t *Topology) listSignalsOf(all []*Stage) []router.Signal {
 	others := *t
-	if _, ok := t.Router.(*policy.Process); ok {
-		others.Router = nil // what it looks at is known by now
+	if policy.Is[*policy.Given](t.Router) {
+		others.Router = nil
 	}
 	looks := others.ListSignals()
 	for _, s := range all {

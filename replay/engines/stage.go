@@ -34,8 +34,6 @@ type Use struct {
 	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil where it has none
 	// Whole turns away requests that fit only thanks to what is cached.
 	Whole bool
-	// Policy, when not nil, makes the router policy of each pool, in place of the topology's.
-	Policy func(policy.Options) (router.Policy, error)
 	// Custom, when not nil, makes the engine of each worker, in place of that of its arguments.
 	Custom func(custom.Options) (custom.Engine, error)
 }
@@ -48,7 +46,7 @@ type Stage struct {
 	Clock   timing.Clock // how long passes take
 	Capture scheduler.Capture
 	index   int           // of the pool
-	given   router.Policy // by Use.Policy
+	given   router.Policy // of a *policy.Given; nil: of another choice
 	// kinds are those of a mix, each as a pool of its own; nil when all workers are alike.
 	kinds []*Stage
 }
@@ -120,7 +118,7 @@ func Joined(t *Topology, use Use) bool {
 			stage := Stage{Topology: t, Pool: k.pool(), Use: use}
 			a := &stage.Engine
 			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() || stage.hashesAhead() ||
-				(t.FollowsCaches() || stage.seesCaches() || use.Policy != nil) && stage.routerCapture() == scheduler.CaptureEvents {
+				(t.FollowsCaches() || stage.seesCaches() || policy.Is[*policy.Given](t.Router)) && stage.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}
 		}
@@ -308,13 +306,13 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
 	}
-	if _, ok := s.Router.(*policy.Text); ok || s.Admission != nil || s.Policy != nil {
+	if policy.Is[*policy.Text](s.Router) || s.Admission != nil || policy.Is[*policy.Given](s.Router) {
 		o.Workers = s.traits()
 	}
 	return o, nil
 }
 
-// NewPolicy returns a new policy for the pool's router, or the one that its user has.
+// NewPolicy returns a new policy for the pool's router, or the one that is made already.
 func (s *Stage) NewPolicy() (router.Policy, error) {
 	if s.given != nil {
 		return s.given, nil

@@ -17,7 +17,6 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
-	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/custom"
 	"github.com/replay-llm/replay/sim"
@@ -40,8 +39,6 @@ type Config struct {
 	Observer Observer
 	// KVEvents lets the engines fill Pass.Events.
 	KVEvents bool
-	// Policy, when not nil, makes the router policy of each pool, in place of the topology's.
-	Policy func(policy.Options) (router.Policy, error)
 	// Engine, when not nil, makes the engine of each worker, in place of that of its arguments.
 	Engine func(custom.Options) (custom.Engine, error)
 	// Warm is what the caches of workers begin with; nil: they are empty.
@@ -87,7 +84,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	}
 	c.Admission.Disaggregated = c.Disaggregated()
 	use.Events = use.Events || c.KVEvents
-	use.Policy, use.Custom = c.Policy, c.Engine
+	use.Custom = c.Engine
 	block := c.Entry().Engine.BlockTokens
 	traceBlock := c.Workload.TraceBlock
 	if traceBlock == 0 {

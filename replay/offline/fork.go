@@ -38,7 +38,7 @@ func NewFork(cfg Config) (*Fork, error) {
 	if cfg.Scalers != ([2]autoscale.Scaler{}) {
 		return nil, errors.New("a fork of a replay with a scaler of the caller's, want an autoscaler of the replay's own")
 	}
-	if cfg.Policy != nil {
+	if policy.Is[*policy.Given](cfg.Router) {
 		return nil, errors.New("a fork of a replay with a router policy of the caller's, want a policy of the replay's own")
 	}
 	for i, load := range cfg.Foreseen {

@@ -1,12 +1,13 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/replay-llm/replay/router"
 )
 
-// Choice is how the requests of a pool are routed: a Name, a *Configured, a *Picker, a *Text or a *Process.
+// Choice is how the requests of a pool are routed: a Name, a *Configured, a *Picker, a *Text, a *Process or a *Given.
 type Choice interface {
 	// Info returns the row of the registry; of a policy that is not there it has the name alone.
 	Info() Info
@@ -22,7 +23,7 @@ type Choice interface {
 	Recorded() any
 }
 
-var _ = [...]Choice{Name(""), (*Configured)(nil), (*Picker)(nil), (*Text)(nil), (*Process)(nil)}
+var _ = [...]Choice{Name(""), (*Configured)(nil), (*Picker)(nil), (*Text)(nil), (*Process)(nil), (*Given)(nil)}
 
 // Configured is a policy of the registry with settings, which those that look at caches read.
 type Configured struct {
@@ -36,6 +37,14 @@ func (n Name) Configure(config *router.Config) Choice {
 		return n
 	}
 	return &Configured{n, *config}
+}
+
+// Given is a policy that the caller makes, or one that a run makes of a Process.
+type Given struct {
+	Name Name // what reports call it; "": given
+	// Make returns the policy of a pool. It is called once for each pool of a run, and again when a fault restarts the router. A policy
+	// that is a router.Admission too decides on requests before they are routed.
+	Make func(Options) (router.Policy, error)
 }
 
 // Is reports whether a choice is of one kind.
@@ -88,6 +97,9 @@ func (p *Process) Recorded() any {
 	return record{Router: ProcessName.String(), Process: (*processFields)(p)}
 }
 
+// Recorded returns the name: a function is not recorded.
+func (g *Given) Recorded() any { return record{Router: g.Info().Report} }
+
 // Info returns what reports call it.
 func (p *Picker) Info() Info { return PickerName.Info() }
 
@@ -96,6 +108,9 @@ func (t *Text) Info() Info { return TextName.Info() }
 
 // Info returns what reports call it.
 func (p *Process) Info() Info { return ProcessName.Info() }
+
+// Info returns what reports call it.
+func (g *Given) Info() Info { return cmp.Or(g.Name, "given").Info() }
 
 // FollowsCaches reports whether the policy looks at what workers have cached.
 func (n Name) FollowsCaches() bool { return n.Info().Caches }
@@ -119,3 +134,12 @@ func (p *Process) FollowsCaches() bool { return false }
 func (p *Process) New(Options) (router.Policy, error) {
 	return nil, errors.New("a policy process, which nobody has started: want a replay that runs to its end")
 }
+
+// FollowsCaches returns false: a stage reads the needs of the policy once it is made.
+func (g *Given) FollowsCaches() bool { return false }
+
+// Describe returns "": the name says it.
+func (g *Given) Describe(router.Signals) string { return "" }
+
+// New returns the policy that the caller makes.
+func (g *Given) New(o Options) (router.Policy, error) { return g.Make(o) }

@@ -38,6 +38,9 @@ func (t *Text) ListSignals() []router.Signal { return signalsOf(t.LooksAt()) }
 // ListSignals returns the signals that a looks at.
 func (a *Admission) ListSignals() []router.Signal { return signalsOf(a.LooksAt()) }
 
+// ListSignals returns all signals: those that g looks at are known once the policy is made.
+func (g *Given) ListSignals() []router.Signal { return router.AllSignals() }
+
 // ListSignals returns the signals that p looks at; all, until it has run.
 func (p *Process) ListSignals() []router.Signal {
 	if len(p.Facts) == 0 {
