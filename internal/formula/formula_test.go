@@ -36,6 +36,14 @@ func TestRefusals(t *testing.T) {
 		{"sum(1, 2)", 1, "sum has 2 arguments, want 1"},
 		{"count(running)", 1, "count of a number, want true or false"},
 		{"abs(ready)", 1, "abs of true or false, want a number"},
+		{"{a: 1}", 1, `unexpected token Bracket("{")`},
+		{"map(running, 1)", 1, "map is unknown, did you mean max?"},
+		{"request?.input_tokens", 1, `unexpected token Operator("?.")`},
+		{"kind[1:2]", 1, `unexpected token Operator(":")`},
+		{`b"x"`, 1, `unexpected token Bytes("x")`},
+		{"running ? 1 : 2", 1, "non-bool expression (type int) used as condition"},
+		{"99999999999999999999", 1, "invalid integer literal"},
+		{"1 +\n request.", 2, "unexpected end of expression"},
 		{strings.Repeat("(", 5000), 1, "the expression has 5000 bytes, want at most 4096"},
 	} {
 		_, err := NewLanguage(testNames()).NewProgram().Add(c.text, Number)

@@ -5,10 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/parser"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
@@ -18,13 +14,13 @@ func (p *Program) Add(text string, want Kind) (Value, *Error) {
 	if err != nil {
 		return Value{}, err
 	}
-	w := &lowering{Program: p, tree: tree, scope: map[string]term{}}
-	x := w.lower(tree.Node)
+	w := &lowering{Program: p, source: text, scope: map[string]term{}}
+	x := w.lower(tree)
 	if !x.kind.suits(want) {
-		w.refuse(tree.Node, "the expression is %v, want %v", x.kind, want)
+		w.refuse(tree, "the expression is %v, want %v", x.kind, want)
 	}
 	if p.mixed && w.err == nil {
-		w.refuse(tree.Node, "values of each candidate of two lists side by side, want min(...), sum(...) or such of one of them")
+		w.refuse(tree, "values of each candidate of two lists side by side, want min(...), sum(...) or such of one of them")
 	}
 	p.mixed = false
 	p.buffer = nil // there are more registers
@@ -46,9 +42,9 @@ func (k Kind) join(other Kind) (both Kind, ok bool) {
 // lowering turns a tree into steps.
 type lowering struct {
 	*Program
-	tree  *parser.Tree
-	scope map[string]term // what let names
-	err   *Error          // the first complaint
+	source string
+	scope  map[string]term // what let names
+	err    *Error          // the first complaint
 }
 
 // term is what a node is.
@@ -57,39 +53,38 @@ type term struct {
 	kind Kind
 }
 
-func (w *lowering) refuse(at ast.Node, format string, args ...any) term {
+func (w *lowering) refuse(at *node, format string, args ...any) term {
 	if w.err == nil {
-		place := &file.Error{Location: at.Location()}
-		w.err = &Error{Line: max(1, place.Bind(w.tree.Source).Line), Text: excerpt.Sprintf(format, args...)}
+		w.err = &Error{Line: lineOf(w.source, at.from), Text: excerpt.Sprintf(format, args...)}
 	}
 	return term{}
 }
 
 // lower returns what a node is.
-func (w *lowering) lower(node ast.Node) term {
-	switch x := node.(type) {
-	case *ast.IntegerNode:
-		return term{w.addConstant(float64(x.Value)), Integer}
-	case *ast.FloatNode:
-		return term{w.addConstant(x.Value), Number}
-	case *ast.BoolNode:
-		return term{w.addConstant(asTruth(x.Value)), Bool}
-	case *ast.StringNode:
-		return term{w.addConstant(w.language.NumberOf(x.Value)), Text}
-	case *ast.IdentifierNode, *ast.MemberNode:
-		return w.lowerName(node)
-	case *ast.UnaryNode:
-		return w.lowerUnary(x)
-	case *ast.BinaryNode:
-		return w.lowerBinary(x)
-	case *ast.ConditionalNode:
-		return w.lowerChoice(x)
-	case *ast.CallNode:
-		return w.lowerCall(x)
-	case *ast.VariableDeclaratorNode:
-		return w.lowerLet(x)
+func (w *lowering) lower(n *node) term {
+	switch n.kind {
+	case integerNode:
+		return term{w.addConstant(n.value), Integer}
+	case floatNode:
+		return term{w.addConstant(n.value), Number}
+	case boolNode:
+		return term{w.addConstant(n.value), Bool}
+	case textNode:
+		return term{w.addConstant(w.language.NumberOf(n.text)), Text}
+	case nameNode, memberNode:
+		return w.lowerName(n)
+	case unaryNode:
+		return w.lowerUnary(n)
+	case binaryNode:
+		return w.lowerBinary(n)
+	case choiceNode:
+		return w.lowerChoice(n)
+	case callNode:
+		return w.lowerCall(n)
+	case letNode:
+		return w.lowerLet(n)
 	}
-	return w.refuse(node, "%s: want an expression of numbers, names and %s", node, nameFunctions())
+	return w.refuse(n, "%s: want an expression of numbers, names and %s", n, nameFunctions())
 }
 
 // nameFunctions returns the names of all functions.
@@ -103,14 +98,14 @@ func nameFunctions() string {
 }
 
 // lowerName returns what a name is.
-func (w *lowering) lowerName(node ast.Node) term {
-	name := nameOf(node)
+func (w *lowering) lowerName(n *node) term {
+	name := nameOf(n)
 	if x, ok := w.scope[name]; ok {
 		return x
 	}
-	i := slices.IndexFunc(w.language.names, func(n Name) bool { return n.Name == name })
+	i := slices.IndexFunc(w.language.names, func(known Name) bool { return known.Name == name })
 	if i < 0 {
-		return w.refuse(node, "%s: want the name of a value", node)
+		return w.refuse(n, "%s: want the name of a value", n)
 	}
 	kind := w.language.names[i].Kind
 	if place := slices.IndexFunc(w.inputs, func(in input) bool { return in.name == i }); place >= 0 {
@@ -120,44 +115,44 @@ func (w *lowering) lowerName(node ast.Node) term {
 }
 
 // lowerLet gives a value a name for the rest of the expression.
-func (w *lowering) lowerLet(x *ast.VariableDeclaratorNode) term {
-	w.scope[x.Name] = w.lower(x.Value) // which is new: the library sees to that
-	defer delete(w.scope, x.Name)
-	return w.lower(x.Expr)
+func (w *lowering) lowerLet(n *node) term {
+	w.scope[n.text] = w.lower(n.of[0]) // which is new: checkLet requires it
+	defer delete(w.scope, n.text)
+	return w.lower(n.of[1])
 }
 
-func (w *lowering) lowerUnary(x *ast.UnaryNode) term {
-	of := w.lower(x.Node)
+func (w *lowering) lowerUnary(n *node) term {
+	of := w.lower(n.of[0])
 	switch {
-	case x.Operator == "!" || x.Operator == "not":
+	case n.text == "!" || n.text == "not":
 		if of.kind != Bool {
-			return w.refuse(x, "%s of %v, want %v", x.Operator, of.kind, Bool)
+			return w.refuse(n, "%s of %v, want %v", n.text, of.kind, Bool)
 		}
 		return term{w.addStep(not, of.Value), Bool}
 	case !of.kind.suits(Number):
-		return w.refuse(x, "%s of %v, want %v", x.Operator, of.kind, Number)
-	case x.Operator == "-":
+		return w.refuse(n, "%s of %v, want %v", n.text, of.kind, Number)
+	case n.text == "-":
 		return term{w.addStep(negate, of.Value), of.kind}
 	}
 	return of
 }
 
-func (w *lowering) lowerBinary(x *ast.BinaryNode) term {
-	switch x.Operator {
+func (w *lowering) lowerBinary(n *node) term {
+	switch n.text {
 	case "in":
-		return w.lowerIn(x)
+		return w.lowerIn(n)
 	case ">", ">=":
-		return w.combine(x, w.lower(x.Right), w.lower(x.Left))
+		return w.combine(n, w.lower(n.of[1]), w.lower(n.of[0]))
 	}
-	return w.combine(x, w.lower(x.Left), w.lower(x.Right))
+	return w.combine(n, w.lower(n.of[0]), w.lower(n.of[1]))
 }
 
 // combine returns what a binary node makes of two terms.
-func (w *lowering) combine(x *ast.BinaryNode, a, b term) term {
+func (w *lowering) combine(n *node, a, b term) term {
 	kind, alike := a.kind.join(b.kind)
 	is, want := Bool, Number
 	var do operation
-	switch x.Operator {
+	switch n.text {
 	case "+":
 		do, is = add, kind
 	case "-":
@@ -181,25 +176,25 @@ func (w *lowering) combine(x *ast.BinaryNode, a, b term) term {
 	case "or", "||":
 		do, want = or, Bool
 	default:
-		return w.refuse(x, "no %s here, want one of + - * / %% < <= > >= == != and or in ?:", x.Operator)
+		return w.refuse(n, "no %s here, want one of + - * / %% < <= > >= == != and or in ?:", n.text)
 	}
 	if !alike || !kind.suits(want) {
-		return w.refuse(x, "%s of %v and %v has no meaning here", x.Operator, a.kind, b.kind)
+		return w.refuse(n, "%s of %v and %v has no meaning here", n.text, a.kind, b.kind)
 	}
 	return term{w.addStep(do, a.Value, b.Value), is}
 }
 
 // lowerIn reports whether a value is in a list.
-func (w *lowering) lowerIn(x *ast.BinaryNode) term {
-	list, ok := x.Right.(*ast.ArrayNode)
-	if !ok {
-		return w.refuse(x, "in: want a list behind it, as [1, 2]")
+func (w *lowering) lowerIn(n *node) term {
+	list := n.of[1]
+	if list.kind != listNode {
+		return w.refuse(n, "in: want a list behind it, as [1, 2]")
 	}
-	of, found := w.lower(x.Left), w.addConstant(0)
-	for _, node := range list.Nodes {
-		item := w.lower(node)
+	of, found := w.lower(n.of[0]), w.addConstant(0)
+	for _, part := range list.of {
+		item := w.lower(part)
 		if _, alike := item.kind.join(of.kind); !alike {
-			return w.refuse(x, "in: %v in the list, want %v", item.kind, of.kind)
+			return w.refuse(n, "in: %v in the list, want %v", item.kind, of.kind)
 		}
 		found = w.addStep(or, found, w.addStep(equal, of.Value, item.Value))
 	}
@@ -207,31 +202,29 @@ func (w *lowering) lowerIn(x *ast.BinaryNode) term {
 }
 
 // lowerChoice takes one of two values.
-func (w *lowering) lowerChoice(x *ast.ConditionalNode) term {
-	condition, a, b := w.lower(x.Cond), w.lower(x.Exp1), w.lower(x.Exp2)
+func (w *lowering) lowerChoice(n *node) term {
+	condition, a, b := w.lower(n.of[0]), w.lower(n.of[1]), w.lower(n.of[2])
 	kind, alike := a.kind.join(b.kind)
 	if !alike || condition.kind != Bool {
-		return w.refuse(x, "%v ? %v : %v, want values of one kind by true or false", condition.kind, a.kind, b.kind)
+		return w.refuse(n, "%v ? %v : %v, want values of one kind by true or false", condition.kind, a.kind, b.kind)
 	}
 	return term{w.addStep(choose, condition.Value, a.Value, b.Value), kind}
 }
 
 // lowerCall calls a function; a single value is looked at over all candidates by those that do.
-func (w *lowering) lowerCall(x *ast.CallNode) term {
-	all := listFunctions()
-	i := slices.IndexFunc(all, func(f function) bool { return f.name == nameOf(x.Callee) })
-	if i < 0 {
-		return w.refuse(x, "%s: want one of %s", x.Callee, nameFunctions())
+func (w *lowering) lowerCall(n *node) term {
+	f := findFunction(nameOf(n.of[0]))
+	if f == nil {
+		return w.refuse(n, "%s: want one of %s", n.of[0], nameFunctions())
 	}
-	f, result := &all[i], term{}
-	want := Number
+	result, want := term{}, Number
 	if f.bool {
 		want = Bool
 	}
-	for k, node := range x.Arguments {
-		next := w.lower(node)
+	for k, argument := range n.of[1:] {
+		next := w.lower(argument)
 		if !next.kind.suits(want) {
-			return w.refuse(node, "%s of %v, want %v", f.name, next.kind, want)
+			return w.refuse(argument, "%s of %v, want %v", f.name, next.kind, want)
 		}
 		if k == 0 {
 			result = next
@@ -242,12 +235,12 @@ func (w *lowering) lowerCall(x *ast.CallNode) term {
 	}
 	kind := f.kind(result.kind)
 	switch {
-	case len(x.Arguments) > 1:
+	case len(n.of) > 2:
 		return term{result.Value, kind}
 	case f.all == 0:
 		return term{w.addStep(f.do, result.Value), kind}
 	case !result.each && w.err == nil:
-		return w.refuse(x, "%s: all candidates have the same, want something that differs between them", x)
+		return w.refuse(n, "%s: all candidates have the same, want something that differs between them", n)
 	}
 	return term{w.addStep(f.all, result.Value), kind}
 }

@@ -3,197 +3,367 @@ package formula
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
+	"io"
+	"strconv"
 	"strings"
 
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/builtin"
-	"github.com/expr-lang/expr/checker"
-	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/parser"
-	"github.com/expr-lang/expr/types"
+	"github.com/expr-lang/expr/parser/lexer"
 
-	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // longest is how many bytes an expression may have, so that none nests too deep.
 const longest = 4096
 
-// read returns what a text says, its names known and its types checked.
-func (l *Language) read(text string) (*parser.Tree, *Error) {
-	if len(text) > longest {
-		return nil, &Error{Line: 1, Text: fmt.Sprintf("the expression has %d bytes, want at most %d", len(text), longest)}
+// reading makes a tree of tokens. After an error only ends follow, so that everything comes to its end.
+type reading struct {
+	source  string
+	tokens  []lexer.Token
+	next    int // place of the token after current
+	current lexer.Token
+	broken  *Error // what is wrong after the last token
+	err     *Error // the first error
+}
+
+// parseText returns the tree of an expression.
+func parseText(text string) (*node, *Error) {
+	p := &reading{source: text}
+	p.readTokens()
+	p.advance()
+	tree := p.parseSequence()
+	if !p.current.Is(lexer.EOF) {
+		p.refuseToken()
 	}
-	config := l.config()
-	tree, err := parser.ParseWithConfig(text, config)
+	return tree, p.err
+}
+
+// readTokens reads all tokens, up to one that is wrong.
+func (p *reading) readTokens() {
+	l := lexer.New()
+	l.Reset(file.NewSource(p.source))
+	p.broken = &Error{Line: lineOf(p.source, len(p.source)), Text: "unexpected end of expression"}
+	for {
+		token, err := l.Next()
+		if err != nil {
+			if at := (*file.Error)(nil); errors.As(err, &at) {
+				p.broken = &Error{Line: max(at.Line, 1), Text: at.Message}
+			} else if !errors.Is(err, io.EOF) {
+				p.broken = &Error{Line: 1, Text: err.Error()}
+			}
+			return
+		}
+		p.tokens = append(p.tokens, token)
+	}
+}
+
+// lineOf returns the line of the character with so many before it, from 1 on.
+func lineOf(source string, from int) int {
+	line := 1
+	for _, r := range source {
+		if from == 0 {
+			break
+		}
+		if r == '\n' {
+			line++
+		}
+		from--
+	}
+	return line
+}
+
+// advance makes the next token the current one.
+func (p *reading) advance() {
+	switch {
+	case p.err != nil:
+	case p.next == len(p.tokens):
+		p.stop(p.broken)
+	default:
+		p.current = p.tokens[p.next]
+		p.next++
+	}
+}
+
+func (p *reading) stop(err *Error) {
+	if p.err == nil {
+		p.err, p.current = err, lexer.Token{Kind: lexer.EOF}
+	}
+}
+
+// refuse ends with an error about the current token.
+func (p *reading) refuse(format string, args ...any) {
+	p.stop(&Error{Line: lineOf(p.source, p.current.From), Text: excerpt.Sprintf(format, args...)})
+}
+
+func (p *reading) refuseToken() { p.refuse("unexpected token %v", p.current) }
+
+// expect skips a token that must be there.
+func (p *reading) expect(kind lexer.Kind, values ...string) {
+	if !p.current.Is(kind, values...) {
+		p.refuseToken()
+		return
+	}
+	p.advance()
+}
+
+// skips skips a token if it is there, and reports whether it was.
+func (p *reading) skips(kind lexer.Kind, value string) bool {
+	is := p.current.Is(kind, value)
+	if is {
+		p.advance()
+	}
+	return is
+}
+
+// parseSequence parses what stands alone or between brackets.
+func (p *reading) parseSequence() *node {
+	all := []*node{p.parseExpression(0)}
+	for p.skips(lexer.Operator, ";") && !p.current.Is(lexer.EOF) {
+		all = append(all, p.parseExpression(0))
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return &node{kind: sequenceNode, from: all[0].from, of: all}
+}
+
+// parseExpression parses operators that bind at least so tight.
+func (p *reading) parseExpression(tight int) *node {
+	if tight == 0 && p.skips(lexer.Operator, "let") {
+		return p.parseLet()
+	}
+	if tight == 0 && p.skips(lexer.Operator, "if") {
+		return p.parseIf()
+	}
+	left := p.parseOperand()
+	for p.current.Is(lexer.Operator) {
+		next := p.parseOperator(left, tight)
+		if next == nil {
+			break
+		}
+		left = next
+	}
+	if tight == 0 {
+		left = p.parseChoice(left)
+	}
+	return left
+}
+
+// parseOperator parses an operator that binds at least so tight and what follows it, nil where there is none.
+func (p *reading) parseOperator(left *node, tight int) *node {
+	op, negated := p.current, p.current.Is(lexer.Operator, "not")
+	if negated {
+		if op = p.tokens[min(p.next, len(p.tokens)-1)]; !op.Is(lexer.Operator, "in", "matches", "contains", "startsWith", "endsWith") {
+			p.advance()
+			p.refuseToken()
+			return nil
+		}
+	}
+	own, rightFirst := precedenceOf(op.Value)
+	if own < tight {
+		return nil
+	}
+	if negated {
+		p.advance()
+	}
+	p.advance()
+	switch op.Value {
+	case "|":
+		name := p.current
+		p.expect(lexer.Identifier)
+		return p.parseCall(name, left)
+	case "<", "<=", ">", ">=":
+		return p.parseComparisons(left, op)
+	}
+	if !rightFirst {
+		own++
+	}
+	n := &node{kind: binaryNode, from: op.From, text: op.Value, of: []*node{left, p.parseExpression(own)}}
+	if negated {
+		n = &node{kind: unaryNode, from: op.From, text: "not", of: []*node{n}}
+	}
+	return n
+}
+
+// parseComparisons parses a comparison, or several in a row of which each must hold: a < b <= c.
+func (p *reading) parseComparisons(left *node, op lexer.Token) *node {
+	var all *node
+	for {
+		right := p.parseExpression(21)
+		n := &node{kind: binaryNode, from: op.From, text: op.Value, of: []*node{left, right}}
+		if all != nil {
+			n = &node{kind: binaryNode, from: op.From, text: "&&", of: []*node{all, n}}
+		}
+		all, left, op = n, right, p.current
+		if !op.Is(lexer.Operator, "<", "<=", ">", ">=") {
+			return all
+		}
+		p.advance()
+	}
+}
+
+func (p *reading) parseLet() *node {
+	name := p.current
+	p.expect(lexer.Identifier)
+	p.expect(lexer.Operator, "=")
+	value := p.parseExpression(0)
+	p.expect(lexer.Operator, ";")
+	return &node{kind: letNode, from: name.From, text: name.Value, of: []*node{value, p.parseSequence()}}
+}
+
+func (p *reading) parseIf() *node {
+	condition := p.parseExpression(0)
+	yes := p.parseBlock()
+	p.expect(lexer.Operator, "else")
+	var no *node
+	if p.skips(lexer.Operator, "if") {
+		no = p.parseIf()
+	} else {
+		no = p.parseBlock()
+	}
+	return &node{kind: choiceNode, text: "if", of: []*node{condition, yes, no}}
+}
+
+func (p *reading) parseBlock() *node {
+	p.expect(lexer.Bracket, "{")
+	n := p.parseSequence()
+	p.expect(lexer.Bracket, "}")
+	return n
+}
+
+// parseChoice parses the choices that a condition is followed by.
+func (p *reading) parseChoice(n *node) *node {
+	for p.skips(lexer.Operator, "?") {
+		yes := n
+		if !p.skips(lexer.Operator, ":") {
+			yes = p.parseExpression(0)
+			p.expect(lexer.Operator, ":")
+		}
+		no := p.parseExpression(0)
+		n = &node{kind: choiceNode, from: p.current.From, of: []*node{n, yes, no}}
+	}
+	return n
+}
+
+// parseOperand parses a value with the operators before it.
+func (p *reading) parseOperand() *node {
+	token := p.current
+	if own := precedenceBefore(token.Value); own >= 0 && token.Is(lexer.Operator) {
+		p.advance()
+		return p.parseMembers(&node{kind: unaryNode, from: token.From, text: token.Value, of: []*node{p.parseExpression(own)}})
+	}
+	switch {
+	case p.skips(lexer.Bracket, "("):
+		n := p.parseSequence()
+		p.expect(lexer.Bracket, ")")
+		return p.parseMembers(n)
+	case p.skips(lexer.Operator, "::"):
+		name := p.current
+		p.expect(lexer.Identifier)
+		return p.parseMembers(p.parseCall(name))
+	case token.Is(lexer.Bracket, "["):
+		p.advance()
+		return p.parseMembers(&node{kind: listNode, from: token.From, of: p.parseList("]")})
+	case token.Is(lexer.Number):
+		p.advance()
+		return p.parseNumber(token)
+	case token.Is(lexer.String):
+		p.advance()
+		return p.parseMembers(&node{kind: textNode, from: token.From, text: token.Value})
+	case token.Is(lexer.Identifier):
+		p.advance()
+		return p.parseName(token)
+	}
+	p.refuseToken()
+	return &node{from: token.From}
+}
+
+// parseName parses what begins with a name.
+func (p *reading) parseName(token lexer.Token) *node {
+	switch token.Value {
+	case "true":
+		return &node{kind: boolNode, from: token.From, text: token.Value, value: 1}
+	case "false":
+		return &node{kind: boolNode, from: token.From, text: token.Value}
+	case "nil":
+		return &node{kind: nilNode, from: token.From, text: token.Value}
+	}
+	if p.current.Is(lexer.Bracket, "(") {
+		return p.parseMembers(p.parseCall(token))
+	}
+	return p.parseMembers(&node{kind: nameNode, from: token.From, text: token.Value})
+}
+
+// parseNumber returns a number; the current token is the one after it.
+func (p *reading) parseNumber(token lexer.Token) *node {
+	text := strings.ReplaceAll(token.Value, "_", "")
+	low := strings.ToLower(text)
+	kind, base := "integer", 10
+	switch {
+	case strings.HasPrefix(low, "0x"):
+		kind, base = "hex", 0
+	case strings.ContainsAny(low, ".e"):
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			p.refuse("invalid float literal: %v", err)
+		}
+		return &node{kind: floatNode, from: token.From, text: fmt.Sprint(x), value: x}
+	case strings.HasPrefix(low, "0b"):
+		kind, base = "binary", 0
+	case strings.HasPrefix(low, "0o"):
+		kind, base = "octal", 0
+	}
+	x, err := strconv.ParseInt(text, base, 64)
 	if err != nil {
-		return nil, asError(err)
+		p.refuse("invalid %s literal: %v", kind, err)
 	}
-	if err := l.checkNames(tree); err != nil {
-		return nil, err
-	}
-	if _, err := checker.Check(tree, config); err != nil {
-		return nil, asError(err)
-	}
-	return tree, nil
+	return &node{kind: integerNode, from: token.From, text: strconv.FormatInt(x, 10), value: float64(x)}
 }
 
-// config is the library's, with our names and functions in place of its own.
-func (l *Language) config() *conf.Config {
-	env := types.Map{}
-	kinds := [...]types.Type{types.Float64, types.Int, types.Bool, types.String}
-	for _, n := range l.names {
-		group, own, isIn := strings.Cut(n.Name, ".")
+// parseCall parses the arguments of a call, after those that it has already.
+func (p *reading) parseCall(name lexer.Token, arguments ...*node) *node {
+	of := append([]*node{{kind: nameNode, from: name.From, text: name.Value}}, arguments...)
+	p.expect(lexer.Bracket, "(")
+	return &node{kind: callNode, from: name.From, of: append(of, p.parseList(")")...)}
+}
+
+// parseList parses what stands between commas, up to a bracket.
+func (p *reading) parseList(end string) []*node {
+	var all []*node
+	for !p.current.Is(lexer.Bracket, end) && p.err == nil {
+		if len(all) > 0 {
+			p.expect(lexer.Operator, ",")
+			if p.current.Is(lexer.Bracket, end) {
+				break
+			}
+		}
+		all = append(all, p.parseExpression(0))
+	}
+	p.expect(lexer.Bracket, end)
+	return all
+}
+
+// parseMembers parses the parts that are taken of a value: a.b and a["b"].
+func (p *reading) parseMembers(n *node) *node {
+	for {
+		begin := p.current
 		switch {
-		case !isIn:
-			env[n.Name] = kinds[n.Kind]
-			continue
-		case env[group] == nil:
-			env[group] = types.Map{}
-		}
-		env[group].(types.Map)[own] = kinds[n.Kind]
-	}
-	c := conf.New(env)
-	for _, b := range builtin.Builtins {
-		c.Disabled[b.Name] = true
-	}
-	for _, f := range listFunctions() {
-		c.Functions[f.name] = &builtin.Function{Name: f.name, Validate: f.check}
-	}
-	return c
-}
-
-// function is one that expressions may call.
-type function struct {
-	name string
-	do   operation // of several values, or of one
-	all  operation // of one value of all candidates; 0: there is none
-	most int       // arguments
-	bool bool      // of what is true or false
-}
-
-// listFunctions returns all functions.
-func listFunctions() []function {
-	return []function{
-		{name: "min", do: lesser, all: least, most: 100},
-		{name: "max", do: greater, all: most, most: 100},
-		{name: "sum", all: total, most: 1},
-		{name: "mean", all: mean, most: 1},
-		{name: "count", all: total, most: 1, bool: true},
-		{name: "any", all: most, most: 1, bool: true},
-		{name: "all", all: least, most: 1, bool: true},
-		{name: "abs", do: abs, most: 1},
-		{name: "floor", do: floor, most: 1},
-		{name: "ceil", do: ceil, most: 1},
-		{name: "round", do: round, most: 1},
-		{name: "lot", do: lot, most: 2},
-	}
-}
-
-// kind returns what a call is, beside the kind of its arguments.
-func (f *function) kind(ofArguments Kind) Kind {
-	switch f.name {
-	case "count":
-		return Integer
-	case "any", "all":
-		return Bool
-	case "min", "max", "sum", "abs":
-		return ofArguments
-	}
-	return Number
-}
-
-// check returns the type of a call with arguments of these types.
-func (f *function) check(arguments []reflect.Type) (reflect.Type, error) {
-	least := 1
-	if f.do == lot {
-		least = 2
-	}
-	if n := len(arguments); n < least || n > f.most {
-		return nil, fmt.Errorf("%s has %d arguments, want %d", f.name, n, min(max(n, least), f.most))
-	}
-	kind := Integer
-	for _, t := range arguments {
-		switch t.Kind() {
-		case reflect.Int, reflect.Bool, reflect.String:
-		default: // perhaps one of two kinds of numbers
-			kind = Number
+		case p.skips(lexer.Operator, "."):
+			name := p.current
+			p.advance()
+			if !name.Is(lexer.Identifier) && !(name.Is(lexer.Operator) && isName(name.Value)) {
+				p.refuse("expected name")
+			}
+			n = &node{kind: memberNode, from: name.From, text: "field", of: []*node{n, {kind: textNode, from: name.From, text: name.Value}}}
+			if p.skips(lexer.Bracket, "(") {
+				n.text = "method"
+				n = &node{kind: callNode, from: name.From, of: append([]*node{n}, p.parseList(")")...)}
+			}
+		case p.skips(lexer.Bracket, "["):
+			n = &node{kind: memberNode, from: begin.From, text: "field", of: []*node{n, p.parseExpression(0)}}
+			p.expect(lexer.Bracket, "]")
+		default:
+			return n
 		}
 	}
-	return []reflect.Type{reflect.TypeFor[float64](), reflect.TypeFor[int](), reflect.TypeFor[bool]()}[f.kind(kind)], nil
-}
-
-// asError takes the place in the text and the complaint out of an error of the library.
-func asError(err error) *Error {
-	var at *file.Error
-	if !errors.As(err, &at) {
-		return &Error{Line: 1, Text: err.Error()}
-	}
-	return &Error{Line: max(at.Line, 1), Text: at.Message}
-}
-
-// names finds out which names an expression uses.
-type names struct {
-	used     []ast.Node
-	declared []string                     // with let
-	parts    map[*ast.IdentifierNode]bool // of a name of two parts, or of a call
-}
-
-// Visit is called for each node, once those below it have been seen.
-func (n *names) Visit(node *ast.Node) {
-	switch x := (*node).(type) {
-	case *ast.IdentifierNode:
-		n.used = append(n.used, x)
-	case *ast.MemberNode:
-		if group, ok := x.Node.(*ast.IdentifierNode); ok && nameOf(x) != "" {
-			n.parts[group] = true
-			n.used = append(n.used, x)
-		}
-	case *ast.VariableDeclaratorNode:
-		n.declared = append(n.declared, x.Name)
-	}
-}
-
-// nameOf returns the name that a node is, "" where it is none.
-func nameOf(node ast.Node) string {
-	switch x := node.(type) {
-	case *ast.IdentifierNode:
-		return x.Value
-	case *ast.MemberNode:
-		group, isName := x.Node.(*ast.IdentifierNode)
-		own, isText := x.Property.(*ast.StringNode)
-		if isName && isText && !x.Optional {
-			return group.Value + "." + own.Value
-		}
-	}
-	return ""
-}
-
-// checkNames refuses names that are unknown.
-func (l *Language) checkNames(tree *parser.Tree) *Error {
-	found := names{parts: map[*ast.IdentifierNode]bool{}}
-	ast.Walk(&tree.Node, &found)
-	var known []string
-	for _, n := range l.names {
-		known = append(known, n.Name)
-	}
-	for _, f := range listFunctions() {
-		known = append(known, f.name)
-	}
-	for _, node := range found.used {
-		name := nameOf(node)
-		id, isName := node.(*ast.IdentifierNode)
-		if isName && found.parts[id] || slices.Contains(known, name) || isName && slices.Contains(found.declared, name) {
-			continue
-		}
-		at := &file.Error{Location: node.Location()}
-		ask := nearest.Ask(name, known)
-		if i := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, "."+name) }); i >= 0 {
-			ask = ", did you mean " + known[i] + "?"
-		}
-		return &Error{Line: at.Bind(tree.Source).Line, Text: name + " is unknown" + ask}
-	}
-	return nil
 }

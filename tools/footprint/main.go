@@ -4,7 +4,8 @@
 //
 // Without -binary it builds cmd/replay as a release has it, without symbols. What replay --version takes is the least of
 // several runs, so that other work on the machine does not count. It exits with 3 when a bound is missed. Memory is
-// measured on Linux alone.
+// measured on Linux alone. A program that it builds must not look methods up by names that are not constant: the linker
+// then keeps every exported method of every type, some 5 MB.
 package main
 
 import (
@@ -16,6 +17,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/replay-llm/replay/tools/stopwatch"
@@ -23,7 +26,7 @@ import (
 
 // Bounds of the program.
 const (
-	mostBytes    = 32_000_000            // of the stripped binary
+	mostBytes    = 27_000_000            // of the stripped binary
 	mostResident = 16 << 20              // bytes that replay --version has at once
 	mostTime     = 15 * time.Millisecond // of replay --version
 )
@@ -60,6 +63,9 @@ func measureProgram(ctx context.Context, binary string) (missed, err error) {
 		if err := stopwatch.Build(ctx, binary, "./cmd/replay", "-trimpath", "-ldflags=-s -w"); err != nil {
 			return nil, err
 		}
+		if missed, err = checkLookups(ctx, filepath.Join(dir, "linked")); missed != nil || err != nil {
+			return missed, err
+		}
 	}
 	if binary, err = filepath.Abs(binary); err != nil {
 		return nil, err
@@ -80,6 +86,34 @@ func measureProgram(ctx context.Context, binary string) (missed, err error) {
 	fmt.Printf("replay: %.1f MB; replay --version: %.1f MiB resident, %.1f ms\n",
 		float64(took.bytes)/1e6, float64(took.resident)/(1<<20), float64(took.time)/1e6)
 	return took.missed(), nil
+}
+
+// checkLookups links the program and returns which of its functions look methods up by names that are not constant.
+func checkLookups(ctx context.Context, binary string) (missed, err error) {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-dumpdep", "-o", binary, "./cmd/replay")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("go build: %w", err)
+	}
+	if all := listLookups(string(out)); len(all) > 0 {
+		return fmt.Errorf("the linker keeps every exported method, since these look methods up by names that are not constant: %s", strings.Join(all, ", ")), nil
+	}
+	return nil, nil
+}
+
+// listLookups returns the functions with the linker's mark of such a lookup in its list of dependencies, one a line: A -> B.
+func listLookups(dependencies string) []string {
+	var all []string
+	for line := range strings.Lines(dependencies) {
+		for side := range strings.SplitSeq(strings.TrimSpace(line), " -> ") {
+			if name, is := strings.CutSuffix(side, " <ReflectMethod>"); is {
+				all = append(all, name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // taken is what the program takes.

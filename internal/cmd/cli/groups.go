@@ -32,7 +32,6 @@ func NewProgram(cmd *cobra.Command) *cobra.Command {
 	cmd.Version = Version()
 	cobra.EnableCommandSorting = false // they are in the order in which people need them
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetVersionTemplate(cmd.Use + " {{.Version}}\n")
 	return cmd
 }
 

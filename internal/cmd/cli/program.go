@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -158,12 +159,39 @@ func (s Streams) EndInOwnTime() {
 
 // Execute carries out another command line of the program.
 func (s Streams) Execute(ctx context.Context, args []string) error {
+	if s.asksVersion(args) {
+		_, err := fmt.Fprintf(s.Out, "%s %s\n", s.Program(s, args).Use, Version())
+		return err
+	}
 	root := s.Program(s, args)
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	return root.ExecuteContext(ctx)
+}
+
+// asksVersion reports whether a command line asks for the version of the program. The library would print it by a template, and
+// templates look methods up by name: for that the linker keeps every exported method of the program.
+func (s Streams) asksVersion(args []string) bool {
+	if !slices.ContainsFunc(args, func(arg string) bool {
+		return strings.HasPrefix(arg, "--version") || strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "v")
+	}) {
+		return false
+	}
+	root := s.Program(s, args)
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd != root {
+		return false
+	}
+	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
+	if cmd.ParseFlags(rest) != nil {
+		return false
+	}
+	help, _ := cmd.Flags().GetBool("help")
+	version, _ := cmd.Flags().GetBool("version")
+	return version && !help
 }
 
 // printError prints err on one line.

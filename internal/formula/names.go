@@ -1,0 +1,128 @@
+package formula
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/nearest"
+)
+
+// read returns what a text says, its names known and its types checked.
+func (l *Language) read(text string) (*node, *Error) {
+	if len(text) > longest {
+		return nil, &Error{Line: 1, Text: fmt.Sprintf("the expression has %d bytes, want at most %d", len(text), longest)}
+	}
+	tree, err := parseText(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.checkNames(tree, text); err != nil {
+		return nil, err
+	}
+	return tree, l.checkTypes(tree, text)
+}
+
+// function is one that expressions may call.
+type function struct {
+	name string
+	do   operation // of several values, or of one
+	all  operation // of one value of all candidates; 0: there is none
+	most int       // arguments
+	bool bool      // of what is true or false
+}
+
+// listFunctions returns all functions.
+func listFunctions() []function {
+	return []function{
+		{name: "min", do: lesser, all: least, most: 100},
+		{name: "max", do: greater, all: most, most: 100},
+		{name: "sum", all: total, most: 1},
+		{name: "mean", all: mean, most: 1},
+		{name: "count", all: total, most: 1, bool: true},
+		{name: "any", all: most, most: 1, bool: true},
+		{name: "all", all: least, most: 1, bool: true},
+		{name: "abs", do: abs, most: 1},
+		{name: "floor", do: floor, most: 1},
+		{name: "ceil", do: ceil, most: 1},
+		{name: "round", do: round, most: 1},
+		{name: "lot", do: lot, most: 2},
+	}
+}
+
+// kind returns what a call is, beside the kind of its arguments.
+func (f *function) kind(ofArguments Kind) Kind {
+	switch f.name {
+	case "count":
+		return Integer
+	case "any", "all":
+		return Bool
+	case "min", "max", "sum", "abs":
+		return ofArguments
+	}
+	return Number
+}
+
+// countArguments returns how many arguments a function takes.
+func (f *function) countArguments() (least, most int) {
+	if f.do == lot {
+		return 2, 2
+	}
+	return 1, f.most
+}
+
+// findFunction returns the function of a name, nil if there is none.
+func findFunction(name string) *function {
+	all := listFunctions()
+	if i := slices.IndexFunc(all, func(f function) bool { return f.name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// names are those that an expression uses.
+type names struct {
+	used     []*node
+	declared []string // with let
+}
+
+// add adds the names of a node, those below it first.
+func (n *names) add(of *node) {
+	isMember := of.kind == memberNode && nameOf(of) != ""
+	for _, part := range of.of {
+		if !isMember {
+			n.add(part)
+		}
+	}
+	switch {
+	case isMember || of.kind == nameNode:
+		n.used = append(n.used, of)
+	case of.kind == letNode:
+		n.declared = append(n.declared, of.text)
+	}
+}
+
+// checkNames refuses names that are unknown.
+func (l *Language) checkNames(tree *node, source string) *Error {
+	var found names
+	found.add(tree)
+	var known []string
+	for _, n := range l.names {
+		known = append(known, n.Name)
+	}
+	for _, f := range listFunctions() {
+		known = append(known, f.name)
+	}
+	for _, node := range found.used {
+		name := nameOf(node)
+		if slices.Contains(known, name) || node.kind == nameNode && slices.Contains(found.declared, name) {
+			continue
+		}
+		ask := nearest.Ask(name, known)
+		if i := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, "."+name) }); i >= 0 {
+			ask = ", did you mean " + known[i] + "?"
+		}
+		return &Error{Line: lineOf(source, node.from), Text: name + " is unknown" + ask}
+	}
+	return nil
+}
