@@ -163,7 +163,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	}
 	engine := engineargs.Default()
 	engine.Blocks, engine.BlockTokens, engine.MaxSeqs, engine.MaxBatchedTokens = 400, 16, 16, 512
-	engine.Rules, engine.ProfilePath = Rules(&m.Settings), path
+	engine.Rules, engine.PassTimes = Rules(&m.Settings), timing.ParseSource(path)
 	result, err := offline.Run(t.Context(), offline.Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		Topology: engines.Topology{Pools: engines.OnePool(engine, 1)},

@@ -197,7 +197,7 @@ func TestStart(t *testing.T) {
 	h100 := startParameters(&Settings{})
 	s := &Settings{Engine: timing.Engine{GPU: "H200", Model: "meta-llama/Llama-3.1-70B", TensorParallel: 2}, Graphs: []int{1}}
 	got := startParameters(s)
-	known, err := timing.Load("roofline:h200/llama-3.1-70b?tp=2")
+	known, err := timing.ParseSource("roofline:h200/llama-3.1-70b?tp=2").Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestStart(t *testing.T) {
 	if got.Weights != 1.1*want.Weights || got.Token != want.Token || got.MixedBase != 0.1*want.Weights || len(got.Graphs) != 1 {
 		t.Errorf("%+v, want those of %+v", got, want)
 	}
-	common, err := timing.Load("roofline:h100/llama-3.1-8b")
+	common, err := timing.ParseSource("roofline:h100/llama-3.1-8b").Load()
 	if err != nil || h100.Weights != 1.1*common.(*timing.Parameters).Weights {
 		t.Errorf("of an unknown server: %+v, want those of %+v", h100, common)
 	}

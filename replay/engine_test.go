@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/custom"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
@@ -64,7 +65,7 @@ func drawEngineSpec(seed uint64) replay.Spec {
 		Topology:  replay.Topology{Pools: replay.OnePool(a, 1+rng.IntN(7)), Router: routers[seed%uint64(len(routers))].Name, Seed: seed, PreemptedApart: rng.IntN(2) == 0},
 	}
 	if rng.IntN(3) == 0 {
-		s.Pools[0].Engine.ProfilePath = "roofline:h100/llama-3.1-8b"
+		s.Pools[0].Engine.PassTimes = timing.ParseSource("roofline:h100/llama-3.1-8b")
 	}
 	switch rng.IntN(3) {
 	case 0:

@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // scaledBy returns a replay of 6 s whose autoscaler is a program, asked each second.
@@ -82,7 +83,7 @@ func TestScalerProcess(t *testing.T) {
 func TestScalingCountsGPUs(t *testing.T) {
 	for _, tc := range []struct{ price, want float64 }{{0, 2.5}, {4, 4}} {
 		spec := scaledBy("n=4; while read line; do case $line in *protocol*) echo '{\"version\":1}';; *) n=$((n+1)); echo $n;; esac; done")
-		spec.Pools[0].Engine.ProfilePath = "roofline:h100/llama-3.1-70b?tp=4"
+		spec.Pools[0].Engine.PassTimes = timing.ParseSource("roofline:h100/llama-3.1-70b?tp=4")
 		spec.Autoscale.Cost = tc.price
 		result, err := spec.Run(context.Background(), replay.Streams{})
 		if err != nil {

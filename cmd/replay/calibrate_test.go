@@ -18,7 +18,7 @@ func TestCalibrateCommand(t *testing.T) {
 	if code := run([]string{"calibrate", filepath.Join("testdata", "files", "measured"), "--profile", profile}, nil, &out, &errs); code != cli.ExitDone || errs.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}
-	if _, err := timing.Load(profile); err != nil {
+	if _, err := timing.ParseSource(profile).Load(); err != nil {
 		t.Error(err)
 	}
 	if files, err := os.ReadDir(filepath.Dir(profile)); err != nil || len(files) != 1 {

@@ -77,7 +77,7 @@ func namedLists() []namedList {
 	return []namedList{
 		{"router policies", "router/policy", `^new[A-Z]\w*$`, []string{"registry.go"}},
 		{"trace formats", "loadgen/formats", `^open[A-Z]\w*$`, []string{"detect.go", "tables.go", "open.go"}},
-		{"timing models", "scheduler/timing", `^(Polynomial|LoadNPZ|roofline)$`, []string{"profile.go"}},
+		{"timing models", "scheduler/timing", `^(Polynomial|LoadNPZ|roofline)$`, []string{"source.go"}},
 	}
 }
 

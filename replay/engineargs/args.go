@@ -11,6 +11,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/trtllm"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
@@ -53,8 +54,8 @@ type Args struct {
 	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time
 	TransferLatencyMs   float64 // of a transfer from prefill to decode, whatever its size; 0: none
 
-	QueuePolicy string // "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf" replaces the router's policy; "": the router's own
-	ProfilePath string // a model of pass times, as timing.Load names it; "": the polynomial model
+	QueuePolicy string        // "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf" replaces the router's policy; "": the router's own
+	PassTimes   timing.Source `record:"profile_path"`
 	AIC         AIC
 	G2          G2
 	SGLang      SGLangArgs

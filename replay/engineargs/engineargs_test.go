@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -45,7 +46,7 @@ func TestEveryKey(t *testing.T) {
 		{"worker_type", `"prefill"`, set(func(a *Args) { a.Role = scheduler.Prefill })},
 		{"is_prefill", `true`, set(func(a *Args) { a.Role = scheduler.Prefill })},
 		{"is_decode", `true`, set(func(a *Args) { a.Role = scheduler.Decode })},
-		{"planner_profile_data", `"p.npz"`, set(func(a *Args) { a.ProfilePath = "p.npz" })},
+		{"planner_profile_data", `"p.npz"`, set(func(a *Args) { a.PassTimes = timing.ParseSource("p.npz") })},
 		{"aic_backend", `"b"`, set(func(a *Args) { a.AIC.Backend = "b" })},
 		{"aic_system", `"s"`, set(func(a *Args) { a.AIC.System = "s" })},
 		{"aic_backend_version", `"v"`, set(func(a *Args) { a.AIC.BackendVersion = "v" })},
@@ -269,7 +270,7 @@ func TestAccepted(t *testing.T) {
 		{`{"worker_type":null,"is_decode":true}`, func(a Args) bool { return a.Role == scheduler.Decode }},
 		{`{"worker_type":"aggregated"}`, func(a Args) bool { return a.Role == scheduler.Aggregated }},
 		{`{"max_num_seqs":18446744073709551615}`, func(a Args) bool { return a.MaxSeqs == 1<<62 }},
-		{`{"planner_profile_data":null,"sglang":null,"reasoning":null}`, func(a Args) bool { return a.ProfilePath == "" && a.Reasoning == nil }},
+		{`{"planner_profile_data":null,"sglang":null,"reasoning":null}`, func(a Args) bool { return a.PassTimes.Form() == timing.BuiltIn && a.Reasoning == nil }},
 		{`{"engine_type":"sglang","sglang":{"page_size":16,"other":{}}}`, func(a Args) bool { return a.BlockTokens == 16 }},
 		{`{"engine_type":"sglang","block_size":16,"sglang":{"page_size":0}}`, func(a Args) bool { return a.BlockTokens == 16 }},
 		{`{"engine_type":"sglang","block_size":48,"sglang":{"chunked_prefill_size":null}}`, func(a Args) bool { return a.BlockTokens == 48 && a.SGLang.ChunkTokens == 8192 }},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/trtllm"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/schema"
@@ -126,13 +127,18 @@ func (a *Args) declareOrders(d *schema.Decl) {
 	})
 }
 
+// PassTimesKey is the key of Args.PassTimes.
+const PassTimesKey = "planner_profile_data"
+
 func (a *Args) declareOthers(d *schema.Decl) {
-	d.File(&a.ProfilePath, schema.Row{
-		Key: "planner_profile_data", Default: "a built-in model", Help: "`file` of measured pass times (.npz)", After: "decode-speedup-ratio",
+	var passTimes string
+	d.File(&passTimes, schema.Row{
+		Key: PassTimesKey, Default: "a built-in model", Help: "`file` of measured pass times (.npz)", After: "decode-speedup-ratio",
 		Doc: schema.Doc{Unit: "path", Default: "-", Text: "pass times: the profile of `replay calibrate`, a table (`.npz`, below), or `roofline:GPU/MODEL` (hardware.md); without, a built-in polynomial"},
 	})
+	a.PassTimes = timing.ParseSource(passTimes)
 	d.Other(schema.Path, schema.Row{
-		Default: "a built-in model", Help: "`file` of pass times: a profile of replay calibrate, or .npz", Flag: "timing-profile", Sets: "planner_profile_data",
+		Default: "a built-in model", Help: "`file` of pass times: a profile of replay calibrate, or .npz", Flag: "timing-profile", Sets: PassTimesKey,
 		File: schema.File{Place: 280, Usual: "profile.json", Help: "measured pass times, in place of data sheets: replay calibrate fits them"},
 		Doc:  schema.Doc{Unit: "path", Default: "-", Text: "another name of `--planner-profile-data`"},
 	})

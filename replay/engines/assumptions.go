@@ -105,14 +105,13 @@ func describeWarmup(a *engineargs.Args) string {
 
 // passTimes describes where pass times come from.
 func passTimes(a *engineargs.Args) string {
-	path := a.ProfilePath
-	if path == "" {
+	switch a.PassTimes.Form() {
+	case timing.BuiltIn:
 		return "a built-in model, of no GPU in particular"
-	}
-	if timing.IsMeasured(path) {
+	case timing.Operators:
 		return describeMeasured(a)
 	}
-	if f, ok := fitOf(a); ok {
+	if f, ok := a.PassTimes.Fit(); ok {
 		gpus := "1 GPU"
 		if n := f.GPUs(); n > 1 {
 			gpus = fmt.Sprintf("%d GPUs", n)
@@ -124,10 +123,10 @@ func passTimes(a *engineargs.Args) string {
 		}
 		return text
 	}
-	if p, err := timing.LoadProfile(path); err == nil && p.Engine != nil {
-		return fmt.Sprintf("profile %s, fitted to %s on %s", path, cmp.Or(p.Engine.Model, "a model that is not told"), cmp.Or(p.Engine.GPU, "a GPU that is not told"))
+	if p, err := a.PassTimes.Profile(); err == nil && p.Engine != nil {
+		return fmt.Sprintf("profile %v, fitted to %s on %s", a.PassTimes, cmp.Or(p.Engine.Model, "a model that is not told"), cmp.Or(p.Engine.GPU, "a GPU that is not told"))
 	}
-	return "profile " + path
+	return "profile " + a.PassTimes.String()
 }
 
 // describeSheetErrors describes the errors of data sheets on measured servers, over all
@@ -165,16 +164,16 @@ func SheetErrors(a *engineargs.Args) (s accuracy.Spread) {
 // off on measured servers; "" for pass times of no server.
 func TailErrors(a *engineargs.Args) string {
 	e, err := accuracy.Load()
-	if err != nil || a.ProfilePath == "" {
+	if err != nil || a.PassTimes.Form() == timing.BuiltIn {
 		return ""
 	}
 	var tpot, ttft, itl accuracy.Spread
-	if _, ok := fitOf(a); ok {
+	if _, ok := a.PassTimes.Fit(); ok {
 		class, rows := accuracy.Other, e.Sheets
 		if DataSheetsMeasured(a) {
 			class = accuracy.DenseOnOneGPU
 		}
-		if timing.IsMeasured(a.ProfilePath) {
+		if a.PassTimes.Form() == timing.Operators {
 			rows = e.Operators
 		}
 		tpot = accuracy.SpreadOf(rows, class, func(r *accuracy.Sheet) *float64 { return r.TPOT.P99 })
@@ -196,21 +195,10 @@ func TailErrors(a *engineargs.Args) string {
 	return text
 }
 
-// fitOf returns the model on GPUs for which pass times are made from data sheets or measured
-// operators; ok reports whether they are.
-func fitOf(a *engineargs.Args) (f hardware.Fit, ok bool) {
-	name, ok := timing.CutFit(a.ProfilePath)
-	if !ok {
-		return f, false
-	}
-	f, err := hardware.ParseFit(name)
-	return f, err == nil
-}
-
 // DataSheetsMeasured reports whether data sheets were held against measured servers for
 // an engine like this one: a dense model on one GPU, by vLLM's own rules.
 func DataSheetsMeasured(a *engineargs.Args) bool {
-	f, ok := fitOf(a)
+	f, ok := a.PassTimes.Fit()
 	return ok && f.Model.MoE == nil && f.GPUs() == 1 && a.Engine == engineargs.VLLM && !a.Rules.Reference()
 }
 

@@ -2,7 +2,6 @@ package engines
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler"
@@ -15,7 +14,7 @@ import (
 // a pass without drafts, and in words where that comes from.
 func draftTime(a *engineargs.Args) (ms, share float64, text string) {
 	s := a.Speculative
-	f, isSheet := fitOf(a)
+	f, isSheet := a.PassTimes.Fit()
 	switch {
 	case s.TimeGiven:
 		return s.Ms, s.Share, fmt.Sprintf("each takes %g ms and %g of a pass", s.Ms, s.Share)
@@ -50,7 +49,7 @@ func describeSpeculation(a *engineargs.Args) string {
 	}
 	_, _, text := draftTime(a)
 	verified := "a verified draft costs what a prompt token does"
-	if a.ProfilePath == "" || strings.HasSuffix(a.ProfilePath, ".npz") {
+	if a.PassTimes.ByRequests() {
 		verified = "verifying takes no time, which this model has by requests"
 	}
 	number := fmt.Sprintf("%d drafts a pass", s.Tokens)

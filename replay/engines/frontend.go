@@ -5,7 +5,6 @@ import (
 
 	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/scheduler/silicon"
-	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // FrontEndTime returns the time between clients and the router of the entry pool.
@@ -16,7 +15,7 @@ func (t *Topology) FrontEndTime() silicon.FrontEnd {
 	if len(t.Pools) == 0 || t.Compat {
 		return silicon.FrontEnd{}
 	}
-	engine, ok := timing.EngineOf(t.Entry().Kinds()[0].Engine.ProfilePath)
+	engine, ok := t.Entry().Kinds()[0].Engine.PassTimes.Engine()
 	if !ok {
 		return silicon.FrontEnd{}
 	}
@@ -34,7 +33,7 @@ func (t *Topology) assumeFrontEnd() []Assumption {
 		text += fmt.Sprintf(" and %.3g ms per 1000 prompt tokens", 1000*f.Token)
 	}
 	text += " between client and router, "
-	engine, ok := timing.EngineOf(t.Entry().Kinds()[0].Engine.ProfilePath)
+	engine, ok := t.Entry().Kinds()[0].Engine.PassTimes.Engine()
 	if t.FrontEnd != nil || !ok {
 		return []Assumption{{"front_end", text + "as given"}}
 	}

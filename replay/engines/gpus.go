@@ -3,8 +3,6 @@ package engines
 import (
 	"slices"
 	"strings"
-
-	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // GPUs are those of a cluster.
@@ -23,7 +21,7 @@ type Rent struct {
 // Rent returns that of a worker of the kind: the price of a GPU times its GPUs. A gpuPrice of 0 is
 // the default price of the GPU.
 func (k *Kind) Rent(gpuPrice float64) (Rent, error) {
-	gpus, price, err := timing.GPUs(k.Engine.ProfilePath)
+	gpus, price, err := k.Engine.PassTimes.GPUs()
 	if gpuPrice > 0 {
 		price = gpuPrice
 	}
@@ -67,7 +65,7 @@ func sumGPUs(kinds []Kind) (GPUs, error) {
 		all.Count += k.Count * rent.GPUs
 		all.Price += float64(float64(k.Count) * rent.PerHour)
 		priced = priced && rent.PerHour > 0
-		if name := timing.GPUName(k.Engine.ProfilePath); name != "" && !slices.Contains(names, name) {
+		if name, _ := k.Engine.PassTimes.Names(); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // A worker costs the price of a GPU times its GPUs, whatever the price is from.
 func TestRent(t *testing.T) {
 	e := engineargs.Default()
-	e.ProfilePath = "roofline:h100/llama-3.1-70b?tp=4"
+	e.PassTimes = timing.ParseSource("roofline:h100/llama-3.1-70b?tp=4")
 	k := Kind{Engine: e, Count: 3}
 	for _, c := range []struct{ each, want float64 }{{0, 10}, {3, 12}} {
 		if got, err := k.Rent(c.each); err != nil || got != (Rent{GPUs: 4, PerHour: c.want}) {

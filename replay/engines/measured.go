@@ -10,7 +10,7 @@ import (
 
 // KindOf returns the kind of server that an engine with pass times by measured operators is.
 func KindOf(a *engineargs.Args) (accuracy.Kind, error) {
-	account, err := timing.AccountOf(a.ProfilePath)
+	account, err := a.PassTimes.Account()
 	if err != nil {
 		return accuracy.Kind{}, err
 	}
@@ -51,7 +51,7 @@ func BandOf(a *engineargs.Args) (b accuracy.Band, ok bool) {
 // describeMeasured describes pass times by measured operators: of which GPU and engine release, how many shapes were not
 // measured, and the errors on published servers of the kind.
 func describeMeasured(a *engineargs.Args) string {
-	c, err := timing.AccountOf(a.ProfilePath)
+	c, err := a.PassTimes.Account()
 	if err != nil {
 		return err.Error()
 	}

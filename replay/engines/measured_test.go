@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // Pass times by measured operators have the engine release that was measured, the shapes that were not, and the band of
@@ -28,7 +29,7 @@ func TestMeasuredPassTimes(t *testing.T) {
 			accuracy.Kind{Engine: "vllm", Family: "gemma2", Weights: "bfloat16", Generation: "Ada", GPUs: accuracy.OneGPU, Shape: accuracy.Dense},
 		},
 	} {
-		a := &engineargs.Args{ProfilePath: path}
+		a := &engineargs.Args{PassTimes: timing.ParseSource(path)}
 		for _, want := range c.text {
 			if got := passTimes(a); !strings.Contains(got, want) {
 				t.Errorf("%s: %q, want %q in it", path, got, want)
@@ -41,7 +42,7 @@ func TestMeasuredPassTimes(t *testing.T) {
 			t.Errorf("%s: the band is %+v", path, b)
 		}
 	}
-	if _, ok := BandOf(&engineargs.Args{ProfilePath: "roofline:h100/llama-3.1-8b"}); ok {
+	if _, ok := BandOf(&engineargs.Args{PassTimes: timing.ParseSource("roofline:h100/llama-3.1-8b")}); ok {
 		t.Error("data sheets have a band of measured operators")
 	}
 }

@@ -13,7 +13,7 @@ import (
 func mixOf(h100, l40s int) Pool {
 	kind := func(name, path string, count int) Kind {
 		a := engineargs.Default()
-		a.ProfilePath = timing.RooflinePrefix + path
+		a.PassTimes = timing.ParseSource("roofline:" + path)
 		return Kind{Name: name, Engine: a, Count: count}
 	}
 	return Mix([]Kind{kind("h100", "h100/llama-3.1-8b", h100), kind("l40s", "l40s/llama-3.1-8b?tp=2", l40s)})
@@ -44,8 +44,8 @@ func TestGPUsOfMix(t *testing.T) {
 	if err != nil || all.Count != 3+2*4 || all.Name != "h100 l40s" {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	_, h100, _ := timing.GPUs(timing.RooflinePrefix + "h100/llama-3.1-8b")
-	_, l40s, _ := timing.GPUs(timing.RooflinePrefix + "l40s/llama-3.1-8b")
+	_, h100, _ := timing.ParseSource("roofline:h100/llama-3.1-8b").GPUs()
+	_, l40s, _ := timing.ParseSource("roofline:l40s/llama-3.1-8b").GPUs()
 	if want := 3*h100 + 8*l40s; all.Price < want-1e-9 || all.Price > want+1e-9 || h100 == l40s {
 		t.Errorf("they cost %v an hour, want %v", all.Price, want)
 	}

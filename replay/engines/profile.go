@@ -14,7 +14,7 @@ import (
 // fitted to, for where nothing else is said of them; with pools of prefill and decode those
 // of the link between them, too.
 func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, error) {
-	p, err := timing.LoadProfile(a.ProfilePath)
+	p, err := a.PassTimes.Profile()
 	if err != nil {
 		return nil, err
 	}
@@ -83,20 +83,20 @@ func serverSettings(e *timing.Engine) []serverSetting {
 // profileWarnings returns in what an engine differs from the server that its timing profile
 // was fitted to.
 func profileWarnings(a *engineargs.Args) []string {
-	if !timing.HoldsProfile(a.ProfilePath) {
+	if !a.PassTimes.HoldsProfile() {
 		return nil
 	}
-	p, err := timing.LoadProfile(a.ProfilePath)
+	p, err := a.PassTimes.Profile()
 	if err != nil || p.Engine == nil {
 		return nil // whoever reads it complains
 	}
 	var all []string
 	if has, fitted := a.Engine == engineargs.SGLang, p.Engine.Kind == timing.SGLang; has != fitted {
-		return []string{fmt.Sprintf("%s was fitted under the scheduler of %s, not that of %s", a.ProfilePath, cmp.Or(p.Engine.Kind, engineargs.VLLM.String()), a.Engine)}
+		return []string{fmt.Sprintf("%v was fitted under the scheduler of %s, not that of %s", a.PassTimes, cmp.Or(p.Engine.Kind, engineargs.VLLM.String()), a.Engine)}
 	}
 	for _, s := range serverSettings(p.Engine) {
 		if has := s.of(a); s.value > 0 && has != s.value {
-			all = append(all, fmt.Sprintf("%s was fitted with %s %d, not %d", a.ProfilePath, s.key, s.value, has))
+			all = append(all, fmt.Sprintf("%v was fitted with %s %d, not %d", a.PassTimes, s.key, s.value, has))
 		}
 	}
 	return all
@@ -104,7 +104,7 @@ func profileWarnings(a *engineargs.Args) []string {
 
 // nodeWarnings names a worker whose GPUs are on several nodes.
 func nodeWarnings(a *engineargs.Args) []string {
-	f, ok := fitOf(a)
+	f, ok := a.PassTimes.Fit()
 	if !ok || f.Nodes() == 1 {
 		return nil
 	}

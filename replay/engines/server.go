@@ -110,7 +110,7 @@ func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives fun
 // describeLimits returns whose limits an engine has that follows vLLM's own rules on a GPU of
 // the tables, "" on none and where they depend on its longest sequence.
 func describeLimits(a *engineargs.Args) string {
-	f, ok := fitOf(a)
+	f, ok := a.PassTimes.Fit()
 	if !ok || !a.ChunkedPrefill {
 		return ""
 	}

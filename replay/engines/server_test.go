@@ -84,7 +84,7 @@ func TestOnServer(t *testing.T) {
 		`{"enable_chunked_prefill":false,"max_num_batched_tokens":null}`:          "0 1024 16 vllm-0.33",
 	} {
 		a := onServer(t, text, &f)
-		a.ProfilePath = timing.RooflinePrefix + "h100/llama-3.1-8b"
+		a.PassTimes = timing.ParseSource("roofline:h100/llama-3.1-8b")
 		got := fmt.Sprintf("%d %d %d %s", a.MaxBatchedTokens, a.MaxSeqs, a.BlockTokens, a.Profile)
 		if !a.Rules.Reference() {
 			got += describeLimits(&a)

@@ -91,7 +91,7 @@ func newStage(t *Topology, use Use, index int) (*Stage, error) {
 
 // newKind prepares workers that are alike: it reads the timing profile, once for all.
 func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
-	model, err := timing.Load(p.Engine.ProfilePath)
+	model, err := p.Engine.PassTimes.Load()
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +256,7 @@ func (s *Stage) hostMemory() sglang.HiCache {
 			ToStorageGBPerSecond: a.G2.ToStorageGBPerSec, ToHostGBPerSecond: a.G2.FromStorageGBPerSec,
 		}
 	}
-	if f, ok := fitOf(a); ok && h.Layers == 0 {
+	if f, ok := a.PassTimes.Fit(); ok && h.Layers == 0 {
 		h.Layers = f.Model.Layers
 	}
 	if h.Layers == 0 {

@@ -96,7 +96,7 @@ func describeHost(a *engineargs.Args) string {
 // describeWindows returns what KV blocks assume of a model whose layers have windows, where
 // they are no groups, "" of others.
 func describeWindows(a *engineargs.Args) string {
-	f, ok := fitOf(a)
+	f, ok := a.PassTimes.Fit()
 	switch {
 	case ok && f.Model.Linear != nil:
 		return describeStates(a, &f)

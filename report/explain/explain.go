@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // Run is a recorded run as far as it is asked about.
@@ -27,9 +28,9 @@ type Run struct {
 	Rows  []requests.Row
 	Log   *ledger.Log // nil: nobody noted who computed prompts when
 	Kinds []string    // of the workers by id, in a mix; nil where all are alike
-	// Paths of pass times by measured operators, by stage or kind of worker. Those with drafts are left out, since drafts
+	// Pass times by measured operators, by stage or kind of worker. Those with drafts are left out, since drafts
 	// take part of the time of a pass.
-	Times map[string]string
+	Times map[string]timing.Source
 }
 
 // Find is the index of the request that name stands for: its id, FILE:LINE of

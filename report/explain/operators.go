@@ -39,12 +39,12 @@ func (r *Run) OperatorsOf(id int) ([]Operators, error) {
 	var all []Operators
 	for _, o := range []struct {
 		Operators
-		path string
+		times timing.Source
 	}{{prompt, r.Times[prefill]}, {generation, r.Times[decode]}} {
-		if o.path == "" || o.Requests == 0 || o.Ms == 0 {
+		if o.times.Form() != timing.Operators || o.Requests == 0 || o.Ms == 0 {
 			continue
 		}
-		c, err := timing.ComposePath(o.path)
+		c, err := o.times.Compose()
 		if err != nil {
 			return nil, err
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-const h100 = timing.SiliconPrefix + "h100/llama-3.1-8b?engine=vllm-0.33"
+func h100() timing.Source { return timing.ParseSource("silicon:h100/llama-3.1-8b?engine=vllm-0.33") }
 
 // The parts of the passes of each request are its time in them, and the largest stand first.
 func TestOperatorsSumToLedger(t *testing.T) {
 	run := recorded(t)
-	run.Times = map[string]string{"aggregated": h100}
+	run.Times = map[string]timing.Source{"aggregated": h100()}
 	for id := range run.Rows {
 		all, err := run.OperatorsOf(id)
 		if err != nil {
@@ -42,7 +42,7 @@ func TestOperatorsSumToLedger(t *testing.T) {
 // The mean pass is that of the requests that decoded at once, with room for four on a worker, and of what they held.
 func TestMeanPassOfOperators(t *testing.T) {
 	run := recorded(t)
-	run.Times = map[string]string{"aggregated": h100}
+	run.Times = map[string]timing.Source{"aggregated": h100()}
 	all, err := run.OperatorsOf(len(run.Rows) / 2)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestMeanPassOfOperators(t *testing.T) {
 // OperatorsOf returns nothing without measured operators, and without a log of prompts.
 func TestNoOperators(t *testing.T) {
 	run := recorded(t)
-	others := []*explain.Run{run, {Rows: run.Rows, Times: map[string]string{"aggregated": h100}}}
+	others := []*explain.Run{run, {Rows: run.Rows, Times: map[string]timing.Source{"aggregated": h100()}}}
 	for i, r := range others {
 		if all, err := r.OperatorsOf(3); all != nil || err != nil {
 			t.Errorf("run %d: operators %v, %v, want none", i, all, err)

@@ -19,7 +19,7 @@ type Engine struct {
 
 // NewEngine is the engine of the given arguments.
 func NewEngine(a *engineargs.Args) (*Engine, error) {
-	model, err := timing.Load(a.ProfilePath)
+	model, err := a.PassTimes.Load()
 	if err != nil {
 		return nil, err
 	}

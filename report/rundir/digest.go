@@ -87,8 +87,7 @@ func isPath(key, value string) bool {
 	case key == "trace.path" || strings.HasSuffix(key, ".lengths_from"):
 		return true
 	case strings.HasSuffix(key, ".profile_path"):
-		_, fit := timing.CutFit(strings.TrimPrefix(value, `"`))
-		return !fit
+		return timing.ParseSource(strings.Trim(value, `"`)).Form() == timing.File
 	}
 	return false
 }

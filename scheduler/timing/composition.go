@@ -36,13 +36,13 @@ func Compose(f *hardware.Fit) (*Composition, error) {
 	return &Composition{c, fix}, nil
 }
 
-// ComposePath returns the composition of the passes of a path by measured operators.
-func ComposePath(path string) (*Composition, error) {
-	f, err := fitOf(path)
+// Compose returns the composition of passes by measured operators.
+func (s Source) Compose() (*Composition, error) {
+	f, err := s.operators()
 	if err != nil {
 		return nil, err
 	}
-	return Compose(&f)
+	return Compose(f)
 }
 
 // Decode returns the parts of a pass that computes a token for each of some requests, which hold length tokens each.

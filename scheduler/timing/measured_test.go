@@ -11,7 +11,7 @@ import (
 // measured returns a model of measured operators.
 func measured(t testing.TB, path string) *Measured {
 	t.Helper()
-	m, err := Load(SiliconPrefix + path)
+	m, err := ParseSource("silicon:" + path).Load()
 	if err != nil {
 		t.Fatal(err)
 	}

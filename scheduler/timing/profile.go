@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"strings"
 
 	"github.com/replay-llm/replay/internal/json"
 )
@@ -104,52 +103,6 @@ type Spread struct {
 	Share float64 `json:"spread"` // standard deviation over value
 }
 
-// Load returns the model that a path names: a profile as JSON, a table of the
-// reference (.npz), or roofline:GPU/MODEL or silicon:GPU/MODEL, with /tpN for N GPUs. Without a path it
-// is the reference's polynomial.
-func Load(path string) (Model, error) {
-	if path == "" {
-		return Polynomial{}, nil
-	}
-	if name, ok := CutFit(path); ok {
-		return loadFit(path, name)
-	}
-	zip, err := startsWith(path, "PK")
-	if err != nil {
-		return nil, err
-	}
-	if zip || strings.HasSuffix(path, ".npz") {
-		return LoadNPZ(path)
-	}
-	p, err := LoadProfile(path)
-	if err != nil {
-		return nil, err
-	}
-	return &p.Parameters, nil
-}
-
-// HoldsProfile reports whether the file of pass times at a path holds a profile, whatever its
-// name is; one that is not there counts by its name.
-func HoldsProfile(path string) bool {
-	if _, ok := CutFit(path); ok || path == "" || strings.HasSuffix(path, ".npz") {
-		return false
-	}
-	zip, err := startsWith(path, "PK")
-	return err == nil && !zip || err != nil && strings.HasSuffix(path, ".json")
-}
-
-// startsWith reports whether a file begins with text.
-func startsWith(path, text string) (bool, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", path, err)
-	}
-	defer f.Close()
-	begin := make([]byte, len(text))
-	n, _ := f.Read(begin) // an empty file begins with nothing
-	return string(begin[:n]) == text, nil
-}
-
 // LoadProfile reads a profile.
 func LoadProfile(path string) (*Profile, error) {
 	text, err := os.ReadFile(path)
@@ -194,7 +147,7 @@ func (w *Way) check() error {
 	return nil
 }
 
-// Write writes p as JSON, for Load.
+// Write writes p as JSON, for LoadProfile.
 func (p *Profile) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -78,7 +78,7 @@ func TestLoad(t *testing.T) {
 	if err := errors.Join(p.Write(&text), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Load(path)
+	m, err := ParseSource(path).Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +97,11 @@ func TestLoad(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ParseSource(path).Load(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)
 		}
 	}
-	if _, err := Load(filepath.Join(dir, "none")); err == nil || !strings.Contains(err.Error(), "none") {
+	if _, err := ParseSource(filepath.Join(dir, "none")).Load(); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a missing file: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestLoad(t *testing.T) {
 // 15.01 GB of weights, without the table of embeddings, are read at 85 % of 3.35 TB/s.
 func TestRoofline(t *testing.T) {
 	for _, name := range []string{"h100/llama-3.1-8b", "h100/meta-llama/Llama-3.1-8B", "NVIDIA H100 80GB HBM3/Llama-3.1-8B-Instruct", "h100/llama-3.1-8b/tp1", "h100/llama-3.1-8b?tp=1"} {
-		m, err := Load("roofline:" + name)
+		m, err := ParseSource("roofline:" + name).Load()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestRoofline(t *testing.T) {
 		}
 	}
 	load := func(name string) *Parameters {
-		m, err := Load("roofline:" + name)
+		m, err := ParseSource("roofline:" + name).Load()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestRoofline(t *testing.T) {
 		{"h100/llama-3.1-8b?tp=0", "tp: 0, want 1 to 1024"}, {"h100/llama-3.1-8b?weights=fp9", `weights: "fp9", want one of auto`},
 		{"h100/llama-3.1-8b?speed=2", "speed: an unknown key"},
 	} {
-		if _, err := Load("roofline:" + c.name); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ParseSource("roofline:" + c.name).Load(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -180,11 +180,11 @@ func TestGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for from, want := range map[string]int{"": 1, "table.npz": 1, "roofline:h100/llama-3.1-70b?tp=4&pp=2&dp=3": 24, path: 2} {
-		if got, _, err := GPUs(from); err != nil || got != want {
+		if got, _, err := ParseSource(from).GPUs(); err != nil || got != want {
 			t.Errorf("%q: %d GPUs, %v, want %d", from, got, err, want)
 		}
 	}
-	if _, price, _ := GPUs(path); price != 2.5 {
+	if _, price, _ := ParseSource(path).GPUs(); price != 2.5 {
 		t.Errorf("an H100 costs %v", price)
 	}
 }

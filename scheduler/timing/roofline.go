@@ -2,25 +2,9 @@ package timing
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
-
-// Prefixes begin the paths of models that no file holds: by data sheets, and by measured operators.
-// Behind them stands what hardware.ParseFit reads.
-const (
-	RooflinePrefix = "roofline:"
-	SiliconPrefix  = "silicon:"
-)
-
-// CutFit returns the fit that the path of a model that no file holds names, and whether it is one.
-func CutFit(path string) (name string, ok bool) {
-	if name, ok = strings.CutPrefix(path, SiliconPrefix); ok {
-		return name, true
-	}
-	return strings.CutPrefix(path, RooflinePrefix)
-}
 
 // Roofline returns the profile of a model on GPUs by their data sheets: a place to start
 // from when nothing has been measured. It is put together as the parts of
@@ -39,17 +23,4 @@ func Roofline(f *hardware.Fit) Profile {
 		profile.Parameters.Graphs = DefaultGraphs(f.MaxSeqs)
 	}
 	return profile
-}
-
-// loadFit returns the model of a path that no file holds.
-func loadFit(path, name string) (Model, error) {
-	f, err := hardware.ParseFit(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s%w", strings.TrimSuffix(path, name), err)
-	}
-	if strings.HasPrefix(path, SiliconPrefix) {
-		return loadMeasured(&f)
-	}
-	p := Roofline(&f)
-	return &p.Parameters, nil
 }

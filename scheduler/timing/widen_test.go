@@ -7,8 +7,8 @@ import "testing"
 func TestWiden(t *testing.T) {
 	prompt := &Step{Tokens: 900, Requests: 1, Pairs: 405000, Prompts: 1, PromptReached: 900, Active: 900, Capacity: 9000}
 	decode := &Step{Tokens: 4, Requests: 4, Context: 4000, Decodes: 4, DecodeLength: 4000, Active: 4000, Capacity: 9000}
-	for _, path := range []string{"", RooflinePrefix + "h100/llama-3.1-8b"} {
-		model, err := Load(path)
+	for _, path := range []string{"", "roofline:h100/llama-3.1-8b"} {
+		model, err := ParseSource(path).Load()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -122,12 +122,11 @@ func judgeSheets(servers []*server, dir string) (rows []accuracy.Sheet, missed i
 // judgeOperators returns the rows of measured operators, of servers with a GPU that has some, and how many are out of bounds.
 func judgeOperators(servers []*server, dir string) (rows []accuracy.Sheet, missed int, err error) {
 	for _, s := range servers {
-		path := s.operatorsPath()
-		if path == "" {
+		if s.operators == "" {
 			continue
 		}
 		row := s.newRow()
-		got, err := s.replay(path, ownRules, dir)
+		got, err := s.replay(s.byOperators(), ownRules, dir)
 		if err != nil {
 			return nil, missed, fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -173,7 +172,7 @@ func (s *server) judgeSheet(dir string) (row accuracy.Sheet, missed int, err err
 		missed += countBeyond(off, kvBound)
 		row.KVOff = toPercent(off)
 	}
-	measured, sheets := s.measure(), timing.RooflinePrefix+s.hardware
+	measured, sheets := s.measure(), timing.ParseSource("roofline:"+s.hardware)
 	got, err := s.replay(sheets, ownRules, dir)
 	if err != nil {
 		return row, 0, err

@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // Whose rules vLLM's engines follow.
@@ -22,9 +23,9 @@ const (
 	referenceRules = "reference"
 )
 
-// replay returns the times of a replay of the server's requests, with the pass times at a
-// path.
-func (s *server) replay(passes, rules, dir string) (metrics, error) {
+// replay returns the times of a replay of the server's requests, with pass times of
+// a source.
+func (s *server) replay(passes timing.Source, rules, dir string) (metrics, error) {
 	trace := filepath.Join(dir, "trace.jsonl")
 	if err := s.writeTrace(trace); err != nil {
 		return metrics{}, err
@@ -59,13 +60,13 @@ func (s *server) replay(passes, rules, dir string) (metrics, error) {
 const endless = 100
 
 // engineArgs returns the arguments of the server's engines.
-func (s *server) engineArgs(passes, rules string) (engineargs.Args, error) {
+func (s *server) engineArgs(passes timing.Source, rules string) (engineargs.Args, error) {
 	fit, budget, err := s.fit()
 	if err != nil {
 		return engineargs.Args{}, err
 	}
 	all := map[string]any{
-		"engine_type": s.engine, "num_gpu_blocks": budget.Blocks, "block_size": fit.BlockTokens, "planner_profile_data": passes,
+		"engine_type": s.engine, "num_gpu_blocks": budget.Blocks, "block_size": fit.BlockTokens,
 		"max_num_seqs": fit.MaxSeqs,
 	}
 	if s.engine == sglangEngine && rules == referenceRules {
@@ -78,7 +79,9 @@ func (s *server) engineArgs(passes, rules string) (engineargs.Args, error) {
 	if err != nil {
 		return engineargs.Args{}, err
 	}
-	return engineargs.Parse(text, engineargs.Options{})
+	a, err := engineargs.Parse(text, engineargs.Options{})
+	a.PassTimes = passes
+	return a, err
 }
 
 // writeTrace writes the requests as a Mooncake trace.

@@ -99,16 +99,13 @@ func listServers() []*server {
 	}
 }
 
-// operatorsPath returns the path of pass times by measured operators; "": the GPU has none.
-func (s *server) operatorsPath() string {
-	if s.operators == "" {
-		return ""
-	}
+// byOperators returns the source of pass times by measured operators.
+func (s *server) byOperators() timing.Source {
 	mark := "?"
 	if strings.Contains(s.hardware, mark) {
 		mark = "&"
 	}
-	return timing.SiliconPrefix + s.hardware + mark + s.operators
+	return timing.ParseSource("silicon:" + s.hardware + mark + s.operators)
 }
 
 // fit returns the server's GPU and model with its settings, and what memory leaves.

@@ -172,7 +172,7 @@ func (r *Row) spec() (replay.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
-	spec.Topology = spec.WithEngines(func(a *engineargs.Args) { a.ProfilePath = timeBy(a.ProfilePath, r.release()) })
+	spec.Topology = spec.WithEngines(func(a *engineargs.Args) { a.PassTimes = a.PassTimes.ByOperators(r.release()) })
 	return spec, nil
 }
 
@@ -191,18 +191,6 @@ func (r *Row) trtllmSettings() []plan.Setting {
 
 // leastTokens is what max_num_tokens of a server of TensorRT-LLM is at least.
 const leastTokens = 8192
-
-// timeBy returns the path of pass times by measured operators for a release of an engine.
-func timeBy(path, release string) string {
-	name, ok := timing.CutFit(path)
-	if !ok {
-		return path
-	}
-	name, query, _ := strings.Cut(name, "?")
-	values, _ := url.ParseQuery(query) // it is one of the program's own
-	values.Set(hardware.EngineKey, release)
-	return timing.SiliconPrefix + name + "?" + values.Encode()
-}
 
 // workload returns the requests of the row.
 func (r *Row) workload(ctx context.Context, spec *replay.Spec) (*loadgen.Workload, error) {

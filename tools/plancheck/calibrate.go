@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -70,7 +71,7 @@ func drawSystem(i int) (*system, error) {
 // published servers.
 func (s *system) drawFactor(r *rand.Rand) (float64, error) {
 	a := engineargs.Default()
-	a.ProfilePath = fmt.Sprintf("silicon:%s/%s?engine=vllm-0.33", s.gpu, s.model)
+	a.PassTimes = timing.ParseSource(fmt.Sprintf("silicon:%s/%s?engine=vllm-0.33", s.gpu, s.model))
 	b, ok := engines.BandOf(&a)
 	if !ok {
 		return 0, fmt.Errorf("%s on %s: no band of published servers", s.model, s.gpu)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // clusterOf returns the cluster of a shape.
@@ -29,7 +28,7 @@ func (c *chosen) isMixed() bool { return len(c.spec.Entry().Mix) > 0 }
 // countGPUs finds how many GPUs workers have, and what they cost.
 func (c *chosen) countGPUs() (err error) {
 	if !c.isMixed() {
-		c.variant.GPUs, c.variant.Price, err = timing.GPUs(c.spec.Entry().Engine.ProfilePath)
+		c.variant.GPUs, c.variant.Price, err = c.spec.Entry().Engine.PassTimes.GPUs()
 		return err
 	}
 	_, err = c.spec.GPUs()

@@ -9,12 +9,11 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/sheet"
 	"github.com/replay-llm/replay/report/slo"
-	"github.com/replay-llm/replay/scheduler/hardware"
-	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // makePage is the answer, the front, and all replays.
@@ -283,10 +282,10 @@ func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
 		gpus := max(1, p.plan.Variants[a.Variant].GPUs)
 		key := ""
 		if k.Name != "" {
-			gpus, _, _ = timing.GPUs(k.Engine.ProfilePath)
+			gpus, _, _ = k.Engine.PassTimes.GPUs()
 			key = " of " + k.Name
 		}
-		gpu, model := describeHardware(k.Engine.ProfilePath)
+		gpu, model := describeHardware(&k.Engine)
 		rows = append(rows, [2]string{"GPU" + key, fmt.Sprintf("%s, %d a worker", gpu, gpus)}, [2]string{"model" + key, model})
 	}
 	return append(rows, [2]string{"price", p.describePrice(a)})
@@ -318,15 +317,10 @@ func quoteCommand(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// describeHardware names the GPU and the model whose pass times a path has.
-func describeHardware(path string) (gpu, model string) {
-	if name, ok := timing.CutFit(path); ok {
-		if f, err := hardware.ParseFit(name); err == nil {
-			return f.GPU.Name, f.Model.Name
-		}
-	}
-	if p, err := timing.LoadProfile(path); path != "" && err == nil && p.Engine != nil && p.Engine.GPU != "" {
-		return p.Engine.GPU, p.Engine.Model
+// describeHardware returns the names of the GPU and of the model of an engine's pass times.
+func describeHardware(a *engineargs.Args) (gpu, model string) {
+	if gpu, model = a.PassTimes.Names(); gpu != "" {
+		return gpu, model
 	}
 	return "none in particular", "none in particular"
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/schedules"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
-	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // pooling says which deployments share a pool of GPUs.
@@ -82,7 +81,8 @@ func (f *planFlags) runPool(ctx context.Context, s cli.Streams, o *options.Optio
 		for _, warning := range append(c.spec.Warnings(), c.overruled...) {
 			s.Warn(warning)
 		}
-		kinds[timing.GPUName(c.spec.Entry().Engine.ProfilePath)] = path
+		gpu, _ := c.spec.Entry().Engine.PassTimes.Names()
+		kinds[gpu] = path
 		if len(kinds) > 1 {
 			return cli.Usagef("--gpus: deployments on %s: must be on GPUs of one kind, as they share a pool", nameKinds(kinds))
 		}

@@ -3,7 +3,6 @@ package plans
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/loadgen"
@@ -127,16 +126,15 @@ func (f *planFlags) modelErrorOf(spec *replay.Spec) passError {
 
 // errorOf returns the error of an engine's pass times, unless it is given.
 func errorOf(a *engineargs.Args) passError {
-	path := a.ProfilePath
 	if b, ok := engines.BandOf(a); ok {
 		return errorInBand(&b)
 	}
-	switch {
-	case timing.IsMeasured(path), strings.HasPrefix(path, timing.RooflinePrefix) && !engines.DataSheetsMeasured(a):
-		return errorBySheets(a, unknownError)
-	case strings.HasPrefix(path, timing.RooflinePrefix):
+	switch form := a.PassTimes.Form(); {
+	case form == timing.DataSheets && engines.DataSheetsMeasured(a):
 		return errorBySheets(a, dataSheetError)
-	case path != "":
+	case form == timing.DataSheets, form == timing.Operators:
+		return errorBySheets(a, unknownError)
+	case form == timing.File:
 		return errorWithin(fittedError)
 	default:
 		return passError{} // the built-in model is of no server

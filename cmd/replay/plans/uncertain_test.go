@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // Pass times of a band are centred on its bias, and nine tenths of the factors are within its ends, on either side by its
@@ -50,7 +51,7 @@ func TestFactorsOfBand(t *testing.T) {
 
 // A share that is given is symmetric around 1, whatever the pass times, and 0 changes none.
 func TestGivenErrorIsSymmetric(t *testing.T) {
-	engine := engineargs.Args{ProfilePath: "silicon:h100/llama-3.1-70b?tp=4&engine=vllm-0.33"}
+	engine := engineargs.Args{PassTimes: timing.ParseSource("silicon:h100/llama-3.1-70b?tp=4&engine=vllm-0.33")}
 	spec := &replay.Spec{Topology: engines.Topology{Pools: engines.OnePool(engine, 1)}}
 	e := (&planFlags{modelError: 0.15}).modelErrorOf(spec)
 	if factors := passFactors(1, e, 1); factors[0] != 1 || e.most() != 0.15 || e.String() != "±15%" {
@@ -67,7 +68,7 @@ func TestErrorIsThatOfClass(t *testing.T) {
 	of := func(paths ...string) passError {
 		var kinds []replay.Kind
 		for _, path := range paths {
-			kinds = append(kinds, replay.Kind{Name: "k", Count: 1, Engine: engineargs.Args{ProfilePath: path}})
+			kinds = append(kinds, replay.Kind{Name: "k", Count: 1, Engine: engineargs.Args{PassTimes: timing.ParseSource(path)}})
 		}
 		spec := &replay.Spec{Topology: engines.Topology{Pools: []replay.Pool{replay.Mix(kinds)}}}
 		return f.modelErrorOf(spec)
@@ -87,7 +88,7 @@ func TestErrorIsThatOfClass(t *testing.T) {
 	if got := of("roofline:h100/qwen3-32b?tp=4"); got.String() != "±50%" { // by the reference's rules, which no resample is as fast as
 		t.Errorf("%+v by data sheets: %v", got, got)
 	}
-	got := errorOf(&engineargs.Args{Engine: engineargs.SGLang, ProfilePath: "roofline:h100/qwen3-32b?tp=4"}) // on the one server that was measured replays were 18.6 to 37.8 % too fast
+	got := errorOf(&engineargs.Args{Engine: engineargs.SGLang, PassTimes: timing.ParseSource("roofline:h100/qwen3-32b?tp=4")}) // on the one server that was measured replays were 18.6 to 37.8 % too fast
 	if got.high != 1+unknownError || math.Abs(got.lowest()-1/(1-0.186)) > 0.001 || got.String() != "+23 to +50%" || slices.Min(passFactors(20, got, 1)) != roundFactor(got.fast) {
 		t.Errorf("%+v by data sheets: %v", got, got)
 	}

@@ -233,22 +233,22 @@ func openExplained(dir string) (*why.Run, error) {
 	return run, nil
 }
 
-// measuredTimes returns the paths of pass times by measured operators in the settings of a run, by stage or kind of worker.
-func measuredTimes(all rundir.Settings) map[string]string {
-	times := map[string]string{}
+// measuredTimes returns the pass times by measured operators in the settings of a run, by stage or kind of worker.
+func measuredTimes(all rundir.Settings) map[string]timing.Source {
+	times := map[string]timing.Source{}
 	for key := range all {
 		place, ok := strings.CutSuffix(key, ".profile_path")
 		if !ok {
 			continue
 		}
-		path := all.Text(key)
-		if !timing.IsMeasured(path) || !all.IsZero(place+".speculative.speculation.tokens") || !all.IsZero(place+".sglang.drafts.drafts.tokens") {
+		source := timing.ParseSource(all.Text(key))
+		if source.Form() != timing.Operators || !all.IsZero(place+".speculative.speculation.tokens") || !all.IsZero(place+".sglang.drafts.drafts.tokens") {
 			continue
 		}
 		if kind, ok := strings.CutSuffix(place, ".engine"); ok {
 			place = all.Text(kind + ".name")
 		}
-		times[place] = path
+		times[place] = source
 	}
 	return times
 }

@@ -103,14 +103,14 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 }
 
 // deriveSettings returns the engine arguments that follow from the hardware of an engine that
-// has otherwise these: those of vLLM and SGLang are their servers' own, but for legacy ones that repeat
+// has otherwise these, and its pass times: those of vLLM and SGLang are their servers' own, but for legacy ones that repeat
 // the reference. gives reports whether an argument is given, and read reads the arguments with others where they are not.
-func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool, read argsReader) ([]engineargs.Setting, error) {
+func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
 	f, err := h.Fit("")
 	if err != nil {
-		return nil, err
+		return nil, times, err
 	}
-	own, all := *a, []engineargs.Setting(nil)
+	own := *a
 	legacy := o.Reference || o.compat != ""
 	switch {
 	case legacy:
@@ -123,7 +123,7 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 	if !legacy {
 		all = append(all, engines.OnServer(a, &f, gives)...)
 		if own, err = read(true, all...); err != nil {
-			return nil, err
+			return nil, times, err
 		}
 	}
 	f = engines.OnEngine(f, &own)
@@ -134,22 +134,26 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 		f.Groups = hardware.Groups{} // the reference knows one pool
 	}
 	path := h.path(h.Text("gpu"))
+	fit, _ := hardware.ParseFit(path) // h.Fit has read it
 	var of lengths
 	blocks := gives("num_gpu_blocks")
 	if (f.Model.WindowLayers > 0 || f.Model.Linear != nil) && f.Groups == (hardware.Groups{}) && !blocks && !legacy {
 		if of = o.workloadLengths(); of.live > 0 {
-			f.Live = of.live
+			f.Live, fit.Live = of.live, of.live
 			path = hardware.AddKey(path, hardware.LiveKey, strconv.Itoa(f.Live))
 		}
 	}
-	all = append(all, engineargs.Setting{Key: "planner_profile_data", Value: strconv.Quote(h.passTimes(path, &f, &own, legacy))})
+	times = timing.BySheets(path, fit)
+	if !legacy && h.hasOperators(&fit) {
+		times = times.ByOperators(engines.ReleaseOf(&own))
+	}
 	if f.DP > 1 {
 		all = append(all, engineargs.Setting{Key: "dp_size", Value: strconv.Itoa(f.DP)})
 	}
 	if !blocks {
 		b, err := f.Check()
 		if err != nil {
-			return nil, &UnfitError{cli.WrongUsage(err)}
+			return nil, times, &UnfitError{cli.WrongUsage(err)}
 		}
 		own.Blocks = max(b.Blocks, f.BlocksFor(of.longest))
 		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(own.Blocks)})
@@ -163,17 +167,12 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 			all = append(all, engineargs.Setting{Key: "kv_transfer_bandwidth", Value: fmt.Sprint(f.NetworkGBPerSecond())})
 		}
 	}
-	return all, nil
+	return all, times, nil
 }
 
-// passTimes returns the path of the pass times of a fit, on an engine with these arguments: by measured operators where
-// there are any of its GPU, else by data sheets, as the reference's engines have them.
-func (h Hardware) passTimes(path string, f *hardware.Fit, own *engineargs.Args, legacy bool) string {
-	known := slices.Contains(optables.Names(), f.GPU.Name) && h.Text("gpu-file") == "" || h.Text("op-tables") != ""
-	if legacy || !known {
-		return timing.RooflinePrefix + path
-	}
-	return timing.SiliconPrefix + hardware.AddKey(path, hardware.EngineKey, engines.ReleaseOf(own))
+// hasOperators reports whether there are measured operators of the GPU.
+func (h Hardware) hasOperators(f *hardware.Fit) bool {
+	return slices.Contains(optables.Names(), f.GPU.Name) && h.Text("gpu-file") == "" || h.Text("op-tables") != ""
 }
 
 // UnfitError is a model that cannot run on the hardware that was named for it: others

@@ -68,8 +68,8 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	if !m.Client && spec.FrontEnd == nil {
 		spec.FrontEnd = &silicon.FrontEnd{} // the run has the times of the engine
 	}
-	if path := spec.Entry().Engine.ProfilePath; timing.HoldsProfile(path) {
-		p, err := timing.LoadProfile(path)
+	if times := spec.Entry().Engine.PassTimes; times.HoldsProfile() {
+		p, err := times.Profile()
 		if err != nil {
 			return spec, nil, nil, err
 		}
@@ -147,11 +147,11 @@ func warmUp(spec *replay.Spec, m *calibrate.Measured) error {
 	}
 	var err error
 	spec.Topology = spec.WithEngines(func(a *engineargs.Args) {
-		if err != nil || a.Warmup.Given() || a.NoWarmup() != "" || !timing.HoldsProfile(a.ProfilePath) {
+		if err != nil || a.Warmup.Given() || a.NoWarmup() != "" || !a.PassTimes.HoldsProfile() {
 			return
 		}
 		var p *timing.Profile
-		if p, err = timing.LoadProfile(a.ProfilePath); err == nil && p.Warmup != nil {
+		if p, err = a.PassTimes.Profile(); err == nil && p.Warmup != nil {
 			a.Warmup = m.WarmupOf(p.Warmup)
 		}
 	})

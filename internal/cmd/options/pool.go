@@ -134,12 +134,16 @@ func (o *Options) ParseEngine(p *Pool) error {
 	if err != nil {
 		return err
 	}
-	follows, err := o.following(&a, func(key string) bool { return engineargs.Gives(text, set, key) }, read)
+	gives := func(key string) bool { return engineargs.Gives(text, set, key) }
+	follows, times, err := o.following(&a, gives, read)
 	if err != nil {
 		return err
 	}
 	if a, err = read(false, follows...); err != nil {
 		return err
+	}
+	if !gives(engineargs.PassTimesKey) {
+		a.PassTimes = times
 	}
 	p.Args = &a
 	return nil
@@ -147,18 +151,19 @@ func (o *Options) ParseEngine(p *Pool) error {
 
 // following returns the engine arguments that follow from what else is said, where they
 // are not given themselves: from the hardware, or from the server that a timing profile
-// was fitted to; gives reports whether an argument is given, and read reads the arguments with others where they are not.
-func (o *Options) following(a *engineargs.Args, gives func(key string) bool, read argsReader) ([]engineargs.Setting, error) {
+// was fitted to; with them the pass times of the hardware. gives reports whether an argument is given, and read reads the arguments with others where they are not.
+func (o *Options) following(a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
 	if h := HardwareOf(o.Engine.Flags); h.Given() {
 		return o.deriveSettings(h, a, gives, read)
 	}
 	if o.Reference || o.compat != "" {
-		return nil, nil
+		return nil, times, nil
 	}
-	if timing.HoldsProfile(a.ProfilePath) {
-		return engines.ProfileSettings(a, o.TwoPools())
+	if a.PassTimes.HoldsProfile() {
+		all, err = engines.ProfileSettings(a, o.TwoPools())
+		return all, times, err
 	}
-	return append(engines.UsualSettings(a), o.Usual...), nil
+	return append(engines.UsualSettings(a), o.Usual...), times, nil
 }
 
 // engineArgs is the text of engine arguments.

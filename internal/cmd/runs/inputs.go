@@ -13,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // inputs are the files that a run reads, which are hashed while it does.
@@ -37,8 +38,8 @@ func hashInputs(spec *replay.Spec, stdin *io.Reader) (*inputs, error) {
 	}
 	for i := range spec.Pools {
 		for _, kind := range spec.Pools[i].Kinds() {
-			if path := kind.Engine.ProfilePath; path != "" {
-				if err := in.addFile("profile", path); err != nil {
+			if times := kind.Engine.PassTimes; times.Form() == timing.File {
+				if err := in.addFile("profile", times.String()); err != nil {
 					return nil, err
 				}
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -47,10 +46,10 @@ func (t *trust) readProfiles(spec *replay.Spec) error {
 // coverageOf reads the profile of an engine; nil where it does not say where it can be
 // trusted.
 func coverageOf(a *engineargs.Args) (*calibrate.Coverage, error) {
-	if !timing.HoldsProfile(a.ProfilePath) {
+	if !a.PassTimes.HoldsProfile() {
 		return nil, nil
 	}
-	p, err := timing.LoadProfile(a.ProfilePath)
+	p, err := a.PassTimes.Profile()
 	if err != nil || p.Trusted == nil {
 		return nil, err
 	}

@@ -18,19 +18,14 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/hardware"
-	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // ClusterOf returns the cluster to start. settings are those that were given or chosen, by the names of flags.
 func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Cluster, error) {
 	engine := &topology.Entry().Engine
-	path, ok := timing.CutFit(engine.ProfilePath)
+	fit, ok := engine.PassTimes.Fit()
 	if !ok {
 		return nil, errors.New("--emit: only with --gpu and --model")
-	}
-	fit, err := hardware.ParseFit(path)
-	if err != nil {
-		return nil, err
 	}
 	all := &launch.Cluster{
 		Name: nameObjects(fit.Model.Name), Engine: engine.Engine.String(), Release: engines.NumberOf(engine), Model: checkpointOf(&fit.Model),

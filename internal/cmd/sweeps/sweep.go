@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -217,7 +218,7 @@ func fileOf(s plan.Setting) string {
 		return configOf(s.Value)
 	}
 	for _, e := range options.EngineFlags() {
-		if _, fit := timing.CutFit(s.Value); e.Sets == "planner_profile_data" && !fit && (s.Name == e.Flag || s.Name == "prefill-"+e.Flag || s.Name == "decode-"+e.Flag) {
+		if e.Sets == engineargs.PassTimesKey && timing.ParseSource(s.Value).Form() == timing.File && (s.Name == e.Flag || s.Name == "prefill-"+e.Flag || s.Name == "decode-"+e.Flag) {
 			return s.Value
 		}
 	}
