@@ -54,7 +54,7 @@ type Spec struct {
 }
 
 // Topology is the cluster of a replay, Pool one of its pools, Kind workers of a pool that
-// are alike, ScaleEvent a change of their sizes, Change what is done to it during the run, Given what a command line says of them, Faults what goes
+// are alike, ScaleEvent a change of their sizes, Change what is done to it during the run, Faults what goes
 // wrong with them, and Autoscale who changes their number.
 type (
 	Topology   = engines.Topology
@@ -62,7 +62,6 @@ type (
 	Kind       = engines.Kind
 	ScaleEvent = engines.ScaleEvent
 	Change     = engines.Change
-	Given      = engines.Given
 	Faults     = engines.Faults
 	PD         = engines.PD
 	Autoscale  = autoscale.Config

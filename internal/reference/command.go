@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 )
@@ -31,8 +32,9 @@ func Parse(args []string, trace string, compat bool) (replay.Spec, error) {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	bindWorkload(fs, &s, &file)
-	var pools replay.Given
-	bindCluster(fs, &s, &pools)
+	var counts engines.ByRole[int]
+	var own engines.ByRole[*engineargs.Args]
+	bindCluster(fs, &s, &counts, &own)
 	if err := fs.Parse(args); err != nil {
 		return s, excerpt.Errorf("arguments %q: %w", args, err)
 	}
@@ -43,7 +45,7 @@ func Parse(args []string, trace string, compat bool) (replay.Spec, error) {
 		s.Trace = &file
 	}
 	var err error
-	s.Pools, err = pools.Pools()
+	s.Pools, err = engines.JoinPools(counts, own)
 	return s, err
 }
 
@@ -69,16 +71,13 @@ func bindWorkload(fs *flag.FlagSet, s *replay.Spec, file *replay.Trace) {
 	fs.IntVar(&made.Groups, "num-prefix-groups", 0, "")
 }
 
-func bindCluster(fs *flag.FlagSet, s *replay.Spec, pools *replay.Given) {
-	fs.IntVar(&pools.Workers, "num-workers", 1, "")
-	fs.IntVar(&pools.PrefillWorkers, "num-prefill-workers", 1, "")
-	fs.IntVar(&pools.DecodeWorkers, "num-decode-workers", 1, "")
-	for name, into := range map[string]**engineargs.Args{
-		"extra-engine-args": &pools.Engine, "prefill-engine-args": &pools.Prefill, "decode-engine-args": &pools.Decode,
-	} {
-		fs.Func(name, "", func(text string) error {
+func bindCluster(fs *flag.FlagSet, s *replay.Spec, counts *engines.ByRole[int], args *engines.ByRole[*engineargs.Args]) {
+	flags := engines.ByRole[[2]string]{{"num-workers", "extra-engine-args"}, {"num-prefill-workers", "prefill-engine-args"}, {"num-decode-workers", "decode-engine-args"}}
+	for role, names := range flags {
+		fs.IntVar(&counts[role], names[0], 1, "")
+		fs.Func(names[1], "", func(text string) error {
 			a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: s.Compat})
-			*into = &a
+			args[role] = &a
 			return err
 		})
 	}

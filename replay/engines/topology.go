@@ -347,42 +347,37 @@ func (t *Topology) Warnings() []string {
 	return all
 }
 
-// Given is what a command line says of the pools of a cluster.
-type Given struct {
-	Workers, PrefillWorkers, DecodeWorkers int              // 1 where it says nothing
-	Engine, Prefill, Decode                *engineargs.Args // nil where it says nothing
-}
+// ByRole has a value for each role of a pool: aggregated, prefill and decode.
+type ByRole[T any] [3]T
 
-// Pools returns the pools that g stands for. It refuses what leaves open which
-// cluster is meant.
-func (g *Given) Pools() ([]Pool, error) {
-	for _, c := range []struct {
-		name  string
-		count int
-	}{{"workers", g.Workers}, {"prefill workers", g.PrefillWorkers}, {"decode workers", g.DecodeWorkers}} {
-		if c.count < 0 || c.count > maxWorkers {
-			return nil, fmt.Errorf("%s are %d, must be 1 to %d", c.name, c.count, maxWorkers)
+// JoinPools returns the pools of a command line. counts are 1 and engines nil for pools that it does not name. A command line
+// that may mean several clusters is refused.
+func JoinPools(counts ByRole[int], engines ByRole[*engineargs.Args]) (Pools, error) {
+	for role, count := range counts {
+		if p := (Pool{Role: scheduler.Role(role)}); count < 0 || count > maxWorkers {
+			return nil, fmt.Errorf("%s are %d, must be 1 to %d", p.nameOf("workers"), count, maxWorkers)
 		}
 	}
-	prefill, decode := g.Prefill != nil, g.Decode != nil
+	workers, prefillWorkers, decodeWorkers := counts[scheduler.Aggregated], counts[scheduler.Prefill], counts[scheduler.Decode]
+	one, prefill, decode := engines[scheduler.Aggregated], engines[scheduler.Prefill], engines[scheduler.Decode]
 	switch {
-	case g.Engine != nil && (prefill || decode):
+	case one != nil && (prefill != nil || decode != nil):
 		return nil, errors.New("engine arguments are for one pool, and there are prefill or decode engine arguments too, want one or the other")
-	case !prefill && !decode && (g.PrefillWorkers != 1 || g.DecodeWorkers != 1):
+	case prefill == nil && decode == nil && (prefillWorkers != 1 || decodeWorkers != 1):
 		return nil, fmt.Errorf("%d prefill and %d decode workers without engine arguments of their own, want both prefill and decode engine arguments",
-			g.PrefillWorkers, g.DecodeWorkers)
-	case prefill && decode && g.Workers != 1:
-		return nil, fmt.Errorf("workers are %d beside prefill and decode engine arguments, want numbers of prefill and decode workers only", g.Workers)
-	case !prefill && decode:
+			prefillWorkers, decodeWorkers)
+	case prefill != nil && decode != nil && workers != 1:
+		return nil, fmt.Errorf("workers are %d beside prefill and decode engine arguments, want numbers of prefill and decode workers only", workers)
+	case prefill == nil && decode != nil:
 		return nil, errors.New("decode engine arguments without prefill engine arguments, want both")
-	case prefill && !decode:
+	case prefill != nil && decode == nil:
 		return nil, errors.New("prefill engine arguments without decode engine arguments, want both")
-	case prefill:
-		return TwoPools(Pool{Engine: *g.Prefill, Count: g.PrefillWorkers}, Pool{Engine: *g.Decode, Count: g.DecodeWorkers}), nil
-	case g.Engine != nil:
-		return OnePool(*g.Engine, g.Workers), nil
+	case prefill != nil:
+		return TwoPools(Pool{Engine: *prefill, Count: prefillWorkers}, Pool{Engine: *decode, Count: decodeWorkers}), nil
+	case one != nil:
+		return OnePool(*one, workers), nil
 	}
-	return OnePool(engineargs.Default(), g.Workers), nil
+	return OnePool(engineargs.Default(), workers), nil
 }
 
 // FollowsCaches reports whether the router looks at what workers have cached, or one that may follow it.

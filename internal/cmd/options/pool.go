@@ -20,7 +20,7 @@ import (
 // Pool is one pool of workers as the command line has it.
 type Pool struct {
 	Flag string         // of its engine arguments; the flags of settings win over them
-	Role scheduler.Role // of engines whose arguments name none
+	Role scheduler.Role // also of engines whose arguments name none, but on the reference's command line
 	own  []*schema.Flag // flags for this pool alone, which win over all
 	Args *engineargs.Args
 	from string // the flag that args are from
@@ -52,25 +52,18 @@ func (o *Options) fillEngines(spec *replay.Spec) error {
 		return err
 	}
 	c := &o.Cluster
-	given := replay.Given{Workers: c.Workers, PrefillWorkers: c.PrefillWorkers, DecodeWorkers: c.DecodeWorkers}
+	var given engines.ByRole[*engineargs.Args]
 	for i := range pools {
 		p := &pools[i]
 		if err := o.ParseEngine(p); err != nil {
 			return err
 		}
-		switch p.Flag {
-		case "prefill-engine-args":
-			given.Prefill = p.Args
-		case "decode-engine-args":
-			given.Decode = p.Args
-		default:
-			given.Engine = p.Args
-		}
+		given[p.Role] = p.Args
 	}
 	if err := o.CheckEngines(pools); err != nil {
 		return err
 	}
-	spec.Pools, err = given.Pools()
+	spec.Pools, err = engines.JoinPools(engines.ByRole[int]{c.Workers, c.PrefillWorkers, c.DecodeWorkers}, given)
 	return err
 }
 
@@ -97,13 +90,7 @@ func (o *Options) givenPools() ([]Pool, error) {
 // referencePools are the pools whose arguments are given, in full: the reference
 // supplies nothing.
 func (o *Options) referencePools(all []Pool) []Pool {
-	var given []Pool
-	for _, p := range all {
-		if p.Role = scheduler.Aggregated; o.Changed(p.Flag) {
-			given = append(given, p)
-		}
-	}
-	return given
+	return slices.DeleteFunc(all, func(p Pool) bool { return !o.Changed(p.Flag) })
 }
 
 // argsReader reads the arguments of a pool, with these where none are given; early ones may still lack some.
@@ -123,8 +110,12 @@ func (o *Options) ParseEngine(p *Pool) error {
 	if o.compat != "" { // the reference knows no longest sequence: it is of the GPU's memory alone
 		set = slices.DeleteFunc(set, func(s engineargs.Setting) bool { return s.Key == lengthKey })
 	}
+	role := p.Role
+	if o.Reference && !o.ownSettings() {
+		role = scheduler.Aggregated
+	}
 	read := func(early bool, unless ...engineargs.Setting) (engineargs.Args, error) {
-		a, err := engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: p.Role, Set: set, Unless: unless, Early: early})
+		a, err := engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: role, Set: set, Unless: unless, Early: early})
 		if err != nil {
 			return a, o.engineError(p, err)
 		}
