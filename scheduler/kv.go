@@ -25,14 +25,17 @@ type KVChange struct {
 }
 
 // KVEvent is a change of the cache as an engine announces it: blocks stored
-// under a parent, or blocks removed.
+// under a parent, blocks removed, or blocks moved.
 type KVEvent struct {
 	Parent    uint64 // sequence hash of the block before Stored[0]
 	HasParent bool
 	Stored    []KVBlock
 	Removed   []uint64 // sequence hashes
-	Rank      int32    // data-parallel rank the event is filed under
-	Tier      Tier     // the memory the event is about
+	// Moved are the sequence hashes of blocks that are in Tier now, and were in another memory before. TensorRT-LLM
+	// announces them as updated; they stay cached.
+	Moved []uint64
+	Rank  int32 // data-parallel rank the event is filed under
+	Tier  Tier  // the memory the event is about
 	// Copy tells that other blocks of the engine hold the same as each of these:
 	// what is found there stays as it is. Engines announce such blocks, and do not
 	// announce that they are copies.

@@ -56,7 +56,7 @@ type Pass struct {
 	// KVAtEnd is whether KV and Events become visible at End instead of Start.
 	KVAtEnd bool
 
-	// ToHost and FromHost are the tokens that were sent to host memory, and fetched from it; SGLang's alone.
+	// ToHost and FromHost are the tokens that were sent to host memory, and fetched from it; not of vLLM.
 	ToHost, FromHost int
 
 	// Preempted is the number of requests that lost their place in this pass.

@@ -159,6 +159,9 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	}
 	t.mu.Lock()
 	for i := range events {
+		if len(events[i].Moved) > 0 {
+			continue // the layout has no such event: to routers a block in host memory is cached
+		}
 		if t.closing || len(t.queue) >= t.options.QueueEvents {
 			t.countLost(&t.stats.QueueDropped, 1, "events dropped, %d in all: more than %d wait to be published", t.options.QueueEvents)
 			dropped++

@@ -30,6 +30,9 @@ const hang = 30 * time.Second
 // quick are the arguments of an engine whose passes take a twentieth.
 func quick(kind engineargs.Engine) engineargs.Args {
 	a := engineargs.Default()
+	if kind == engineargs.TRTLLM {
+		a, _ = engineargs.Parse([]byte(`{"engine_type":"trtllm"}`), engineargs.Options{}) // it is right
+	}
 	a.Engine, a.Speedup, a.BlockTokens = kind, 20, 16
 	return a
 }
@@ -103,9 +106,9 @@ func answer(e *Engine, rq *engine.Request, rc engine.GenContext, each func(n int
 	return tokens, last, nil
 }
 
-// The kit is green in all modes, over both schedulers.
+// The kit is green in all modes, over all schedulers.
 func TestConformance(t *testing.T) {
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		for _, mode := range []engine.Mode{engine.Aggregated, engine.Prefill, engine.Decode} {
 			t.Run(fmt.Sprintf("%v/%s", kind, mode), func(t *testing.T) {
 				err := conformance.Run(t, func() engine.Engine {
@@ -129,7 +132,7 @@ func TestConformance(t *testing.T) {
 
 // Many requests at once each get exactly their tokens, and nothing is left.
 func TestManyAtOnce(t *testing.T) {
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		e := start(t, Options{Engine: quick(kind)})
 		var all sync.WaitGroup
 		for i := range 200 {
@@ -164,7 +167,7 @@ func (c *tally) Over(*RequestFacts)  {}
 
 // A token that a client has read is in the counters.
 func TestWatcherIsToldFirst(t *testing.T) {
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		var c tally
 		args := quick(kind)
 		args.Speedup = 1000
@@ -194,7 +197,7 @@ func TestWatcherIsToldFirst(t *testing.T) {
 
 // A stop ends a request early with what it got, and frees its blocks.
 func TestStop(t *testing.T) {
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		e := start(t, Options{Engine: quick(kind)})
 		rc := conformance.MockContext()
 		tokens, last, err := answer(e, ask(words(0, 100), 10_000), rc, func(n int) {
@@ -228,9 +231,13 @@ func TestNothingToDo(t *testing.T) {
 
 // The same prompt again is found in the cache, and usage says so.
 func TestCachedTokens(t *testing.T) {
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		e := start(t, Options{Engine: quick(kind)})
-		for i, want := range []uint32{0, 96} {
+		again := uint32(96)
+		if kind == engineargs.TRTLLM {
+			again = 99 // it reuses the start of a block
+		}
+		for i, want := range []uint32{0, again} {
 			_, last, err := answer(e, ask(words(0, 100), 4), conformance.MockContext(), nil)
 			if err != nil || last.CompletionUsage.PromptTokensDetails.CachedTokens != want {
 				t.Errorf("%v: request %d: last %+v, error %v, want %d cached tokens", kind, i, last, err, want)
@@ -373,7 +380,7 @@ func TestPrefill(t *testing.T) {
 // with sockets of the mocker's own, too.
 func TestKVEvents(t *testing.T) {
 	for _, o := range []Options{
-		{Engine: quick(engineargs.VLLM), KVEvents: true}, {Engine: quick(engineargs.SGLang), KVEvents: true}, {Engine: quick(engineargs.VLLM), KVHost: "127.0.0.1"},
+		{Engine: quick(engineargs.VLLM), KVEvents: true}, {Engine: quick(engineargs.SGLang), KVEvents: true}, {Engine: quick(engineargs.TRTLLM), KVEvents: true}, {Engine: quick(engineargs.VLLM), KVHost: "127.0.0.1"},
 	} {
 		kind, e := o.Engine.Engine, start(t, o)
 		sources, err := e.KVEventSources()

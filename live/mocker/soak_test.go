@@ -196,7 +196,7 @@ func TestCrowd(t *testing.T) {
 		n = 10_000
 	}
 	before := goleak.IgnoreCurrent()
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		options := Options{Engine: quick(kind)}
 		options.Engine.Speedup = 100
 		e, err := New(options)

@@ -64,7 +64,7 @@ func onWorker(t *testing.T, kind engineargs.Engine) served {
 // and nothing is left.
 func TestOverTCP(t *testing.T) {
 	const requests, tokens = 200, 64
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		s := onWorker(t, kind)
 		var wg sync.WaitGroup
 		for i := range requests {
@@ -109,7 +109,7 @@ func TestOverTCP(t *testing.T) {
 // A stop over TCP: the terminal says cancelled, and how many tokens there were. A
 // kill: nothing more. Each is counted once.
 func TestCancelOverTCP(t *testing.T) {
-	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		s := onWorker(t, kind)
 		for _, kill := range []bool{false, true} {
 			rc := cancel.New("")

@@ -85,7 +85,7 @@ type AIC struct {
 	TPSize, MoETPSize, MoEEPSize, AttentionSize int // 0: not given
 }
 
-// G2 are the settings of KV offload to host memory, for vLLM engines; SGLang's have its bandwidths
+// G2 are the settings of KV offload to host memory, for vLLM engines; the others have its bandwidths
 // alone. There is none when Blocks or Args.KVBytesPerToken is 0. The reference's released build
 // ignores them.
 type G2 struct {
@@ -128,6 +128,9 @@ func (a *Args) Warnings() []string {
 	}
 	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {
 		w = append(w, fmt.Sprintf("num_g2_blocks is %d without kv_bytes_per_token: nothing is offloaded", a.G2.Blocks))
+	}
+	if n := a.TRTLLM.HostBytes; n > 0 && a.KVBytesPerToken == 0 {
+		w = append(w, fmt.Sprintf("trtllm.host_cache_size is %d without kv_bytes_per_token: there is no host memory", n))
 	}
 	if a.SGLang.HiCache.On && a.Engine == SGLang && a.KVBytesPerToken == 0 {
 		w = append(w, "sglang.enable_hierarchical_cache without kv_bytes_per_token: there is no host memory")

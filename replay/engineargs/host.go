@@ -53,6 +53,8 @@ func (a *Args) HostBlocks() int {
 		return a.HostPages()
 	case a.KVBytesPerToken == 0:
 		return 0
+	case a.Engine == TRTLLM:
+		return a.TRTLLM.HostBytes / (a.KVBytesPerToken * a.BlockTokens)
 	}
 	return a.G2.Blocks
 }
@@ -63,7 +65,9 @@ func (a *Args) HostKey() (key, value string) {
 	switch {
 	case a.Engine == SGLang && a.SGLang.HiCache.On:
 		return "sglang.enable_hierarchical_cache", "true"
-	case a.Engine != SGLang && a.G2.Blocks > 0:
+	case a.Engine == TRTLLM && a.TRTLLM.HostBytes > 0:
+		return "trtllm.host_cache_size", strconv.Itoa(a.TRTLLM.HostBytes)
+	case a.Engine == VLLM && a.G2.Blocks > 0:
 		return "num_g2_blocks", strconv.Itoa(a.G2.Blocks)
 	}
 	return "", ""

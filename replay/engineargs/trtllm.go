@@ -22,7 +22,7 @@ func (a *Args) declareTRTLLM(d *schema.Decl) {
 		{"max_num_seqs", "trtllm.max_batch_size instead of it"},
 		{"max_num_batched_tokens", "trtllm.max_num_tokens instead of it"},
 		{"enable_chunked_prefill", "trtllm.enable_chunked_prefill instead of it"},
-		{"num_g2_blocks", "none with trtllm: host memory behind its KV blocks is not simulated"},
+		{"num_g2_blocks", "trtllm.host_cache_size instead of it"},
 		{"preemption_mode", "none with trtllm"}, {"max_num_active_seqs", "none with trtllm"},
 		{"prefill_schedule_interval", "none with trtllm"}, {"scheduling_policy", "none with trtllm"},
 		{"scheduler_rules", "none with trtllm"}, {"sliding_window", "none with trtllm: its pools for windows are not simulated"},
@@ -51,6 +51,12 @@ func (a *Args) checkTRTLLM(early bool) error {
 		return refuseValue("trtllm.max_batch_size", "0", "at least 1")
 	case s.MaxTokens < a.BlockTokens:
 		return refuseValue("trtllm.max_num_tokens", strconv.Itoa(s.MaxTokens), "at least block_size, which is "+strconv.Itoa(a.BlockTokens))
+	case s.Policy == trtllm.Policies()[trtllm.MaxRequests] && a.PrefixCaching:
+		return refuseValue("trtllm.capacity_scheduler_policy", strconv.Quote(s.Policy), "enable_prefix_caching false with it, as its engines have no KV blocks")
+	case s.HostBytes > 0 && !a.PrefixCaching:
+		return refuseValue("trtllm.host_cache_size", strconv.Itoa(s.HostBytes), "0 without enable_prefix_caching")
+	case s.HostBytes > 0 && a.DPSize > 1:
+		return refuseValue("trtllm.host_cache_size", strconv.Itoa(s.HostBytes), "0 with dp_size, as host memory behind ranks in lockstep is not simulated")
 	case s.Balance.On && a.DPSize == 1 && !early:
 		return refuseValue("trtllm.enable_balance", "true", "dp_size above 1 with it")
 	}

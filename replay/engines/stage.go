@@ -364,5 +364,8 @@ func (s *Stage) Offloads() bool {
 	if s.Engine.Engine == engineargs.SGLang {
 		return s.hostMemory().Pages > 0
 	}
+	if s.Engine.Engine == engineargs.TRTLLM {
+		return s.Engine.HostBlocks() > 0
+	}
 	return s.offloadConfig().Blocks > 0
 }

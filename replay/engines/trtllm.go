@@ -15,7 +15,14 @@ func (s *Stage) trtllmConfig() trtllm.Config {
 	return trtllm.Config{
 		Rules: trtllm.RulesOf(a.Profile), Blocks: a.Blocks, BlockTokens: a.BlockTokens, MaxBatch: t.MaxBatch, MaxTokens: t.MaxTokens, MaxLength: a.MaxLength,
 		Policy: trtllm.ParsePolicy(t.Policy), Chunking: t.ChunkingOf(), Overlap: !t.NoOverlap, Reuse: a.PrefixCaching, Partial: t.Partial, Copy: t.Copy,
-		WaitIters: t.WaitIters, WaitRatio: t.WaitRatio, Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
+		WaitIters: t.WaitIters, WaitRatio: t.WaitRatio, Host: trtllmHost(a), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
+	}
+}
+
+// trtllmHost returns the host memory behind the KV blocks.
+func trtllmHost(a *engineargs.Args) trtllm.Host {
+	return trtllm.Host{
+		Blocks: a.HostBlocks(), BytesPerToken: a.KVBytesPerToken, ToHostGBPerSecond: a.G2.ToHostGBPerSec, ToGPUGBPerSecond: a.G2.ToGPUGBPerSec,
 	}
 }
 
@@ -35,11 +42,15 @@ func (s *Stage) trtllmCore() (scheduler.Core, error) {
 func trtllmBounds(a *engineargs.Args) (prompt, whole bound) {
 	pool := a.Blocks * a.BlockTokens
 	whole = bound{tokens: pool, limit: pool, key: "num_gpu_blocks times block_size"}
+	if a.TRTLLM.Policy == trtllm.Policies()[trtllm.MaxRequests] {
+		whole = bound{}
+	}
 	if a.MaxLength > 0 {
 		whole.tighten(bound{tokens: a.MaxLength, limit: a.MaxLength, key: "max_model_len"})
 	}
-	prompt = whole
-	prompt.tokens--
+	if prompt = whole; prompt.limit > 0 {
+		prompt.tokens--
+	}
 	if n := a.TRTLLM.MaxTokens; !a.TRTLLM.Chunked {
 		prompt.tighten(bound{tokens: n, limit: n, key: "max_num_tokens"})
 	}

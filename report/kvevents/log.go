@@ -34,7 +34,7 @@ type line struct {
 	Stage  string   `json:"stage,omitempty"`
 	Worker int32    `json:"worker"`
 	Rank   int32    `json:"rank"`
-	Type   string   `json:"type"` // BlockStored or BlockRemoved
+	Type   string   `json:"type"` // BlockStored, BlockRemoved or BlockUpdated
 	Blocks []string `json:"blocks"`
 	Parent string   `json:"parent,omitempty"`
 	Tokens []string `json:"tokens_hashes,omitempty"`
@@ -65,6 +65,12 @@ func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 		if len(e.Removed) > 0 {
 			n.Type = "BlockRemoved"
 			for _, h := range e.Removed {
+				n.Blocks = append(n.Blocks, formatHash(h))
+			}
+		}
+		if len(e.Moved) > 0 {
+			n.Type, n.Medium = "BlockUpdated", e.Tier.String()
+			for _, h := range e.Moved {
 				n.Blocks = append(n.Blocks, formatHash(h))
 			}
 		}

@@ -17,8 +17,11 @@ import (
 // there are blocks. Nobody's times change because events are told.
 func TestEventsAddUp(t *testing.T) {
 	const blocks = 40
-	for engine, profile := range map[string]string{"vllm": "vllm-0.32", "sglang": "sglang-0.5.23"} {
-		args, err := engineargs.Parse([]byte(`{"engine_type":"`+engine+`","scheduler_profile":"`+profile+`","num_gpu_blocks":40,"block_size":16,"max_num_batched_tokens":512}`), engineargs.Options{})
+	for engine, own := range map[string]string{
+		"vllm": `"scheduler_profile":"vllm-0.32","max_num_batched_tokens":512`, "sglang": `"scheduler_profile":"sglang-0.5.23","max_num_batched_tokens":512`,
+		"trtllm": `"trtllm":{"enable_partial_reuse":false}`, // blocks that a prompt takes over are not announced
+	} {
+		args, err := engineargs.Parse([]byte(`{"engine_type":"`+engine+`","num_gpu_blocks":40,"block_size":16,`+own+`}`), engineargs.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

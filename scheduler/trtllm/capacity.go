@@ -74,9 +74,12 @@ func (c *Core) skips(r *request) bool {
 // choose runs the capacity scheduler.
 func (c *Core) choose() {
 	c.chosen.fit, c.chosen.paused = c.chosen.fit[:0], c.chosen.paused[:0]
-	if c.Policy == MaxUtil {
+	switch c.Policy {
+	case MaxUtil:
 		c.chooseForPass()
-	} else {
+	case MaxRequests:
+		c.chosen.fit = append(c.chosen.fit, c.active[:min(len(c.active), c.MaxBatch)]...)
+	default:
 		c.chooseForGood()
 	}
 }

@@ -15,14 +15,15 @@ import (
 type Policy uint8
 
 const (
-	NoEvict Policy = iota // blocks are reserved for whole answers
-	MaxUtil               // blocks are reserved for the next pass alone, and requests are paused
-	Static                // requests are admitted when none runs
+	NoEvict     Policy = iota // blocks are reserved for whole answers
+	MaxUtil                   // blocks are reserved for the next pass alone, and requests are paused
+	Static                    // requests are admitted when none runs
+	MaxRequests               // there are no KV blocks: seats alone count
 )
 
 // Policies returns the names of the policies, by Policy.
 func Policies() []string {
-	return []string{"GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"}
+	return []string{"GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"}
 }
 
 // ParsePolicy returns the policy of that name, NoEvict for an unknown one.
@@ -56,6 +57,7 @@ type Config struct {
 	Copy        bool // such blocks are copied where they are in use
 	WaitIters   int  // batch_wait_timeout_iters
 	WaitRatio   float64
+	Host        Host
 	Clock       timing.Clock
 	Tree        *prompt.Tree // of the prompts of the requests, for BlockTokens
 	Capture     scheduler.Capture
@@ -76,15 +78,18 @@ func Check(c Config) error {
 		return fmt.Errorf("max_num_tokens is %d, must be at least 1", c.MaxTokens)
 	case c.Chunking != Whole && c.MaxTokens < c.BlockTokens:
 		return fmt.Errorf("max_num_tokens is %d, must be at least block_size %d with chunked prefill", c.MaxTokens, c.BlockTokens)
-	case c.Capture == scheduler.CaptureEvents:
-		return fmt.Errorf("KV events are not supported with TensorRT-LLM")
+	case c.Policy == MaxRequests && c.Reuse:
+		return fmt.Errorf("capacity_scheduler_policy is MAX_REQUESTS with enable_prefix_caching: it is for engines without KV blocks")
 	}
-	return nil
+	return c.Host.check(c.Reuse)
 }
+
+// hasBlocks reports whether requests hold KV blocks.
+func (c *Config) hasBlocks() bool { return c.Policy != MaxRequests }
 
 // Fits returns why an idle engine cannot run a request of the given lengths, nil when it can.
 func (c *Config) Fits(input, output int) *scheduler.OversizeError {
-	if need := countBlocks(input+output, c.BlockTokens); need > c.Blocks {
+	if need := countBlocks(input+output, c.BlockTokens); need > c.Blocks && c.hasBlocks() {
 		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need, Reason: fmt.Sprintf(
 			"it requires %d KV blocks of %d tokens, num_gpu_blocks is %d", need, c.BlockTokens, c.Blocks)}
 	}

@@ -2,7 +2,7 @@
 // backend; docs/rules/trtllm.md has the rules. They were not compared with the engine.
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, capacity.go, microbatch.go, pool.go, deliver.go,
-// run.go; ranks.go for several of them in lockstep.
+// run.go, host.go, events.go; ranks.go for several of them in lockstep.
 package trtllm
 
 import (
@@ -45,6 +45,7 @@ type Core struct {
 type flight struct {
 	ctx, gen []visit
 	planned  bool
+	ready    sim.Time // when what it moves to host memory and back has arrived
 }
 
 // visit is a request's part of a pass.
@@ -97,7 +98,7 @@ func (c *Core) Load() int { return c.live }
 // Line returns the number of requests that wait and that run.
 func (c *Core) Line() (waiting, running int) {
 	for _, r := range c.active {
-		if len(r.held) > 0 {
+		if r.slots > 0 {
 			running++
 		}
 	}
@@ -110,7 +111,7 @@ func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }
 // Step runs the pass that starts at now, or a run of passes that are all alike, of which none but the first starts at
 // until or later. With Overlap it also plans the pass that follows.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
-	if n := c.countAlike(); n > 1 {
+	if n := c.countAlike(); n > 1 && c.next.ready <= now {
 		return c.takeRun(n, now, until, p)
 	}
 	return c.stepOnce(now, p)
@@ -126,6 +127,7 @@ func (c *Core) stepOnce(now sim.Time, p *scheduler.Pass) error {
 	if err != nil {
 		return err
 	}
+	ms += c.next.wait(now)
 	p.End = now + sim.Time(ms)
 	if n, ok := timing.InNanos(ms); ok {
 		p.Nanos = append(p.Nanos, n)
@@ -205,6 +207,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 func (c *Core) endPass(p *scheduler.Pass) {
 	p.KV = append(p.KV, c.pool.kv...)
 	c.pool.kv = c.pool.kv[:0]
+	c.pool.events.publish(p)
 	if d := p.Detail; d != nil {
 		d.PrefillEnd = p.Start
 		waiting, running := c.Line()
@@ -219,7 +222,7 @@ func (c *Core) announcePass(p *scheduler.Pass) {
 	for i := range c.next.ctx {
 		v := &c.next.ctx[i]
 		if v.first {
-			p.Admitted = append(p.Admitted, scheduler.Admission{Request: v.ID, Again: v.again, Reused: min(v.reused, v.InputTokens)})
+			p.Admitted = append(p.Admitted, scheduler.Admission{Request: v.ID, Again: v.again, Reused: min(v.reused, v.InputTokens), FromHost: min(v.loaded, v.InputTokens)})
 		}
 		w := scheduler.NewWork(v.Request, v.before, v.tokens)
 		p.PrefillTokens += w.Prompt
@@ -231,7 +234,7 @@ func (c *Core) announcePass(p *scheduler.Pass) {
 
 // measurePass adds up the work of the pass that begins.
 func (c *Core) measurePass() {
-	c.step = timing.Step{Active: (c.pool.total - c.pool.free) * c.BlockTokens, Capacity: c.pool.total * c.BlockTokens}
+	c.step = timing.Step{Active: c.countHeld(), Capacity: c.pool.total * c.BlockTokens}
 	s := &c.step
 	for i := range c.next.gen {
 		v := &c.next.gen[i]
@@ -253,6 +256,18 @@ func (c *Core) measurePass() {
 		s.PromptReached += v.before + v.tokens
 		s.Pairs += float64(float64(v.tokens) * (float64(v.before) + float64(float64(v.tokens)/2)))
 	}
+}
+
+// countHeld returns the tokens for which requests have KV slots, in whole blocks where there are any.
+func (c *Core) countHeld() int {
+	if c.hasBlocks() {
+		return (c.pool.total - c.pool.free) * c.BlockTokens
+	}
+	n := 0
+	for _, r := range c.active {
+		n += countBlocks(r.slots, c.BlockTokens) * c.BlockTokens
+	}
+	return n
 }
 
 // stallError returns the reason why nothing can run.

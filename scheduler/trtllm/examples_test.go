@@ -13,6 +13,7 @@ type example struct {
 	config Config
 	names  string // of the requests, a letter each
 	asked  []asked
+	events bool // they are shown
 	want   []string
 }
 
@@ -53,7 +54,14 @@ func (e *example) readConfig(t *testing.T, line string) {
 		&key, &c.Overlap, &key, &profile, &key, &c.WaitIters, &key, &c.WaitRatio); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
+	if _, host, ok := strings.Cut(line, " host "); ok {
+		if _, err := fmt.Sscan(host, &c.Host.Blocks); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	e.events = strings.Contains(line, " events")
 	c.Policy, c.Rules = ParsePolicy(policy), RulesOf(profile)
+	c.Reuse = c.Policy != MaxRequests
 	for i, name := range ChunkingNames() {
 		if name == chunking {
 			c.Chunking = FirstCome + Chunking(i)
@@ -95,13 +103,19 @@ func (e *example) describe(pass int, l *mLine) string {
 			text += " " + e.names[id[0]-'0':][:1] + id[1:]
 		}
 	}
+	if e.events && len(l.loaded) > 0 {
+		text += " from host " + e.names[l.loaded[0][0]-'0':][:1] + l.loaded[0][1:]
+	}
+	if e.events && len(l.events) > 0 {
+		text += "; " + strings.Join(l.events, ", ")
+	}
 	return text
 }
 
 // The worked examples run as the plain model of the published source runs them.
 func TestExamples(t *testing.T) {
 	all := readExamples(t)
-	if len(all) < 21 {
+	if len(all) < 25 {
 		t.Fatalf("%d examples", len(all))
 	}
 	for _, e := range all {

@@ -12,6 +12,9 @@ type mBlock struct {
 	parent *mBlock
 	key    []int64
 	kids   []*mBlock
+	host   bool
+	used   bool
+	name   string // in events: the tokens up to its end
 }
 
 type mReq struct {
@@ -25,6 +28,7 @@ type mReq struct {
 	est, kv            int
 	blocks             []*mBlock
 	pauses, reused     int
+	loaded             int
 }
 
 func (r *mReq) gained() int      { return len(r.toks) - r.orig }
@@ -36,25 +40,31 @@ func (r *mReq) token(i int) int64 {
 
 type mBatch struct {
 	ctx, gen, sample []*mReq
-	work             []string
+	work, loaded     []string
 	turn             int // in which it was planned
 }
 
 // mLine is what a pass did.
 type mLine struct {
 	work, gen, got, ended []string
+	events                []string
+	loaded                []string
 	free                  int
 	turn                  int // in which it was planned
 }
 
 func (l *mLine) String() string {
-	return fmt.Sprintf("%v %v got %v ended %v free %d", l.work, l.gen, l.got, l.ended, l.free)
+	return fmt.Sprintf("%v %v got %v ended %v free %d loaded %v events %v", l.work, l.gen, l.got, l.ended, l.free, l.loaded, l.events)
 }
 
 type model struct {
 	c               Config
 	root            *mBlock
-	free            []*mBlock
+	free, host      []*mBlock
+	events          []string
+	names           map[string]int // of blocks in events, in order
+	loads           []string
+	offloads        int
 	waiting, active []*mReq
 	prev            *mBatch
 	turn, waits     int
@@ -63,9 +73,12 @@ type model struct {
 }
 
 func newModel(c Config) *model {
-	m := &model{c: c, root: &mBlock{}}
+	m := &model{c: c, root: &mBlock{}, names: map[string]int{}}
 	for range c.Blocks {
 		m.free = append(m.free, &mBlock{})
+	}
+	for range c.Host.Blocks {
+		m.host = append(m.host, &mBlock{host: true})
 	}
 	return m
 }
@@ -124,7 +137,23 @@ func (m *model) drop(b *mBlock) {
 	for _, k := range slices.Clone(b.kids) {
 		m.drop(k)
 	}
+	if b.parent != nil {
+		m.tell("removed", b)
+	}
 	m.detach(b)
+}
+
+// tell notes an event about a block.
+func (m *model) tell(what string, b *mBlock) {
+	m.events = append(m.events, fmt.Sprintf("%s %d", what, numberOf(m.names, b.name)))
+}
+
+// numberOf returns the number of a name, a new one where it has none.
+func numberOf[K comparable](names map[K]int, name K) int {
+	if _, ok := names[name]; !ok {
+		names[name] = len(names)
+	}
+	return names[name]
 }
 
 func (m *model) walk(toks []int64) (out []*mBlock) {
@@ -149,6 +178,19 @@ func (m *model) firstNew(toks []int64) string {
 
 func (m *model) claim(b *mBlock) {
 	m.free = slices.DeleteFunc(m.free, func(x *mBlock) bool { return x == b })
+	m.host = slices.DeleteFunc(m.host, func(x *mBlock) bool { return x == b })
+}
+
+// onboard brings a claimed block to the device.
+func (m *model) onboard(r *mReq, b *mBlock, tokens int) {
+	if !b.host {
+		return
+	}
+	x := m.take()
+	x.host, b.host = true, false
+	m.tell("device", b)
+	m.host = append(m.host, x)
+	r.loaded += tokens
 }
 
 func (m *model) take() *mBlock {
@@ -158,6 +200,17 @@ func (m *model) take() *mBlock {
 	}
 	b := m.free[0]
 	m.free = m.free[1:]
+	if b.used && len(m.host) > 0 {
+		m.offloads++
+		h := m.host[0]
+		m.host = m.host[1:]
+		b.host, h.host = true, false
+		if b.parent != nil {
+			m.tell("host", b)
+		}
+		m.host = append(m.host, b)
+		b = h
+	}
 	m.drop(b)
 	b.key = nil
 	return b
@@ -166,7 +219,10 @@ func (m *model) take() *mBlock {
 func (m *model) add(r *mReq) {
 	bs := m.c.BlockTokens
 	n := countBlocks(r.P, bs)
-	r.kv = r.P
+	r.kv, r.loaded = r.P, 0
+	if m.c.Policy == MaxRequests {
+		return
+	}
 	if !m.c.Reuse {
 		for range n {
 			b := m.take()
@@ -190,19 +246,21 @@ func (m *model) add(r *mReq) {
 		switch {
 		case b == nil:
 			b, node = m.take(), nil
-			b.key = key
+			b.key, b.used = key, b.used || len(key) > 0
 		case !part:
 			found += k
 			m.claim(b)
+			m.onboard(r, b, k)
 			node = b
 		case b.refs > 0 || len(b.kids) > 0:
 			found += k
 			b, node = m.take(), nil
-			b.key = key
+			b.key, b.used = key, true
 		default:
 			found += k
 			m.detach(b)
 			m.claim(b)
+			m.onboard(r, b, k)
 			node = nil
 		}
 		b.refs++
@@ -220,7 +278,7 @@ func (m *model) add(r *mReq) {
 }
 
 func (m *model) grow(r *mReq) {
-	if r.kv%m.c.BlockTokens == 0 {
+	if m.c.Policy != MaxRequests && r.kv%m.c.BlockTokens == 0 {
 		b := m.take()
 		b.refs++
 		r.blocks = append(r.blocks, b)
@@ -230,6 +288,7 @@ func (m *model) grow(r *mReq) {
 
 func (m *model) store(toks []int64, n int, part bool, blocks []*mBlock) {
 	node, match := m.root, true
+	event := ""
 	for i, key := range m.chop(toks, n, part) {
 		if i >= len(blocks) {
 			break
@@ -243,9 +302,20 @@ func (m *model) store(toks []int64, n int, part bool, blocks []*mBlock) {
 		match = false
 		b := blocks[i]
 		m.detach(b)
-		b.key, b.parent = key, node
+		b.key, b.parent, b.used = key, node, true
 		node.kids = append(node.kids, b)
+		b.name = node.name + fmt.Sprint(key)
+		if event == "" {
+			event = "stored"
+			if node != m.root {
+				event = fmt.Sprintf("stored after %d:", numberOf(m.names, node.name))
+			}
+		}
+		event += fmt.Sprintf(" %d", numberOf(m.names, b.name))
 		node = b
+	}
+	if event != "" {
+		m.events = append(m.events, event)
 	}
 }
 
@@ -255,6 +325,9 @@ func (m *model) close(r *mReq) {
 	}
 	for _, b := range slices.Backward(r.blocks) {
 		if b.refs--; b.refs == 0 {
+			if b.host {
+				panic("a held block is in host memory")
+			}
 			m.free = append(m.free, b)
 		}
 	}
@@ -559,7 +632,7 @@ func (m *model) pause(r *mReq) {
 func (m *model) launch(ctx, gen []*mReq) (work []string) {
 	var fresh []*mReq
 	for _, r := range ctx {
-		if r.firstChunk() && len(r.blocks) == 0 {
+		if r.firstChunk() && r.kv == 0 {
 			fresh = append(fresh, r)
 		}
 	}
@@ -575,6 +648,9 @@ func (m *model) launch(ctx, gen []*mReq) (work []string) {
 	}
 	for _, r := range fresh {
 		m.add(r)
+		if r.loaded > 0 {
+			m.loads = append(m.loads, fmt.Sprintf("%d:%d", r.id, r.loaded))
+		}
 	}
 	for _, b := range held {
 		b.refs--
@@ -660,9 +736,12 @@ func (m *model) step() *mLine {
 		m.waiting = m.waiting[1:]
 	}
 	var fit, paused []*mReq
-	if m.c.Policy == MaxUtil {
+	switch m.c.Policy {
+	case MaxUtil:
 		fit, paused = m.maxUtil()
-	} else {
+	case MaxRequests:
+		fit = m.active[:min(len(m.active), m.c.MaxBatch)]
+	default:
 		fit = m.noEvict()
 	}
 	ctx, gen := m.micro(fit)
@@ -677,7 +756,8 @@ func (m *model) step() *mLine {
 	}
 	var batch *mBatch
 	if len(ctx)+len(gen) > 0 {
-		batch = &mBatch{ctx: ctx, gen: gen, work: m.launch(ctx, gen), turn: m.turn}
+		batch = &mBatch{ctx: ctx, gen: gen, work: m.launch(ctx, gen), turn: m.turn, loaded: m.loads}
+		m.loads = nil
 		for _, r := range ctx {
 			if r.pos+r.chunk == r.P {
 				batch.sample = append(batch.sample, r)
@@ -702,7 +782,7 @@ func (m *model) step() *mLine {
 		m.states(batch)
 	}
 	if over != nil {
-		line = &mLine{work: over.work, turn: over.turn}
+		line = &mLine{work: over.work, turn: over.turn, loaded: over.loaded}
 		for _, r := range over.gen {
 			line.gen = append(line.gen, fmt.Sprint(r.id))
 		}
@@ -721,6 +801,7 @@ func (m *model) step() *mLine {
 	if over != nil {
 		line.ended = m.finish(over)
 		line.free = len(m.free)
+		line.events, m.events = m.events, nil
 	}
 	return line
 }

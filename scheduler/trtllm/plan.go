@@ -28,6 +28,7 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) (again bool) {
 	}
 	c.abortFailed(p)
 	c.launch(f)
+	f.ready = c.pool.host.moveBlocks(&c.Config, p)
 	f.planned = len(f.ctx)+len(f.gen) > 0
 	return !f.planned && len(c.chosen.paused) > 0
 }
@@ -79,7 +80,7 @@ func (c *Core) launch(f *flight) {
 	kept := f.ctx[:0]
 	for i := range f.ctx {
 		v := f.ctx[i]
-		if v.isFirstChunk() && len(v.held) == 0 {
+		if v.isFirstChunk() && v.slots == 0 {
 			if !c.hasRoom(v.request) {
 				c.short++
 				continue
@@ -99,7 +100,7 @@ func (c *Core) launch(f *flight) {
 	grown := f.gen[:0]
 	for i := range f.gen {
 		v := f.gen[i]
-		if c.pool.free == 0 && v.slots%c.BlockTokens == 0 {
+		if c.pool.free == 0 && v.slots%c.BlockTokens == 0 && c.hasBlocks() {
 			c.short++
 			continue
 		}
@@ -127,10 +128,14 @@ func (c *Core) claim(r *request) {
 // hasRoom reports whether there are blocks for the whole prompt of r.
 func (c *Core) hasRoom(r *request) bool {
 	need := countBlocks(r.prompt, c.BlockTokens)
-	if need <= c.pool.free || !c.Reuse {
-		return need <= c.pool.free
+	if need <= c.pool.free || !c.hasBlocks() {
+		return true
 	}
-	return need-c.pool.walkTokens(r, r.prompt-1).held <= c.pool.free
+	if !c.Reuse {
+		return false
+	}
+	w := c.pool.walkTokens(r, r.prompt-1)
+	return need-(w.held-w.far) <= c.pool.free
 }
 
 // pausePaused ends the pauses that the latest plan began.

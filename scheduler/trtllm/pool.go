@@ -61,6 +61,8 @@ type block struct {
 	nth     int32 // of the blocks of its prompt node
 	changed int64 // stamp of the pool when a kid came or left, or when it came or left itself
 	indexed bool  // it is in the pool's exact and families
+	host    bool  // it is in host memory
+	used    bool  // it has had tokens that could be found
 }
 
 // pool is the KV blocks of an engine: a tree of those that can be found, and a queue of those without a reference.
@@ -78,7 +80,10 @@ type pool struct {
 	stamp    int64             // counts the changes of the tree
 	topStamp int64             // stamp when a kid of the root came or left
 	uses     int64             // counts the blocks of the tree that get their first reference, or lose their last
-	cached   int               // blocks in the tree without a reference
+	cached   int               // blocks in the tree without a reference, on the device
+
+	host   tier
+	events events
 
 	a, b [1]prompt.NodeID
 	kv   []scheduler.KVChange
@@ -86,7 +91,11 @@ type pool struct {
 
 func newPool(c *Config) pool {
 	none := list{noBlock, noBlock}
-	return pool{cfg: c, all: make([]block, 0, c.Blocks), total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none, exact: map[place]blockID{}, families: map[family]list{}, stamp: 1}
+	return pool{
+		cfg: c, all: make([]block, 0, c.Blocks), total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none,
+		exact: map[place]blockID{}, families: map[family]list{}, stamp: 1,
+		host: tier{fresh: c.Host.Blocks, queue: none}, events: events{cfg: c},
+	}
 }
 
 // contentOf returns the content of block i of r up to token end of its sequence.
@@ -184,14 +193,16 @@ func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 		return b, k.tokens()
 	}
 	best = noBlock
-	if !p.cfg.Partial {
+	whole := k.tokens() == p.cfg.BlockTokens
+	if !p.cfg.Partial && whole {
 		return best, 0
 	}
 	for b := p.findFamily(parent, k).first; b != noBlock; b = p.all[b].alike.newer {
-		if !p.cfg.Copy && p.isUsed(b) {
-			continue
+		n := p.countCommon(p.all[b].content, k)
+		if !whole && n == k.tokens() && n == p.all[b].content.tokens() {
+			return b, n // the same tokens, of another prompt
 		}
-		if n := p.countCommon(p.all[b].content, k); n > tokens {
+		if n > tokens && p.cfg.Partial && (p.cfg.Copy || !p.isUsed(b)) {
 			best, tokens = b, n
 		}
 	}
@@ -248,6 +259,9 @@ func (p *pool) walkTokens(r *request, tokens int) walk {
 		w.all++
 		if p.all[b].refs > 0 {
 			w.held++
+			if p.all[b].host {
+				w.far++
+			}
 		}
 		w.last = b
 	}
@@ -267,12 +281,8 @@ func (p *pool) firstNew(r *request) (at place, ok bool) {
 func (p *pool) hold(b blockID) {
 	k := &p.all[b]
 	if k.refs == 0 {
-		p.free--
-		unlinkBlock(p, &p.queue, b, queueLinks)
-		if k.parent != noBlock {
-			p.cached--
-			p.uses++
-		}
+		unlinkBlock(p, p.queueOf(k), b, queueLinks)
+		p.countIdle(k, -1)
 	}
 	k.refs++
 }
@@ -282,13 +292,32 @@ func (p *pool) letGo(b blockID) {
 	k := &p.all[b]
 	k.refs--
 	if k.refs == 0 {
-		p.free++
-		linkBlock(p, &p.queue, b, queueLinks)
-		if k.parent != noBlock {
-			p.cached++
-			p.uses++
-		}
+		linkBlock(p, p.queueOf(k), b, queueLinks)
+		p.countIdle(k, 1)
 	}
+}
+
+// countIdle counts k among the blocks without a reference, by 1, or no more, by -1.
+func (p *pool) countIdle(k *block, by int) {
+	inTree := k.parent != noBlock
+	if inTree {
+		p.uses++
+	}
+	if k.host {
+		return
+	}
+	p.free += by
+	if inTree {
+		p.cached += by
+	}
+}
+
+// queueOf returns the free queue of the memory that k is in.
+func (p *pool) queueOf(k *block) *list {
+	if k.host {
+		return &p.host.queue
+	}
+	return &p.queue
 }
 
 // takeBlock returns the block at the front of the queue, held once and out of the tree with all that follows it there.
@@ -300,7 +329,11 @@ func (p *pool) takeBlock() blockID {
 		return blockID(len(p.all) - 1)
 	}
 	b := p.queue.first
-	p.hold(b)
+	if p.all[b].used && p.host.hasRoom() {
+		b = p.offload(b)
+	} else {
+		p.hold(b)
+	}
 	p.drop(b)
 	return b
 }
@@ -309,6 +342,9 @@ func (p *pool) takeBlock() blockID {
 func (p *pool) drop(b blockID) {
 	for p.all[b].kids.first != noBlock {
 		p.drop(p.all[b].kids.first)
+	}
+	if p.all[b].parent != noBlock {
+		p.events.noteRemoved(b)
 	}
 	p.detach(b)
 }
@@ -330,7 +366,7 @@ func (p *pool) detach(b blockID) {
 	p.noteChange(k.parent)
 	p.noteChange(b)
 	k.parent = noBlock
-	if k.refs == 0 {
+	if k.refs == 0 && !k.host {
 		p.cached--
 	}
 }
@@ -338,7 +374,7 @@ func (p *pool) detach(b blockID) {
 // attach puts b into the tree after parent.
 func (p *pool) attach(b, parent blockID, content content) {
 	k, l := &p.all[b], p.kidsOf(parent)
-	k.parent, k.content, k.nth = parent, content, 0
+	k.parent, k.content, k.nth, k.used = parent, content, 0, true
 	if parent != root && p.all[parent].content.ref == content.ref {
 		k.nth = p.all[parent].nth + 1
 	}
@@ -402,7 +438,10 @@ func (p *pool) tellRouter(b blockID, by int32) {
 // allocate gives r the blocks of its whole prompt and moves its chunk behind what is found.
 func (p *pool) allocate(r *request) {
 	size, n := p.cfg.BlockTokens, countBlocks(r.prompt, p.cfg.BlockTokens)
-	r.slots, r.expect = r.prompt, 0
+	r.slots, r.expect, r.loaded = r.prompt, 0, 0
+	if !p.cfg.hasBlocks() {
+		return
+	}
 	if !p.cfg.Reuse {
 		for range n {
 			r.held = append(r.held, p.takeBlock())
@@ -419,15 +458,19 @@ func (p *pool) allocate(r *request) {
 		switch {
 		case b == noBlock:
 			b, at = p.takeBlock(), noBlock
+			p.all[b].used = p.all[b].used || r.prompt-1 > i*size
 		case tokens == size:
 			p.hold(b)
+			p.onboard(r, b, tokens)
 			at = b
 			r.rooted++
 		case p.isUsed(b):
 			b, at = p.takeBlock(), noBlock // a copy
+			p.all[b].used = true
 		default:
 			p.detach(b)
 			p.hold(b)
+			p.onboard(r, b, tokens)
 			at = noBlock
 		}
 		r.held = append(r.held, b)
@@ -445,7 +488,7 @@ func (p *pool) allocate(r *request) {
 
 // grow gives r the slot of a token.
 func (p *pool) grow(r *request) {
-	if r.slots%p.cfg.BlockTokens == 0 {
+	if p.cfg.hasBlocks() && r.slots%p.cfg.BlockTokens == 0 {
 		r.held = append(r.held, p.takeBlock())
 	}
 	r.slots++
@@ -459,7 +502,7 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 	if partial {
 		n = countBlocks(tokens, size)
 	}
-	at, known := root, true
+	at, known, began := root, true, false
 	if r.rooted > 0 {
 		at = r.held[r.rooted-1]
 	}
@@ -474,7 +517,8 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 		if !known {
 			p.detach(r.held[i])
 			p.attach(r.held[i], at, k)
-			at = r.held[i]
+			p.events.noteStored(r.held[i], at, k, i, began)
+			at, began = r.held[i], true
 		}
 		if r.rooted == i && at == r.held[i] && k.tokens() == size {
 			r.rooted++
@@ -548,14 +592,19 @@ func (p *pool) check(active []*request) {
 			refs[b]++
 		}
 	}
-	cached := 0
+	cached, host := 0, p.host.fresh
 	for i := range p.all {
-		if p.all[i].parent != noBlock && p.all[i].refs == 0 {
+		if p.all[i].host {
+			host++
+		} else if p.all[i].parent != noBlock && p.all[i].refs == 0 {
 			cached++
 		}
-		if got, has := p.all[i].refs, refs[blockID(i)]; got != has {
+		if got, has := p.all[i].refs, refs[blockID(i)]; got != has || has > 0 && p.all[i].host {
 			panic("trtllm: a block's references differ from the requests that hold it")
 		}
+	}
+	if host != p.cfg.Host.Blocks {
+		panic("trtllm: blocks in host memory do not add up to its size")
 	}
 	if p.free+len(refs) != p.total || p.cached != cached {
 		panic("trtllm: free and held blocks do not add up to the pool")

@@ -29,6 +29,7 @@ type request struct {
 	chunk  int // prompt tokens of the pass that is planned
 	expect int // prompt tokens that the capacity scheduler expects to be found
 	slots  int // tokens with a KV slot
+	loaded int // prompt tokens found in host memory at admission
 	held   []blockID
 	rooted int // of these, those from the first one on that are in the tree, full: they stay there while r holds them
 
@@ -46,6 +47,7 @@ type walk struct {
 	known int // tokens that were looked up
 	all   int // blocks found
 	held  int // of these, held by a request
+	far   int // of these, in host memory: of walkTokens alone
 	last  blockID
 }
 

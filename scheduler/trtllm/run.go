@@ -72,7 +72,7 @@ func (c *Core) measureRun() {
 		sum -= n // the slots of the pass are taken
 	}
 	c.step = timing.Step{
-		Active: (c.pool.total - c.pool.free) * c.BlockTokens, Capacity: c.pool.total * c.BlockTokens,
+		Active: c.countHeld(), Capacity: c.pool.total * c.BlockTokens,
 		Requests: n, Tokens: n, Decodes: n, Readers: n, DecodeLength: sum, Context: int64(sum),
 	}
 }

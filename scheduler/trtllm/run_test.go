@@ -26,7 +26,10 @@ func drawLong(t *testing.T, seed uint64) (c Config, arrivals []schedulertest.Arr
 	if c.Policy == MaxUtil {
 		c.Blocks = 400 / c.BlockTokens
 	}
-	c.Capture, c.Tree = scheduler.CaptureResidency, prompt.NewTree(2*c.BlockTokens, c.BlockTokens, prompt.Options{})
+	if c.Host.Blocks > 0 {
+		c.Host.BytesPerToken, c.Host.ToHostGBPerSecond, c.Host.ToGPUGBPerSecond = 1000, []float64{0, 0.001, 0.1}[g.IntN(3)], []float64{0, 0.001, 0.1}[g.IntN(3)]
+	}
+	c.Capture, c.Tree = []scheduler.Capture{scheduler.CaptureResidency, scheduler.CaptureEvents}[g.IntN(2)], prompt.NewTree(2*c.BlockTokens, c.BlockTokens, prompt.Options{})
 	c.Clock = timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{
 		Base: 0.002, Token: 1e-5, Context: 1e-6, Mixed: 2e-6, Pair: 1e-8, Request: 1e-5,
 	}}

@@ -18,6 +18,7 @@ type Settings struct {
 	Copy      bool    // copy_on_partial_reuse; default true
 	WaitIters int     // batch_wait_timeout_iters; default 0
 	WaitRatio float64 // batch_wait_max_tokens_ratio; default 0
+	HostBytes int     // host_cache_size: of host memory behind the KV blocks; default 0
 	Balance   Balance
 }
 
@@ -59,7 +60,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 	s.Policy = cmp.Or(d.Name(schema.Row{
 		Key: "capacity_scheduler_policy", Default: Policies()[0], Help: "how requests are admitted, by `name`", Names: Policies(),
 		File: schema.File{Place: 320, Help: "how a TensorRT-LLM worker admits requests"},
-		Doc:  schema.Doc{Text: "how requests are admitted ([rules/trtllm.md](rules/trtllm.md#capacity)): GUARANTEED_NO_EVICT, MAX_UTILIZATION or STATIC_BATCH"},
+		Doc:  schema.Doc{Text: "how requests are admitted ([rules/trtllm.md](rules/trtllm.md#capacity)): GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS"},
 	}), Policies()[0])
 	d.Bool(&s.Chunked, schema.Row{
 		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "cut prompts that exceed what is left of a pass",
@@ -91,6 +92,10 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 	d.Bool(&s.Copy, schema.Row{
 		Key: "copy_on_partial_reuse", Value: true, Help: "copy such blocks if they are in use; =false turns it off",
 		Doc: schema.Doc{Text: "such blocks are copied if they are in use"},
+	})
+	d.Size(&s.HostBytes, schema.Row{
+		Key: "host_cache_size", Help: "`bytes` of host memory behind the KV blocks",
+		Doc: schema.Doc{Text: "host memory behind the KV blocks, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
 	})
 	d.Size(&s.WaitIters, schema.Row{
 		Key: "batch_wait_timeout_iters", Help: "`passes` that prompts wait for more tokens at most",

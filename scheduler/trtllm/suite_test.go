@@ -22,6 +22,11 @@ func variants() map[string]func(*Config) {
 		"equal progress":  func(c *Config) { c.Chunking, c.MaxTokens = EqualProgress, 48 },
 		"release 1.2":     func(c *Config) { c.Rules = RulesOf("trtllm-1.2") },
 		"no reuse":        func(c *Config) { c.Reuse = false },
+		"max requests":    func(c *Config) { c.Policy, c.Reuse = MaxRequests, false },
+		"host memory": func(c *Config) {
+			c.Host = Host{Blocks: 8, BytesPerToken: 1000, ToHostGBPerSecond: 0.1, ToGPUGBPerSecond: 0.05}
+		},
+		"events": func(c *Config) { c.Capture, c.Host.Blocks = scheduler.CaptureEvents, 8 },
 	}
 }
 
@@ -81,5 +86,39 @@ func TestPassesDoNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(200, step); n > 0.5 { // the blocks of requests are lists that grow now and then
 		t.Errorf("%v allocations a pass", n)
+	}
+}
+
+// A prompt that is found in host memory is copied to the GPU, and its pass waits for the copies.
+func TestHostMemoryTakesTime(t *testing.T) {
+	tree := prompt.NewTree(4, 4, prompt.Options{})
+	core := build(t, schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 4, MaxSeqs: 4, MaxBatchedTokens: 64}, func(c *Config) {
+		c.Overlap, c.Host = false, Host{Blocks: 4, BytesPerToken: 1e6, ToHostGBPerSecond: 0.4, ToGPUGBPerSecond: 0.1}
+	})
+	now, p := sim.Time(0), new(scheduler.Pass)
+	var took []sim.Time
+	for i, ids := range [][]uint64{{1, 2, 3}, {4, 5, 6, 7}, {1, 2, 3}} {
+		r := &sim.Request{ID: sim.RequestID(i), InputTokens: 4*len(ids) - 3, OutputTokens: 1}
+		r.Prompt = tree.Add(ids, r.InputTokens)
+		core.Submit(r)
+		if err := core.Step(now, now, p); err != nil {
+			t.Fatal(err)
+		}
+		took, now = append(took, p.End-now), p.End
+	}
+	// Each direction has 4,000,000 bytes a block: 10 ms to the host and 40 ms back. The second prompt sends three blocks, the
+	// third two more than it loads.
+	ms, err := core.Clock.Step(&core.step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.FromHost != 8 || p.ToHost != 12 || p.Admitted[0].FromHost != 8 {
+		t.Errorf("%d tokens to the host, %d back, %+v", p.ToHost, p.FromHost, p.Admitted)
+	}
+	if d := took[1] - took[0]; d < 30 || d > 40 {
+		t.Errorf("the second pass took %v ms more than the first", d)
+	}
+	if d := float64(took[2]) - ms; d < 79.9 || d > 80.1 {
+		t.Errorf("the third pass waits for %v ms, not 80", d)
 	}
 }

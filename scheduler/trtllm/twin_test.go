@@ -32,19 +32,21 @@ type pair struct {
 	at    []int
 	now   sim.Time
 	pass  scheduler.Pass
+	names map[uint64]int // of blocks in events, in order
 }
 
 func newPair(t *testing.T, c Config, traceTokens int, all []asked) *pair {
 	t.Helper()
 	c.Tree = prompt.NewTree(traceTokens, c.BlockTokens, prompt.Options{})
 	c.Clock = timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1}
+	c.Capture = scheduler.CaptureEvents
 	most := map[sim.RequestID]int{}
 	c.Limit = func(r *sim.Request) int { return most[r.ID] }
 	core, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pair{core: core, model: newModel(c)}
+	p := &pair{core: core, model: newModel(c), names: map[uint64]int{}}
 	for i, a := range all {
 		r := &sim.Request{ID: sim.RequestID(i), InputTokens: a.input, OutputTokens: a.out, Prompt: c.Tree.Add(a.ids, a.input)}
 		most[r.ID] = a.most
@@ -104,7 +106,36 @@ func (p *pair) stepCore() (*mLine, error) {
 		}
 	}
 	line.free = c.pool.free
+	for _, a := range p.pass.Admitted {
+		if a.FromHost > 0 {
+			line.loaded = append(line.loaded, fmt.Sprintf("%d:%d", a.Request, a.FromHost))
+		}
+	}
+	line.events = p.describeEvents()
 	return line, nil
+}
+
+// describeEvents writes the events of a pass as the model does.
+func (p *pair) describeEvents() (all []string) {
+	for _, e := range p.pass.Events {
+		if len(e.Stored) > 0 {
+			text := "stored"
+			if e.HasParent {
+				text = fmt.Sprintf("stored after %d:", numberOf(p.names, e.Parent))
+			}
+			for _, b := range e.Stored {
+				text += fmt.Sprintf(" %d", numberOf(p.names, b.Seq))
+			}
+			all = append(all, text)
+		}
+		for _, h := range e.Removed {
+			all = append(all, fmt.Sprintf("removed %d", numberOf(p.names, h)))
+		}
+		for _, h := range e.Moved {
+			all = append(all, fmt.Sprintf("%s %d", map[scheduler.Tier]string{scheduler.Device: "device", scheduler.HostPinned: "host"}[e.Tier], numberOf(p.names, h)))
+		}
+	}
+	return all
 }
 
 // run steps both to the end and returns the passes; why is set where the model has no rule for what happens.
@@ -128,6 +159,7 @@ func (p *pair) run() (lines []string, why string, err error) {
 		}
 		if p.core.Load() == 0 {
 			if len(want.got)+len(want.work) == 0 {
+				p.model.events = append(want.events, p.model.events...)
 				continue // a pass for a request that had ended
 			}
 			p.turn = want.turn - 1
@@ -153,6 +185,12 @@ func drawConfig(g *rand.Rand) Config {
 	}
 	if c.Policy == MaxUtil {
 		c.Blocks = 6 + g.IntN(5)
+	}
+	if c.Reuse && g.IntN(3) == 0 {
+		c.Host.Blocks = 1 + g.IntN(6)
+	}
+	if !c.Reuse && g.IntN(3) == 0 {
+		c.Policy = MaxRequests
 	}
 	c.StoreWhole = g.IntN(8) == 0
 	if g.IntN(4) == 0 {
@@ -192,7 +230,7 @@ func drawRequests(g *rand.Rand, c Config, traceTokens int) (all []asked) {
 
 // The core runs random workloads as the model does, pass by pass.
 func TestCoreEqualsModel(t *testing.T) {
-	undefined, pauses := map[string]int{}, 0
+	undefined, pauses, offloads := map[string]int{}, 0, 0
 	cases := long.Cases(600, 5000)
 	for seed := range uint64(cases) {
 		g := rand.New(rand.NewPCG(seed, 5))
@@ -206,14 +244,14 @@ func TestCoreEqualsModel(t *testing.T) {
 		if why != "" {
 			undefined[why]++
 		}
-		pauses += p.model.paused
+		pauses, offloads = pauses+p.model.paused, offloads+p.model.offloads
 	}
-	t.Logf("%d cases, of which the model has no end: %v; %d pauses", cases, undefined, pauses)
+	t.Logf("%d cases, of which the model has no end: %v; %d pauses, %d blocks sent to host memory", cases, undefined, pauses, offloads)
 	if n := undefined["no free block"] + undefined["nothing can be scheduled"] + undefined["prompt exceeds a pass"]; n > cases/20 {
 		t.Errorf("the model has no end of %d cases of %d", n, cases)
 	}
-	if pauses == 0 {
-		t.Error("no request was paused")
+	if pauses == 0 || offloads == 0 {
+		t.Error("no request was paused, or no block sent to host memory")
 	}
 }
 

@@ -280,8 +280,8 @@ func (o *Options) checkTransfers(pools []Pool) error {
 	if err := o.Check(
 		cli.Needs(two, twoPools, "kv-transfer-bandwidth", "kv-transfer-latency-ms"),
 		cli.Needs(bytes, "with --kv-bytes-per-token", "kv-transfer-bandwidth"),
-		cli.Needs(two || offload, twoPools+", --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
-		cli.Needs(bandwidth || offload || o.Cluster.pd.nic > 0 || o.Cluster.pd.core > 0, "with --kv-transfer-bandwidth, --nic-bandwidth, --core-bandwidth, --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
+		cli.Needs(two || offload, twoPools+", --num-g2-blocks, --host-cache-size or --enable-hierarchical-cache", "kv-bytes-per-token"),
+		cli.Needs(bandwidth || offload || o.Cluster.pd.nic > 0 || o.Cluster.pd.core > 0, "with --kv-transfer-bandwidth, --nic-bandwidth, --core-bandwidth, --num-g2-blocks, --host-cache-size or --enable-hierarchical-cache", "kv-bytes-per-token"),
 	); err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (o *Options) checkTransfers(pools []Pool) error {
 // checkOffload refuses flags about offload to host memory that have no effect;
 // offload reports whether some pool has it.
 func (o *Options) checkOffload(pools []Pool, offload bool) error {
-	const host = "with --num-g2-blocks or --enable-hierarchical-cache"
+	const host = "with --num-g2-blocks, --host-cache-size or --enable-hierarchical-cache"
 	if s := transferFlag(o.Engine.Flags); s != nil && !offload {
 		return o.Only(s.Flag, host)
 	}

@@ -48,7 +48,7 @@ class RunFlags(TypedDict, total=False):
     """tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm)"""
     call_home_timeout: Value
     """time a worker may take to call home (default 10s)"""
-    capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"]
     """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     change: Value
     """what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)"""
@@ -100,7 +100,7 @@ class RunFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait for more tokens at most"""
     decode_batching_wait_iters: int
     """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
-    decode_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    decode_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"]
     """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     decode_chosen: Literal["after-transfer", "before-transfer", "before-prefill"]
     """when a request gets its decode worker, a time: after-transfer, before-transfer or before-prefill, as it arrives (default after-transfer)"""
@@ -156,6 +156,8 @@ class RunFlags(TypedDict, total=False):
     """sglang: times that a request asks storage again; want 0 (default 8)"""
     decode_hicache_write_policy: Literal["write_through", "write_through_selective", "write_back"]
     """sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)"""
+    decode_host_cache_size: int
+    """trtllm: bytes of host memory behind the KV blocks"""
     decode_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
     decode_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
@@ -362,6 +364,8 @@ class RunFlags(TypedDict, total=False):
     """sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)"""
     hold_prefill_blocks: bool
     """the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors"""
+    host_cache_size: int
+    """trtllm: bytes of host memory behind the KV blocks"""
     ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
     image_tokens: int
@@ -508,7 +512,7 @@ class RunFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait for more tokens at most"""
     prefill_batching_wait_iters: int
     """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
-    prefill_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    prefill_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"]
     """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     prefill_chunked_prefill_size: int
     """sglang: prompt tokens of one request per pass (default 8192)"""
@@ -568,6 +572,8 @@ class RunFlags(TypedDict, total=False):
     """sglang: times that a request asks storage again; want 0 (default 8)"""
     prefill_hicache_write_policy: Literal["write_through", "write_through_selective", "write_back"]
     """sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)"""
+    prefill_host_cache_size: int
+    """trtllm: bytes of host memory behind the KV blocks"""
     prefill_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
     prefill_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
@@ -896,7 +902,7 @@ class PlanFlags(TypedDict, total=False):
     """also find the workers of each hour of the trace, next to a fixed size and HPA"""
     candidates: Value
     """also write a row for each choice of settings to FILE, .csv"""
-    capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"]
     """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     change: Value
     """what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)"""
@@ -948,7 +954,7 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait for more tokens at most"""
     decode_batching_wait_iters: int
     """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
-    decode_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    decode_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"]
     """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     decode_chosen: Literal["after-transfer", "before-transfer", "before-prefill"]
     """when a request gets its decode worker, a time: after-transfer, before-transfer or before-prefill, as it arrives (default after-transfer)"""
@@ -1004,6 +1010,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: times that a request asks storage again; want 0 (default 8)"""
     decode_hicache_write_policy: Literal["write_through", "write_through_selective", "write_back"]
     """sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)"""
+    decode_host_cache_size: int
+    """trtllm: bytes of host memory behind the KV blocks"""
     decode_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
     decode_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
@@ -1208,6 +1216,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)"""
     hold_prefill_blocks: bool
     """the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors"""
+    host_cache_size: int
+    """trtllm: bytes of host memory behind the KV blocks"""
     hpa_target: float
     """requests in flight on a worker that HPA aims at, a number; 0: those of the busiest hour"""
     ignore_eos: bool
@@ -1330,7 +1340,7 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait for more tokens at most"""
     prefill_batching_wait_iters: int
     """trtllm: passes that prompts of all ranks wait at most for more of them (default 10)"""
-    prefill_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
+    prefill_capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"]
     """trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)"""
     prefill_chunked_prefill_size: int
     """sglang: prompt tokens of one request per pass (default 8192)"""
@@ -1388,6 +1398,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: times that a request asks storage again; want 0 (default 8)"""
     prefill_hicache_write_policy: Literal["write_through", "write_through_selective", "write_back"]
     """sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)"""
+    prefill_host_cache_size: int
+    """trtllm: bytes of host memory behind the KV blocks"""
     prefill_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
     prefill_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]

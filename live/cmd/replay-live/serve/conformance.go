@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,7 +30,7 @@ func NewConformanceCommand(s cli.Streams) *cobra.Command {
 		Use:   "conformance",
 		Short: "Check that the mocker keeps the contract of a served engine",
 		Long: `Run the conformance kit of package engine/conformance against the mocker, the
-engine without a model, over both schedulers and in all modes of disaggregation.
+engine without a model, over all schedulers and in all modes of disaggregation.
 A line tells how a check went; the first failure ends the run with its name. Any
 other engine runs the same kit from its tests.`,
 		Example: `  replay conformance
@@ -52,7 +53,7 @@ other engine runs the same kit from its tests.`,
 		},
 	}
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.engine, "engine", "", "check the mocker over this `scheduler` alone: vllm or sglang")
+		fs.StringVar(&f.engine, "engine", "", "check the mocker over this `scheduler` alone: vllm, sglang or trtllm")
 		fs.StringVar(&f.mode, "disaggregation-mode", "", "check it in this `mode` alone: agg, prefill or decode")
 		fs.Float64Var(&f.speedup, "speedup", 20, "pass through the simulated time this `many` times faster")
 	})
@@ -64,15 +65,12 @@ func (f *conformanceFlags) listSubjects() ([]mocker.Options, error) {
 	if !(f.speedup > 0) || f.speedup > 1e6 {
 		return nil, cli.Usagef("--speedup: %v, want more than 0 and at most 1e6", f.speedup)
 	}
-	kinds := []engineargs.Engine{engineargs.VLLM, engineargs.SGLang}
-	switch f.engine {
-	case "":
-	case "vllm":
-		kinds = kinds[:1]
-	case "sglang":
-		kinds = kinds[1:]
-	default:
-		return nil, cli.Usagef("--engine: %q, want vllm or sglang", f.engine)
+	kinds := []string{engineargs.VLLM.String(), engineargs.SGLang.String(), engineargs.TRTLLM.String()}
+	if f.engine != "" {
+		if !slices.Contains(kinds, f.engine) {
+			return nil, cli.Usagef("--engine: %q, must be vllm, sglang or trtllm", f.engine)
+		}
+		kinds = []string{f.engine}
 	}
 	modes := []served.Mode{served.Aggregated, served.Prefill, served.Decode}
 	if f.mode != "" {
@@ -84,9 +82,13 @@ func (f *conformanceFlags) listSubjects() ([]mocker.Options, error) {
 	}
 	var all []mocker.Options
 	for _, k := range kinds {
+		args, err := engineargs.Parse([]byte(`{"engine_type":"`+k+`"}`), engineargs.Options{})
+		if err != nil {
+			return nil, err
+		}
+		args.Speedup = f.speedup
 		for _, m := range modes {
-			o := mocker.Options{Engine: engineargs.Default(), Mode: m, KVEvents: true}
-			o.Engine.Engine, o.Engine.Speedup = k, f.speedup
+			o := mocker.Options{Engine: args, Mode: m, KVEvents: true}
 			all = append(all, o)
 		}
 	}

@@ -1,0 +1,90 @@
+package trtllm
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/blockhash"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// events notes what happens to cached blocks as the engine announces it, if the core captures it. A block that leaves
+// the tree because a prompt takes it over is not announced.
+type events struct {
+	cfg  *Config
+	seqs []uint64 // sequence hashes of the blocks, by blockID
+	out  []scheduler.KVEvent
+}
+
+func (e *events) isOn() bool { return e.cfg.Capture == scheduler.CaptureEvents }
+
+// publish moves what was noted to p.
+func (e *events) publish(p *scheduler.Pass) {
+	p.Events = append(p.Events, e.out...)
+	clear(e.out)
+	e.out = e.out[:0]
+}
+
+// noteStored notes that b, block i of a sequence, is in the tree after parent. With began it is announced together
+// with the block before it.
+func (e *events) noteStored(b, parent blockID, k content, i int, began bool) {
+	if !e.isOn() {
+		return
+	}
+	for int(b) >= len(e.seqs) {
+		e.seqs = append(e.seqs, 0)
+	}
+	x := scheduler.KVEvent{}
+	local := e.hashTokens(k, i)
+	seq := local
+	if parent != root {
+		x.Parent, x.HasParent = e.seqs[parent], true
+		seq = blockhash.Chain(x.Parent, local)
+	}
+	e.seqs[b] = seq
+	stored := scheduler.KVBlock{Seq: seq, Tokens: local}
+	if began {
+		last := &e.out[len(e.out)-1]
+		last.Stored = append(last.Stored, stored)
+		return
+	}
+	x.Stored = []scheduler.KVBlock{stored}
+	e.out = append(e.out, x)
+}
+
+// noteRemoved notes that b leaves the tree.
+func (e *events) noteRemoved(b blockID) {
+	if !e.isOn() {
+		return
+	}
+	if n := len(e.out); n > 0 && len(e.out[n-1].Removed) > 0 {
+		e.out[n-1].Removed = append(e.out[n-1].Removed, e.seqs[b])
+		return
+	}
+	e.out = append(e.out, scheduler.KVEvent{Removed: []uint64{e.seqs[b]}})
+}
+
+// noteMoved notes that b, which may be found, is in another memory now.
+func (e *events) noteMoved(b blockID, to scheduler.Tier) {
+	if !e.isOn() {
+		return
+	}
+	if n := len(e.out); n > 0 && len(e.out[n-1].Moved) > 0 && e.out[n-1].Tier == to {
+		e.out[n-1].Moved = append(e.out[n-1].Moved, e.seqs[b])
+		return
+	}
+	e.out = append(e.out, scheduler.KVEvent{Moved: []uint64{e.seqs[b]}, Tier: to})
+}
+
+// hashTokens returns the hash of the tokens of block i of a sequence. Blocks that are not full, and those with tokens of
+// an answer, have names that no prompt of a router has.
+func (e *events) hashTokens(k content, i int) uint64 {
+	tree := e.cfg.Tree
+	switch {
+	case int(k.prompt) < e.cfg.BlockTokens || k.ref >= ownAnswer:
+		own := blockhash.Chain(uint64(k.ref), uint64(k.owner))
+		return blockhash.Chain(blockhash.Chain(own, uint64(i)), uint64(k.prompt)<<32|uint64(k.answer))
+	case k.ref >= ownPrompt:
+		return tree.UniqueHash(prompt.Prompt{Seed: int32(k.ref ^ ownPrompt)}, i)
+	}
+	node := prompt.NodeID(k.ref)
+	return tree.LocalHash(node, i-int(tree.Start(node)))
+}

@@ -1,0 +1,103 @@
+package trtllm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Host is host memory behind the KV blocks: host_cache_size.
+type Host struct {
+	Blocks            int     // 0: none
+	BytesPerToken     int     // of the KV cache; 0: copies take no time
+	ToHostGBPerSecond float64 // 10^9 bytes per second; 0: copies take no time
+	ToGPUGBPerSecond  float64 // the same, back
+}
+
+func (h *Host) check(reuse bool) error {
+	switch {
+	case h.Blocks < 0 || h.Blocks > math.MaxInt32:
+		return fmt.Errorf("host memory has %d blocks, must be 0 to %d", h.Blocks, math.MaxInt32)
+	case h.Blocks > 0 && !reuse:
+		return fmt.Errorf("host memory requires enable_prefix_caching")
+	case !(h.ToHostGBPerSecond >= 0) || !(h.ToGPUGBPerSecond >= 0):
+		return fmt.Errorf("bandwidths between GPU and host are %v and %v, must be at least 0", h.ToHostGBPerSecond, h.ToGPUGBPerSecond)
+	}
+	return nil
+}
+
+// tier is the blocks of host memory. A block moves by changing places with a block of the other memory.
+type tier struct {
+	fresh      int  // blocks never taken
+	queue      list // blocks without a reference
+	sent, read int  // blocks copied to the host and back, by the plan under way
+	busyTo     sim.Time
+	busyFrom   sim.Time
+}
+
+// hasRoom reports whether a block can come.
+func (t *tier) hasRoom() bool { return t.fresh > 0 || t.queue.first != noBlock }
+
+// offload moves b, the front of the free queue, to host memory, and returns the block that had been there for longest
+// without a reference, which is on the device now, held once.
+func (p *pool) offload(b blockID) blockID {
+	t := &p.host
+	h := t.queue.first
+	if t.fresh > 0 {
+		t.fresh--
+		p.all = append(p.all, block{parent: noBlock, kids: list{noBlock, noBlock}, host: true})
+		h = blockID(len(p.all) - 1)
+	} else {
+		unlinkBlock(p, &t.queue, h, queueLinks)
+	}
+	out, in := &p.all[b], &p.all[h]
+	unlinkBlock(p, &p.queue, b, queueLinks)
+	p.countIdle(out, -1)
+	out.host, in.host, in.refs = true, false, 1
+	linkBlock(p, &t.queue, b, queueLinks)
+	t.sent++
+	if out.parent != noBlock {
+		p.events.noteMoved(b, scheduler.HostPinned)
+	}
+	return h
+}
+
+// onboard moves b, which r holds for some tokens of its prompt, to the device if it is in host memory.
+func (p *pool) onboard(r *request, b blockID, tokens int) {
+	if !p.all[b].host {
+		return
+	}
+	x := p.takeBlock()
+	p.all[x].host, p.all[x].refs, p.all[b].host = true, 0, false
+	linkBlock(p, &p.host.queue, x, queueLinks)
+	p.host.read++
+	r.loaded += tokens
+	p.events.noteMoved(b, scheduler.Device)
+}
+
+// moveBlocks begins the copies of a plan, at the start of p, and returns when they have ended. Each direction has a
+// link, on which copies come one after the other.
+func (t *tier) moveBlocks(c *Config, p *scheduler.Pass) sim.Time {
+	if t.sent+t.read == 0 {
+		return 0
+	}
+	bytes := float64(c.BlockTokens) * float64(c.Host.BytesPerToken)
+	copy := func(busy *sim.Time, blocks int, gbps float64) {
+		if blocks > 0 && gbps > 0 {
+			*busy = max(*busy, p.Start) + sim.Time(math.RoundToEven(float64(blocks)*bytes/gbps)/1e6)
+		}
+	}
+	copy(&t.busyTo, t.sent, c.Host.ToHostGBPerSecond)
+	copy(&t.busyFrom, t.read, c.Host.ToGPUGBPerSecond)
+	p.ToHost += t.sent * c.BlockTokens
+	p.FromHost += t.read * c.BlockTokens
+	t.sent, t.read = 0, 0
+	return max(t.busyTo, t.busyFrom)
+}
+
+// wait returns how long after now the copies of a pass end, in ms and whole ns.
+func (f *flight) wait(now sim.Time) float64 {
+	return math.Ceil(float64((f.ready-now).Max0())*1e6) / 1e6
+}
