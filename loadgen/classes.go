@@ -14,14 +14,14 @@ const DefaultClass = "default"
 
 // Class is a kind of requests that are reported apart, and what they are to the cluster.
 type Class struct {
-	Name string
+	Name string `yaml:"class" is:"class"`
 	// When is the condition under which a request is of the class; "": the trace says so.
-	When string
+	When string `yaml:"when" is:"condition"`
 	// Priority takes the place of the trace's where Ranked is set; the least is the most urgent.
-	Priority int32
+	Priority int32 `yaml:"priority" is:"priority"`
 	Ranked   bool
-	Deadline sim.Time // from arrival to the first token, > 0; 0: none
-	Weight   float64  // share of the service beside other classes, > 0; 0: 1
+	Deadline sim.Time `yaml:"deadline" is:"deadline"` // from arrival to the first token, > 0; 0: none
+	Weight   float64  `yaml:"weight" is:"1e-6..1e6"`  // share of the service beside other classes, > 0; 0: 1
 }
 
 // ClassOf returns the place in w.Classes of a turn's class, 0 where there are no classes.

@@ -32,9 +32,9 @@ func (s Signal) place() int { return slices.Index(AllSignals(), s) }
 // Age is how old a signal is when a router looks at it.
 type Age struct {
 	// Delay is from when something is so until a router can read it.
-	Delay sim.Time
+	Delay sim.Time `yaml:"delay" is:"delay"`
 	// Interval is between two reads, the first at 0; 0: a read at each look.
-	Interval sim.Time
+	Interval sim.Time `yaml:"interval"`
 	// Never reports that nothing reaches a router; of Caches only.
 	Never bool `json:",omitempty"`
 }
@@ -52,11 +52,11 @@ func (a Age) asOf(now sim.Time) sim.Time {
 
 // Signals are how old signals are; nil: as they are by default.
 type Signals struct {
-	Running *Age `json:",omitempty"`
-	Waiting *Age `json:",omitempty"`
-	KVUsage *Age `json:",omitempty"`
-	Index   *Age `json:",omitempty"`
-	Loads   *Age `json:",omitempty"`
+	Running *Age `json:",omitempty" yaml:"running" is:"running"`
+	Waiting *Age `json:",omitempty" yaml:"waiting" is:"waiting"`
+	KVUsage *Age `json:",omitempty" yaml:"kv_usage" is:"kv_usage"`
+	Index   *Age `json:",omitempty" yaml:"index" is:"index"`
+	Loads   *Age `json:",omitempty" yaml:"loads" is:"loads"`
 }
 
 // placeOf returns where the age of a signal stands.

@@ -177,7 +177,7 @@ func testNode(t *testing.T, page string) {
 func testLive(t *testing.T, page string) {
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "policy.yaml")
-	text, err := os.ReadFile("../../internal/cmd/options/policies/least-loaded.yaml")
+	text, err := os.ReadFile("../../internal/cmd/files/policies/least-loaded.yaml")
 	if err == nil {
 		err = os.WriteFile(policy, text, 0o600)
 	}

@@ -6,42 +6,45 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Config is an autoscaler, what it sees, and how long its workers take to start.
+// Config is an autoscaler, what it sees, and how long its workers take to start. The tags yaml, is and of have the keys of
+// its file, their bounds, and the kinds that have them.
 type Config struct {
-	Kind     Kind
-	Min, Max int      // workers
-	Sync     sim.Time // between two ticks
+	Kind Kind     `yaml:"scaler" is:"kind"`
+	Min  int      `yaml:"min" is:"0..100000"` // workers
+	Max  int      `yaml:"max" is:"1..100000"`
+	Sync sim.Time `yaml:"sync"` // between two ticks
 
-	Interval   sim.Time // between two scrapes
-	Delay      sim.Time // until a scrape has reached the scaler
-	RateWindow sim.Time // over which rates are taken
-	Jitter     sim.Time `json:",omitempty"` // up to which a scrape is late
+	Interval   sim.Time `yaml:"scrape.interval"`                 // between two scrapes
+	Delay      sim.Time `yaml:"scrape.delay"`                    // until a scrape has reached the scaler
+	RateWindow sim.Time `yaml:"scrape.rate_window"`              // over which rates are taken
+	Jitter     sim.Time `json:",omitempty" yaml:"scrape.jitter"` // up to which a scrape is late
 
-	Startup Ladder
-	Cost    float64 `json:",omitempty"` // of a worker in an hour; 0: not known
+	Startup Ladder  `yaml:"startup" what:"startup"`
+	Cost    float64 `json:",omitempty" yaml:"cost"` // of a worker in an hour; 0: not known
 	// NewKind is the kind of new workers in a mix, by its name; "": the first.
-	NewKind string `json:",omitempty"`
+	NewKind string `json:",omitempty" yaml:"new_workers"`
 
-	Tolerance float64  // of HPA and KEDA: so near to 1, the ratio of a metric to its target changes nothing
-	Targets   []Target `json:",omitempty"` // of both: the one that wants the most workers counts
-	Up, Down  Behavior // of all that look at loads
+	Tolerance float64  `yaml:"tolerance" of:"hpa keda"`                                                       // of HPA and KEDA: so near to 1, the ratio of a metric to its target changes nothing
+	Targets   []Target `json:",omitempty" yaml:"metrics,triggers" of:"hpa,keda" list:"metrics" each:"target"` // of both: the one that wants the most workers counts
+	Up        Behavior `yaml:"scale_up" is:"behavior" of:"hpa keda rate predict"`                             // of all that look at loads
+	Down      Behavior `yaml:"scale_down" is:"behavior" of:"hpa keda rate predict"`
 
-	Polling  sim.Time  `json:",omitempty"` // of KEDA: between two looks whether a trigger is active
-	Cooldown sim.Time  `json:",omitempty"` // of KEDA: for so long none has to be, for no worker at all
-	Load     *Load     `json:",omitempty"` // of rate, predict and perfect
-	Forecast *Forecast `json:",omitempty"` // of predict
-	Rules    *Rules    `json:",omitempty"`
-	Slots    []Slot    `json:",omitempty"` // of a schedule
-	Every    sim.Time  `json:",omitempty"` // after which it begins anew; 0: never
-	Program  *Program  `json:",omitempty"` // of process
+	Polling  sim.Time  `json:",omitempty" yaml:"polling_interval" of:"keda"` // of KEDA: between two looks whether a trigger is active
+	Cooldown sim.Time  `json:",omitempty" yaml:"cooldown_period" of:"keda"`  // of KEDA: for so long none has to be, for no worker at all
+	Load     *Load     `json:",omitempty" yaml:",inline"`                    // of rate, predict and perfect
+	Forecast *Forecast `json:",omitempty" yaml:",inline"`                    // of predict
+	Rules    *Rules    `json:",omitempty" yaml:",inline"`
+	Slots    []Slot    `json:",omitempty" yaml:"slots" of:"schedule" list:"slots" each:"slot"` // of a schedule
+	Every    sim.Time  `json:",omitempty" yaml:"every" of:"schedule"`                          // after which it begins anew; 0: never
+	Program  *Program  `json:",omitempty" yaml:",inline"`                                      // of process
 }
 
 // Target is the value that a metric is to have: its mean over ready workers with HPA, its sum by
 // the number of workers with KEDA.
 type Target struct {
-	Metric     Metric
-	Value      float64
-	Activation float64 `json:",omitempty"` // of KEDA: above it there is to be a worker
+	Metric     Metric  `yaml:"metric" is:"metric"`
+	Value      float64 `yaml:"target,threshold" of:"hpa,keda"`
+	Activation float64 `json:",omitempty" yaml:"activation" of:"keda"` // of KEDA: above it there is to be a worker
 }
 
 // Behavior is how fast HPA goes in one direction.
@@ -49,17 +52,17 @@ type Behavior struct {
 	// Set is true if the file has it. HPA and KEDA with neither direction set follow the rule of
 	// HPA without behavior: the most wanted in five minutes, at most twice the workers, or four.
 	Set      bool     `json:",omitempty"`
-	Window   sim.Time // it goes no further than what was wanted at every tick in it
-	Policies []Policy `json:",omitempty"` // none: as fast as it wants
-	Least    bool     `json:",omitempty"` // the policy that allows least counts, not the one that allows most
-	Off      bool     `json:",omitempty"` // it never goes there
+	Window   sim.Time `yaml:"window"`                                                   // it goes no further than what was wanted at every tick in it
+	Policies []Policy `json:",omitempty" yaml:"policies" list:"policies" each:"policy"` // none: as fast as it wants
+	Least    bool     `json:",omitempty"`                                               // the policy that allows least counts, not the one that allows most
+	Off      bool     `json:",omitempty"`                                               // it never goes there
 }
 
 // Policy bounds the workers added or taken away in a period: a number, or percent of those at its begin.
 type Policy struct {
-	Workers int     `json:",omitempty"`
-	Percent float64 `json:",omitempty"`
-	Period  sim.Time
+	Workers int      `json:",omitempty" yaml:"workers" is:"1..100000"`
+	Percent float64  `json:",omitempty" yaml:"percent"`
+	Period  sim.Time `yaml:"period"`
 }
 
 // Default returns what a kind has where nothing else is said: ticks and scrapes every 15 s, and of

@@ -12,12 +12,12 @@ import (
 
 // Law is a time, or a law by which times are drawn.
 type Law struct {
-	Name   string   `json:",omitempty"` // uniform, lognormal or exponential; "": always the mean
-	Mean   sim.Time `json:",omitempty"`
-	Median sim.Time `json:",omitempty"` // of a lognormal law, in place of the mean
-	Sigma  float64  `json:",omitempty"` // of a lognormal law
-	Min    sim.Time `json:",omitempty"` // bounds of what is drawn
-	Max    sim.Time `json:",omitempty"` // 0: none
+	Name   string   `json:",omitempty" yaml:"law" is:"law name"` // uniform, lognormal or exponential; "": always the mean
+	Mean   sim.Time `json:",omitempty" yaml:"mean"`
+	Median sim.Time `json:",omitempty" yaml:"median"` // of a lognormal law, in place of the mean
+	Sigma  float64  `json:",omitempty" yaml:"sigma"`  // of a lognormal law
+	Min    sim.Time `json:",omitempty" yaml:"min"`    // bounds of what is drawn
+	Max    sim.Time `json:",omitempty" yaml:"max"`    // 0: none
 }
 
 // Laws returns the names of laws.
@@ -75,7 +75,12 @@ func (l *Law) Check() error {
 
 // Ladder is what a worker goes through until it gets requests; nothing in it: the startup time
 // of its engine.
-type Ladder struct{ Node, Image, Weights, WarmUp Law }
+type Ladder struct {
+	Node    Law `yaml:"node" is:"law"`
+	Image   Law `yaml:"image" is:"law"`
+	Weights Law `yaml:"weights" is:"law"`
+	WarmUp  Law `yaml:"warmup" is:"law"`
+}
 
 // IsEmpty reports whether there is nothing in it.
 func (l *Ladder) IsEmpty() bool {

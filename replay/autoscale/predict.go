@@ -21,13 +21,13 @@ func Predictors() []Predictor { return []Predictor{Constant, Linear, Seasonal, H
 
 // Forecast is how a load is foreseen.
 type Forecast struct {
-	Predictor Predictor
-	Window    int      // ticks over which a line is laid
-	Horizon   sim.Time // how far it looks ahead; 0: a tick
-	Period    sim.Time `json:",omitempty"` // of the season
-	Level     float64  // how much of each tick enters the level, the trend and the season
-	Trend     float64
-	Season    float64
+	Predictor Predictor `yaml:"predictor" is:"predictor" of:"predict"`
+	Window    int       `yaml:"window" is:"2..100000" of:"predict"`    // ticks over which a line is laid
+	Horizon   sim.Time  `yaml:"horizon" of:"predict"`                  // how far it looks ahead; 0: a tick
+	Period    sim.Time  `json:",omitempty" yaml:"period" of:"predict"` // of the season
+	Level     float64   `yaml:"smoothing.level" of:"predict"`          // how much of each tick enters the level, the trend and the season
+	Trend     float64   `yaml:"smoothing.trend" of:"predict"`
+	Season    float64   `yaml:"smoothing.season" of:"predict"`
 }
 
 // ticks returns how many ticks a time has, at least 1, rounded up.

@@ -16,8 +16,8 @@ import (
 
 // Program is a program of the user's that decides, asked line by line (docs/autoscaling.md, A program).
 type Program struct {
-	Command string
-	Timeout time.Duration `json:"-"` // for an answer, in real time
+	Command string        `yaml:"command" of:"process"`
+	Timeout time.Duration `json:"-" yaml:"timeout" is:"timeout" of:"process"` // for an answer, in real time
 }
 
 // Asker is a program that is running.

@@ -4,10 +4,10 @@ import "fmt"
 
 // Load is how much a worker can take.
 type Load struct {
-	Metric    Metric  // a rate
-	PerWorker float64 `json:",omitempty"` // of the metric
-	InFlight  float64 `json:",omitempty"` // requests on a worker, where PerWorker is to be measured
-	Headroom  float64 `json:",omitempty"` // a share of the load that there is to be room for beside it
+	Metric    Metric  `yaml:"metric" is:"metric" of:"rate predict"`             // a rate
+	PerWorker float64 `json:",omitempty" yaml:"per_worker" of:"rate predict"`   // of the metric
+	InFlight  float64 `json:",omitempty" yaml:"in_flight" of:"predict perfect"` // requests on a worker, where PerWorker is to be measured
+	Headroom  float64 `json:",omitempty" yaml:"headroom" of:"rate predict"`     // a share of the load that there is to be room for beside it
 }
 
 // workersFor returns how many workers a load needs.

@@ -10,10 +10,13 @@ import (
 
 // Rules are expressions that say how many workers there are to be.
 type Rules struct {
-	Want                     string   `json:",omitempty"` // the number of workers
-	Up, Down                 string   `json:",omitempty"` // whether to add workers, or to let some go
-	UpBy, DownBy             int      // so many
-	UpCooldown, DownCooldown sim.Time // no act of that direction so soon after another act
+	Want         string   `json:",omitempty" yaml:"want" is:"number" of:"rules"` // the number of workers
+	Up           string   `json:",omitempty" yaml:"up" is:"bool" of:"rules"`     // whether to add workers
+	Down         string   `json:",omitempty" yaml:"down" is:"bool" of:"rules"`   // whether to remove workers
+	UpBy         int      `yaml:"up_by" is:"1..100000" of:"rules"`               // workers added at once
+	DownBy       int      `yaml:"down_by" is:"1..100000" of:"rules"`             // workers removed at once
+	UpCooldown   sim.Time `yaml:"up_cooldown" of:"rules"`                        // least time between adding workers and the act before it
+	DownCooldown sim.Time `yaml:"down_cooldown" of:"rules"`                      // the same of removing workers
 }
 
 // rules scales by expressions (docs/autoscaling.md, Rules).

@@ -9,8 +9,8 @@ import (
 
 // Slot is a number of workers from an instant on.
 type Slot struct {
-	At      sim.Time
-	Workers int
+	At      sim.Time `yaml:"at"`
+	Workers int      `yaml:"workers" is:"0..100000"`
 }
 
 // schedule has a number of workers for each time (docs/autoscaling.md, Schedule).

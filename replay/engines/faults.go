@@ -16,17 +16,17 @@ import (
 
 // Faults are what goes wrong in a cluster, and what becomes of the requests that it hits.
 type Faults struct {
-	Events []Fault
+	Events []Fault    `yaml:"faults" is:"faults"`
 	Laws   []FaultLaw `json:",omitempty"`
 
-	OnLoss OnLoss
+	OnLoss OnLoss `yaml:"on_loss" is:"loss"`
 	// Limit is how often a request is begun again or goes on elsewhere; after that it is lost.
-	Limit int
+	Limit int `yaml:"limit" is:"0..1000000"`
 	// After is how long a request takes to come back to the router.
-	After sim.Time
+	After sim.Time `yaml:"after"`
 	// Zones is the number of zones, over which the workers of each pool are dealt out in the
 	// order of their ids; ZoneOf, in its place, has the zone of each worker of the only pool.
-	Zones  int   `json:",omitempty"`
+	Zones  int   `json:",omitempty" yaml:"zones" is:"zones"`
 	ZoneOf []int `json:",omitempty"`
 }
 
@@ -66,18 +66,18 @@ const (
 
 // Fault is one event.
 type Fault struct {
-	At   sim.Time
-	Kind FaultKind
+	At   sim.Time  `yaml:"at"`
+	Kind FaultKind `yaml:"what" is:"kind"`
 	// Pool, Zone and Workers say whom it hits: all who are in the pool, in the zone and
 	// among the workers. Anywhere, or no workers, leaves one of them open.
-	Pool    int
-	Zone    int
-	Workers []sim.WorkerID `json:",omitempty"`
+	Pool    int            `yaml:"pool" is:"pool"`
+	Zone    int            `yaml:"zone" is:"0..999999"`
+	Workers []sim.WorkerID `json:",omitempty" yaml:"worker" is:"worker"`
 
-	For    sim.Time // how long it lasts; Forever
-	Back   sim.Time // after which a worker is there again; Forever: never
-	Factor float64  `json:",omitempty"`
-	N      int      `json:",omitempty"`
+	For    sim.Time `yaml:"for"`  // how long it lasts; Forever
+	Back   sim.Time `yaml:"back"` // after which a worker is there again; Forever: never
+	Factor float64  `json:",omitempty" yaml:"factor,share" is:"factor"`
+	N      int      `json:",omitempty" yaml:"n" is:"1..1000000"`
 }
 
 // FaultLaw lets workers die again and again: after times of a mean Between while they
@@ -85,8 +85,8 @@ type Fault struct {
 type FaultLaw struct {
 	Pool    int
 	Workers []sim.WorkerID `json:",omitempty"`
-	Between sim.Time
-	Repair  sim.Time
+	Between sim.Time       `yaml:"mtbf"`
+	Repair  sim.Time       `yaml:"mttr"`
 }
 
 // Hits reports whether the fault hits a worker of a pool.

@@ -13,8 +13,8 @@ import (
 // Admission says which requests are routed, held back or turned away: the first rule that is true
 // decides; where none is, the request is routed.
 type Admission struct {
-	Name  string
-	Rules []AdmissionRule
+	Name  string          `yaml:"name" is:"name"`
+	Rules []AdmissionRule `yaml:"rules" list:"rules, as - shed: min(requests) > 32" each:"rule"`
 }
 
 // AdmissionRule decides on the requests for which When is true, an expression that has one value

@@ -17,47 +17,47 @@ import (
 // number, and a picker takes one. Its expressions are in the language of package formula, over
 // what listFacts has.
 type Text struct {
-	Name    string
-	Filters []TextFilter `json:",omitempty"` // in order
-	Scorers []TextScorer `json:",omitempty"` // of which the sum counts
-	Picker  TextPicker
+	Name    string       `yaml:"name" is:"name"`
+	Filters []TextFilter `json:",omitempty" yaml:"filters" list:"filters, as - keep: requests < 8" each:"filter"` // in order
+	Scorers []TextScorer `json:",omitempty" yaml:"scorers" list:"scorers, as - score: -requests" each:"scorer"`   // of which the sum counts
+	Picker  TextPicker   `yaml:"picker" is:"picker"`
 	// AnyTie draws one of the workers of the highest sum; otherwise the first is taken: the lowest
 	// id or, after a filter that draws, the first that was drawn.
-	AnyTie bool `json:",omitempty"`
+	AnyTie bool `json:",omitempty" yaml:"ties" is:"ties"`
 	// Temperature above 0 draws a worker, the likelier the higher its sum.
-	Temperature float64    `json:",omitempty"`
-	Hold        *TextHold  `json:",omitempty"` // nil: none is held back
-	Sent        TextMemory `json:",omitzero"`
+	Temperature float64    `json:",omitempty" yaml:"temperature" is:"0..1e9"`
+	Hold        *TextHold  `json:",omitempty" yaml:"hold" is:"hold"` // nil: none is held back
+	Sent        TextMemory `json:",omitzero" yaml:"sent" what:"sent"`
 	// Signals are how old signals are, where nobody says otherwise.
-	Signals router.Signals `json:",omitzero"`
+	Signals router.Signals `json:",omitzero" yaml:"signals" what:"signals"`
 }
 
 // TextFilter leaves some of the workers. One that leaves none is passed over.
 type TextFilter struct {
-	Keep   string `json:",omitempty"` // who stays: true or false
-	Sample int    `json:",omitempty"` // in place of Keep: that many, drawn at random
+	Keep   string `json:",omitempty" yaml:"keep" is:"filter expression"` // who stays: true or false
+	Sample int    `json:",omitempty" yaml:"sample" is:"1.."`             // in place of Keep: that many, drawn at random
 }
 
 // TextScorer gives each worker a number, times Weight.
 type TextScorer struct {
-	Name   string `json:",omitempty"` // "": its expression
-	Weight float64
-	Score  string `json:",omitempty"` // the higher the better
-	Cost   string `json:",omitempty"` // in place of Score: the lower the better
+	Name   string  `json:",omitempty" yaml:"name" is:"name"` // "": its expression
+	Weight float64 `yaml:"weight" is:"-1e9..1e9"`
+	Score  string  `json:",omitempty" yaml:"score" is:"score"` // the higher the better
+	Cost   string  `json:",omitempty" yaml:"cost" is:"score"`  // in place of Score: the lower the better
 }
 
 // TextHold holds requests back while every worker has more than Above prompt tokens to compute,
 // an expression of pass_tokens alone.
 type TextHold struct {
-	Above string
-	Order router.QueueOrder
+	Above string            `yaml:"above" is:"hold expression"`
+	Order router.QueueOrder `yaml:"order" is:"order"`
 }
 
 // TextMemory is what sent_blocks remembers of each worker: Blocks blocks, 0 as many as its cache
 // has, for a time of For, 0 without end.
 type TextMemory struct {
-	Blocks int      `json:",omitempty"`
-	For    sim.Time `json:",omitempty"`
+	Blocks int      `json:",omitempty" yaml:"blocks" is:"1.."`
+	For    sim.Time `json:",omitempty" yaml:"for"`
 }
 
 // TextPicker is how a worker is taken by the sums.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
-	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/files"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/router/policy"
@@ -55,7 +55,7 @@ type entry struct {
 
 func makeCatalogue() *catalogue {
 	c := &catalogue{}
-	for _, name := range options.PolicyNames() {
+	for _, name := range files.PolicyNames() {
 		help := policy.Name(name).Info().Help
 		if help == "" {
 			help = "the highest of llm-d's scores: cached prefix 3, free KV cache 2, short queue 2"
@@ -90,9 +90,9 @@ func formatEntries(name, help string, all []entry) string {
 
 // printPolicy prints the file of a policy.
 func printPolicy(s cli.Streams, name string) error {
-	text, err := options.PolicyText(name)
+	text, err := files.PolicyText(name)
 	if err != nil {
-		names := options.PolicyNames()
+		names := files.PolicyNames()
 		return cli.Usagef("%s: no such policy, want one of %s%s", name, strings.Join(names, ", "), nearest.Ask(name, names))
 	}
 	_, err = s.Out.Write(text)

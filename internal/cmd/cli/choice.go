@@ -60,6 +60,15 @@ func Either(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
+// Names returns names of any type as texts.
+func Names[T ~string](all []T) []string {
+	names := make([]string, len(all))
+	for i, name := range all {
+		names[i] = string(name)
+	}
+	return names
+}
+
 // Hide leaves flags out of the help.
 func Hide(fs *pflag.FlagSet, names ...string) {
 	for _, name := range names {

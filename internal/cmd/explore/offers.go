@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/files"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/file"
 )
@@ -37,7 +38,7 @@ func (s *Session) Offer(flag, path string) error {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	if flag == "router-policy" {
-		if _, err := options.ParsePolicy(path, text); err != nil {
+		if _, err := files.ParsePolicy(path, text); err != nil {
 			return fmt.Errorf("--%s: %w", flag, err)
 		}
 	}

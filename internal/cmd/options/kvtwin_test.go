@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/internal/cmd/files"
 )
 
 // Each setting of the KV router but router_assume_kv_reuse is a change of its file (docs/policies.md): it places every
 // request where the router with the setting does.
 func TestSettingsOfKVAsFiles(t *testing.T) {
-	text, err := PolicyText("kv")
+	text, err := files.PolicyText("kv")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/cmd/files"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/harness"
@@ -87,8 +88,8 @@ schedulingProfiles:
 		"workers=4 speedup=50 " + traces + "sessions.jsonl", "workers=3 speedup=20 " + traces + "prefix_tree.jsonl", "workers=8 speedup=16 until=10m " + traces + "chat-hour.jsonl",
 		"workers=4 max-in-flight=8 " + traces + "sessions.jsonl", "workers=2 " + traces + "burst.jsonl", "workers=2 " + traces + "preemption.jsonl",
 	}
-	for _, name := range PolicyNames() {
-		twin, file := "router="+name, "policies/"+name+".yaml"
+	for _, name := range files.PolicyNames() {
+		twin, file := "router="+name, "../files/policies/"+name+".yaml"
 		if name == "llm-d" {
 			twin = "endpoint-picker=" + picker
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/cmd/files"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/internal/peer"
 	"github.com/replay-llm/replay/plan"
@@ -45,7 +46,7 @@ func readScaler(t *testing.T, path string) *replay.Autoscale {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _, err := ParseAutoscale(path, text, false)
+	a, _, err := files.ParseAutoscale(path, text, false)
 	if err != nil {
 		t.Fatal(err)
 	}

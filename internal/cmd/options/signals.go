@@ -2,13 +2,11 @@ package options
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/files"
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
@@ -29,9 +27,6 @@ func signalParts() [2]signalPart {
 		{"signal-interval", "`time` between two reads of signals: 1s, or waiting=1s,kv_usage=5s", func(a *router.Age) *sim.Time { return &a.Interval }},
 	}
 }
-
-// neverTold is the delay of a signal that no router receives.
-const neverTold = "never"
 
 // fillSignals enters into spec how old signals are.
 func (o *Options) fillSignals(spec *replay.Spec) error {
@@ -85,7 +80,7 @@ func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string
 		}
 		return nil
 	}
-	names := namesOf(router.AllSignals())
+	names := cli.Names(router.AllSignals())
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok {
@@ -94,7 +89,7 @@ func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string
 		if !slices.Contains(names, name) {
 			return excerpt.Errorf("no signal is %s, want %s%s", name, cli.Either(names), nearest.Ask(name, names))
 		}
-		if value == neverTold && part.flag == signalParts()[0].flag {
+		if value == files.Never && part.flag == signalParts()[0].flag {
 			spec.Signals.Set(router.Signal(name), router.Age{Never: true})
 			continue
 		}
@@ -103,44 +98,6 @@ func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string
 			return excerpt.Errorf("%s: %w", word, err)
 		}
 		set(router.Signal(name), at)
-	}
-	return nil
-}
-
-// readSignals reads how old the signals of a policy are.
-func (f *policyFile) readSignals(node ast.Node) error {
-	t := &f.text
-	var keys []yamlKey
-	for _, s := range router.AllSignals() {
-		keys = append(keys, yamlKey{string(s), func(n ast.Node) error {
-			age := t.Signals.AgeOf(s, false)
-			_, err := f.readKeys(n, "a signal",
-				yamlKey{"delay", readDelay(&age)},
-				yamlKey{"interval", readTime(&age.Interval)})
-			t.Signals.Set(s, age)
-			return err
-		}})
-	}
-	_, err := f.readKeys(node, "signals", keys...)
-	return err
-}
-
-// readDelay reads how old a signal is: a time, or never.
-func readDelay(age *router.Age) func(ast.Node) error {
-	return func(n ast.Node) error {
-		if text, err := cli.YamlText(n); err == nil && text == neverTold {
-			age.Never = true
-			return nil
-		}
-		return readTime(&age.Delay)(n)
-	}
-}
-
-// checkSignals refuses ages of signals that the policy does not look at.
-func (f *policyFile) checkSignals() error {
-	alone := replay.Topology{Router: &f.text}
-	if err := alone.CheckSignals(); err != nil {
-		return fmt.Errorf("signals: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package options
+package files
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package options
+package files
 
 import (
 	"slices"
@@ -23,8 +23,7 @@ func TestScaleFile(t *testing.T) {
 			{At: 0, Workers: 2, Decode: keep}, {At: 1500, Workers: keep, Decode: 3}, {At: 3660000, Workers: 1, Decode: 1},
 		}},
 	} {
-		f := scaleFile{yamlFile: yamlFile{"s.yaml"}, two: c.two}
-		if got, err := f.readEvents([]byte(c.text)); err != nil || !slices.Equal(got, c.want) {
+		if got, err := ParseScale("s.yaml", []byte(c.text), c.two); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %v, %v; want %v", c.text, got, err, c.want)
 		}
 	}
@@ -41,8 +40,7 @@ func FuzzScale(f *testing.F) {
 		f.Add(text, true)
 	}
 	f.Fuzz(func(t *testing.T, text string, two bool) {
-		file := scaleFile{yamlFile: yamlFile{"s.yaml"}, two: two}
-		all, err := file.readEvents([]byte(text))
+		all, err := ParseScale("s.yaml", []byte(text), two)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "s.yaml:") {
 				t.Errorf("%q: %v", text, err)

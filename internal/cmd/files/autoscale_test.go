@@ -1,4 +1,4 @@
-package options
+package files
 
 import (
 	"strings"
@@ -54,8 +54,8 @@ func TestAutoscaleKinds(t *testing.T) {
 		{"scaler: kda", "a.yaml:1: scaler: kda: want hpa, keda, rate, predict, rules, schedule, process or perfect, did you mean keda?"},
 		{"scaler: rate\ntolerance: 0.1", "a.yaml:2: tolerance: only with scaler: hpa or keda"},
 		{"scaler: rate\nper_worker: 2\nmetric: waiting", `a.yaml:1: metric "waiting", want one of`},
-		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "target: no such key of a metric"},
-		{"metrics: [{metric: held, target: 2, activation: 1}]", "activation: no such key of a metric"},
+		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "a.yaml:2: target: only with scaler: hpa"},
+		{"metrics: [{metric: held, target: 2, activation: 1}]", "a.yaml:1: activation: only with scaler: keda"},
 		{"min: 0\nmetrics: [{metric: held, target: 2}]", "a.yaml:1: min is 0, must be at least 1 with scaler: hpa"},
 		{"scaler: rules\nup: waiting > 4", "a.yaml:2: up: waiting > 4: it has a value for each worker"},
 		{"scaler: rules\nwant: 'ceil(redy)'", "redy is unknown, did you mean ready?"},

@@ -1,0 +1,203 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/yamlfile"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/formula"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/autoscale"
+)
+
+// scalerFile is a file of an autoscaler.
+type scalerFile struct{ yamlfile.File }
+
+// scalers is a mapping of autoscalers: what they have in common, and those of two pools.
+type scalers struct {
+	autoscale.Config `yaml:",inline"`
+	Prefill          ast.Node `yaml:"prefill" is:"pool"`
+	Decode           ast.Node `yaml:"decode" is:"pool"`
+}
+
+// ParseAutoscale reads the autoscaler of the entry pool and that of the decode pool, nil where
+// there is none; two says that there are two pools. path is what errors call the file.
+func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.Autoscale, err error) {
+	f := &scalerFile{yamlfile.File{Path: path, Only: func(kinds []string) error { return fmt.Errorf("only with scaler: %s", cli.Either(kinds)) }}}
+	body, err := f.ReadBody(text, "autoscaler")
+	if err != nil {
+		return nil, nil, err
+	}
+	f.Rules = rules{
+		"metric": yamlfile.OneOf(autoscale.Metrics()), "predictor": yamlfile.OneOf(autoscale.Predictors()),
+		"select": yamlfile.OneOf([]string{"max", "min", "disabled"}), "law name": yamlfile.OneOf(autoscale.Laws()),
+		"kind":     func(ast.Node, any) error { return nil }, // see begin
+		"behavior": yamlfile.To(f.readBehavior), "law": yamlfile.To(f.readLaw), "timeout": yamlfile.To(readTimeout),
+		"number": expressionOf(false), "bool": expressionOf(true),
+		"target": yamlfile.To(f.readTarget), "policy": yamlfile.To(f.readPolicy), "slot": yamlfile.To(f.readSlot),
+	}
+	if two {
+		return f.readPools(body)
+	}
+	f.Rules["pool"] = func(ast.Node, any) error {
+		return errors.New("only with --prefill-workers and --decode-workers")
+	}
+	x, err := f.readShared(body, body, "an autoscaler")
+	if err != nil {
+		return nil, nil, err
+	}
+	return &x.Config, nil, f.PlaceError(body, x.Check())
+}
+
+// readShared reads a mapping of autoscalers; the scaler of pool or else of body has the defaults.
+func (f *scalerFile) readShared(body, pool ast.Node, what string) (x scalers, err error) {
+	kind := autoscale.HPA
+	for _, node := range []ast.Node{body, pool} {
+		pairs, _ := cli.YamlPairs(node)
+		for _, entry := range pairs {
+			if entry.Key.GetToken().Value != "scaler" {
+				continue
+			}
+			if kind, err = yamlfile.ReadChoice(entry.Value, autoscale.Kinds()); err != nil {
+				return x, f.ErrorAt(entry.Key, "scaler: %v", err)
+			}
+		}
+	}
+	x.Config, f.Kind = autoscale.Default(kind), string(kind)
+	_, err = f.Read(body, what, &x)
+	return x, err
+}
+
+// readPools reads an autoscaler of each pool that has one. The keys outside both are those of both.
+func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, err error) {
+	if _, ok := cli.YamlPairs(body); !ok {
+		return nil, nil, f.ErrorAt(body, "want autoscalers, with prefill or decode")
+	}
+	var all [2]*replay.Autoscale
+	for i, name := range []string{"prefill", "decode"} {
+		node := valueOf(body, name)
+		x, err := f.readShared(body, node, "autoscalers")
+		if err != nil {
+			return nil, nil, err
+		}
+		if node == nil {
+			continue
+		}
+		if _, err := f.Read(node, "an autoscaler", &x.Config); err != nil {
+			return nil, nil, err
+		}
+		if err := f.PlaceError(node, x.Check()); err != nil {
+			return nil, nil, err
+		}
+		all[i] = &x.Config
+	}
+	if all[0] == nil && all[1] == nil {
+		return nil, nil, f.ErrorAt(body, "an autoscaler of neither pool, want prefill, decode or both, as prefill: {min: 1, max: 4, metrics: [...]}")
+	}
+	return all[0], all[1], nil
+}
+
+// valueOf returns the value of a key of a mapping, nil where it is absent.
+func valueOf(body ast.Node, name string) ast.Node {
+	pairs, _ := cli.YamlPairs(body)
+	for _, entry := range pairs {
+		if entry.Key.GetToken().Value == name {
+			return entry.Value
+		}
+	}
+	return nil
+}
+
+// expressionOf returns a rule for an expression that is true or false, or a number.
+func expressionOf(bool bool) yamlfile.Rule {
+	return yamlfile.To(func(n ast.Node, to *string) (err error) {
+		if *to, err = cli.YamlText(n); err != nil {
+			return err
+		}
+		err = autoscale.CheckRule(*to, bool)
+		if x := new(formula.Error); errors.As(err, &x) {
+			return excerpt.Errorf("%s: %s", *to, x.Text)
+		}
+		return err
+	})
+}
+
+// readTimeout reads how long a program may take for an answer, in real time.
+func readTimeout(node ast.Node, to *time.Duration) error {
+	text, err := cli.YamlText(node)
+	if err != nil {
+		return err
+	}
+	if *to, err = time.ParseDuration(text); err != nil || *to < time.Millisecond {
+		return excerpt.Errorf("%s: want a time of at least 1ms, as 10s", text)
+	}
+	return nil
+}
+
+// readSlot reads a number of workers and from when on.
+func (f *scalerFile) readSlot(node ast.Node, s *autoscale.Slot) error {
+	seen, err := f.Read(node, "a slot", s)
+	if err == nil && len(seen) < 2 {
+		err = f.ErrorAt(node, "want at and workers")
+	}
+	return err
+}
+
+// readTarget reads a metric and its target.
+func (f *scalerFile) readTarget(node ast.Node, t *autoscale.Target) error {
+	seen, err := f.Read(node, "a metric", t)
+	value := "target"
+	if f.Kind == string(autoscale.KEDA) {
+		value = "threshold"
+	}
+	if err == nil && !(seen.Has("metric") && seen.Has(value)) {
+		err = f.ErrorAt(node, "want metric and %s", value)
+	}
+	return err
+}
+
+// readLaw reads a time, or a law of times.
+func (f *scalerFile) readLaw(node ast.Node, to *autoscale.Law) error {
+	*to = autoscale.Law{}
+	if _, ok := cli.YamlPairs(node); !ok {
+		return yamlfile.ReadScalar(node, &to.Mean, "")
+	}
+	if _, err := f.Read(node, "a law", to); err != nil {
+		return err
+	}
+	if to.Name == "" {
+		return errors.New("want a time, or a law as {law: exponential, mean: 20s}")
+	}
+	return to.Check()
+}
+
+// direction is a Behavior with the key that has two of its fields.
+type direction struct {
+	*autoscale.Behavior `yaml:",inline"`
+	Select              string `yaml:"select" is:"select"`
+}
+
+// readBehavior reads how fast the number of workers changes in one direction.
+func (f *scalerFile) readBehavior(node ast.Node, b *autoscale.Behavior) error {
+	b.Set = true
+	d := direction{Behavior: b}
+	seen, err := f.Read(node, "a direction", &d)
+	if seen.Has("select") {
+		b.Least, b.Off = d.Select == "min", d.Select == "disabled"
+	}
+	return err
+}
+
+// readPolicy reads a policy of a direction.
+func (f *scalerFile) readPolicy(node ast.Node, p *autoscale.Policy) error {
+	seen, err := f.Read(node, "a policy", p)
+	if err == nil && (len(seen) != 2 || !seen.Has("period")) {
+		err = f.ErrorAt(node, "want workers or percent, and period")
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/yamlfile"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim"
+)
+
+// ParseClasses reads a list of classes (docs/classes.md). path is what errors call it.
+func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
+	f := &yamlfile.File{Path: path}
+	bodies, err := cli.YamlBodies(path, text)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(bodies) != 1:
+		return nil, fmt.Errorf("%s: %d documents, want one list of classes", path, len(bodies))
+	}
+	f.Rules = rules{"class": yamlfile.To(readClassName), "condition": f.Expression(loadgen.CheckCondition), "priority": yamlfile.To(readPriority), "deadline": yamlfile.To(readDeadline)}
+	var all []loadgen.Class
+	err = f.ReadList(bodies[0], "classes, as - {class: chat, when: request.input_tokens < 4000, deadline: 1s}", func(item ast.Node) error {
+		var c loadgen.Class
+		seen, err := f.Read(item, "a class", &c)
+		c.Ranked = seen.Has("priority")
+		switch {
+		case err != nil:
+			return err
+		case c.Name == "":
+			return f.ErrorAt(item, "a class without class, its name")
+		case slices.ContainsFunc(all, func(b loadgen.Class) bool { return b.Name == c.Name }):
+			return f.ErrorAt(item, "class %s is there already, want one entry, its conditions joined by ||", c.Name)
+		}
+		all = append(all, c)
+		return nil
+	})
+	if err == nil && len(all) == 0 {
+		return nil, fmt.Errorf("%s: no classes, want at least one", path)
+	}
+	return all, f.PlaceError(bodies[0], err)
+}
+
+func readClassName(node ast.Node, to *string) (err error) {
+	if *to, err = cli.YamlText(node); err != nil {
+		return err
+	}
+	return loadgen.CheckClassName(*to)
+}
+
+// readDeadline reads a time above 0.
+func readDeadline(node ast.Node, to *sim.Time) error {
+	text, err := cli.YamlText(node)
+	if err != nil {
+		return err
+	}
+	*to, err = cli.ParseInstant(text)
+	if err == nil && *to <= 0 {
+		err = errors.New("want a time above 0")
+	}
+	if err != nil {
+		return excerpt.Errorf("%s: %w", text, err)
+	}
+	return nil
+}
+
+// readPriority reads a whole number, which may be written as 1e3.
+func readPriority(node ast.Node, to *int32) error {
+	var n float64
+	if err := yamlfile.ReadScalar(node, &n, "-2147483648..2147483647"); err != nil {
+		return err
+	}
+	if *to = int32(n); float64(*to) != n {
+		return fmt.Errorf("%v, must be a whole number", n)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/yamlfile"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/sim"
+)
+
+// faultFile is a file of faults: a list of events and laws, or a mapping with such a list as faults.
+type faultFile struct {
+	yamlfile.File
+	two bool // there are prefill and decode workers
+	all replay.Faults
+}
+
+// faultEntry is an event or a law.
+type faultEntry struct {
+	engines.Fault `yaml:",inline"`
+	Law           engines.FaultLaw `yaml:",inline"`
+}
+
+// aFaultList is what errors call a list of faults.
+const aFaultList = "faults, as - {at: 90s, worker: 1, what: dies}"
+
+// ParseFaults reads what goes wrong, and how its requests continue; two says that there are prefill and decode workers.
+// path is what errors call the file.
+func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
+	bodies, err := cli.YamlBodies(path, text)
+	if err != nil {
+		return nil, err
+	}
+	f := &faultFile{File: yamlfile.File{Path: path}, two: two, all: replay.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}}
+	f.Rules = rules{
+		"faults": func(node ast.Node, _ any) error { return f.ReadList(node, aFaultList, f.readFault) },
+		"loss":   yamlfile.OneOf([]engines.OnLoss{engines.LoseThem, engines.RetryThem, engines.MigrateThem}),
+		"zones":  yamlfile.To(f.readZones), "kind": yamlfile.OneOf(engines.FaultKinds()), "worker": yamlfile.To(f.readWorkers),
+		"pool": yamlfile.To(f.readPool), "factor": yamlfile.To(readFactor),
+	}
+	for _, body := range bodies {
+		if _, isList := body.(*ast.SequenceNode); isList {
+			err = f.ReadList(body, aFaultList, f.readFault)
+		} else if _, isMapping := cli.YamlPairs(body); isMapping {
+			_, err = f.Read(body, "a file of faults", &f.all)
+		} else {
+			err = f.ErrorAt(body, "want a list of %s", aFaultList)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(f.all.Events)+len(f.all.Laws) == 0 {
+		return nil, fmt.Errorf("%s: no faults, want a list of them, as - {at: 90s, worker: 1, what: dies}", path)
+	}
+	return &f.all, nil
+}
+
+// readFault reads an event or a law.
+func (f *faultFile) readFault(node ast.Node) error {
+	x := faultEntry{Fault: engines.Fault{Pool: engines.Anywhere, Zone: engines.Anywhere, For: engines.Forever, Back: engines.Forever, N: 1}}
+	seen, err := f.Read(node, "a fault", &x)
+	if err != nil {
+		return err
+	}
+	if err := x.check(seen, f.two); err != nil {
+		return f.ErrorAt(node, "%v", err)
+	}
+	if seen.Has("mtbf") {
+		x.Law.Pool, x.Law.Workers = x.Pool, x.Workers
+		f.all.Laws = append(f.all.Laws, x.Law)
+		return nil
+	}
+	f.all.Events = append(f.all.Events, x.Fault)
+	return nil
+}
+
+// readZones reads how many zones there are, or the zone of each worker.
+func (f *faultFile) readZones(node ast.Node, to *int) error {
+	list, ok := node.(*ast.SequenceNode)
+	switch {
+	case !ok:
+		return yamlfile.ReadScalar(node, to, "1..1000000")
+	case f.two:
+		return errors.New("a zone for each worker, want a number of zones with --prefill-workers and --decode-workers")
+	}
+	f.all.ZoneOf = nil
+	for _, node := range list.Values {
+		zone := 0
+		if err := yamlfile.ReadScalar(node, &zone, "0..999999"); err != nil {
+			return err
+		}
+		f.all.ZoneOf = append(f.all.ZoneOf, zone)
+	}
+	return nil
+}
+
+// readWorkers reads the ids of workers: a list, one, or all.
+func (f *faultFile) readWorkers(node ast.Node, to *[]sim.WorkerID) error {
+	nodes := []ast.Node{node}
+	if list, ok := node.(*ast.SequenceNode); ok {
+		nodes = list.Values
+	} else if text, err := cli.YamlText(node); err == nil && text == "all" {
+		return nil
+	}
+	for _, node := range nodes {
+		id := 0
+		if err := yamlfile.ReadScalar(node, &id, "0..999999"); err != nil {
+			return err
+		}
+		*to = append(*to, sim.WorkerID(id))
+	}
+	return nil
+}
+
+// readPool reads the name of a pool.
+func (f *faultFile) readPool(node ast.Node, to *int) error {
+	if !f.two {
+		return errors.New("only with --prefill-workers and --decode-workers, want worker: all")
+	}
+	names := []string{"prefill", "decode"}
+	name, err := yamlfile.ReadChoice(node, names)
+	*to = slices.Index(names, name)
+	return err
+}
+
+func readFactor(node ast.Node, to *float64) error {
+	text, err := cli.YamlText(node)
+	if err != nil {
+		return err
+	}
+	if *to, err = strconv.ParseFloat(text, 64); err != nil || !(*to > 0) || math.IsInf(*to, 0) {
+		return excerpt.Errorf("%s, want a number above 0", text)
+	}
+	return nil
+}
+
+// check refuses a fault that lacks a key, or has one without effect.
+func (x *faultEntry) check(seen yamlfile.Seen, two bool) error {
+	if seen.Has("mtbf") || seen.Has("mttr") {
+		return wantOnly(seen, "a law", []string{"mtbf", "mttr"}, "worker", "pool")
+	}
+	if !seen.Has("at") || !seen.Has("what") {
+		return errors.New("want at and what, or mtbf and mttr")
+	}
+	may := []string{"at", "what", "worker", "pool", "zone"}
+	var err error
+	switch what := string(x.Kind); x.Kind {
+	case engines.Dies:
+		err = wantOnly(seen, what, nil, append(may, "back")...)
+	case engines.Hangs:
+		err = wantOnly(seen, what, []string{"for"}, may...)
+	case engines.Slows:
+		err = wantOnly(seen, what, []string{"factor"}, append(may, "for")...)
+	case engines.Link:
+		return wantOnly(seen, what, []string{"share"}, "at", "what", "for")
+	case engines.NoIndex, engines.Router:
+		return wantOnly(seen, what, nil, "at", "what", "pool")
+	case engines.Rolling:
+		return wantOnly(seen, what, nil, append(may, "n", "back")...)
+	}
+	if err == nil && !seen.Has("worker") && !seen.Has("pool") && !seen.Has("zone") {
+		err = fmt.Errorf("%s: want worker, pool or zone; worker: all is all of them", x.Kind)
+	}
+	if err == nil && two && len(x.Workers) > 0 && !seen.Has("pool") {
+		err = errors.New("a worker by its number, want pool: prefill or decode with it")
+	}
+	return err
+}
+
+// wantOnly refuses a fault that lacks a needed key, or has one that is neither needed nor allowed.
+func wantOnly(seen yamlfile.Seen, what string, needs []string, may ...string) error {
+	for _, key := range needs {
+		if !seen.Has(key) {
+			return excerpt.Errorf("%s: want %s", what, key)
+		}
+	}
+	for _, key := range seen {
+		if !slices.Contains(needs, key) && !slices.Contains(may, key) {
+			return excerpt.Errorf("%s: %s has no effect on it, want none", what, key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/yamlfile"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
+)
+
+// policyFile is a file of a router policy (docs/policies.md).
+type policyFile struct {
+	yamlfile.File
+	text policy.Text
+}
+
+// baseOf returns the name of a file without its folder and its extension.
+func baseOf(path string) string {
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// ParsePolicy reads a router policy. path is what errors call it, and what it is named after
+// where it has no name.
+func ParsePolicy(path string, text []byte) (*policy.Text, error) {
+	f := &policyFile{yamlfile.File{Path: path}, policy.Text{Name: baseOf(path), Picker: policy.TakeHighest}}
+	body, err := f.ReadBody(text, "router policy")
+	if err != nil {
+		return nil, err
+	}
+	f.Rules = rules{
+		"name": yamlfile.To(yamlfile.ReadName), "picker": yamlfile.OneOf(policy.TextPickers()), "ties": yamlfile.To(readTies),
+		"filter": yamlfile.To(f.readFilter), "scorer": yamlfile.To(f.readScorer), "hold": yamlfile.To(f.readHold),
+		"filter expression": f.Expression(policy.CheckFilter), "score": f.Expression(policy.CheckScore), "hold expression": f.Expression(policy.CheckHold),
+		"order": yamlfile.To(readOrder),
+	}
+	for _, s := range router.AllSignals() {
+		f.Rules[string(s)] = yamlfile.To(func(node ast.Node, _ **router.Age) error {
+			age := f.text.Signals.AgeOf(s, false)
+			f.Rules["delay"] = yamlfile.To(func(node ast.Node, to *sim.Time) error {
+				if text, err := cli.YamlText(node); err == nil && text == Never {
+					age.Never = true
+					return nil
+				}
+				return yamlfile.ReadScalar(node, to, "")
+			})
+			_, err := f.Read(node, "a signal", &age)
+			f.text.Signals.Set(s, age)
+			return err
+		})
+	}
+	seen, err := f.Read(body, "a router policy", &f.text)
+	if err != nil {
+		return nil, err
+	}
+	return &f.text, f.PlaceError(body, f.checkWhole(seen))
+}
+
+// checkWhole refuses keys that do not go together.
+func (f *policyFile) checkWhole(seen yamlfile.Seen) error {
+	t := &f.text
+	scored := t.Picker == policy.TakeHighest || t.Picker == policy.DrawByScore
+	switch {
+	case !seen.Has("filters") && !seen.Has("scorers") && !seen.Has("picker"):
+		return errors.New("an empty policy, want filters, scorers or a picker")
+	case !scored && seen.Has("scorers"):
+		return fmt.Errorf("scorers beside the picker %s, which looks at no score", t.Picker)
+	case t.Picker == policy.DrawByScore && !seen.Has("scorers"):
+		return fmt.Errorf("no scorers beside the picker %s", t.Picker)
+	case seen.Has("temperature") && (t.Picker != policy.TakeHighest || !seen.Has("scorers")):
+		return fmt.Errorf("a temperature, want the picker %s and scorers with it", policy.TakeHighest)
+	case seen.Has("ties") && (t.Picker != policy.TakeHighest || t.Temperature > 0):
+		return fmt.Errorf("ties, want the picker %s without a temperature with it", policy.TakeHighest)
+	case seen.Has("sent") && !slices.Contains(t.LooksAt(), "sent_blocks"):
+		return errors.New("sent, and no expression looks at sent_blocks")
+	}
+	alone := replay.Topology{Router: t}
+	if err := alone.CheckSignals(); err != nil {
+		return fmt.Errorf("signals: %w", err)
+	}
+	return nil
+}
+
+func (f *policyFile) readFilter(node ast.Node, x *policy.TextFilter) error {
+	seen, err := f.Read(node, "a filter", x)
+	if err == nil && len(seen) != 1 {
+		err = f.ErrorAt(node, "a filter with keep and sample, want two filters")
+	}
+	return err
+}
+
+func (f *policyFile) readScorer(node ast.Node, x *policy.TextScorer) error {
+	x.Weight = 1
+	seen, err := f.Read(node, "a scorer", x)
+	if err == nil && seen.Has("score") == seen.Has("cost") {
+		err = f.ErrorAt(node, "want a scorer with either score, the higher the better, or cost, the lower the better")
+	}
+	return err
+}
+
+func (f *policyFile) readHold(node ast.Node, to **policy.TextHold) error {
+	*to = &policy.TextHold{}
+	seen, err := f.Read(node, "hold", *to)
+	if err == nil && !seen.Has("above") {
+		err = errors.New("want above: the prompt tokens to compute with which a worker is busy, as 4 * pass_tokens")
+	}
+	return err
+}
+
+func readTies(node ast.Node, any *bool) error {
+	name, err := yamlfile.ReadChoice(node, []string{"first", "any"})
+	*any = name == "any"
+	return err
+}
+
+func readOrder(node ast.Node, to *router.QueueOrder) error {
+	name, err := yamlfile.ReadChoice(node, router.QueueOrders())
+	if err == nil {
+		*to, err = router.ParseQueueOrder(name)
+	}
+	return err
+}
+
+// Never is the delay of a signal that no router receives.
+const Never = "never"
+
+// admissionFile is a file of an admission.
+type admissionFile struct{ yamlfile.File }
+
+// ParseAdmission reads which requests are held back or rejected (docs/policies.md). path is
+// what errors call it, and what it is named after where it has no name.
+func ParseAdmission(path string, text []byte) (*policy.Admission, error) {
+	f := &admissionFile{yamlfile.File{Path: path}}
+	body, err := f.ReadBody(text, "admission")
+	if err != nil {
+		return nil, err
+	}
+	f.Rules = rules{"name": yamlfile.To(yamlfile.ReadName), "rule": yamlfile.To(f.readRule), "condition": f.Expression(policy.CheckRule)}
+	a := &policy.Admission{Name: baseOf(path)}
+	seen, err := f.Read(body, "an admission", a)
+	if err == nil && !seen.Has("rules") {
+		err = f.ErrorAt(body, "an admission without rules, which lets everybody in")
+	}
+	return a, err
+}
+
+// decisions are the keys of a rule of an admission, in the order of router.Decision.
+type decisions struct {
+	Accept string `yaml:"accept" is:"condition"`
+	Hold   string `yaml:"hold" is:"condition"`
+	Shed   string `yaml:"shed" is:"condition"`
+}
+
+// readRule reads a rule of an admission.
+func (f *admissionFile) readRule(node ast.Node, to *policy.AdmissionRule) error {
+	var d decisions
+	seen, err := f.Read(node, "a rule", &d)
+	if err == nil && len(seen) != 1 {
+		err = f.ErrorAt(node, "a rule with %s, want a rule for each", strings.Join(seen, " and "))
+	}
+	for i, when := range []string{d.Accept, d.Hold, d.Shed} {
+		if when != "" {
+			*to = policy.AdmissionRule{Decision: router.Accept + router.Decision(i), When: when}
+		}
+	}
+	return err
+}

@@ -1,0 +1,175 @@
+// Package yamlfile reads files of YAML into structs, strictly: the tags of a field have its key, its bounds and the words of
+// its errors, and each error has the file, the line, the key, the value and the rule.
+//
+//	yaml:"key"       the key; "a,b": two names of one field; "a.b": key b of the mapping a; ",inline": the keys of a struct
+//	is:"1..8"        bounds of a number, or the name of a rule of File.Rules
+//	of:"x y"         only files of these kinds have the key; with two names of a field "x,y": each has its own kinds
+//	what:"a filter"  what errors call the mapping, or an entry of the list
+//	list:"filters"   what errors call the entries of the list, with an example
+//	each:"filter"    the name of a rule of File.Rules for each entry of a list
+package yamlfile
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/nearest"
+)
+
+// File is a file of YAML.
+type File struct {
+	Path  string
+	Kind  string                     // of what it describes; see the tag of
+	Only  func(kinds []string) error // returns the error of a key that only files of these kinds have
+	Rules map[string]Rule
+}
+
+// Rule reads a node into a field, to which it has a pointer.
+type Rule func(node ast.Node, to any) error
+
+// To returns a rule for fields of one type.
+func To[T any](read func(ast.Node, *T) error) Rule {
+	return func(node ast.Node, to any) error { return read(node, to.(*T)) }
+}
+
+// Seen are the keys of a mapping, in their order.
+type Seen []string
+
+// Has reports whether the mapping has a key.
+func (s Seen) Has(key string) bool { return slices.Contains(s, key) }
+
+// placedError is an error that names its place.
+type placedError struct{ error }
+
+// ErrorAt returns an error with the place of a node.
+func (f *File) ErrorAt(at ast.Node, format string, args ...any) error {
+	return placedError{fmt.Errorf("%s: %s", cli.YamlPlace(f.Path, at), excerpt.Sprintf(format, args...))}
+}
+
+// PlaceError returns an error with the place of a node, or the error inside it that names a place.
+func (f *File) PlaceError(at ast.Node, err error) error {
+	var placed placedError
+	if err == nil {
+		return nil
+	}
+	if errors.As(err, &placed) {
+		return placed
+	}
+	return f.ErrorAt(at, "%v", err)
+}
+
+// ReadBody returns the only document of a file.
+func (f *File) ReadBody(text []byte, what string) (ast.Node, error) {
+	bodies, err := cli.YamlBodies(f.Path, text)
+	switch {
+	case err != nil && strings.Contains(err.Error(), "mapping value"):
+		return nil, fmt.Errorf(`%w; an expression with ": " in it wants quotes around it, or | in front and a line of its own`, err)
+	case err != nil:
+		return nil, err
+	case len(bodies) != 1:
+		return nil, fmt.Errorf("%s: %d documents, want one %s", f.Path, len(bodies), what)
+	}
+	return bodies[0], nil
+}
+
+// Read reads a mapping, which errors call what, into the struct behind a pointer, and returns its keys.
+func (f *File) Read(node ast.Node, what string, into any) (Seen, error) {
+	return f.readMapping(node, what, listFields(reflect.ValueOf(into).Elem()))
+}
+
+func (f *File) readMapping(node ast.Node, what string, fields []field) (seen Seen, err error) {
+	entries, ok := cli.YamlPairs(node)
+	if !ok {
+		return nil, f.ErrorAt(node, "want %s, with %s", what, cli.Either(f.listOwn(fields)))
+	}
+	for _, e := range entries {
+		name := e.Key.GetToken().Value
+		i := slices.IndexFunc(fields, func(x field) bool { return x.name == name })
+		switch {
+		case i < 0:
+			return nil, f.ErrorAt(e.Key, "%s: no such key of %s, want %s%s", name, what, cli.Either(f.listOwn(fields)), nearest.Ask(name, namesOf(fields)))
+		case seen.Has(name):
+			return nil, f.ErrorAt(e.Key, "%s is given twice", name)
+		}
+		seen = append(seen, name)
+		if err := f.readField(e.Value, &fields[i]); err != nil {
+			return nil, f.PlaceError(e.Key, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return seen, nil
+}
+
+// has reports whether files of this kind have a key.
+func (f *File) has(x *field) bool {
+	return x.kinds == "" || slices.Contains(strings.Fields(x.kinds), f.Kind)
+}
+
+// listOwn returns the keys that files of this kind have.
+func (f *File) listOwn(fields []field) []string {
+	return namesOf(slices.DeleteFunc(slices.Clone(fields), func(x field) bool { return !f.has(&x) }))
+}
+
+func (f *File) readField(node ast.Node, x *field) error {
+	switch {
+	case !f.has(x):
+		return f.Only(strings.Fields(x.kinds))
+	case x.group != nil:
+		_, err := f.readMapping(node, x.name, x.group)
+		return err
+	}
+	return f.readValue(node, x.to, x.tag)
+}
+
+// readValue reads a node into a value by its tags and its type.
+func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag) error {
+	if rule := f.Rules[tag.Get("is")]; rule != nil {
+		return rule(node, to.Addr().Interface())
+	}
+	if body, ok := to.Addr().Interface().(*ast.Node); ok {
+		*body = node
+		return nil
+	}
+	switch to.Kind() {
+	case reflect.Slice:
+		to.SetZero()
+		return f.ReadList(node, tag.Get("list"), func(item ast.Node) error {
+			one := reflect.New(to.Type().Elem()).Elem()
+			read := f.Rules[tag.Get("each")]
+			if read == nil {
+				read = func(item ast.Node, _ any) error { return f.readValue(item, one, tag) }
+			}
+			err := read(item, one.Addr().Interface())
+			to.Set(reflect.Append(to, one))
+			return err
+		})
+	case reflect.Struct:
+		_, err := f.Read(node, tag.Get("what"), to.Addr().Interface())
+		return err
+	}
+	text, err := cli.YamlText(node)
+	if err != nil {
+		return err
+	}
+	return setText(to, text, tag.Get("is"))
+}
+
+// ReadList reads a list of what has the given name.
+func (f *File) ReadList(node ast.Node, what string, read func(ast.Node) error) error {
+	list, ok := node.(*ast.SequenceNode)
+	if !ok {
+		return fmt.Errorf("want a list of %s", what)
+	}
+	for _, item := range list.Values {
+		if err := read(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
