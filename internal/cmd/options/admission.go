@@ -9,13 +9,13 @@ import (
 )
 
 // fillAdmission enters into spec which requests are held back or turned away.
-func (o *Options) fillAdmission(spec *replay.Spec) error {
-	path := o.Cluster.admission
+func (c *cluster) fillAdmission(spec *replay.Spec) error {
+	path := c.admission
 	if path == "" {
 		return nil
 	}
-	if o.IsLive() || o.IsCluster() {
-		return o.Only("admission", "on the logical clock")
+	if c.IsLive() || c.IsCluster() {
+		return c.Only("admission", "on the logical clock")
 	}
 	text, err := os.ReadFile(path)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // fillAutoscale enters into spec who changes the number of workers.
-func (o *Options) fillAutoscale(spec *replay.Spec) error {
-	path := o.Cluster.autoscale
+func (c *cluster) fillAutoscale(spec *replay.Spec) error {
+	path := c.autoscale
 	if path == "" {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (o *Options) fillAutoscale(spec *replay.Spec) error {
 		flags = []string{"prefill-workers", "decode-workers"}
 	}
 	for i, flag := range flags {
-		if a := spec.AutoscalerOf(i); a != nil && !o.Changed(flag) {
+		if a := spec.AutoscalerOf(i); a != nil && !c.Changed(flag) {
 			spec.Pools[i].Count = max(a.Min, 1)
 		}
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 // fillClasses enters into spec of which classes requests are.
-func (o *Options) fillClasses(spec *replay.Spec) error {
-	path := o.input.classes
+func (in *input) fillClasses(spec *replay.Spec) error {
+	path := in.classes
 	if path == "" {
 		return nil
 	}
-	if o.Reference {
+	if in.Reference {
 		return cli.Usagef("--classes: no such flag")
 	}
 	text, err := os.ReadFile(path)

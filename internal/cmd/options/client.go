@@ -20,6 +20,7 @@ import (
 
 // client holds the flags that say how clients go on without an answer.
 type client struct {
+	*shared
 	retries int
 	backoff string
 	timeout cli.Instant
@@ -55,16 +56,15 @@ const frontEndFlag = "front-end-ms"
 func clientFlags() []string { return []string{"retry", "retry-backoff", "client-timeout"} }
 
 // fillClient enters into spec how clients go on without an answer.
-func (o *Options) fillClient(spec *replay.Spec) error {
-	c := &o.client
-	if o.Changed(frontEndFlag) {
+func (c *client) fillClient(spec *replay.Spec) error {
+	if c.Changed(frontEndFlag) {
 		spec.FrontEnd = &c.frontEnd.FrontEnd
 	}
-	if err := cmp.Or(o.Check(
-		cli.Needs(!o.IsLive() && !o.IsCluster(), "on the logical clock", clientFlags()...),
+	if err := cmp.Or(c.Check(
+		cli.Needs(!c.IsLive() && !c.IsCluster(), "on the logical clock", clientFlags()...),
 		cli.Wants(c.retries >= 0 && c.retries <= engines.MostRetries, "retry", fmt.Sprintf("0 to %d", engines.MostRetries)),
 		cli.Needs(c.retries > 0, "with --retry", "retry-backoff"),
-		cli.Wants(!o.Changed("client-timeout") || c.timeout.At > 0, "client-timeout", "a time above 0"),
+		cli.Wants(!c.Changed("client-timeout") || c.timeout.At > 0, "client-timeout", "a time above 0"),
 	)); err != nil {
 		return err
 	}

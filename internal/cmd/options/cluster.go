@@ -17,8 +17,8 @@ import (
 // cluster holds the flags that say how many workers there are and how requests
 // reach them.
 type cluster struct {
+	*shared
 	picker                                 string // file of an endpoint picker
-	mode                                   cli.Choice
 	Workers, PrefillWorkers, DecodeWorkers int
 	count                                  workerCount // Workers, and their kinds
 	Router                                 routerFlag
@@ -92,20 +92,20 @@ func RouterChoice() cli.Choice {
 func speedPrefixes() [3]string { return [3]string{"", "prefill-", "decode-"} }
 
 // fillSpeeds enters into spec how fast workers are.
-func (o *Options) fillSpeeds(spec *replay.Spec) error {
+func (c *cluster) fillSpeeds(spec *replay.Spec) error {
 	for i, prefix := range speedPrefixes() {
-		flag, text := prefix+"worker-speed", o.Cluster.speeds[i]
+		flag, text := prefix+"worker-speed", c.speeds[i]
 		switch {
 		case text == "":
 			continue
 		case spec.Disaggregated() != (i > 0) && i > 0:
-			return o.Only(flag, "with --prefill-workers and --decode-workers")
+			return c.Only(flag, "with --prefill-workers and --decode-workers")
 		case spec.Disaggregated() != (i > 0):
-			return o.Only(flag, "where workers both prefill and decode")
-		case o.Cluster.scale != "":
-			return o.Only(flag, "without --scale")
-		case o.IsCluster():
-			return o.Only(flag, "without --mode cluster")
+			return c.Only(flag, "where workers both prefill and decode")
+		case c.scale != "":
+			return c.Only(flag, "without --scale")
+		case c.IsCluster():
+			return c.Only(flag, "without --mode cluster")
 		}
 		parts := strings.Split(text, ",")
 		pool := max(i-1, 0)
@@ -131,11 +131,11 @@ func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).
 
 // fillRouter enters into spec how requests are routed.
 func (o *Options) fillRouter(spec *replay.Spec) error {
-	if err := o.fillProcess(spec); err != nil || spec.Router != nil {
+	if err := o.Cluster.fillProcess(spec); err != nil || spec.Router != nil {
 		return err
 	}
-	if path := o.policyPath(); path != "" {
-		return o.fillPolicy(spec, path)
+	if path := o.Cluster.policyPath(); path != "" {
+		return o.Cluster.fillPolicy(spec, path)
 	}
 	name, err := policy.Parse(o.Cluster.Router.Value)
 	if err != nil {
@@ -157,9 +157,8 @@ func (o *Options) fillRouter(spec *replay.Spec) error {
 }
 
 // fillEstimator enters into spec who estimates the load of prefills.
-func (o *Options) fillEstimator(spec *replay.Spec) error {
-	c := &o.Cluster
-	name := o.FirstChanged(c.aicFlags...)
+func (c *cluster) fillEstimator(spec *replay.Spec) error {
+	name := c.FirstChanged(c.aicFlags...)
 	if name == "" {
 		return nil
 	}
@@ -176,7 +175,7 @@ func (o *Options) checkCluster() error {
 	c := &o.Cluster
 	info := c.routerInfo()
 	counts := []string{"workers", "prefill-workers", "decode-workers"}
-	if o.isMixed() {
+	if o.Cluster.isMixed() {
 		counts = counts[1:]
 	}
 	return cmp.Or(o.CheckLeast(1, counts...), o.Check(

@@ -46,7 +46,9 @@ func (c *config) Apply(o *Options) error {
 }
 
 // keepsDeployments reports whether the deployments are those of a mix.
-func (o *Options) keepsDeployments() bool { return o.isMixed() || len(o.Config.deployments) > 1 }
+func (o *Options) keepsDeployments() bool {
+	return o.Cluster.isMixed() || len(o.Config.deployments) > 1
+}
 
 // applyFile gives flags that have not been given the values of a file; allowed are the
 // flags that it may have, nil for all.

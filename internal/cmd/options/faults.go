@@ -15,8 +15,8 @@ func IsFaultList(value string) bool {
 }
 
 // fillFaults enters into spec what goes wrong.
-func (o *Options) fillFaults(spec *replay.Spec) error {
-	path := o.Cluster.faults
+func (c *cluster) fillFaults(spec *replay.Spec) error {
+	path := c.faults
 	if path == "" {
 		return nil
 	}

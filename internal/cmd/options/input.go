@@ -19,6 +19,7 @@ import (
 
 // input holds the flags that say what is replayed and how it is let in.
 type input struct {
+	*shared
 	speedup     float64
 	maxInFlight int
 	classes     string // file
@@ -79,23 +80,21 @@ func syntheticFlags() []string {
 }
 
 // isSynthetic reports whether flags describe a workload.
-func (o *Options) isSynthetic() bool {
-	if !o.Reference {
-		return o.FirstChanged(syntheticFlags()...) != ""
+func (in *input) isSynthetic() bool {
+	if !in.Reference {
+		return in.FirstChanged(syntheticFlags()...) != ""
 	}
-	in := &o.input
-	return o.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
+	return in.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
 }
 
 // fillInput enters into spec what is replayed; file is "" when none is named.
-func (o *Options) fillInput(spec *replay.Spec, file string) error {
-	in := &o.input
+func (in *input) fillInput(spec *replay.Spec, file string) error {
 	spec.Speedup, spec.MaxInFlight = in.speedup, in.maxInFlight
-	if err := o.checkSource(file); err != nil {
+	if err := in.checkSource(file); err != nil {
 		return err
 	}
-	if o.FirstChanged(in.generateFlags...) != "" {
-		return o.fillGenerated(spec)
+	if in.FirstChanged(in.generateFlags...) != "" {
+		return in.fillGenerated(spec)
 	}
 	if file == "" {
 		spec.Synthetic = loadgen.Synthetic{
@@ -106,14 +105,14 @@ func (o *Options) fillInput(spec *replay.Spec, file string) error {
 		return nil
 	}
 	format := in.format.Value
-	if o.Reference && format != formats.Mooncake && format != formats.Agentic {
-		return o.Refuse("trace-format", "mooncake or applied_compute_agentic")
+	if in.Reference && format != formats.Mooncake && format != formats.Agentic {
+		return in.Refuse("trace-format", "mooncake or applied_compute_agentic")
 	}
 	if format == formats.Agentic && spec.Mode == loadgen.Trace {
 		return cli.Usagef("--trace-format=%s: only with replay concurrency: the format has no timestamps", format)
 	}
 	spec.Trace = &replay.Trace{
-		Path: file, Format: format, Detect: !o.Reference && !o.Changed("trace-format"), BlockTokens: in.blockTokens,
+		Path: file, Format: format, Detect: !in.Reference && !in.Changed("trace-format"), BlockTokens: in.blockTokens,
 		SharedRatio: in.traceRatio, Groups: in.traceGroups,
 	}
 	var err error
@@ -121,7 +120,7 @@ func (o *Options) fillInput(spec *replay.Spec, file string) error {
 		return err
 	}
 	own := format == formats.Mooncake || format == formats.Agentic
-	if (spec.Trace.Detect || !own) && !o.Changed("trace-block-size") {
+	if (spec.Trace.Detect || !own) && !in.Changed("trace-block-size") {
 		spec.Trace.BlockTokens = 0 // the file may say it
 	}
 	return nil
@@ -129,8 +128,8 @@ func (o *Options) fillInput(spec *replay.Spec, file string) error {
 
 // fillGenerated enters into spec a trace made by laws, as replay generate
 // makes it.
-func (o *Options) fillGenerated(spec *replay.Spec) error {
-	config, err := o.input.generating.Build(o.input.blockTokens, spec.Seed)
+func (in *input) fillGenerated(spec *replay.Spec) error {
+	config, err := in.generating.Build(in.blockTokens, spec.Seed)
 	if err != nil {
 		return err
 	}
@@ -142,28 +141,28 @@ func (o *Options) fillGenerated(spec *replay.Spec) error {
 }
 
 // checkSource refuses command lines with no workload, half a one, or two.
-func (o *Options) checkSource(file string) error {
-	in, synthetic := &o.input, o.FirstChanged(syntheticFlags()...)
-	made := o.FirstChanged(in.generateFlags...)
-	if name := cmp.Or(o.FirstChanged(in.openFlags...), made); name != "" && o.Reference {
+func (in *input) checkSource(file string) error {
+	synthetic := in.FirstChanged(syntheticFlags()...)
+	made := in.FirstChanged(in.generateFlags...)
+	if name := cmp.Or(in.FirstChanged(in.openFlags...), made); name != "" && in.Reference {
 		return cli.Usagef("--%s: no such flag", name)
 	}
 	switch {
 	case made != "" && file == "" && synthetic == "":
 		return nil
 	case made != "" && file == "":
-		return o.Only(made, "without --"+synthetic)
+		return in.Only(made, "without --"+synthetic)
 	case made != "":
-		return o.Only(made, "without a trace file")
-	case file == "" && !o.isSynthetic():
+		return in.Only(made, "without a trace file")
+	case file == "" && !in.isSynthetic():
 		return cli.Usagef("no workload: want a trace file, or --input-tokens, --output-tokens and --request-count")
-	case file != "" && o.isSynthetic():
-		return o.Only(synthetic, "without a trace file")
+	case file != "" && in.isSynthetic():
+		return in.Only(synthetic, "without a trace file")
 	case file != "":
 		return nil
 	}
 	for _, name := range countFlags() {
-		if !o.Changed(name) {
+		if !in.Changed(name) {
 			return cli.Usagef("--%s: missing, want it with a synthetic workload", name)
 		}
 	}
@@ -172,34 +171,32 @@ func (o *Options) checkSource(file string) error {
 
 // checkInput refuses flags of our commands that are out of range or of no
 // effect on the chosen workload.
-func (o *Options) checkInput(file string, mode loadgen.Mode) error {
-	in := &o.input
+func (in *input) checkInput(file string, mode loadgen.Mode) error {
 	return cmp.Or(
-		o.CheckLeast(1, "max-in-flight", "trace-block-size", "input-tokens", "output-tokens", "request-count", "turns-per-session"),
-		o.CheckLeast(0, "trace-num-prefix-groups", "arrival-interval-ms", "inter-turn-delay-ms", "num-prefix-groups"),
-		o.Check(
+		in.CheckLeast(1, "max-in-flight", "trace-block-size", "input-tokens", "output-tokens", "request-count", "turns-per-session"),
+		in.CheckLeast(0, "trace-num-prefix-groups", "arrival-interval-ms", "inter-turn-delay-ms", "num-prefix-groups"),
+		in.Check(
 			cli.Wants(in.ratio >= 0 && in.ratio <= 1, "shared-prefix-ratio", "0 to 1"),
 			cli.Wants(in.traceRatio >= 0 && in.traceRatio <= 1, "trace-shared-prefix-ratio", "0 to 1"),
 			cli.Wants(in.speedup > 0 && !math.IsInf(in.speedup, 0), "speedup", "a finite number above 0"),
 		),
-		o.checkEffect(file, mode))
+		in.checkEffect(file, mode))
 }
 
 // checkEffect refuses flags that change nothing here.
-func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
-	in := &o.input
-	err := o.Check(
+func (in *input) checkEffect(file string, mode loadgen.Mode) error {
+	err := in.Check(
 		cli.Needs(mode == loadgen.Concurrency, "with replay concurrency", "max-in-flight"),
 		cli.Needs(mode == loadgen.Trace, "with replay trace", "speedup", "arrival-interval-ms"),
-		cli.Needs(file != "" || o.FirstChanged(in.generateFlags...) != "", "with a trace file", "trace-block-size"),
+		cli.Needs(file != "" || in.FirstChanged(in.generateFlags...) != "", "with a trace file", "trace-block-size"),
 		cli.Needs(file != "", "with a trace file", in.openFlags...),
 		cli.Needs(file != "", "with a trace file", "trace-format", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
-		cli.Needs(in.format.Value == formats.Agentic || !o.Changed("trace-format"), "with --trace-format applied_compute_agentic", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
+		cli.Needs(in.format.Value == formats.Agentic || !in.Changed("trace-format"), "with --trace-format applied_compute_agentic", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
 		cli.Needs(in.traceGroups > 0, "with --trace-num-prefix-groups", "trace-shared-prefix-ratio"),
 		cli.Needs(in.groups > 0, "with --num-prefix-groups", "shared-prefix-ratio"),
 		cli.Needs(in.turns > 1, "with --turns-per-session of at least 2", "inter-turn-delay-ms"),
 	)
-	if err == nil && mode == loadgen.Concurrency && !o.Changed("max-in-flight") {
+	if err == nil && mode == loadgen.Concurrency && !in.Changed("max-in-flight") {
 		return cli.Usagef("--max-in-flight: missing, want how many requests to keep in flight")
 	}
 	return err
@@ -207,16 +204,16 @@ func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
 
 // checkUnsigned refuses negative counts on the reference's command line, as
 // input and not as wrong usage.
-func (o *Options) checkUnsigned(*replay.Spec) error {
-	if !o.Reference {
+func (in *input) checkUnsigned(*replay.Spec) error {
+	if !in.Reference {
 		return nil
 	}
 	for _, name := range []string{
 		"trace-block-size", "trace-num-prefix-groups", "input-tokens", "output-tokens", "request-count", "turns-per-session",
 		"num-prefix-groups", "max-in-flight", "workers", "prefill-workers", "decode-workers",
 	} {
-		if n, err := strconv.Atoi(o.Set.Lookup(name).Value.String()); err != nil || n < 0 {
-			return errors.New(o.Refuse(name, "at least 0").Error())
+		if n, err := strconv.Atoi(in.Set.Lookup(name).Value.String()); err != nil || n < 0 {
+			return errors.New(in.Refuse(name, "at least 0").Error())
 		}
 	}
 	return nil

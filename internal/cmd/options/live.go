@@ -47,7 +47,7 @@ func liveFlags() []string {
 }
 
 // IsLive reports whether the replay is in real time.
-func (o *Options) IsLive() bool { return o.Cluster.mode.Value == "online" }
+func (s *shared) IsLive() bool { return s.mode.Value == "online" }
 
 // checkLive refuses flags of no effect in the chosen mode.
 func (o *Options) checkLive() error {
@@ -106,7 +106,7 @@ func processFlags() []string {
 }
 
 // IsCluster reports whether the replay asks workers that are processes.
-func (o *Options) IsCluster() bool { return o.Cluster.mode.Value == "cluster" }
+func (s *shared) IsCluster() bool { return s.mode.Value == "cluster" }
 
 // checkProcesses refuses flags of no effect in cluster mode.
 func (o *Options) checkProcesses() error {

@@ -85,11 +85,11 @@ func (f *fileNames) Set(text string) error {
 }
 
 // isMixed reports whether workers are of kinds that have names.
-func (o *Options) isMixed() bool { return len(o.Cluster.count.mix) > 0 }
+func (c *cluster) isMixed() bool { return len(c.count.mix) > 0 }
 
 // CheckAlike refuses a mix where a command has workers that are all alike.
 func (o *Options) CheckAlike(command string) error {
-	if !o.isMixed() {
+	if !o.Cluster.isMixed() {
 		return nil
 	}
 	return o.Refuse("workers", "a number with "+command+", which takes no mix")
@@ -181,7 +181,7 @@ func (o *Options) kindOptions(name string, files map[string]string) (*Options, e
 	case o.Changed("gpu"):
 		return nil, o.Only("gpu", "without --workers="+o.Cluster.count.text+", which names GPUs")
 	}
-	if err := o.checkGPU(name); err != nil {
+	if err := o.Engine.checkGPU(name); err != nil {
 		return nil, cli.Usagef("--workers=%s: want names of --deployment files, or of GPUs: %v", o.Cluster.count.text, err)
 	}
 	if !o.Changed("model") {
@@ -212,9 +212,9 @@ func (o *Options) kindSettings() ([]plan.Setting, error) {
 }
 
 // checkGPU refuses what is the name of no GPU, of the tables or a file of one's own.
-func (o *Options) checkGPU(name string) (err error) {
+func (e *engine) checkGPU(name string) (err error) {
 	var all []hardware.GPU
-	if path := HardwareOf(o.Engine.Flags).Text("gpu-file"); path != "" {
+	if path := HardwareOf(e.Flags).Text("gpu-file"); path != "" {
 		if all, err = hardware.ReadGPUs(path); err != nil {
 			return err
 		}

@@ -11,14 +11,21 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// Options are all flags of a command that runs a replay, in groups.
-type Options struct {
+// shared is what the groups of flags know of their command line.
+type shared struct {
 	cli.Flags
-	// reference says that the command line is the reference's: flags that it
+	// Reference says that the command line is the reference's: flags that it
 	// takes without a use for them are no errors then, and values out of range
 	// are refused input.
 	Reference bool
 	compat    string
+	mode      cli.Choice // of the clock
+}
+
+// Options are all flags of a command that runs a replay, in groups. A group enters its flags into a replay.Spec; what
+// concerns several groups is here.
+type Options struct {
+	shared
 	Seed      uint64
 	Config    config
 	input     input
@@ -70,6 +77,7 @@ func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 
 // replayGroups are the flags that say what a replay is.
 func (o *Options) replayGroups() []cli.Group {
+	o.input.shared, o.Cluster.shared, o.client.shared, o.Limits.shared, o.streaming.shared = &o.shared, &o.shared, &o.shared, &o.shared, &o.shared
 	return []cli.Group{
 		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
 		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),

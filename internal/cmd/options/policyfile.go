@@ -33,26 +33,26 @@ func IsPolicyFile(router string) bool {
 }
 
 // policyPath returns the file of the router policy, "" where there is none.
-func (o *Options) policyPath() string {
-	if o.Cluster.policy == "" && IsPolicyFile(o.Cluster.Router.Value) {
-		return o.Cluster.Router.Value
+func (c *cluster) policyPath() string {
+	if c.policy == "" && IsPolicyFile(c.Router.Value) {
+		return c.Router.Value
 	}
-	return o.Cluster.policy
+	return c.policy
 }
 
 // fillPolicy lets the router choose as a file says.
-func (o *Options) fillPolicy(spec *replay.Spec, path string) error {
+func (c *cluster) fillPolicy(spec *replay.Spec, path string) error {
 	flag := policyFlag
-	if o.Cluster.policy == "" {
+	if c.policy == "" {
 		flag = "router"
-	} else if o.Changed("router") {
-		return o.Only("router", "without --"+policyFlag)
+	} else if c.Changed("router") {
+		return c.Only("router", "without --"+policyFlag)
 	}
 	switch {
-	case o.Cluster.picker != "":
-		return o.Only(pickerFlag, "without --"+flag+", whose file says how requests are routed")
-	case o.IsCluster():
-		return o.Only(flag, "in one process: the routers of --mode cluster choose by --router NAME")
+	case c.picker != "":
+		return c.Only(pickerFlag, "without --"+flag+", whose file says how requests are routed")
+	case c.IsCluster():
+		return c.Only(flag, "in one process: the routers of --mode cluster choose by --router NAME")
 	}
 	text, err := readPolicy(path)
 	if err != nil {

@@ -29,20 +29,20 @@ type Pool struct {
 // TwoPools reports whether prefill and decode have workers of their own. On the
 // reference's command line the numbers of workers alone do not say so.
 func (o *Options) TwoPools() bool {
-	return o.Cluster.Half || o.FirstChanged("prefill-engine-args", "decode-engine-args") != "" || o.ownSettings() ||
+	return o.Cluster.Half || o.FirstChanged("prefill-engine-args", "decode-engine-args") != "" || o.Engine.ownSettings() ||
 		!o.Reference && o.FirstChanged("prefill-workers", "decode-workers") != ""
 }
 
 // ownSettings reports whether there are settings for one of two pools, which the
 // reference does not have.
-func (o *Options) ownSettings() bool {
-	return len(schema.Given(o.Engine.Own[0]))+len(schema.Given(o.Engine.Own[1])) > 0
+func (e *engine) ownSettings() bool {
+	return len(schema.Given(e.Own[0]))+len(schema.Given(e.Own[1])) > 0
 }
 
 // fillEngines enters the engines into spec.
 func (o *Options) fillEngines(spec *replay.Spec) error {
 	switch n := len(o.Config.deployments); {
-	case o.isMixed():
+	case o.Cluster.isMixed():
 		return o.fillMix(spec)
 	case n > 1:
 		return o.Refuse("deployment", fmt.Sprintf("one, or --workers with how many there are of each of the %d", n))
@@ -79,7 +79,7 @@ func (o *Options) givenPools() ([]Pool, error) {
 		return nil, nil
 	case !o.TwoPools():
 		return []Pool{one}, nil
-	case o.Reference && !o.ownSettings():
+	case o.Reference && !o.Engine.ownSettings():
 		return o.referencePools(append([]Pool{one}, two...)), nil
 	case o.Changed("engine-args") && o.FirstChanged("prefill-engine-args", "decode-engine-args") != "":
 		return nil, o.Only("engine-args", "without --prefill-engine-args and --decode-engine-args")
@@ -111,7 +111,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 		set = slices.DeleteFunc(set, func(s engineargs.Setting) bool { return s.Key == lengthKey })
 	}
 	role := p.Role
-	if o.Reference && !o.ownSettings() {
+	if o.Reference && !o.Engine.ownSettings() {
 		role = scheduler.Aggregated
 	}
 	read := func(early bool, unless ...engineargs.Setting) (engineargs.Args, error) {
@@ -158,13 +158,13 @@ func (o *Options) following(a *engineargs.Args, gives func(key string) bool, rea
 }
 
 // engineArgs is the text of engine arguments.
-func (o *Options) engineArgs(flag string) ([]byte, error) {
-	text, err := engineargs.Load(o.Set.Lookup(flag).Value.String())
+func (s *shared) engineArgs(flag string) ([]byte, error) {
+	text, err := engineargs.Load(s.Set.Lookup(flag).Value.String())
 	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", o.Name(flag), err)
+		return nil, fmt.Errorf("--%s: %w", s.Name(flag), err)
 	}
-	if len(text) == 0 && o.Changed(flag) {
-		return nil, fmt.Errorf("--%s: empty, want a JSON object", o.Name(flag))
+	if len(text) == 0 && s.Changed(flag) {
+		return nil, fmt.Errorf("--%s: empty, want a JSON object", s.Name(flag))
 	}
 	return text, nil
 }
@@ -179,14 +179,14 @@ func (o *Options) engineError(p *Pool, err error) error {
 	if name == "sglang.page_size" {
 		name = "block_size"
 	}
-	if s := o.givenFor(p, name); s != nil {
+	if s := o.Engine.givenFor(p, name); s != nil {
 		return o.Refuse(s.Flag, key.Want)
 	}
-	if s := o.givenPartOf(p, key); s != nil {
+	if s := o.Engine.givenPartOf(p, key); s != nil {
 		return o.Refuse(s.Flag, key.Want)
 	}
 	if object, member, ok := strings.Cut(name, "."); ok {
-		if s := o.givenFor(p, object); s != nil {
+		if s := o.Engine.givenFor(p, object); s != nil {
 			return o.RefuseMember(s.Flag, &engineargs.KeyError{Key: member, Value: key.Value, Want: key.Want})
 		}
 	}
@@ -201,22 +201,22 @@ func (o *Options) engineError(p *Pool, err error) error {
 
 // notJSON is the error of a flag that takes JSON, with a word on files: they
 // are easily named as everywhere else.
-func (o *Options) notJSON(flag string, err error) error {
-	path := o.Set.Lookup(flag).Value.String()
+func (s *shared) notJSON(flag string, err error) error {
+	path := s.Set.Lookup(flag).Value.String()
 	if _, missing := os.Stat(path); missing == nil {
-		return fmt.Errorf("--%s=%s: want a JSON object, or @%s for what the file holds", o.Name(flag), path, path)
+		return fmt.Errorf("--%s=%s: want a JSON object, or @%s for what the file holds", s.Name(flag), path, path)
 	}
-	return fmt.Errorf("--%s: %w", o.Name(flag), err)
+	return fmt.Errorf("--%s: %w", s.Name(flag), err)
 }
 
 // givenPartOf returns a given flag for a member of the object that is wrong as a whole, or
 // that lacks a member; nil when there is none.
-func (o *Options) givenPartOf(p *Pool, key *engineargs.KeyError) *schema.Flag {
+func (e *engine) givenPartOf(p *Pool, key *engineargs.KeyError) *schema.Flag {
 	object, _, isMember := strings.Cut(key.Key, ".")
 	if isMember && key.Value != "missing" {
 		return nil
 	}
-	for _, s := range append(schema.Given(p.own), schema.Given(o.Engine.Flags)...) {
+	for _, s := range append(schema.Given(p.own), schema.Given(e.Flags)...) {
 		if s.Sets == object || strings.HasPrefix(s.Sets, object+".") {
 			return s
 		}
@@ -225,11 +225,11 @@ func (o *Options) givenPartOf(p *Pool, key *engineargs.KeyError) *schema.Flag {
 }
 
 // givenFor returns the given flag for a key of a pool's engine arguments, or nil.
-func (o *Options) givenFor(p *Pool, key string) *schema.Flag {
+func (e *engine) givenFor(p *Pool, key string) *schema.Flag {
 	if s := schema.Setter(schema.Given(p.own), key); s != nil {
 		return s
 	}
-	return schema.Setter(schema.Given(o.Engine.Flags), key)
+	return schema.Setter(schema.Given(e.Flags), key)
 }
 
 // CheckEngines refuses engine flags of no effect on pools.
@@ -304,7 +304,7 @@ func (o *Options) checkOffload(pools []Pool, offload bool) error {
 		if key == "" || p.Args.KVBytesPerToken > 0 || o.Reference || o.compat != "" {
 			continue
 		}
-		if s := o.givenFor(p, key); s != nil {
+		if s := o.Engine.givenFor(p, key); s != nil {
 			return o.Only(s.Flag, "with --kv-bytes-per-token")
 		}
 		return excerpt.Errorf("--%s: %s is %s without kv_bytes_per_token, want both", p.from, key, value)

@@ -22,22 +22,22 @@ func bindProcess(fs *pflag.FlagSet, p *policy.Process) {
 }
 
 // fillProcess lets a program choose.
-func (o *Options) fillProcess(spec *replay.Spec) error {
-	p := o.Cluster.process
+func (c *cluster) fillProcess(spec *replay.Spec) error {
+	p := c.process
 	switch {
-	case p.Command == "" && o.Changed(timeoutFlag):
-		return o.Only(timeoutFlag, "with --"+processFlag)
-	case p.Command == "" && o.Changed(processFlag):
+	case p.Command == "" && c.Changed(timeoutFlag):
+		return c.Only(timeoutFlag, "with --"+processFlag)
+	case p.Command == "" && c.Changed(processFlag):
 		return cli.Usagef("--%s: an empty command, want a program", processFlag)
 	case p.Command == "":
 		return nil
 	case p.Timeout < time.Millisecond:
 		return cli.Usagef("--%s=%v: want at least 1ms", timeoutFlag, p.Timeout)
-	case o.IsLive() || o.IsCluster():
-		return o.Only(processFlag, "on the logical clock: routers in real time choose by --router NAME")
+	case c.IsLive() || c.IsCluster():
+		return c.Only(processFlag, "on the logical clock: routers in real time choose by --router NAME")
 	}
-	if name := o.FirstChanged(append(RouterFlags(), "router", "router-config", policyFlag, pickerFlag)...); name != "" {
-		return o.Only(name, "without --"+processFlag+", whose program says how requests are routed")
+	if name := c.FirstChanged(append(RouterFlags(), "router", "router-config", policyFlag, pickerFlag)...); name != "" {
+		return c.Only(name, "without --"+processFlag+", whose program says how requests are routed")
 	}
 	spec.Router = &p
 	return nil

@@ -9,8 +9,8 @@ import (
 )
 
 // fillScale enters into spec when the number of workers changes.
-func (o *Options) fillScale(spec *replay.Spec) error {
-	path := o.Cluster.scale
+func (c *cluster) fillScale(spec *replay.Spec) error {
+	path := c.scale
 	if path == "" {
 		return nil
 	}

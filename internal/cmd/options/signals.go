@@ -29,13 +29,12 @@ func signalParts() [2]signalPart {
 }
 
 // fillSignals enters into spec how old signals are.
-func (o *Options) fillSignals(spec *replay.Spec) error {
-	c := &o.Cluster
+func (c *cluster) fillSignals(spec *replay.Spec) error {
 	if c.signals == [2]string{} {
 		return nil
 	}
-	if o.IsLive() || o.IsCluster() {
-		return o.Only(o.FirstChanged(signalParts()[0].flag, signalParts()[1].flag), "on the logical clock: in real time signals are as old as they are")
+	if c.IsLive() || c.IsCluster() {
+		return c.Only(c.FirstChanged(signalParts()[0].flag, signalParts()[1].flag), "on the logical clock: in real time signals are as old as they are")
 	}
 	if policy.IsListed(spec.Router) && c.routerInfo().Caches && !spec.Router.Info().Caches && spec.Admission == nil {
 		return nil // one worker: there is nothing to choose
@@ -47,7 +46,7 @@ func (o *Options) fillSignals(spec *replay.Spec) error {
 		if c.signals[i] == "" {
 			continue
 		}
-		if err := o.readSignalFlag(spec, part, c.signals[i]); err != nil {
+		if err := c.readSignalFlag(spec, part, c.signals[i]); err != nil {
 			return cli.Usagef("--%s=%s: %v", part.flag, c.signals[i], err)
 		}
 		if err := spec.CheckSignals(); err != nil {
@@ -59,7 +58,7 @@ func (o *Options) fillSignals(spec *replay.Spec) error {
 
 // readSignalFlag reads a part of the ages of signals: of those that are named, or of all that
 // workers tell.
-func (o *Options) readSignalFlag(spec *replay.Spec, part signalPart, text string) error {
+func (c *cluster) readSignalFlag(spec *replay.Spec, part signalPart, text string) error {
 	gated := policy.IsGated(spec.Router)
 	set := func(s router.Signal, to sim.Time) {
 		age := spec.Signals.AgeOf(s, gated)

@@ -36,7 +36,7 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 		return spec, o.Refuse("compat", CompatRelease)
 	}
 	if !o.Reference {
-		if err := cmp.Or(o.checkSource(file), o.checkInput(file, mode), o.checkCluster()); err != nil {
+		if err := cmp.Or(o.input.checkSource(file), o.input.checkInput(file, mode), o.checkCluster()); err != nil {
 			return spec, err
 		}
 	} else if o.Changed("max-in-flight") {
@@ -44,10 +44,10 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 	}
 	fillInput := func(spec *replay.Spec) error {
 		o.workload = spec
-		return cmp.Or(o.fillInput(spec, file), o.fillClasses(spec))
+		return cmp.Or(o.input.fillInput(spec, file), o.input.fillClasses(spec))
 	}
 	for _, fill := range []func(*replay.Spec) error{
-		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillAutoscale, o.fillFaults, o.fillSpeeds, o.fillPD, o.fillRouter, o.fillAdmission, o.fillSignals, o.fillClient, o.fillEstimator, o.fillLimits, o.fillWindow, o.fillChanges, o.fillWarm, o.fillStream,
+		fillInput, o.input.checkUnsigned, o.fillEngines, o.Cluster.fillScale, o.Cluster.fillAutoscale, o.Cluster.fillFaults, o.Cluster.fillSpeeds, o.fillPD, o.fillRouter, o.Cluster.fillAdmission, o.Cluster.fillSignals, o.client.fillClient, o.Cluster.fillEstimator, o.Limits.fillLimits, o.Limits.fillWindow, o.fillChanges, o.Cluster.fillWarm, o.streaming.fillStream,
 	} {
 		if err := fill(&spec); err != nil {
 			return spec, err
@@ -74,6 +74,7 @@ func TraceFile(args []string) (string, error) {
 
 // limits holds the flags that leave requests out.
 type limits struct {
+	*shared
 	Until    cli.Instant
 	oversize cli.Choice
 	window   window
@@ -88,12 +89,12 @@ func (l *limits) bindFlags(fs *pflag.FlagSet) {
 }
 
 // fillLimits enters into spec which requests are left out.
-func (o *Options) fillLimits(spec *replay.Spec) error {
-	if o.Changed("until") && o.Limits.Until.At == 0 {
-		return o.Refuse("until", "a time above 0")
+func (l *limits) fillLimits(spec *replay.Spec) error {
+	if l.Changed("until") && l.Until.At == 0 {
+		return l.Refuse("until", "a time above 0")
 	}
-	spec.Until = o.Limits.Until.At
-	spec.Reject = o.Limits.oversize.Value == "reject"
+	spec.Until = l.Until.At
+	spec.Reject = l.oversize.Value == "reject"
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 // streaming holds the flags of a trace that is not kept in memory.
 type streaming struct {
+	*shared
 	on        bool
 	window    cli.Instant
 	quantiles cli.Choice
@@ -25,12 +26,11 @@ func (s *streaming) bindFlags(fs *pflag.FlagSet) {
 }
 
 // fillStream enters into spec that its trace is not kept.
-func (o *Options) fillStream(spec *replay.Spec) error {
-	s := &o.streaming
-	if err := o.Check(
+func (s *streaming) fillStream(spec *replay.Spec) error {
+	if err := s.Check(
 		cli.Needs(s.on, "with --stream", "stream-window", "quantiles"),
 		cli.Needs(!s.on || spec.Mode == loadgen.Trace, "with replay trace", "stream"),
-		cli.Needs(!s.on || !o.IsLive() && !o.IsCluster(), "on the logical clock", "stream"),
+		cli.Needs(!s.on || !s.IsLive() && !s.IsCluster(), "on the logical clock", "stream"),
 		cli.Needs(!s.on || spec.Trace != nil && spec.Trace.Path != "", "with a trace file", "stream"),
 	); err != nil || !s.on {
 		return err

@@ -12,13 +12,13 @@ import (
 )
 
 // fillWarm enters into spec what the caches of workers begin with.
-func (o *Options) fillWarm(spec *replay.Spec) error {
-	path := o.Cluster.warm
+func (c *cluster) fillWarm(spec *replay.Spec) error {
+	path := c.warm
 	switch {
-	case !o.Changed("warm-caches"):
+	case !c.Changed("warm-caches"):
 		return nil
 	case path == "":
-		return o.Refuse("warm-caches", "the name of a file that --save-caches wrote")
+		return c.Refuse("warm-caches", "the name of a file that --save-caches wrote")
 	}
 	if err := spec.CheckCacheFiles(); err != nil {
 		return cli.Usagef("--warm-caches: %v", err)

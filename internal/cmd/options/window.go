@@ -63,17 +63,17 @@ func (l *limits) bindWindow(fs *pflag.FlagSet) {
 }
 
 // fillWindow enters into spec what the report is about.
-func (o *Options) fillWindow(spec *replay.Spec) error {
-	if name := o.FirstChanged(windowFlag, recycleFlag); name == "" {
+func (l *limits) fillWindow(spec *replay.Spec) error {
+	if name := l.FirstChanged(windowFlag, recycleFlag); name == "" {
 		return nil
-	} else if o.IsLive() || o.IsCluster() {
-		return o.Only(name, "on the logical clock")
+	} else if l.IsLive() || l.IsCluster() {
+		return l.Only(name, "on the logical clock")
 	}
-	if until := o.Limits.Until.At; until > 0 && o.Limits.window.of.From >= until {
-		return o.Refuse(windowFlag, "a window that begins before --until")
+	if until := l.Until.At; until > 0 && l.window.of.From >= until {
+		return l.Refuse(windowFlag, "a window that begins before --until")
 	}
-	spec.Window, spec.Recycle = o.Limits.window.of, o.Limits.recycle
-	return o.Check(
+	spec.Window, spec.Recycle = l.window.of, l.recycle
+	return l.Check(
 		cli.Needs(spec.Mode == loadgen.Concurrency, "with replay concurrency", recycleFlag),
 		cli.Needs(spec.Window.To > 0, "with --window FROM,TO, which says when it ends", recycleFlag),
 		cli.Needs(!spec.Recycle, "without --recycle, which goes on to the end of --window", "until"),

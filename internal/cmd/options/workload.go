@@ -18,6 +18,7 @@ import (
 // tokenizer is of use without a trace, too.
 func (o *Options) BindWorkload(cmd *cobra.Command, own ...cli.Group) {
 	o.takeNames(cmd)
+	o.input.shared = &o.shared
 	o.Flags.Bind(cmd, append(own,
 		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
 		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),
@@ -41,7 +42,7 @@ func (o *Options) WorkloadSpec(args []string) (spec replay.Spec, tokenizer strin
 	if o.Changed("max-in-flight") {
 		spec.Mode = loadgen.Concurrency
 	}
-	if err := cmp.Or(o.checkSource(file), o.checkInput(file, spec.Mode), o.fillInput(&spec, file), o.fillClasses(&spec)); err != nil {
+	if err := cmp.Or(o.input.checkSource(file), o.input.checkInput(file, spec.Mode), o.input.fillInput(&spec, file), o.input.fillClasses(&spec)); err != nil {
 		return spec, "", err
 	}
 	engine, err := engineargs.Parse([]byte(`{}`), engineargs.Options{})

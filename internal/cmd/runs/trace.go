@@ -67,7 +67,8 @@ func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *c
 
 // BindReference makes cmd take the command lines of the reference.
 func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
-	o := &options.Options{Reference: true}
+	o := &options.Options{}
+	o.Reference = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 && cmd.Flags().NFlag() == 0 {
 			return cli.Usagef("no command: want replay trace or replay concurrency; replay --help says more")
