@@ -24,7 +24,14 @@ func openMooncake(s *Stream) (rows, error) {
 
 func newMooncakeRows(s *Stream) mooncakeRows {
 	s.lines.plain = true
-	return mooncakeRows{s: s, row: mooncakeRow{scanner: scanner{compat: s.o.Compat}, priorityName: s.o.PriorityFrom}}
+	row := mooncakeRow{scanner: scanner{compat: s.o.Compat}, priorityName: s.o.PriorityFrom}
+	if row.scanner.compat {
+		row.scanner.ignored = fieldClass | fieldAfter
+		if row.priorityName == "" {
+			row.scanner.ignored |= fieldPriority
+		}
+	}
+	return mooncakeRows{s: s, row: row}
 }
 
 // readRow reads the next row into r, its ids into memory of the arena.

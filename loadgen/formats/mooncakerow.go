@@ -77,17 +77,12 @@ func mooncakeKey(key []byte) rowField {
 	return 0
 }
 
-// ownKey is mooncakeKey where the file has priorities under another name, or, as the
-// reference reads it, none, and no classes.
+// ownKey is mooncakeKey where the file has priorities under another name.
 func (m *mooncakeRow) ownKey(key []byte) rowField {
-	if m.priorityName != "" && string(key) == m.priorityName {
+	if string(key) == m.priorityName {
 		return fieldPriority
 	}
-	f := mooncakeKey(key) &^ fieldPriority
-	if m.scanner.compat {
-		f &^= fieldClass | fieldAfter
-	}
-	return f
+	return mooncakeKey(key) &^ fieldPriority
 }
 
 // mooncakeNames are the names of the fields in messages.
@@ -104,7 +99,7 @@ func (m *mooncakeRow) readLine(line []byte) error {
 		err = m.readList()
 	} else {
 		fieldOf := mooncakeKey
-		if m.priorityName != "" || m.scanner.compat {
+		if m.priorityName != "" {
 			fieldOf = m.ownKey
 		}
 		err = m.scanner.readFields(&m.seen, fieldOf, m.readValue)

@@ -11,16 +11,15 @@ import (
 
 // scanner reads JSON text, valid UTF-8, byte by byte.
 //
-// It knows what the trace formats need and no more: no values are built but
-// those asked for.
+// It builds no values but those asked for.
 type scanner struct {
-	data   []byte
-	pos    int
-	compat bool // convert decimals as the reference does
-	text   []byte
-	nest   []byte // brackets open in the value being skipped
-	// lax lets half a surrogate pair pass, as U+FFFD.
-	lax bool
+	data    []byte
+	pos     int
+	compat  bool     // convert decimals as the reference does
+	ignored rowField // fields that readFields skips
+	text    []byte
+	nest    []byte // brackets open in the value being skipped
+	lax     bool   // half a surrogate pair passes, as U+FFFD
 	// parts marks a scanner that takes values apart for readers of fields: it
 	// bounds how deep they are nested, and names places as those readers do.
 	parts bool

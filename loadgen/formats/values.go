@@ -18,7 +18,7 @@ func (s *scanner) readFields(seen *rowField, fieldOf func(key []byte) rowField, 
 		if key, err = s.readKey(); err != nil {
 			return err
 		}
-		switch f := fieldOf(key); {
+		switch f := fieldOf(key) &^ s.ignored; {
 		case f == 0:
 			err = s.skipValue()
 		case *seen&f != 0:

@@ -16,6 +16,7 @@ type single struct {
 	core     scheduler.Core
 	pass     scheduler.Pass
 	now      sim.Time
+	quiet    sim.Time // no request comes before this instant, unless one ends
 	arrivals []harness.Entering
 	placed   router.Placement // of the latest request
 }
@@ -23,8 +24,10 @@ type single struct {
 func (s *single) runPasses(ctx context.Context) error {
 	s.askDetail(&s.pass)
 	for end := s.endInstant(); s.now < end; {
-		if err := s.submitArrivals(); err != nil {
-			return err
+		if s.now >= s.quiet {
+			if err := s.submitArrivals(); err != nil {
+				return err
+			}
 		}
 		if s.core.Load() == 0 {
 			next, ok := s.Next(s.now, 0)
@@ -89,20 +92,24 @@ func (s *single) endWait(next sim.Time) {
 // stepCore takes passes up to the next arrival or the next request that ends.
 func (s *single) stepCore(end sim.Time) error {
 	until := end
-	next, ok := s.Next(s.now, s.core.Load())
+	next, ok := s.quiet, true
+	if s.now >= next {
+		next, ok = s.Next(s.now, s.core.Load())
+	}
 	if ok {
-		until = min(until, next)
+		until, s.quiet = min(until, next), next
 	}
 	if err := s.core.Step(s.now, until, &s.pass); err != nil {
 		return s.Failed(0, s.now, err)
 	}
-	if ok {
+	if ok && s.pass.Waits {
 		s.endWait(next)
 	}
 	s.now = s.pass.End
 	s.Passed(scheduler.Aggregated, 0, &s.pass)
 	for i := range s.pass.Marks {
 		if m := &s.pass.Marks[i]; m.Last {
+			s.quiet = 0
 			if err := s.finishRequest(m.Request, s.now); err != nil {
 				return err
 			}
