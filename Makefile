@@ -75,6 +75,7 @@ freeze: ## run 5,000 drawn command lines with the programs OLD and NEW: output, 
 liveness: ## run N random replays on tiny engines from SEED: each must end soon
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED)
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED) -only sglang -skip compat
+	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED) -only trtllm
 	$(GO) run ./tools/parity -alone -only hopeless -n $(N) -seed $(SEED)
 
 parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without)

@@ -408,7 +408,6 @@ func TestTRTLLMBalanceBeforeRanks(t *testing.T) {
 func TestTRTLLMRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"trtllm":{"max_batch_size":8}}`:                             "engine_type trtllm with it",
-		`{"engine_type":"trtllm","worker_type":"decode"}`:             "its prefill and decode workers are not simulated",
 		`{"engine_type":"trtllm","trtllm":{"enable_balance":true}}`:   "dp_size above 1 with it",
 		`{"engine_type":"trtllm","trtllm":{"max_num_tokens":8}}`:      "at least block_size, which is 32",
 		`{"engine_type":"trtllm","scheduler_profile":"vllm-0.33"}`:    "trtllm-1.3",

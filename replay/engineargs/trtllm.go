@@ -3,7 +3,6 @@ package engineargs
 import (
 	"strconv"
 
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/trtllm"
 	"github.com/replay-llm/replay/schema"
 )
@@ -45,8 +44,6 @@ func (a *Args) checkTRTLLM(early bool) error {
 		a.BlockTokens = trtllm.DefaultBlock
 	}
 	switch {
-	case a.Role != scheduler.Aggregated:
-		return refuseValue("worker_type", strconv.Quote(a.Role.String()), `"aggregated" with trtllm: its prefill and decode workers are not simulated`)
 	case s.MaxBatch == 0:
 		return refuseValue("trtllm.max_batch_size", "0", "at least 1")
 	case s.MaxTokens < a.BlockTokens:

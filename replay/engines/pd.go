@@ -118,6 +118,21 @@ func (s *Stage) seesCaches() bool {
 	return s.Prefills() || s.Role == scheduler.Decode && s.PD != nil && s.PD.Missing
 }
 
+// ReservesRoom reports whether prompts are sent as TensorRT-LLM's workers do it: the decode worker takes the KV blocks
+// first, and the prefill worker keeps its own until then. It does not with workers of several kinds or ranks.
+func (t *Topology) ReservesRoom() bool {
+	if !t.Disaggregated() {
+		return false
+	}
+	for i := range t.Pools {
+		p := &t.Pools[i]
+		if p.Engine.Engine != engineargs.TRTLLM || p.Engine.DPSize > 1 || len(p.Mix) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // keepsSent reports whether these workers keep the KV blocks of prompts until they have been sent.
 func (s *Stage) keepsSent() bool {
 	return s.Role == scheduler.Prefill && s.PD != nil && s.PD.HoldPrefill
@@ -173,7 +188,7 @@ func (t *Topology) checkChoice() error {
 		return fmt.Errorf("which worker computes a prompt is known once its decode worker is, want it chosen %s", BeforePrefill)
 	case e.Engine == engineargs.SGLang:
 		return errors.New("SGLang's decode workers compute no prompts, want vLLM")
-	case e.Rules.Reference():
+	case e.Engine == engineargs.VLLM && e.Rules.Reference():
 		return errors.New("decode workers compute no prompts by the reference's rules, want vLLM's own (--scheduler-profile)")
 	}
 	return nil
@@ -189,7 +204,7 @@ func (t *Topology) checkAdmission() error {
 		return fmt.Errorf("a decode worker is asked for room before the transfer, want decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
 	case e.Engine == engineargs.SGLang:
 		return errors.New("SGLang's decode workers are not asked for room, want vLLM")
-	case e.Rules.Reference():
+	case e.Engine == engineargs.VLLM && e.Rules.Reference():
 		return errors.New("decode workers are not asked for room by the reference's rules, want vLLM's own (--scheduler-profile)")
 	case len(decode.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
 		return errors.New("decode workers of several kinds, of data-parallel ranks or with layers that have windows are not asked for room, want others")
@@ -207,7 +222,7 @@ func (t *Topology) checkHold() error {
 		return fmt.Errorf("KV blocks are held until they have been sent to a worker, want decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
 	case e.Engine == engineargs.SGLang:
 		return errors.New("SGLang's prefill workers keep the pages of a prompt until they have been sent in any case, want vLLM or nothing said of it")
-	case e.Rules.Reference():
+	case e.Engine == engineargs.VLLM && e.Rules.Reference():
 		return errors.New("prefill workers hold no KV blocks of prompts that are computed by the reference's rules, want vLLM's own (--scheduler-profile)")
 	case len(prefill.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
 		return errors.New("prefill workers of several kinds, of data-parallel ranks or with layers that have windows hold no KV blocks of prompts that are computed, want others")

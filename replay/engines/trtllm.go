@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/trtllm"
+	"github.com/replay-llm/replay/sim"
 )
 
 func (s *Stage) trtllmConfig() trtllm.Config {
@@ -15,7 +16,7 @@ func (s *Stage) trtllmConfig() trtllm.Config {
 	return trtllm.Config{
 		Rules: trtllm.RulesOf(a.Profile), Blocks: a.Blocks, BlockTokens: a.BlockTokens, MaxBatch: t.MaxBatch, MaxTokens: t.MaxTokens, MaxLength: a.MaxLength,
 		Policy: trtllm.ParsePolicy(t.Policy), Chunking: t.ChunkingOf(), Overlap: !t.NoOverlap, Reuse: a.PrefixCaching, Partial: t.Partial, Copy: t.Copy,
-		WaitIters: t.WaitIters, WaitRatio: t.WaitRatio, Host: trtllmHost(a), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
+		WaitIters: t.WaitIters, WaitRatio: t.WaitRatio, Host: trtllmHost(a), Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
 	}
 }
 
@@ -24,6 +25,24 @@ func trtllmHost(a *engineargs.Args) trtllm.Host {
 	return trtllm.Host{
 		Blocks: a.HostBlocks(), BytesPerToken: a.KVBytesPerToken, ToHostGBPerSecond: a.G2.ToHostGBPerSec, ToGPUGBPerSecond: a.G2.ToGPUGBPerSec,
 	}
+}
+
+// AskRoom returns how many blocks a decode worker must have free before the KV cache of q is sent to it, and how many
+// of them are reserved while it is under way; at most seats requests are on a worker then, 0 for any number.
+func (s *Stage) AskRoom(q *sim.Request) (free, reserved, seats int) {
+	a := &s.Engine
+	count := func(tokens int) int { return (tokens + a.BlockTokens - 1) / a.BlockTokens }
+	free, reserved = count(q.InputTokens), count(q.InputTokens)
+	if a.Engine != engineargs.TRTLLM {
+		return free, reserved, 0
+	}
+	if trtllm.ParsePolicy(a.TRTLLM.Policy) != trtllm.MaxUtil {
+		free = count(q.InputTokens + q.OutputTokens)
+	}
+	if trtllm.RulesOf(a.Profile).CountTransfers {
+		reserved, seats = free, a.TRTLLM.MaxBatch
+	}
+	return free, reserved, seats
 }
 
 // trtllmCore returns a new TensorRT-LLM engine.
@@ -51,7 +70,7 @@ func trtllmBounds(a *engineargs.Args) (prompt, whole bound) {
 	if prompt = whole; prompt.limit > 0 {
 		prompt.tokens--
 	}
-	if n := a.TRTLLM.MaxTokens; !a.TRTLLM.Chunked {
+	if n := a.TRTLLM.MaxTokens; !a.TRTLLM.Chunked && a.Role != scheduler.Decode {
 		prompt.tighten(bound{tokens: n, limit: n, key: "max_num_tokens"})
 	}
 	return prompt, whole

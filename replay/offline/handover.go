@@ -34,7 +34,9 @@ type ticket struct {
 	source *worker // the prefill worker that has its KV cache
 	placed router.Placement
 	delay  sim.Time // of its transfer, if it has the link to itself
-	blocks int      // that its prompt takes on the decode worker, where that is asked for room
+	needs  int      // blocks that the decode worker must have free, where that is asked for room
+	blocks int      // of these, those that it reserves for the transfer
+	seats  int      // requests that may be on the decode worker and on their way to it; 0: any number
 	given  bool     // that room is kept for it
 	asked  sim.Time // when it was ready to be sent
 	began  sim.Time // its transfer, or the wait for a link
@@ -271,6 +273,7 @@ func (h *handover) closeTicket(t *ticket) error {
 	h.freeSource(t)
 	if t.given {
 		t.worker.promised -= t.blocks
+		t.worker.coming--
 	}
 	workers := [...]*worker{t.source, t.worker}
 	*t = ticket{}

@@ -25,9 +25,10 @@ func (h *handover) freeSource(t *ticket) {
 	}
 }
 
-// release gives back KV blocks that w, which is between two passes, holds of a request that has left.
+// release gives back KV blocks that w, which is between two passes, holds of a request that has left. A worker that has
+// left itself has none.
 func (w *worker) release(id sim.RequestID) {
-	if w.core.Release(id) && !w.hung {
+	if w.core != nil && w.core.Release(id) && !w.hung {
 		w.pool.markIdle(w)
 	}
 }

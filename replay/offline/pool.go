@@ -83,6 +83,7 @@ type worker struct {
 	ties     int            // requests on their way from it or to it, by a ticket (handover.go)
 	asking   []*ticket      // in line for room on it, see room.go
 	promised int            // KV blocks that it has promised to others, which are under way
+	coming   int            // these others
 
 	began order // of the end of the first pass of the run
 	at    int   // place of the run's end among the events, while busy

@@ -14,8 +14,9 @@ func (h *handover) askForRoom(t *ticket) error {
 	if h.c.clients.hasHungUp(t.id) {
 		return h.c.clients.endAttempt(&leaver{id: t.id, pool: h.c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
 	}
-	w, block := t.worker, h.c.pools[1].Engine.BlockTokens
-	t.at, t.blocks = asking, (t.placed.Request.InputTokens+block-1)/block
+	w := t.worker
+	t.at = asking
+	t.needs, t.blocks, t.seats = h.c.pools[1].AskRoom(t.placed.Request)
 	i, _ := slices.BinarySearchFunc(w.asking, t, func(a, b *ticket) int {
 		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.id, b.id))
 	})
@@ -44,10 +45,11 @@ func (h *handover) admitTransfers() (changed bool, err error) {
 		return false, nil
 	}
 	for _, w := range h.c.pools[1].workers {
-		for len(w.asking) > 0 && !w.busy && !w.hung && w.hasRoom(w.asking[0].blocks) {
+		for len(w.asking) > 0 && !w.busy && !w.hung && w.hasRoom(w.asking[0]) {
 			t := w.asking[0]
 			h.leaveLine(t)
 			w.promised += t.blocks
+			w.coming++
 			t.given, changed = true, true
 			h.c.traffic.asked += float64(h.c.now - t.asked)
 			if err := h.startTransfer(t); err != nil {
@@ -58,13 +60,16 @@ func (h *handover) admitTransfers() (changed bool, err error) {
 	return changed, nil
 }
 
-// hasRoom reports whether w has so many KV blocks beside those it has promised. One with nothing to
+// hasRoom reports whether w has the KV blocks that t needs beside those it has promised, and a seat. One with nothing to
 // do takes whatever comes.
-func (w *worker) hasRoom(blocks int) bool {
-	if w.promised == 0 && w.core.Load() == 0 {
+func (w *worker) hasRoom(t *ticket) bool {
+	if w.coming == 0 && w.core.Load() == 0 {
 		return true
 	}
-	return w.promised+blocks <= w.core.Room()
+	if t.seats > 0 && w.coming+w.core.Load() >= t.seats {
+		return false
+	}
+	return w.promised+t.needs <= w.core.Room()
 }
 
 // stalledLine returns the error of a replay in which requests in line for room are left.

@@ -137,7 +137,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 
 // beginPasses begins a pass on all ranks that have one and returns how long it takes, in ms.
 func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
-	planned, begun, aborted := c.isPlanned(), false, false
+	planned, begun, did := c.isPlanned(), false, false
 	var all work
 	var stalled error
 	for i := range c.ranks {
@@ -163,10 +163,13 @@ func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
 			r.planner.Wait(now, &r.pass)
 			r.pass.Aborted, r.aborted = append(r.pass.Aborted, r.aborted...), r.aborted[:0]
 		}
-		aborted = aborted || len(r.pass.Aborted) > 0
+		did = did || r.planner != nil && len(r.pass.Aborted)+r.pass.Tokens > 0
 	}
-	if !begun && !aborted {
+	switch {
+	case !begun && !did:
 		return 0, stalled
+	case !begun:
+		return 0, nil
 	}
 	if c.Slowest {
 		return all.slowest, nil

@@ -78,7 +78,11 @@ func (c *Core) choose() {
 	case MaxUtil:
 		c.chooseForPass()
 	case MaxRequests:
-		c.chosen.fit = append(c.chosen.fit, c.active[:min(len(c.active), c.MaxBatch)]...)
+		for _, r := range c.active { // as many as there are seats
+			if !r.arrived {
+				c.chosen.fit = append(c.chosen.fit, r)
+			}
+		}
 	default:
 		c.chooseForGood()
 	}
@@ -91,6 +95,9 @@ func (c *Core) chooseForGood() {
 	for _, r := range c.active {
 		if len(h.fit) >= c.MaxBatch {
 			break
+		}
+		if r.arrived {
+			continue
 		}
 		if r.state == inContext {
 			c.pending = append(c.pending, r)
@@ -131,7 +138,7 @@ func (c *Core) chooseForPass() {
 	end := len(c.active)
 	for i := 0; i < end; {
 		r := c.active[i]
-		if c.skips(r) {
+		if r.arrived || c.skips(r) {
 			i++
 			continue
 		}

@@ -58,6 +58,9 @@ type Config struct {
 	WaitIters   int  // batch_wait_timeout_iters
 	WaitRatio   float64
 	Host        Host
+	Role        scheduler.Role
+	Transfer    scheduler.Transfer // from prefill workers
+	KeepSent    bool               // a prefill worker keeps the KV blocks of a prompt until Release
 	Clock       timing.Clock
 	Tree        *prompt.Tree // of the prompts of the requests, for BlockTokens
 	Capture     scheduler.Capture
@@ -89,11 +92,14 @@ func (c *Config) hasBlocks() bool { return c.Policy != MaxRequests }
 
 // Fits returns why an idle engine cannot run a request of the given lengths, nil when it can.
 func (c *Config) Fits(input, output int) *scheduler.OversizeError {
+	if c.Role == scheduler.Prefill {
+		output = 1
+	}
 	if need := countBlocks(input+output, c.BlockTokens); need > c.Blocks && c.hasBlocks() {
 		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need, Reason: fmt.Sprintf(
 			"it requires %d KV blocks of %d tokens, num_gpu_blocks is %d", need, c.BlockTokens, c.Blocks)}
 	}
-	if c.Chunking == Whole && input > c.MaxTokens {
+	if c.Chunking == Whole && input > c.MaxTokens && c.Role != scheduler.Decode {
 		return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
 			"max_num_tokens is %d without enable_chunked_prefill", c.MaxTokens)}
 	}

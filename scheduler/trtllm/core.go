@@ -2,7 +2,7 @@
 // backend; docs/rules/trtllm.md has the rules. They were not compared with the engine.
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, capacity.go, microbatch.go, pool.go, deliver.go,
-// run.go, host.go, events.go; ranks.go for several of them in lockstep.
+// run.go, host.go, events.go, handover.go; ranks.go for several of them in lockstep.
 package trtllm
 
 import (
@@ -31,6 +31,9 @@ type Core struct {
 	coming  map[place]struct{}
 	fewer   map[blockID]int32
 	failed  []*request
+	sending []sent     // of a prefill worker
+	firsts  []*request // that have their first token from another worker, with the pass under way
+	running bool       // a pass is under way, while the next is planned
 	claimed []blockID
 	waits   int   // plans in a row without prompts, see waitForBatch
 	passes  int64 // run so far
@@ -81,6 +84,7 @@ func (c *Core) Submit(q *sim.Request) {
 		r.limit = min(r.limit, c.MaxLength-q.InputTokens)
 	}
 	r.left = r.limit
+	r.arrived = c.Role == scheduler.Decode && !q.Local
 	if last := len(c.spare) - 1; last >= 0 {
 		r.held = c.spare[last]
 		c.spare = c.spare[:last]
@@ -90,7 +94,12 @@ func (c *Core) Submit(q *sim.Request) {
 }
 
 // Able returns what the core can do apart from running passes.
-func (c *Core) Able() scheduler.Ability { return 0 }
+func (c *Core) Able() scheduler.Ability {
+	if c.KeepSent {
+		return scheduler.Rooms | scheduler.Keeps
+	}
+	return scheduler.Rooms
+}
 
 // Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int { return c.live }
@@ -142,17 +151,33 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	if err := c.planFirst(p); err != nil {
 		return nil, err
 	}
-	if !c.next.planned {
+	switch {
+	case p.Blocked:
+		return nil, nil
+	case !c.next.planned && len(c.sending) > 0 && p.Tokens == 0 && len(p.Aborted) == 0:
+		c.waitForSent(p)
+		return nil, nil
+	case !c.next.planned, p.Tokens > 0: // first tokens come before the pass
 		p.Nanos = append(p.Nanos, 0)
 		c.endPass(p)
 		return nil, nil
 	}
 	c.announcePass(p)
 	c.measurePass()
+	c.planDuring(p)
+	return &c.step, nil
+}
+
+// planDuring does what a core does while the pass p runs: with Overlap it plans the pass after it.
+func (c *Core) planDuring(p *scheduler.Pass) {
+	c.running = true
 	if c.Overlap {
 		c.planPass(c.after, p)
+	} else if c.gate != nil {
+		c.fetch()
+		c.admitArrived(p)
 	}
-	return &c.step, nil
+	c.running = false
 }
 
 // openPass empties p for the pass that begins.
@@ -171,7 +196,7 @@ func (c *Core) planFirst(p *scheduler.Pass) error {
 		case c.next.planned && c.Overlap:
 			c.advance(c.next)
 		case c.next.planned, again:
-		case len(p.Aborted) > 0:
+		case len(p.Aborted) > 0, p.Tokens > 0, len(c.sending) > 0:
 			return nil
 		default:
 			return c.stallError()
@@ -192,7 +217,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 		c.advance(f)
 		c.deliver(f, p)
 	}
-	c.finish(f)
+	c.finish(f, p.End)
 	c.next, c.after = c.after, f
 	f.clear()
 	if c.live == 0 {
@@ -208,13 +233,17 @@ func (c *Core) endPass(p *scheduler.Pass) {
 	p.KV = append(p.KV, c.pool.kv...)
 	c.pool.kv = c.pool.kv[:0]
 	c.pool.events.publish(p)
+	for _, r := range c.firsts {
+		r.lastAt = p.End
+	}
+	c.firsts = c.firsts[:0]
 	if d := p.Detail; d != nil {
 		d.PrefillEnd = p.Start
 		waiting, running := c.Line()
 		d.Running, d.Waiting = running, waiting
 		d.Blocks, d.Held, d.Cached = c.pool.total, c.pool.total-c.pool.free, c.pool.cached
 	}
-	c.pool.check(c.active)
+	c.pool.check(c.active, c.sending)
 }
 
 // announcePass enters the requests that are admitted to the pass that begins.

@@ -25,7 +25,10 @@ func (c *Core) give(r *request, p *scheduler.Pass) {
 	}
 	r.known++
 	n := r.given()
-	p.AddToken(r.ID, n, r.OutputTokens, r.lastAt, r.pass != c.passes-1)
+	m := p.AddToken(r.ID, n, r.OutputTokens, r.lastAt, r.pass != c.passes-1)
+	if c.Role == scheduler.Prefill && m != nil && m.Last {
+		m.Handoff = c.Transfer.Delay(r.InputTokens)
+	}
 	r.pass, r.lastAt = c.passes, p.End
 	if n >= r.OutputTokens || n >= r.limit {
 		r.state = done
@@ -33,24 +36,14 @@ func (c *Core) give(r *request, p *scheduler.Pass) {
 }
 
 // finish closes the requests that have ended and stores the prompts of a pass.
-func (c *Core) finish(f *flight) {
-	ended := false
-	for _, r := range c.active {
-		if r.state == done {
-			c.pool.close(r)
-			c.forget(r)
-			ended = true
-		}
-	}
-	if ended {
-		c.active = slices.DeleteFunc(c.active, func(r *request) bool { return r.state == done })
-	}
+func (c *Core) finish(f *flight, at sim.Time) {
+	c.closeEnded(at)
 	if !c.Reuse {
 		return
 	}
 	for i := range f.ctx {
 		r := f.ctx[i].request
-		if len(r.held) == 0 {
+		if len(r.held) == 0 || r.state == done {
 			continue
 		}
 		n := r.known - 1
@@ -58,6 +51,26 @@ func (c *Core) finish(f *flight) {
 			n = min(n, r.pos)
 		}
 		c.pool.store(r, n, false)
+	}
+}
+
+// closeEnded lets the requests leave that have ended.
+func (c *Core) closeEnded(at sim.Time) {
+	ended := false
+	for _, r := range c.active {
+		switch {
+		case r.state != done:
+			continue
+		case c.Role == scheduler.Prefill:
+			c.handOver(r, at)
+		default:
+			c.pool.close(r)
+			c.forget(r)
+		}
+		ended = true
+	}
+	if ended {
+		c.active = slices.DeleteFunc(c.active, func(r *request) bool { return r.state == done })
 	}
 }
 

@@ -10,7 +10,11 @@ import (
 // made again if it is empty: since it has paused requests, or given some up.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) (again bool) {
 	f.clear()
+	c.releaseSent(p.Start)
 	c.fetch()
+	if c.running || c.gate == nil {
+		c.admitArrived(p)
+	}
 	c.choose()
 	c.failed, c.short = c.failed[:0], 0
 	c.batch(f)
@@ -62,9 +66,14 @@ func (c *Core) abortFailed(p *scheduler.Pass) {
 
 // forget lets go of a request that holds nothing any more.
 func (c *Core) forget(r *request) {
+	c.recycle(r)
+	c.live--
+}
+
+// recycle keeps the memory of a request's list of blocks.
+func (c *Core) recycle(r *request) {
 	c.spare = append(c.spare, r.held[:0])
 	r.held = nil
-	c.live--
 }
 
 // launch takes the blocks of a pass. Requests for which there is none stay out of it.

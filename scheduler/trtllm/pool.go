@@ -582,13 +582,18 @@ func unlinkBlock(p *pool, l *list, b blockID, which int) {
 }
 
 // check panics where blocks are lost.
-func (p *pool) check(active []*request) {
+func (p *pool) check(active []*request, sending []sent) {
 	if !invariant.Enabled {
 		return
 	}
 	refs := make(map[blockID]int32)
 	for _, r := range active {
 		for _, b := range r.held {
+			refs[b]++
+		}
+	}
+	for _, s := range sending {
+		for _, b := range s.held {
 			refs[b]++
 		}
 	}

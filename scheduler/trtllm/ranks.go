@@ -140,14 +140,20 @@ func (w *Ranks) letPrompts() bool {
 // countWork returns how many requests compute prompts, and how many answers, by what is known now.
 func (c *Core) countWork() (prompts, answers int) {
 	for _, r := range c.active {
-		switch r.state {
-		case inContext:
+		switch {
+		case r.arrived:
+		case r.state == inContext:
 			prompts++
-		case generating:
+		case r.state == generating:
 			answers++
 		}
 	}
-	return prompts + c.line.Len(), answers
+	for _, r := range c.line.All() {
+		if !r.arrived {
+			prompts++
+		}
+	}
+	return prompts, answers
 }
 
 // Planned reports whether the next pass is planned.
@@ -156,7 +162,7 @@ func (c *Core) Planned() bool { return c.next.planned }
 // Wait begins a pass that other ranks run and this one waits for.
 func (c *Core) Wait(now sim.Time, p *scheduler.Pass) {
 	c.openPass(now, p)
-	if c.Overlap && c.live > 0 && !c.next.planned {
-		c.planPass(c.after, p)
+	if c.live > 0 && !c.next.planned {
+		c.planDuring(p)
 	}
 }

@@ -1,6 +1,7 @@
 package trtllm
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
@@ -10,12 +11,15 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-func buildRanks(t *testing.T, s schedulertest.Setup, n int, b Balance) *Ranks {
+func buildRanks(t *testing.T, s schedulertest.Setup, n int, b Balance, change ...func(*Config)) *Ranks {
 	t.Helper()
 	c := Config{
 		Rules: RulesOf(Newest), Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxBatch: s.MaxSeqs, MaxTokens: s.MaxBatchedTokens,
 		Overlap: true, Reuse: true, Partial: true, Copy: true, Tree: s.Tree,
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+	}
+	for _, f := range change {
+		f(&c)
 	}
 	w, err := NewRanks(c, n, b)
 	if err != nil {
@@ -30,6 +34,13 @@ func TestRanksSuite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core { return buildRanks(t, s, 2, b) })
 		})
+		for _, overlap := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s decode workers, overlap %v", name, overlap), func(t *testing.T) {
+				schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core {
+					return buildRanks(t, s, 2, b, func(c *Config) { c.Role, c.Overlap = scheduler.Decode, overlap })
+				})
+			})
+		}
 	}
 }
 

@@ -33,11 +33,12 @@ type request struct {
 	held   []blockID
 	rooted int // of these, those from the first one on that are in the tree, full: they stay there while r holds them
 
-	seen   walk // the latest walk
-	pauses int
-	pass   int64    // of the latest token
-	lastAt sim.Time // its instant
-	victim bool     // closed by the plan under way, paused when the pass before it has ended
+	seen    walk // the latest walk
+	pauses  int
+	pass    int64    // of the latest token
+	lastAt  sim.Time // its instant
+	arrived bool     // its prompt has been computed elsewhere and sent, and it has no blocks yet
+	victim  bool     // closed by the plan under way, paused when the pass before it has ended
 }
 
 // walk is what a request found in the tree of cached blocks.

@@ -12,6 +12,7 @@ type Rules struct {
 	CreditCapacity bool // prefix blocks that requests hold are not reserved again
 	CreditTokens   bool // prompt tokens that are expected to be found do not count in MaxTokens
 	ClaimFirst     bool // the prefix blocks of all new requests of a plan are claimed before blocks are taken
+	CountTransfers bool // a prompt that is being sent holds its seat and its blocks on the decode worker
 	StoreWhole     bool // the first pass of a prompt stores all of its full blocks
 }
 
@@ -20,5 +21,5 @@ func RulesOf(profile string) Rules {
 	if profile == "trtllm-1.2" {
 		return Rules{}
 	}
-	return Rules{CreditCapacity: true, CreditTokens: true, ClaimFirst: true}
+	return Rules{CreditCapacity: true, CreditTokens: true, ClaimFirst: true, CountTransfers: true}
 }

@@ -15,7 +15,10 @@ func (c *Core) countAlike() int {
 	if n == 0 || n > c.MaxTokens || n < c.MaxBatch && c.line.Len() > 0 || c.gate != nil || c.onFetch != nil {
 		return 0
 	}
-	if c.next.planned && (len(c.next.ctx) > 0 || len(c.next.gen) != n) || c.Overlap && !c.next.planned {
+	if c.next.planned != c.Overlap || len(c.next.ctx) > 0 || c.Overlap && len(c.next.gen) != n {
+		return 0
+	}
+	if len(c.sending) > 0 && !c.KeepSent {
 		return 0
 	}
 	most := math.MaxInt

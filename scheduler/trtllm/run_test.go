@@ -26,6 +26,7 @@ func drawLong(t *testing.T, seed uint64) (c Config, arrivals []schedulertest.Arr
 	if c.Policy == MaxUtil {
 		c.Blocks = 400 / c.BlockTokens
 	}
+	c.Role = []scheduler.Role{scheduler.Aggregated, scheduler.Aggregated, scheduler.Decode}[g.IntN(3)]
 	if c.Host.Blocks > 0 {
 		c.Host.BytesPerToken, c.Host.ToHostGBPerSecond, c.Host.ToGPUGBPerSecond = 1000, []float64{0, 0.001, 0.1}[g.IntN(3)], []float64{0, 0.001, 0.1}[g.IntN(3)]
 	}

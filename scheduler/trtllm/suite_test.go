@@ -26,7 +26,11 @@ func variants() map[string]func(*Config) {
 		"host memory": func(c *Config) {
 			c.Host = Host{Blocks: 8, BytesPerToken: 1000, ToHostGBPerSecond: 0.1, ToGPUGBPerSecond: 0.05}
 		},
-		"events": func(c *Config) { c.Capture, c.Host.Blocks = scheduler.CaptureEvents, 8 },
+		"decode worker":             func(c *Config) { c.Role = scheduler.Decode },
+		"decode worker, max":        func(c *Config) { c.Role, c.Policy = scheduler.Decode, MaxUtil },
+		"decode worker, plain loop": func(c *Config) { c.Role, c.Overlap = scheduler.Decode, false },
+		"prefill worker":            func(c *Config) { c.Role, c.Transfer.Latency = scheduler.Prefill, 20 },
+		"events":                    func(c *Config) { c.Capture, c.Host.Blocks = scheduler.CaptureEvents, 8 },
 	}
 }
 

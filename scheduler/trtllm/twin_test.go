@@ -260,7 +260,7 @@ func TestTightEnginesEnd(t *testing.T) {
 	for seed := range uint64(long.Cases(400, 2000)) {
 		g := rand.New(rand.NewPCG(seed, 6))
 		c := drawConfig(g)
-		c.Blocks = 6 + g.IntN(4)
+		c.Blocks, c.Role, c.Transfer.Latency = 6+g.IntN(4), scheduler.Role(g.IntN(3)), sim.Time(g.IntN(3)*4)
 		p := newPair(t, c, 1, drawRequests(g, c, 1))
 		for _, r := range p.todo {
 			p.core.Submit(r)

@@ -26,7 +26,7 @@ func allTags() []string {
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
 		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "speed",
 		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order", "own", "drafts", "host",
-		"faults", "autoscale", "admission",
+		"faults", "autoscale", "admission", "trtllm",
 	}
 }
 
@@ -61,6 +61,7 @@ func drawTrial(seed uint64) *trial {
 	x.drawOwn(d)
 	x.drawDrafts(d)
 	x.drawHost(d)
+	x.drawTRTLLM(d)
 	x.drawLife(d)
 	x.Workload = d.Workload
 	return x

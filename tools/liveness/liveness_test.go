@@ -46,6 +46,13 @@ func TestTrialsEnd(t *testing.T) {
 	}
 }
 
+// A worker leaves while blocks that it holds are on their way back.
+func TestWorkerLeavesWithBlocks(t *testing.T) {
+	if e := watchTrial(drawTrial(60011), time.Minute); e.failed() {
+		t.Error(e.describe())
+	}
+}
+
 // A seed is a trial, and trials are of every kind.
 func TestDraw(t *testing.T) {
 	met := make(map[string]int)

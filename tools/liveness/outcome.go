@@ -68,7 +68,7 @@ func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) 
 	e.why = fmt.Sprintf("%d of %d requests, %d rejected, %d aborted, %d lost or shed, partial %v, %.6g ms",
 		finished, want, len(r.Rejected)-aborted, aborted, given, r.Partial, r.Report.DurationMS)
 	switch rejected := len(r.Rejected) + given; {
-	case aborted > 0 && !e.trial.Tags.Has("sglang") || len(r.Rejected) > aborted && !e.trial.spec.Reject:
+	case e.trial.rejectsNone() && len(r.Rejected) > aborted || aborted > 0 && !e.trial.Tags.Has("sglang") && !e.trial.Tags.Has("trtllm"):
 		e.kind, e.why = wrong, e.why+": nothing was to be rejected"
 	case r.Partial && e.trial.spec.Until == 0:
 		e.kind, e.why = wrong, e.why+": partial without an end"
@@ -76,6 +76,9 @@ func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) 
 		e.kind, e.why = wrong, e.why+": requests are missing"
 	}
 }
+
+// rejectsNone reports whether engines must take all requests. TensorRT-LLM's reject what they can never hold.
+func (x *trial) rejectsNone() bool { return !x.spec.Reject && !x.Tags.Has("trtllm") }
 
 // countAborted returns the number of requests that engines have aborted.
 func countAborted(r *harness.Result) (n int) {

@@ -208,7 +208,7 @@ func (f *planFlags) listSearched(o *options.Options, file string) ([]chosen, err
 		return nil, err
 	}
 	splits := []bool{f.topology.Value == "disaggregated"}
-	if f.search.varies(o, varyTopology) && engineOf(o) != "trtllm" || f.topology.Value == "both" {
+	if f.search.varies(o, varyTopology) || f.topology.Value == "both" {
 		splits = []bool{false, true}
 	}
 	count := len(splits)
@@ -258,7 +258,7 @@ func countChanges(settings []plan.Setting, split bool) int {
 func isSmallBudget(settings []plan.Setting) bool {
 	return slices.ContainsFunc(settings, func(s plan.Setting) bool {
 		n, err := strconv.Atoi(s.Value)
-		return (s.Name == "max-num-batched-tokens" || s.Name == "chunked-prefill-size") && err == nil && n < 8192
+		return slices.Contains([]string{"max-num-batched-tokens", "chunked-prefill-size", "max-num-tokens"}, s.Name) && err == nil && n < 8192
 	})
 }
 

@@ -74,7 +74,9 @@ func IsOfTwoPools(name string, all []string) bool {
 // fillPD enters into spec how prefill and decode workers share the work.
 func (o *Options) fillPD(spec *replay.Spec) error {
 	name := o.FirstChanged(pdFlags()...)
+	reserves := spec.Topology.ReservesRoom() && !o.IsLive() && !o.IsCluster()
 	switch f := &o.Cluster.pd; {
+	case name == "" && reserves:
 	case name == "":
 		return nil
 	case !spec.Disaggregated():
@@ -87,6 +89,13 @@ func (o *Options) fillPD(spec *replay.Spec) error {
 	p := new(replay.PD)
 	if err := cmp.Or(o.Cluster.pd.fillRule(p), o.fillTransfers(p)); err != nil {
 		return err
+	}
+	if reserves && (p.PicksEarly() || !o.Changed("decode-chosen")) {
+		p.DecodeAdmission = p.DecodeAdmission || !o.Changed("decode-admission")
+		p.HoldPrefill = p.HoldPrefill || !o.Changed("hold-prefill-blocks")
+		if !p.PicksEarly() && (p.DecodeAdmission || p.HoldPrefill) {
+			p.DecodeChosen = engines.BeforeTransfer
+		}
 	}
 	spec.PD = p
 	return nil

@@ -1,0 +1,165 @@
+package trtllm
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// A prefill worker keeps the KV blocks of a prompt until it has been sent: the request leaves with its first token, and
+// gives back its seat. A decode worker takes the blocks of a prompt that has been sent before it admits others, and gives
+// the first token before the first pass of the request; ranks in lockstep give it at the end of the pass under way.
+
+// sent is a request that has left, of which the KV blocks are kept.
+type sent struct {
+	*request
+	until sim.Time // its KV cache has arrived, if nothing else says so
+}
+
+// handOver lets r, which has its last token, leave a prefill worker at an instant.
+func (c *Core) handOver(r *request, at sim.Time) {
+	until := at + c.Transfer.Delay(r.InputTokens)
+	if !c.KeepSent && (until <= at || c.gate != nil) {
+		c.pool.close(r)
+		c.forget(r)
+		return
+	}
+	if c.Reuse {
+		c.pool.store(r, r.known-1, true)
+	}
+	c.sending = append(c.sending, sent{r, until})
+	c.live--
+}
+
+// releaseSent gives back the blocks of what has arrived by now.
+func (c *Core) releaseSent(now sim.Time) {
+	if len(c.sending) == 0 || c.KeepSent {
+		return
+	}
+	c.sending = slices.DeleteFunc(c.sending, func(s sent) bool {
+		if s.until > now {
+			return false
+		}
+		c.freeSent(s.request)
+		return true
+	})
+}
+
+func (c *Core) freeSent(r *request) {
+	c.pool.close(r)
+	c.recycle(r)
+}
+
+// Release gives back the blocks of a prompt that has been sent, or will not be.
+func (c *Core) Release(id sim.RequestID) bool {
+	i := slices.IndexFunc(c.sending, func(s sent) bool { return s.ID == id })
+	if i < 0 {
+		return false
+	}
+	r := c.sending[i].request
+	c.sending = slices.Delete(c.sending, i, i+1)
+	c.freeSent(r)
+	return true
+}
+
+// waitForSent makes p a pass that waits for the first KV cache to arrive, where nothing else can be done.
+func (c *Core) waitForSent(p *scheduler.Pass) {
+	if c.KeepSent {
+		p.Blocked = true
+		return
+	}
+	at := c.sending[0].until
+	for _, s := range c.sending {
+		at = min(at, s.until)
+	}
+	p.End = max(p.Start, at)
+	p.Gap = p.End - p.Start
+	c.releaseSent(p.End)
+	c.endPass(p)
+}
+
+// admitArrived takes the blocks of prompts that have been sent to this decode worker, in order, as long as there are
+// enough, and gives the requests their first tokens.
+func (c *Core) admitArrived(p *scheduler.Pass) {
+	if c.Role != scheduler.Decode {
+		return
+	}
+	avail, ended := c.countAvailable(), false
+	for _, r := range c.active {
+		if !r.arrived {
+			continue
+		}
+		need := c.countArrived(r)
+		if need > avail {
+			break
+		}
+		if c.hasBlocks() {
+			avail -= need
+		}
+		c.pool.allocate(r)
+		r.arrived, r.pos, r.found, r.chunk = false, r.prompt, r.prompt, 0
+		r.state = generating
+		p.Admitted = append(p.Admitted, scheduler.Admission{Request: r.ID})
+		r.known++
+		p.AddToken(r.ID, 1, r.OutputTokens, 0, false)
+		if r.pass = c.passes; !c.running {
+			r.pass-- // it comes before the pass that is planned
+		}
+		c.firsts = append(c.firsts, r)
+		if r.OutputTokens == 1 || r.limit == 1 {
+			r.state, ended = done, true
+		}
+	}
+	if ended {
+		c.closeEnded(p.Start)
+	}
+}
+
+// countAvailable returns how many blocks there are for prompts that have been sent.
+func (c *Core) countAvailable() int {
+	if !c.hasBlocks() {
+		return 0
+	}
+	avail := c.pool.free
+	for _, r := range c.active {
+		switch {
+		case r.state == inContext && r.isFirstChunk():
+		case c.Policy == Static:
+			return 0
+		case c.Policy == MaxUtil:
+			avail -= c.countNext(r)
+		default:
+			avail -= c.countRemaining(r)
+		}
+	}
+	return avail
+}
+
+// countArrived returns how many blocks a prompt that has been sent needs to be admitted.
+func (c *Core) countArrived(r *request) int {
+	switch tokens := r.prompt + r.left; {
+	case !c.hasBlocks():
+		return 0
+	case c.Policy == MaxUtil:
+		return countBlocks(r.prompt, c.BlockTokens)
+	case c.MaxLength > 0:
+		return countBlocks(min(tokens, c.MaxLength), c.BlockTokens)
+	default:
+		return countBlocks(tokens, c.BlockTokens)
+	}
+}
+
+// Room returns the blocks that are neither held nor reserved, less those that waiting requests need.
+func (c *Core) Room() int {
+	room := c.countAvailable()
+	for _, r := range c.active {
+		if r.state == inContext && r.isFirstChunk() {
+			room -= c.countArrived(r)
+		}
+	}
+	for _, r := range c.line.All() {
+		room -= c.countArrived(r)
+	}
+	return room
+}
