@@ -128,6 +128,10 @@ parity-sglang-all:
 	  SGLANG_ORACLE_S=3600 tools/sglangoracle/run --trace $(MOONCAKE) --limit 3000 --set "{$$pool}" --replay bin/replay || exit 1; \
 	done
 
+parity-hpa: ## compare scaler: hpa with Kubernetes' own controller on N random clusters from SEED (builds k8s.io/kubernetes: minutes, network)
+	GOWORK=off $(GO) build -C tools/hpaoracle -o $(abspath bin/hpaoracle) .
+	$(GO) run ./tools/parityscaler -oracle bin/hpaoracle -n $(N) -seed $(SEED)
+
 launch: ## give the commands that replay plan --emit writes to the argument parsers of vLLM, SGLang and their routers (Python 3.10 to 3.13; skipped without)
 	@tools/launchoracle/run --python || exit 0; tools/launchoracle/run
 

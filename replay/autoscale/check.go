@@ -15,8 +15,8 @@ func (c *Config) Check() error {
 	switch {
 	case c.Kind != Given && !slices.Contains(Kinds(), c.Kind):
 		return excerpt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
-	case c.Min < 1 && slices.Contains([]Kind{HPA, ByRate, Predict, Foreknown}, c.Kind):
-		return fmt.Errorf("min is %d, must be at least 1 with scaler: %s, which does not count requests that wait for a first worker (keda, rules, schedule and process may go to none)", c.Min, c.Kind)
+	case c.Min < 1 && slices.Contains([]Kind{ByRate, Predict, Foreknown}, c.Kind):
+		return fmt.Errorf("min is %d, must be at least 1 with scaler: %s, which does not count requests that wait for a first worker (hpa, keda, rules, schedule and process may go to none)", c.Min, c.Kind)
 	case c.Min < 0 || c.Max < max(c.Min, 1) || c.Max > MostWorkers:
 		return fmt.Errorf("%d to %d workers, want at least 0 to at least 1, at most %d, in order", c.Min, c.Max, MostWorkers)
 	case !isTime(c.Sync, leastInterval) || !isTime(c.Interval, leastInterval):
@@ -68,7 +68,7 @@ func (c *Config) checkTargets() error {
 	case c.Kind == KEDA && (!isTime(c.Polling, leastInterval) || !isTime(c.Cooldown, 0)):
 		return fmt.Errorf("polls every %v ms with a cooldown of %v ms, want at least %v ms and 0 ms", float64(c.Polling), float64(c.Cooldown), float64(leastInterval))
 	}
-	awake := c.Min > 0 || c.Kind == HPA
+	awake := c.Min > 0
 	for _, t := range c.Targets {
 		if !slices.Contains(Metrics(), t.Metric) || !isNumber(t.Value) || t.Value == 0 || !isNumber(t.Activation) {
 			return excerpt.Errorf("metric %q with target %v, want one of %v and a target above 0", t.Metric, t.Value, Metrics())
@@ -76,7 +76,7 @@ func (c *Config) checkTargets() error {
 		awake = awake || slices.Contains([]Metric{Held, Rate, InputRate}, t.Metric)
 	}
 	if !awake {
-		return fmt.Errorf("min is 0 and no trigger sees requests without a worker, want min: 1 or a trigger by %s, %s or %s", Held, Rate, InputRate)
+		return fmt.Errorf("min is 0 and no metric sees requests without a worker, want min: 1 or a metric of %s, %s or %s", Held, Rate, InputRate)
 	}
 	return nil
 }
@@ -151,6 +151,9 @@ func (c *Config) checkSlots() error {
 func (b *Behavior) check() error {
 	if !isTime(b.Window, 0) {
 		return fmt.Errorf("a window of %v ms, want at least 0 ms", float64(b.Window))
+	}
+	if x := b.Tolerance; x != nil && (!isNumber(*x) || *x >= 1) {
+		return fmt.Errorf("tolerance of a direction is %v, must be at least 0 and below 1", *x)
 	}
 	for _, p := range b.Policies {
 		if !isTime(p.Period, 1) || p.Workers < 0 || !isNumber(p.Percent) || (p.Workers > 0) == (p.Percent > 0) {

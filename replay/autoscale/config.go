@@ -56,6 +56,8 @@ type Behavior struct {
 	Policies []Policy `json:",omitempty" yaml:"policies" list:"policies" each:"policy"` // none: as fast as it wants
 	Least    bool     `json:",omitempty"`                                               // the policy that allows least counts, not the one that allows most
 	Off      bool     `json:",omitempty"`                                               // it never goes there
+	// Tolerance is that of HPA and KEDA in this direction; nil: Config.Tolerance.
+	Tolerance *float64 `json:",omitempty" yaml:"tolerance" of:"hpa keda"`
 }
 
 // Policy bounds the workers added or taken away in a period: a number, or percent of those at its begin.

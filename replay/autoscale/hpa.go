@@ -11,12 +11,27 @@ import (
 type hpa struct {
 	governor
 	reason
+	slept bool // it was the last to change the number, from some workers to none
 }
 
 // Want returns the number of workers: the most that a metric asks for, within the windows and
 // the policies.
 func (h *hpa) Want(s *Signals) int {
-	if to, ok := h.bound(s); ok {
+	to := h.decide(s)
+	if to != s.Workers {
+		h.slept = to == 0
+	}
+	return to
+}
+
+// decide is Want without a note of a change to no worker.
+func (h *hpa) decide(s *Signals) int {
+	h.begin(s)
+	if s.Workers == 0 && !h.slept {
+		h.why = "another hand took all workers away, which disables it"
+		return 0
+	}
+	if to, ok := h.bound(s); ok && s.Workers > 0 {
 		h.why = fmt.Sprintf("%d workers are outside %d to %d", s.Workers, h.c.Min, h.c.Max)
 		return to
 	}
@@ -46,7 +61,7 @@ func (h *hpa) recommend(s *Signals, t Target) (n int, ok bool) {
 		return 0, false
 	}
 	if t.Metric.isOfPool() {
-		return averageValue(s, t, h.c.Tolerance), true
+		return h.c.averageValue(s, t), true
 	}
 	return h.podsMetric(s, t)
 }
@@ -68,7 +83,7 @@ func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
 	unready := max(s.Workers-s.Ready-s.Missing, 0)
 	grows := unready > 0 && first > 1
 	if !grows && s.Missing == 0 {
-		if isNear(first, h.c.Tolerance) {
+		if h.c.isNear(first) {
 			return s.Workers, true
 		}
 		return roundCeil(first * float64(s.Ready)), true
@@ -83,7 +98,7 @@ func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
 		count += unready
 	}
 	second := ratio()
-	if isNear(second, h.c.Tolerance) || first < 1 && second > 1 || first > 1 && second < 1 {
+	if h.c.isNear(second) || first < 1 && second > 1 || first > 1 && second < 1 {
 		return s.Workers, true
 	}
 	n := roundCeil(second * float64(count))
@@ -95,9 +110,9 @@ func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
 
 // averageValue returns the number of workers at which a metric of the pool, divided by it, is the
 // target.
-func averageValue(s *Signals, t Target, tolerance float64) int {
+func (c *Config) averageValue(s *Signals, t Target) int {
 	usage, target := float64(scaleToMilli(s.Sum(t.Metric))), float64(roundTarget(t.Value))
-	if isNear(usage/(target*float64(s.Workers)), tolerance) {
+	if c.isNear(usage / (target * float64(s.Workers))) {
 		return s.Workers
 	}
 	return roundCeil(usage / target)
@@ -115,7 +130,17 @@ func perWorker(s *Signals, m Metric) float64 {
 func (m Metric) isOfPool() bool { return m == Held || slices.Contains(Rates(), m) }
 
 // isNear reports whether a ratio of a metric to its target changes nothing.
-func isNear(ratio, tolerance float64) bool { return 1-tolerance <= ratio && ratio <= 1+tolerance }
+func (c *Config) isNear(ratio float64) bool {
+	return 1-c.tolerance(&c.Down) <= ratio && ratio <= 1+c.tolerance(&c.Up)
+}
+
+// tolerance returns that of a direction.
+func (c *Config) tolerance(b *Behavior) float64 {
+	if b.Tolerance != nil {
+		return *b.Tolerance
+	}
+	return c.Tolerance
+}
 
 // scaleToMilli returns a value in whole thousandths, rounded down, as adapters of metrics write it.
 func scaleToMilli(x float64) int64 { return int64(min(x, math.MaxInt32) * 1000) }

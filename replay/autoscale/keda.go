@@ -38,7 +38,7 @@ func (k *keda) Want(s *Signals) int {
 	}
 	n := 0
 	for i, t := range k.c.Targets {
-		if want := averageValue(s, t, k.c.Tolerance); want > n || i == 0 {
+		if want := k.c.averageValue(s, t); want > n || i == 0 {
 			n, k.why = want, fmt.Sprintf("%s is %.4g, threshold %.4g: %d", t.Metric, s.Sum(t.Metric), t.Value, want)
 		}
 	}

@@ -149,6 +149,9 @@ func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag)
 			to.Set(reflect.Append(to, one))
 			return err
 		})
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		return f.readValue(node, to.Elem(), tag)
 	case reflect.Struct:
 		_, err := f.Read(node, tag.Get("what"), to.Addr().Interface())
 		return err

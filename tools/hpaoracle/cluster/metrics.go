@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	autoscaling "k8s.io/api/autoscaling/v2"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/kubernetes/pkg/controller/podautoscaler/metrics"
+)
+
+// tickMetrics serves the metrics of the current tick. It implements metrics.MetricsClient.
+type tickMetrics struct {
+	tick *Tick
+	// external replaces the values of external metrics; nil: those of the tick.
+	external func(name string) ([]int64, error)
+}
+
+var _ metrics.MetricsClient = (*tickMetrics)(nil)
+
+// GetRawMetric returns a metric of the pods that are ready, and a large one of each pod that is leaving.
+func (m *tickMetrics) GetRawMetric(name, _ string, _, _ labels.Selector) (metrics.PodMetricsInfo, time.Time, error) {
+	values, ok := m.tick.perPod[name]
+	if !ok {
+		return nil, time.Time{}, fmt.Errorf("no metric %s", name)
+	}
+	now, info := time.Now(), metrics.PodMetricsInfo{}
+	for i, value := range values {
+		info[podName(ready, i)] = metrics.PodMetric{Timestamp: now, Window: time.Minute, Value: toMilli(value)}
+	}
+	for i := range m.tick.Leaving {
+		info[podName(leaving, i)] = metrics.PodMetric{Timestamp: now, Window: time.Minute, Value: toMilli(1e6)}
+	}
+	return info, now, nil
+}
+
+// GetExternalMetric returns a metric of the pool.
+func (m *tickMetrics) GetExternalMetric(name, _ string, _ labels.Selector) ([]int64, time.Time, error) {
+	if m.external != nil {
+		values, err := m.external(name)
+		return values, time.Now(), err
+	}
+	value, ok := m.tick.poolWide[name]
+	if !ok {
+		return nil, time.Time{}, fmt.Errorf("no metric %s", name)
+	}
+	return []int64{toMilli(value)}, time.Now(), nil
+}
+
+// GetResourceMetric fails: there are no CPUs here.
+func (m *tickMetrics) GetResourceMetric(_ context.Context, name core.ResourceName, _ string, _ labels.Selector, _ string) (metrics.PodMetricsInfo, time.Time, error) {
+	return nil, time.Time{}, fmt.Errorf("no resource metric %s", name)
+}
+
+// GetObjectMetric fails: there are no other objects here.
+func (m *tickMetrics) GetObjectMetric(name, _ string, _ *autoscaling.CrossVersionObjectReference, _ labels.Selector) (int64, time.Time, error) {
+	return 0, time.Time{}, fmt.Errorf("no object metric %s", name)
+}

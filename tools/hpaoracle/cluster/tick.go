@@ -1,0 +1,61 @@
+// Package cluster runs Kubernetes' own horizontal controller on a cluster that exists in memory
+// only, on a virtual clock: clientsets without a server, metrics from lines of JSON.
+//
+// Read tick.go, then cluster.go, then metrics.go.
+package cluster
+
+import "encoding/json"
+
+// Greeting is the first line that replay sends to a scaler (docs/autoscaling.md, A program).
+type Greeting struct {
+	Protocol string  `json:"protocol"`
+	Version  int     `json:"version"`
+	Sync     float64 `json:"sync"` // ms between two ticks
+}
+
+// Tick is a line that replay sends at a tick. What is scraped is nil until a scrape has arrived.
+type Tick struct {
+	Now      float64 `json:"now"`     // ms since the start
+	Workers  int32   `json:"workers"` // pods that the deployment has, those that start among them
+	Leaving  int     `json:"leaving"` // pods with a deletion timestamp
+	Missing  *int    `json:"missing"` // running pods without metrics
+	Ready    *int    `json:"ready"`   // running pods with metrics
+	facts    map[string]json.RawMessage
+	poolWide map[string]float64
+	perPod   map[string][]float64
+}
+
+// UnmarshalJSON reads a tick with its metrics: numbers of the pool, and lists with one number for
+// each ready pod.
+func (t *Tick) UnmarshalJSON(text []byte) error {
+	type plain Tick
+	if err := json.Unmarshal(text, (*plain)(t)); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &t.facts); err != nil {
+		return err
+	}
+	t.poolWide, t.perPod = map[string]float64{}, map[string][]float64{}
+	for name, fact := range t.facts {
+		var all []float64
+		var one *float64
+		switch {
+		case json.Unmarshal(fact, &one) == nil && one != nil:
+			t.poolWide[name] = *one
+		case json.Unmarshal(fact, &all) == nil && all != nil:
+			t.perPod[name] = all
+		}
+	}
+	return nil
+}
+
+// countOf returns a number that may be null.
+func countOf(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// toMilli returns a value in whole thousandths, as adapters of metrics send it.
+func toMilli(x float64) int64 { return int64(x * 1000.0) }

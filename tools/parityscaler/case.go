@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/sim"
+)
+
+// scalerCase is an autoscaler, what it sees at each tick, and what the controller wants then.
+type scalerCase struct {
+	Config autoscale.Config `json:"config"`
+	Ticks  []tick           `json:"ticks"`
+}
+
+// tick is what is seen at a tick. Times are in ms.
+type tick struct {
+	Now      sim.Time     `json:"now"`
+	At       sim.Time     `json:"at,omitempty"` // of the scrape; 0: none has arrived
+	Workers  int          `json:"workers"`
+	Starting int          `json:"starting,omitempty"`
+	Leaving  int          `json:"leaving,omitempty"`
+	Missing  int          `json:"missing,omitempty"`
+	Held     int          `json:"held,omitempty"`
+	Rates    []float64    `json:"rates,omitempty"` // requests, input tokens, output tokens, per second
+	Each     [][3]float64 `json:"each,omitempty"`  // of each ready worker: waiting, running, share of KV blocks
+	Want     int          `json:"want"`            // workers
+}
+
+// newTick returns a tick without what is wanted.
+func newTick(s *autoscale.Signals) tick {
+	t := tick{
+		Now: s.Now, At: s.At, Workers: s.Workers, Starting: s.Starting, Leaving: s.Leaving, Missing: s.Missing,
+		Held: s.Held,
+	}
+	if s.Rate+s.InputRate+s.OutputRate > 0 {
+		t.Rates = []float64{s.Rate, s.InputRate, s.OutputRate}
+	}
+	for _, g := range s.Each {
+		t.Each = append(t.Each, [3]float64{float64(g.Waiting), float64(g.Running), g.KV})
+	}
+	return t
+}
+
+// signals returns the tick as a scaler sees it.
+func (t *tick) signals() *autoscale.Signals {
+	s := &autoscale.Signals{Now: t.Now, Workers: t.Workers, Starting: t.Starting, Leaving: t.Leaving, Missing: t.Missing}
+	s.At, s.Held = t.At, t.Held
+	if len(t.Rates) == 3 {
+		s.Rate, s.InputRate, s.OutputRate = t.Rates[0], t.Rates[1], t.Rates[2]
+	}
+	for _, g := range t.Each {
+		s.Add(autoscale.Gauge{Waiting: int(g[0]), Running: int(g[1]), KV: g[2]})
+	}
+	return s
+}
+
+// difference is a tick at which the two want different numbers of workers.
+type difference struct {
+	tick         int
+	own, oracle  int
+	why, because string
+}
+
+// compare shows a tick to both, and notes what the oracle wants.
+func (t *tick) compare(own, oracle autoscale.Scaler, i int) (*difference, error) {
+	s := t.signals()
+	got := own.Want(s)
+	t.Want = oracle.Want(s)
+	if err := oracle.(autoscale.Fallible).Err(); err != nil {
+		return nil, err
+	}
+	if got == t.Want {
+		return nil, nil
+	}
+	return &difference{i, got, t.Want, own.(autoscale.Explainer).Why(), oracle.(autoscale.Explainer).Why()}, nil
+}
+
+// check shows the ticks to this program's scaler, and returns an error if it wants what the
+// controller does not.
+func (c *scalerCase) check() error {
+	own := autoscale.New(&c.Config)
+	for i := range c.Ticks {
+		t := &c.Ticks[i]
+		if got := own.Want(t.signals()); got != t.Want {
+			return fmt.Errorf("tick %d at %gs: %d workers (%s), must be %d", i, float64(t.Now)/1000, got, own.(autoscale.Explainer).Why(), t.Want)
+		}
+	}
+	return nil
+}
+
+// countActs returns how often the number of workers changes.
+func (c *scalerCase) countActs() (n int) {
+	for i := range c.Ticks {
+		if c.Ticks[i].Want != c.Ticks[i].Workers {
+			n++
+		}
+	}
+	return n
+}
+
+// writeCases writes a file with a case a line.
+func writeCases(path string, all []*scalerCase) error {
+	var b bytes.Buffer
+	for _, c := range all {
+		line, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		b.Write(append(line, '\n'))
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// readCases reads such a file.
+func readCases(path string) (all []*scalerCase, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(text) {
+		c := new(scalerCase)
+		if err := json.Unmarshal(line, c); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, len(all)+1, err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
