@@ -42,11 +42,16 @@ type Dispatcher struct {
 	lateLoads *lateLoads  // nil: loads are
 	tokens    []int64     // by worker: prompt tokens to compute, as they are
 
+	ledger
+
+	overlap, active scores // of the request in hand, by worker
+}
+
+// ledger has the requests that run, each with its worker.
+type ledger struct {
 	records []record
 	vacant  []int32              // records to use again
 	record  sliding.Table[int32] // by request: 1 + its record; 0 unknown, isHeld while queued
-
-	overlap, active scores // of the request in hand, by worker
 }
 
 const isHeld = -1

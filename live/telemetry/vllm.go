@@ -18,8 +18,13 @@ type VLLM struct {
 	adapters                                           *prometheus.GaugeVec // nil: there are none
 
 	promptTokens, generatedTokens, iteration, maxGenerated, choices, limit prometheus.Observer
-	first, gap, perToken, total, queued, inference, prefill, decode        prometheus.Observer
-	requestPreemptions, requestComputed                                    prometheus.Observer
+	latencies
+	requestPreemptions, requestComputed prometheus.Observer
+}
+
+// latencies are the histograms of times of requests.
+type latencies struct {
+	first, gap, perToken, total, queued, inference, prefill, decode prometheus.Observer
 }
 
 // vllmMaker makes metrics of vLLM's kind: each counter and histogram has a gauge beside it that
@@ -113,20 +118,22 @@ func (m *Metrics) VLLM(c VLLMConfig) *VLLM {
 		computed:    k.counter("vllm:prompt_tokens_by_source", "Prompt tokens, by where they come from.", "source", "local_compute"),
 		generated:   k.counter("vllm:generation_tokens", "Generated tokens."),
 
-		promptTokens:       k.histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", tokens),
-		generatedTokens:    k.histogram("vllm:request_generation_tokens", "Generated tokens of a request.", tokens),
-		iteration:          k.histogram("vllm:iteration_tokens_total", "Tokens of a pass.", vllmPassBuckets()),
-		maxGenerated:       k.histogram("vllm:request_max_num_generation_tokens", "Generated tokens of the longest of a request's answers.", tokens),
-		choices:            k.histogram("vllm:request_params_n", "Answers that a request asks for.", oneTwoFive(20)),
-		limit:              k.histogram("vllm:request_params_max_tokens", "Tokens that a request asks for at most.", tokens),
-		first:              k.histogram("vllm:time_to_first_token_seconds", "Time to the first token.", vllmFirstBuckets()),
-		gap:                k.histogram("vllm:inter_token_latency_seconds", "Time between two tokens.", vllmGapBuckets()),
-		perToken:           k.histogram("vllm:request_time_per_output_token_seconds", "Mean time per token of a request, after the first.", vllmGapBuckets()),
-		total:              k.histogram("vllm:e2e_request_latency_seconds", "Time of a request in all.", vllmRequestBuckets()),
-		queued:             k.histogram("vllm:request_queue_time_seconds", "Time that a request waited.", vllmRequestBuckets()),
-		inference:          k.histogram("vllm:request_inference_time_seconds", "Time from a request's place in the batch to its last token.", vllmRequestBuckets()),
-		prefill:            k.histogram("vllm:request_prefill_time_seconds", "Time from there to its first token.", vllmRequestBuckets()),
-		decode:             k.histogram("vllm:request_decode_time_seconds", "Time from the first to the last token.", vllmRequestBuckets()),
+		promptTokens:    k.histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", tokens),
+		generatedTokens: k.histogram("vllm:request_generation_tokens", "Generated tokens of a request.", tokens),
+		iteration:       k.histogram("vllm:iteration_tokens_total", "Tokens of a pass.", vllmPassBuckets()),
+		maxGenerated:    k.histogram("vllm:request_max_num_generation_tokens", "Generated tokens of the longest of a request's answers.", tokens),
+		choices:         k.histogram("vllm:request_params_n", "Answers that a request asks for.", oneTwoFive(20)),
+		limit:           k.histogram("vllm:request_params_max_tokens", "Tokens that a request asks for at most.", tokens),
+		latencies: latencies{
+			first:     k.histogram("vllm:time_to_first_token_seconds", "Time to the first token.", vllmFirstBuckets()),
+			gap:       k.histogram("vllm:inter_token_latency_seconds", "Time between two tokens.", vllmGapBuckets()),
+			perToken:  k.histogram("vllm:request_time_per_output_token_seconds", "Mean time per token of a request, after the first.", vllmGapBuckets()),
+			total:     k.histogram("vllm:e2e_request_latency_seconds", "Time of a request in all.", vllmRequestBuckets()),
+			queued:    k.histogram("vllm:request_queue_time_seconds", "Time that a request waited.", vllmRequestBuckets()),
+			inference: k.histogram("vllm:request_inference_time_seconds", "Time from a request's place in the batch to its last token.", vllmRequestBuckets()),
+			prefill:   k.histogram("vllm:request_prefill_time_seconds", "Time from there to its first token.", vllmRequestBuckets()),
+			decode:    k.histogram("vllm:request_decode_time_seconds", "Time from the first to the last token.", vllmRequestBuckets()),
+		},
 		requestPreemptions: k.histogram("vllm:request_num_preemptions", "Times that a request was preempted.", []float64{1, 2, 3, 4, 5, 10, 20}),
 		requestComputed:    k.histogram("vllm:request_prefill_kv_computed_tokens", "Prompt tokens of a request that were not cached.", tokens),
 	}

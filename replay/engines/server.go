@@ -48,7 +48,7 @@ func onSGLang(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) 
 	if n := f.Model.PoolWindow(); n > 0 && !gives(window) && !a.SGLang.NoWindowPool && a.Speculative == nil {
 		all = append(all, engineargs.Setting{Key: window, Value: strconv.Itoa(n)})
 	}
-	if chunk := sglang.ServerChunk(f.GPU.MemoryGiB) / a.BlockTokens * a.BlockTokens; !gives(key) && chunk > 0 {
+	if chunk := chunkOfSGLang(f.GPU.MemoryGiB) / a.BlockTokens * a.BlockTokens; !gives(key) && chunk > 0 {
 		all = append(all, engineargs.Setting{Key: key, Value: strconv.Itoa(chunk)})
 	}
 	return all
@@ -75,8 +75,8 @@ func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
 	if a.Engine != engineargs.SGLang {
 		return f.Utilization
 	}
-	s := sglang.Server{MemoryGiB: f.GPU.MemoryGiB, TP: f.TP * f.DP, PP: f.PP, Latent: f.Model.Latent != nil, Chunk: a.SGLang.ChunkTokens}
-	return s.Share()
+	s := sglangServer{MemoryGiB: f.GPU.MemoryGiB, TP: f.TP * f.DP, PP: f.PP, Latent: f.Model.Latent != nil, Chunk: a.SGLang.ChunkTokens}
+	return s.share()
 }
 
 // Seats returns how many requests an SGLang server with so many KV blocks runs at once, where
@@ -85,7 +85,7 @@ func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting
 	if a.Engine != engineargs.SGLang || a.Speculative != nil {
 		return nil
 	}
-	seats := a.DPSize * sglang.ServerSeats(blocks*a.BlockTokens, f.LongestSequence()) // of each rank
+	seats := a.DPSize * seatsOfSGLang(blocks*a.BlockTokens, f.LongestSequence()) // of each rank
 	return []engineargs.Setting{{Key: "sglang.max_running_requests", Value: strconv.Itoa(seats)}}
 }
 

@@ -34,8 +34,10 @@ func Columns() []Column {
 	}
 	var columns []Column
 	t := reflect.TypeFor[Row]()
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous {
+			continue
+		}
 		if f.Type == reflect.TypeFor[Parts]() {
 			columns = append(columns, ledgerParts()...)
 			continue
@@ -44,7 +46,7 @@ func Columns() []Column {
 		columns = append(columns, Column{
 			Name: name, Meaning: f.Tag.Get("means"), Kind: kinds[f.Type],
 			Required: f.Type == reflect.TypeFor[int]() || strings.Contains(flags, "required"), repeats: strings.Contains(flags, "repeats"), optional: strings.Contains(flags, "optional"),
-			at: func(r *Row) reflect.Value { return reflect.ValueOf(r).Elem().Field(i) },
+			at: func(r *Row) reflect.Value { return reflect.ValueOf(r).Elem().FieldByIndex(f.Index) },
 		})
 	}
 	return columns

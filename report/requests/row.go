@@ -66,15 +66,7 @@ type Row struct {
 	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission"`
 	Readmitted    Count  `col:"readmitted_reused_tokens,repeats" means:"of these, tokens found after a preemption alone, which are no hits of the prefix cache"`
 
-	Arrival     MS `col:"arrival_ms,required,repeats" means:"instant of arrival"`
-	Routed      MS `col:"routed_ms,repeats" means:"instant at which the router placed it"`
-	Admit       MS `col:"admit_ms,repeats" means:"instant of the first admission to an engine"`
-	First       MS `col:"first_token_ms" means:"instant of the first token"`
-	Second      MS `col:"second_token_ms" means:"instant of the second token"`
-	Last        MS `col:"last_token_ms" means:"instant of the last token"`
-	PrefillEnd  MS `col:"prefill_end_ms" means:"instant at which the KV cache leaves the prefill worker"`
-	DecodeStart MS `col:"decode_start_ms" means:"instant at which the KV cache has reached the decode stage"`
-	DecodeAdmit MS `col:"decode_admit_ms" means:"instant of the first admission to a decode engine"`
+	Instants
 
 	Queue       MS    `col:"queue_ms,repeats" means:"arrival to admission"`
 	Prefill     MS    `col:"prefill_ms" means:"admission to first token; with a prefill stage, to the end of the prompt there"`
@@ -89,13 +81,10 @@ type Row struct {
 
 	Parts Parts // of E2E, when a ledger was kept; a column each
 
-	PromptBlocks Count   `col:"prompt_blocks" means:"blocks of the prompt, as the KV router counts"`
-	Overlap      Count   `col:"overlap_blocks" means:"blocks of it the KV router saw cached on the chosen worker"`
-	Cost         MS      `col:"cost_blocks" means:"cost of the chosen worker"`
-	RunnerUp     Count   `col:"runner_up" means:"the cheapest other worker"`
-	RunnerUpCost MS      `col:"runner_up_cost_blocks" means:"its cost"`
-	SLO          Verdict `col:"slo_met" means:"whether it met the objectives"`
-	SLOMissed    string  `col:"slo_missed" means:"those it missed, joined with +"`
+	Routing
+
+	SLO       Verdict `col:"slo_met" means:"whether it met the objectives"`
+	SLOMissed string  `col:"slo_missed" means:"those it missed, joined with +"`
 
 	// Only where there are classes.
 	Class string `col:"class,optional,repeats" means:"its class"`
@@ -106,6 +95,33 @@ type Row struct {
 	Round Count `col:"round,optional,repeats" means:"the round of the workload that it is of, from 1"`
 
 	// Only of runs in which requests may end in other ways.
+	Ending
+}
+
+// Instants are when a request came to each stage.
+type Instants struct {
+	Arrival     MS `col:"arrival_ms,required,repeats" means:"instant of arrival"`
+	Routed      MS `col:"routed_ms,repeats" means:"instant at which the router placed it"`
+	Admit       MS `col:"admit_ms,repeats" means:"instant of the first admission to an engine"`
+	First       MS `col:"first_token_ms" means:"instant of the first token"`
+	Second      MS `col:"second_token_ms" means:"instant of the second token"`
+	Last        MS `col:"last_token_ms" means:"instant of the last token"`
+	PrefillEnd  MS `col:"prefill_end_ms" means:"instant at which the KV cache leaves the prefill worker"`
+	DecodeStart MS `col:"decode_start_ms" means:"instant at which the KV cache has reached the decode stage"`
+	DecodeAdmit MS `col:"decode_admit_ms" means:"instant of the first admission to a decode engine"`
+}
+
+// Routing is what the KV router saw of a request.
+type Routing struct {
+	PromptBlocks Count `col:"prompt_blocks" means:"blocks of the prompt, as the KV router counts"`
+	Overlap      Count `col:"overlap_blocks" means:"blocks of it the KV router saw cached on the chosen worker"`
+	Cost         MS    `col:"cost_blocks" means:"cost of the chosen worker"`
+	RunnerUp     Count `col:"runner_up" means:"the cheapest other worker"`
+	RunnerUpCost MS    `col:"runner_up_cost_blocks" means:"its cost"`
+}
+
+// Ending is how a request ended, and how often it was sent.
+type Ending struct {
 	Outcome    string `col:"outcome,optional,repeats" means:"how it ended: completed, rejected, shed, lost or unfinished"`
 	RejectedBy string `col:"rejected_by,optional,repeats" means:"why it was rejected, as in the keys of the report: max_model_len, unfit and so on"`
 	Retries    Count  `col:"retries,optional,repeats" means:"times it began again from its prompt"`

@@ -31,6 +31,21 @@ type config struct {
 	Pattern      int      `json:"sliding_window_pattern"`
 	FullInterval int      `json:"full_attention_interval"`
 
+	expertKeys
+	latentKeys
+	indexKeys
+	linearKeys
+
+	Original       int             `json:"original_max_position_embeddings"`
+	RopeScaling    json.RawMessage `json:"rope_scaling"`
+	RopeParameters json.RawMessage `json:"rope_parameters"`
+
+	Quantization *quantization   `json:"quantization_config"`
+	Text         json.RawMessage `json:"text_config"`
+}
+
+// expertKeys are the keys of layers of experts.
+type expertKeys struct {
 	LocalExperts  int   `json:"num_local_experts"`
 	Experts       int   `json:"num_experts"`
 	Routed        int   `json:"n_routed_experts"`
@@ -43,17 +58,26 @@ type config struct {
 	MoEStep       int   `json:"interleave_moe_layer_step"`
 	DenseLayers   []int `json:"mlp_only_layers"`
 	DenseMLP      int   `json:"intermediate_size_mlp"`
+}
 
+// latentKeys are the keys of attention over a latent vector (MLA).
+type latentKeys struct {
 	Rank       int `json:"kv_lora_rank"`
 	Query      int `json:"q_lora_rank"`
 	Rope       int `json:"qk_rope_head_dim"`
 	NoPosition int `json:"qk_nope_head_dim"`
 	Value      int `json:"v_head_dim"`
+}
 
+// indexKeys are the keys of sparse attention.
+type indexKeys struct {
 	IndexHeads int `json:"index_n_heads"`
 	IndexSize  int `json:"index_head_dim"`
 	Chosen     int `json:"index_topk"`
+}
 
+// linearKeys are the keys of layers that keep a state.
+type linearKeys struct {
 	KeyHeads   int    `json:"linear_num_key_heads"`
 	KeySize    int    `json:"linear_key_head_dim"`
 	ValueHeads int    `json:"linear_num_value_heads"`
@@ -61,13 +85,6 @@ type config struct {
 	Conv       int    `json:"linear_conv_kernel_dim"`
 	State      string `json:"mamba_ssm_dtype"`
 	Gated      bool   `json:"attn_output_gate"`
-
-	Original       int             `json:"original_max_position_embeddings"`
-	RopeScaling    json.RawMessage `json:"rope_scaling"`
-	RopeParameters json.RawMessage `json:"rope_parameters"`
-
-	Quantization *quantization   `json:"quantization_config"`
-	Text         json.RawMessage `json:"text_config"`
 }
 
 // quantization is how the weights of a checkpoint are kept.
@@ -172,12 +189,12 @@ const largestSize = 100_000_000
 // checkSizes refuses numbers that no model has.
 func (c *config) checkSizes() error {
 	v := reflect.ValueOf(*c)
-	for i := range v.NumField() {
-		if v.Field(i).Kind() != reflect.Int {
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if f.Type.Kind() != reflect.Int {
 			continue
 		}
-		if n := v.Field(i).Int(); n < 0 || n > largestSize {
-			return fmt.Errorf("%s is %d, want 0 to %d", v.Type().Field(i).Tag.Get("json"), n, largestSize)
+		if n := v.FieldByIndex(f.Index).Int(); n < 0 || n > largestSize {
+			return fmt.Errorf("%s is %d, want 0 to %d", f.Tag.Get("json"), n, largestSize)
 		}
 	}
 	return nil

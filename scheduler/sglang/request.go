@@ -29,12 +29,7 @@ type request struct {
 	// flight among them, and tokens that it has places for, 0 before it decodes.
 	sampled, alloc int
 
-	looked   int      // its length when it was last looked up to be admitted, 0 before
-	found    int      // the tokens that were found then; 0 since it lost its place
-	fetch    *fetch   // from storage, nil: none
-	deadline sim.Time // by which it has to be there; 0 before anybody waited for it, or while none is set
-	hostHit  int      // of these, tokens found in host memory alone
-	counted  int32    // pages that it has put into the tree since it was admitted
+	lookup
 
 	work      int  // by shortest-prefill-first: tokens to compute
 	postponed bool // and whether another is to be computed first
@@ -49,6 +44,16 @@ type request struct {
 	ending    bool     // its last token is in flight
 	resumed   bool     // it was admitted after it had lost its place
 	lastToken sim.Time // the end of its last token, before those of decode passes since base
+}
+
+// lookup is what was found of a request in the cache and behind it.
+type lookup struct {
+	looked   int      // its length when it was last looked up to be admitted, 0 before
+	found    int      // the tokens that were found then; 0 since it lost its place
+	fetch    *fetch   // from storage, nil: none
+	deadline sim.Time // by which it has to be there; 0 before anybody waited for it, or while none is set
+	hostHit  int      // of these, tokens found in host memory alone
+	counted  int32    // pages that it has put into the tree since it was admitted
 }
 
 const notRunning = -1

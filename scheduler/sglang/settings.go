@@ -48,10 +48,13 @@ func PolicyNames() []string {
 // LPM reports whether the request with the longest cached prefix goes first.
 func (s *Settings) LPM() bool { return s.Policy == "lpm" }
 
+// usualReserve is num_reserved_decode_tokens of an SGLang server where it is not given.
+const usualReserve = 512
+
 // Complete returns s with what a server takes where nothing is given, and without what has no effect.
 func (s Settings) Complete() Settings {
 	s.LogInterval = cmp.Or(s.LogInterval, DefaultLogInterval)
-	s.ReservedDecode = cmp.Or(s.ReservedDecode, ServerReserve)
+	s.ReservedDecode = cmp.Or(s.ReservedDecode, usualReserve)
 	s.MixedChunk = s.MixedChunk && s.Drafts.Mixes()
 	s.Window = s.PoolWindow()
 	return s

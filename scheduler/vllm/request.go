@@ -47,6 +47,15 @@ type request struct {
 	order   uint64 // of admission; running is sorted by it
 	rank    rank
 
+	keeping
+
+	spec speculation
+
+	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
+}
+
+// keeping is the blocks that a request has and had.
+type keeping struct {
 	path     []prompt.NodeID // names the first full blocks by content
 	full     int             // full prompt blocks named by content in events
 	shared   int             // of these, those that others can find
@@ -62,10 +71,6 @@ type request struct {
 	// can be found of those that only it can name.
 	holdings []holding
 	own      layer
-
-	spec speculation
-
-	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
 }
 
 // rank orders requests by priority, then by arrival. In line, requests of one moment
@@ -87,7 +92,7 @@ func (a *rank) lessUrgent(b *rank) bool {
 func (r *request) init(s slot, q *sim.Request, cfg *Config) {
 	*r = request{
 		slot: s, id: q.ID, state: waiting, local: q.Local, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
-		held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0], pass: -1, plan: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
+		keeping: keeping{held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0]}, pass: -1, plan: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
 		spec: speculation{draws: q.DrawKey()},
 	}
 	if cfg.PrefixCaching && !q.Prompt.Unique() {

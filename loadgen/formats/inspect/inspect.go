@@ -42,6 +42,11 @@ type Summary struct {
 
 	Graph Graph
 
+	tracking
+}
+
+// tracking is what a summary keeps while it reads.
+type tracking struct {
 	last   float64
 	timed  bool
 	shared seen
@@ -60,7 +65,7 @@ func New(s *formats.Stream) *Summary {
 	return &Summary{
 		Name: s.Name, Format: s.Format, Also: s.Also, Block: s.Block, Private: s.Private,
 		Untimed: s.Untimed, Measured: s.Measured, Estimated: s.Approximate,
-		Arrivals: newTimeline(), shared: newSeen(), groups: newCounter(groupEntries),
+		Arrivals: newTimeline(), tracking: tracking{shared: newSeen(), groups: newCounter(groupEntries)},
 	}
 }
 

@@ -1,10 +1,10 @@
-package sglang
+package engines
 
 import "math"
 
-// ServerChunk returns chunked_prefill_size of an SGLang server where it is not said, by the
+// chunkOfSGLang returns chunked_prefill_size of an SGLang server where it is not said, by the
 // memory of its GPU in GiB.
-func ServerChunk(memory float64) int {
+func chunkOfSGLang(memory float64) int {
 	switch {
 	case memory < 20:
 		return 2048
@@ -17,35 +17,32 @@ func ServerChunk(memory float64) int {
 	}
 }
 
-// ServerReserve is num_reserved_decode_tokens of an SGLang server where it is not said.
-const ServerReserve = 512
-
-// ServerSeats returns max_running_requests of an SGLang server where it is not said: by the
+// seatsOfSGLang returns max_running_requests of an SGLang server where it is not said: by the
 // tokens of its pool and the longest sequence of its model.
-func ServerSeats(tokens, longest int) int {
+func seatsOfSGLang(tokens, longest int) int {
 	seats := int(float64(tokens) / float64(longest) * 512)
 	return max(1, min(max(min(seats, 4096), 2048), tokens/2))
 }
 
-// Server is what decides how much of a GPU's memory an SGLang server keeps for itself.
-type Server struct {
+// sglangServer is what decides how much of a GPU's memory an SGLang server keeps for itself.
+type sglangServer struct {
 	MemoryGiB float64
 	TP, PP    int
 	Latent    bool // the model has multi-head latent attention
 	Chunk     int  // chunked_prefill_size
 }
 
-// Share returns mem_fraction_static where it is not said: what activations and graphs leave of
+// share returns mem_fraction_static where it is not said: what activations and graphs leave of
 // the memory. They are guessed in MiB, by the chunk, the decode batches that graphs are
 // captured for, and the sizes of prompts they are.
-func (s *Server) Share() float64 {
+func (s *sglangServer) share() float64 {
 	reserved := 512 + 1.5*float64(max(s.Chunk, 2048)) + float64(s.TP*s.PP)/8*1024 + 2*float64(s.graphBatch())
 	switch {
 	case s.PP > 1: // no graphs of prompts
 	case s.Latent:
 		reserved += 1536
 	default:
-		reserved += 8 * float64(graphSizes(s.Chunk))
+		reserved += 8 * float64(countGraphSizes(s.Chunk))
 	}
 	total := s.MemoryGiB * 1024
 	if s.MemoryGiB > 60 {
@@ -55,7 +52,7 @@ func (s *Server) Share() float64 {
 }
 
 // graphBatch returns the largest batch of tokens that a graph is captured for.
-func (s *Server) graphBatch() int {
+func (s *sglangServer) graphBatch() int {
 	wide := s.TP >= 4
 	switch {
 	case s.MemoryGiB < 20:
@@ -72,9 +69,9 @@ func (s *Server) graphBatch() int {
 	return 512
 }
 
-// graphSizes returns the number of sizes up to most, in tokens, of prompts that graphs are
+// countGraphSizes returns the number of sizes up to most, in tokens, of prompts that graphs are
 // captured for.
-func graphSizes(most int) (n int) {
+func countGraphSizes(most int) (n int) {
 	at := 0
 	for _, step := range []struct{ size, to int }{{4, 32}, {16, 256}, {32, 512}, {64, 1024}, {256, 4096}, {512, math.MaxInt}} {
 		for at+step.size <= min(step.to, most) {
