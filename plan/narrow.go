@@ -20,6 +20,15 @@ type Narrowing struct {
 	Hard int
 	// Stop reports after each step of all variants that enough was spent: the rounds end, and what is known then counts. Nil: never.
 	Stop func(replays int) bool
+	// Watch, when not nil, is called after each step of all variants.
+	Watch func(Stage)
+}
+
+// Stage is how far a search is.
+type Stage struct {
+	Round, Rounds int      // from 1
+	Done, All     int      // variants of the round
+	Best          *Measure // the cluster that meets and costs least in the round; nil: none so far
 }
 
 // Narrowed is what a search by halves found.
@@ -74,6 +83,7 @@ func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 	n.bench.meter.expect(len(all) * guessContender)
 	var err error
 	for round, part := range c.Parts {
+		n.round = round + 1
 		if err = n.measureRound(ctx, all, part); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
@@ -122,7 +132,9 @@ type narrower struct {
 	bench   *bench
 	plan    *Plan        // of no answers: it knows what clusters cost
 	left    map[int]Left // by variant
+	round   int          // from 1
 	least   float64      // the least burden of a cluster that meets in this round
+	best    *Measure     // of that burden
 	stopped bool
 	nearest *Measure // of those that miss
 }
@@ -164,7 +176,7 @@ func (x *contender) fewest() int {
 // measureRound finds the smallest cluster of each contender on a stretch. The first round begins with one contender
 // alone, which tells the others where to start.
 func (n *narrower) measureRound(ctx context.Context, all []*contender, part int) error {
-	n.least = math.Inf(1)
+	n.least, n.best = math.Inf(1), nil
 	for _, x := range all {
 		guess := x.high
 		*x = contender{variant: x.variant, share: x.share, next: max(guess, x.fewest())}
@@ -197,11 +209,30 @@ func (n *narrower) measureRound(ctx context.Context, all []*contender, part int)
 		for i, x := range asked {
 			n.noteMeasure(x, measures[i])
 		}
+		n.showStage(all)
 		if stop := n.Stop; stop != nil && stop(int(n.bench.meter.done.Load())) {
 			n.stopped = true
 			return nil
 		}
 	}
+}
+
+// showStage shows the watcher how far the round of these contenders is.
+func (n *narrower) showStage(all []*contender) {
+	if n.Watch == nil {
+		return
+	}
+	open := map[int]bool{} // variants of which some split has not ended
+	for _, x := range all {
+		open[x.variant] = open[x.variant] || !x.ended
+	}
+	s := Stage{Round: n.round, Rounds: len(n.Parts), All: len(open), Best: n.best}
+	for _, is := range open {
+		if !is {
+			s.Done++
+		}
+	}
+	n.Watch(s)
 }
 
 // measureAll measures points. A variant that turns out not to run is refused, and has no measure.
@@ -271,7 +302,9 @@ func (n *narrower) noteMeasure(x *contender, m *Measure) {
 		return
 	case m.Met:
 		x.high, x.best = x.next, m
-		n.least = min(n.least, n.plan.burden(x.variant, m.Shape))
+		if burden := n.plan.burden(x.variant, m.Shape); burden < n.least {
+			n.least, n.best = burden, m
+		}
 	default:
 		x.stuck = x.excess > 0 && measureTightness(m) > stuckAbove*x.excess && m.Saturation != overloaded
 		x.low, x.excess = x.next, measureTightness(m)

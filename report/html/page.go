@@ -11,7 +11,7 @@
 // assets/scaling.js, assets/tasks.js, assets/answer.js and
 // assets/sheet.js draw them with
 // what assets/common.js has for all; assets/explore.js is the explorer, with its fields in assets/knobs.js and
-// what it draws in assets/screen.js, which asks assets/server.js or
+// what it draws in assets/screen.js and its search for a cluster in assets/smallest.js, which asks assets/server.js or
 // assets/local.js (and its assets/worker.js).
 package html
 
@@ -137,5 +137,5 @@ const noIcon = `<link rel="icon" href="data:,">` + "\n"
 // WriteExplorer writes the page on which settings are turned, which asks what it was
 // served by for runs; data are what it begins with.
 func WriteExplorer(w io.Writer, data any) error {
-	return writePage(w, &framed{title: "replay explorer", scripts: []string{"charts.js", "server.js", "knobs.js", "screen.js", "explore.js"}, head: noIcon}, data)
+	return writePage(w, &framed{title: "replay explorer", scripts: []string{"charts.js", "server.js", "knobs.js", "screen.js", "answer.js", "smallest.js", "explore.js"}, head: noIcon}, data)
 }

@@ -61,12 +61,14 @@ func shareRows() []schema.Row {
 			Key: SettingPrefix + "ep", Flag: "ep", Kind: schema.Int, Default: "1", Help: "expert parallelism: `GPUs` that whole experts are spread over, 1 or --tp times --dp", Alike: true,
 			Log:  "sglang:ep_size",
 			File: schema.File{Place: 50, Usual: "1", Help: "expert parallelism: GPUs over which whole experts are spread, tp times dp; 1: each is cut"},
+			Knob: schema.Knob{Label: "Expert parallelism", Preset: "1", Choices: "1 2 4 8 16"},
 			Doc:  schema.Doc{Text: "expert parallelism: `--tp` times `--dp` to spread whole experts, 1 to cut each"},
 		},
 		{
 			Key: SettingPrefix + "dp", Flag: "dp", Kind: schema.Int, Default: "1", Help: "data parallelism of attention: `ranks` of a worker, in lockstep", Alike: true,
 			Log:  "vllm:data_parallel_size",
 			File: schema.File{Place: 60, Usual: "1", Help: "data parallelism of attention: ranks of a worker"},
+			Knob: schema.Knob{Label: "Data parallelism of attention", Preset: "1", Choices: "1 2 4 8 16"},
 			Doc:  schema.Doc{Text: "data parallelism of attention, in lockstep, over which experts are spread"},
 		},
 		{

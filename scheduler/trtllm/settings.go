@@ -55,6 +55,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 	d.Size(&s.MaxTokens, schema.Row{
 		Key: "max_num_tokens", Value: 8192, Help: "`tokens` per pass",
 		File: schema.File{Place: 310, Help: "tokens that a TensorRT-LLM worker computes per pass"},
+		Knob: schema.Knob{Label: "Tokens of a pass (TensorRT-LLM)", Preset: "8192", Steps: "512 1024 2048 4096 8192 16384"},
 		Doc:  schema.Doc{Text: "tokens per pass; without chunked prefill longer prompts are rejected"},
 	})
 	s.Policy = cmp.Or(d.Name(schema.Row{
@@ -65,6 +66,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 	d.Bool(&s.Chunked, schema.Row{
 		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "cut prompts that exceed what is left of a pass",
 		File: schema.File{Place: 330, Help: "cut prompts that exceed what is left of a pass of a TensorRT-LLM worker"},
+		Knob: schema.Knob{Label: "Chunked prefill (TensorRT-LLM)", Preset: "false"},
 		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
 	})
 	s.Chunking = cmp.Or(d.Name(schema.Row{

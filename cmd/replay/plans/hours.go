@@ -54,10 +54,10 @@ func (f *planFlags) scheduleOf(r *planRunner, variant int) (*schedules.Runner, f
 	}
 	c.spec.Topology = c.spec.WithEngines(func(a *engineargs.Args) { a.StartupSeconds = f.startup.Seconds() })
 	return &schedules.Runner{
-		Spec: c.spec, Variant: c.variant, Most: f.most, Cores: f.cores, Precision: f.precision, Startup: f.startup, HPATarget: f.hpaTarget, Progress: r.progress.Show,
+		Spec: c.spec, Variant: c.variant, Most: f.most, Cores: f.cores, Precision: f.precision, Startup: f.startup, HPATarget: f.hpaTarget, Progress: r.env.show,
 		Resize: func(s plan.Shape) replay.Topology { return c.clusterOf(s) },
 		Points: func(part *loadgen.Workload) plan.Run {
-			own := &planRunner{flags: f, choices: []chosen{c}, progress: r.progress, samples: [][]func() *loadgen.Workload{{func() *loadgen.Workload { return part }}}}
+			own := &planRunner{flags: f, choices: []chosen{c}, env: r.env, samples: [][]func() *loadgen.Workload{{func() *loadgen.Workload { return part }}}}
 			return own.run
 		},
 		Judge: func(result *harness.Result, w *loadgen.Workload) (plan.Measure, error) {

@@ -107,6 +107,19 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 // NewPlanCommand finds the smallest cluster that meets objectives.
 func NewPlanCommand(s cli.Streams) *cobra.Command {
 	o, f := &options.Options{}, &planFlags{}
+	cmd := newPlanCommand(o, f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		file, err := options.TraceFile(args)
+		if err != nil {
+			return err
+		}
+		return runPlan(cmd.Context(), s, o, f, file)
+	}
+	return cmd
+}
+
+// newPlanCommand returns the command with its flags, which does nothing.
+func newPlanCommand(o *options.Options, f *planFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE] --slo OBJECTIVES",
 		Short: "Find the smallest cluster that meets objectives",
@@ -115,13 +128,6 @@ smaller one from it, and the highest load it sustains. With --model and one or
 several --gpu it chooses settings too. With --workers the cluster is given.`,
 		Example: `  replay plan requests.jsonl --slo p99:ttft=2s --gpu h100 --model llama-3.1-8b
   replay plan requests.jsonl --slo p99:ttft=2s --try tp=2,4 --topology both`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := options.TraceFile(args)
-			if err != nil {
-				return err
-			}
-			return runPlan(cmd.Context(), s, o, f, file)
-		},
 	}
 	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "vary", "try", "survive", "gpu-cost", "output", "out"))
 	return cmd
@@ -142,62 +148,14 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		return cli.Usagef("--journal: only with the name of a trace file, whose contents can be told again")
 	}
 	cli.ManyReplays()
-	f.search.begun = time.Now()
-	list := f.listChoices
-	if f.searches(o) {
-		list = f.listSearched
-	}
-	choices, err := list(o, file)
+	progress := cli.NewProgress(s.Err, "replays")
+	sheet, err := f.findSheet(ctx, newSurroundings(s, progress), o, file)
+	progress.Clear()
 	if err != nil {
-		return err
-	}
-	warnings := slices.Clone(o.Config.Overruled)
-	for i := range choices {
-		if choices[i].variant.Refused != nil {
-			continue
+		if sheet != nil { // interrupted
+			_, wrong := io.WriteString(s.Out, sheet.narrowed.formatInterrupted())
+			return errors.Join(err, wrong)
 		}
-		warnings = append(append(warnings, choices[i].spec.Warnings()...), choices[i].overruled...)
-	}
-	slices.Sort(warnings)
-	for _, warning := range slices.Compact(warnings) {
-		s.Warn(warning)
-	}
-	runner, err := newPlanRunner(ctx, s, f, choices, o.Seed)
-	if err != nil {
-		return runs.ExplainError(err)
-	}
-	if f.byHour {
-		if err := runner.checkHours(); err != nil {
-			return err
-		}
-	}
-	if f.journal != "" {
-		if runner.journal, err = newPlanJournal(f, choices, o.Seed); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
-	}
-	var narrowed *searched
-	var hopeless *hopeless
-	if f.searches(o) && len(choices) > 1 {
-		if hopeless, err = f.refuseSearch(ctx, runner); err != nil {
-			return err
-		}
-	}
-	if f.searches(o) && len(choices) > 1 && hopeless == nil {
-		if narrowed, err = f.narrowChoices(ctx, runner); err != nil {
-			runner.progress.Clear()
-			if narrowed != nil { // interrupted
-				_, wrong := io.WriteString(s.Out, narrowed.formatInterrupted())
-				return errors.Join(err, wrong)
-			}
-			return err
-		}
-	}
-	sheet := planSheet{narrowed: narrowed, hopeless: hopeless, flags: f, runner: runner, command: s.Args, inputs: f.listSettings(o, file)}
-	err = sheet.find(ctx)
-	runner.progress.Clear()
-	if err != nil {
 		return err
 	}
 	if sheet.emitted, err = sheet.emit(); err != nil {
@@ -209,12 +167,71 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	return sheet.write(s.Out)
 }
 
+// findSheet finds a plan with all that is printed of it. With the error of an interrupted search it returns a sheet of what the
+// search found.
+func (f *planFlags) findSheet(ctx context.Context, env *surroundings, o *options.Options, file string) (sheet *planSheet, err error) {
+	f.search.begun = time.Now()
+	list := f.listChoices
+	if f.searches(o) {
+		list = f.listSearched
+	}
+	choices, err := list(o, file)
+	if err != nil {
+		return nil, err
+	}
+	warnings := slices.Clone(o.Config.Overruled)
+	for i := range choices {
+		if choices[i].variant.Refused != nil {
+			continue
+		}
+		warnings = append(append(warnings, choices[i].spec.Warnings()...), choices[i].overruled...)
+	}
+	slices.Sort(warnings)
+	for _, warning := range slices.Compact(warnings) {
+		env.Warn(warning)
+	}
+	runner, err := newPlanRunner(ctx, env, f, choices, o.Seed)
+	if err != nil {
+		return nil, runs.ExplainError(err)
+	}
+	if f.byHour {
+		if err := runner.checkHours(); err != nil {
+			return nil, err
+		}
+	}
+	if f.journal != "" {
+		if runner.journal, err = newPlanJournal(f, choices, o.Seed); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
+	}
+	sheet = &planSheet{flags: f, runner: runner, command: env.Args, inputs: f.listSettings(o, file)}
+	if f.searches(o) && len(choices) > 1 {
+		if sheet.hopeless, err = f.refuseSearch(ctx, runner); err != nil {
+			return nil, err
+		}
+		if sheet.hopeless == nil {
+			sheet.narrowed, err = f.narrowChoices(ctx, runner)
+		}
+	}
+	switch {
+	case err != nil && sheet.narrowed != nil:
+		return sheet, err
+	case err != nil:
+		return nil, err
+	}
+	if err := sheet.find(ctx); err != nil {
+		return nil, err
+	}
+	return sheet, nil
+}
+
 // find finds what the sheet has.
 func (p *planSheet) find(ctx context.Context) (err error) {
 	f, runner := p.flags, p.runner
 	c := plan.Config{
 		Run: runner.run, Most: f.most, Precision: f.precision,
-		Resamples: f.resamples, Confidence: f.confidence, Front: f.front, Cores: f.cores, Progress: runner.progress.Show,
+		Resamples: f.resamples, Confidence: f.confidence, Front: f.front, Cores: f.cores, Progress: runner.env.show,
 	}
 	if p.hopeless == nil && (p.narrowed == nil || p.narrowed.Nearest != nil) {
 		if p.hopeless, err = f.refuseHopeless(ctx, runner); err != nil {
@@ -443,13 +460,13 @@ func (f *planFlags) chooseVariant(o *options.Options, file string, settings []pl
 // planRunner runs points of a plan. Resamples are made when they are first
 // asked for.
 type planRunner struct {
-	flags    *planFlags
-	choices  []chosen
-	samples  [][]func() *loadgen.Workload // by variant; variants of one workload share them
-	progress *cli.Progress
-	factors  [][]float64  // by variant and resample: how much longer passes take
-	journal  *planJournal // nil: nothing is remembered
-	parts    sync.Map     // workloads of which a plan replays a stretch alone, by stretch
+	flags   *planFlags
+	choices []chosen
+	samples [][]func() *loadgen.Workload // by variant; variants of one workload share them
+	env     *surroundings
+	factors [][]float64  // by variant and resample: how much longer passes take
+	journal *planJournal // nil: nothing is remembered
+	parts   sync.Map     // workloads of which a plan replays a stretch alone, by stretch
 }
 
 // stretch is a part of a workload.
@@ -468,8 +485,8 @@ func (r *planRunner) stretchOf(p plan.Point) *loadgen.Workload {
 	return once.(func() *loadgen.Workload)()
 }
 
-func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
-	r := &planRunner{flags: f, choices: choices, progress: cli.NewProgress(s.Err, "replays")}
+func newPlanRunner(ctx context.Context, env *surroundings, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
+	r := &planRunner{flags: f, choices: choices, env: env}
 	seen := map[string][]func() *loadgen.Workload{}
 	for _, c := range choices {
 		if c.variant.Refused != nil {
@@ -478,7 +495,7 @@ func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []c
 		}
 		key := plan.WorkloadKey(&c.spec)
 		if seen[key] == nil {
-			w, err := c.spec.Open(ctx, replay.Streams{Stdin: s.In, Warn: s.Warn})
+			w, err := env.open(ctx, &c.spec)
 			if err != nil {
 				return nil, err
 			}

@@ -86,7 +86,8 @@ func (f *planFlags) runPool(ctx context.Context, s cli.Streams, o *options.Optio
 		if len(kinds) > 1 {
 			return cli.Usagef("--gpus: deployments on %s: must be on GPUs of one kind, as they share a pool", nameKinds(kinds))
 		}
-		runner, err := newPlanRunner(ctx, s, f, []chosen{c}, o.Seed)
+		progress := cli.NewProgress(s.Err, "replays")
+		runner, err := newPlanRunner(ctx, newSurroundings(s, progress), f, []chosen{c}, o.Seed)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, runs.ExplainError(err))
 		}
@@ -96,7 +97,7 @@ func (f *planFlags) runPool(ctx context.Context, s cli.Streams, o *options.Optio
 			return cli.Usagef("--trace=%s: only for requests that do not wait for others than the one before them", f.pooling.traces[i])
 		}
 		err = pool.Add(ctx, own, w, schedules.Member{Name: nameDeployment(path, paths), Trace: f.pooling.traces[i], Factor: factor})
-		runner.progress.Clear()
+		progress.Clear()
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, runs.ExplainError(err))
 		}

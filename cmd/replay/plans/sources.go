@@ -28,12 +28,12 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 	add := func(key, name string, ask func(*planFlags, *planRunner, *plan.Config)) error {
 		flags := *f
 		flags.growth = 1
-		own := &planRunner{flags: &flags, choices: slices.Clone(r.choices[i : i+1]), samples: r.samples[i : i+1], factors: [][]float64{slices.Repeat([]float64{1}, f.resamples)}, progress: r.progress}
+		own := &planRunner{flags: &flags, choices: slices.Clone(r.choices[i : i+1]), samples: r.samples[i : i+1], factors: [][]float64{slices.Repeat([]float64{1}, f.resamples)}, env: r.env}
 		v := found.Variants[i]
 		if v.Near = a.Shape; !a.Found {
 			v.Near = c.Shape
 		}
-		config := plan.Config{Run: own.run, Variants: []plan.Variant{v}, Most: f.most, Precision: f.precision, Cores: f.cores, Brief: true, Progress: r.progress.Show}
+		config := plan.Config{Run: own.run, Variants: []plan.Variant{v}, Most: f.most, Precision: f.precision, Cores: f.cores, Brief: true, Progress: r.env.show}
 		ask(&flags, own, &config)
 		p, err := plan.Find(ctx, config)
 		if err != nil {

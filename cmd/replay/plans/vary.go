@@ -295,9 +295,10 @@ func kindOf(settings []plan.Setting, split bool) string {
 // narrowChoices finds the choices that are planned in full, and makes the runner one of them alone.
 func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched, error) {
 	c := plan.Narrowing{
-		Config: plan.Config{Run: r.run, Most: f.most, Cores: f.cores, Progress: r.progress.Show},
+		Config: plan.Config{Run: r.run, Most: f.most, Cores: f.cores, Progress: r.env.show},
 		Keep:   mostKinds, Parts: r.listParts(), Hard: r.hardSample(),
-		Stop: func(replays int) bool { return f.search.replays > 0 && replays >= f.search.replays },
+		Watch: func(at plan.Stage) { r.env.watch(r.stageOf(at)) },
+		Stop:  func(replays int) bool { return f.search.replays > 0 && replays >= f.search.replays },
 	}
 	for _, choice := range r.choices {
 		c.Variants = append(c.Variants, choice.variant)
@@ -323,6 +324,9 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 	s := &searched{Narrowed: found, choices: slices.Clone(r.choices)}
 	if err != nil {
 		return s, err
+	}
+	if len(found.Kept) == 0 && found.Nearest == nil && found.Stopped {
+		return nil, fmt.Errorf("--time-budget=%v: the search of %s ended before its first replay: more time is required", f.search.budget, countChoices(len(r.choices)))
 	}
 	if len(found.Kept) == 0 && found.Nearest != nil {
 		r.keep([]int{found.Nearest.Variant})

@@ -62,10 +62,10 @@ func (f *planFlags) askWhatIf(ctx context.Context, r *planRunner, found *plan.Pl
 	for k, objectives := range changed {
 		flags := *f
 		flags.slo.All = objectives
-		own := &planRunner{flags: &flags, choices: r.choices[i : i+1], samples: r.samples[i : i+1], factors: r.factors[i : i+1], progress: r.progress}
+		own := &planRunner{flags: &flags, choices: r.choices[i : i+1], samples: r.samples[i : i+1], factors: r.factors[i : i+1], env: r.env}
 		p, err := plan.Find(ctx, plan.Config{
 			Run: own.run, Variants: []plan.Variant{v}, Most: f.most, Precision: f.precision, Resamples: f.resamples, Confidence: f.confidence, Cores: f.cores,
-			Brief: true, Progress: r.progress.Show,
+			Brief: true, Progress: r.env.show,
 		})
 		if err != nil {
 			return nil, err

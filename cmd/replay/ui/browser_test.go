@@ -26,7 +26,7 @@ var (
 // driver moves the page in a frame as a person does, and sends what came of it.
 const driver = `<!DOCTYPE html><link rel="icon" href="data:,"><body><iframe id="f" width="%d" height="3000"></iframe><script>
 const f = document.getElementById("f");
-const wait = (f) => new Promise((ok, no) => { const t0 = Date.now(); const look = () => { let v; try { v = f(); } catch {} if (v) ok(v); else if (Date.now() - t0 > 15000) no(new Error("waited for " + f)); else setTimeout(look, 5); }; look(); });
+const wait = (f, most = 15000) => new Promise((ok, no) => { const t0 = Date.now(); const look = () => { let v; try { v = f(); } catch {} if (v) ok(v); else if (Date.now() - t0 > most) no(new Error("waited for " + f)); else setTimeout(look, 5); }; look(); });
 const said = {};
 const body = () => f.contentDocument.body, text = () => body().innerText, hash = () => decodeURIComponent(f.contentWindow.location.hash);
 const problems = [];
@@ -90,6 +90,28 @@ const turn = async (flag, value) => {
   said.over = body().dataset.over;
   said.foreign = f.contentWindow.performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(location.origin) && !e.name.startsWith("data:")).length;
   said.unnamed = [...f.contentDocument.querySelectorAll("input, select")].filter((e) => !e.labels.length && !e.ariaLabel).length;
+  const panel = () => f.contentDocument.getElementById("smallest"), says = () => f.contentDocument.getElementById("smallest-says").textContent;
+  press("Search");
+  await wait(() => panel().dataset.state === "refused");
+  said.unplanned = says();
+  await open("#" + encodeURIComponent(JSON.stringify({ settings: { trace: knob("trace").options[1].value, gpu: "l40s", model: "llama-3.1-8b", speedup: "8" }, pins: [] })));
+  for (const name of ["router", "topology"]) knob("smallest-" + name).click();
+  knob("smallest-slo").value = "p99:ttft=2s,p99:tpot=40ms";
+  press("Search");
+  await wait(() => /choices, best so far \d+ GPU/.test(says()));
+  said.progress = says().includes("round ");
+  press("Cancel search");
+  await wait(() => panel().dataset.state === "cancelled");
+  said.cancelled = says();
+  press("Search");
+  await wait(() => panel().dataset.state === "found", 90000);
+  said.number = panel().querySelector(".number").textContent;
+  said.chart = panel().querySelectorAll(".top .chart canvas").length;
+  press("Apply");
+  const workers = panel().querySelector(".under").textContent.match(/^\d+/)[0];
+  await wait(() => f.contentDocument.querySelector("pre.said").textContent.includes("--workers " + workers + " ") && hash().includes('"tp":'));
+  said.applied = knob("slo").value;
+  said.over = Math.max(Number(said.over), Number(body().dataset.over));
   said.axe = "none";
   const axe = await fetch("axe");
   if (axe.ok) {
@@ -135,7 +157,7 @@ func browserArgs(t *testing.T, path, address string) []string {
 }
 
 func drivePage(t *testing.T, path string, width int) {
-	s := newTestSite(t, "../../../testdata/traces/chat-hour.jsonl")
+	s := newTestSite(t, "../../../testdata/traces/chat-hour.jsonl", "../../../testdata/traces/burst.jsonl")
 	done := make(chan map[string]any, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -190,7 +212,7 @@ func checkSaid(t *testing.T, said map[string]any) {
 	t.Helper()
 	for key, want := range map[string]string{
 		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true",
-		"charts": "10 of 10", "over": "0", "foreign": "0", "unnamed": "0", "axe": "none", "problems": "none",
+		"charts": "10 of 10", "progress": "true", "cancelled": "The search was cancelled.", "chart": "1", "applied": "p99:ttft=2s,p99:tpot=40ms", "over": "0", "foreign": "0", "unnamed": "0", "axe": "none", "problems": "none",
 	} {
 		if got := fmt.Sprint(said[key]); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
@@ -198,6 +220,12 @@ func checkSaid(t *testing.T, said map[string]any) {
 	}
 	if !strings.Contains(fmt.Sprint(said["refused"]), "slo=nonsense") {
 		t.Errorf("refused: %q", said["refused"])
+	}
+	if !strings.Contains(fmt.Sprint(said["unplanned"]), "--slo") {
+		t.Errorf("refused: %q, must name --slo", said["unplanned"])
+	}
+	if !strings.Contains(fmt.Sprint(said["number"]), "GPU") {
+		t.Errorf("the smallest cluster: %q", said["number"])
 	}
 	if took, ok := said["took"].(float64); !ok || took > 1000 {
 		t.Errorf("redrawn in %v ms, want at most 1000 on a busy machine", said["took"])

@@ -1,7 +1,7 @@
 // Package ui is the command that shows replays in the browser: it serves one page
 // on the loopback address alone, which asks a session of explore for runs.
 //
-// Read command.go, then server.go (who is answered, and what).
+// Read command.go, then server.go (who is answered, and what) and plan.go (the search for a cluster).
 package ui
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/file"
@@ -152,7 +153,7 @@ func looksLikeTrace(name string) bool {
 
 // writePage writes the page, which begins with what the session has.
 func writePage(w io.Writer, session *explore.Session) error {
-	return html.WriteExplorer(w, explore.Begin{Traces: session.Traces(), Knobs: session.Knobs(), Most: explore.MostText})
+	return html.WriteExplorer(w, explore.Begin{Traces: session.Traces(), Knobs: session.Knobs(), Most: explore.MostText, Plan: plans.ListVaried()})
 }
 
 // serve serves the page until ctx ends.

@@ -91,11 +91,12 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, name string) {
 	} else if kind != "application/json" {
 		http.Error(w, "want JSON", http.StatusUnsupportedMediaType)
 		return
+	} else if name == "plan" {
+		s.answerPlan(w, r)
+		return
 	} else {
 		var q explore.Question
-		in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
-		in.DisallowUnknownFields()
-		if err = in.Decode(&q); err == nil {
+		if err = readQuestion(w, r, &q); err == nil {
 			found, err = s.session.Ask(r.Context(), name, &q)
 		}
 	}
@@ -118,6 +119,13 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, name string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(text)
+}
+
+// readQuestion reads the body of a request.
+func readQuestion(w http.ResponseWriter, r *http.Request, q any) error {
+	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
+	in.DisallowUnknownFields()
+	return in.Decode(q)
 }
 
 // upload keeps the body of a request as a trace in memory, one at a time.

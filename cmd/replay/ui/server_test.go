@@ -12,19 +12,24 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/cmd/replay/plans"
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/explore"
 )
 
 const short = "../../../testdata/traces/short.jsonl"
 
-func newTestSite(t testing.TB, path string) *site {
+func newTestSite(t testing.TB, paths ...string) *site {
 	t.Helper()
 	session := explore.New()
-	if err := addAll(context.Background(), session, []string{path}); err != nil {
+	if err := addAll(context.Background(), session, paths); err != nil {
 		t.Fatal(err)
 	}
 	var page bytes.Buffer
@@ -135,6 +140,106 @@ func TestUpload(t *testing.T) {
 	var a explore.Answer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || !strings.HasPrefix(a.Digest, "v1:") {
 		t.Errorf("%d %.300s", w.Code, w.Body)
+	}
+}
+
+// A plan is the one of replay plan for the same flags. Its lines report how far the search is, the last line has the answer, with the
+// settings of a replay.
+func TestPlan(t *testing.T) {
+	const burst = "../../../testdata/traces/burst.jsonl"
+	s := newTestSite(t, burst)
+	flags := []string{"--gpu=l40s,l4", "--model=llama-3.1-8b", "--slo=p99:ttft=2s", "--speedup=8", "--resamples=4", "--fix=router,topology", "--time-budget=0"}
+	settings := map[string]string{"trace": burst}
+	for _, flag := range flags {
+		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
+		settings[name] = value
+	}
+	body, err := json.Marshal(map[string]any{"view": "a", "settings": settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := ask(s, "POST", "/"+s.token+"/api/plan", string(body), nil)
+	lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
+	var last planLine
+	staged := false
+	for _, line := range lines {
+		last = planLine{}
+		if err := json.Unmarshal([]byte(line), &last); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		staged = staged || last.Stage != nil && last.Stage.All > 1 && last.Stage.Best != ""
+	}
+	if last.Found == nil || !staged {
+		t.Fatalf("%d lines, the last %.300s: must report the best so far and end with an answer", len(lines), lines[len(lines)-1])
+	}
+	var out, problems bytes.Buffer
+	program := cli.Program(func(s cli.Streams, _ []string) *cobra.Command {
+		root := cli.NewProgram(&cobra.Command{Use: "replay"})
+		root.AddCommand(plans.NewPlanCommand(s))
+		return root
+	})
+	if code := program.Run(append([]string{"plan", burst, "--output", "json"}, flags...), strings.NewReader(""), &out, &problems); code != 0 {
+		t.Fatalf("code %d: %s", code, &problems)
+	}
+	var printed struct {
+		Best struct{ Confident struct{ GPUs, Workers int } }
+	}
+	if err := json.Unmarshal(out.Bytes(), &printed); err != nil {
+		t.Fatal(err)
+	}
+	c := printed.Best.Confident
+	if want := strconv.Itoa(c.GPUs) + " GPU"; !strings.HasPrefix(last.Found.Answer.Number, want) || last.Found.Settings["workers"] != strconv.Itoa(c.Workers) {
+		t.Errorf("%s, --workers %s: must be %ss on %d workers as the command finds", last.Found.Answer.Number, last.Found.Settings["workers"], want, c.Workers)
+	}
+	run := explore.Settings{"trace": burst}
+	for name, value := range last.Found.Settings {
+		run[name] = value
+	}
+	if _, err := s.session.Run(context.Background(), run); err != nil {
+		t.Errorf("the settings of the answer are not those of a replay: %v", err)
+	}
+}
+
+// A plan is refused by the flag that is wrong, and ends with its context.
+func TestPlanRefused(t *testing.T) {
+	s := newTestSite(t, short)
+	for _, c := range []struct{ settings, want string }{
+		{`"slo": "p99:ttft=2s", "out": "x.html"`, "out"},
+		{`"slo": "p99:ttft=2s", "gpu": "h100,h10", "model": "llama-3.1-8b"`, "h10"},
+		{`"slo": "p99:ttft=2s", "faults": "[{at: 1s, worker: 0, what: dies}]"`, "faults"},
+		{`"gpu": "h100"`, "slo"},
+		{`"slo": "p99:ttft=2s", "trace": "/etc/passwd"`, "passwd"},
+	} {
+		settings := `"trace": "` + short + `", ` + c.settings
+		w := ask(s, "POST", "/"+s.token+"/api/plan", `{"view": "a", "settings": {`+settings+`}}`, nil)
+		var line planLine
+		if err := json.Unmarshal(w.Body.Bytes(), &line); err != nil || line.Refused == nil || !strings.Contains(line.Refused.Error, c.want) {
+			t.Errorf("%s: %s, must be refused for %s", c.settings, w.Body, c.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	w := ask(s, "POST", "/"+s.token+"/api/plan", `{"view": "a", "settings": {"trace": "`+short+`", "slo": "p99:ttft=2s", "gpu": "h100", "model": "llama-3.1-8b"}}`, func(r *http.Request) { *r = *r.WithContext(ctx) })
+	if !strings.Contains(w.Body.String(), "the search was cancelled") {
+		t.Errorf("%s: must be cancelled", w.Body)
+	}
+	if w := ask(s, "POST", "/"+s.token+"/api/plan", "{}", func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); w.Code != http.StatusUnsupportedMediaType {
+		t.Errorf("a form: %d", w.Code)
+	}
+}
+
+// All that a plan chooses can be set on the page.
+func TestChosenSettingsAreKnobs(t *testing.T) {
+	known := map[string]bool{"pp": true, "policy-process": true, "endpoint-picker": true, "topology": true} // which no plan sets
+	for _, k := range explore.Knobs() {
+		known[k.Flag] = true
+	}
+	for _, v := range plans.ListVaried() {
+		for _, flag := range v.Flags {
+			if !known[flag] {
+				t.Errorf("%s sets --%s, which is no knob", v.Name, flag)
+			}
+		}
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 // rateColumns is the least width of a terminal with room for the rate. A line that wraps is not cleared.
 const rateColumns = 70
 
+// roomyColumns is the least width with room for a description.
+const roomyColumns = 100
+
 // newBar returns a Progress that draws on w.
 func newBar(w io.Writer, what string, columns int) *Progress {
 	options := []progressbar.Option{
@@ -28,5 +31,5 @@ func newBar(w io.Writer, what string, columns int) *Progress {
 	}
 	bar := progressbar.NewOptions64(1, options...) // the total is known in Show
 	bar.StartWithoutRender()
-	return &Progress{bar: bar, total: 1}
+	return &Progress{bar: bar, total: 1, roomy: columns >= roomyColumns}
 }

@@ -14,6 +14,7 @@ type Progress struct {
 	bar   bar // nil: lines
 	lines io.Writer
 	what  string
+	roomy bool // there is room for a description
 
 	mutex sync.Mutex
 	shown time.Time
@@ -25,6 +26,7 @@ type Progress struct {
 type bar interface {
 	ChangeMax(total int)
 	Set(done int) error
+	Describe(text string)
 	Clear() error
 	Exit() error
 }
@@ -71,6 +73,16 @@ func (p *Progress) Show(done, total int) {
 		}
 		_ = p.bar.Set(done)
 	}
+}
+
+// Describe changes the text in front of the bar, where the terminal has room for it.
+func (p *Progress) Describe(text string) {
+	if p == nil || !p.roomy {
+		return
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.bar.Describe(text)
 }
 
 // Clear removes the bar from the terminal. Later updates are ignored.

@@ -19,6 +19,7 @@ type Begin struct {
 	Layout int       `json:"layout,omitempty"`
 	Files  []File    `json:"files,omitempty"` // traces that are in the page
 	Run    *Recorded `json:"run,omitempty"`   // nil: the page is of no run
+	Plan   any       `json:"plan,omitempty"`  // what a plan chooses; nil: nothing that the page asks makes plans
 }
 
 // File is a file that is in a page.

@@ -65,16 +65,7 @@ type one struct {
 
 // prepare reads settings, and the workload they name.
 func (s *Session) prepare(settings Settings) (*one, error) {
-	var all []plan.Setting
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if !slices.Contains(s.carried, name) {
-			if err := checkKnob(s.Knobs(), name, settings[name]); err != nil {
-				return nil, err
-			}
-		}
-		all = append(all, plan.Setting{Name: name, Value: settings[name]})
-	}
-	t, err := s.find(settings[options.TraceSetting])
+	all, t, err := s.check(settings)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +93,30 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 	}
 	r.workload, err = s.workload(t, &r.spec)
 	return r, err
+}
+
+// check refuses settings that are no knobs, and returns the others by name, with their trace.
+func (s *Session) check(settings Settings) (all []plan.Setting, t *trace, err error) {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if !slices.Contains(s.carried, name) {
+			if err := checkKnob(s.Knobs(), name, settings[name]); err != nil {
+				return nil, nil, err
+			}
+		}
+		all = append(all, plan.Setting{Name: name, Value: settings[name]})
+	}
+	t, err = s.find(settings[options.TraceSetting])
+	return all, t, err
+}
+
+// OpenTrace checks settings, and returns the name of their trace for a replay.Spec with what reads it, once for all replays that
+// read it in the same way.
+func (s *Session) OpenTrace(settings Settings) (file string, open func(*replay.Spec) (*loadgen.Workload, error), err error) {
+	_, t, err := s.check(settings)
+	if err != nil {
+		return "", nil, err
+	}
+	return t.file(), func(spec *replay.Spec) (*loadgen.Workload, error) { return s.workload(t, spec) }, nil
 }
 
 // replay runs what was prepared, shown to an observer.

@@ -1,7 +1,8 @@
 "use strict";
 // What a plan found: the verdict, what it rests on, and for each objective a chart
-// of the simulated clusters with the limit as a line.
-const drawAnswer = (answer, charts) => {
+// of the simulated clusters with the limit as a line. answerParts returns the elements of the
+// top of a page, of what is below, and of the charts of clusters; it adds the charts to those that are drawn.
+const answerParts = (answer, charts) => {
   const list = (all) => all || [];
   const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text);
   const unit = (v, of) => of === "share" ? percent(v) : ms(v);
@@ -152,25 +153,26 @@ const drawAnswer = (answer, charts) => {
   };
 
   const told = el("div.told", ...(answer.number ? [el("p.number", answer.number), el("p.under", answer.under)] : []), el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
+  const top = el("div.top", told);
   if (list(answer.chances).length > 1) {
     const box = el("div.chart"), keys = el("p.keys", key("disc", "--c2", "meets the target"), key("disc", "--c4", "misses it"));
     if (answer.chances.some((c) => c.group !== answer.chances[0].group)) keys.append(key("ring", "--soft", "other settings"));
-    main.append(el("div.top", told, el("div.card", el("h3", `Simulated resamples in which all objectives are met, by ${answer.across}`), keys, box)));
+    top.append(el("div.card", el("h3", `Simulated resamples in which all objectives are met, by ${answer.across}`), keys, box));
     charts.push({ box, draw: chance });
-  } else {
-    main.append(told);
   }
   const said = el("div.cards.below");
   for (const l of list(answer.lists)) said.append(el("div.card", el("h3", l.title), ...l.lines.map((t) => el("p", t))));
-  main.append(el("h2", "Alternatives, limits, sensitivity"), el("div.stack", ...list(answer.grids).map(grid)), said);
+  const more = [el("h2", "Alternatives, limits, sensitivity"), el("div.stack", ...list(answer.grids).map(grid)), said];
+  const measured = [];
   if (clusters.length) {
     const cards = el("div.cards");
-    main.append(el("h2", "Simulated clusters at the workload's load"), legend(), cards);
+    measured.push(el("h2", "Simulated clusters at the workload's load"), legend(), cards);
     answer.limits.forEach((limit, k) => {
       const box = el("div.chart");
       cards.append(el("div.card", el("h3", `${limit.name} by ${answer.across}`), box));
       charts.push({ box, limit, k, draw });
     });
   }
-  main.append(el("h2", "What it rests on"), el("div.cards", ...list(answer.facts).map(card)));
+  measured.push(el("h2", "What it rests on"), el("div.cards", ...list(answer.facts).map(card)));
+  return { top: list(answer.chances).length > 1 ? top : told, more, measured };
 };

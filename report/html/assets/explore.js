@@ -15,6 +15,8 @@
     .dropping { outline: 3px dashed var(--c0); } .error { color: var(--c4); } .row { display: flex; flex-wrap: wrap; gap: 6px; align-items: center; margin: 6px 0; }
     .digest { overflow-wrap: anywhere; } .explorer .chart { min-height: 230px; } .explorer .panels .chart { min-height: 160px; } tbody th { font-weight: 400; color: inherit; }
     .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+    .smallest label { display: block; margin: 8px 0 0; font-size: 13px; } .smallest fieldset { border: 0; margin: 8px 0 0; padding: 0; } .smallest fieldset label { margin: 2px 0 0; }
+    .smallest input[type=text] { width: 100%; max-width: 460px; display: block; } .smallest progress { width: 100%; }
     :focus-visible { outline: 2px solid var(--c0); outline-offset: 1px; }`;
   document.head.append(pageText);
   const ask = backend.ask;
@@ -60,7 +62,9 @@
     } catch (e) { says.textContent = ""; problem.textContent = e.error || String(e); }
   };
   const knobs = makeKnobs({ of: () => state.settings, turn: set, upload,
-    acts: [["Pin this run", () => pinAll([...state.pins, { ...state.settings }].slice(-5))], ["Unpin all", () => pinAll([])], ["Reset", reset]] });
+    acts: [["Pin this run", () => pinAll([...state.pins, { ...state.settings }].slice(-5))], ["Unpin all", () => pinAll([])], ["Reset", reset], ["Find the smallest cluster", () => { smallest.panel.scrollIntoView(); smallest.panel.querySelector("input")?.focus({ preventScroll: true }); }]] });
+  const applyAll = (settings) => { state.settings = { trace: state.settings.trace, ...settings }; keep(); knobs.show(); refresh(); scrollTo({ top: 0 }); };
+  const smallest = makeSmallest({ view, of: () => state.settings, apply: applyAll });
   const screen = makeScreen({ ask, link, zoom: (z) => zoomInto(z, true) });
   document.addEventListener("dragover", (e) => { e.preventDefault(); knobs.panel.classList.add("dropping"); });
   document.addEventListener("dragleave", () => knobs.panel.classList.remove("dropping"));
@@ -72,6 +76,7 @@
   let current = null, wanted = false, running = null, lastDrawn = 0, redraws = 0;
   const refresh = () => {
     wanted = true;
+    smallest.show();
     const now = performance.now();
     if (running && now - running.since > 300 && now - lastDrawn < 1500) running.stop.abort();
     if (!running) turn();
@@ -166,7 +171,7 @@
   close.append(el("h2", "Zoom"), field("request", "One request: its id, :LINE or SESSION#TURN"), field("worker", "One worker's passes: worker, or worker@SECONDS; d before it for decode workers"), el("div.scroll", closeText));
 
   const box = el("div.explorer"), side = el("div.stack");
-  side.append(el("h2.unseen", "Results"), el("div", problem, says, announced), screen.drawing, close);
+  side.append(el("h2.unseen", "Results"), el("div", problem, says, announced), screen.drawing, smallest.panel, close);
   box.append(knobs.panel, side);
   main.append(box);
   let width = 0;

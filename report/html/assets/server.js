@@ -13,6 +13,27 @@ const backend = (() => {
   return {
     // ask returns the answer to a question.
     ask: (what, body, signal) => send(what, { "Content-Type": "application/json" }, JSON.stringify(body), signal),
+    // plan searches for the smallest cluster, and calls show with how far it is.
+    plan: async (body, show, signal) => {
+      const reply = await fetch("api/plan", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+      if (!reply.ok) throw { error: await reply.text() };
+      const reader = reply.body.getReader(), decoder = new TextDecoder();
+      let rest = "", found = null;
+      for (;;) {
+        const { done, value } = await reader.read();
+        rest += decoder.decode(value, { stream: !done });
+        const lines = rest.split("\n");
+        rest = lines.pop();
+        for (const line of lines.map((l) => JSON.parse(l))) {
+          if (line.refused) throw line.refused;
+          if (line.found) found = line.found;
+          else show(line);
+        }
+        if (done) break;
+      }
+      if (!found) throw { error: "the search ended without an answer" };
+      return found;
+    },
     // upload adds a file to the traces and returns the names of all.
     upload: (file) => send("upload?name=" + encodeURIComponent(file.name), { "Content-Type": "application/octet-stream" }, file),
   };

@@ -160,7 +160,10 @@
 
   main.classList.add("sheet");
   if (data.facts) main.append(el("div.cards.below", ...data.facts.map((f) => el("div.card", el("h3", f.title), facts(f.rows)))));
-  if (data.answer) drawAnswer(data.answer, charts);
+  if (data.answer) {
+    const { top, more, measured } = answerParts(data.answer, charts);
+    main.append(top, ...more, ...measured);
+  }
   for (const table of data.tables || []) {
     const grid = el("div.tables");
     main.append(el("h2.title", table.title), grid);
