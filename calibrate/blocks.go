@@ -1,64 +1,18 @@
 package calibrate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// fullShare is the share of the blocks that is in use, on average, while
-// requests wait for some.
-const fullShare = 0.985
-
-// estimateBlocks returns the number of KV blocks of a server that requests
-// waited for although there were seats: what those that ran had in use then. It
-// is 0 when that was never seen.
-func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample) int {
-	var used []float64
-	for _, x := range load {
-		if x.waiting > 3 && x.running < maxSeqs*9/10 && x.running > 0 {
-			used = append(used, blocksInUse(blockTokens, requests, x))
-		}
-	}
-	if len(used) < 3 {
-		return 0
-	}
-	return int(quantileOf(used, 0.5) / fullShare)
-}
-
-// blocksInUse returns the number of blocks that the running requests of a
-// sample hold, if each gains its tokens evenly. Those that lost their place
-// came last.
-func blocksInUse(blockTokens int, requests []Request, x sample) float64 {
-	var active []*Request
-	for i := range requests {
-		r := &requests[i]
-		admitted := r.Scheduled
-		if math.IsNaN(admitted) {
-			admitted = r.First
-		}
-		if admitted <= x.at && x.at < r.Last {
-			active = append(active, r)
-		}
-	}
-	slices.SortStableFunc(active, func(a, b *Request) int { return cmp.Compare(a.Scheduled, b.Scheduled) })
-	blocks := 0.0
-	for _, r := range active[:min(len(active), x.running)] {
-		tokens := float64(r.Input)
-		if x.at > r.First && r.Last > r.First {
-			tokens += 1 + float64(r.Output-1)*(x.at-r.First)/(r.Last-r.First)
-		}
-		blocks += math.Ceil(tokens / float64(blockTokens))
-	}
-	return blocks
-}
-
 // with returns m on a server with other settings.
-func (m *Measured) with(change func(*Settings)) *Measured {
+func (m *Measured) with(change func(*measured.Settings)) *Measured {
 	other := *m
 	other.Settings.Notes = slices.Clone(m.Settings.Notes)
 	change(&other.Settings)
@@ -67,14 +21,14 @@ func (m *Measured) with(change func(*Settings)) *Measured {
 
 // withBlocks returns m on a server with so many blocks.
 func (m *Measured) withBlocks(blocks int) *Measured {
-	return m.with(func(s *Settings) { s.Blocks = blocks })
+	return m.with(func(s *measured.Settings) { s.Blocks = blocks })
 }
 
 // findBlocks returns the number of blocks with which the run can be fitted
 // best, where it is only estimated: first in steps of 4 % around the estimate,
 // then of 1 %.
 func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
-	if !m.Settings.estimated {
+	if !m.Settings.Estimated {
 		return m.Settings.Blocks, nil
 	}
 	best, least := m.Settings.Blocks, math.Inf(1)
@@ -93,23 +47,23 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 			}
 		}
 	}
-	m.Settings.addNote("num_gpu_blocks is not told: %d, with which the run can be fitted best", best)
+	m.Settings.AddNote("num_gpu_blocks is not told: %d, with which the run can be fitted best", best)
 	return best, nil
 }
 
 // decideOpen decides what the settings leave open: a choice is replaced by the
 // other one where that can be fitted clearly better.
 func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) {
-	for _, open := range m.Settings.open {
-		other, choice := m.with(open.other), open.chosen
+	for _, open := range m.Settings.Open {
+		other, choice := m.with(open.Other), open.Chosen
 		losses, err := quickLosses(ctx, o, choiceRuns, m, other)
 		if err != nil {
 			return nil, err
 		}
 		if losses[1] < (1-clearly)*losses[0] {
-			m, choice = other, open.instead
+			m, choice = other, open.Instead
 		}
-		m = m.with(func(s *Settings) { s.addNote("%s: %s", open.what, choice) })
+		m = m.with(func(s *measured.Settings) { s.AddNote("%s: %s", open.What, choice) })
 	}
 	return m, nil
 }
@@ -133,7 +87,7 @@ func quickLosses(ctx context.Context, o Options, simulations int, runs ...*Measu
 	for i, m := range runs {
 		g.Go(func() (err error) {
 			losses[i], err = quickLoss(ctx, m, o, simulations)
-			if errors.As(err, new(*NotModelledError)) {
+			if errors.As(err, new(*measured.NotModelledError)) {
 				losses[i], err = math.Inf(1), nil
 			}
 			return err

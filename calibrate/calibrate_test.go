@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured"
+	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/internal/optional"
@@ -30,31 +32,22 @@ func truth() timing.Parameters {
 	return timing.Parameters{Weights: 9e-3, Token: 60e-6, Context: 0.05e-6, Mixed: 0.08e-6, Knee: 2}
 }
 
-// meta is the settings of that server, with some text in place of other.
-func meta(replace ...string) string {
-	text := `{"model":"nobody/Nothing-9B","vllm_version":"0.19.0",
- "engine_kwargs":{"max_num_seqs":16,"max_num_batched_tokens":512,"data_parallel_size":1},
- "kv_cache":{"num_gpu_blocks":400,"block_size":16},
- "resolved_config":{"scheduler_config":{"async_scheduling":true,"policy":"fcfs"}}}`
-	return strings.NewReplacer(replace...).Replace(text)
-}
-
 // measure lets the server that exists only here answer requests, and writes down
 // what a real one would.
 func measure(t *testing.T, count int) string {
 	t.Helper()
 	dir := t.TempDir()
 	m := &Measured{}
-	if err := json.Unmarshal([]byte(meta()), new(tree)); err != nil {
+	if err := json.Unmarshal([]byte(measuredtest.Meta()), new(map[string]any)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "meta.json"), meta())
+	measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta())
 	var err error
-	if m.Settings, err = readSettings(filepath.Join(dir, "meta.json"), nil); err != nil {
+	if m.Settings, err = measured.ReadServer(dir); err != nil {
 		t.Fatal(err)
 	}
 	for i := range count {
-		m.Requests = append(m.Requests, Request{
+		m.Requests = append(m.Requests, measured.Request{
 			Input: 50 + i*37%400, Output: 20 + i*53%90, Place: i,
 			Arrival: float64(i)*0.11 + 0.05*math.Sin(float64(i)),
 		})
@@ -74,15 +67,8 @@ func measure(t *testing.T, count int) string {
 		fmt.Fprintf(&lines, `{"request_id":"r%d","input_toks":%d,"output_toks":%d,"arrival_time":%v,"queued_ts":%v,"scheduled_ts":%v,"first_token_ts":%v,"last_token_ts":%v}`+"\n",
 			i, r.Input, r.Output, 1.7e9+r.Arrival, 100+r.Arrival, 100+out.Scheduled[i], 100+out.First[i], 100+out.Last[i])
 	}
-	write(t, filepath.Join(dir, "requests.jsonl"), lines.String())
+	measuredtest.Write(t, filepath.Join(dir, "requests.jsonl"), lines.String())
 	return dir
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // What a simulated server did is found again, from another start, and twice the
@@ -191,16 +177,16 @@ func TestRefused(t *testing.T) {
 		{`"num_gpu_blocks":400`, `"num_gpu_blocks":20`, "it needs"},
 		{`"block_size":16`, `"block_size":48`, "block_size is 48"},
 	} {
-		write(t, filepath.Join(dir, "meta.json"), meta(c.from, c.to))
+		measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta(c.from, c.to))
 		m, err := Read(dir, 0)
 		if err == nil {
 			_, err = NewSimulation(m, nil, false)
 		}
-		if !errors.As(err, new(*NotModelledError)) || !strings.Contains(err.Error(), c.want) {
+		if !errors.As(err, new(*measured.NotModelledError)) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.to, err, c.want)
 		}
 	}
-	write(t, filepath.Join(dir, "meta.json"), meta(`"num_gpu_blocks":400`, `"num_gpu_blocks":null`))
+	measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta(`"num_gpu_blocks":400`, `"num_gpu_blocks":null`))
 	if m, err := Read(dir, 300); err != nil || m.Settings.Blocks != 300 {
 		t.Errorf("blocks given: %v", err)
 	}
@@ -219,13 +205,13 @@ func TestBrokenRequests(t *testing.T) {
 		{`"queued_ts":100`, `"queued_ts":900`, "requests.jsonl:1: queued, first and last token"},
 		{`{"request_id":"r0"`, `{"request_id":`, "requests.jsonl:1: "},
 	} {
-		write(t, filepath.Join(dir, "requests.jsonl"), strings.Replace(string(text), c.from, c.to, 1))
+		measuredtest.Write(t, filepath.Join(dir, "requests.jsonl"), strings.Replace(string(text), c.from, c.to, 1))
 		if _, err := Read(dir, 0); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.to, err, c.want)
 		}
 	}
 	lines := strings.SplitAfter(string(text), "\n")
-	write(t, filepath.Join(dir, "requests.jsonl"), strings.Join(lines[:5], ""))
+	measuredtest.Write(t, filepath.Join(dir, "requests.jsonl"), strings.Join(lines[:5], ""))
 	if _, err := Read(dir, 0); err == nil || !strings.Contains(err.Error(), "5 requests, want at least 20") {
 		t.Errorf("5 requests: %v", err)
 	}
@@ -247,8 +233,8 @@ func TestPrompts(t *testing.T) {
 		{`{"input_length":50,"hash_ids":[1,2,3,4]}`, "1 prompts, want one for each of the 40 requests"},
 		{`{"input_length":500,"hash_ids":[1,2,3,4]}`, "prompts.jsonl:1: 4 hash_ids of 16 tokens for input_length 500"},
 	} {
-		write(t, path, c.text)
-		p, err := ReadPrompts(path, 16)
+		measuredtest.Write(t, path, c.text)
+		p, err := measured.ReadPrompts(path, 16)
 		if err == nil {
 			_, err = NewSimulation(m, p, false)
 		}
@@ -275,8 +261,8 @@ func TestClients(t *testing.T) {
 		{"other.json", "{}", "no requests.jsonl"},
 	} {
 		dir := t.TempDir()
-		write(t, filepath.Join(dir, "meta.json"), meta())
-		write(t, filepath.Join(dir, c.file), c.text)
+		measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta())
+		measuredtest.Write(t, filepath.Join(dir, c.file), c.text)
 		m, err := Read(dir, 0)
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -295,30 +281,14 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// The clocks of front end and engine differ by the smallest difference; arrivals
-// that waited for the end of a pass do not count.
-func TestAlign(t *testing.T) {
-	m := &Measured{Requests: []Request{
-		{Arrival: 1000, Queued: 5.010, First: 6, Last: 7},
-		{Arrival: 1001, Queued: 6.002, First: 7, Last: 8},
-		{Arrival: 1002, Queued: 7.200, First: 8, Last: 9},
-	}}
-	m.alignClocks()
-	for i, want := range []float64{0, 1, 2} {
-		if r := m.Requests[i]; math.Abs(r.Arrival-want) > 1e-9 || math.Abs(r.First-r.Arrival-0.998) > 1e-9 {
-			t.Errorf("request %d arrives at %v, %v before its first token", i, r.Arrival, r.First-r.Arrival)
-		}
-	}
-}
-
 // measuredRun returns a run of a real server, which is optional data. TestFindsTheServer fits a simulated server.
-func measuredRun(t *testing.T, name string) (*Measured, *Prompts) {
+func measuredRun(t *testing.T, name string) (*Measured, *measured.Prompts) {
 	t.Helper()
 	m, err := Read(optional.Data(t, "vllm-runs/"+name), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := ReadPrompts(optional.Data(t, "vllm-runs/prompts_llama-3.1-8b.jsonl"), 0)
+	p, err := measured.ReadPrompts(optional.Data(t, "vllm-runs/prompts_llama-3.1-8b.jsonl"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,12 +346,10 @@ func TestFindsBlocks(t *testing.T) {
 	t.Parallel()
 	m, p := measuredRun(t, "RTX4090_Llama-3.1-8B")
 	want := m.Settings.Blocks
-	load, err := readSeries(optional.Data(t, "vllm-runs/RTX4090_Llama-3.1-8B/timeseries.csv"))
-	if err != nil {
+	m.Settings.Blocks = 0
+	if err := m.CompleteSettings(optional.Data(t, "vllm-runs/RTX4090_Llama-3.1-8B")); err != nil {
 		t.Fatal(err)
 	}
-	m.Settings.Blocks = 0
-	m.Settings.resolveOpen(m.Name, m.Requests, load)
 	got, err := findBlocks(t.Context(), m, Options{Prompts: p})
 	if err != nil || math.Abs(float64(got)/float64(want)-1) > 0.015 {
 		t.Errorf("%d blocks, %v; want %d", got, err, want)

@@ -1,48 +1,13 @@
 package calibrate
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
-	"github.com/replay-llm/replay/internal/heap"
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
-
-// layLanes puts the requests of a closed loop, in order of completion and with times from their
-// arrival on, into lanes: in each of them one follows the other at once. Who took how long says about when
-// each began. Once the session has begun whose first turn is at last, no new one takes the place of one that ends,
-// and lanes end evenly with the requests that are left.
-func (m *Measured) layLanes(last int) {
-	all, n := m.Requests, len(m.Requests)
-	begins, served := make([]float64, n), 0.0
-	for i := range all {
-		served += all[i].Last
-		begins[i] = served/float64(m.InFlight) - all[i].Last
-	}
-	final := begins[last]
-	slices.SortStableFunc(all, func(a, b Request) int { return cmp.Compare(begins[a.Place], begins[b.Place]) })
-	var lanes heap.Heap[float64, int, int] // by when they are free
-	for k := range min(m.InFlight, n) {
-		lanes.Push(0, k, k)
-	}
-	from := slices.IndexFunc(all, func(r Request) bool { return begins[r.Place] >= final })
-	for i := range all {
-		if from <= i {
-			left := (m.InFlight*(n-i) + n - from - 1) / (n - from)
-			for len(lanes) > max(left, 1) {
-				lanes.Pop()
-			}
-		}
-		l := lanes.Pop()
-		r := &all[i]
-		r.lane, r.Arrival = l.Value+1, l.Key
-		r.First, r.Last = r.Arrival+r.First, r.Arrival+r.Last
-		lanes.Push(r.Last, l.Tie, l.Value)
-	}
-}
 
 // followers returns, by request, the one that follows it in its lane, -1 where there is none; nil where requests arrive by
 // themselves.
@@ -52,7 +17,7 @@ func (m *Measured) followers() []int {
 	}
 	all, latest := make([]int, len(m.Requests)), map[int]int{}
 	for i := range m.Requests {
-		lane := m.Requests[i].lane
+		lane := m.Requests[i].Lane
 		if before, ok := latest[lane]; ok {
 			all[before] = i
 		}
@@ -115,7 +80,7 @@ func (m *Measured) recordsOf(result *harness.Result) []collector.Record {
 	}
 	sorted, sessions, turns := make([]collector.Record, len(all)), map[int]int32{}, map[int]int32{}
 	for i := range m.Requests {
-		lane := m.Requests[i].lane
+		lane := m.Requests[i].Lane
 		if _, ok := sessions[lane]; !ok {
 			sessions[lane] = int32(len(sessions))
 		}
@@ -127,12 +92,12 @@ func (m *Measured) recordsOf(result *harness.Result) []collector.Record {
 
 // addLane makes a line of a trace a turn of its lane: the next request is with the engine as much later as the client
 // is away from it.
-func (m *Measured) addLane(line map[string]any, r *Request) {
-	if r.lane == 0 {
+func (m *Measured) addLane(line map[string]any, r *measured.Request) {
+	if r.Lane == 0 {
 		return
 	}
 	delete(line, "timestamp")
-	if line["session_id"] = fmt.Sprint(r.lane); r.Arrival > 0 {
+	if line["session_id"] = fmt.Sprint(r.Lane); r.Arrival > 0 {
 		line["delay"] = 1000 * m.way.First
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 )
@@ -87,7 +88,7 @@ func (m *Measured) Compare(result *harness.Result, repeats []*Measured) (*Compar
 	if err := c.addCounted(m, result); err != nil {
 		return nil, err
 	}
-	c.addPods(m.pods, records)
+	c.addPods(m.Pods, records)
 	c.addNoise(repeats)
 	return c, nil
 }
@@ -104,12 +105,12 @@ func listStatistics() []struct {
 	of   func([]float64) float64
 } {
 	quantile := func(q float64) func([]float64) float64 {
-		return func(values []float64) float64 { return quantileOf(values, q) }
+		return func(values []float64) float64 { return measured.QuantileOf(values, q) }
 	}
 	return []struct {
 		name string
 		of   func([]float64) float64
-	}{{"mean", meanOf}, {"p50", quantile(0.5)}, {"p90", quantile(0.9)}, {"p99", quantile(0.99)}}
+	}{{"mean", measured.MeanOf}, {"p50", quantile(0.5)}, {"p90", quantile(0.9)}, {"p99", quantile(0.99)}}
 }
 
 // addTimes adds the statistics of all times; those that were not measured are left out.
@@ -147,7 +148,7 @@ func (c *Compared) addTimes(m *Measured, itl *collector.Distribution) {
 // allGaps returns the gaps between the tokens of all requests.
 func (m *Measured) allGaps() (gaps []float64) {
 	for _, i := range m.judged() {
-		gaps = append(gaps, m.Requests[i].gaps...)
+		gaps = append(gaps, m.Requests[i].Gaps...)
 	}
 	return gaps
 }

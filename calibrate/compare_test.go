@@ -4,14 +4,16 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
 // A run stands beside its replay: each time as it was measured and as it came out, the
 // cached share, the share of each server, and repeats of the run as noise.
 func TestCompare(t *testing.T) {
 	dir, slower := t.TempDir(), t.TempDir()
-	writeRecorded(t, dir, "", "")
-	writeRecorded(t, slower, `"first_token_ts":5.05,"last_token_ts":5.08`, `"first_token_ts":5.49,"last_token_ts":5.52`)
+	measuredtest.WriteRecorded(t, dir, "", "")
+	measuredtest.WriteRecorded(t, slower, `"first_token_ts":5.05,"last_token_ts":5.08`, `"first_token_ts":5.49,"last_token_ts":5.52`)
 	m, err := ReadTimes(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +48,7 @@ func TestCompare(t *testing.T) {
 	hit := sides["hit rate"]
 	tokens := 0
 	for _, r := range m.Requests {
-		if !r.cut {
+		if !r.Cut {
 			tokens += r.Input
 		}
 	}

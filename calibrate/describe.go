@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -106,7 +107,7 @@ const partsOfRuns = 4
 
 // piecesOf returns into how many pieces a run is cut, of several: each has enough requests for a fit.
 func piecesOf(t *trial, runs int) int {
-	return max(min(partsOfRuns/runs, len(t.target.chosen)/fewest), 1)
+	return max(min(partsOfRuns/runs, len(t.target.chosen)/measured.Fewest), 1)
 }
 
 // noteSpreads notes what the spreads of a fit to a single run do not tell.
@@ -116,7 +117,7 @@ func (r *Result) noteSpreads(trials []*trial) {
 	}
 	how := "between fits to parts of one run"
 	if piecesOf(trials[0], 1) < 2 {
-		how = fmt.Sprintf("that of residuals alone, as the run has no two parts of %d requests", fewest)
+		how = fmt.Sprintf("that of residuals alone, as the run has no two parts of %d requests", measured.Fewest)
 	}
 	r.Notes = append(r.Notes, "the spread of parameters is "+how+": at other loads they may differ by more")
 }
@@ -133,7 +134,7 @@ func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, err
 		for piece := range each {
 			all := t.target.chosen
 			chosen := all[piece*len(all)/each : (piece+1)*len(all)/each]
-			if len(chosen) < fewest {
+			if len(chosen) < measured.Fewest {
 				continue
 			}
 			s := newSearch(ctx, []*Simulation{t.sim}, []*target{newTarget(t.target.run, chosen)})
@@ -149,7 +150,7 @@ func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, err
 	}
 	shares := make([]float64, len(found))
 	for a, values := range found {
-		mean, sum := meanOf(values), 0.0
+		mean, sum := measured.MeanOf(values), 0.0
 		for _, v := range values {
 			sum += squareOf(v - mean)
 		}

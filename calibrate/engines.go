@@ -80,7 +80,7 @@ type server struct {
 func (s *Simulation) newServer(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) (*server, error) {
 	r := &server{Simulation: s, clock: s.clockOf(0, model), out: out, watch: watch}
 	r.front.at, r.front.taken = -refresh, s.taken
-	for number := range s.settings.engines() {
+	for number := range s.settings.Engines() {
 		e := &engine{number: number}
 		var err error
 		switch {

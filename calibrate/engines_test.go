@@ -9,13 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured"
+	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // apart and lockstep are the settings of servers of two engines.
 func apart() string {
-	return meta(`"data_parallel_size":1`, `"data_parallel_size":2`, `"num_gpu_blocks":400`, `"num_gpu_blocks":800`)
+	return measuredtest.Meta(`"data_parallel_size":1`, `"data_parallel_size":2`, `"num_gpu_blocks":400`, `"num_gpu_blocks":800`)
 }
 
 func lockstep() string {
@@ -24,10 +26,10 @@ func lockstep() string {
 
 // dense is count requests at more than the rate that one engine of the test
 // server bears.
-func dense(count int) []Request {
-	var all []Request
+func dense(count int) []measured.Request {
+	var all []measured.Request
 	for i := range count {
-		all = append(all, Request{
+		all = append(all, measured.Request{
 			Input: 50 + i*37%400, Output: 20 + i*53%90, Place: i,
 			Arrival: float64(i)*0.04 + 0.02*math.Sin(float64(i)),
 		})
@@ -36,19 +38,19 @@ func dense(count int) []Request {
 }
 
 // serve lets the settings' server answer requests.
-func serve(t *testing.T, settings string, requests []Request) (*Simulation, Outcome) {
+func serve(t *testing.T, settings string, requests []measured.Request) (*Simulation, Outcome) {
 	t.Helper()
 	return serveIn(t, settings, requests, truth())
 }
 
 // serveIn does the same with passes that take what p says.
-func serveIn(t *testing.T, settings string, requests []Request, p timing.Parameters) (*Simulation, Outcome) {
+func serveIn(t *testing.T, settings string, requests []measured.Request, p timing.Parameters) (*Simulation, Outcome) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "meta.json")
-	write(t, path, settings)
-	m := &Measured{Requests: requests}
+	dir := t.TempDir()
+	measuredtest.Write(t, filepath.Join(dir, "meta.json"), settings)
+	m := &Measured{Run: measured.Run{Requests: requests}}
 	var err error
-	if m.Settings, err = readSettings(path, nil); err != nil {
+	if m.Settings, err = measured.ReadServer(dir); err != nil {
 		t.Fatal(err)
 	}
 	s, err := NewSimulation(m, nil, false)
@@ -64,16 +66,16 @@ func serveIn(t *testing.T, settings string, requests []Request, p timing.Paramet
 }
 
 // written is a run with what was measured of it.
-func written(t *testing.T, settings string, requests []Request, out *Outcome) *Measured {
+func written(t *testing.T, settings string, requests []measured.Request, out *Outcome) *Measured {
 	t.Helper()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "meta.json"), settings)
+	measuredtest.Write(t, filepath.Join(dir, "meta.json"), settings)
 	var lines bytes.Buffer
 	for i, r := range requests {
 		fmt.Fprintf(&lines, `{"request_id":"r%d","input_toks":%d,"output_toks":%d,"arrival_time":%v,"queued_ts":%v,"scheduled_ts":%v,"first_token_ts":%v,"last_token_ts":%v}`+"\n",
 			i, r.Input, r.Output, 1.7e9+r.Arrival, 100+r.Arrival, 100+out.Scheduled[i], 100+out.First[i], 100+out.Last[i])
 	}
-	write(t, filepath.Join(dir, "requests.jsonl"), lines.String())
+	measuredtest.Write(t, filepath.Join(dir, "requests.jsonl"), lines.String())
 	m, err := Read(dir, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +85,7 @@ func written(t *testing.T, settings string, requests []Request, out *Outcome) *M
 
 // One engine is one engine, however it is driven.
 func TestOneEngineInParallel(t *testing.T) {
-	s, want := serve(t, meta(), dense(80))
+	s, want := serve(t, measuredtest.Meta(), dense(80))
 	p := truth()
 	p.Graphs = s.settings.Graphs
 	for name, drive := range map[string]func(*server) error{"lockstep": (*server).runLockstep, "apart": (*server).runApart} {
@@ -108,7 +110,7 @@ func TestLockstep(t *testing.T) {
 	requests := dense(80)
 	_, alone := serve(t, apart(), requests)
 	_, together := serve(t, lockstep(), requests)
-	_, one := serve(t, meta(), requests)
+	_, one := serve(t, measuredtest.Meta(), requests)
 	last := func(o Outcome) float64 { return slices.Max(o.Last) }
 	if !(last(alone) < last(together) && last(together) < last(one)) {
 		t.Errorf("ends after %v s at their own pace, %v s in lockstep, %v s on one engine; want them in this order", last(alone), last(together), last(one))
@@ -124,7 +126,7 @@ func TestLockstep(t *testing.T) {
 
 // A server short of blocks preempts, and says how often.
 func TestPreemptions(t *testing.T) {
-	settings := meta(`"num_gpu_blocks":400`, `"num_gpu_blocks":60`, `"policy"`, `"scheduler_reserve_full_isl":false,"policy"`)
+	settings := measuredtest.Meta(`"num_gpu_blocks":400`, `"num_gpu_blocks":60`, `"policy"`, `"scheduler_reserve_full_isl":false,"policy"`)
 	if _, out := serve(t, settings, dense(80)); out.Preemptions < 1 || out.Passes < 80 {
 		t.Errorf("%d preemptions in %d passes, want some", out.Preemptions, out.Passes)
 	}
@@ -138,11 +140,11 @@ func TestFindsEngines(t *testing.T) {
 	requests := dense(200)
 	inTurn := Outcome{First: make([]float64, len(requests)), Last: make([]float64, len(requests)), Scheduled: make([]float64, len(requests))}
 	for k := range 2 {
-		var half []Request
+		var half []measured.Request
 		for i := k; i < len(requests); i += 2 {
 			half = append(half, requests[i])
 		}
-		_, out := serve(t, meta(), half)
+		_, out := serve(t, measuredtest.Meta(), half)
 		for j := range half {
 			i := 2*j + k
 			inTurn.First[i], inTurn.Last[i], inTurn.Scheduled[i] = out.First[j], out.Last[j], out.Scheduled[j]

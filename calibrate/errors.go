@@ -3,6 +3,8 @@ package calibrate
 import (
 	"math"
 	"slices"
+
+	"github.com/replay-llm/replay/calibrate/measured"
 )
 
 // Errors are those of one metric over a set of requests: relative, simulated to
@@ -35,8 +37,10 @@ func judgeOutcome(m *Measured, chosen []int, out *Outcome) []Errors {
 				each = append(each, math.Abs(simulated[i]/t.measured[k][i]-1))
 			}
 		}
-		of := func(q float64) float64 { return quantileOf(simulated, q)/quantileOf(t.measured[k], q) - 1 }
-		e.P50, e.P90, e.P99, e.Each = of(0.5), of(0.9), of(0.99), quantileOf(each, 0.5)
+		of := func(q float64) float64 {
+			return measured.QuantileOf(simulated, q)/measured.QuantileOf(t.measured[k], q) - 1
+		}
+		e.P50, e.P90, e.P99, e.Each = of(0.5), of(0.9), of(0.99), measured.QuantileOf(each, 0.5)
 		all = append(all, e)
 	}
 	return all
@@ -72,7 +76,7 @@ func splitBySaturation(m *Measured, out *Outcome) (s saturation) {
 	late := m.lateFirst()
 	for i := m.judgedFrom(); i < len(m.Requests); i++ {
 		r := &m.Requests[i]
-		if r.cut {
+		if r.Cut {
 			continue
 		}
 		waited := r.Scheduled-r.Arrival >= shortWait
@@ -105,7 +109,7 @@ func (m *Measured) lateFirst() float64 {
 	for i := m.Lead; i < len(m.Requests); i++ {
 		all = append(all, m.Requests[i].First-m.Requests[i].Arrival)
 	}
-	return quantileOf(all, 0.5) + longHold
+	return measured.QuantileOf(all, 0.5) + longHold
 }
 
 // bound is the error of held-out means below which a profile is good enough.

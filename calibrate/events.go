@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -18,9 +19,6 @@ const (
 	timeContrast  = 0.05
 	leftOver      = 0.5
 )
-
-// logPeriod is the time in s between two lines of a server's log.
-const logPeriod = 10
 
 // routing is the distances of two replays of a run from it: one with a router that receives KV events, and one with a router
 // never does.
@@ -75,19 +73,19 @@ func (m *Measured) decideEvents(r routing) {
 
 // noteEvents notes that KV events do not reach the router, and why.
 func (m *Measured) noteEvents(how string) {
-	m.Settings.addNote("%s: KV events do not reach the router, so that no prompt counts as cached: %s; --signal-delay index=0 replays with them", m.Name, how)
+	m.Settings.AddNote("%s: KV events do not reach the router, so that no prompt counts as cached: %s; --signal-delay index=0 replays with them", m.Name, how)
 }
 
 // compareRouting returns the distances of two replays from the run, of which the router of the first receives KV events.
 func (m *Measured) compareRouting(results [2]*harness.Result) (r routing, err error) {
-	measured := m.serverShares()
-	r.shares, r.least = measured != nil, shareContrast
+	own := m.serverShares()
+	r.shares, r.least = own != nil, shareContrast
 	if !r.shares {
 		r.least = timeContrast
 	}
 	for i, off := range []*float64{&r.heard, &r.unheard} {
 		if r.shares {
-			*off = distanceOfShares(measured, m.workerShares(results[i]))
+			*off = distanceOfShares(own, m.workerShares(results[i]))
 		} else if *off, err = m.distanceOfTimes(results[i]); err != nil {
 			return r, err
 		}
@@ -110,26 +108,26 @@ func (m *Measured) distanceOfTimes(result *harness.Result) (float64, error) {
 // serverShares returns which share of the generated tokens the busiest server had, the second and so on, as the mean
 // over the time of the run; nil where that is not known.
 func (m *Measured) serverShares() []float64 {
-	if _, taken := m.podsOfRows(); taken != nil {
+	if _, taken := m.PodsOfRows(); taken != nil {
 		return sharesOver(len(m.Requests), func(i int) (int, float64, float64, int) {
 			r := &m.Requests[i]
 			return taken[i], r.First, r.Last, r.Output
 		})
 	}
-	if len(m.pods) < 2 {
+	if len(m.Pods) < 2 {
 		return nil
 	}
 	n := math.MaxInt
-	for i := range m.pods {
-		n = min(n, len(m.pods[i].steps))
+	for i := range m.Pods {
+		n = min(n, len(m.Pods[i].Steps))
 	}
-	if n < fewLines {
+	if n < measured.FewLines {
 		return nil
 	}
 	windows := make([][]float64, n)
 	for k := range windows {
-		for i := range m.pods {
-			windows[k] = append(windows[k], m.pods[i].steps[k])
+		for i := range m.Pods {
+			windows[k] = append(windows[k], m.Pods[i].Steps[k])
 		}
 	}
 	return meanShares(windows)
@@ -156,14 +154,14 @@ func sharesOver(n int, request func(i int) (server int, first, last float64, tok
 		}
 		servers = max(servers, server+1)
 		each := float64(tokens) / max(last-first, 1e-3)
-		for k := max(int(first/logPeriod), 0); float64(k*logPeriod) < last; k++ {
+		for k := max(int(first/measured.LogPeriod), 0); float64(k*measured.LogPeriod) < last; k++ {
 			for len(windows) <= k {
 				windows = append(windows, nil)
 			}
 			for len(windows[k]) <= server {
 				windows[k] = append(windows[k], 0)
 			}
-			windows[k][server] += each * (min(last, float64((k+1)*logPeriod)) - max(first, float64(k*logPeriod)))
+			windows[k][server] += each * (min(last, float64((k+1)*measured.LogPeriod)) - max(first, float64(k*measured.LogPeriod)))
 		}
 	}
 	for k := range windows {

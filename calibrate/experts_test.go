@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured"
+	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // mixture is the settings of a server of a model with experts.
 func mixture() string {
-	return meta(`nobody/Nothing-9B`, `Qwen/Qwen3-30B-A3B`, `"engine_kwargs"`, `"hardware":{"device_name":"NVIDIA H100 80GB HBM3"},"engine_kwargs"`)
+	return measuredtest.Meta(`nobody/Nothing-9B`, `Qwen/Qwen3-30B-A3B`, `"engine_kwargs"`, `"hardware":{"device_name":"NVIDIA H100 80GB HBM3"},"engine_kwargs"`)
 }
 
 // A pass of a model of experts reads those that its tokens are sent to, in a fit as on data sheets:
@@ -48,22 +50,22 @@ func TestFindsExperts(t *testing.T) {
 
 // Engines in lockstep have the experts between them, and send each the tokens of all.
 func TestExpertsOfEngines(t *testing.T) {
-	one := &Settings{Engine: timing.Engine{GPU: "h100", Model: "qwen3-30b-a3b"}, DataParallel: 1, Pods: 1}
+	one := &measured.Settings{Engine: timing.Engine{GPU: "h100", Model: "qwen3-30b-a3b"}, DataParallel: 1, Pods: 1}
 	two := *one
 	two.DataParallel, two.Lockstep = 2, true
-	a, b := startParameters(one), startParameters(&two)
+	a, b := measured.StartParameters(one), measured.StartParameters(&two)
 	if !near(b.Experts, a.Experts/2) || !near(b.ExpertShare, 1-math.Pow(1-a.ExpertShare, 2)) || b.Weights != a.Weights {
 		t.Errorf("of two engines %+v, of one %+v", b, a)
 	}
 	two.Lockstep = false
-	if c := startParameters(&two); c.Experts != a.Experts || c.ExpertShare != a.ExpertShare {
+	if c := measured.StartParameters(&two); c.Experts != a.Experts || c.ExpertShare != a.ExpertShare {
 		t.Errorf("of two engines of their own %+v, of one %+v", c, a)
 	}
 }
 
 // A scale of the weights is one of the experts.
 func TestScaleExperts(t *testing.T) {
-	start := startParameters(&Settings{Engine: timing.Engine{GPU: "h100", Model: "qwen3-30b-a3b"}, DataParallel: 1, Pods: 1})
+	start := measured.StartParameters(&measured.Settings{Engine: timing.Engine{GPU: "h100", Model: "qwen3-30b-a3b"}, DataParallel: 1, Pods: 1})
 	form := plainForms()[0]
 	p := form.parametersAt(&start, []float64{math.Log(2), 0, 0, 0})
 	if !near(p.Weights, 2*start.Weights) || !near(p.Experts, 2*start.Experts) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -44,7 +45,7 @@ type Options struct {
 	// Holdout is the share of requests, by arrival, that a second and a third fit
 	// do not see: the last ones and the first ones. 0: there is one fit, to all.
 	Holdout float64
-	Prompts *Prompts // nil: no two prompts begin alike
+	Prompts *measured.Prompts // nil: no two prompts begin alike
 	// Replay, when not nil, replays a run on its servers by the router that its settings name,
 	// as a profile has them; seed is what is left to chance.
 	Replay func(m *Measured, p *timing.Profile, seed uint64) (*harness.Result, error)
@@ -82,7 +83,7 @@ func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	span := func(name string, from, to int) part {
 		p := part{name: name}
 		for i := lead + from; i < lead+to; i++ {
-			if !m.Requests[i].cut {
+			if !m.Requests[i].Cut {
 				p.chosen = append(p.chosen, i)
 			}
 		}
@@ -101,11 +102,11 @@ func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 func (p part) withoutWarmUp(m *Measured) []int {
 	var kept []int
 	for _, i := range p.chosen {
-		if at := m.Requests[i].Arrival; at >= m.warmUp() && !p.left.holds(at) {
+		if at := m.Requests[i].Arrival; at >= m.WarmUp() && !p.left.holds(at) {
 			kept = append(kept, i)
 		}
 	}
-	if len(kept) < fewest {
+	if len(kept) < measured.Fewest {
 		return p.chosen
 	}
 	return kept
@@ -114,8 +115,8 @@ func (p part) withoutWarmUp(m *Measured) []int {
 // judgedIn returns what of p is judged: in a run that a client measured not its warm-up.
 func (p part) judgedIn(m *Measured) part {
 	p.left = spell{} // it is judged apart
-	if warm := p.withoutWarmUp(m); m.Client && m.ignored == nil && len(warm) < len(p.chosen) {
-		p.name, p.chosen = fmt.Sprintf("%s from %d s on", p.name, clientWarmUp), warm
+	if warm := p.withoutWarmUp(m); m.Client && m.Ignored == nil && len(warm) < len(p.chosen) {
+		p.name, p.chosen = fmt.Sprintf("%s from %d s on", p.name, measured.ClientWarmUp), warm
 	}
 	return p
 }
@@ -199,20 +200,20 @@ func prepareRun(ctx context.Context, m *Measured, o Options) (*Measured, *Simula
 	}
 	m = m.withBlocks(blocks)
 	if o.Reference {
-		m.Settings.addNote("the scheduler follows the reference's rules, not those of vLLM")
+		m.Settings.AddNote("the scheduler follows the reference's rules, not those of vLLM")
 	}
 	if o.Prompts == nil && m.Settings.PrefixCaching {
-		m.Settings.addNote("prompts are not told: none is taken to begin like another")
+		m.Settings.AddNote("prompts are not told: none is taken to begin like another")
 	}
-	m.noteSpeeds()
+	m.NoteSpeeds()
 	sim, err := NewSimulation(m, o.Prompts, o.Reference)
-	if err != nil || m.taken != nil || m.Settings.Pods < 2 || m.Settings.DataParallel > 1 {
+	if err != nil || m.Taken != nil || m.Settings.Pods < 2 || m.Settings.DataParallel > 1 {
 		return m, sim, err
 	}
 	how := "the one with the least 4·waiting + running"
 	if o.Replay != nil && m.isRouted() {
 		how = "the one that the router's scorers choose in a replay"
 	}
-	m.Settings.addNote("which of %d servers took which request is not told: %s", m.Settings.Pods, how)
+	m.Settings.AddNote("which of %d servers took which request is not told: %s", m.Settings.Pods, how)
 	return m, sim, nil
 }

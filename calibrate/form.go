@@ -3,11 +3,9 @@ package calibrate
 import (
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -107,66 +105,4 @@ func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parame
 		p.Experts = start.Experts * (p.Weights / start.Weights)
 	}
 	return p
-}
-
-// startParameters returns where a search begins: what follows from data sheets of
-// the server, or of a common one when it is not known. The scale is found by
-// simulation.
-func startParameters(s *Settings) timing.Parameters {
-	gpu, err := hardware.FindGPU(s.GPU, nil)
-	if err != nil {
-		gpu, _ = hardware.FindGPU("h100", nil)
-	}
-	model, err := findModel(s.Model)
-	if err != nil {
-		model, _ = hardware.FindModel("llama-3.1-8b")
-	}
-	f := s.fitOf(gpu, model)
-	pass := f.Pass()
-	p := timing.Parameters{
-		Weights: 1.1 * pass.Weights, Experts: 1.1 * pass.Experts, ExpertShare: s.expertShare(pass.Share), Token: pass.Token, Pair: pass.Pair,
-		Context: 0.8 * pass.Context, Mixed: 1.2 * pass.Context, MixedBase: 0.1 * pass.Weights, Graphs: s.Graphs,
-	}
-	s.setLaunches(&p, f)
-	return p
-}
-
-// fitOf returns a model on the server's GPUs. Engines in lockstep share the experts.
-func (s *Settings) fitOf(gpu hardware.GPU, model hardware.Model) hardware.Fit {
-	f := hardware.Fit{GPU: gpu, Model: model, TP: max(s.TensorParallel, 1), PP: 1, DP: 1, KVBits: s.kvBits}
-	if s.Lockstep {
-		f.DP = max(s.DataParallel, 1)
-	}
-	return f
-}
-
-// expertShare returns the share of the experts that a token of each engine is sent to, all
-// together, where one token is sent to the given share.
-func (s *Settings) expertShare(each float64) float64 {
-	spared := 1.0
-	for range s.engines() {
-		spared *= 1 - each
-		if !s.Lockstep {
-			break
-		}
-	}
-	return 1 - spared
-}
-
-// findModel returns a model by its name or by the path that a server has loaded it from, which
-// ends with its name.
-func findModel(name string) (hardware.Model, error) {
-	m, err := hardware.FindModel(name)
-	if err != nil {
-		if last, e := hardware.FindModel(path.Base(name)); e == nil {
-			return last, nil
-		}
-	}
-	return m, err
-}
-
-// isKnownModel reports whether a name is that of a model with a data sheet.
-func isKnownModel(name string) bool {
-	_, err := findModel(name)
-	return err == nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -31,7 +32,7 @@ func (m *Measured) Fresh() bool {
 	var n, waited [2]float64 // in the warm-up, and later
 	for i := m.Lead; i < len(m.Requests); i++ {
 		r, k := &m.Requests[i], 0
-		if r.Arrival >= clientWarmUp {
+		if r.Arrival >= measured.ClientWarmUp {
 			k = 1
 		}
 		n[k]++
@@ -47,7 +48,7 @@ func (m *Measured) Fresh() bool {
 func (m *Measured) cutAt(end float64) *Measured {
 	c := *m
 	c.whole = m
-	n, _ := slices.BinarySearchFunc(m.Requests, end, func(r Request, t float64) int {
+	n, _ := slices.BinarySearchFunc(m.Requests, end, func(r measured.Request, t float64) int {
 		if r.Arrival < t {
 			return -1
 		}
@@ -57,10 +58,10 @@ func (m *Measured) cutAt(end float64) *Measured {
 	if m.Prompts == nil {
 		return &c
 	}
-	c.Prompts = &Prompts{BlockTokens: m.Prompts.BlockTokens, path: m.Prompts.path}
+	c.Prompts = &measured.Prompts{BlockTokens: m.Prompts.BlockTokens, Path: m.Prompts.Path}
 	for i := range c.Requests {
 		at := &c.Requests[i].Place
-		c.Prompts.ids, c.Prompts.lengths = append(c.Prompts.ids, m.Prompts.ids[*at]), append(c.Prompts.lengths, m.Prompts.lengths[*at])
+		c.Prompts.IDs, c.Prompts.Lengths = append(c.Prompts.IDs, m.Prompts.IDs[*at]), append(c.Prompts.Lengths, m.Prompts.Lengths[*at])
 		*at = i
 	}
 	return &c
@@ -84,9 +85,9 @@ type warmupFit struct {
 
 // addRun adds the warm-up of a run.
 func (f *warmupFit) addRun(m *Measured) {
-	cut, late := freshRun{run: m.cutAt(clientWarmUp)}, m.lateFirst()
+	cut, late := freshRun{run: m.cutAt(measured.ClientWarmUp)}, m.lateFirst()
 	for _, r := range cut.run.Requests[m.Lead:] {
-		if r.cut {
+		if r.Cut {
 			continue
 		}
 		ttft := r.First - r.Arrival
@@ -119,7 +120,7 @@ func (f *warmupFit) distanceOf(w *timing.Warmup) (float64, error) {
 			}
 			var got []float64
 			for i := cut.run.Lead; i < len(cut.run.Requests); i++ {
-				if r := &cut.run.Requests[i]; !r.cut {
+				if r := &cut.run.Requests[i]; !r.Cut {
 					got = append(got, out.First[i]-r.Arrival)
 				}
 			}
@@ -128,7 +129,7 @@ func (f *warmupFit) distanceOf(w *timing.Warmup) (float64, error) {
 			for i, x := range got {
 				off += math.Abs(x - cut.measured[i])
 			}
-			total += off / float64(len(got)) / meanOf(cut.measured)
+			total += off / float64(len(got)) / measured.MeanOf(cut.measured)
 		}
 	}
 	return total, nil
@@ -173,7 +174,7 @@ func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profil
 		return nil, err
 	}
 	f.least = none
-	longest := quantileOf(f.held, 0.95)
+	longest := measured.QuantileOf(f.held, 0.95)
 	for requests := 1; requests <= mostWarm; requests *= 2 {
 		for _, share := range []float64{0.7, 0.8, 0.9, 1, 1.1} {
 			if err := f.try(ctx, requests, share*longest); err != nil {
@@ -211,7 +212,7 @@ func (m *Measured) WarmupOf(w *timing.Warmup) (all vllm.Warmup) {
 	}
 	all = vllm.Warmup{Requests: w.Requests, Time: sim.Time(1000 * w.Time)}
 	late := m.lateFirst()
-	for i := m.Lead; i < len(m.Requests) && m.Requests[i].Arrival < clientWarmUp; i++ {
+	for i := m.Lead; i < len(m.Requests) && m.Requests[i].Arrival < measured.ClientWarmUp; i++ {
 		if r := &m.Requests[i]; r.First-r.Arrival >= late {
 			all.Until = max(sim.Time(1000*(r.Arrival+unseen-w.Time)), 1)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/calibrate/measured"
 )
 
 // training is what a fit sees and what it is judged by, by run.
@@ -28,8 +28,8 @@ func listTrainings(runs []*Measured, holdout float64) ([]training, error) {
 	for i, m := range runs {
 		fitted, held := splitParts(m, holdout)
 		for k := range fitted {
-			if k > 0 && min(len(fitted[k].chosen), len(held[k].chosen)) < fewest/2 {
-				return nil, fmt.Errorf("holdout is %v of %d requests, want at least %d on both sides", holdout, len(m.Requests)-m.Lead, fewest/2)
+			if k > 0 && min(len(fitted[k].chosen), len(held[k].chosen)) < measured.Fewest/2 {
+				return nil, fmt.Errorf("holdout is %v of %d requests, want at least %d on both sides", holdout, len(m.Requests)-m.Lead, measured.Fewest/2)
 			}
 			if i == 0 {
 				all = append(all, training{name: fitted[k].name})
@@ -166,16 +166,16 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 // ReadAll reads several runs of one server as ReadKnown does. What one does not tell of its
 // server is taken from the first that does.
 func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, error) {
-	dirs = listRuns(dirs)
+	dirs = measured.ListRuns(dirs)
 	all := make([]*Measured, len(dirs))
 	filled := maps.Clone(known)
 	if filled == nil {
 		filled = map[string]any{}
 	}
 	for _, dir := range dirs {
-		s, err := readServer(dir)
-		if err == nil && (s.MaxSeqs > 0 || s.isSGLang()) {
-			for key, value := range s.tellOthers() {
+		s, err := measured.ReadServer(dir)
+		if err == nil && (s.MaxSeqs > 0 || s.IsSGLang()) {
+			for key, value := range s.TellOthers() {
 				if _, ok := filled[key]; !ok {
 					filled[key] = value
 				}
@@ -190,31 +190,4 @@ func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, erro
 		}
 	}
 	return all, nil
-}
-
-// tellOthers returns what a server's settings tell of another that is like it, by the keys of
-// meta.json.
-func (s *Settings) tellOthers() map[string]any {
-	if s.isSGLang() {
-		return map[string]any{"engine": sglangKind, "server_args": s.args}
-	}
-	known := map[string]any{
-		"model": s.Model, "vllm_version": s.Version, "tensor_parallel_size": float64(s.TensorParallel), vllm.SeqsKey: float64(s.MaxSeqs),
-		vllm.TokensKey: float64(s.MaxBatchedTokens), "block_size": float64(s.BlockTokens), "async_scheduling": s.Async,
-		"enforce_eager": len(s.Graphs) == 0, "enable_prefix_caching": s.PrefixCaching, "enable_chunked_prefill": s.ChunkedPrefill, "pods": float64(s.Pods),
-	}
-	if len(s.Graphs) > 0 {
-		var sizes []any
-		for _, n := range s.Graphs {
-			sizes = append(sizes, float64(n))
-		}
-		known["cudagraph_capture_sizes"], known["cudagraph_mode"] = sizes, string(cmp.Or(s.GraphMode, "FULL_AND_PIECEWISE"))
-	}
-	if s.Blocks > 0 {
-		known["num_gpu_blocks"] = float64(s.Blocks * max(s.DataParallel, 1))
-	}
-	if s.GPU != "" {
-		known["device_name"] = s.GPU
-	}
-	return known
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -73,12 +74,12 @@ func TestJointFit(t *testing.T) {
 
 // Weights are read no faster than the memory allows.
 func TestFloor(t *testing.T) {
-	s := &Settings{Engine: timing.Engine{GPU: "h100", Model: "/models/Qwen/Qwen3-14B", TensorParallel: 1}}
+	s := &measured.Settings{Engine: timing.Engine{GPU: "h100", Model: "/models/Qwen/Qwen3-14B", TensorParallel: 1}}
 	floor := floorParameters(s)
 	if floor.Weights < 7.2e-3 || floor.Weights > 8.2e-3 || floor.Token < 22e-6 || floor.Token > 28e-6 {
 		t.Errorf("28 GB and 28 GFLOP a token of an H100 take at least %v and %v s", floor.Weights, floor.Token)
 	}
-	if p := startParameters(s); isBelow(&p, &floor) {
+	if p := measured.StartParameters(s); isBelow(&p, &floor) {
 		t.Errorf("a search begins at %+v, below %+v", p, floor)
 	}
 	if s.Quantized = true; floorParameters(s).Weights != 0 {
@@ -88,9 +89,9 @@ func TestFloor(t *testing.T) {
 
 // Requests that somebody held back before the server are left out of a fit while they are few.
 func TestHeldBack(t *testing.T) {
-	m := &Measured{Client: true}
+	m := &Measured{Run: measured.Run{Client: true}}
 	for i := range 40 {
-		m.Requests = append(m.Requests, Request{Arrival: float64(i), First: float64(i) + 0.1})
+		m.Requests = append(m.Requests, measured.Request{Arrival: float64(i), First: float64(i) + 0.1})
 	}
 	chosen := make([]int, 40)
 	for i := range chosen {
@@ -121,7 +122,7 @@ func TestSpreadOfOneRun(t *testing.T) {
 		m.Requests = m.Requests[:c.requests]
 		chosen := part{chosen: splitAll(&m)}.withoutWarmUp(&m)
 		if !c.cut {
-			chosen = chosen[:2*fewest-1]
+			chosen = chosen[:2*measured.Fewest-1]
 		}
 		tr := &trial{sim: new(Simulation), target: newTarget(&m, chosen)}
 		tr.sim.rules = Rules(&m.Settings)

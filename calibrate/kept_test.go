@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -55,9 +56,9 @@ func (k *keptServer) Step(s *timing.Step) float64 {
 // measure simulates the run and writes it.
 func (k *keptRun) measure(t *testing.T, dir string) {
 	t.Helper()
-	m := &Measured{Client: true}
+	m := &Measured{Run: measured.Run{Client: true}}
 	var err error
-	if m.Settings, err = readServer(dir, nil); err != nil {
+	if m.Settings, err = measured.ReadServer(dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	draws := rand.New(rand.NewPCG(17, uint64(k.rate)))
@@ -65,7 +66,7 @@ func (k *keptRun) measure(t *testing.T, dir string) {
 		return int(min(max(mean+sd*draws.NormFloat64(), least), most))
 	}
 	for at := 0.0; at < 150; at += draws.ExpFloat64() / k.rate {
-		m.Requests = append(m.Requests, Request{
+		m.Requests = append(m.Requests, measured.Request{
 			Place: len(m.Requests), Arrival: at, Input: between(1024, 256, 256, 2048), Output: between(160, 60, 16, 400),
 		})
 	}

@@ -1,11 +1,11 @@
 package calibrate
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"math"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -21,35 +21,30 @@ type Transfers struct {
 // FitTransfers fits the link between prefill and decode servers to what was measured of their
 // transfers in a directory. Settings by the keys of meta.json are for what the directory does not tell.
 func FitTransfers(dir string, known map[string]any) (*Transfers, error) {
-	s, err := readServer(dir, known)
-	if errors.Is(err, fs.ErrNotExist) {
-		t := tree{}
-		t.fill(known)
-		s, err = newSettings(t), nil
-	}
+	s, err := measured.ReadSettingsOf(dir, known)
 	if err != nil {
 		return nil, err
 	}
-	perToken, err := s.transferBytes()
+	perToken, err := s.TransferBytes()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	all, err := readTransfers(dir, perToken)
+	all, err := measured.ReadTransfers(dir, perToken)
 	if err != nil {
 		return nil, err
 	}
-	link, err := all.fit(perToken, s.TensorParallel)
+	link, err := fitLink(all, perToken, s.TensorParallel)
 	if err == nil {
-		err = s.checkLink(link)
+		err = checkLink(&s, link)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	return &Transfers{dir, link, all.notes}, nil
+	return &Transfers{dir, link, all.Notes}, nil
 }
 
 // checkLink refuses a link that is faster than what a worker's GPUs are connected by.
-func (s *Settings) checkLink(l *timing.Link) error {
+func checkLink(s *measured.Settings, l *timing.Link) error {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
 		return nil // nobody knows what it can
@@ -61,24 +56,11 @@ func (s *Settings) checkLink(l *timing.Link) error {
 	return nil
 }
 
-// transferBytes returns the KV cache of a token in bytes, by the data sheet of the server's model.
-func (s *Settings) transferBytes() (int, error) {
-	model, err := findModel(s.Model)
-	if err != nil {
-		return 0, fmt.Errorf("the KV cache of a token is as large as the model makes it, want it in the run or with --model: %w", err)
-	}
-	f := s.fitOf(hardware.GPU{}, model)
-	return f.TransferBytes(), nil
-}
-
 // AddTransfers makes the link of transfers a part of the profile.
 func (r *Result) AddTransfers(t *Transfers) {
 	r.Profile.Link = t.Link
 	r.Notes = append(r.Notes, t.Notes...)
 }
-
-// Servers returns what is known of the servers of a run, by the keys of meta.json.
-func (m *Measured) Servers() map[string]any { return m.Settings.tellOthers() }
 
 // WriteText writes t for people to read.
 func (t *Transfers) WriteText(w io.Writer) error {
@@ -106,3 +88,97 @@ func describeLink(l *timing.Link) string {
 	return fmt.Sprintf("KV transfers: %.4g GB/s%s, and %.4g ms%s each; %d bytes a token\n",
 		l.GBPerSecond, spread(l.BandwidthSpread), 1000*l.Latency, spread(l.LatencySpread), l.BytesPerToken)
 }
+
+// fit returns the link on which transfers take what was measured. gpus is how many of a worker send side by side.
+func fitLink(t *measured.Transfers, perToken, gpus int) (*timing.Link, error) {
+	slope, latency := fitLine(t.All)
+	if !(slope > 0) {
+		return nil, fmt.Errorf("%d transfers take the longer the less they move, want some whose time grows with their size", len(t.All))
+	}
+	l := &timing.Link{Latency: latency, BytesPerToken: perToken}
+	for _, x := range t.All {
+		l.Transfers += x.Count
+	}
+	side := 1.0
+	if t.Rank {
+		side = float64(max(gpus, 1))
+	}
+	l.GBPerSecond = side / slope / 1e9
+	if !differInSize(t.All) {
+		t.Notes = append(t.Notes, "all transfers are of one size: what is latency cannot be told, and all counts as bandwidth")
+	}
+	var slopes, latencies []float64
+	for piece := range partsOfRuns {
+		var part []measured.Transfer
+		for i := piece; i < len(t.All); i += partsOfRuns {
+			part = append(part, t.All[i])
+		}
+		if len(part) < 2 {
+			return l, nil
+		}
+		a, b := fitLine(part)
+		slopes, latencies = append(slopes, a), append(latencies, b)
+	}
+	l.BandwidthSpread = spreadOf(slopes) / slope
+	if latency > 0 {
+		l.LatencySpread = spreadOf(latencies) / latency
+	}
+	return l, nil
+}
+
+// differInSize reports whether transfers are of several sizes.
+func differInSize(all []measured.Transfer) bool {
+	least, most := math.Inf(1), 0.0
+	for _, x := range all {
+		least, most = min(least, x.Bytes), max(most, x.Bytes)
+	}
+	return most > (1+sameSize)*least
+}
+
+// fitLine returns the s per byte of transfers and what they take beyond that, by the medians over all pairs: single
+// ones that took much longer do not count.
+func fitLine(all []measured.Transfer) (slope, latency float64) {
+	if stride := (len(all) + mostPairs - 1) / mostPairs; stride > 1 {
+		var some []measured.Transfer
+		for i := 0; i < len(all); i += stride {
+			some = append(some, all[i])
+		}
+		all = some
+	}
+	var rates, slopes, rest []float64
+	for i, a := range all {
+		rates = append(rates, a.Seconds/a.Bytes)
+		for _, b := range all[i+1:] {
+			if math.Abs(a.Bytes-b.Bytes) > sameSize*min(a.Bytes, b.Bytes) {
+				slopes = append(slopes, (b.Seconds-a.Seconds)/(b.Bytes-a.Bytes))
+			}
+		}
+	}
+	whole := measured.QuantileOf(rates, 0.5)
+	if len(slopes) == 0 {
+		return whole, 0
+	}
+	slope = measured.QuantileOf(slopes, 0.5)
+	for _, x := range all {
+		rest = append(rest, x.Seconds-float64(slope*x.Bytes))
+	}
+	if latency = measured.QuantileOf(rest, 0.5); latency < 0 {
+		return whole, 0
+	}
+	return slope, latency
+}
+
+// spreadOf returns the standard deviation of values.
+func spreadOf(values []float64) float64 {
+	mean, sum := measured.MeanOf(values), 0.0
+	for _, v := range values {
+		sum += float64(squareOf(v - mean))
+	}
+	return math.Sqrt(sum / float64(len(values)-1))
+}
+
+// sameSize is the share by which sizes must differ for a latency to be told from a bandwidth.
+const sameSize = 0.1
+
+// mostPairs bounds the transfers whose pairs are looked at.
+const mostPairs = 1000

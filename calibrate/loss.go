@@ -3,30 +3,32 @@ package calibrate
 import (
 	"fmt"
 	"math"
+
+	"github.com/replay-llm/replay/calibrate/measured"
 )
 
 // metric is a quantity of a request that is compared: a span of time in s, over a
 // number, which is NaN where there is no such quantity.
 type metric struct {
 	name string
-	span func(*Request) (from, to, over float64)
+	span func(*measured.Request) (from, to, over float64)
 }
 
 func allMetrics() []metric {
 	return []metric{
-		{"TTFT", func(r *Request) (from, to, over float64) { return r.Arrival, r.First, 1 }},
-		{"TPOT", func(r *Request) (from, to, over float64) {
+		{"TTFT", func(r *measured.Request) (from, to, over float64) { return r.Arrival, r.First, 1 }},
+		{"TPOT", func(r *measured.Request) (from, to, over float64) {
 			if r.Output < 2 {
 				return r.First, r.Last, math.NaN()
 			}
 			return r.First, r.Last, float64(r.Output - 1)
 		}},
-		{"E2E", func(r *Request) (from, to, over float64) { return r.Arrival, r.Last, 1 }},
+		{"E2E", func(r *measured.Request) (from, to, over float64) { return r.Arrival, r.Last, 1 }},
 	}
 }
 
 // valueOf returns metric x of a request.
-func (x *metric) valueOf(r *Request) float64 {
+func (x *metric) valueOf(r *measured.Request) float64 {
 	from, to, over := x.span(r)
 	return (to - from) / over
 }
@@ -53,19 +55,11 @@ func (m *Measured) withoutHeld(chosen []int) []int {
 	return kept
 }
 
-// warmUp is the time in s after the start of a run in which a server is still
-// loading and compiling: what arrives then is simulated and not fitted to.
-const warmUp = 2
-
-// clientWarmUp is the same of a run that a client measured: its requests may be the first that a
-// server ever has, which compiles kernels for several seconds and has a queue afterwards.
-const clientWarmUp = 15
-
 // Ignore leaves what arrives in the first seconds of the run out of what is fitted to and judged.
 func (m *Measured) Ignore(seconds float64) error {
-	m.ignored = &seconds
-	if n := len(m.judged()); n < fewest {
-		return fmt.Errorf("%s: %d requests arrive after the first %g s, want at least %d", m.Name, n, seconds, fewest)
+	m.Ignored = &seconds
+	if n := len(m.judged()); n < measured.Fewest {
+		return fmt.Errorf("%s: %d requests arrive after the first %g s, want at least %d", m.Name, n, seconds, measured.Fewest)
 	}
 	return nil
 }
@@ -73,7 +67,7 @@ func (m *Measured) Ignore(seconds float64) error {
 // judgedFrom returns the first request that counts: those before it are not to be judged.
 func (m *Measured) judgedFrom() int {
 	first := m.Lead
-	for m.ignored != nil && first < len(m.Requests) && m.Requests[first].Arrival < *m.ignored {
+	for m.Ignored != nil && first < len(m.Requests) && m.Requests[first].Arrival < *m.Ignored {
 		first++
 	}
 	return first
@@ -81,21 +75,10 @@ func (m *Measured) judgedFrom() int {
 
 // nameAll names all requests that are judged.
 func (m *Measured) nameAll() string {
-	if m.ignored == nil || *m.ignored == 0 {
+	if m.Ignored == nil || *m.Ignored == 0 {
 		return "all"
 	}
-	return fmt.Sprintf("all from %g s on", *m.ignored)
-}
-
-// warmUp returns the time in s in which the run's server warms up.
-func (m *Measured) warmUp() float64 {
-	if m.ignored != nil {
-		return *m.ignored
-	}
-	if m.Client {
-		return clientWarmUp
-	}
-	return warmUp
+	return fmt.Sprintf("all from %g s on", *m.Ignored)
 }
 
 // target is what a fit is to reach: the requests it may use, with what was measured
@@ -113,7 +96,7 @@ type target struct {
 	// weight is the weight of the errors of means in the loss.
 	weight float64
 
-	shown  Request // see requestIn
+	shown  measured.Request // see requestIn
 	values []float64
 
 	// sorted, order and paired are for counterparts.
@@ -128,9 +111,9 @@ func newTarget(m *Measured, chosen []int) *target {
 		for _, i := range chosen {
 			t.measured[k] = append(t.measured[k], x.valueOf(&m.Requests[i]))
 		}
-		t.mean[k] = meanOf(t.measured[k])
+		t.mean[k] = measured.MeanOf(t.measured[k])
 		if k == 0 {
-			t.short = min(mostShort, quantileOf(t.measured[k], 0.5))
+			t.short = min(mostShort, measured.QuantileOf(t.measured[k], 0.5))
 		}
 	}
 	return t
@@ -146,11 +129,11 @@ const (
 )
 
 // residual returns the error of one request, in tolerances.
-func (t *target) residual(k int, simulated, measured float64) float64 {
+func (t *target) residual(k int, simulated, real float64) float64 {
 	if k == 0 {
-		return (simulated - measured) / (measured + t.short) / tolerance
+		return (simulated - real) / (real + t.short) / tolerance
 	}
-	return (simulated - measured) / measured / tolerance
+	return (simulated - real) / real / tolerance
 }
 
 // loss returns how far an outcome is from the measured run: for each metric the
@@ -169,14 +152,14 @@ func (t *target) loss(out *Outcome) float64 {
 			}
 		}
 		total += sum / float64(n)
-		total += t.weight * squareOf((meanOf(t.values)/t.mean[k]-1)/meanScale)
+		total += t.weight * squareOf((measured.MeanOf(t.values)/t.mean[k]-1)/meanScale)
 	}
 	return total
 }
 
 // requestIn returns what metrics are of, of the j-th chosen request as it came out. It is
 // valid until the next call.
-func (t *target) requestIn(out *Outcome, j int) *Request {
+func (t *target) requestIn(out *Outcome, j int) *measured.Request {
 	i := t.chosen[j]
 	r := &t.run.Requests[i]
 	t.shown.Arrival, t.shown.Output, t.shown.First, t.shown.Last = r.Arrival, r.Output, out.First[i], out.Last[i]
@@ -200,7 +183,9 @@ func (t *target) appendSimulated(values []float64, k int, out *Outcome) []float6
 }
 
 // miss returns the relative error of the mean of metric k.
-func (t *target) miss(k int, out *Outcome) float64 { return meanOf(t.simulated(k, out))/t.mean[k] - 1 }
+func (t *target) miss(k int, out *Outcome) float64 {
+	return measured.MeanOf(t.simulated(k, out))/t.mean[k] - 1
+}
 
 // misses returns the relative errors of the means.
 func (t *target) misses(out *Outcome) []float64 {

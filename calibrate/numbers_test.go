@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -17,16 +18,16 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(b)) 
 // Values that are no numbers do not count.
 func TestMeanAndQuantile(t *testing.T) {
 	none := math.NaN()
-	if got := meanOf([]float64{1, none, 3}); got != 2 {
+	if got := measured.MeanOf([]float64{1, none, 3}); got != 2 {
 		t.Errorf("mean of 1 and 3 is %v", got)
 	}
 	values := []float64{4, none, 2, 8}
 	for _, c := range []struct{ q, want float64 }{{0, 2}, {0.25, 3}, {0.5, 4}, {0.75, 6}, {1, 8}} {
-		if got := quantileOf(values, c.q); got != c.want {
+		if got := measured.QuantileOf(values, c.q); got != c.want {
 			t.Errorf("quantile %v of 2, 4 and 8 is %v, want %v", c.q, got, c.want)
 		}
 	}
-	if got := quantileOf([]float64{none}, 0.5); !math.IsNaN(got) {
+	if got := measured.QuantileOf([]float64{none}, 0.5); !math.IsNaN(got) {
 		t.Errorf("the median of nothing is %v", got)
 	}
 }
@@ -34,9 +35,9 @@ func TestMeanAndQuantile(t *testing.T) {
 // pair is two measured requests, the second with a single token, and what a
 // simulation made of them: 5 % late.
 func pair() (*Measured, *Outcome) {
-	m := &Measured{Requests: []Request{
+	m := &Measured{Run: measured.Run{Requests: []measured.Request{
 		{Arrival: 0, First: 1, Last: 3, Output: 5}, {Arrival: 1, First: 2, Last: 2, Output: 1},
-	}}
+	}}}
 	return m, &Outcome{First: []float64{1.05, 2}, Last: []float64{3.15, 2}}
 }
 
@@ -63,7 +64,7 @@ func TestLoss(t *testing.T) {
 	if got := normOf([]float64{2, 3, 6}); got != 7 {
 		t.Errorf("the norm of 2, 3, 6 is %v", got)
 	}
-	if short := newTarget(&Measured{Requests: []Request{{First: 0.1, Last: 1, Output: 2}}}, []int{0}).short; short != 0.1 {
+	if short := newTarget(&Measured{Run: measured.Run{Requests: []measured.Request{{First: 0.1, Last: 1, Output: 2}}}}, []int{0}).short; short != 0.1 {
 		t.Errorf("short waits of %v s where the median is 0.1", short)
 	}
 }
@@ -88,7 +89,7 @@ func TestJudge(t *testing.T) {
 func TestSaturation(t *testing.T) {
 	m := &Measured{}
 	for i := range 13 {
-		m.Requests = append(m.Requests, Request{Arrival: float64(i), Scheduled: float64(i) + 0.1})
+		m.Requests = append(m.Requests, measured.Request{Arrival: float64(i), Scheduled: float64(i) + 0.1})
 	}
 	m.Requests[0].Scheduled, m.Requests[1].Scheduled, m.Requests[11].Scheduled = 0.25, math.NaN(), 11.249
 	s := splitBySaturation(m, &Outcome{Scheduled: make([]float64, 13)})
@@ -103,7 +104,7 @@ func TestSupposedSaturation(t *testing.T) {
 	m, out := &Measured{}, &Outcome{}
 	for i := range 40 {
 		at := float64(i)
-		m.Requests = append(m.Requests, Request{Arrival: at, Scheduled: math.NaN(), First: at + 5})
+		m.Requests = append(m.Requests, measured.Request{Arrival: at, Scheduled: math.NaN(), First: at + 5})
 		out.Scheduled = append(out.Scheduled, at+0.1)
 	}
 	out.Scheduled[20] += 0.2    // it waits in the replay
@@ -112,7 +113,7 @@ func TestSupposedSaturation(t *testing.T) {
 	if !slices.Equal(s.slow, []int{20, 30}) || len(s.quick) != 28 || s.nameOf("queued") != "queued as replayed" {
 		t.Errorf("queued %v, at once %d of 40, named %q", s.slow, len(s.quick), s.nameOf("queued"))
 	}
-	if told := splitBySaturation(&Measured{Requests: []Request{{Arrival: 1, Scheduled: 1}}}, out); told.nameOf("queued") != "queued" {
+	if told := splitBySaturation(&Measured{Run: measured.Run{Requests: []measured.Request{{Arrival: 1, Scheduled: 1}}}}, out); told.nameOf("queued") != "queued" {
 		t.Errorf("what the run tells is called %q", told.nameOf("queued"))
 	}
 }
@@ -194,9 +195,9 @@ func TestForms(t *testing.T) {
 
 // The start is the server's by name, and a common one where nobody knows it.
 func TestStart(t *testing.T) {
-	h100 := startParameters(&Settings{})
-	s := &Settings{Engine: timing.Engine{GPU: "H200", Model: "meta-llama/Llama-3.1-70B", TensorParallel: 2}, Graphs: []int{1}}
-	got := startParameters(s)
+	h100 := measured.StartParameters(&measured.Settings{})
+	s := &measured.Settings{Engine: timing.Engine{GPU: "H200", Model: "meta-llama/Llama-3.1-70B", TensorParallel: 2}, Graphs: []int{1}}
+	got := measured.StartParameters(s)
 	known, err := timing.ParseSource("roofline:h200/llama-3.1-70b?tp=2").Load()
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +214,7 @@ func TestStart(t *testing.T) {
 
 // Halves that are held out, by the number of requests.
 func TestParts(t *testing.T) {
-	m := &Measured{Requests: make([]Request, 30)}
+	m := &Measured{Run: measured.Run{Requests: make([]measured.Request, 30)}}
 	for i := range m.Requests {
 		m.Requests[i].Arrival = float64(i) / 3
 	}

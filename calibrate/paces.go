@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -66,7 +67,7 @@ func (t *training) knownOf(i int, all *training) string {
 // notePaces notes the slow runs, and has the profile name them.
 func (r *Result) notePaces(runs []*Measured, t *training) {
 	for i, m := range runs {
-		r.Profile.Slow = append(r.Profile.Slow, m.slow...)
+		r.Profile.Slow = append(r.Profile.Slow, m.Slow...)
 		if slow := t.slownessOf(i); slow > 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s: its passes took %.1f %% longer than those of the other runs: it is simulated so, and the profile is that of the others", m.Name, 100*slow))
 			r.Profile.Slow = append(r.Profile.Slow, timing.SlowServer{Run: m.Name, Share: slow})
@@ -96,7 +97,7 @@ func fitPaces(ctx context.Context, sims []*Simulation, runs []*Measured, t *trai
 			return f, nil
 		}
 	}
-	for found := 1; len(s.seen) >= fewPeers && found <= (len(s.seen)-1)/2; found++ {
+	for found := 1; len(s.seen) >= measured.FewPeers && found <= (len(s.seen)-1)/2; found++ {
 		i, pace, err := s.findSlow()
 		if err != nil || i < 0 {
 			return f, err
@@ -209,5 +210,5 @@ func (t *trial) behind() float64 {
 	for j, simulated := range t.target.simulated(1, &t.out) {
 		off = append(off, math.Log(t.target.measured[1][j]/simulated))
 	}
-	return quantileOf(off, 0.5)
+	return measured.QuantileOf(off, 0.5)
 }

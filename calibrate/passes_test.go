@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
 )
 
 // The effect of the weights on a pass that only reads them is the pass itself;
@@ -172,3 +173,5 @@ func TestWriteText(t *testing.T) {
 		t.Errorf("a check that fails:\n%s", got)
 	}
 }
+
+func simTime(ms float64) sim.Time { return sim.Time(ms) }

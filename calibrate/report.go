@@ -93,7 +93,7 @@ func (r *Result) writeRange(line func(format string, args ...any)) {
 		line("%-32s %10.0f to %10.0f", q.name, q.in.Least, q.in.Most)
 	}
 	e := r.Profile.Engine
-	if e.Kind == sglangKind {
+	if e.Kind == timing.SGLang {
 		line("max_running_requests %d, chunked_prefill_size %d, SGLang on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, cmp.Or(e.GPU, "an unknown GPU"))
 		return
 	}

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"context"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -15,7 +16,7 @@ func routeRuns(ctx context.Context, sims []*Simulation, runs []*Measured, o Opti
 		return nil, nil
 	}
 	engine := runs[0].Settings.Engine // by whose release's rules it is replayed
-	p := timing.Profile{Version: timing.ProfileVersion, Parameters: startParameters(&sims[0].settings), Engine: &engine}
+	p := timing.Profile{Version: timing.ProfileVersion, Parameters: measured.StartParameters(&sims[0].settings), Engine: &engine}
 	if err := findEvents(runs, o, &p); err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ func routeRuns(ctx context.Context, sims []*Simulation, runs []*Measured, o Opti
 		}
 		for i, m := range runs {
 			sims[i].warmup = m.WarmupOf(p.Warmup)
-			if !m.isRouted() || m.taken != nil {
+			if !m.isRouted() || m.Taken != nil {
 				continue
 			}
 			routed = true

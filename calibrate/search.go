@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/optimize"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -63,7 +64,7 @@ func newSearch(ctx context.Context, sims []*Simulation, targets []*target) *sear
 		s.trials = append(s.trials, &trial{sim: sim, target: targets[i]})
 		s.client = s.client && targets[i].run.Client
 	}
-	if s.start = startParameters(&sims[0].settings); sims[0].sglang != nil {
+	if s.start = measured.StartParameters(&sims[0].settings); sims[0].sglang != nil {
 		s.start = startSGLang(&sims[0].settings, targets)
 	}
 	return s
@@ -211,7 +212,7 @@ func (s *search) scaleStart() point {
 		ratio := 0.0
 		for _, t := range s.trials {
 			for k := range t.target.measured {
-				ratio += math.Log(t.target.mean[k] / meanOf(t.target.simulated(k, &t.out)))
+				ratio += math.Log(t.target.mean[k] / measured.MeanOf(t.target.simulated(k, &t.out)))
 			}
 		}
 		ratio /= float64(3 * len(s.trials))

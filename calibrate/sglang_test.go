@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -31,9 +32,9 @@ func writeTurns(t *testing.T, dir string, inFlight int, rows []map[string]any) s
 		}
 	}
 	path := filepath.Join(dir, fmt.Sprintf("raw_conc%d.jsonl", inFlight))
-	write(t, path, text.String())
-	write(t, filepath.Join(dir, fmt.Sprintf("conc%d.json", inFlight)), fmt.Sprintf(`{"concurrency":%d}`, inFlight))
-	write(t, filepath.Join(dir, "command.txt"), launched)
+	measuredtest.Write(t, path, text.String())
+	measuredtest.Write(t, filepath.Join(dir, fmt.Sprintf("conc%d.json", inFlight)), fmt.Sprintf(`{"concurrency":%d}`, inFlight))
+	measuredtest.Write(t, filepath.Join(dir, "command.txt"), launched)
 	return path
 }
 
@@ -70,7 +71,7 @@ func serveTurns(t *testing.T, dir string, inFlight int) string {
 }
 
 func truthOfTurns(m *Measured) timing.Parameters {
-	f, _ := m.Settings.fitSGLang()
+	f, _ := m.Settings.FitSGLang()
 	p := timing.Roofline(&f).Parameters
 	p.Base, p.MixedBase = 5e-3, 80e-3
 	p.Experts *= 1.2
@@ -125,13 +126,13 @@ func TestLanes(t *testing.T) {
 	ends, last := map[int]float64{}, 0.0
 	for i := range m.Requests {
 		r := &m.Requests[i]
-		if !near(r.Arrival, ends[r.lane]) || r.Arrival < last {
-			t.Fatalf("request %d arrives at %v in lane %d, which is free at %v; the one before it at %v", i, r.Arrival, r.lane, ends[r.lane], last)
+		if !near(r.Arrival, ends[r.Lane]) || r.Arrival < last {
+			t.Fatalf("request %d arrives at %v in lane %d, which is free at %v; the one before it at %v", i, r.Arrival, r.Lane, ends[r.Lane], last)
 		}
-		ends[r.lane], last = r.Last, r.Arrival
+		ends[r.Lane], last = r.Last, r.Arrival
 	}
-	if len(ends) != 8 || len(m.Prompts.ids) != 180 {
-		t.Errorf("%d lanes and %d prompts, want 8 and 180", len(ends), len(m.Prompts.ids))
+	if len(ends) != 8 || len(m.Prompts.IDs) != 180 {
+		t.Errorf("%d lanes and %d prompts, want 8 and 180", len(ends), len(m.Prompts.IDs))
 	}
 }
 
@@ -162,7 +163,7 @@ func TestBadTurns(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := writeTurns(t, dir, 4, good)
-	write(t, filepath.Join(dir, "command.txt"), "vllm serve x\n")
+	measuredtest.Write(t, filepath.Join(dir, "command.txt"), "vllm serve x\n")
 	if _, err := ReadTimes(path); err == nil || !strings.Contains(err.Error(), "no sglang.launch_server") {
 		t.Errorf("%v, want what command.txt is to hold", err)
 	}
@@ -178,7 +179,7 @@ func TestRefuseSGLang(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		path := writeTurns(t, dir, 4, rows)
-		write(t, filepath.Join(dir, "command.txt"), strings.TrimSpace(launched)+" "+c.more)
+		measuredtest.Write(t, filepath.Join(dir, "command.txt"), strings.TrimSpace(launched)+" "+c.more)
 		if _, err := ReadKnown(path, 0, sheets()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.more, err, c.want)
 		}

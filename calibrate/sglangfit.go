@@ -4,6 +4,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/calibrate/measured"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -22,14 +26,14 @@ const (
 )
 
 // startSGLang returns where a search for the times of SGLang's passes begins.
-func startSGLang(s *Settings, targets []*target) timing.Parameters {
+func startSGLang(s *measured.Settings, targets []*target) timing.Parameters {
 	quick := math.Inf(1)
 	for _, t := range targets {
-		quick = min(quick, quantileOf(t.measured[0], 0.1))
+		quick = min(quick, measured.QuantileOf(t.measured[0], 0.1))
 	}
-	f, ok := s.fitSGLang()
+	f, ok := s.FitSGLang()
 	if !ok {
-		p := startParameters(s)
+		p := measured.StartParameters(s)
 		p.Base, p.MixedBase = passStart, promptShare*quick
 		return p
 	}
@@ -49,7 +53,7 @@ func (s *search) sglangForm() Form {
 	if s.client {
 		fields = append(fields, wayFirst)
 	}
-	f := newForm(s.start.Knee, fields, []string{sglangKind})
+	f := newForm(s.start.Knee, fields, []string{timing.SGLang})
 	f.keeps = true
 	return f
 }
@@ -71,4 +75,33 @@ func (s *search) findSGLang() (fitted, error) {
 	at.loss = s.loss(at.u)
 	best := candidate{at, s.form}
 	return fitted{best, s.form.parametersAt(&s.start, at.u), s.form.wayAt(at.u), s.start, s.runs}, s.err
+}
+
+// useSGLang prepares for replays of m under the scheduler of SGLang.
+func (s *Simulation) useSGLang(m *Measured, p *measured.Prompts) error {
+	a, err := engineargs.Parse(nil, engineargs.Options{Set: m.Settings.KeysOfSGLang()})
+	if err != nil {
+		return &measured.NotModelledError{Reasons: []string{err.Error()}}
+	}
+	if s.requests, s.tree, err = m.simRequests(p); err != nil {
+		return err
+	}
+	all, err := engines.NewStages(&engines.Topology{Pools: engines.OnePool(a, 1)}, engines.Use{Tree: s.tree, Requests: len(s.requests)})
+	if err != nil {
+		return err
+	}
+	s.sglang, s.next = all[0], m.followers()
+	for i := range s.requests {
+		if err := s.sglang.Fits(s.requests[i].InputTokens, s.requests[i].OutputTokens); err != nil {
+			return &measured.NotModelledError{Reasons: []string{"request " + string(m.Requests[i].ID) + ": " + err.Error()}}
+		}
+	}
+	return nil
+}
+
+// newSGLang returns an engine with passes timed by a clock.
+func (s *Simulation) newSGLang(clock timing.Clock) (scheduler.Core, error) {
+	stage := *s.sglang
+	stage.Clock = clock
+	return stage.Core(0)
 }

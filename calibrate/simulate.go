@@ -1,10 +1,12 @@
 package calibrate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -16,7 +18,7 @@ import (
 // Simulation replays the requests of a measured run on one simulated server,
 // over and over with other parameters.
 type Simulation struct {
-	settings Settings
+	settings measured.Settings
 	rules    vllm.Rules
 	requests []sim.Request
 	arrivals []sim.Time
@@ -31,11 +33,11 @@ type Simulation struct {
 
 // NewSimulation prepares for replays of m, under the rules of the reference or
 // of vLLM 0.19. p may be nil.
-func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error) {
-	s := &Simulation{settings: m.Settings, rules: Rules(&m.Settings), speeds: m.speeds, taken: m.taken}
+func NewSimulation(m *Measured, p *measured.Prompts, reference bool) (*Simulation, error) {
+	s := &Simulation{settings: m.Settings, rules: Rules(&m.Settings), speeds: m.Speeds, taken: m.Taken}
 	if reference {
 		if m.Settings.DataParallel > 1 {
-			return nil, &NotModelledError{[]string{fmt.Sprintf(
+			return nil, &measured.NotModelledError{Reasons: []string{fmt.Sprintf(
 				"data_parallel_size is %d, want 1 with the rules of the reference", m.Settings.DataParallel)}}
 		}
 		s.rules = vllm.Rules{}
@@ -43,9 +45,9 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 	for i := range m.Requests {
 		s.arrivals = append(s.arrivals, sim.Time(1000*m.Requests[i].Arrival))
 	}
-	if m.Settings.isSGLang() {
+	if m.Settings.IsSGLang() {
 		if reference {
-			return nil, &NotModelledError{[]string{"the server is SGLang, want its own rules"}}
+			return nil, &measured.NotModelledError{Reasons: []string{"the server is SGLang, want its own rules"}}
 		}
 		return s, s.useSGLang(m, p)
 	}
@@ -56,14 +58,14 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 	c := s.config(timing.Clock{})
 	for i := range s.requests {
 		if err := c.Fits(s.requests[i].InputTokens, s.requests[i].OutputTokens); err != nil {
-			return nil, &NotModelledError{[]string{"request " + string(m.Requests[i].ID) + ": " + err.Error()}}
+			return nil, &measured.NotModelledError{Reasons: []string{"request " + string(m.Requests[i].ID) + ": " + err.Error()}}
 		}
 	}
 	return s, nil
 }
 
 // Rules returns the rules that a server's scheduler follows.
-func Rules(s *Settings) vllm.Rules {
+func Rules(s *measured.Settings) vllm.Rules {
 	r := vllm.RulesOf(s.Version)
 	r.TwoInFlight, r.ReserveWhole, r.LongPrefillTokens = s.Async, s.ReserveWhole, s.LongPrefillTokens
 	return r
@@ -119,7 +121,7 @@ func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *led
 	if record == nil {
 		return s.Run(p, out, nil)
 	}
-	record.reset(s.settings.engines(), len(s.requests))
+	record.reset(s.settings.Engines(), len(s.requests))
 	record.merges = s.sglang != nil
 	out.record = record
 	defer func() { out.record = nil }()
@@ -157,4 +159,62 @@ func (out *Outcome) notePass(p *scheduler.Pass) {
 			out.Last[m.Request] = float64(p.End) / 1000
 		}
 	}
+}
+
+// speedAt returns how fast an engine is beside what the pass times say.
+func (s *Simulation) speedAt(number int) float64 {
+	speed := cmp.Or(s.pace, 1)
+	if number < len(s.speeds) {
+		speed *= s.speeds[number]
+	}
+	return speed
+}
+
+// clockOf returns the clock of an engine's passes.
+func (s *Simulation) clockOf(number int, model timing.Model) timing.Clock {
+	return timing.Clock{Model: model, Speedup: s.speedAt(number), DecodeSpeedup: 1}
+}
+
+// scaleTime makes effects those on an engine that is slower or faster.
+func (e *effects) scaleTime(speed float64) {
+	if speed == 1 {
+		return
+	}
+	for _, sums := range e.upTo {
+		for k := range sums {
+			sums[k] /= speed
+		}
+	}
+}
+
+// simRequests returns the run's requests as the scheduler sees them, by arrival.
+// Without prompts none begins like another.
+func (m *Measured) simRequests(p *measured.Prompts) (all []sim.Request, t *prompt.Tree, err error) {
+	size := m.Settings.BlockTokens
+	all = make([]sim.Request, len(m.Requests))
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		all[i] = sim.Request{ID: sim.RequestID(i), InputTokens: r.Input, OutputTokens: r.Output}
+		all[i].Prompt = prompt.Prompt{Blocks: int32(r.Input / size), Seed: int32(i + 1)}
+	}
+	if p == nil {
+		return all, treeFor(&m.Settings, nil), nil
+	}
+	if err := p.Check(m.Requests); err != nil {
+		return nil, nil, err
+	}
+	t = treeFor(&m.Settings, p)
+	list := t.AddAll(len(all), func(i int) ([]uint64, int) { return p.IDs[m.Requests[i].Place], m.Requests[i].Input })
+	for i := range all {
+		all[i].Prompt = list.At(i)
+	}
+	return all, t, nil
+}
+
+// treeFor returns an empty tree of prompts for the server's engines.
+func treeFor(s *measured.Settings, p *measured.Prompts) *prompt.Tree {
+	if p == nil {
+		return prompt.NewTree(s.BlockTokens, s.BlockTokens, prompt.Options{})
+	}
+	return prompt.NewTree(p.BlockTokens, s.BlockTokens, prompt.Options{Joined: !s.IsSGLang()})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -75,7 +76,7 @@ func TestSpeedsOfServers(t *testing.T) {
 	for _, speed := range []float64{1, 0.91, 0.8} {
 		m := podsRun(t, 4000, 1, 1, speed, 1)
 		byRows := *m
-		byRows.findSpeeds(4)
+		byRows.FindSpeeds(4)
 		dir, byLogs := t.TempDir(), *m
 		writePodLogs(t, m, dir)
 		byLogs.Requests = slices.Clone(m.Requests)
@@ -83,20 +84,20 @@ func TestSpeedsOfServers(t *testing.T) {
 			byLogs.Requests[i].Server = ""
 		}
 		var err error
-		if byLogs.pods, err = readPods(dir); err != nil {
+		if byLogs.Pods, err = measured.ReadPods(dir); err != nil {
 			t.Fatal(err)
 		}
-		byLogs.findSpeeds(4)
-		t.Logf("rows %v, logs %v", byRows.speeds, byLogs.speeds)
+		byLogs.FindSpeeds(4)
+		t.Logf("rows %v, logs %v", byRows.Speeds, byLogs.Speeds)
 		for i, m := range []*Measured{&byRows, &byLogs} {
 			if speed == 1 {
-				if m.speeds != nil || m.slow != nil {
-					t.Errorf("servers that are alike have the speeds %v", m.speeds)
+				if m.Speeds != nil || m.Slow != nil {
+					t.Errorf("servers that are alike have the speeds %v", m.Speeds)
 				}
 				continue
 			}
-			if len(m.speeds) != 4 || math.Abs(m.speeds[2]/speed-1) > []float64{0.01, 0.05}[i] || m.speeds[0] != 1 || m.speeds[3] != 1 {
-				t.Errorf("%v, want a third one of %v", m.speeds, speed)
+			if len(m.Speeds) != 4 || math.Abs(m.Speeds[2]/speed-1) > []float64{0.01, 0.05}[i] || m.Speeds[0] != 1 || m.Speeds[3] != 1 {
+				t.Errorf("%v, want a third one of %v", m.Speeds, speed)
 			}
 		}
 	}
@@ -105,11 +106,11 @@ func TestSpeedsOfServers(t *testing.T) {
 // Speeds are those of as many workers as there are servers, and none where there are too few to compare.
 func TestSpeedsForWorkers(t *testing.T) {
 	m := podsRun(t, 1200, 1, 0.7, 1)
-	if m.findSpeeds(2); m.speeds != nil {
-		t.Errorf("of two servers, where three answered, the speeds are %v", m.speeds)
+	if m.FindSpeeds(2); m.Speeds != nil {
+		t.Errorf("of two servers, where three answered, the speeds are %v", m.Speeds)
 	}
-	if m.findSpeeds(0); len(m.SpeedsFor(3)) != 3 || m.SpeedsFor(4) != nil || len(m.SpeedsFor(3)) != 3 {
-		t.Errorf("speeds are %v, want those of three workers", m.speeds)
+	if m.FindSpeeds(0); len(m.SpeedsFor(3)) != 3 || m.SpeedsFor(4) != nil || len(m.SpeedsFor(3)) != 3 {
+		t.Errorf("speeds are %v, want those of three workers", m.Speeds)
 	}
 	n := 0
 	for _, note := range m.Settings.Notes {
@@ -123,8 +124,8 @@ func TestSpeedsForWorkers(t *testing.T) {
 	if m = podsRun(t, 600, 1, 0.7); m.Settings.Pods != 2 {
 		t.Fatal(m.Settings.Pods)
 	}
-	if m.findSpeeds(2); m.speeds != nil {
-		t.Errorf("two servers have the speeds %v, though nobody knows which is the slow one", m.speeds)
+	if m.FindSpeeds(2); m.Speeds != nil {
+		t.Errorf("two servers have the speeds %v, though nobody knows which is the slow one", m.Speeds)
 	}
 }
 
@@ -132,9 +133,9 @@ func TestSpeedsForWorkers(t *testing.T) {
 func TestSlowServerIsSimulated(t *testing.T) {
 	long.Only(t)
 	m := podsRun(t, 1200, 1, 1, 0.8, 1)
-	m.findSpeeds(4)
-	if m.Client = true; len(m.taken) != len(m.Requests) {
-		t.Fatalf("who answered %d of %d requests is known", len(m.taken), len(m.Requests))
+	m.FindSpeeds(4)
+	if m.Client = true; len(m.Taken) != len(m.Requests) {
+		t.Fatalf("who answered %d of %d requests is known", len(m.Taken), len(m.Requests))
 	}
 	r, err := Run(t.Context(), m, Options{})
 	if err != nil {

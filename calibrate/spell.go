@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"github.com/replay-llm/replay/calibrate/measured"
 )
 
 // spell is a time of a run in which its server was slower than in the rest of it, as a neighbour
@@ -117,7 +119,7 @@ func medianWindows(arrivals, values []float64) (first, width float64, medians []
 		if len(v) < fewInWindow {
 			v = nil
 		}
-		medians = append(medians, quantileOf(v, 0.5))
+		medians = append(medians, measured.QuantileOf(v, 0.5))
 	}
 	return first, width, medians
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -33,7 +34,7 @@ func writeTransferLog(t *testing.T, dir string, seconds func(float64) float64) {
 		fmt.Fprintf(&log, "INFO 06-08 18:39:43 KV Transfer metrics: Num successful transfers=%d, Avg xfer time (ms)=%.3f, P90 xfer time (ms)=9.1, Avg post time (ms)=0.9, P90 post time (ms)=1.2, Avg MB per transfer=%.3f, Throughput (MB/s)=812.1, Avg number of descriptors=64.0\n",
 			1+i%3, 1000*took, mebibytes)
 	}
-	write(t, filepath.Join(dir, "vllm-decode.log"), log.String())
+	measuredtest.Write(t, filepath.Join(dir, "vllm-decode.log"), log.String())
 }
 
 // What is logged of transfers gives bandwidth and latency, whatever single ones took.
@@ -79,7 +80,7 @@ func TestTransferMetrics(t *testing.T) {
 		count, moved, took = count+2, moved+2*bytes, took+2*sent(bytes)
 		fmt.Fprintf(&text, "vllm:nixl_xfer_time_seconds_count{engine=\"0\"} %d\nvllm:nixl_xfer_time_seconds_sum{engine=\"0\"} %v\nvllm:nixl_bytes_transferred_sum{engine=\"0\"} %v\nvllm:nixl_bytes_transferred_count{engine=\"0\"} %d\n", count, took, moved, count)
 	}
-	write(t, filepath.Join(dir, "decode.prom"), text.String())
+	measuredtest.Write(t, filepath.Join(dir, "decode.prom"), text.String())
 	known := pairOf()
 	known["tensor_parallel_size"] = 2.0
 	got, err := FitTransfers(dir, known)
@@ -89,7 +90,7 @@ func TestTransferMetrics(t *testing.T) {
 	if l := got.Link; math.Abs(l.GBPerSecond/50-1) > 0.01 || math.Abs(l.Latency/0.003-1) > 0.01 || l.Transfers != 24 || l.BytesPerToken != 131072 {
 		t.Errorf("%+v, want 50 GB/s and 3 ms", l)
 	}
-	write(t, filepath.Join(dir, "decode.prom"), "vllm:nixl_xfer_time_seconds_count 10\nvllm:nixl_xfer_time_seconds_sum 0.1\nvllm:nixl_bytes_transferred_sum 1e9\n")
+	measuredtest.Write(t, filepath.Join(dir, "decode.prom"), "vllm:nixl_xfer_time_seconds_count 10\nvllm:nixl_xfer_time_seconds_sum 0.1\nvllm:nixl_bytes_transferred_sum 1e9\n")
 	if got, err = FitTransfers(dir, pairOf()); err != nil || !near(got.Link.GBPerSecond, 10) || got.Link.Latency != 0 || !strings.Contains(strings.Join(got.Notes, " "), "of one size") {
 		t.Errorf("%+v, %v, want 10 GB/s and a word that sizes are one", got, err)
 	}
@@ -105,7 +106,7 @@ func TestTransferTimes(t *testing.T) {
 		first := end + sent(float64(input)*131072) + pass
 		fmt.Fprintf(&rows, `{"input_toks":%d,"output_toks":11,"prefill_last_token_ts":%v,"first_token_ts":%v,"last_token_ts":%v}`+"\n", input, end, first, first+10*pass)
 	}
-	write(t, filepath.Join(dir, "requests.jsonl"), rows.String())
+	measuredtest.Write(t, filepath.Join(dir, "requests.jsonl"), rows.String())
 	got, err := FitTransfers(dir, pairOf())
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +118,7 @@ func TestTransferTimes(t *testing.T) {
 	if r.AddTransfers(got); r.Profile.Link != got.Link || len(r.Notes) != 1 {
 		t.Errorf("%+v", r)
 	}
-	write(t, filepath.Join(dir, "requests.jsonl"), `{"input_toks":10,"output_toks":5,"prefill_last_token_ts":3,"first_token_ts":2,"last_token_ts":4}`)
+	measuredtest.Write(t, filepath.Join(dir, "requests.jsonl"), `{"input_toks":10,"output_toks":5,"prefill_last_token_ts":3,"first_token_ts":2,"last_token_ts":4}`)
 	if _, err := FitTransfers(dir, pairOf()); err == nil || !strings.Contains(err.Error(), "requests.jsonl:1: input_toks 10") {
 		t.Errorf("%v for a token before its prompt", err)
 	}
@@ -135,7 +136,7 @@ func TestLinkInProfile(t *testing.T) {
 		`{"bandwidth_gb_s":5,"latency_s":0.1,"kv_bytes_per_token":9}`: "",
 	} {
 		path := filepath.Join(t.TempDir(), "p.json")
-		write(t, path, `{"version":1,"parameters":{"weights_s":1},"kv_transfer":`+text+`}`)
+		measuredtest.Write(t, path, `{"version":1,"parameters":{"weights_s":1},"kv_transfer":`+text+`}`)
 		_, err := timing.LoadProfile(path)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)

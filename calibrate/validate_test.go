@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -16,7 +17,7 @@ import (
 )
 
 // replayTrace replays a measured run by its trace on an engine as the reference has it.
-func replayTrace(t *testing.T, m *Measured, p *Prompts) *harness.Result {
+func replayTrace(t *testing.T, m *Measured, p *measured.Prompts) *harness.Result {
 	t.Helper()
 	var trace bytes.Buffer
 	block, err := m.WriteTrace(&trace, p)
@@ -92,7 +93,7 @@ func TestJudgeRun(t *testing.T) {
 		t.Errorf("furthest off is %+v", worst)
 	}
 	m.Requests = m.Requests[1:]
-	if _, err := m.Judge(replayTrace(t, &Measured{Requests: m.Requests[1:]}, nil)); err == nil || !strings.Contains(err.Error(), "22 of 23 requests were replayed") {
+	if _, err := m.Judge(replayTrace(t, &Measured{Run: measured.Run{Requests: m.Requests[1:]}}, nil)); err == nil || !strings.Contains(err.Error(), "22 of 23 requests were replayed") {
 		t.Errorf("a replay of fewer requests: %v", err)
 	}
 }
@@ -114,14 +115,14 @@ func TestWriteTracePrompts(t *testing.T) {
 	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := ReadPrompts(path, 64)
+	p, err := measured.ReadPrompts(path, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if reused := replayTrace(t, m, p).Report.PrefixCacheReusedRatio; reused < 0.4 {
 		t.Errorf("%.2f of the prompts were reused, want the first block of all but one", reused)
 	}
-	p.lengths[3]++
+	p.Lengths[3]++
 	if _, err := m.WriteTrace(&bytes.Buffer{}, p); err == nil || !strings.Contains(err.Error(), "prompts.jsonl:4: input_length is 121, want 120 as measured") {
 		t.Errorf("prompts of other requests: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -91,24 +92,26 @@ func measureSpread(w *timing.Way, trials []*trial) {
 			}
 		}
 	}
-	half := func(v []float64) float64 { return (quantileOf(v, 0.8413) - quantileOf(v, 0.1587)) / 2 }
+	half := func(v []float64) float64 {
+		return (measured.QuantileOf(v, 0.8413) - measured.QuantileOf(v, 0.1587)) / 2
+	}
 	w.FirstSpread, w.TokenSpread = half(by[0]), half(by[1])
 }
 
 // floorParameters returns what no pass can be faster than, by the data sheet of the GPU: 0 where
 // it is not known.
-func floorParameters(s *Settings) timing.Parameters {
+func floorParameters(s *measured.Settings) timing.Parameters {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil || s.Quantized {
 		return timing.Parameters{}
 	}
-	model, err := findModel(s.Model)
+	model, err := measured.FindModel(s.Model)
 	if err != nil {
 		return timing.Parameters{}
 	}
-	f := s.fitOf(gpu, model)
+	f := s.FitOf(gpu, model)
 	pass := f.Fastest()
-	return timing.Parameters{Weights: overClock * pass.Weights, Experts: overClock * pass.Experts, ExpertShare: s.expertShare(pass.Share), Token: overClock * pass.Token}
+	return timing.Parameters{Weights: overClock * pass.Weights, Experts: overClock * pass.Experts, ExpertShare: s.ExpertShare(pass.Share), Token: overClock * pass.Token}
 }
 
 // overClock is the share of a data sheet's time that a GPU may take whose clocks are above the

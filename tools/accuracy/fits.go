@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
@@ -57,7 +58,7 @@ func (s *server) judgeHalves(ctx context.Context, data string) ([]accuracy.Fit, 
 	if err != nil {
 		return nil, err
 	}
-	prompts, err := calibrate.ReadPrompts(promptsOf(dir), 16)
+	prompts, err := measured.ReadPrompts(promptsOf(dir), 16)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
@@ -120,7 +121,7 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 		if len(dirs) > 1 {
 			return cli.Usagef("--prompts with %d runs: want one run, whose prompts the file tells", len(dirs))
 		}
-		if o.Prompts, err = calibrate.ReadPrompts(f.prompts, f.block); err != nil {
+		if o.Prompts, err = measured.ReadPrompts(f.prompts, f.block); err != nil {
 			return err
 		}
 	}
@@ -218,7 +219,7 @@ func (f *calibration) readDeployment() (map[string]any, error) {
 		flags["model"] = f.model
 	}
 	if f.file == "" {
-		return calibrate.KnownSettings(flags), nil
+		return measured.KnownSettings(flags), nil
 	}
 	settings, err := options.ExpandDeployment([]plan.Setting{{Name: "deployment", Value: f.file}})
 	if err != nil {
@@ -229,7 +230,7 @@ func (f *calibration) readDeployment() (map[string]any, error) {
 			flags[s.Name] = s.Value
 		}
 	}
-	return calibrate.KnownSettings(flags), nil
+	return measured.KnownSettings(flags), nil
 }
 
 // replayRun replays a run by its router, as a profile has its servers.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
@@ -109,7 +110,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	}
 	prompts := m.Prompts
 	if f.prompts != "" {
-		if prompts, err = calibrate.ReadPrompts(f.prompts, f.block); err != nil {
+		if prompts, err = measured.ReadPrompts(f.prompts, f.block); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
@@ -48,7 +49,7 @@ func givenByRun() []string {
 // MeasuredSpec is the replay of a measured run and its trace. Flags, and the files that
 // they name, win over what the run's settings say; those that are taken from the run are
 // filled, as FLAG VALUE.
-func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spec replay.Spec, trace *bytes.Buffer, filled []string, err error) {
+func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec replay.Spec, trace *bytes.Buffer, filled []string, err error) {
 	if name := o.FirstChanged(givenByRun()...); name != "" && (name != "max-in-flight" || m.InFlight == 0) {
 		return spec, nil, nil, o.Only(name, "with replay trace: the run says what was served")
 	}

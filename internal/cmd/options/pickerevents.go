@@ -5,7 +5,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/calibrate/measured"
 )
 
 // tokenParameters are those of a router's index of blocks.
@@ -37,7 +37,7 @@ const (
 )
 
 // readEvents returns what the first plugin of the file of a router that follows caches reads of KV events.
-func readEvents(path string) (r calibrate.EventReader, err error) {
+func readEvents(path string) (r measured.EventReader, err error) {
 	c, err := readPickerConfig(path)
 	if err != nil {
 		return r, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -98,7 +99,7 @@ func TestWindowsOfMeasuredRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &calibrate.Measured{Requests: []calibrate.Request{{Input: 900, Output: 200}, {Input: 900, Output: 200}}}
+	m := &calibrate.Measured{Run: measured.Run{Requests: []measured.Request{{Input: 900, Output: 200}, {Input: 900, Output: 200}}}}
 	spec, trace, _, err := o.MeasuredSpec(m, nil)
 	if err != nil {
 		t.Fatal(err)

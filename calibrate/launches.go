@@ -1,0 +1,64 @@
+package calibrate
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// isConstant reports whether a parameter is part of every pass of a server that begins at start.
+func isConstant(name string, start *timing.Parameters) bool {
+	return name == piecewiseField || name == eagerField && len(start.Graphs) == 0
+}
+
+// leastOfKind is the share of the time of passes with prompts from which on a way to launch them is told
+// from the others.
+const leastOfKind = 0.1
+
+// tellsLaunches reports whether passes with prompts were launched in more than one way. Where all
+// of them are alike, what a launch takes is not told from what prompts take.
+func (s *search) tellsLaunches() bool {
+	var of [3]float64
+	for _, t := range s.trials {
+		for _, passes := range t.record.engines {
+			for i := range passes {
+				if pass := &passes[i]; pass.step.Mixed() {
+					of[s.start.KindOf(&pass.step)] += pass.end - pass.start
+				}
+			}
+		}
+	}
+	return max(of[0], of[1], of[2]) <= (1-leastOfKind)*(of[0]+of[1]+of[2])
+}
+
+// KindShare is the share of the time of passes of a kind.
+type KindShare struct {
+	Kind  string  `json:"kind"`
+	Share float64 `json:"share"`
+}
+
+// sharesOfKinds returns what part of the time of passes those of each kind are, without the kinds
+// that there are none of.
+func sharesOfKinds(p *timing.Parameters, records []*ledger) []KindShare {
+	all := []KindShare{{Kind: "full graph"}, {Kind: "piecewise"}, {Kind: "eager"}}
+	total := 0.0
+	for _, record := range records {
+		for _, passes := range record.engines {
+			for i := range passes {
+				lasts := passes[i].end - passes[i].start
+				all[p.KindOf(&passes[i].step)].Share += lasts
+				total += lasts
+			}
+		}
+	}
+	for i := range all {
+		all[i].Share /= total
+	}
+	return slices.DeleteFunc(all, func(k KindShare) bool { return !(k.Share > 0) })
+}
+
+// What a pass takes more that is launched in pieces, and beyond that one that is launched without graphs.
+const (
+	piecewiseField = "piecewise_base_s"
+	eagerField     = "eager_base_s"
+)

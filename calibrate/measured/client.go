@@ -1,0 +1,174 @@
+package measured
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/json"
+)
+
+// readTimes reads the requests of a run.
+func (m *Run) readTimes(dir string) (err error) {
+	if err := checkDir(dir); err != nil {
+		return err
+	}
+	if isFile(filepath.Join(dir, recordedName)) {
+		m.Client = true
+		return m.readRecorded(dir)
+	}
+	if !slices.ContainsFunc(tableNames(), func(name string) bool { return isFile(filepath.Join(dir, name)) }) {
+		err = m.readMeasured(dir)
+		var none *noTimesError
+		if snapshots, _ := findSnapshots(dir); errors.As(err, &none) && len(snapshots) > 0 && isFile(filepath.Join(dir, tracedName)) {
+			m.Client = false
+			return m.readLengths(dir)
+		}
+		return err
+	}
+	t, err := readTraceV2(dir)
+	if err != nil {
+		return err
+	}
+	left, err := readWarmUp(filepath.Join(dir, "trace_header.yaml"))
+	if err != nil {
+		return err
+	}
+	m.Lead, m.Failed, m.Client = t.addLead(left), t.failed, true
+	m.Requests, m.Prompts = t.requests, t.prompts(dir)
+	return nil
+}
+
+// readMeasured reads the requests of a run: what the server wrote itself, or
+// what a load generator saw of it.
+func (m *Run) readMeasured(dir string) (err error) {
+	m.Requests, err = readRequests(filepath.Join(dir, "requests.jsonl"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	m.Client = true
+	if m.Requests, m.Failed, err = readAIPerf(filepath.Join(dir, "profile_export.jsonl")); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range []string{"*.json", "*.json.gz", "*.jsonl", "*.jsonl.gz"} {
+		files, err := filepath.Glob(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		for _, path := range files {
+			if slices.Contains([]string{"meta.json", tracedName}, filepath.Base(path)) {
+				continue
+			}
+			if found, err := m.readGenerated(path); found || err != nil {
+				return err
+			}
+		}
+	}
+	return &noTimesError{dir}
+}
+
+// checkDir refuses a file.
+func checkDir(dir string) error {
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return fmt.Errorf("%s: is a file, want the directory of a measured run", dir)
+	}
+	return nil
+}
+
+// findRunInside returns the first directory of one that holds a run, or "".
+func findRunInside(dir string) string {
+	for _, name := range append(tableNames(), recordedName, "requests.jsonl", "profile_export.jsonl") {
+		if found, _ := filepath.Glob(filepath.Join(dir, "*", name)); len(found) > 0 {
+			return filepath.Dir(found[0])
+		}
+	}
+	return ""
+}
+
+// noTimesError reports a directory in which nothing tells when the tokens of requests came.
+type noTimesError struct{ dir string }
+
+func (e *noTimesError) Error() string {
+	if run := findRunInside(e.dir); run != "" {
+		return fmt.Sprintf("%s: holds directories of runs, want one of them, such as %s", e.dir, run)
+	}
+	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, nor spans, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
+}
+
+// record is a line of AIPerf's profile_export.jsonl.
+type record struct {
+	Metadata struct {
+		Start     *float64 `json:"request_start_ns"`
+		Phase     string   `json:"benchmark_phase"`
+		Cancelled bool     `json:"was_cancelled"`
+	} `json:"metadata"`
+	Metrics map[string]struct {
+		Value any    `json:"value"`
+		Unit  string `json:"unit"`
+	} `json:"metrics"`
+	Error any `json:"error"`
+}
+
+// number returns a metric in its unit, NaN when there is none.
+func (x *record) number(name string) float64 {
+	if v, ok := x.Metrics[name].Value.(float64); ok {
+		return v
+	}
+	return math.NaN()
+}
+
+// seconds returns a metric that is a time, in ms unless it says otherwise.
+func (x *record) seconds(name string) float64 {
+	perSecond := map[string]float64{"ns": 1e9, "us": 1e6, "s": 1, "sec": 1}
+	return x.number(name) / cmp.Or(perSecond[x.Metrics[name].Unit], 1e3)
+}
+
+// readAIPerf reads the records of a run of AIPerf, and counts those that failed or were cancelled.
+func readAIPerf(path string) (all []Request, failed int, err error) {
+	err = readLines(path, func(line int, text []byte) error {
+		var x record
+		if len(bytes.TrimSpace(text)) == 0 {
+			return nil
+		}
+		if err := json.Unmarshal(text, &x); err != nil {
+			return err
+		}
+		switch {
+		case x.Metadata.Phase != "" && x.Metadata.Phase != "profiling":
+			return nil
+		case x.Error != nil || x.Metadata.Cancelled:
+			failed++
+			return nil
+		}
+		ttft, latency := x.seconds("time_to_first_token"), x.seconds("request_latency")
+		in, out := x.number("input_sequence_length"), x.number("output_sequence_length")
+		if x.Metadata.Start == nil || !(ttft >= 0 && latency >= ttft && in >= 1 && out >= 1) {
+			return errors.New("want request_start_ns, and time_to_first_token, request_latency, input_sequence_length and output_sequence_length")
+		}
+		at := *x.Metadata.Start / 1e9
+		all = append(all, Request{
+			ID: identifier(fmt.Sprint(line)), Place: len(all), Input: int(in), Output: int(out), Arrival: at,
+			First: at + ttft, Last: at + latency, Queued: math.NaN(), Scheduled: math.NaN(),
+		})
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	all, err = checkCount(path, all)
+	return all, failed, err
+}
+
+// checkCount refuses runs of too few requests.
+func checkCount(path string, all []Request) ([]Request, error) {
+	if len(all) < Fewest {
+		return nil, fmt.Errorf("%s: %d requests, want at least %d", path, len(all), Fewest)
+	}
+	return all, nil
+}

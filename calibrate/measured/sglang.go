@@ -1,0 +1,173 @@
+package measured
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/schema"
+)
+
+// SGLangKind is the kind of a server of SGLang.
+const SGLangKind = timing.SGLang
+
+// IsSGLang reports whether the server is SGLang.
+func (s *Settings) IsSGLang() bool { return s.Kind == SGLangKind }
+
+// KeysOfSGLang returns what is known of a server of SGLang as engine arguments.
+func (s *Settings) KeysOfSGLang() []engineargs.Setting {
+	all := []engineargs.Setting{{Key: "engine_type", Value: strconv.Quote(SGLangKind)}, {Key: "block_size", Value: strconv.Itoa(s.BlockTokens)}}
+	rows := engineargs.Rows()
+	for _, f := range s.flags {
+		row := schema.Find(rows, f.Name)
+		if row == nil || row.Sets != "enable_prefix_caching" && !strings.HasPrefix(row.Sets, "sglang.") {
+			continue
+		}
+		value := f.Value
+		if text, err := row.ToJSON(value); err == nil || row.Kind == schema.Name { // an unknown name is refused when it is read
+			value = cmp.Or(text, strconv.Quote(value))
+		}
+		all = append(all, engineargs.Setting{Key: row.Sets, Value: value})
+	}
+	if s.Blocks > 0 {
+		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(s.Blocks)})
+	}
+	return all
+}
+
+// FitSGLang returns the server's model on its GPUs; ok reports whether both are known.
+func (s *Settings) FitSGLang() (f hardware.Fit, ok bool) {
+	gpu, err := hardware.FindGPU(s.GPU, nil)
+	if err != nil {
+		return f, false
+	}
+	model, err := FindModel(s.Model)
+	if err != nil {
+		return f, false
+	}
+	f = s.FitOf(gpu, model)
+	f.SGLang, f.BlockTokens, f.MaxSeqs, f.MaxBatch = true, s.BlockTokens, s.MaxSeqs, s.MaxBatchedTokens
+	return f, true
+}
+
+// completeSGLang fills in what a server of SGLang takes where it is not told, by the memory of
+// its GPUs. requests are those that it served.
+func (s *Settings) completeSGLang(requests []Request) {
+	s.Engine.Kind = SGLangKind
+	if s.DataParallel > 1 || s.Pods > 1 {
+		s.refusals = append(s.refusals, fmt.Sprintf("there are %d ranks or servers of SGLang that share the requests, want 1: which took which request is not told", s.Engines()))
+		return
+	}
+	given := s.KeysOfSGLang()
+	gives := func(key string) bool { return engineargs.Gives(nil, given, key) }
+	a, err := engineargs.Parse(nil, engineargs.Options{Set: given})
+	if err != nil {
+		s.refusals = append(s.refusals, err.Error())
+		return
+	}
+	f, ok := s.FitSGLang()
+	if ok {
+		if a, err = engineargs.Parse(nil, engineargs.Options{Set: given, Unless: engines.OnServer(&a, &f, gives)}); err != nil {
+			s.refusals = append(s.refusals, err.Error())
+			return
+		}
+		f = engines.OnEngine(f, &a)
+		f.Utilization = engines.ServerShare(&a, &f)
+	}
+	if s.MaxBatchedTokens = a.SGLang.ChunkTokens; !gives("sglang.chunked_prefill_size") {
+		s.flags = append(s.flags, Flag{"chunked-prefill-size", strconv.Itoa(s.MaxBatchedTokens)})
+	}
+	if s.Blocks > 0 {
+		return
+	}
+	if b, err := f.Check(); ok && err == nil {
+		s.Blocks = b.Blocks
+		s.AddNote("the size of the KV cache is not told: %d tokens, by the memory of the GPUs", b.Blocks*s.BlockTokens)
+		return
+	}
+	for i := range requests {
+		s.Blocks += (requests[i].Input+requests[i].Output)/s.BlockTokens + 2
+	}
+	s.AddNote("the size of the KV cache is not told, nor a GPU and a model with data sheets: it is never full")
+}
+
+// commandName is the file of a run that has the command that started its server.
+const commandName = "command.txt"
+
+// readCommand reads the settings of a server from the command that started it, in command.txt.
+func readCommand(path string) (tree, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	_, rest, ok := strings.Cut(string(text), "sglang.launch_server")
+	if !ok {
+		return nil, fmt.Errorf("%s: no sglang.launch_server, want the command that started a server of SGLang", path)
+	}
+	words := strings.Fields(strings.ReplaceAll(rest, "\\\n", " "))
+	args := map[string]string{}
+	for i, word := range words {
+		name, ok := strings.CutPrefix(word, "--")
+		if !ok {
+			continue
+		}
+		name, value, given := strings.Cut(name, "=")
+		switch {
+		case given:
+		case i+1 < len(words) && !strings.HasPrefix(words[i+1], "--"):
+			value = strings.Trim(words[i+1], `"'`)
+		default:
+			value = "True"
+		}
+		name = strings.ReplaceAll(name, "-", "_")
+		args[cmp.Or(otherNames()[name], name)] = value
+	}
+	return treeOfSGLang(args), nil
+}
+
+// otherNames returns arguments of SGLang's server under names that its log does not have.
+func otherNames() map[string]string {
+	return map[string]string{
+		"tensor_parallel_size": "tp_size", "tp": "tp_size", "model": "model_path", "data_parallel_size": "dp_size", "dp": "dp_size",
+		"pipeline_parallel_size": "pp_size", "pp": "pp_size", "expert_parallel_size": "ep_size", "ep": "ep_size",
+	}
+}
+
+// engineKey is the key, among known settings, of the kind of engine.
+const engineKey = "engine"
+
+// argsOfSGLang returns flags of a deployment as arguments of SGLang's server.
+func argsOfSGLang(flags map[string]string) map[string]any {
+	page := max(1, numberOf(flags["block-size"]))
+	args := map[string]string{"tp_size": flags["tp"], "dp_size": flags["dp"], "pp_size": flags["pp"], "page_size": strconv.Itoa(page)}
+	for _, name := range []string{
+		"max-running-requests", "chunked-prefill-size", "max-prefill-tokens", "prefill-max-requests", "schedule-policy", "schedule-conservativeness",
+	} {
+		args[strings.ReplaceAll(name, "-", "_")] = flags[name]
+	}
+	if n := numberOf(flags["num-gpu-blocks"]); n > 0 {
+		args["max_total_num_tokens"] = strconv.Itoa(n * page)
+	}
+	maps.DeleteFunc(args, func(_, text string) bool { return text == "" })
+	given, _ := treeOfSGLang(args)["server_args"].(map[string]any)
+	return given
+}
+
+func numberOf(text string) int {
+	n, _ := strconv.Atoi(text) // 0 where there is none
+	return n
+}
+
+// checkEngine refuses a server that is said to be another than its run tells.
+func (s *Settings) checkEngine(known map[string]any) {
+	if asked, _ := known[engineKey].(string); asked != "" && asked != s.Kind {
+		s.refusals = append(s.refusals, fmt.Sprintf("the engine is to be %s, and the run says %s", asked, s.Kind))
+	}
+}

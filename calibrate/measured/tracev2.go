@@ -1,0 +1,283 @@
+package measured
+
+import (
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+)
+
+// tableNames are the names that a table of BLIS TraceV2 may have.
+func tableNames() []string { return []string{"trace_data.csv", "trace_data.csv.gz"} }
+
+// tableRow is a row of a TraceV2 table of which nothing is certain but its columns.
+type tableRow struct {
+	columns map[string]int
+	cells   []string
+}
+
+func (r *tableRow) text(name string) string {
+	if i, ok := r.columns[name]; ok {
+		return r.cells[i]
+	}
+	return ""
+}
+
+// number returns a whole number; 0 of an empty cell, or where there is no such column.
+func (r *tableRow) number(name string) (int64, error) {
+	text := r.text(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is %q, want a whole number", name, excerpt.Cut(text))
+	}
+	return n, nil
+}
+
+// traceTable is what a TraceV2 table holds.
+type traceTable struct {
+	requests []Request
+	shapes   []prefixShape // by place
+	failed   int
+	least    int64   // number of the first request; -1: they are not numbered
+	begin    float64 // s from the begin of the workload to the first request
+}
+
+// prefixShape is what a row says of how its prompt begins.
+type prefixShape struct {
+	group  string
+	shared int // tokens, as the client counts them
+	excess int // tokens that the server counted more than the client
+}
+
+// readTraceV2 reads the table of a TraceV2 directory.
+func readTraceV2(dir string) (*traceTable, error) {
+	var path string
+	for _, name := range tableNames() {
+		if path = filepath.Join(dir, name); isFile(path) {
+			break
+		}
+	}
+	f, err := openPacked(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows := csv.NewReader(f)
+	rows.ReuseRecord = true
+	t := &traceTable{least: math.MaxInt64, begin: math.Inf(1)}
+	head, err := rows.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w, want a line of columns", path, err)
+	}
+	row := tableRow{columns: map[string]int{}}
+	for i, name := range head {
+		row.columns[name] = i
+	}
+	for _, name := range []string{"output_tokens", "send_time_us", "first_chunk_time_us", "last_chunk_time_us"} {
+		if _, ok := row.columns[name]; !ok {
+			return nil, fmt.Errorf("%s: no column %s, want a TraceV2 table of requests that were served", path, name)
+		}
+	}
+	for {
+		if row.cells, err = rows.Read(); errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = t.addRow(&row)
+		}
+		if err != nil {
+			line, _ := rows.FieldPos(0)
+			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		}
+	}
+	_, err = checkCount(path, t.requests)
+	return t, err
+}
+
+// addRow adds a request, unless it failed.
+func (t *traceTable) addRow(row *tableRow) error {
+	var n [8]int64
+	for i, name := range []string{
+		"output_tokens", "send_time_us", "first_chunk_time_us", "last_chunk_time_us", "server_input_tokens", "input_tokens", "prefix_length", "arrival_time_us",
+	} {
+		var err error
+		if n[i], err = row.number(name); err != nil {
+			return err
+		}
+	}
+	output, send, first, last, input := n[0], n[1], n[2], n[3], n[4]
+	if number, err := strconv.ParseInt(row.text("request_id"), 10, 64); err != nil {
+		t.least = -1
+	} else {
+		t.least = min(t.least, number)
+	}
+	t.begin = min(t.begin, float64(n[7])/1e6)
+	if status := row.text("status"); status != "" && status != "ok" || output == 0 {
+		t.failed++
+		return nil
+	}
+	shape := prefixShape{group: row.text("prefix_group"), shared: int(n[6])}
+	if input == 0 {
+		input = n[5] + n[6]
+	}
+	shape.excess = int(input - n[5] - n[6])
+	if input < 1 || output < 1 || input > math.MaxInt32 || output > math.MaxInt32 {
+		return fmt.Errorf("%d input and %d output tokens, want at least 1 of each", input, output)
+	}
+	if !(0 < send && send <= first && first <= last) {
+		return fmt.Errorf("sent, first and last chunk at %d, %d and %d us, want them in this order", send, first, last)
+	}
+	t.shapes = append(t.shapes, shape)
+	t.requests = append(t.requests, Request{
+		ID: identifier(strings.Clone(row.text("request_id"))), Class: strings.Clone(row.text("slo_class")), Place: len(t.requests), Input: int(input), Output: int(output),
+		Arrival: float64(send) / 1e6, First: float64(first) / 1e6, Last: float64(last) / 1e6, Queued: math.NaN(), Scheduled: math.NaN(),
+	})
+	return nil
+}
+
+// fineTokens is the number of tokens that an id of prompts stands for that are made of
+// lengths: the smallest block that servers have.
+const fineTokens = 16
+
+// excesses returns by how many tokens more the server counts the prefix of each group than the client,
+// which counts by itself: what it counts more of the prompts of the group than of those without a prefix.
+// No group has any: nil.
+func (t *traceTable) excesses() map[string]float64 {
+	var without []float64
+	with := map[string][]float64{}
+	for i := range t.shapes {
+		if s := &t.shapes[i]; s.group != "" && s.shared > 0 {
+			with[s.group] = append(with[s.group], float64(s.excess))
+		} else {
+			without = append(without, float64(s.excess))
+		}
+	}
+	if len(with) == 0 {
+		return nil
+	}
+	more, usual := map[string]float64{}, 0.0
+	if len(without) > 0 {
+		usual = MeanOf(without)
+	}
+	for group, all := range with {
+		more[group] = MeanOf(all) - usual
+	}
+	return more
+}
+
+// prompts returns which prompts begin alike, nil when none does.
+func (t *traceTable) prompts(path string) *Prompts {
+	more := t.excesses()
+	if more == nil {
+		return nil
+	}
+	p := &Prompts{BlockTokens: fineTokens, Path: path}
+	groups, next := map[string]uint64{}, uint64(1)<<40
+	for i := range t.requests {
+		shape, input := &t.shapes[i], t.requests[i].Input
+		shared := 0
+		if shape.group != "" {
+			shared = min(int(float64(shape.shared)+more[shape.group]), input)
+		}
+		if _, ok := groups[shape.group]; !ok {
+			groups[shape.group] = uint64(len(groups)+1) << 20
+		}
+		var ids []uint64
+		for from := 0; from < input; from += fineTokens {
+			if from+fineTokens <= shared {
+				ids = append(ids, groups[shape.group]+uint64(from/fineTokens))
+				continue
+			}
+			ids = append(ids, next)
+			next++
+		}
+		p.IDs, p.Lengths = append(p.IDs, ids), append(p.Lengths, input)
+	}
+	return p
+}
+
+// addLead puts requests before the first that stand for those that the client left out as its
+// warm-up, of which only the number is told: the first ones of the run once more, in
+// the time before it.
+func (t *traceTable) addLead(count int) int {
+	count = min(count, len(t.requests)-1)
+	if count < 1 || t.least < int64(count) || !(t.begin > 0) {
+		return 0
+	}
+	order := make([]int, len(t.requests))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return compareArrivals(&t.requests[a], &t.requests[b]) })
+	zero, end := t.requests[order[0]].Arrival, t.requests[order[count]].Arrival
+	for _, i := range order[:count] {
+		r := t.requests[i]
+		back := t.begin * (end - r.Arrival) / max(end-zero, 1e-9)
+		r.Place, r.lead = len(t.requests), true
+		r.First, r.Last = r.First-r.Arrival, r.Last-r.Arrival
+		r.Arrival = zero - back
+		r.First, r.Last = r.First+r.Arrival, r.Last+r.Arrival
+		t.requests, t.shapes = append(t.requests, r), append(t.shapes, t.shapes[i])
+	}
+	return count
+}
+
+// readWarmUp returns the number of requests that trace_header.yaml says were left out, 0
+// where it says nothing.
+func readWarmUp(path string) (int, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		value, ok := strings.CutPrefix(line, "warm_up_requests:")
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(value))
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("%s: warm_up_requests is %q, want a number of requests", path, excerpt.Cut(strings.TrimSpace(value)))
+		}
+		return n, nil
+	}
+	return 0, nil
+}
+
+// isFile reports whether there is a file at path.
+func isFile(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// openPacked opens a file that may be packed by gzip.
+func openPacked(path string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil || !strings.HasSuffix(path, ".gz") {
+		return f, err
+	}
+	unpacked, err := gzip.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{unpacked, f}, nil
+}

@@ -1,0 +1,153 @@
+package measured
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/replay-llm/replay/internal/json"
+)
+
+// Transfer is what moving KV caches from a prefill to a decode server took: of one, or the means of some.
+type Transfer struct {
+	Count          int
+	Bytes, Seconds float64
+}
+
+// Transfers is what was measured of the KV transfers of a pair of servers.
+type Transfers struct {
+	All   []Transfer
+	Rank  bool // they are those of single GPUs, each of which sends its own share
+	Notes []string
+}
+
+// ReadTransfers reads the transfers of a pair of prefill and decode servers from a directory: those of
+// single requests, what vLLM logged of them every 10 s, or what its metrics counted. perToken is the
+// KV cache of a token in bytes.
+func ReadTransfers(dir string, perToken int) (*Transfers, error) {
+	for _, read := range []func(string, int) (*Transfers, error){readHandoffs, readTransferLogs, readTransferMetrics} {
+		t, err := read(dir, perToken)
+		if err != nil || t != nil {
+			return t, err
+		}
+	}
+	return nil, fmt.Errorf("%s: no rows with prefill_last_token_ts, no log with \"KV Transfer metrics\" and no metrics with nixl_xfer_time_seconds, want one of them", dir)
+}
+
+// handoff is a row of requests.jsonl with the end of its prompt on the prefill server, on the clock of the other times.
+type handoff struct {
+	Input     int      `json:"input_toks"`
+	Output    int      `json:"output_toks"`
+	Prefilled *float64 `json:"prefill_last_token_ts"`
+	First     float64  `json:"first_token_ts"`
+	Last      float64  `json:"last_token_ts"`
+}
+
+// readHandoffs reads the times between the end of a prompt on its prefill server and its first token from the
+// decode server, less the pass that made it; nil where no row has them.
+func readHandoffs(dir string, perToken int) (*Transfers, error) {
+	t := &Transfers{}
+	path := filepath.Join(dir, "requests.jsonl")
+	err := readLines(path, func(_ int, text []byte) error {
+		var h handoff
+		if len(text) == 0 {
+			return nil
+		}
+		if err := json.Unmarshal(text, &h); err != nil || h.Prefilled == nil {
+			return err
+		}
+		if h.Input < 1 || h.Output < 2 || !(h.First >= *h.Prefilled) || !(h.Last >= h.First) {
+			return fmt.Errorf("input_toks %d, output_toks %d, end of the prompt, first and last token at %v, %v and %v s, want 2 tokens or more and instants in this order", h.Input, h.Output, *h.Prefilled, h.First, h.Last)
+		}
+		pass := (h.Last - h.First) / float64(h.Output-1)
+		t.All = append(t.All, Transfer{1, float64(h.Input * perToken), max(h.First-*h.Prefilled-pass, 0)})
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(t.All) == 0 {
+		return nil, nil
+	}
+	t.Notes = []string{"a transfer is taken to last from the end of the prompt to the first token of the decode server, less one pass: waiting there counts as latency"}
+	return t, err
+}
+
+// perGPU is what is noted of transfers that vLLM counts.
+const perGPU = "transfers are those of single GPUs: a worker's are as many side by side as it has"
+
+// readTransferLogs reads what servers logged of their transfers; nil where none did.
+func readTransferLogs(dir string, _ int) (*Transfers, error) {
+	logs, err := findLogs(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transfers{Rank: true, Notes: []string{perGPU}}
+	line := regexp.MustCompile(`KV Transfer metrics:.*Num successful transfers=(\d+), .*Avg xfer time \(ms\)=([\d.]+).*Avg MB per transfer=([\d.]+)`)
+	for _, path := range logs {
+		f, err := openPacked(path)
+		if err != nil {
+			return nil, err
+		}
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, mostLine)
+		for lines.Scan() {
+			if m := line.FindStringSubmatch(lines.Text()); m != nil {
+				count, _ := strconv.Atoi(m[1]) // they are all digits
+				ms, _ := strconv.ParseFloat(m[2], 64)
+				mebibytes, _ := strconv.ParseFloat(m[3], 64)
+				t.add(count, mebibytes*float64(count<<20), ms/1000*float64(count))
+			}
+		}
+		f.Close()
+		if err := lines.Err(); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if len(t.All) == 0 {
+		return nil, nil
+	}
+	return t, nil
+}
+
+// add adds some transfers by what they moved and took together.
+func (t *Transfers) add(count int, bytes, seconds float64) {
+	if count > 0 && bytes > 0 && seconds > 0 {
+		t.All = append(t.All, Transfer{count, bytes / float64(count), seconds / float64(count)})
+	}
+}
+
+// readTransferMetrics reads what servers counted of their transfers, between each snapshot and the next of
+// the same server; nil where none did.
+func readTransferMetrics(dir string, _ int) (*Transfers, error) {
+	paths, err := findSnapshots(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transfers{Rank: true, Notes: []string{perGPU}}
+	for _, path := range paths {
+		all, err := readSnapshotFile(path)
+		if err != nil {
+			return nil, err
+		}
+		before := map[string][3]float64{}
+		for _, s := range all {
+			now := [3]float64{s.sum("vllm:nixl_xfer_time_seconds_count"), s.sum("vllm:nixl_bytes_transferred_sum"), s.sum("vllm:nixl_xfer_time_seconds_sum")}
+			if math.IsNaN(now[0] + now[1] + now[2]) {
+				continue
+			}
+			was := before[s.server]
+			if now[0] < was[0] { // the server was started anew
+				was = [3]float64{}
+			}
+			before[s.server] = now
+			t.add(int(now[0]-was[0]), now[1]-was[1], now[2]-was[2])
+		}
+	}
+	if len(t.All) == 0 {
+		return nil, nil
+	}
+	return t, nil
+}

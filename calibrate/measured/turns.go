@@ -1,0 +1,243 @@
+package measured
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/heap"
+	"github.com/replay-llm/replay/internal/json"
+)
+
+// turnRow is a line of a benchmark of sessions in a closed loop: a turn, in order of completion.
+type turnRow struct {
+	Input  int      `json:"isl"`
+	Output int      `json:"osl"`
+	TTFT   *float64 `json:"ttft_ms"`
+	E2E    *float64 `json:"e2e_ms"`
+}
+
+// turnNames are the ends of names of files that may hold turns.
+func turnNames() []string { return []string{".jsonl", ".jsonl.gz"} }
+
+// holdsTurns reports whether a file holds turns without arrivals.
+func holdsTurns(path string) bool {
+	if !slices.ContainsFunc(turnNames(), func(end string) bool { return strings.HasSuffix(path, end) }) {
+		return false
+	}
+	f, err := openPacked(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	line, _ := bufio.NewReader(f).ReadBytes('\n') // without an end it may still be one
+	var row turnRow
+	return json.Unmarshal(line, &row) == nil && row.Input > 0 && row.TTFT != nil && row.E2E != nil
+}
+
+// findTurns returns the files of a directory that hold turns, those of few at once first.
+func findTurns(dir string) (all []string) {
+	files, _ := os.ReadDir(dir) // whoever reads the run complains
+	for _, f := range files {
+		if path := filepath.Join(dir, f.Name()); !f.IsDir() && holdsTurns(path) {
+			all = append(all, path)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(readInFlight(a), readInFlight(b)) })
+	return all
+}
+
+// bareName returns the name of a file of turns without what it ends with.
+func bareName(path string) string {
+	name := filepath.Base(path)
+	for _, end := range turnNames() {
+		name = strings.TrimSuffix(name, end)
+	}
+	return name
+}
+
+// readInFlight returns how many turns there were at once, as the summary beside a file of turns
+// has it: conc4.json beside raw_conc4.jsonl; 0 where there is none.
+func readInFlight(path string) int {
+	for _, name := range []string{bareName(path), strings.TrimPrefix(bareName(path), "raw_")} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), name+".json"))
+		if err != nil {
+			continue
+		}
+		var s struct {
+			Concurrency    int `json:"concurrency"`
+			MaxConcurrency int `json:"max_concurrency"`
+		}
+		if json.Unmarshal(text, &s) == nil && max(s.Concurrency, s.MaxConcurrency) > 0 {
+			return max(s.Concurrency, s.MaxConcurrency)
+		}
+	}
+	return 0
+}
+
+// readTurns reads a file of turns. Their sessions and when they arrived are not told, and follow
+// from their lengths and times and from how many there were at once.
+func (m *Run) readTurns(path string, inFlight int) error {
+	m.Name, m.Client = bareName(path), true
+	if m.InFlight = cmp.Or(inFlight, readInFlight(path)); m.InFlight == 0 {
+		return fmt.Errorf("%s: how many turns there were at once is not told: want concurrency in %s.json beside it, or --max-in-flight", path, strings.TrimPrefix(m.Name, "raw_"))
+	}
+	err := readLines(path, func(_ int, text []byte) error {
+		var row turnRow
+		if len(text) == 0 {
+			return nil
+		}
+		if err := json.Unmarshal(text, &row); err != nil {
+			return err
+		}
+		if row.Input < 1 || row.Output < 0 || row.TTFT == nil || row.E2E == nil || !(*row.TTFT >= 0 && *row.E2E >= *row.TTFT) || math.IsInf(*row.E2E, 0) {
+			return errors.New("want isl and osl in tokens, and ttft_ms and e2e_ms of at least that")
+		}
+		if row.Output == 0 {
+			m.Failed++
+			return nil
+		}
+		m.Requests = append(m.Requests, Request{
+			ID: identifier(fmt.Sprint(len(m.Requests) + 1)), Place: len(m.Requests), Input: row.Input, Output: row.Output,
+			First: *row.TTFT / 1000, Last: *row.E2E / 1000, Queued: math.NaN(), Scheduled: math.NaN(),
+		})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := checkCount(path, m.Requests); err != nil {
+		return err
+	}
+	last := m.joinSessions(path)
+	m.layLanes(last)
+	return nil
+}
+
+// How turns are put into sessions.
+const (
+	sessionBlock = 256  // tokens of an id of their prompts
+	freshTurn    = 1600 // tokens: the first turns of all sessions are shorter
+	mostSessions = 64   // in hand, at least
+)
+
+// shortestTurn returns the tokens of the shortest prompt.
+func (m *Run) shortestTurn() int {
+	return slices.MinFunc(m.Requests, func(a, b Request) int { return cmp.Compare(a.Input, b.Input) }).Input
+}
+
+// joinSessions sets the prompts of turns in order of completion, and returns the place of the last
+// that begins a session. Which session a turn is of is not told: it is taken to go on with the longest
+// prompt that is no longer than its own, of those in hand.
+func (m *Run) joinSessions(path string) (last int) {
+	type session struct {
+		number uint64
+		tokens int
+	}
+	var open []session // the one that went on last comes last
+	var sessions uint64
+	m.Prompts = &Prompts{BlockTokens: sessionBlock, Path: path}
+	shared := m.shortestTurn() / sessionBlock
+	for place := range m.Requests {
+		r := &m.Requests[place]
+		best := -1
+		for i := range open {
+			if r.Input >= freshTurn && open[i].tokens <= r.Input && (best < 0 || open[i].tokens > open[best].tokens) {
+				best = i
+			}
+		}
+		s := session{number: sessions, tokens: r.Input}
+		if best >= 0 {
+			s.number = open[best].number
+			open = slices.Delete(open, best, best+1)
+		} else {
+			sessions++
+			last = place
+		}
+		open = append(open, s)
+		open = open[max(0, len(open)-max(mostSessions, m.InFlight)):]
+		var ids []uint64
+		for i := 0; i*sessionBlock < r.Input; i++ {
+			id := uint64(i)
+			if i >= shared {
+				id |= (1 + s.number) << 16
+			}
+			ids = append(ids, id)
+		}
+		m.Prompts.IDs, m.Prompts.Lengths = append(m.Prompts.IDs, ids), append(m.Prompts.Lengths, r.Input)
+	}
+	return last
+}
+
+// inFlightKey is the key, among known settings, of how many requests a closed loop had at once.
+const inFlightKey = "max_in_flight"
+
+// openRun reads the requests of a run, a directory or a file of turns, and returns the directory.
+func openRun(path string, inFlight int) (m *Run, dir string, err error) {
+	m = &Run{Name: filepath.Base(filepath.Clean(path))}
+	if s, err := os.Stat(path); err == nil && !s.IsDir() {
+		if !holdsTurns(path) {
+			return nil, path, fmt.Errorf("%s is a file, want the directory of a run, or turns: rows of isl, osl, ttft_ms and e2e_ms", path)
+		}
+		return m, filepath.Dir(path), m.readTurns(path, inFlight)
+	}
+	switch turns := findTurns(path); len(turns) {
+	case 0:
+		return m, path, m.readTimes(path)
+	case 1:
+		return m, path, m.readTurns(turns[0], inFlight)
+	default:
+		return nil, path, fmt.Errorf("%s: %d files of turns, want one of them, as %s", path, len(turns), turns[0])
+	}
+}
+
+// ListRuns returns the runs at paths: themselves, or the files of turns in a directory.
+func ListRuns(paths []string) (all []string) {
+	for _, path := range paths {
+		if turns := findTurns(path); len(turns) > 0 {
+			all = append(all, turns...)
+			continue
+		}
+		all = append(all, path)
+	}
+	return all
+}
+
+// layLanes puts the requests of a closed loop, in order of completion and with times from their
+// arrival on, into lanes: in each of them one follows the other at once. Who took how long says about when
+// each began. Once the session has begun whose first turn is at last, no new one takes the place of one that ends,
+// and lanes end evenly with the requests that are left.
+func (m *Run) layLanes(last int) {
+	all, n := m.Requests, len(m.Requests)
+	begins, served := make([]float64, n), 0.0
+	for i := range all {
+		served += all[i].Last
+		begins[i] = served/float64(m.InFlight) - all[i].Last
+	}
+	final := begins[last]
+	slices.SortStableFunc(all, func(a, b Request) int { return cmp.Compare(begins[a.Place], begins[b.Place]) })
+	var lanes heap.Heap[float64, int, int] // by when they are free
+	for k := range min(m.InFlight, n) {
+		lanes.Push(0, k, k)
+	}
+	from := slices.IndexFunc(all, func(r Request) bool { return begins[r.Place] >= final })
+	for i := range all {
+		if from <= i {
+			left := (m.InFlight*(n-i) + n - from - 1) / (n - from)
+			for len(lanes) > max(left, 1) {
+				lanes.Pop()
+			}
+		}
+		l := lanes.Pop()
+		r := &all[i]
+		r.Lane, r.Arrival = l.Value+1, l.Key
+		r.First, r.Last = r.Arrival+r.First, r.Arrival+r.Last
+		lanes.Push(r.Last, l.Tie, l.Value)
+	}
+}

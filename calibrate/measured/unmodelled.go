@@ -1,0 +1,111 @@
+package measured
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// unmodelled is a setting with which a server does what the simulated scheduler does not.
+type unmodelled struct {
+	key string
+	// is reports whether a value does that; nil: each value but none, false and 0.
+	is func(v any) bool
+	// want is what is followed, or, of what only is to be known, why it may matter.
+	want string
+	note bool
+}
+
+// isSet reports whether a value is one, and not none, false or 0.
+func isSet(v any) bool { return v != nil && v != false && v != 0.0 && v != "" && v != "None" }
+
+// isAbove returns a test for numbers above n.
+func isAbove(n float64) func(any) bool {
+	return func(v any) bool { x, ok := v.(float64); return ok && x > n }
+}
+
+// isNoneOf returns a test for texts beside some, of which only the last part of a path counts.
+func isNoneOf(names ...string) func(any) bool {
+	return func(v any) bool {
+		text, ok := v.(string)
+		return ok && isSet(v) && !slices.Contains(names, path.Ext("." + text)[1:])
+	}
+}
+
+// listUnmodelled returns the settings of vLLM that are not followed. All others are followed, or do nothing
+// that requests could tell but for what is fitted.
+func listUnmodelled() []unmodelled {
+	const stages = "want 1: one engine's passes overlap"
+	return []unmodelled{
+		{"pipeline_parallel_size", isAbove(1), stages, false},
+		{"decode_context_parallel_size", isAbove(1), stages, false},
+		{"prefill_context_parallel_size", isAbove(1), stages, false},
+		{"speculative_config", nil, "want none: passes that verify drafts give requests several tokens", false},
+		{"num_lookahead_slots", nil, "want none: passes that verify drafts give requests several tokens", false},
+		{"kv_transfer_config", nil, "want none: KV blocks come from elsewhere, or go there", false},
+		{"ec_transfer_config", nil, "want none: encoders run elsewhere", false},
+		{"kv_offloading_size", nil, "want none: KV blocks come from host memory", false},
+		{"sliding_window", nil, "want none: requests give up blocks that no layer reads", false},
+		{"mamba_cache_mode", isNoneOf("none"), "want none: states of layers are cached in blocks of their own", false},
+		{"policy", isNoneOf("fcfs"), "want fcfs", false},
+		{"scheduling_policy", isNoneOf("fcfs"), "want fcfs", false},
+		{"scheduler_cls", isNoneOf("Scheduler", "AsyncScheduler"), "want vLLM's own scheduler", false},
+		{"num_scheduler_steps", isAbove(1), "want 1: requests get several tokens before others are looked at", false},
+		{"enable_dbo", nil, "want passes that are not cut in two", false},
+		{"ubatch_size", isAbove(1), "want passes that are not cut in two", false},
+		{"runner", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
+		{"runner_type", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
+		{"task", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
+		{"is_encoder_decoder", nil, "want a decoder alone: passes of encoders are not simulated", false},
+		{"enable_lora", nil, "which adapter a request asks for is not told, and none waits for room for its adapter", true},
+		{"lora_config", nil, "which adapter a request asks for is not told, and none waits for room for its adapter", true},
+		{"multimodal_config", nil, "input_toks are taken to be text, whose embedding takes no pass of an encoder", true},
+		{"kv_sharing_fast_prefill", nil, "prompts are taken to go through all layers", true},
+		{"data_parallel_external_lb", nil, "somebody else chose the engine of a request, who is taken to do as vLLM's front end does", true},
+		{"data_parallel_hybrid_lb", nil, "somebody else chose the engine of a request, who is taken to do as vLLM's front end does", true},
+		{"stream_interval", isAbove(1), "answers come in pieces of several tokens, and times between tokens are those of pieces", true},
+	}
+}
+
+// refuseUnmodelled names what the simulated scheduler does not do, and what it can only suppose.
+func (s *Settings) refuseUnmodelled(t tree) {
+	for _, u := range listUnmodelled() {
+		v, is := t.find(u.key), u.is
+		if is == nil {
+			is = isSet
+		}
+		if v == nil || !is(v) || u.key == "sliding_window" && t.truth("disable_sliding_window", false) {
+			continue
+		}
+		text := fmt.Sprintf("%s is %s: %s", u.key, describeValue(v), u.want)
+		switch {
+		case !u.note:
+			s.refusals = append(s.refusals, strings.Replace(text, ": want", ", want", 1))
+		case !slices.Contains(s.Notes, text):
+			s.AddNote("%s", text)
+		}
+	}
+	s.noteWindows()
+}
+
+// noteWindows notes that layers of a known model do not read all of a sequence.
+func (s *Settings) noteWindows() {
+	if m, err := FindModel(s.Model); err == nil && m.WindowLayers > 0 {
+		s.AddNote("%d layers of %s attend to windows of %d tokens: their KV blocks are taken to be kept, as those of the others are", m.WindowLayers, m.Name, m.Window)
+	}
+}
+
+// describeValue returns the value of a setting in a word.
+func describeValue(v any) string {
+	switch v := v.(type) {
+	case string:
+		if len(v) < 40 {
+			return strconv.Quote(v)
+		}
+	case bool, float64:
+		return fmt.Sprint(v)
+	}
+	return "set"
+}

@@ -1,0 +1,55 @@
+// Package calibrate fits a model of pass times to what a real vLLM server was
+// measured to do (docs/calibration.md).
+//
+// A Measured run holds the requests with their instants and the server's
+// settings, which package measured reads. The scheduler of vLLM 0.19 is simulated on the same arrivals, again
+// and again, and the parameters of timing.Parameters are chosen so that the
+// simulated requests come out as the measured ones. What was fitted to one half
+// is judged on the other.
+//
+// Read run.go and simulate.go for a run, form.go, loss.go, search.go, polish.go and fit.go for
+// the fit, spell.go and paces.go for servers that are slower than others,
+// then errors.go, trusted.go and report.go for what comes out. validate.go holds a
+// replay of a run to its measured times.
+package calibrate
+
+import (
+	"github.com/replay-llm/replay/calibrate/measured"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// Measured is a run of real servers, with what a replay of it is held to.
+type Measured struct {
+	measured.Run
+	way   timing.Way // between client and engine, as a profile has it
+	whole *Measured  // that this is the beginning of; nil: it is a whole run
+	// RouterListens reports that its router follows the KV events that reach it, and that nothing but the run itself
+	// says whether any do; Unheard that none do.
+	RouterListens, Unheard bool
+}
+
+// Read reads a run as measured.ReadRun does.
+func Read(dir string, blocks int) (*Measured, error) { return ReadKnown(dir, blocks, nil) }
+
+// ReadKnown reads a run as measured.ReadRun does, with settings by the keys of meta.json for what that
+// leaves out; device_name is the GPU.
+func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) {
+	return wrapRun(measured.ReadRun(dir, blocks, known))
+}
+
+// ReadTimes reads the requests of a run as ReadTimesOf does.
+func ReadTimes(dir string) (*Measured, error) { return ReadTimesOf(dir, 0) }
+
+// ReadTimesOf reads the requests of a run as measured.ReadRequests does; inFlight, when not 0, is how many requests a closed loop had
+// at once.
+func ReadTimesOf(dir string, inFlight int) (*Measured, error) {
+	return wrapRun(measured.ReadRequests(dir, inFlight))
+}
+
+// wrapRun returns a run that was read.
+func wrapRun(r *measured.Run, err error) (*Measured, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Measured{Run: *r}, nil
+}
