@@ -240,6 +240,7 @@ type Opening struct {
 	Other                 func(*Settings)
 }
 
+// AddNote adds a line to Notes, as fmt.Sprintf formats it.
 func (s *Settings) AddNote(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
