@@ -132,6 +132,10 @@ parity-hpa: ## compare scaler: hpa with Kubernetes' own controller on N random c
 	GOWORK=off $(GO) build -C tools/hpaoracle -o $(abspath bin/hpaoracle) .
 	$(GO) run ./tools/parityscaler -oracle bin/hpaoracle -n $(N) -seed $(SEED)
 
+parity-keda: ## the same of scaler: keda with KEDA's own executor and fallback, and that controller
+	GOWORK=off $(GO) build -C tools/hpaoracle -o $(abspath bin/kedaoracle) ./keda
+	$(GO) run ./tools/parityscaler -kind keda -oracle bin/kedaoracle -n $(N) -seed $(SEED)
+
 launch: ## give the commands that replay plan --emit writes to the argument parsers of vLLM, SGLang and their routers (Python 3.10 to 3.13; skipped without)
 	@tools/launchoracle/run --python || exit 0; tools/launchoracle/run
 

@@ -68,7 +68,13 @@ func (c *Config) checkTargets() error {
 	case c.Kind == KEDA && (!isTime(c.Polling, leastInterval) || !isTime(c.Cooldown, 0)):
 		return fmt.Errorf("polls every %v ms with a cooldown of %v ms, want at least %v ms and 0 ms", float64(c.Polling), float64(c.Cooldown), float64(leastInterval))
 	}
-	awake := c.Min > 0
+	if c.Idle != nil && (*c.Idle < 0 || *c.Idle >= c.Min) {
+		return fmt.Errorf("idle_replicas is %d, must be at least 0 and below min, which is %d", *c.Idle, c.Min)
+	}
+	if f := c.Fallback; f != nil && (f.Failures < 0 || f.Workers < 0 || f.Workers > MostWorkers) {
+		return fmt.Errorf("fallback to %d workers after %d failures, must be at least 0, at most %d workers", f.Workers, f.Failures, MostWorkers)
+	}
+	awake := c.least() > 0
 	for _, t := range c.Targets {
 		if !slices.Contains(Metrics(), t.Metric) || !isNumber(t.Value) || t.Value == 0 || !isNumber(t.Activation) {
 			return excerpt.Errorf("metric %q with target %v, want one of %v and a target above 0", t.Metric, t.Value, Metrics())
@@ -76,7 +82,7 @@ func (c *Config) checkTargets() error {
 		awake = awake || slices.Contains([]Metric{Held, Rate, InputRate}, t.Metric)
 	}
 	if !awake {
-		return fmt.Errorf("min is 0 and no metric sees requests without a worker, want min: 1 or a metric of %s, %s or %s", Held, Rate, InputRate)
+		return fmt.Errorf("there may be no worker and no metric sees requests without one, want min: 1 or a metric of %s, %s or %s", Held, Rate, InputRate)
 	}
 	return nil
 }

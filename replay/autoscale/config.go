@@ -29,10 +29,12 @@ type Config struct {
 	Up        Behavior `yaml:"scale_up" is:"behavior" of:"hpa keda rate predict"`                             // of all that look at loads
 	Down      Behavior `yaml:"scale_down" is:"behavior" of:"hpa keda rate predict"`
 
-	Polling  sim.Time  `json:",omitempty" yaml:"polling_interval" of:"keda"` // of KEDA: between two looks whether a trigger is active
-	Cooldown sim.Time  `json:",omitempty" yaml:"cooldown_period" of:"keda"`  // of KEDA: for so long none has to be, for no worker at all
-	Load     *Load     `json:",omitempty" yaml:",inline"`                    // of rate, predict and perfect
-	Forecast *Forecast `json:",omitempty" yaml:",inline"`                    // of predict
+	Polling  sim.Time  `json:",omitempty" yaml:"polling_interval" of:"keda"`             // of KEDA: between two looks whether a trigger is active
+	Cooldown sim.Time  `json:",omitempty" yaml:"cooldown_period" of:"keda"`              // of KEDA: for so long none has to be, for no worker at all
+	Idle     *int      `json:",omitempty" yaml:"idle_replicas" of:"keda" is:"0..100000"` // of KEDA: workers when no trigger is active, below Min; nil: Min
+	Fallback *Fallback `json:",omitempty" yaml:"fallback" of:"keda" what:"fallback"`     // of KEDA; nil: none
+	Load     *Load     `json:",omitempty" yaml:",inline"`                                // of rate, predict and perfect
+	Forecast *Forecast `json:",omitempty" yaml:",inline"`                                // of predict
 	Rules    *Rules    `json:",omitempty" yaml:",inline"`
 	Slots    []Slot    `json:",omitempty" yaml:"slots" of:"schedule" list:"slots" each:"slot"` // of a schedule
 	Every    sim.Time  `json:",omitempty" yaml:"every" of:"schedule"`                          // after which it begins anew; 0: never

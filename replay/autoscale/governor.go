@@ -25,11 +25,11 @@ type step struct {
 // defaultWindow is how long HPA remembers what was wanted, without scale_up and scale_down.
 const defaultWindow sim.Time = 300_000
 
-// bound returns the number within min and max, and true if the present one is outside: then no
+// bound returns the number within least and max, and true if the present one is outside: then no
 // metric is read.
-func (g *governor) bound(s *Signals) (int, bool) {
+func (g *governor) bound(s *Signals, least int) (int, bool) {
 	g.begin(s)
-	to := min(max(s.Workers, g.c.Min), g.c.Max)
+	to := min(max(s.Workers, least), g.c.Max)
 	g.note(s, to)
 	return to, to != s.Workers
 }

@@ -31,7 +31,7 @@ func (h *hpa) decide(s *Signals) int {
 		h.why = "another hand took all workers away, which disables it"
 		return 0
 	}
-	if to, ok := h.bound(s); ok && s.Workers > 0 {
+	if to, ok := h.bound(s, h.c.Min); ok && s.Workers > 0 {
 		h.why = fmt.Sprintf("%d workers are outside %d to %d", s.Workers, h.c.Min, h.c.Max)
 		return to
 	}
@@ -61,7 +61,7 @@ func (h *hpa) recommend(s *Signals, t Target) (n int, ok bool) {
 		return 0, false
 	}
 	if t.Metric.isOfPool() {
-		return h.c.averageValue(s, t), true
+		return h.c.averageValue(scaleToMilli(s.Sum(t.Metric)), roundTarget(t.Value), s.Workers), true
 	}
 	return h.podsMetric(s, t)
 }
@@ -109,13 +109,12 @@ func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
 }
 
 // averageValue returns the number of workers at which a metric of the pool, divided by it, is the
-// target.
-func (c *Config) averageValue(s *Signals, t Target) int {
-	usage, target := float64(scaleToMilli(s.Sum(t.Metric))), float64(roundTarget(t.Value))
-	if c.isNear(usage / (target * float64(s.Workers))) {
-		return s.Workers
+// target. Both are in thousandths.
+func (c *Config) averageValue(usage, target int64, workers int) int {
+	if c.isNear(float64(usage) / (float64(target) * float64(workers))) {
+		return workers
 	}
-	return roundCeil(usage / target)
+	return roundCeil(float64(usage) / float64(target))
 }
 
 // perWorker returns a metric as averageValue and podsMetric compare it with the target.

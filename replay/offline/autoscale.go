@@ -112,7 +112,7 @@ func (f *fleet) rescale(a *autoscaler) error {
 	}
 	size := a.pool.countSizes(f.c.now)
 	s.Starting, s.Leaving = size.Starting, size.Leaving
-	n := min(max(a.scaler.Want(&s), a.Min), a.Max)
+	n := a.Bound(a.scaler.Want(&s))
 	if x, ok := a.scaler.(autoscale.Fallible); ok && x.Err() != nil {
 		return x.Err()
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/replay/autoscale"
 )
 
-// Recorded cases of Kubernetes' own controller: this program's scaler wants the same number of
+// Recorded cases of Kubernetes' own controller and of KEDA's: this program's scaler wants the same number of
 // workers at every tick.
 func TestScalersEqualControllers(t *testing.T) {
 	for _, tc := range []struct {
@@ -15,6 +15,7 @@ func TestScalersEqualControllers(t *testing.T) {
 		least int // acts
 	}{
 		{"testdata/hpa.jsonl", autoscale.HPA, 250},
+		{"testdata/keda.jsonl", autoscale.KEDA, 400},
 	} {
 		all, err := readCases(tc.path)
 		if err != nil {

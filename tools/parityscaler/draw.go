@@ -84,4 +84,10 @@ func drawBehavior(r *rand.Rand, b *autoscale.Behavior) {
 func drawActivation(r *rand.Rand, c *autoscale.Config) {
 	c.Polling = c.Sync * sim.Time(draw.Pick(r, 1, 1, 2, 3))
 	c.Cooldown = second * sim.Time(draw.Pick(r, 0, 15, 30, 60, 100, 300))
+	if c.Min > 0 && r.IntN(2) == 0 {
+		c.Idle = new(r.IntN(c.Min))
+	}
+	if r.IntN(2) == 0 {
+		c.Fallback = &autoscale.Fallback{Failures: r.IntN(4), Workers: r.IntN(8)}
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"reflect"
 	"strconv"
 
@@ -13,6 +14,9 @@ type object = map[string]any
 
 // newManifest returns settings as a manifest for Kubernetes. What has its default is left out.
 func newManifest(c *autoscale.Config) object {
+	if c.Kind == autoscale.KEDA {
+		return newScaledObject(c)
+	}
 	metrics := []object{}
 	for _, t := range c.Targets {
 		kind, key := "Pods", "pods"
@@ -32,6 +36,33 @@ func newManifest(c *autoscale.Config) object {
 		spec["behavior"] = behavior
 	}
 	return object{"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": object{"name": "workers"}, "spec": spec}
+}
+
+// newScaledObject returns settings as a manifest for KEDA.
+func newScaledObject(c *autoscale.Config) object {
+	triggers := []object{}
+	for i, t := range c.Targets {
+		data := object{"metric": t.Metric, "threshold": formatQuantity(t.Value)}
+		if t.Activation > 0 {
+			data["activationThreshold"] = formatQuantity(t.Activation)
+		}
+		triggers = append(triggers, object{"type": "external", "name": fmt.Sprintf("s%d-%s", i, t.Metric), "metadata": data})
+	}
+	spec := object{
+		"scaleTargetRef":  object{"name": "workers"},
+		"minReplicaCount": c.Min, "maxReplicaCount": c.Max, "triggers": triggers,
+		"pollingInterval": toSeconds(c.Polling), "cooldownPeriod": toSeconds(c.Cooldown),
+	}
+	if c.Idle != nil {
+		spec["idleReplicaCount"] = *c.Idle
+	}
+	if f := c.Fallback; f != nil {
+		spec["fallback"] = object{"failureThreshold": f.Failures, "replicas": f.Workers}
+	}
+	if behavior := newBehavior(c); len(behavior) > 0 {
+		spec["advanced"] = object{"horizontalPodAutoscalerConfig": object{"behavior": behavior}}
+	}
+	return object{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": object{"name": "workers"}, "spec": spec}
 }
 
 // isOfPool reports whether a metric is a number of the pool, which an external metric is.

@@ -21,6 +21,7 @@ type world struct {
 	warm    sim.Time   // from there to the first scrape
 	late    bool       // a scrape arrives a tick late
 	last    autoscale.Scrape
+	dark    int // ticks to come without a scrape
 	load    float64 // of a pool on target at its largest
 }
 
@@ -75,6 +76,9 @@ func (w *world) tick() *autoscale.Signals {
 		scrape, w.last = w.last, scrape
 	}
 	if w.r.IntN(30) == 0 {
+		w.dark = w.r.IntN(8)
+	}
+	if w.dark--; w.dark >= 0 {
 		scrape = autoscale.Scrape{}
 	}
 	there := map[sim.WorkerID]bool{}
@@ -98,6 +102,9 @@ func (w *world) changeLoad() {
 	case 1:
 		w.load = 0
 	default:
+		if w.load == 0 && w.r.IntN(2) == 0 { // idle for longer
+			return
+		}
 		w.load = max(w.load+0.2*(w.r.Float64()-0.5), 0)
 	}
 }

@@ -16,15 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/scale"
 	scalefake "k8s.io/client-go/scale/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/kubernetes/pkg/controller/podautoscaler"
 )
 
+// Namespace is that of all objects.
+const Namespace = "default"
+
 const (
-	namespace = "default"
-	label     = "app"
-	app       = "workers"
+	label = "app"
+	app   = "workers"
 
 	ready    = "ready"
 	missing  = "missing"
@@ -65,20 +68,38 @@ func New(hpa *autoscaling.HorizontalPodAutoscaler, flags Flags, sync time.Durati
 		if c.reconciled++; c.reconciled == 1 {
 			c.started = time.Now()
 		}
-		return true, c.scale(), nil
+		return false, nil, nil
 	})
-	c.scales.AddReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		to := action.(clienttesting.UpdateAction).GetObject().(*scaling.Scale)
-		c.workers = to.Spec.Replicas
-		return true, c.scale(), nil
-	})
+	c.addScale(c.scales)
 	return c
 }
+
+// addScale lets a client read and change the deployment's scale.
+func (c *Cluster) addScale(client *scalefake.FakeScaleClient) {
+	client.AddReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, c.scale(), nil })
+	client.AddReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		c.workers = action.(clienttesting.UpdateAction).GetObject().(*scaling.Scale).Spec.Replicas
+		return true, c.scale(), nil
+	})
+}
+
+// Scales returns a client of scales for other controllers.
+func (c *Cluster) Scales() scale.ScalesGetter {
+	client := new(scalefake.FakeScaleClient)
+	c.addScale(client)
+	return client
+}
+
+// Workers returns the number of pods that the deployment is to have.
+func (c *Cluster) Workers() int32 { return c.workers }
+
+// ServeExternal lets serve answer for external metrics.
+func (c *Cluster) ServeExternal(serve func(name string) ([]int64, error)) { c.metrics.external = serve }
 
 // scale returns the deployment's scale.
 func (c *Cluster) scale() *scaling.Scale {
 	return &scaling.Scale{
-		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: Namespace},
 		Spec:       scaling.ScaleSpec{Replicas: c.workers},
 		Status:     scaling.ScaleStatus{Replicas: c.workers, Selector: label + "=" + app},
 	}
@@ -128,7 +149,7 @@ func (c *Cluster) start(ctx context.Context) {
 
 // Why returns the conditions of the autoscaler in one line.
 func (c *Cluster) Why(ctx context.Context) string {
-	hpa, err := c.client.AutoscalingV2().HorizontalPodAutoscalers(namespace).Get(ctx, c.hpa.Name, metav1.GetOptions{})
+	hpa, err := c.client.AutoscalingV2().HorizontalPodAutoscalers(Namespace).Get(ctx, c.hpa.Name, metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
 	}
@@ -154,7 +175,7 @@ func (c *Cluster) setPods(ctx context.Context, t *Tick) error {
 	list(missing, countOf(t.Missing))
 	list(starting, int(t.Workers)-countOf(t.Ready)-countOf(t.Missing))
 	list(leaving, t.Leaving)
-	pods := c.client.CoreV1().Pods(namespace)
+	pods := c.client.CoreV1().Pods(Namespace)
 	for name := range c.pods {
 		if want[name] != "" {
 			continue
@@ -179,7 +200,7 @@ func (c *Cluster) setPods(ctx context.Context, t *Tick) error {
 // newPod returns a pod in a state.
 func newPod(name, state string) *core.Pod {
 	pod := &core.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{label: app}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, Labels: map[string]string{label: app}},
 		Status:     core.PodStatus{Phase: core.PodRunning},
 	}
 	switch state {

@@ -1,10 +1,13 @@
 // Package cluster runs Kubernetes' own horizontal controller on a cluster that exists in memory
 // only, on a virtual clock: clientsets without a server, metrics from lines of JSON.
 //
-// Read tick.go, then cluster.go, then metrics.go.
+// Read tick.go, then cluster.go, metrics.go and run.go, the main function of the programs.
 package cluster
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Greeting is the first line that replay sends to a scaler (docs/autoscaling.md, A program).
 type Greeting struct {
@@ -47,6 +50,22 @@ func (t *Tick) UnmarshalJSON(text []byte) error {
 		}
 	}
 	return nil
+}
+
+// Sum returns a metric of the pool, or the sum of a metric over its pods.
+func (t *Tick) Sum(name string) (float64, error) {
+	if value, ok := t.poolWide[name]; ok {
+		return value, nil
+	}
+	values, ok := t.perPod[name]
+	if !ok {
+		return 0, fmt.Errorf("no metric %s", name)
+	}
+	sum := 0.0
+	for _, value := range values {
+		sum += value
+	}
+	return sum, nil
 }
 
 // countOf returns a number that may be null.
