@@ -25,6 +25,10 @@ func (c *Config) Check() error {
 		return fmt.Errorf("a delay of %v ms and rates over %v ms, want at least 0 ms", float64(c.Delay), float64(c.RateWindow))
 	case !isTime(c.Jitter, 0) || c.Jitter >= c.Interval:
 		return fmt.Errorf("scrapes late by up to %v ms, want at least 0 ms and less than the %v ms between two", float64(c.Jitter), float64(c.Interval))
+	case !isTime(c.Drain, 0):
+		return fmt.Errorf("drain timeout is %v ms, must be at least 0 ms", float64(c.Drain))
+	case c.OnKill != "" && (c.Drain == 0 || !slices.Contains(Losses(), c.OnKill)):
+		return excerpt.Errorf("drain on_loss is %q, must be one of %v, with a timeout", c.OnKill, Losses())
 	case !isNumber(c.Cost):
 		return fmt.Errorf("a worker costs %v in an hour, want at least 0", c.Cost)
 	}
@@ -38,6 +42,9 @@ func (c *Config) Check() error {
 	}
 	return c.checkKind()
 }
+
+// Losses returns what may happen to the requests of a worker that is killed.
+func Losses() []string { return []string{"lose", "retry", "migrate"} }
 
 // checkKind refuses what makes no sense for the kind of scaler.
 func (c *Config) checkKind() error {

@@ -21,6 +21,10 @@ type Config struct {
 
 	Startup Ladder  `yaml:"startup" what:"startup"`
 	Cost    float64 `json:",omitempty" yaml:"cost"` // of a worker in an hour; 0: not known
+	// Drain is how long a worker that leaves may finish its requests, then it is killed; 0: as long as they take.
+	Drain sim.Time `json:",omitempty" yaml:"drain.timeout"`
+	// OnKill is what happens to its requests then: lose, retry or migrate; "": retry.
+	OnKill string `json:",omitempty" yaml:"drain.on_loss" is:"loss"`
 	// NewKind is the kind of new workers in a mix, by its name; "": the first.
 	NewKind string `json:",omitempty" yaml:"new_workers"`
 

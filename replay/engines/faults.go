@@ -182,7 +182,17 @@ func (t *Topology) CheckFaults() error {
 	if n := len(f.ZoneOf); n > 0 && n != t.Pools[0].Count {
 		return fmt.Errorf("zones of %d workers, want those of %d", n, t.Pools[0].Count)
 	}
-	if f.OnLoss != MigrateThem {
+	return t.checkLoss(f.OnLoss)
+}
+
+// MayLose reports whether requests may lose their workers: by faults, or because drains have a timeout.
+func (t *Topology) MayLose() bool {
+	return t.Faults != nil || t.Autoscale != nil && t.Autoscale.Drain > 0 || t.AutoscaleDecode != nil && t.AutoscaleDecode.Drain > 0
+}
+
+// checkLoss refuses to let requests migrate where an engine cannot.
+func (t *Topology) checkLoss(how OnLoss) error {
+	if how != MigrateThem {
 		return nil
 	}
 	for i := range t.Pools {

@@ -316,6 +316,9 @@ func (t *Topology) CheckAutoscale() error {
 		if err := a.Check(); err != nil {
 			return fmt.Errorf("%s: %w", p.nameOf("autoscaler"), err)
 		}
+		if err := t.checkLoss(OnLoss(a.OnKill)); err != nil {
+			return fmt.Errorf("%s: drain: %w", p.nameOf("autoscaler"), err)
+		}
 		if p.Count < a.Min || p.Count > a.Max {
 			return fmt.Errorf("%s are %d, must be %d to %d, as the autoscaler has them", p.nameOf("workers"), p.Count, a.Min, a.Max)
 		}

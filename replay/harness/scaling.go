@@ -12,6 +12,36 @@ type Scaling struct {
 	Acts  []ScalingAct
 	Sizes []PoolSize // from each of these instants to the next
 	End   sim.Time   // when the last request had ended
+	// Drains are the drains that ended by a timeout; nil: drains have none.
+	Drains *Drains
+}
+
+// Drains counts the workers that were killed because their drains took too long, and their requests.
+type Drains struct {
+	Timeout                 sim.Time
+	Kills                   int // workers
+	Lost, Retried, Migrated int // requests
+}
+
+// CountKills returns how many workers were killed because their drains took too long.
+func CountKills(all []*Scaling) (n int) {
+	for _, s := range all {
+		if s.Drains != nil {
+			n += s.Drains.Kills
+		}
+	}
+	return n
+}
+
+// fields returns what a report tells of them.
+func (d *Drains) fields(prefix string) []collector.Field {
+	if d == nil {
+		return nil
+	}
+	return []collector.Field{
+		collector.Of(prefix+"drain_kills", d.Kills), collector.Of(prefix+"drain_lost_requests", d.Lost),
+		collector.Of(prefix+"drain_retried_requests", d.Retried), collector.Of(prefix+"drain_migrated_requests", d.Migrated),
+	}
 }
 
 // ScalingAct is a change of the number of workers that is wanted.
@@ -146,7 +176,7 @@ func (s *Scaling) fields(prefix string) ([]collector.Field, scalingSum) {
 	}
 	u := s.Usage()
 	x.hours, x.gpus, x.cost = u.WorkerHours, u.GPUHours, u.Cost
-	return []collector.Field{
+	return append([]collector.Field{
 		collector.Of(prefix+"worker_hours", u.WorkerHours),
 		collector.Of(prefix+"gpu_hours", u.GPUHours),
 		collector.Of(prefix+"scale_ups", x.ups),
@@ -154,5 +184,5 @@ func (s *Scaling) fields(prefix string) ([]collector.Field, scalingSum) {
 		collector.Of(prefix+"least_workers", u.Least),
 		collector.Of(prefix+"mean_workers", u.Mean),
 		collector.Of(prefix+"most_workers", u.Most),
-	}, x
+	}, s.Drains.fields(prefix)...), x
 }

@@ -51,6 +51,9 @@ func (f *fleet) planAutoscalers() error {
 			single: a.SeesKV() || a.SeesTokens() || f.c.cfg.Scalers[i] != nil,
 		}
 		p.auto.planScrape()
+		if a.Drain > 0 {
+			p.auto.done.Drains = &harness.Drains{Timeout: a.Drain}
+		}
 		f.c.scaled = append(f.c.scaled, p.auto.done)
 		p.noteSize(f.c.now)
 		f.c.agenda.schedule(min(p.auto.scrape, p.auto.tick), p.auto)

@@ -14,7 +14,7 @@ import (
 
 // readScaler reads an autoscaler: hpa=METRIC:TARGET or keda=METRIC:THRESHOLD, which goes to none, up
 // to most=N workers, with ticks and scrapes every=MS that take delay=MS, and a ladder of startup
-// time as image=MS.
+// time as image=MS. Drains end after drain=MS, with loss=HOW.
 func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	kind := autoscale.HPA
 	if d.HasArg("keda") {
@@ -24,7 +24,7 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 		return
 	}
 	var text string
-	var every, delay, image, down int
+	var every, delay, image, down, drain int
 	a := autoscale.Default(kind)
 	d.ScanArgs(t, string(kind), &text)
 	d.ScanArgs(t, "most", &a.Max)
@@ -32,6 +32,8 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	d.MaybeScanArgs(t, "delay", &delay)
 	d.MaybeScanArgs(t, "image", &image)
 	d.MaybeScanArgs(t, "down", &down)
+	d.MaybeScanArgs(t, "drain", &drain)
+	d.MaybeScanArgs(t, "loss", &a.OnKill)
 	var target autoscale.Target
 	for _, m := range autoscale.Metrics() {
 		if _, err := fmt.Sscanf(text, string(m)+":%g", &target.Value); err == nil {
@@ -39,6 +41,7 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 		}
 	}
 	a.Targets = []autoscale.Target{target}
+	a.Drain = sim.Time(drain)
 	a.Sync, a.Interval, a.Delay = sim.Time(every), sim.Time(every), sim.Time(delay)
 	if kind == autoscale.KEDA {
 		a.Polling, a.Cooldown = sim.Time(every), sim.Time(down)
@@ -108,6 +111,9 @@ func (d draw) autoscale() *autoscale.Config {
 		a.Min = d.IntN(2)
 	}
 	a.Max = max(a.Min, 1) + d.IntN(5)
+	if a.Drain = pick(d, sim.Time(0), 0, 1, 6); a.Drain > 0 {
+		a.OnKill = pick(d, "", "lose", "retry", "migrate")
+	}
 	a.Startup.Image.Mean = pick(d, sim.Time(0), 2, 12.5)
 	a.Startup.WarmUp = pick(d, autoscale.Law{}, autoscale.Law{Mean: 1}, autoscale.Law{Name: "uniform", Min: 1, Max: 9}, autoscale.Law{Name: "exponential", Mean: 5}, autoscale.Law{Name: "lognormal", Median: 3, Sigma: 1})
 	switch a.Kind {
@@ -219,10 +225,23 @@ func (c *cluster) unscaled() string {
 	if text := c.unbalanced(); text != "" {
 		return text
 	}
+	killed := 0 // requests that a drain lost
+	for _, s := range c.scaled {
+		if s.Drains != nil {
+			killed += s.Drains.Lost
+		}
+	}
 	for id, r := range c.Collector.Requests() {
+		if c.Collector.OutcomeOf(id) == collector.Lost {
+			killed--
+			continue
+		}
 		if r.Tokens != r.OutputTokens && c.Topology.Admission == nil && c.Collector.OutcomeOf(id) != collector.Rejected {
 			return fmt.Sprintf("request %d has %d of %d tokens", id, r.Tokens, r.OutputTokens)
 		}
+	}
+	if killed != 0 {
+		return fmt.Sprintf("drains lost %d requests more than ended as lost", killed)
 	}
 	for _, p := range c.pools {
 		a := p.auto

@@ -103,7 +103,7 @@ func (x *fault) happen(c *cluster) error {
 	x.number = c.faults.noteIncident(x.String(), hit)
 	switch x.Kind {
 	case engines.Dies:
-		return c.lives.killWorkers(hit, x.Back, x.number)
+		return c.lives.killWorkers(hit, x.Back, cause{event: x.number})
 	case engines.Hangs:
 		for _, w := range hit {
 			c.lives.hangWorker(w, x.For)

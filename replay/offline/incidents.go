@@ -80,7 +80,7 @@ func (c *cluster) openLives() {
 	if c.lives.rules = c.Faults; c.Faults == nil {
 		c.lives.rules = &engines.Faults{OnLoss: engines.RetryThem, Limit: engines.DefaultLimit}
 	}
-	if c.clients.rules = c.Client; c.Faults != nil || c.Client != nil {
+	if c.clients.rules = c.Client; c.MayLose() || c.Client != nil {
 		c.Collector.KeepOutcomes()
 	}
 	for _, p := range c.pools {

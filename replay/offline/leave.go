@@ -78,8 +78,8 @@ func sortLeavers(all []leaver) {
 }
 
 // throwOut ends requests, or lets them come back, as is configured. The routers know
-// that they have left. event is the number of what has thrown them out.
-func (l *lives) throwOut(all []leaver, event int) error {
+// that they have left. why is what has thrown them out.
+func (l *lives) throwOut(all []leaver, why cause) error {
 	var back []sim.RequestID
 	for i := range all {
 		if then := all[i].then; then != nil {
@@ -88,7 +88,7 @@ func (l *lives) throwOut(all []leaver, event int) error {
 			}
 			continue
 		}
-		again, err := l.throwOutOne(&all[i], event)
+		again, err := l.throwOutOne(&all[i], why)
 		if err != nil {
 			return err
 		}
@@ -108,9 +108,13 @@ func (l *lives) throwOut(all []leaver, event int) error {
 }
 
 // throwOutOne ends a request, or prepares it for coming back.
-func (l *lives) throwOutOne(x *leaver, event int) (again bool, err error) {
-	fate := l.c.Collector.Fate(x.id)
-	switch how := l.rules.OnLoss; {
+func (l *lives) throwOutOne(x *leaver, why cause) (again bool, err error) {
+	fate, how, event := l.c.Collector.Fate(x.id), l.rules.OnLoss, why.event
+	if why.drain != nil {
+		how = why.drain.how
+		defer func() { why.drain.count(l.c.Collector.Fate(x.id), fate, again) }()
+	}
+	switch {
 	case l.c.clients.hasHungUp(x.id):
 		return false, l.c.clients.endAttempt(x, collector.Lost, event)
 	case (how == engines.LoseThem || fate.Retries+fate.Migrations >= l.rules.Limit) && l.c.clients.rules != nil:

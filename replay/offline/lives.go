@@ -218,7 +218,7 @@ func (l *lives) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
 
 // killWorkers lets workers die at once, with their caches, and brings them back after a
 // while; engines.Forever: never.
-func (l *lives) killWorkers(all []*worker, back sim.Time, event int) error {
+func (l *lives) killWorkers(all []*worker, back sim.Time, why cause) error {
 	for _, w := range all {
 		if err := l.closeWorker(w); err != nil {
 			return err
@@ -257,7 +257,7 @@ func (l *lives) killWorkers(all []*worker, back sim.Time, event int) error {
 			return err
 		}
 	}
-	if err := l.throwOut(leavers, event); err != nil {
+	if err := l.throwOut(leavers, why); err != nil {
 		return err
 	}
 	for _, w := range all {

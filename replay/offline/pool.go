@@ -92,6 +92,7 @@ type worker struct {
 
 	gauge gauge    // see autoscale.go
 	runs  sim.Time // from when on its server runs, while it starts
+	left  sim.Time // when it was let go, see drain.go
 }
 
 // endOrder is the place of the end of the run in progress.

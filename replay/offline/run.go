@@ -57,7 +57,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 		Collector: r.Collector, Partial: r.partial, RanOut: r.Feed.RanOut(), Incidents: r.countCosts(), Scaling: r.scaled,
 	}
 	extra := r.AddRejected(result, r.cfg.Reject)
-	if r.Faults != nil || r.Client != nil {
+	if r.MayLose() || r.Client != nil {
 		extra = append(extra, r.OutcomeFields()...)
 	}
 	if r.Client != nil {

@@ -109,6 +109,7 @@ func (f *fleet) dismissWorker(w *worker) error {
 	w.state = leaving
 	w.pool.serving--
 	w.goIfDone()
+	f.planKill(w)
 	return w.pool.Router.RemoveWorker(w.id)
 }
 

@@ -93,7 +93,7 @@ func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 		return s
 	}
 	s.Beside = "with " + nameMost(with.Scaling) + " all along"
-	if len(with.Incidents) > 0 {
+	if faults := len(with.Incidents) - harness.CountKills(with.Scaling); faults > 0 {
 		s.Beside += " and no faults"
 	}
 	goal.Beside = s.Beside

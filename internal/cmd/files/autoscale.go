@@ -35,6 +35,7 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 	}
 	f.Rules = rules{
 		"metric": yamlfile.OneOf(autoscale.Metrics()), "predictor": yamlfile.OneOf(autoscale.Predictors()),
+		"loss":   yamlfile.OneOf(autoscale.Losses()),
 		"select": yamlfile.OneOf([]string{"max", "min", "disabled"}), "law name": yamlfile.OneOf(autoscale.Laws()),
 		"kind":     func(ast.Node, any) error { return nil }, // see begin
 		"behavior": yamlfile.To(f.readBehavior), "law": yamlfile.To(f.readLaw), "timeout": yamlfile.To(readTimeout),

@@ -61,6 +61,8 @@ func TestAutoscaleKinds(t *testing.T) {
 		{"scaler: rate\nper_worker: 2\nscale_up: {tolerance: 0.1}", "a.yaml:3: tolerance: only with scaler: hpa or keda"},
 		{"scaler: keda\nmin: 2\nidle_replicas: 2\ntriggers: [{metric: held, threshold: 2}]", "a.yaml:1: idle_replicas is 2, must be at least 0 and below min, which is 2"},
 		{"scaler: keda\nfallback: {replicas: -1}", "a.yaml:2: replicas: -1, want 0 to 100000"},
+		{"metrics: [{metric: held, target: 2}]\ndrain: {on_loss: lose}", "a.yaml:1: drain on_loss is \"lose\", must be one of [lose retry migrate], with a timeout"},
+		{"drain: {timeout: 5s, on_loss: drop}", "a.yaml:1: on_loss: drop: want lose, retry or migrate"},
 		{"scaler: rules\nup: waiting > 4", "a.yaml:2: up: waiting > 4: it has a value for each worker"},
 		{"scaler: rules\nwant: 'ceil(redy)'", "redy is unknown, did you mean ready?"},
 		{"scaler: rules\nwant: held > 1", "a.yaml:2: want: held > 1:"},

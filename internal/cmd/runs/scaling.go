@@ -82,6 +82,10 @@ func (r *run) addScaling() {
 		if len(acts) > 0 {
 			r.lines = append(r.lines, terminal.WrapLine("Scaling: "+strings.Join(acts, ", "), 4))
 		}
+		if d := s.Drains; d != nil {
+			text := fmt.Sprintf("Drains: %d workers killed after %gs: %d requests lost, %d begun again, %d moved on", d.Kills, float64(d.Timeout)/1000, d.Lost, d.Retried, d.Migrated)
+			r.lines = append(r.lines, terminal.WrapLine(text, 4))
+		}
 	}
 	if r.scaling != nil && r.scaling.Goal != "" {
 		r.lines = append(r.lines, terminal.WrapLine(r.scaling.Line(), 4))

@@ -1,0 +1,76 @@
+package offline
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// cause is why requests lose their worker.
+type cause struct {
+	event int   // the number of the incident
+	drain *kill // nil: a fault
+}
+
+// kill is the end of a drain that has taken too long.
+type kill struct {
+	how  engines.OnLoss
+	done *harness.Drains
+}
+
+// planKill puts the end of a drain on the agenda, where drains of the pool have a timeout.
+func (f *fleet) planKill(w *worker) {
+	if a := w.pool.auto; a != nil && a.Drain > 0 && w.state == leaving {
+		w.left = f.c.now
+		f.c.agenda.schedule(f.c.now+a.Drain, drainEnds{w, f.c.now})
+	}
+}
+
+// drainEnds kills a worker that was let go at an instant, and has still requests.
+type drainEnds struct {
+	w     *worker
+	since sim.Time
+}
+
+func (x drainEnds) happen(c *cluster) error {
+	w := x.w
+	if w.state != leaving || w.left != x.since {
+		return nil
+	}
+	a, back := w.pool.auto, engines.Forever
+	if w.returns {
+		back = w.back
+	}
+	k := kill{engines.RetryThem, a.done.Drains}
+	if a.OnKill != "" {
+		k.how = engines.OnLoss(a.OnKill)
+	}
+	k.done.Kills++
+	hit := []*worker{w}
+	number := c.faults.noteIncident(fmt.Sprintf("%s is killed, its drain takes more than %gs", w.pool.nameWorker(w.id), float64(a.Drain)/1000), hit)
+	return c.lives.killWorkers(hit, back, cause{number, &k})
+}
+
+// count counts a request by what happened to it.
+func (k *kill) count(after, before collector.Fate, again bool) {
+	switch {
+	case !again:
+		k.done.Lost++
+	case after.Migrations > before.Migrations:
+		k.done.Migrated++
+	default:
+		k.done.Retried++
+	}
+}
+
+// nameWorker names a worker among those of all pools.
+func (p *pool) nameWorker(id sim.WorkerID) string {
+	if p.Role == scheduler.Aggregated {
+		return fmt.Sprintf("worker %d", id)
+	}
+	return fmt.Sprintf("%s worker %d", p.Role, id)
+}
