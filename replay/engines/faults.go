@@ -24,6 +24,8 @@ type Faults struct {
 	Limit int `yaml:"limit" is:"0..1000000"`
 	// After is how long a request takes to come back to the router.
 	After sim.Time `yaml:"after"`
+	// Detect is how long the router takes to notice that a worker has died; until then it sends requests there.
+	Detect sim.Time `json:",omitempty" yaml:"detect"`
 	// Zones is the number of zones, over which the workers of each pool are dealt out in the
 	// order of their ids; ZoneOf, in its place, has the zone of each worker of the only pool.
 	Zones  int   `json:",omitempty" yaml:"zones" is:"zones"`
@@ -178,6 +180,9 @@ func (t *Topology) CheckFaults() error {
 	}
 	if f.Limit < 0 || !(f.After >= 0) || math.IsInf(float64(f.After), 0) {
 		return fmt.Errorf("requests come back %d times after %v ms, want both at least 0", f.Limit, float64(f.After))
+	}
+	if !(f.Detect >= 0) || math.IsInf(float64(f.Detect), 0) {
+		return fmt.Errorf("detect is %v ms, must be at least 0", float64(f.Detect))
 	}
 	if n := len(f.ZoneOf); n > 0 && n != t.Pools[0].Count {
 		return fmt.Errorf("zones of %d workers, want those of %d", n, t.Pools[0].Count)

@@ -103,7 +103,7 @@ func (x *fault) happen(c *cluster) error {
 	x.number = c.faults.noteIncident(x.String(), hit)
 	switch x.Kind {
 	case engines.Dies:
-		return c.lives.killWorkers(hit, x.Back, cause{event: x.number})
+		return c.faults.killLater(x, hit)
 	case engines.Hangs:
 		for _, w := range hit {
 			c.lives.hangWorker(w, x.For)
@@ -150,6 +150,45 @@ func (f *faults) noteIncident(what string, hit []*worker) int {
 	}
 	f.c.incidents = append(f.c.incidents, x)
 	return f.c.Collector.BeginEvent()
+}
+
+// killLater lets workers die. Those that serve hang until the router notices it, and only then lose their requests.
+func (f *faults) killLater(x *fault, hit []*worker) error {
+	detect := f.c.lives.rules.Detect
+	if detect == 0 {
+		return f.c.lives.killWorkers(hit, x.Back, cause{event: x.number})
+	}
+	var now, later []*worker
+	for _, w := range hit {
+		switch {
+		case !w.isUp():
+			now = append(now, w)
+		case !w.died:
+			f.c.lives.hangWorker(w, detect)
+			w.died = true
+			later = append(later, w)
+		}
+	}
+	if len(later) > 0 {
+		f.c.agenda.schedule(f.c.now+detect, &deathNoticed{x, later, detect})
+	}
+	return f.c.lives.killWorkers(now, x.Back, cause{event: x.number})
+}
+
+// deathNoticed takes workers that have died off their routers. The time until they come back has run since they died.
+type deathNoticed struct {
+	*fault
+	hit    []*worker
+	detect sim.Time
+}
+
+func (x *deathNoticed) happen(c *cluster) error {
+	dead := slices.DeleteFunc(x.hit, func(w *worker) bool { return !w.isUp() || !w.died })
+	back := x.Back
+	if back >= 0 {
+		back = (back - x.detect).Max0()
+	}
+	return c.lives.killWorkers(dead, back, cause{event: x.number})
 }
 
 // faultEnds is the end of what a fault began, unless another has gone on with it.

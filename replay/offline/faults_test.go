@@ -17,7 +17,7 @@ import (
 func (d draw) faults(t *engines.Topology) *engines.Faults {
 	f := &engines.Faults{
 		OnLoss: pick(d, engines.LoseThem, engines.RetryThem, engines.MigrateThem), Limit: pick(d, 0, 1, 3, 10),
-		After: pick(d, sim.Time(0), 0, 5, 0.75), Zones: pick(d, 0, 1, 2, 3),
+		After: pick(d, sim.Time(0), 0, 5, 0.75), Detect: pick(d, sim.Time(0), 0, 0, 2, 7.5), Zones: pick(d, 0, 1, 2, 3),
 	}
 	for i := range t.Pools {
 		if t.Compat && t.Pools[i].Engine.Engine == engineargs.SGLang && f.OnLoss == engines.MigrateThem {

@@ -25,7 +25,8 @@ type life struct {
 	hung  bool     // no pass begins
 	until sim.Time // when it goes on, if it hangs or did
 
-	slowedBy int // the number of the fault that did
+	died     bool // and nothing has noticed it
+	slowedBy int  // the number of the fault that did
 
 	returns bool     // when it has gone it comes back,
 	back    sim.Time // after so long,

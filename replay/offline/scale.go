@@ -90,7 +90,7 @@ func (f *fleet) launchWorker(p *pool) error {
 // startWorker lets w, which has nothing to do, start: its server runs after a while, and it is there
 // after another.
 func (f *fleet) startWorker(w *worker, runs, ready sim.Time) {
-	w.state, w.runs = starting, f.c.now+runs
+	w.state, w.runs, w.died = starting, f.c.now+runs, false
 	f.c.pending++
 	f.c.events.push(event{at: f.c.now + ready, order: f.c.nextOrder(), kind: workerReady, worker: w})
 }

@@ -115,9 +115,12 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 }
 
 // readFaults reads what goes wrong: fault=(AT:KIND:WORKER:FOR:FACTOR:POOL), as far as it is
-// given, worker -1 being all, and loss=retry.
+// given, worker -1 being all, loss=retry and detect=MS.
 func readFaults(t *testing.T, d *datadriven.TestData, x *trial) {
 	f := &engines.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}
+	detect := 0
+	d.MaybeScanArgs(t, "detect", &detect)
+	f.Detect = sim.Time(detect)
 	for _, arg := range d.CmdArgs {
 		if arg.Key == "loss" {
 			f.OnLoss = engines.OnLoss(arg.Vals[0])

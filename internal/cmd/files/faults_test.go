@@ -31,8 +31,8 @@ func TestFaultFile(t *testing.T) {
 				event(engines.Fault{At: 600000, Kind: engines.Dies, Pool: any, Zone: any, Workers: []sim.WorkerID{3}, Back: 60000}),
 				event(engines.Fault{At: 5, Kind: engines.NoIndex, Pool: any, Zone: any}),
 			}}},
-		{"on_loss: retry\nlimit: 0\nafter: 2s\nzones: [0, 0, 1]\nfaults:\n- {at: 1, zone: 1, what: hangs, for: 2s}\n- {mtbf: 6h, mttr: 5m, worker: all}\n", false, engines.Faults{
-			OnLoss: engines.RetryThem, After: 2000, ZoneOf: []int{0, 0, 1},
+		{"on_loss: retry\nlimit: 0\nafter: 2s\ndetect: 500ms\nzones: [0, 0, 1]\nfaults:\n- {at: 1, zone: 1, what: hangs, for: 2s}\n- {mtbf: 6h, mttr: 5m, worker: all}\n", false, engines.Faults{
+			OnLoss: engines.RetryThem, After: 2000, Detect: 500, ZoneOf: []int{0, 0, 1},
 			Events: []engines.Fault{event(engines.Fault{At: 1, Kind: engines.Hangs, Pool: any, Zone: 1, For: 2000})},
 			Laws:   []engines.FaultLaw{{Pool: any, Between: 6 * 3600e3, Repair: 300e3}}}},
 		{"- {at: 1, pool: decode, worker: [0, 2], what: slow, factor: 3}\n- {at: 2, what: link, share: 0.5, for: 1s}\n- {at: 3, pool: prefill, what: rolling, n: 2}", true, engines.Faults{
