@@ -57,6 +57,10 @@ func (c *Config) checkKind() error {
 		return c.Rules.check()
 	case BySlots:
 		return c.checkSlots()
+	case ByRatio:
+		if !isNumber(c.Ratio) || c.Ratio == 0 {
+			return fmt.Errorf("ratio is %v, must be above 0, as ratio: 0.5 for one worker for two of the other pool", c.Ratio)
+		}
 	case ByProgram:
 		return c.Program.check()
 	}

@@ -42,7 +42,9 @@ type Config struct {
 	Rules    *Rules    `json:",omitempty" yaml:",inline"`
 	Slots    []Slot    `json:",omitempty" yaml:"slots" of:"schedule" list:"slots" each:"slot"` // of a schedule
 	Every    sim.Time  `json:",omitempty" yaml:"every" of:"schedule"`                          // after which it begins anew; 0: never
-	Program  *Program  `json:",omitempty" yaml:",inline"`                                      // of process
+	// Ratio is the number of workers for each worker of the other pool; of ratio.
+	Ratio   float64  `json:",omitempty" yaml:"ratio" of:"ratio"`
+	Program *Program `json:",omitempty" yaml:",inline"` // of process
 }
 
 // Target is the value that a metric is to have: its mean over ready workers with HPA, its sum by

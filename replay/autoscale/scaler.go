@@ -44,13 +44,14 @@ const (
 	Predict   Kind = "predict"  // the load that is foreseen by that
 	ByRules   Kind = "rules"    // expressions
 	BySlots   Kind = "schedule" // numbers by the clock
+	ByRatio   Kind = "ratio"    // so many workers for each of the other pool
 	ByProgram Kind = "process"  // a program of the user's, asked line by line
 	Foreknown Kind = "perfect"  // the load to come, which no real scaler knows
 )
 
 // Kinds returns all that a file may name.
 func Kinds() []Kind {
-	return []Kind{HPA, KEDA, ByRate, Predict, ByRules, BySlots, ByProgram, Foreknown}
+	return []Kind{HPA, KEDA, ByRate, Predict, ByRules, BySlots, ByRatio, ByProgram, Foreknown}
 }
 
 // New returns a scaler of c.Kind; nil where that is Given, or ByProgram, which NewProcess makes, or
@@ -69,6 +70,8 @@ func New(c *Config) Scaler {
 		return newRules(c)
 	case BySlots:
 		return &schedule{c: c}
+	case ByRatio:
+		return &ratio{c: c}
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ type Signals struct {
 	Workers int
 	// Starting and Leaving are the workers that get no requests yet, and those that finish what they have.
 	Starting, Leaving int
+	// Other is the number that was wanted last of the other pool, if that has an autoscaler; else 0.
+	Other int
 	// Missing are the workers whose server runs by now, and of which the scrape has nothing.
 	Missing int
 	Scrape  // without the workers that are leaving or gone by now

@@ -110,7 +110,7 @@ func (x *rig) see(t *testing.T, line string) {
 	x.now += x.every
 	x.s = Signals{Now: x.now, Workers: old.Workers, Scrape: Scrape{At: x.now, Ready: old.Workers, Arrived: old.Arrived, Input: old.Input}}
 	kv := 0.0
-	ints := map[string]*int{"ready": &x.s.Ready, "missing": &x.s.Missing, "waiting": &x.s.Waiting, "running": &x.s.Running, "held": &x.s.Held}
+	ints := map[string]*int{"ready": &x.s.Ready, "missing": &x.s.Missing, "waiting": &x.s.Waiting, "running": &x.s.Running, "held": &x.s.Held, "other": &x.s.Other}
 	rates := map[string]*float64{"rate": &x.s.Rate, "input": &x.s.InputRate, "output": &x.s.OutputRate, "kv": &kv}
 	for _, word := range strings.Fields(line) {
 		name, value, _ := strings.Cut(word, "=")

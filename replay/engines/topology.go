@@ -319,6 +319,9 @@ func (t *Topology) CheckAutoscale() error {
 		if err := t.checkLoss(OnLoss(a.OnKill)); err != nil {
 			return fmt.Errorf("%s: drain: %w", p.nameOf("autoscaler"), err)
 		}
+		if other := t.AutoscalerOf(1 - i); a.Kind == autoscale.ByRatio && (other == nil || other.Kind == autoscale.ByRatio) {
+			return fmt.Errorf("%s is a ratio, which requires an autoscaler of the other pool, of another kind", p.nameOf("autoscaler"))
+		}
 		if p.Count < a.Min || p.Count > a.Max {
 			return fmt.Errorf("%s are %d, must be %d to %d, as the autoscaler has them", p.nameOf("workers"), p.Count, a.Min, a.Max)
 		}

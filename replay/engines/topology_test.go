@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
@@ -43,5 +44,24 @@ func TestCheckScale(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, want %q", c.events, err, c.want)
 		}
+	}
+}
+
+// A ratio follows the autoscaler of the other pool, which is none itself.
+func TestCheckRatio(t *testing.T) {
+	p := Pool{Engine: engineargs.Default(), Count: 1}
+	ratio, hpa := autoscale.Default(autoscale.ByRatio), autoscale.Default(autoscale.HPA)
+	ratio.Ratio, hpa.Targets = 0.5, []autoscale.Target{{Metric: autoscale.Held, Value: 1}}
+	for _, c := range []struct {
+		entry, decode *autoscale.Config
+		want          bool
+	}{{&ratio, &hpa, true}, {&hpa, &ratio, true}, {&ratio, &ratio, false}, {&ratio, nil, false}, {nil, &ratio, false}} {
+		err := (&Topology{Pools: TwoPools(p, p), Autoscale: c.entry, AutoscaleDecode: c.decode}).CheckAutoscale()
+		if (err == nil) != c.want {
+			t.Errorf("%v and %v: %v", c.entry, c.decode, err)
+		}
+	}
+	if err := (&Topology{Pools: OnePool(p.Engine, 1), Autoscale: &ratio}).CheckAutoscale(); err == nil {
+		t.Error("a ratio of the only pool is accepted")
 	}
 }

@@ -110,8 +110,12 @@ func (f *fleet) rescale(a *autoscaler) error {
 	seen := a.exporter.Latest(f.c.now)
 	s := autoscale.Signals{Now: f.c.now, Workers: a.wanted, Scrape: seen.Keep(a.pool.isActive)}
 	s.Missing = f.countRunning(a.pool) - s.Ready
+	var other *pool
 	if f.c.Disaggregated() {
-		s.Pool = a.pool.Role.String()
+		s.Pool, other = a.pool.Role.String(), f.c.pools[1-a.pool.Index]
+		if other.auto != nil {
+			s.Other = other.auto.wanted
+		}
 	}
 	size := a.pool.countSizes(f.c.now)
 	s.Starting, s.Leaving = size.Starting, size.Leaving
@@ -126,7 +130,13 @@ func (f *fleet) rescale(a *autoscaler) error {
 	if err := f.resizePool(a.pool, n); err != nil {
 		return err
 	}
-	return f.c.openPool(a.pool)
+	if err := f.c.openPool(a.pool); err != nil {
+		return err
+	}
+	if other != nil && other.auto != nil && other.auto.Kind == autoscale.ByRatio {
+		return f.rescale(other.auto)
+	}
+	return nil
 }
 
 // explain returns why the scaler wanted what it did last, "" where it does not say.

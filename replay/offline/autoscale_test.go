@@ -3,6 +3,7 @@ package offline
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -14,7 +15,8 @@ import (
 
 // readScaler reads an autoscaler: hpa=METRIC:TARGET or keda=METRIC:THRESHOLD, which goes to none, up
 // to most=N workers, with ticks and scrapes every=MS that take delay=MS, and a ladder of startup
-// time as image=MS. Drains end after drain=MS, with loss=HOW.
+// time as image=MS. Drains end after drain=MS, with loss=HOW. Prefill
+// workers are ratio=R times the decode workers.
 func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	kind := autoscale.HPA
 	if d.HasArg("keda") {
@@ -49,6 +51,13 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	a.Startup.Image.Mean, a.Down = sim.Time(image), autoscale.Behavior{Set: true, Window: sim.Time(down)}
 	if x.cfg.Autoscale = &a; x.cfg.Disaggregated() {
 		x.cfg.AutoscaleDecode = &a
+	}
+	if d.HasArg("ratio") { // of prefill workers
+		b := a
+		b.Kind = autoscale.ByRatio
+		d.ScanArgs(t, "ratio", &text)
+		b.Ratio, _ = strconv.ParseFloat(text, 64)
+		x.cfg.Autoscale = &b
 	}
 }
 
@@ -162,6 +171,11 @@ func (d draw) autoscalers(x *trial) {
 		*[]**autoscale.Config{&x.cfg.Autoscale, &x.cfg.AutoscaleDecode}[i] = a
 		least := max(a.Min, 1)
 		x.cfg.Pools[i].Count = least + d.IntN(a.Max-least+1)
+	}
+	if which == 2 && d.oneIn(3) {
+		a := *x.cfg.Autoscale
+		a.Kind, a.Ratio = autoscale.ByRatio, pick(d, 0.4, 1, 2.5)
+		x.cfg.Autoscale = &a
 	}
 }
 

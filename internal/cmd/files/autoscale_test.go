@@ -51,7 +51,7 @@ func TestAutoscaleKinds(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"scaler: kda", "a.yaml:1: scaler: kda: want hpa, keda, rate, predict, rules, schedule, process or perfect, did you mean keda?"},
+		{"scaler: kda", "a.yaml:1: scaler: kda: want hpa, keda, rate, predict, rules, schedule, ratio, process or perfect, did you mean keda?"},
 		{"scaler: rate\ntolerance: 0.1", "a.yaml:2: tolerance: only with scaler: hpa or keda"},
 		{"scaler: rate\nper_worker: 2\nmetric: waiting", `a.yaml:1: metric "waiting", want one of`},
 		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "a.yaml:2: target: only with scaler: hpa"},
@@ -63,6 +63,8 @@ func TestAutoscaleKinds(t *testing.T) {
 		{"scaler: keda\nfallback: {replicas: -1}", "a.yaml:2: replicas: -1, want 0 to 100000"},
 		{"metrics: [{metric: held, target: 2}]\ndrain: {on_loss: lose}", "a.yaml:1: drain on_loss is \"lose\", must be one of [lose retry migrate], with a timeout"},
 		{"drain: {timeout: 5s, on_loss: drop}", "a.yaml:1: on_loss: drop: want lose, retry or migrate"},
+		{"scaler: ratio", "a.yaml:1: ratio is 0, must be above 0"},
+		{"ratio: 2", "a.yaml:1: ratio: only with scaler: ratio"},
 		{"scaler: rules\nup: waiting > 4", "a.yaml:2: up: waiting > 4: it has a value for each worker"},
 		{"scaler: rules\nwant: 'ceil(redy)'", "redy is unknown, did you mean ready?"},
 		{"scaler: rules\nwant: held > 1", "a.yaml:2: want: held > 1:"},
