@@ -92,8 +92,8 @@ func (k *keda) recommend(s *Signals, t Target, known bool) (int, string) {
 	return n, fmt.Sprintf("%s is %.4g, threshold %.4g: %d", t.Metric, s.Sum(t.Metric), t.Value, n)
 }
 
-// activate polls the triggers where HPA wants so many workers. It goes from none, or from fewer than
-// the least, to the least if one is active, and back once none has been for long enough.
+// activate polls the triggers where HPA wants so many workers. It goes from none to the least if one is
+// active, and back once none has been for long enough.
 func (k *keda) activate(s *Signals, to int) int {
 	c, ok := k.c, k.read(s)
 	why := fmt.Sprintf("triggers could not be read %d times", k.failed)
@@ -106,7 +106,7 @@ func (k *keda) activate(s *Signals, to int) int {
 	}
 	switch {
 	case active:
-		if k.active = s.Now; to == 0 || c.Idle != nil && to < c.Min {
+		if k.active = s.Now; to == 0 {
 			k.why = why
 			return max(c.Min, 1)
 		}
