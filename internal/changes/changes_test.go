@@ -57,6 +57,10 @@ func (newest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
 			{"scheduler/sglang/settings.go", `d.Alone("sglang")`, "\t" + `d.Size(&s.HeadTokens, schema.Row{Key: "head_tokens", Value: 64, Help: "prompt ` + "`tokens`" + ` that are computed first", After: "startup-time"})`},
 		}, "trace --help-all", "--head-tokens tokens"},
 
+		"a key of a file": {1, []edit{
+			{"replay/engines/faults.go", "type Faults struct {", "\tRuns int `json:\",omitempty\" yaml:\"runs\" is:\"1..8\"`"},
+		}, run + ` --faults {"runs":8,"faults":[{"at":"1s","worker":1,"what":"dies","back":"1s"}]} --output json`, `"completed_requests": `},
+
 		"a metric of the report": {2, []edit{
 			{"replay/collector/report.go", "PrefixCacheReusedRatio float64", "\tTokensPerRequest float64"},
 			{"replay/collector/report.go", "r.OutputTokensPerS = ", "\tr.TokensPerRequest = float64(output) / float64(max(r.Completed, 1))"},
