@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/replay/deployment"
 )
 
@@ -30,7 +30,7 @@ func (f *initFlags) readStart() (known map[string]string, engine string, err err
 		return nil, "", fmt.Errorf("%s: %w", f.from, err)
 	}
 	all := &started{configs: map[string]string{}}
-	if values, wrong := cli.YamlValues(f.from, text); wrong == nil {
+	if values, wrong := yamlfile.ListValues(f.from, text); wrong == nil {
 		for _, value := range values {
 			all.walk(value)
 		}
@@ -69,7 +69,7 @@ func (f *initFlags) readFlags(all *started, c *deployment.Command) (map[string]s
 			}
 			text = string(read)
 		}
-		values, err := cli.YamlValues(name, []byte(text))
+		values, err := yamlfile.ListValues(name, []byte(text))
 		if err != nil {
 			return nil, err
 		}

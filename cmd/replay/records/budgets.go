@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/report/budget"
@@ -26,7 +26,7 @@ func readBudgets(path string) (*budget.File, error) {
 		return nil, err
 	}
 	f := budgets{&budget.File{Path: path, Exact: true, Text: text}}
-	bodies, err := cli.YamlBodies(path, text)
+	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func readBudgets(path string) (*budget.File, error) {
 		}
 		for _, e := range entries {
 			if err := f.readEntry(e); err != nil {
-				return nil, fmt.Errorf("%s: %w", cli.YamlPlace(path, e.Key), err)
+				return nil, fmt.Errorf("%s: %w", yamlfile.PlaceOf(path, e.Key), err)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func entriesOf(node ast.Node) ([]*ast.MappingValueNode, error) {
 	if _, null := node.(*ast.NullNode); null {
 		return nil, nil
 	}
-	if entries, ok := cli.YamlPairs(node); ok {
+	if entries, ok := yamlfile.PairsOf(node); ok {
 		return entries, nil
 	}
 	return nil, fmt.Errorf("line %d: want names with values", node.GetToken().Position.Line)

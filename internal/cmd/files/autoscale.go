@@ -59,7 +59,7 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 func (f *scalerFile) readShared(body, pool ast.Node, what string) (x scalers, err error) {
 	kind := autoscale.HPA
 	for _, node := range []ast.Node{body, pool} {
-		pairs, _ := cli.YamlPairs(node)
+		pairs, _ := yamlfile.PairsOf(node)
 		for _, entry := range pairs {
 			if entry.Key.GetToken().Value != "scaler" {
 				continue
@@ -76,7 +76,7 @@ func (f *scalerFile) readShared(body, pool ast.Node, what string) (x scalers, er
 
 // readPools reads an autoscaler of each pool that has one. The keys outside both are those of both.
 func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, err error) {
-	if _, ok := cli.YamlPairs(body); !ok {
+	if _, ok := yamlfile.PairsOf(body); !ok {
 		return nil, nil, f.ErrorAt(body, "want autoscalers, with prefill or decode")
 	}
 	var all [2]*replay.Autoscale
@@ -105,7 +105,7 @@ func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, 
 
 // valueOf returns the value of a key of a mapping, nil where it is absent.
 func valueOf(body ast.Node, name string) ast.Node {
-	pairs, _ := cli.YamlPairs(body)
+	pairs, _ := yamlfile.PairsOf(body)
 	for _, entry := range pairs {
 		if entry.Key.GetToken().Value == name {
 			return entry.Value
@@ -117,7 +117,7 @@ func valueOf(body ast.Node, name string) ast.Node {
 // expressionOf returns a rule for an expression that is true or false, or a number.
 func expressionOf(bool bool) yamlfile.Rule {
 	return yamlfile.To(func(n ast.Node, to *string) (err error) {
-		if *to, err = cli.YamlText(n); err != nil {
+		if *to, err = yamlfile.TextOf(n); err != nil {
 			return err
 		}
 		err = autoscale.CheckRule(*to, bool)
@@ -130,7 +130,7 @@ func expressionOf(bool bool) yamlfile.Rule {
 
 // readTimeout reads how long a program may take for an answer, in real time.
 func readTimeout(node ast.Node, to *time.Duration) error {
-	text, err := cli.YamlText(node)
+	text, err := yamlfile.TextOf(node)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (f *scalerFile) readTarget(node ast.Node, t *autoscale.Target) error {
 // readLaw reads a time, or a law of times.
 func (f *scalerFile) readLaw(node ast.Node, to *autoscale.Law) error {
 	*to = autoscale.Law{}
-	if _, ok := cli.YamlPairs(node); !ok {
+	if _, ok := yamlfile.PairsOf(node); !ok {
 		return yamlfile.ReadScalar(node, &to.Mean, "")
 	}
 	if _, err := f.Read(node, "a law", to); err != nil {

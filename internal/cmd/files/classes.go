@@ -17,7 +17,7 @@ import (
 // ParseClasses reads a list of classes (docs/classes.md). path is what errors call it.
 func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
 	f := &yamlfile.File{Path: path}
-	bodies, err := cli.YamlBodies(path, text)
+	bodies, err := yamlfile.ListBodies(path, text)
 	switch {
 	case err != nil:
 		return nil, err
@@ -48,7 +48,7 @@ func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
 }
 
 func readClassName(node ast.Node, to *string) (err error) {
-	if *to, err = cli.YamlText(node); err != nil {
+	if *to, err = yamlfile.TextOf(node); err != nil {
 		return err
 	}
 	return loadgen.CheckClassName(*to)
@@ -56,7 +56,7 @@ func readClassName(node ast.Node, to *string) (err error) {
 
 // readDeadline reads a time above 0.
 func readDeadline(node ast.Node, to *sim.Time) error {
-	text, err := cli.YamlText(node)
+	text, err := yamlfile.TextOf(node)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay"
@@ -36,7 +35,7 @@ const aFaultList = "faults, as - {at: 90s, worker: 1, what: dies}"
 // ParseFaults reads what goes wrong, and how its requests continue; two says that there are prefill and decode workers.
 // path is what errors call the file.
 func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
-	bodies, err := cli.YamlBodies(path, text)
+	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +49,7 @@ func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
 	for _, body := range bodies {
 		if _, isList := body.(*ast.SequenceNode); isList {
 			err = f.ReadList(body, aFaultList, f.readFault)
-		} else if _, isMapping := cli.YamlPairs(body); isMapping {
+		} else if _, isMapping := yamlfile.PairsOf(body); isMapping {
 			_, err = f.Read(body, "a file of faults", &f.all)
 		} else {
 			err = f.ErrorAt(body, "want a list of %s", aFaultList)
@@ -109,7 +108,7 @@ func (f *faultFile) readWorkers(node ast.Node, to *[]sim.WorkerID) error {
 	nodes := []ast.Node{node}
 	if list, ok := node.(*ast.SequenceNode); ok {
 		nodes = list.Values
-	} else if text, err := cli.YamlText(node); err == nil && text == "all" {
+	} else if text, err := yamlfile.TextOf(node); err == nil && text == "all" {
 		return nil
 	}
 	for _, node := range nodes {
@@ -134,7 +133,7 @@ func (f *faultFile) readPool(node ast.Node, to *int) error {
 }
 
 func readFactor(node ast.Node, to *float64) error {
-	text, err := cli.YamlText(node)
+	text, err := yamlfile.TextOf(node)
 	if err != nil {
 		return err
 	}

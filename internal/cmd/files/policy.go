@@ -9,7 +9,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
@@ -47,7 +46,7 @@ func ParsePolicy(path string, text []byte) (*policy.Text, error) {
 		f.Rules[string(s)] = yamlfile.To(func(node ast.Node, _ **router.Age) error {
 			age := f.text.Signals.AgeOf(s, false)
 			f.Rules["delay"] = yamlfile.To(func(node ast.Node, to *sim.Time) error {
-				if text, err := cli.YamlText(node); err == nil && text == Never {
+				if text, err := yamlfile.TextOf(node); err == nil && text == Never {
 					age.Never = true
 					return nil
 				}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/sim"
@@ -22,7 +21,7 @@ type scaleEvent struct {
 // ParseScale reads when the number of workers changes; two says that there are prefill and decode workers. path is what
 // errors call the file.
 func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error) {
-	bodies, err := cli.YamlBodies(path, text)
+	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {
 		return nil, err
 	}

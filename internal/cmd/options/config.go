@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay/deployment"
 )
@@ -65,14 +66,14 @@ func (c *config) applyFile(o *Options, flag, path string, allowed []string) erro
 
 // applyText gives flags that have not been given the values of a file's text.
 func (c *config) applyText(o *Options, path string, text []byte, allowed []string) error {
-	entries, err := cli.YamlEntries(path, text)
+	entries, err := yamlfile.ListEntries(path, text)
 	if err != nil {
 		return err
 	}
 	places, given := map[string]string{}, map[string]bool{}
 	o.Set.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	for _, entry := range entries {
-		key, place := entry.Key.GetToken().Value, cli.YamlPlace(path, entry.Key)
+		key, place := entry.Key.GetToken().Value, yamlfile.PlaceOf(path, entry.Key)
 		if allowed != nil && !slices.Contains(allowed, key) {
 			return cli.Usagef("%s: %s: no setting of a deployment, want one of those that replay init writes%s", place, key, nearest.Ask(key, allowed))
 		}
@@ -102,7 +103,7 @@ func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, 
 		return cli.Usagef("%s: %s: set before, at %s", place, key.Value, first)
 	}
 	places[flag.Name] = place
-	text, err := cli.YamlText(entry.Value)
+	text, err := yamlfile.TextOf(entry.Value)
 	if err != nil {
 		return cli.Usagef("%s: %s: %v", place, key.Value, err)
 	}

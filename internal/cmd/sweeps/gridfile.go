@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/plan"
 )
@@ -107,7 +108,7 @@ func (g *gridReader) readFile() error {
 	if err != nil {
 		return err
 	}
-	entries, err := cli.YamlEntries(g.path, text)
+	entries, err := yamlfile.ListEntries(g.path, text)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (g *gridReader) readFile() error {
 		case "grid":
 			err = g.readSection(entry, true)
 		default:
-			err = cli.Usagef("%s: %s: want trace, set or grid%s", cli.YamlPlace(g.path, entry.Key), key, nearest.Ask(key, []string{options.TraceSetting, "set", "grid"}))
+			err = cli.Usagef("%s: %s: want trace, set or grid%s", yamlfile.PlaceOf(g.path, entry.Key), key, nearest.Ask(key, []string{options.TraceSetting, "set", "grid"}))
 		}
 		if err != nil {
 			return err
@@ -131,9 +132,9 @@ func (g *gridReader) readFile() error {
 
 // readSection reads the flags of set or grid.
 func (g *gridReader) readSection(entry *ast.MappingValueNode, axes bool) error {
-	entries, ok := cli.YamlPairs(entry.Value)
+	entries, ok := yamlfile.PairsOf(entry.Value)
 	if !ok {
-		return cli.Usagef("%s: %s: want flags by name", cli.YamlPlace(g.path, entry.Key), entry.Key.GetToken().Value)
+		return cli.Usagef("%s: %s: want flags by name", yamlfile.PlaceOf(g.path, entry.Key), entry.Key.GetToken().Value)
 	}
 	for _, e := range entries {
 		if err := g.readEntry(e, axes); err != nil {
@@ -147,25 +148,25 @@ func (g *gridReader) readSection(entry *ast.MappingValueNode, axes bool) error {
 func (g *gridReader) readEntry(entry *ast.MappingValueNode, axis bool) error {
 	name := entry.Key.GetToken().Value
 	if err := options.Settable(g.known, name); err != nil {
-		return cli.Usagef("%s: %v", cli.YamlPlace(g.path, entry.Key), err)
+		return cli.Usagef("%s: %v", yamlfile.PlaceOf(g.path, entry.Key), err)
 	}
 	a := plan.Axis{Name: options.OwnName(g.known, name)}
 	nodes := []ast.Node{entry.Value}
 	if list, ok := entry.Value.(*ast.SequenceNode); ok {
 		if !axis && name != options.TraceSetting {
-			return cli.Usagef("%s: %s: a list, want one value, or the list under grid", cli.YamlPlace(g.path, entry.Key), name)
+			return cli.Usagef("%s: %s: a list, want one value, or the list under grid", yamlfile.PlaceOf(g.path, entry.Key), name)
 		}
 		nodes, axis = list.Values, true
 	}
 	for _, node := range nodes {
-		text, err := cli.YamlText(node)
+		text, err := yamlfile.TextOf(node)
 		if err != nil {
-			return cli.Usagef("%s: %s: %v", cli.YamlPlace(g.path, entry.Key), name, err)
+			return cli.Usagef("%s: %s: %v", yamlfile.PlaceOf(g.path, entry.Key), name, err)
 		}
 		a.Values = append(a.Values, text)
 	}
 	if len(a.Values) == 0 {
-		return cli.Usagef("%s: %s: no values, want at least 1", cli.YamlPlace(g.path, entry.Key), name)
+		return cli.Usagef("%s: %s: no values, want at least 1", yamlfile.PlaceOf(g.path, entry.Key), name)
 	}
 	g.putAxis(a, axis)
 	return nil

@@ -17,7 +17,7 @@ import (
 
 // ReadChoice reads one of a few names.
 func ReadChoice[T ~string](node ast.Node, names []T) (T, error) {
-	text, err := cli.YamlText(node)
+	text, err := TextOf(node)
 	if err == nil && !slices.Contains(names, T(text)) {
 		all := cli.Names(names)
 		err = excerpt.Errorf("%s: want %s%s", strings.TrimSpace(text), cli.Either(all), nearest.Ask(text, all))
@@ -35,7 +35,7 @@ func OneOf[T ~string](names []T) Rule {
 
 // ReadName reads a text that is not empty.
 func ReadName(node ast.Node, to *string) error {
-	text, err := cli.YamlText(node)
+	text, err := TextOf(node)
 	if *to = strings.TrimSpace(text); err == nil && *to == "" {
 		return errors.New("want a name")
 	}
@@ -45,7 +45,7 @@ func ReadName(node ast.Node, to *string) error {
 // Expression returns a rule for an expression that check accepts. Errors name the line in the expression.
 func (f *File) Expression(check func(string) error) Rule {
 	return To(func(node ast.Node, to *string) error {
-		text, err := cli.YamlText(node)
+		text, err := TextOf(node)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (f *File) Expression(check func(string) error) Rule {
 
 // ReadScalar reads a text, a number within bounds such as 1..8, or a time.
 func ReadScalar[T string | int | int32 | float64 | sim.Time](node ast.Node, to *T, bounds string) error {
-	text, err := cli.YamlText(node)
+	text, err := TextOf(node)
 	if err == nil {
 		err = setText(reflect.ValueOf(to).Elem(), text, bounds)
 	}

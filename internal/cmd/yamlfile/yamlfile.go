@@ -50,7 +50,7 @@ type placedError struct{ error }
 
 // ErrorAt returns an error with the place of a node.
 func (f *File) ErrorAt(at ast.Node, format string, args ...any) error {
-	return placedError{fmt.Errorf("%s: %s", cli.YamlPlace(f.Path, at), excerpt.Sprintf(format, args...))}
+	return placedError{fmt.Errorf("%s: %s", PlaceOf(f.Path, at), excerpt.Sprintf(format, args...))}
 }
 
 // PlaceError returns an error with the place of a node, or the error inside it that names a place.
@@ -67,7 +67,7 @@ func (f *File) PlaceError(at ast.Node, err error) error {
 
 // ReadBody returns the only document of a file.
 func (f *File) ReadBody(text []byte, what string) (ast.Node, error) {
-	bodies, err := cli.YamlBodies(f.Path, text)
+	bodies, err := ListBodies(f.Path, text)
 	switch {
 	case err != nil && strings.Contains(err.Error(), "mapping value"):
 		return nil, fmt.Errorf(`%w; an expression with ": " in it wants quotes around it, or | in front and a line of its own`, err)
@@ -85,7 +85,7 @@ func (f *File) Read(node ast.Node, what string, into any) (Seen, error) {
 }
 
 func (f *File) readMapping(node ast.Node, what string, fields []field) (seen Seen, err error) {
-	entries, ok := cli.YamlPairs(node)
+	entries, ok := PairsOf(node)
 	if !ok {
 		return nil, f.ErrorAt(node, "want %s, with %s", what, cli.Either(f.listOwn(fields)))
 	}
@@ -156,7 +156,7 @@ func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag)
 		_, err := f.Read(node, tag.Get("what"), to.Addr().Interface())
 		return err
 	}
-	text, err := cli.YamlText(node)
+	text, err := TextOf(node)
 	if err != nil {
 		return err
 	}

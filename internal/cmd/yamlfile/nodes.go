@@ -1,4 +1,4 @@
-package cli
+package yamlfile
 
 import (
 	"errors"
@@ -8,12 +8,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// YamlBodies returns what the documents of a file hold. Errors name the file and
+// ListBodies returns what the documents of a file hold. Errors name the file and
 // the line.
-func YamlBodies(path string, text []byte) ([]ast.Node, error) {
+func ListBodies(path string, text []byte) ([]ast.Node, error) {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		var syntax *yaml.SyntaxError
@@ -31,40 +32,40 @@ func YamlBodies(path string, text []byte) ([]ast.Node, error) {
 	return all, nil
 }
 
-// YamlValues returns the values of the documents of a file: mappings by their keys, lists, and scalars.
-func YamlValues(path string, text []byte) ([]any, error) {
-	bodies, err := YamlBodies(path, text)
+// ListValues returns the values of the documents of a file: mappings by their keys, lists, and scalars.
+func ListValues(path string, text []byte) ([]any, error) {
+	bodies, err := ListBodies(path, text)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]any, len(bodies))
 	for i, body := range bodies {
 		if err := yaml.NodeToValue(body, &all[i]); err != nil {
-			return nil, fmt.Errorf("%s: cannot be read", YamlPlace(path, body))
+			return nil, fmt.Errorf("%s: cannot be read", PlaceOf(path, body))
 		}
 	}
 	return all, nil
 }
 
-// YamlEntries returns the flags of a file, one per line.
-func YamlEntries(path string, text []byte) ([]*ast.MappingValueNode, error) {
-	bodies, err := YamlBodies(path, text)
+// ListEntries returns the flags of a file, one per line.
+func ListEntries(path string, text []byte) ([]*ast.MappingValueNode, error) {
+	bodies, err := ListBodies(path, text)
 	if err != nil {
-		return nil, WrongUsage(err)
+		return nil, cli.WrongUsage(err)
 	}
 	var all []*ast.MappingValueNode
 	for _, body := range bodies {
-		entries, ok := YamlPairs(body)
+		entries, ok := PairsOf(body)
 		if !ok {
-			return nil, Usagef("%s: want flags, one per line, as name: value", YamlPlace(path, body))
+			return nil, cli.Usagef("%s: want flags, one per line, as name: value", PlaceOf(path, body))
 		}
 		all = append(all, entries...)
 	}
 	return all, nil
 }
 
-// YamlPairs returns the entries of a mapping, and false when node is none.
-func YamlPairs(node ast.Node) ([]*ast.MappingValueNode, bool) {
+// PairsOf returns the entries of a mapping, and false when node is none.
+func PairsOf(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		return n.Values, true
@@ -74,14 +75,14 @@ func YamlPairs(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// YamlPlace returns where a node is: the file and the line.
-func YamlPlace(path string, node ast.Node) string {
+// PlaceOf returns where a node is: the file and the line.
+func PlaceOf(path string, node ast.Node) string {
 	return fmt.Sprintf("%s:%d", path, node.GetToken().Position.Line)
 }
 
-// YamlText is the text of a value as a command line would have it; mappings
+// TextOf is the text of a value as a command line would have it; mappings
 // become JSON.
-func YamlText(node ast.Node) (string, error) {
+func TextOf(node ast.Node) (string, error) {
 	switch n := node.(type) {
 	case *ast.StringNode:
 		return n.Value, nil
