@@ -25,7 +25,7 @@ func (a *Args) declareTRTLLM(d *schema.Decl) {
 		{"preemption_mode", "none with trtllm"}, {"max_num_active_seqs", "none with trtllm"},
 		{"prefill_schedule_interval", "none with trtllm"}, {"scheduling_policy", "none with trtllm"},
 		{"scheduler_rules", "none with trtllm"}, {"sliding_window", "none with trtllm: its pools for windows are not simulated"},
-		{"speculative_config", "none with trtllm: its drafts are not simulated"}, {"sglang", "none with trtllm"},
+		{"speculative_config", "none with trtllm: its drafts are not simulated"},
 	} {
 		if d.Given(x.key) {
 			d.FailText(x.key, x.want)
