@@ -39,9 +39,10 @@ type Core struct {
 	passes  int64 // run so far
 	short   int   // requests that a plan left out for want of a block
 	step    timing.Step
-	gate    *gate // of ranks that balance their prompts, else nil
-	spare   [][]blockID
-	onFetch func() // nil, but in tests that submit requests between plans
+	gate    *gate         // of ranks that balance their prompts, else nil
+	gone    [2][]*request // that have left since the latest pass ended, and in the pass before: plans may name them
+	spare   []*request    // that have left before
+	onFetch func()        // nil, but in tests that submit requests between plans
 }
 
 // flight is a pass that is planned.
@@ -76,7 +77,8 @@ func New(c Config) (*Core, error) {
 
 // Submit queues q behind all others.
 func (c *Core) Submit(q *sim.Request) {
-	r := &request{Request: q, prompt: q.InputTokens, known: q.InputTokens, limit: q.OutputTokens, pass: -1}
+	r := c.takeSpare()
+	*r = request{Request: q, prompt: q.InputTokens, known: q.InputTokens, limit: q.OutputTokens, pass: -1, held: r.held}
 	if c.Limit != nil {
 		r.limit = c.Limit(q)
 	}
@@ -85,12 +87,19 @@ func (c *Core) Submit(q *sim.Request) {
 	}
 	r.left = r.limit
 	r.arrived = c.Role == scheduler.Decode && !q.Local
-	if last := len(c.spare) - 1; last >= 0 {
-		r.held = c.spare[last]
-		c.spare = c.spare[:last]
-	}
 	c.line.PushBack(r)
 	c.live++
+}
+
+// takeSpare returns the memory of a request.
+func (c *Core) takeSpare() *request {
+	last := len(c.spare) - 1
+	if last < 0 {
+		return new(request)
+	}
+	r := c.spare[last]
+	c.spare = c.spare[:last]
+	return r
 }
 
 // Able returns what the core can do apart from running passes.
@@ -208,6 +217,8 @@ func (c *Core) planFirst(p *scheduler.Pass) error {
 // End is the second half of Step: the pass that Begin planned ends at p.End.
 func (c *Core) End(p *scheduler.Pass) error {
 	p.Gap = p.End - p.Start
+	c.spare = append(c.spare, c.gone[1]...)
+	c.gone[0], c.gone[1] = c.gone[1][:0], c.gone[0]
 	f := c.next
 	if c.Overlap {
 		c.deliver(f, p)

@@ -70,16 +70,13 @@ func (c *Core) forget(r *request) {
 	c.live--
 }
 
-// recycle keeps the memory of a request's list of blocks.
-func (c *Core) recycle(r *request) {
-	c.spare = append(c.spare, r.held[:0])
-	r.held = nil
-}
+// recycle keeps the memory of a request.
+func (c *Core) recycle(r *request) { c.gone[0] = append(c.gone[0], r) }
 
 // launch takes the blocks of a pass. Requests for which there is none stay out of it.
 func (c *Core) launch(f *flight) {
 	c.claimed = c.claimed[:0]
-	if c.Reuse && c.ClaimFirst {
+	if c.Reuse && c.ClaimFirst && (len(f.ctx) > 1 || c.Host.Blocks > 0) { // one alone takes no blocks before it holds its prefix
 		for i := range f.ctx {
 			if r := f.ctx[i].request; r.isFirstChunk() && len(r.held) == 0 {
 				c.claim(r)
@@ -122,15 +119,12 @@ func (c *Core) launch(f *flight) {
 
 // claim holds the full prefix blocks of r until blocks are taken.
 func (c *Core) claim(r *request) {
-	at := root
-	for i := range (r.prompt - 1) / c.BlockTokens {
-		b, ok := c.pool.find(at, c.pool.contentOf(r, i, r.prompt-1))
-		if !ok {
-			return
+	w := c.pool.found(r)
+	for b, i := w.last, w.all; i > 0; b, i = c.pool.all[b].parent, i-1 {
+		if i <= (r.prompt-1)/c.BlockTokens {
+			c.pool.hold(b)
+			c.claimed = append(c.claimed, b)
 		}
-		c.pool.hold(b)
-		c.claimed = append(c.claimed, b)
-		at = b
 	}
 }
 

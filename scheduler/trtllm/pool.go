@@ -1,6 +1,9 @@
 package trtllm
 
 import (
+	"math/bits"
+	"slices"
+
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -49,20 +52,29 @@ type list struct{ first, last blockID }
 // links are a block's neighbors in a list.
 type links struct{ older, newer blockID }
 
-// block is one KV block.
+// block is one KV block. It fits a cache line of 64 bytes.
 type block struct {
-	links           // in the free queue
-	parent  blockID // in the tree, noBlock outside it
-	kids    list    // in the tree, in no order that matters
-	kin     links   // among the kids of the parent
-	alike   links   // in the family, by when they were stored
-	content content
-	refs    int32
-	nth     int32 // of the blocks of its prompt node
-	changed int64 // stamp of the pool when a kid came or left, or when it came or left itself
-	indexed bool  // it is in the pool's exact and families
-	host    bool  // it is in host memory
-	used    bool  // it has had tokens that could be found
+	ref            int64 // of the content
+	owner          int32
+	prompt, answer int32
+	refs           int32
+	links                  // in the free queue
+	parent         blockID // in the tree, noBlock outside it
+	kids           list    // in the tree, in no order that matters
+	kin            links   // among the kids of the parent
+	nth            int32   // of the blocks of its prompt node
+	changed        uint32  // stamp of the pool when a kid came or left, or when it came or left itself
+	indexed        bool    // it is in the pool's exact and families
+	host           bool    // it is in host memory
+	used           bool    // it has had tokens that could be found
+}
+
+func (k *block) content() content {
+	return content{ref: k.ref, owner: k.owner, prompt: k.prompt, answer: k.answer}
+}
+
+func (k *block) holds(x content) bool {
+	return k.ref == x.ref && k.prompt == x.prompt && k.owner == x.owner && k.answer == x.answer
 }
 
 // pool is the KV blocks of an engine: a tree of those that can be found, and a queue of those without a reference.
@@ -70,15 +82,18 @@ type pool struct {
 	cfg   *Config
 	all   []block
 	total int
+	shift int // log2 of the blocks of a prompt node; -1: no whole number
 	free  int // without a reference
 	fresh int // never taken
 	queue list
 
 	exact    map[place]blockID // of kids of the root, and of blocks that have or had several
 	families map[family]list   // of the same
+	alike    []links           // of indexed blocks in their families, by when they were stored
 	top      list              // kids of the root
-	stamp    int64             // counts the changes of the tree
-	topStamp int64             // stamp when a kid of the root came or left
+	stamp    uint32            // counts the changes of the tree since the epoch
+	topStamp uint32            // stamp when a kid of the root came or left
+	epoch    uint32            // counts how often stamp began anew
 	uses     int64             // counts the blocks of the tree that get their first reference, or lose their last
 	cached   int               // blocks in the tree without a reference, on the device
 
@@ -94,14 +109,27 @@ func newPool(c *Config) pool {
 	return pool{
 		cfg: c, all: make([]block, 0, c.Blocks), total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none,
 		exact: map[place]blockID{}, families: map[family]list{}, stamp: 1,
-		host: tier{fresh: c.Host.Blocks, queue: none}, events: events{cfg: c},
+		host: tier{fresh: c.Host.Blocks, queue: none}, events: events{cfg: c}, shift: shiftOf(c.Tree.PerNode()),
 	}
+}
+
+// shiftOf returns log2 of n, -1 where that is no whole number.
+func shiftOf(n int) int {
+	if n&(n-1) != 0 {
+		return -1
+	}
+	return bits.TrailingZeros(uint(n))
 }
 
 // contentOf returns the content of block i of r up to token end of its sequence.
 func (p *pool) contentOf(r *request, i, end int) content {
 	size := p.cfg.BlockTokens
 	start := i * size
+	if stop := start + size; stop <= end && stop <= r.InputTokens && !r.Prompt.Unique() {
+		if at := p.nodeAt(i); at < len(r.Prompt.Nodes) { // most blocks are full ones of prompts
+			return content{ref: int64(r.Prompt.Nodes[at]), owner: -1, prompt: int32(size)}
+		}
+	}
 	end = min(end, start+size)
 	k := content{ref: noRef, owner: -1}
 	if n := min(end, r.InputTokens) - start; n > 0 {
@@ -119,11 +147,19 @@ func (p *pool) refOf(r *request, i int) int64 {
 	if r.Prompt.Unique() {
 		return ownPrompt | int64(r.Prompt.Seed)
 	}
-	at := i / p.cfg.Tree.PerNode()
+	at := p.nodeAt(i)
 	if at >= len(r.Prompt.Nodes) {
 		return ownAnswer | ownPrompt | int64(r.ID)
 	}
 	return int64(r.Prompt.Nodes[at])
+}
+
+// nodeAt returns which node of its prompt block i is of.
+func (p *pool) nodeAt(i int) int {
+	if p.shift >= 0 {
+		return i >> p.shift
+	}
+	return i / p.cfg.Tree.PerNode()
 }
 
 func (p *pool) familyOf(parent blockID, k content) family {
@@ -159,7 +195,7 @@ func (p *pool) countCommon(x, y content) int {
 func (p *pool) find(parent blockID, k content) (blockID, bool) {
 	if parent != root {
 		if l := &p.all[parent].kids; l.first == l.last {
-			return l.first, l.first != noBlock && p.all[l.first].content == k
+			return l.first, l.first != noBlock && p.all[l.first].holds(k)
 		}
 	}
 	b, ok := p.exact[place{parent, k}]
@@ -171,7 +207,7 @@ func (p *pool) findFamily(parent blockID, k content) list {
 	f := p.familyOf(parent, k)
 	if parent != root {
 		if l := p.all[parent].kids; l.first == l.last {
-			if l.first == noBlock || p.familyOf(parent, p.all[l.first].content) != f {
+			if l.first == noBlock || p.familyOf(parent, p.all[l.first].content()) != f {
 				return list{noBlock, noBlock}
 			}
 			return l
@@ -181,6 +217,14 @@ func (p *pool) findFamily(parent blockID, k content) list {
 		return l
 	}
 	return list{noBlock, noBlock}
+}
+
+// nextAlike returns the block after b in its family.
+func (p *pool) nextAlike(b blockID) blockID {
+	if !p.all[b].indexed {
+		return noBlock // it is the only kid
+	}
+	return p.alike[b].newer
 }
 
 // match returns the block after parent that begins most like k, and how many tokens the two have in common;
@@ -197,9 +241,9 @@ func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 	if !p.cfg.Partial && whole {
 		return best, 0
 	}
-	for b := p.findFamily(parent, k).first; b != noBlock; b = p.all[b].alike.newer {
-		n := p.countCommon(p.all[b].content, k)
-		if !whole && n == k.tokens() && n == p.all[b].content.tokens() {
+	for b := p.findFamily(parent, k).first; b != noBlock; b = p.nextAlike(b) {
+		n := p.countCommon(p.all[b].content(), k)
+		if !whole && n == k.tokens() && n == p.all[b].content().tokens() {
 			return b, n // the same tokens, of another prompt
 		}
 		if n > tokens && p.cfg.Partial && (p.cfg.Copy || !p.isUsed(b)) {
@@ -215,10 +259,7 @@ func (p *pool) isUsed(b blockID) bool { return p.all[b].refs > 0 || p.all[b].kid
 // walk looks up the full blocks of the known tokens of r. What it found before holds while the last block found is in the
 // tree, as all before it are then, and has the same kids.
 func (p *pool) walk(r *request) walk {
-	w := &r.seen
-	if w.stamp == 0 || w.known != r.known || w.stamp < p.changedAt(w.last) {
-		*w = p.walkTokens(r, r.known)
-	}
+	w := p.found(r)
 	if w.uses != p.uses {
 		w.held, w.uses = 0, p.uses
 		for b := w.last; b != root; b = p.all[b].parent {
@@ -230,8 +271,17 @@ func (p *pool) walk(r *request) walk {
 	return *w
 }
 
+// found is walk without the number of blocks that are held.
+func (p *pool) found(r *request) *walk {
+	w := &r.seen
+	if w.stamp == 0 || w.known != r.known || w.epoch != p.epoch || w.stamp < p.changedAt(w.last) {
+		*w = p.walkTokens(r, r.known)
+	}
+	return w
+}
+
 // changedAt returns the stamp of the latest change of the kids of b, or of its place in the tree.
-func (p *pool) changedAt(b blockID) int64 {
+func (p *pool) changedAt(b blockID) uint32 {
 	if b == root {
 		return p.topStamp
 	}
@@ -240,7 +290,9 @@ func (p *pool) changedAt(b blockID) int64 {
 
 // noteChange notes that a kid of b has come or left, or b itself.
 func (p *pool) noteChange(b blockID) {
-	p.stamp++
+	if p.stamp++; p.stamp == 0 {
+		p.stamp, p.epoch = 1, p.epoch+1
+	}
 	if b == root {
 		p.topStamp = p.stamp
 	} else {
@@ -250,7 +302,7 @@ func (p *pool) noteChange(b blockID) {
 
 // walkTokens looks up the full blocks of the first tokens of r.
 func (p *pool) walkTokens(r *request, tokens int) walk {
-	w := walk{stamp: p.stamp, uses: p.uses, known: r.known, last: root}
+	w := walk{stamp: p.stamp, epoch: p.epoch, uses: p.uses, known: r.known, last: root}
 	for i := range tokens / p.cfg.BlockTokens {
 		b, ok := p.find(w.last, p.contentOf(r, i, tokens))
 		if !ok {
@@ -270,7 +322,7 @@ func (p *pool) walkTokens(r *request, tokens int) walk {
 
 // firstNew returns the place of the first full block of r that the tree lacks; ok is false if it has all.
 func (p *pool) firstNew(r *request) (at place, ok bool) {
-	w := p.walk(r)
+	w := p.found(r)
 	if (w.all+1)*p.cfg.BlockTokens > r.known {
 		return place{}, false
 	}
@@ -332,10 +384,24 @@ func (p *pool) takeBlock() blockID {
 	if p.all[b].used && p.host.hasRoom() {
 		b = p.offload(b)
 	} else {
-		p.hold(b)
+		p.holdFirst(b)
 	}
-	p.drop(b)
+	if k := &p.all[b]; k.parent != noBlock {
+		p.drop(b)
+	}
 	return b
+}
+
+// holdFirst holds b, the front of the free queue.
+func (p *pool) holdFirst(b blockID) {
+	k := &p.all[b]
+	if p.queue.first = k.newer; k.newer == noBlock {
+		p.queue.last = noBlock
+	} else {
+		p.all[k.newer].older = noBlock
+	}
+	p.countIdle(k, -1)
+	k.refs = 1
 }
 
 // drop takes b and all that follows it out of the tree.
@@ -374,11 +440,11 @@ func (p *pool) detach(b blockID) {
 // attach puts b into the tree after parent.
 func (p *pool) attach(b, parent blockID, content content) {
 	k, l := &p.all[b], p.kidsOf(parent)
-	k.parent, k.content, k.nth, k.used = parent, content, 0, true
-	if parent != root && p.all[parent].content.ref == content.ref {
+	k.ref, k.owner, k.prompt, k.answer = content.ref, content.owner, content.prompt, content.answer
+	k.parent, k.nth, k.used = parent, 0, true
+	if parent != root && p.all[parent].ref == content.ref {
 		k.nth = p.all[parent].nth + 1
 	}
-	k.alike = links{noBlock, noBlock}
 	if sibling := l.first; sibling != noBlock && !p.all[sibling].indexed {
 		p.addIndex(sibling)
 	}
@@ -395,8 +461,11 @@ func (p *pool) attach(b, parent blockID, content content) {
 func (p *pool) addIndex(b blockID) {
 	k := &p.all[b]
 	k.indexed = true
-	p.exact[place{k.parent, k.content}] = b
-	f := p.familyOf(k.parent, k.content)
+	for int(b) >= len(p.alike) {
+		p.alike = append(p.alike, links{})
+	}
+	p.exact[place{k.parent, k.content()}] = b
+	f := p.familyOf(k.parent, k.content())
 	l, ok := p.families[f]
 	if !ok {
 		l = list{noBlock, noBlock}
@@ -409,8 +478,8 @@ func (p *pool) addIndex(b blockID) {
 func (p *pool) removeIndex(b blockID) {
 	k := &p.all[b]
 	k.indexed = false
-	delete(p.exact, place{k.parent, k.content})
-	f := p.familyOf(k.parent, k.content)
+	delete(p.exact, place{k.parent, k.content()})
+	f := p.familyOf(k.parent, k.content())
 	l := p.families[f]
 	if unlinkBlock(p, &l, b, alikeLinks); l.first == noBlock {
 		delete(p.families, f)
@@ -429,10 +498,15 @@ func (p *pool) kidsOf(b blockID) *list {
 // tellRouter notes for the router that a full block of a prompt node has entered the tree, by 1, or left it.
 func (p *pool) tellRouter(b blockID, by int32) {
 	k := &p.all[b]
-	if p.cfg.Capture != scheduler.CaptureResidency || k.content.ref < 0 || k.content.ref >= ownPrompt || int(k.content.prompt) < p.cfg.BlockTokens {
+	if p.cfg.Capture != scheduler.CaptureResidency || k.ref < 0 || k.ref >= ownPrompt || int(k.prompt) < p.cfg.BlockTokens {
 		return
 	}
-	p.kv = append(p.kv, scheduler.KVChange{Node: prompt.NodeID(k.content.ref), Blocks: k.nth + by})
+	change := scheduler.KVChange{Node: prompt.NodeID(k.ref), Blocks: k.nth + by}
+	if n := len(p.kv); n > 0 && p.kv[n-1].Node == change.Node {
+		p.kv[n-1] = change // the latest counts
+		return
+	}
+	p.kv = append(p.kv, change)
 }
 
 // allocate gives r the blocks of its whole prompt and moves its chunk behind what is found.
@@ -448,8 +522,8 @@ func (p *pool) allocate(r *request) {
 		}
 		return
 	}
-	at, found := root, 0
-	for i := range n {
+	at, found := p.holdPrefix(r)
+	for i := len(r.held); i < n; i++ {
 		b, tokens := noBlock, 0
 		if at != noBlock && r.prompt-1 > i*size {
 			b, tokens = p.match(at, p.contentOf(r, i, r.prompt-1))
@@ -484,6 +558,31 @@ func (p *pool) allocate(r *request) {
 	}
 	r.pos = found
 	r.chunk = min(r.chunk, r.rest())
+}
+
+// holdPrefix makes r hold the full blocks that it finds but for that of its last token, and returns the last of them and
+// their tokens. It holds none where one of them is in host memory: to load it can evict those that come after it.
+func (p *pool) holdPrefix(r *request) (last blockID, tokens int) {
+	w := p.found(r)
+	n := min(w.all, (r.prompt-1)/p.cfg.BlockTokens)
+	b := w.last
+	for range w.all - n {
+		b = p.all[b].parent
+	}
+	last = b
+	for ; b != root; b = p.all[b].parent {
+		if p.all[b].host {
+			r.held = r.held[:0]
+			return root, 0
+		}
+		r.held = append(r.held, b)
+	}
+	slices.Reverse(r.held)
+	for _, b := range r.held {
+		p.hold(b)
+	}
+	r.rooted = n
+	return last, n * p.cfg.BlockTokens
 }
 
 // grow gives r the slot of a token.
@@ -551,7 +650,7 @@ func (p *pool) links(b blockID, which int) *links {
 	case kinLinks:
 		return &k.kin
 	default:
-		return &k.alike
+		return &p.alike[b]
 	}
 }
 

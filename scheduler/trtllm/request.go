@@ -43,7 +43,8 @@ type request struct {
 
 // walk is what a request found in the tree of cached blocks.
 type walk struct {
-	stamp int64 // of the pool, as is
+	stamp uint32 // of the pool, as are epoch and uses
+	epoch uint32
 	uses  int64
 	known int // tokens that were looked up
 	all   int // blocks found

@@ -2,6 +2,7 @@ package trtllm
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
@@ -124,5 +125,12 @@ func TestHostMemoryTakesTime(t *testing.T) {
 	}
 	if d := float64(took[2]) - ms; d < 79.9 || d > 80.1 {
 		t.Errorf("the third pass waits for %v ms, not 80", d)
+	}
+}
+
+// A block fits a cache line: most of what a replay takes is for blocks that are not in the processor's caches.
+func TestBlockFitsCacheLine(t *testing.T) {
+	if n := unsafe.Sizeof(block{}); n > 64 {
+		t.Errorf("a block has %d bytes", n)
 	}
 }
