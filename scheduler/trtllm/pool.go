@@ -202,6 +202,21 @@ func (p *pool) find(parent blockID, k content) (blockID, bool) {
 	return b, ok
 }
 
+// findNode is find for a full block of a prompt node.
+func (p *pool) findNode(parent blockID, ref int64) (blockID, bool) {
+	if parent != root {
+		if l := &p.all[parent].kids; l.first == l.last {
+			if l.first == noBlock {
+				return noBlock, false
+			}
+			k := &p.all[l.first]
+			return l.first, k.ref == ref && int(k.prompt) == p.cfg.BlockTokens
+		}
+	}
+	b, ok := p.exact[place{parent, content{ref: ref, owner: -1, prompt: int32(p.cfg.BlockTokens)}}]
+	return b, ok
+}
+
 // findFamily returns the blocks after parent that may begin with the first token of k, as a list by alikeLinks.
 func (p *pool) findFamily(parent blockID, k content) list {
 	f := p.familyOf(parent, k)
@@ -303,8 +318,19 @@ func (p *pool) noteChange(b blockID) {
 // walkTokens looks up the full blocks of the first tokens of r.
 func (p *pool) walkTokens(r *request, tokens int) walk {
 	w := walk{stamp: p.stamp, epoch: p.epoch, uses: p.uses, known: r.known, last: root}
-	for i := range tokens / p.cfg.BlockTokens {
-		b, ok := p.find(w.last, p.contentOf(r, i, tokens))
+	size, nodes := p.cfg.BlockTokens, r.Prompt.Nodes
+	if r.Prompt.Unique() {
+		nodes = nil
+	}
+	full := min(tokens, r.InputTokens) / size
+	for i := range tokens / size {
+		var b blockID
+		var ok bool
+		if at := p.nodeAt(i); i < full && at < len(nodes) {
+			b, ok = p.findNode(w.last, int64(nodes[at]))
+		} else {
+			b, ok = p.find(w.last, p.contentOf(r, i, tokens))
+		}
 		if !ok {
 			break
 		}
@@ -344,7 +370,14 @@ func (p *pool) letGo(b blockID) {
 	k := &p.all[b]
 	k.refs--
 	if k.refs == 0 {
-		linkBlock(p, p.queueOf(k), b, queueLinks)
+		l := p.queueOf(k)
+		k.links = links{l.last, noBlock}
+		if l.last == noBlock {
+			l.first = b
+		} else {
+			p.all[l.last].newer = b
+		}
+		l.last = b
 		p.countIdle(k, 1)
 	}
 }
@@ -427,7 +460,11 @@ func (p *pool) detach(b blockID) {
 	if k.indexed {
 		p.removeIndex(b)
 	}
-	unlinkBlock(p, p.kidsOf(k.parent), b, kinLinks)
+	if l := p.kidsOf(k.parent); l.first == l.last {
+		*l = list{noBlock, noBlock}
+	} else {
+		unlinkBlock(p, l, b, kinLinks)
+	}
 	p.tellRouter(b, 0)
 	p.noteChange(k.parent)
 	p.noteChange(b)
@@ -445,13 +482,15 @@ func (p *pool) attach(b, parent blockID, content content) {
 	if parent != root && p.all[parent].ref == content.ref {
 		k.nth = p.all[parent].nth + 1
 	}
-	if sibling := l.first; sibling != noBlock && !p.all[sibling].indexed {
-		p.addIndex(sibling)
-	}
-	if parent == root || l.first != noBlock {
+	if parent != root && l.first == noBlock {
+		*l, k.kin = list{b, b}, links{noBlock, noBlock}
+	} else {
+		if sibling := l.first; sibling != noBlock && !p.all[sibling].indexed {
+			p.addIndex(sibling)
+		}
 		p.addIndex(b)
+		linkBlock(p, l, b, kinLinks)
 	}
-	linkBlock(p, l, b, kinLinks)
 	p.tellRouter(b, 1)
 	p.noteChange(parent)
 	p.noteChange(b)
