@@ -97,7 +97,8 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 	})
 	d.Size(&s.HostBytes, schema.Row{
 		Key: "host_cache_size", Help: "`bytes` of host memory behind the KV blocks",
-		Doc: schema.Doc{Text: "host memory behind the KV blocks, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
+		File: schema.File{Place: 360, Help: "bytes of host memory behind the KV blocks of a TensorRT-LLM worker"},
+		Doc:  schema.Doc{Text: "host memory behind the KV blocks, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
 	})
 	d.Size(&s.WaitIters, schema.Row{
 		Key: "batch_wait_timeout_iters", Help: "`passes` that prompts wait for more tokens at most",

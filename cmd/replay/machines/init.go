@@ -25,8 +25,9 @@ func NewInitCommand(s cli.Streams) *cobra.Command {
 		Short: "Write a deployment file: GPU, model, parallelism and engine",
 		Long: `Write a commented deployment file for --deployment. With --from its settings are
 those a server of vLLM or SGLang printed as it started, the KV blocks it found
-among them, or those of the command or the Kubernetes manifest that starts it;
-what these do not say, as the GPU, is left for you to fill in.`,
+among them (of TensorRT-LLM these alone), or those of the command or the
+Kubernetes manifest that starts it; what these do not say, as the GPU, is left
+for you to fill in.`,
 		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
   replay init --from vllm.log --gpu h100 --out pod.yaml
   replay trace requests.jsonl --deployment pod.yaml --workers 4`,
@@ -90,6 +91,9 @@ func (f *initFlags) readSource() (known map[string]string, title string, err err
 	case errors.As(err, new(*deployment.NoServerError)):
 		known, engine, started := f.readStart()
 		if errors.As(started, new(*noCommandError)) {
+			if known := f.readBlocks(); known != nil {
+				return known, "A deployment, as TensorRT-LLM logged its KV blocks", nil
+			}
 			return nil, "", fmt.Errorf("%s: %w", f.from, err)
 		}
 		return known, "A deployment, as " + engine + " is started", started
@@ -100,6 +104,16 @@ func (f *initFlags) readSource() (known map[string]string, title string, err err
 	}
 	log.Known["scheduler-profile"] = engines.NearestRules(log.Release)
 	return log.Known, "A deployment, as vLLM " + log.Release + " logged it", nil
+}
+
+// readBlocks returns what a server of TensorRT-LLM logged of its KV blocks, nil where it logged nothing.
+func (f *initFlags) readBlocks() map[string]string {
+	file, err := os.Open(f.from)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	return deployment.ReadTRTLLMLog(file)
 }
 
 // readLog reads the server's log.

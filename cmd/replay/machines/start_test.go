@@ -31,6 +31,23 @@ func readEmitted(t *testing.T, path string) map[string]string {
 	return known
 }
 
+// The log of a TensorRT-LLM server has its KV blocks, those of a trial pass first.
+func TestReadsTRTLLMLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "server.log")
+	text := "[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 65 [window size=2051], tokens per block=32, primary blocks=66, secondary blocks=0\n" +
+		"[TensorRT-LLM][INFO] Number of tokens per block: 32.\n" +
+		"[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 65 [window size=2051], tokens per block=32, primary blocks=116617, secondary blocks=0\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &initFlags{from: path}
+	known, title, err := f.readSource()
+	want := map[string]string{"engine": "trtllm", "block-size": "32", "num-gpu-blocks": "116617"}
+	if err != nil || !maps.Equal(known, want) || !strings.Contains(title, "TensorRT-LLM") {
+		t.Errorf("%v, %s, %v", known, title, err)
+	}
+}
+
 // Start commands, manifests of Kubernetes and graphs of Dynamo of one cluster are read as the same settings.
 func TestReadsWhatIsEmitted(t *testing.T) {
 	scripts, err := filepath.Glob("../../../replay/deployment/launch/testdata/*.sh")
