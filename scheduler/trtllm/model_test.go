@@ -649,7 +649,7 @@ func (m *model) launch(ctx, gen []*mReq) (work []string) {
 	for _, r := range fresh {
 		m.add(r)
 		if r.loaded > 0 {
-			m.loads = append(m.loads, fmt.Sprintf("%d:%d", r.id, r.loaded))
+			m.loads = append(m.loads, fmt.Sprintf("%d:%d", r.id, min(r.loaded, r.orig)))
 		}
 	}
 	for _, b := range held {

@@ -63,7 +63,7 @@ type block struct {
 	kids           list    // in the tree, in no order that matters
 	kin            links   // among the kids of the parent
 	nth            int32   // of the blocks of its prompt node
-	changed        uint32  // stamp of the pool when a kid came or left, or when it came or left itself
+	changed        uint32  // stamp of the pool when a kid came, or when it left the tree itself
 	indexed        bool    // it is in the pool's exact and families
 	host           bool    // it is in host memory
 	used           bool    // it has had tokens that could be found
@@ -92,7 +92,7 @@ type pool struct {
 	alike    []links           // of indexed blocks in their families, by when they were stored
 	top      list              // kids of the root
 	stamp    uint32            // counts the changes of the tree since the epoch
-	topStamp uint32            // stamp when a kid of the root came or left
+	topStamp uint32            // stamp when a kid of the root came
 	epoch    uint32            // counts how often stamp began anew
 	uses     int64             // counts the blocks of the tree that get their first reference, or lose their last
 	cached   int               // blocks in the tree without a reference, on the device
@@ -272,7 +272,7 @@ func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 func (p *pool) isUsed(b blockID) bool { return p.all[b].refs > 0 || p.all[b].kids.first != noBlock }
 
 // walk looks up the full blocks of the known tokens of r. What it found before holds while the last block found is in the
-// tree, as all before it are then, and has the same kids.
+// tree, as all before it are then, and has no new kids.
 func (p *pool) walk(r *request) walk {
 	w := p.found(r)
 	if w.uses != p.uses {
@@ -295,7 +295,7 @@ func (p *pool) found(r *request) *walk {
 	return w
 }
 
-// changedAt returns the stamp of the latest change of the kids of b, or of its place in the tree.
+// changedAt returns the stamp of the latest kid of b that came, or of when b left the tree.
 func (p *pool) changedAt(b blockID) uint32 {
 	if b == root {
 		return p.topStamp
@@ -303,7 +303,7 @@ func (p *pool) changedAt(b blockID) uint32 {
 	return p.all[b].changed
 }
 
-// noteChange notes that a kid of b has come or left, or b itself.
+// noteChange notes that a walk that ended at b would not any more: a kid of b has come, or b has left the tree.
 func (p *pool) noteChange(b blockID) {
 	if p.stamp++; p.stamp == 0 {
 		p.stamp, p.epoch = 1, p.epoch+1
@@ -466,7 +466,6 @@ func (p *pool) detach(b blockID) {
 		unlinkBlock(p, l, b, kinLinks)
 	}
 	p.tellRouter(b, 0)
-	p.noteChange(k.parent)
 	p.noteChange(b)
 	k.parent = noBlock
 	if k.refs == 0 && !k.host {
@@ -493,7 +492,6 @@ func (p *pool) attach(b, parent blockID, content content) {
 	}
 	p.tellRouter(b, 1)
 	p.noteChange(parent)
-	p.noteChange(b)
 }
 
 // addIndex lets b be found among several blocks after the same one.
