@@ -2,8 +2,8 @@
 //
 //	go run ./tools/footprint [-binary FILE]
 //
-// Without -binary it builds cmd/replay as a release has it, without symbols. What replay --version takes is the least of
-// several runs, so that other work on the machine does not count. It exits with 3 when a bound is missed. Memory is
+// Without -binary it builds cmd/replay as a release has it, without symbols. What replay --version and a replay of 100
+// requests take is the least of several runs, so that other work on the machine does not count. It exits with 3 when a bound is missed. Memory is
 // measured on Linux alone. A program that it builds must not look methods up by names that are not constant: the linker
 // then keeps every exported method of every type, some 5 MB.
 package main
@@ -27,7 +27,7 @@ import (
 // Bounds of the program.
 const (
 	mostBytes    = 27_000_000            // of the stripped binary
-	mostResident = 16 << 20              // bytes that replay --version has at once
+	mostResident = 16 << 20              // bytes that replay --version has at once, and a replay of 100 requests
 	mostTime     = 15 * time.Millisecond // of replay --version
 )
 
@@ -78,13 +78,13 @@ func measureProgram(ctx context.Context, binary string) (missed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	took, err := takeLeast(func() (taken, error) { return runOnce(ctx, launch, binary, filepath.Join(dir, "result")) })
+	took, err := takeLeast(func() (taken, error) { return runBoth(ctx, launch, binary, filepath.Join(dir, "result")) })
 	if err != nil {
 		return nil, err
 	}
 	took.bytes = info.Size()
-	fmt.Printf("replay: %.1f MB; replay --version: %.1f MiB resident, %.1f ms\n",
-		float64(took.bytes)/1e6, float64(took.resident)/(1<<20), float64(took.time)/1e6)
+	fmt.Printf("replay: %.1f MB; replay --version: %.1f MiB resident, %.1f ms; 100 requests: %.1f MiB resident\n",
+		float64(took.bytes)/1e6, float64(took.resident)/(1<<20), float64(took.time)/1e6, float64(took.replay)/(1<<20))
 	return took.missed(), nil
 }
 
@@ -120,6 +120,7 @@ func listLookups(dependencies string) []string {
 type taken struct {
 	bytes    int64
 	resident int64 // bytes, 0: not measured
+	replay   int64 // the same of a replay of 100 requests
 	time     time.Duration
 }
 
@@ -131,6 +132,9 @@ func (t *taken) missed() error {
 	}
 	if t.resident > mostResident {
 		all = append(all, fmt.Errorf("replay --version has %.1f MiB resident, must be at most %d", float64(t.resident)/(1<<20), mostResident>>20))
+	}
+	if t.replay > mostResident {
+		all = append(all, fmt.Errorf("a replay of 100 requests has %.1f MiB resident, must be at most %d", float64(t.replay)/(1<<20), mostResident>>20))
 	}
 	if t.time > mostTime {
 		all = append(all, fmt.Errorf("replay --version takes %.1f ms, must be at most %d", float64(t.time)/1e6, mostTime.Milliseconds()))
@@ -151,29 +155,38 @@ func takeLeast(once func() (taken, error)) (least taken, err error) {
 		if i == 0 {
 			least = t
 		}
-		least.time, least.resident = min(least.time, t.time), min(least.resident, t.resident)
+		least.time, least.resident, least.replay = min(least.time, t.time), min(least.resident, t.resident), min(least.replay, t.replay)
 	}
 	return least, nil
 }
 
-// runOnce runs replay --version.
-func runOnce(ctx context.Context, launch, binary, result string) (t taken, err error) {
-	if out, err := exec.CommandContext(ctx, launch, result, binary, "--version").CombinedOutput(); err != nil {
-		return t, fmt.Errorf("%w: %s", err, out)
+// runBoth runs replay --version and a replay of 100 requests.
+func runBoth(ctx context.Context, launch, binary, result string) (t taken, err error) {
+	if t.time, t.resident, err = runOnce(ctx, launch, result, binary, "--version"); err == nil {
+		_, t.replay, err = runOnce(ctx, launch, result, binary, "trace", "--input-tokens=8192", "--output-tokens=128", "--request-count=100",
+			"--block-size=512", "--compat=dynamo-1.2")
+	}
+	return t, err
+}
+
+// runOnce runs a command line, and returns how long that takes and how many bytes it has resident.
+func runOnce(ctx context.Context, launch, result string, command ...string) (wall time.Duration, resident int64, err error) {
+	if out, err := exec.CommandContext(ctx, launch, append([]string{result}, command...)...).CombinedOutput(); err != nil {
+		return 0, 0, fmt.Errorf("%w: %s", err, out)
 	}
 	text, err := os.ReadFile(result)
 	if err != nil {
-		return t, err
+		return 0, 0, err
 	}
 	code := 0
-	if _, err := fmt.Sscan(string(text), &t.time, &t.resident, &code); err != nil {
-		return t, fmt.Errorf("%s: %w", result, err)
+	if _, err := fmt.Sscan(string(text), &wall, &resident, &code); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", result, err)
 	}
 	if code != 0 {
-		return t, fmt.Errorf("replay --version: exit code %d", code)
+		return 0, 0, fmt.Errorf("%q: exit code %d", command, code)
 	}
-	if t.resident *= 1024; runtime.GOOS != "linux" { // others count in other units
-		t.resident = 0
+	if runtime.GOOS != "linux" { // others count in other units
+		return wall, 0, nil
 	}
-	return t, nil
+	return wall, 1024 * resident, nil
 }
