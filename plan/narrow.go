@@ -78,7 +78,7 @@ type contender struct {
 func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 	n := &narrower{Narrowing: c, bench: newBench(c.Run, c.Cores), plan: &Plan{Variants: c.Variants}, left: map[int]Left{}}
 	n.bench.meter.report = c.Progress
-	n.plan.ByCost = pricesDiffer(c.Variants)
+	n.plan.ByCost = n.plan.comparesCost()
 	all := n.list()
 	n.bench.meter.expect(len(all) * guessContender)
 	var err error
@@ -114,17 +114,6 @@ func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 
 // guessContender is the number of replays that a contender takes, as a first guess.
 const guessContender = 6
-
-// pricesDiffer reports whether all variants that can run have a price, and not the same for each GPU.
-func pricesDiffer(all []Variant) bool {
-	least, most := math.Inf(1), 0.0
-	for i := range all {
-		if v := &all[i]; v.Refused == nil {
-			least, most = min(least, v.Price), max(most, v.Price)
-		}
-	}
-	return least > 0 && most > least*(1+1e-9)
-}
 
 // narrower is a search at work.
 type narrower struct {

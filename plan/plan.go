@@ -108,12 +108,16 @@ func (p *Plan) PerHour(variant int, shape Shape) float64 {
 }
 
 // comparesCost reports whether all variants that can run have a price, and not the same
-// for each GPU.
+// for each GPU. Variants with an answer have the price of its cluster.
 func (p *Plan) comparesCost() bool {
 	least, most := math.Inf(1), 0.0
-	for i := range p.Answers {
-		if a := &p.Answers[i]; a.Refused == nil {
-			each := p.PerHour(i, a.Shape) / float64(p.GPUs(i, a.Shape))
+	for i := range p.Variants {
+		refused, each := p.Variants[i].Refused, p.Variants[i].Price
+		if i < len(p.Answers) {
+			shape := p.Answers[i].Shape
+			refused, each = p.Answers[i].Refused, p.PerHour(i, shape)/float64(p.GPUs(i, shape))
+		}
+		if refused == nil {
 			least, most = min(least, each), max(most, each)
 		}
 	}
@@ -168,7 +172,7 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	b.meter.report = c.Progress
 	b.meter.expect(guessVariant*len(c.Variants) + c.guessLater(false))
 	p := &Plan{Best: -1, Variants: c.Variants}
-	p.ByCost = pricesDiffer(c.Variants)
+	p.ByCost = p.comparesCost()
 	for i := range c.Variants {
 		if v := &c.Variants[i]; v.Near.Size() > 0 && p.burden(i, v.Near) >= p.leastConfident() {
 			p.Variants = c.Variants[:i]

@@ -91,21 +91,22 @@ type bounds struct {
 func (f *planFlags) findBounds(ctx context.Context, r *planRunner, p *plan.Plan, a *plan.Answer) (*bounds, error) {
 	point, smaller := choosePoints(p, a)
 	b := &bounds{sample: point.Sample, shape: point.Shape}
-	own, err := r.watchPoint(ctx, point)
+	found := make([][]bound, 1+len(smaller))
+	err := plan.Each(ctx, len(found), f.cores, func(ctx context.Context, i int) error {
+		at := point
+		if i > 0 {
+			at.Shape = smaller[i-1]
+		}
+		w, err := r.watchPoint(ctx, at)
+		if err == nil && (i == 0 || !w.measure.Met) {
+			found[i] = f.listBounds(w)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	b.own = f.listBounds(own)
-	for _, shape := range smaller {
-		point.Shape = shape
-		w, err := r.watchPoint(ctx, point)
-		if err != nil {
-			return nil, err
-		}
-		if !w.measure.Met {
-			b.smaller = append(b.smaller, f.listBounds(w)...)
-		}
-	}
+	b.own, b.smaller = found[0], slices.Concat(found[1:]...)
 	return b, nil
 }
 

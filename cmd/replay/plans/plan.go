@@ -256,10 +256,15 @@ func (p *planSheet) find(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if p.bounds, err = f.findBounds(ctx, runner, p.plan, best); err != nil {
+	err = plan.Each(ctx, 2, f.cores, func(ctx context.Context, i int) (err error) {
+		if i == 0 {
+			p.sources, err = f.findSources(ctx, runner, p.plan, best)
+			return err
+		}
+		p.bounds, err = f.findBounds(ctx, runner, p.plan, best)
 		return err
-	}
-	if p.sources, err = f.findSources(ctx, runner, p.plan, best); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	if f.whatIf {

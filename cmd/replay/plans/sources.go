@@ -24,8 +24,7 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 	if c == nil || !c.Found || found.Variants[i].Fixed.Size() > 0 || !model.isGiven() && f.growth == 1 {
 		return nil, nil
 	}
-	var all []source
-	add := func(key, name string, ask func(*planFlags, *planRunner, *plan.Config)) error {
+	find := func(ctx context.Context, s *source, ask func(*planRunner, *plan.Config)) error {
 		flags := *f
 		flags.growth = 1
 		own := &planRunner{flags: &flags, choices: slices.Clone(r.choices[i : i+1]), samples: r.samples[i : i+1], factors: [][]float64{slices.Repeat([]float64{1}, f.resamples)}, env: r.env}
@@ -34,51 +33,50 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 			v.Near = c.Shape
 		}
 		config := plan.Config{Run: own.run, Variants: []plan.Variant{v}, Most: f.most, Precision: f.precision, Cores: f.cores, Brief: true, Progress: r.env.show}
-		ask(&flags, own, &config)
+		ask(own, &config)
 		p, err := plan.Find(ctx, config)
 		if err != nil {
 			return err
 		}
-		s := source{key: key, name: name, shape: p.Answers[0].Shape, found: p.Answers[0].Found}
+		s.shape, s.found = p.Answers[0].Shape, p.Answers[0].Found
 		if sure := p.Answers[0].Confident; sure != nil {
 			s.shape, s.found = sure.Shape, sure.Found
 		}
-		all = append(all, s)
 		return nil
 	}
-	if err := f.addRecorded(a, &all, add); err != nil {
-		return nil, err
+	var all []source
+	var asks []func(*planRunner, *plan.Config) // by source
+	add := func(key, name string, ask func(*planRunner, *plan.Config)) {
+		all, asks = append(all, source{key: key, name: name, shape: a.Shape, found: a.Found}), append(asks, ask)
 	}
-	err := add("arrivals", "arrivals redrawn", func(_ *planFlags, _ *planRunner, config *plan.Config) {
+	if f.growth == 1 {
+		add("none", "the trace as recorded", nil) // the answer has it
+	} else {
+		add("none", "the trace as recorded", func(*planRunner, *plan.Config) {})
+	}
+	add("arrivals", "arrivals redrawn", func(_ *planRunner, config *plan.Config) {
 		config.Resamples, config.Confidence = f.resamples, f.confidence
+	})
+	if model.isGiven() {
+		// More of the same requests meet where passes are shorter, so that the target's own factor decides.
+		factor := r.factors[i][r.hardSample()-1]
+		add("pass_times", fmt.Sprintf("pass times %v", model), func(own *planRunner, _ *plan.Config) {
+			own.choices[0].spec = slowDown(own.choices[0].spec, factor)
+		})
+	}
+	if f.growth != 1 {
+		add("growth", fmt.Sprintf("%g times the load", f.growth), nil)
+	}
+	err := plan.Each(ctx, len(all), f.cores, func(ctx context.Context, k int) error {
+		if asks[k] == nil {
+			return nil
+		}
+		return find(ctx, &all[k], asks[k])
 	})
 	if err != nil {
 		return nil, err
 	}
-	if model.isGiven() {
-		// More of the same requests meet where passes are shorter, so that the target's own factor decides.
-		factor := r.factors[i][r.hardSample()-1]
-		err := add("pass_times", fmt.Sprintf("pass times %v", model), func(_ *planFlags, own *planRunner, _ *plan.Config) {
-			own.choices[0].spec = slowDown(own.choices[0].spec, factor)
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if f.growth != 1 {
-		all = append(all, source{"growth", fmt.Sprintf("%g times the load", f.growth), a.Shape, a.Found})
-	}
 	return append(all, source{"all", "all of them", c.Shape, true}), nil
-}
-
-// addRecorded adds what the trace as recorded needs, which the answer has where the load does not grow.
-func (f *planFlags) addRecorded(a *plan.Answer, all *[]source, add func(string, string, func(*planFlags, *planRunner, *plan.Config)) error) error {
-	const key, name = "none", "the trace as recorded"
-	if f.growth == 1 {
-		*all = append(*all, source{key, name, a.Shape, a.Found})
-		return nil
-	}
-	return add(key, name, func(*planFlags, *planRunner, *plan.Config) {})
 }
 
 // sourcesTitle is above what each source of uncertainty needs.
