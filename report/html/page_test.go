@@ -43,7 +43,7 @@ func made(n, workers int) Run {
 		rows[i] = requests.Row{
 			ID: i, Session: fmt.Sprint(i), Line: requests.Count(i + 1), Worker: requests.Count(i % workers), PrefillWorker: requests.None,
 			Instants: requests.Instants{Arrival: requests.MS(at), Admit: requests.MS(at), First: requests.MS(first), Last: requests.MS(last)},
-			Input: 1000, Output: 20, Tokens: 20, TTFT: requests.MS(first - at), E2E: requests.MS(last - at), ITLMean: requests.MS((last - first) / 19),
+			Input:    1000, Output: 20, Tokens: 20, TTFT: requests.MS(first - at), E2E: requests.MS(last - at), ITLMean: requests.MS((last - first) / 19),
 		}
 		rows[i].Parts[2] = rows[i].TTFT
 		rows[i].Parts[6] = rows[i].E2E - rows[i].TTFT

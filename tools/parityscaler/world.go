@@ -21,7 +21,7 @@ type world struct {
 	warm    sim.Time   // from there to the first scrape
 	late    bool       // a scrape arrives a tick late
 	last    autoscale.Scrape
-	dark    int // ticks to come without a scrape
+	dark    int     // ticks to come without a scrape
 	load    float64 // of a pool on target at its largest
 }
 
