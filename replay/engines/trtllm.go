@@ -88,6 +88,9 @@ func trtllmShare(f *hardware.Fit) float64 {
 	return 1 - (1-memoryShare)*max(b.KV, 0)/b.Total
 }
 
+// NotCompared is what a result with the rules of a TensorRT-LLM engine says of them.
+const NotCompared = "by its published source, not compared with the engine"
+
 // describeTRTLLM describes the rules of a TensorRT-LLM engine.
 func describeTRTLLM(a *engineargs.Args) string {
 	t := &a.TRTLLM
@@ -98,6 +101,6 @@ func describeTRTLLM(a *engineargs.Args) string {
 	if a.DPSize > 1 {
 		text += fmt.Sprintf(", over %d ranks in lockstep", a.DPSize)
 	}
-	return fmt.Sprintf("%s: TensorRT-LLM's rules by its published source, not compared with the engine; %s, %d requests at once, %d tokens a pass, %s",
-		a.Profile, t.Policy, t.MaxBatch, t.MaxTokens, text)
+	return fmt.Sprintf("%s: TensorRT-LLM's rules %s; %s, %d requests at once, %d tokens a pass, %s",
+		a.Profile, NotCompared, t.Policy, t.MaxBatch, t.MaxTokens, text)
 }

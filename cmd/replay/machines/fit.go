@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -67,10 +66,11 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
 		fs.IntVar(&f.batch, "max-num-batched-tokens", 8192, "`tokens` of a pass")
 		fs.IntVar(&f.block, "block-size", 16, "`tokens` per KV block")
 		for _, name := range []string{"max-num-seqs", "max-num-batched-tokens"} {
-			fs.Lookup(name).DefValue = "as vLLM's server"
+			fs.Lookup(name).DefValue = "as the engine's server"
 		}
-		f.engine = cli.Choice{Names: []string{"vllm", "sglang"}, Value: "vllm"}
-		fs.Var(&f.engine, "engine", "engine, by `name`: vllm or sglang")
+		fs.Lookup("block-size").DefValue = "16, trtllm 32"
+		f.engine = cli.Choice{Names: []string{"vllm", "sglang", "trtllm"}, Value: "vllm"}
+		fs.Var(&f.engine, "engine", "engine, by `name`: vllm, sglang or trtllm")
 		fs.BoolVar(&f.passes, "passes", false, "also print what a pass that decodes and one of a prompt consist of")
 		cli.BindForm(fs, &f.output)
 	})
@@ -86,6 +86,7 @@ type fitRow struct {
 	GPUs  int    `json:"gpus"`
 	Fits  bool   `json:"fits"`
 	Note  string `json:"reason,omitempty"`
+	Rules string `json:"memory_rules,omitempty"` // set if they were not compared with the engine
 	hardware.Budget
 	Passes []passTimes `json:"passes,omitempty"`
 }
@@ -113,7 +114,7 @@ func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 	set := f.set(changed)
 	engine, err := engineargs.Parse(nil, engineargs.Options{Set: set})
 	if err != nil {
-		return nil, err
+		return nil, cli.WrongUsage(err)
 	}
 	var rows []fitRow
 	for _, name := range gpus {
@@ -135,20 +136,35 @@ func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 		if err := f.addPasses(own, fit); err != nil {
 			return nil, err
 		}
+		for i := range own {
+			own[i].Rules = memoryRules(&args)
+		}
 		rows = append(rows, own...)
 	}
 	return rows, nil
 }
 
+// memoryRules returns the source of the memory rules of an engine, "" if they were compared with the engine.
+func memoryRules(a *engineargs.Args) string {
+	if a.Engine != engineargs.TRTLLM {
+		return ""
+	}
+	return a.Profile + ", " + engines.NotCompared
+}
+
 // set returns the engine arguments that the flags say; changed reports whether one was given.
 func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting) {
-	sglang := f.engine.Value == "sglang"
-	if sglang {
-		all = append(all, engineargs.Setting{Key: "engine_type", Value: `"sglang"`})
+	engine := f.engine.Value
+	if engine != "vllm" {
+		all = append(all, engineargs.Setting{Key: "engine_type", Value: strconv.Quote(engine)})
+	}
+	keys := map[string]string{"max-num-seqs": "max_num_seqs", "max-num-batched-tokens": "max_num_batched_tokens", "block-size": "block_size"}
+	if engine == "trtllm" {
+		keys["max-num-seqs"], keys["max-num-batched-tokens"] = "trtllm.max_batch_size", "trtllm.max_num_tokens"
 	}
 	for flag, value := range map[string]int{"max-num-seqs": f.seqs, "max-num-batched-tokens": f.batch, "block-size": f.block} {
-		if sglang || changed(flag) {
-			all = append(all, engineargs.Setting{Key: strings.ReplaceAll(flag, "-", "_"), Value: strconv.Itoa(value)})
+		if engine == "sglang" || changed(flag) {
+			all = append(all, engineargs.Setting{Key: keys[flag], Value: strconv.Itoa(value)})
 		}
 	}
 	return all
@@ -203,6 +219,9 @@ func writeFits(out io.Writer, rows []fitRow) error {
 		return err
 	}
 	fmt.Fprintln(out, "Sizes: GiB of one GPU. KV tokens: of one worker (with --dp: of one rank).")
+	if len(rows) > 0 && rows[0].Rules != "" {
+		fmt.Fprintf(out, "Memory rules: %s.\n", rows[0].Rules)
+	}
 	return refused
 }
 
