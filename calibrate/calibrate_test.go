@@ -36,12 +36,22 @@ func truth() timing.Parameters {
 // what a real one would.
 func measure(t *testing.T, count int) string {
 	t.Helper()
+	p := truth()
+	return measureServer(t, measuredtest.Meta(), count, func(s *measured.Settings) timing.Parameters {
+		p.Graphs = s.Graphs
+		return p
+	})
+}
+
+// measureServer is measure for a server with the settings of a meta.json and the pass times that parameters returns.
+func measureServer(t *testing.T, meta string, count int, parameters func(*measured.Settings) timing.Parameters) string {
+	t.Helper()
 	dir := t.TempDir()
 	m := &Measured{}
-	if err := json.Unmarshal([]byte(measuredtest.Meta()), new(map[string]any)); err != nil {
+	if err := json.Unmarshal([]byte(meta), new(map[string]any)); err != nil {
 		t.Fatal(err)
 	}
-	measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta())
+	measuredtest.Write(t, filepath.Join(dir, "meta.json"), meta)
 	var err error
 	if m.Settings, err = measured.ReadServer(dir); err != nil {
 		t.Fatal(err)
@@ -56,8 +66,7 @@ func measure(t *testing.T, count int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := truth()
-	p.Graphs = m.Settings.Graphs
+	p := parameters(&m.Settings)
 	var out Outcome
 	if err := s.Run(&p, &out, nil); err != nil {
 		t.Fatal(err)

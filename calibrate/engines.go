@@ -84,8 +84,8 @@ func (s *Simulation) newServer(model timing.Model, out *Outcome, watch func(*sch
 		e := &engine{number: number}
 		var err error
 		switch {
-		case s.sglang != nil:
-			e.core, err = s.newSGLang(s.clockOf(number, model))
+		case s.stage != nil:
+			e.core, err = s.newCore(s.clockOf(number, model))
 		case s.rules.Reference():
 			e.core = reference.New(s.config(s.clockOf(number, model)))
 		default:

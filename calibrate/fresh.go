@@ -25,7 +25,7 @@ func (m *Measured) Fresh() bool {
 	switch {
 	case m.whole != nil:
 		return m.whole.Fresh()
-	case !m.Client || m.InFlight > 0 || m.Settings.Kind == timing.SGLang:
+	case !m.Client || m.InFlight > 0 || !m.Settings.IsVLLM():
 		return false
 	}
 	late := m.lateFirst()

@@ -62,7 +62,7 @@ func checkAlike(runs []*Measured) error {
 			one, other any
 		}{
 			{"model", path.Base(first.Model), path.Base(s.Model)}, {"device_name", first.GPU, s.GPU}, {"vllm_version", first.Version, s.Version},
-			{"tensor_parallel_size", first.TensorParallel, s.TensorParallel}, {"engine", first.Kind, s.Kind},
+			{"tensor_parallel_size", first.TensorParallel, s.TensorParallel}, {"engine", first.Kind, s.Kind}, {"scheduler_profile", first.Rules, s.Rules},
 		} {
 			if f.one != f.other {
 				return fmt.Errorf("%s of %s is %v and of %s %v, want runs of servers that are alike", f.name, runs[0].Name, f.one, m.Name, f.other)
@@ -174,7 +174,7 @@ func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, erro
 	}
 	for _, dir := range dirs {
 		s, err := measured.ReadServer(dir)
-		if err == nil && (s.MaxSeqs > 0 || s.IsSGLang()) {
+		if err == nil && (s.MaxSeqs > 0 || !s.IsVLLM()) {
 			for key, value := range s.TellOthers() {
 				if _, ok := filled[key]; !ok {
 					filled[key] = value

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
@@ -93,11 +94,17 @@ func (r *Result) writeRange(line func(format string, args ...any)) {
 		line("%-32s %10.0f to %10.0f", q.name, q.in.Least, q.in.Most)
 	}
 	e := r.Profile.Engine
-	if e.Kind == timing.SGLang {
-		line("max_running_requests %d, chunked_prefill_size %d, SGLang on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, cmp.Or(e.GPU, "an unknown GPU"))
+	gpu := cmp.Or(e.GPU, "an unknown GPU")
+	switch e.Kind {
+	case timing.SGLang:
+		line("max_running_requests %d, chunked_prefill_size %d, SGLang on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, gpu)
+		return
+	case timing.TRTLLM:
+		line("max_batch_size %d, max_num_tokens %d, TensorRT-LLM on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, gpu)
+		line("Rules: %s, %s.", cmp.Or(e.Rules, "TensorRT-LLM's"), engines.NotCompared)
 		return
 	}
-	line("%s %d, %s %d, vLLM %s on %s: any other is outside", vllm.SeqsKey, e.MaxSeqs, vllm.TokensKey, e.MaxBatchedTokens, e.Version, cmp.Or(e.GPU, "an unknown GPU"))
+	line("%s %d, %s %d, vLLM %s on %s: any other is outside", vllm.SeqsKey, e.MaxSeqs, vllm.TokensKey, e.MaxBatchedTokens, e.Version, gpu)
 }
 
 // verdict returns, in words, whether r holds, and why not.

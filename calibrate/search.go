@@ -64,8 +64,8 @@ func newSearch(ctx context.Context, sims []*Simulation, targets []*target) *sear
 		s.trials = append(s.trials, &trial{sim: sim, target: targets[i]})
 		s.client = s.client && targets[i].run.Client
 	}
-	if s.start = measured.StartParameters(&sims[0].settings); sims[0].sglang != nil {
-		s.start = startSGLang(&sims[0].settings, targets)
+	if s.start = measured.StartParameters(&sims[0].settings); sims[0].stage != nil {
+		s.start = startOwn(&sims[0].settings, targets)
 	}
 	return s
 }
@@ -74,8 +74,8 @@ func newSearch(ctx context.Context, sims []*Simulation, targets []*target) *sear
 // for no whole passes.
 func (s *search) isReferences() bool { return s.trials[0].sim.rules.Reference() }
 
-// isSGLangs reports whether the scheduler is SGLang's.
-func (s *search) isSGLangs() bool { return s.trials[0].sim.sglang != nil }
+// isVLLMs reports whether the scheduler is vLLM's.
+func (s *search) isVLLMs() bool { return s.trials[0].sim.stage == nil }
 
 // simulate replays all runs with what u stands for.
 func (s *search) simulate(u []float64) error {
@@ -261,8 +261,8 @@ func fitTargets(ctx context.Context, sims []*Simulation, targets []*target) (fit
 
 // findFit searches from the start to the end.
 func (s *search) findFit() (fitted, error) {
-	if s.form.keeps = s.isSGLangs(); s.form.keeps {
-		return s.findSGLang()
+	if s.form.keeps = !s.isVLLMs(); s.form.keeps {
+		return s.findOwn()
 	}
 	best := s.findCandidate()
 	s.form = best.form

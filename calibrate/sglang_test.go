@@ -71,7 +71,7 @@ func serveTurns(t *testing.T, dir string, inFlight int) string {
 }
 
 func truthOfTurns(m *Measured) timing.Parameters {
-	f, _ := m.Settings.FitSGLang()
+	f, _ := m.Settings.Fit()
 	p := timing.Roofline(&f).Parameters
 	p.Base, p.MixedBase = 5e-3, 80e-3
 	p.Experts *= 1.2

@@ -27,7 +27,7 @@ type Simulation struct {
 	taken    []int          // by request: the engine that took it; nil: the front end chooses
 	speeds   []float64      // by engine, beside an ordinary one; nil: they are alike
 	pace     float64        // of the whole run beside others, 0 as 1
-	sglang   *engines.Stage // nil: the engines are vLLM's
+	stage    *engines.Stage // nil: the engines are vLLM's
 	next     []int          // see followers
 }
 
@@ -45,11 +45,11 @@ func NewSimulation(m *Measured, p *measured.Prompts, reference bool) (*Simulatio
 	for i := range m.Requests {
 		s.arrivals = append(s.arrivals, sim.Time(1000*m.Requests[i].Arrival))
 	}
-	if m.Settings.IsSGLang() {
+	if !m.Settings.IsVLLM() {
 		if reference {
-			return nil, &measured.NotModelledError{Reasons: []string{"the server is SGLang, want its own rules"}}
+			return nil, &measured.NotModelledError{Reasons: []string{"the server is of " + m.Settings.Kind + ", must follow its own rules, not the reference's"}}
 		}
-		return s, s.useSGLang(m, p)
+		return s, s.useStage(m, p)
 	}
 	var err error
 	if s.requests, s.tree, err = m.simRequests(p); err != nil {
@@ -122,7 +122,7 @@ func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *led
 		return s.Run(p, out, nil)
 	}
 	record.reset(s.settings.Engines(), len(s.requests))
-	record.merges = s.sglang != nil
+	record.merges = s.stage != nil
 	out.record = record
 	defer func() { out.record = nil }()
 	return s.Run(&recorder{p, p, record}, out, nil)
@@ -216,5 +216,5 @@ func treeFor(s *measured.Settings, p *measured.Prompts) *prompt.Tree {
 	if p == nil {
 		return prompt.NewTree(s.BlockTokens, s.BlockTokens, prompt.Options{})
 	}
-	return prompt.NewTree(p.BlockTokens, s.BlockTokens, prompt.Options{Joined: !s.IsSGLang()})
+	return prompt.NewTree(p.BlockTokens, s.BlockTokens, prompt.Options{Joined: s.IsVLLM()})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/replay/deployment"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -41,6 +42,13 @@ func ReadServer(dir string, known ...map[string]any) (Settings, error) {
 	if err != nil {
 		return s, err
 	}
+	if t.text(engineKey) == timing.TRTLLM && len(logs) > 0 && isFile(command) { // its log has only its KV blocks
+		c, err := readCommand(command)
+		if err != nil {
+			return s, err
+		}
+		t.fill(c)
+	}
 	for _, k := range known {
 		t.fill(k)
 	}
@@ -54,7 +62,7 @@ func ReadServer(dir string, known ...map[string]any) (Settings, error) {
 
 // findLogs returns the logs of a run's servers, in order of their names.
 func findLogs(dir string) ([]string, error) {
-	return findFiles(dir, "vllm*.log", "vllm*.log.gz", "sglang*.log", "sglang*.log.gz", "server*.log", "server*.log.gz")
+	return findFiles(dir, "vllm*.log", "vllm*.log.gz", "sglang*.log", "sglang*.log.gz", "trtllm*.log", "trtllm*.log.gz", "server*.log", "server*.log.gz")
 }
 
 // findFiles returns the files of a directory whose names fit one of several patterns, in order of
@@ -80,6 +88,11 @@ func readLog(path string) (tree, error) {
 	}
 	defer f.Close()
 	log, err := deployment.ReadLog(f)
+	if errors.As(err, new(*deployment.NoServerError)) {
+		if t := logOfTRTLLM(path); t != nil {
+			return t, nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -146,8 +159,11 @@ func KnownSettings(flags map[string]string) map[string]any {
 	if engine := flags["engine"]; engine != "" {
 		known[engineKey] = engine
 	}
-	if flags["engine"] == SGLangKind {
+	switch flags["engine"] {
+	case timing.SGLang:
 		known["server_args"] = argsOfSGLang(flags)
+	case timing.TRTLLM:
+		knownOfTRTLLM(known, flags)
 	}
 	return known
 }

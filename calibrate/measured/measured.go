@@ -1,7 +1,7 @@
 // Package measured reads runs of real servers: the requests with their instants, the servers' settings, logs and metrics.
 //
 // Read measured.go, then client.go (generators.go, spans.go, recorded.go, tracev2.go, turns.go: the formats of requests),
-// settings.go (reported.go, sglang.go, sglanglog.go, logs.go, unmodelled.go, graphs.go), counters.go (promtext.go), pods.go and
+// settings.go (reported.go, engines.go, sglang.go, sglanglog.go, trtllm.go, logs.go, unmodelled.go, graphs.go), counters.go (promtext.go), pods.go and
 // prompts.go. models.go has what follows from data sheets, speeds.go which servers are slower than others.
 package measured
 
@@ -302,8 +302,8 @@ func (m *Run) CompleteSettings(dir string) error {
 	if err != nil {
 		return err
 	}
-	if m.Settings.IsSGLang() {
-		m.Settings.completeSGLang(m.Requests)
+	if !m.Settings.IsVLLM() {
+		m.Settings.completeServer(m.Requests)
 	} else {
 		m.Settings.resolveOpen(m.Name, m.Requests, load)
 	}

@@ -128,7 +128,7 @@ type Flag struct{ Name, Value string }
 
 // Flags returns what is known of the server as flags.
 func (s *Settings) Flags() []Flag {
-	if s.Kind == "sglang" {
+	if !s.IsVLLM() {
 		return s.addCluster(slices.Clone(s.flags))
 	}
 	if s.MaxSeqs == 0 && s.Blocks == 0 { // there is no meta.json

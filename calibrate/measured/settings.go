@@ -29,7 +29,7 @@ type Settings struct {
 	// the layers of experts make them.
 	DataParallel int
 	Lockstep     bool
-	Kind         string  // of engine: vllm or sglang
+	Kind         string  // of engine: vllm, sglang or trtllm
 	kvBits       float64 // of a value in the KV cache; 0: 16
 	Quantized    bool    // weights are of another type than the model's own
 	Router       string  // file of the router in front of the servers; "": there is none
@@ -167,13 +167,17 @@ func readSettings(path string, known []map[string]any) (Settings, error) {
 
 // newSettings returns the settings that a tree holds.
 func newSettings(t tree) Settings {
-	s := Settings{Pods: t.number("pods", 1), Kind: "vllm"}
+	s := Settings{Pods: t.number("pods", 1), DataParallel: 1}
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)
 	s.Quantized = t.text("quantization") != ""
 	s.kvBits, _ = hardware.DtypeBits(cmp.Or(t.text("cache_dtype"), t.text("kv_cache_dtype"), "auto")) // of an unknown type: as usual
-	if t.isSGLang() {
+	switch s.Kind = t.kind(); s.Kind {
+	case timing.SGLang:
 		s.readSGLang(t)
+		return s
+	case timing.TRTLLM:
+		s.readTRTLLM(t)
 		return s
 	}
 	s.readModelled(t)
@@ -269,8 +273,8 @@ func (s *Settings) Engines() int { return max(s.DataParallel, 1) * max(s.Pods, 1
 // TellOthers returns what a server's settings tell of another that is like it, by the keys of
 // meta.json.
 func (s *Settings) TellOthers() map[string]any {
-	if s.IsSGLang() {
-		return map[string]any{"engine": SGLangKind, "server_args": s.args}
+	if !s.IsVLLM() {
+		return map[string]any{engineKey: s.Kind, "server_args": s.args}
 	}
 	known := map[string]any{
 		"model": s.Model, "vllm_version": s.Version, "tensor_parallel_size": float64(s.TensorParallel), vllm.SeqsKey: float64(s.MaxSeqs),

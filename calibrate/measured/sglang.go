@@ -15,19 +15,16 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// SGLangKind is the kind of a server of SGLang.
-const SGLangKind = timing.SGLang
+// IsVLLM reports whether the server is vLLM.
+func (s *Settings) IsVLLM() bool { return s.Kind == vllmKind || s.Kind == "" }
 
-// IsSGLang reports whether the server is SGLang.
-func (s *Settings) IsSGLang() bool { return s.Kind == SGLangKind }
-
-// KeysOfSGLang returns what is known of a server of SGLang as engine arguments.
-func (s *Settings) KeysOfSGLang() []engineargs.Setting {
-	all := []engineargs.Setting{{Key: "engine_type", Value: strconv.Quote(SGLangKind)}, {Key: "block_size", Value: strconv.Itoa(s.BlockTokens)}}
+// EngineArgs returns what is known of a server other than vLLM as engine arguments.
+func (s *Settings) EngineArgs() []engineargs.Setting {
+	all := []engineargs.Setting{{Key: "engine_type", Value: strconv.Quote(s.Kind)}, {Key: "block_size", Value: strconv.Itoa(s.BlockTokens)}}
 	rows := engineargs.Rows()
 	for _, f := range s.flags {
 		row := schema.Find(rows, f.Name)
-		if row == nil || row.Sets != "enable_prefix_caching" && !strings.HasPrefix(row.Sets, "sglang.") {
+		if row == nil || row.Sets != "enable_prefix_caching" && row.Sets != rulesKey && !strings.HasPrefix(row.Sets, s.Kind+".") {
 			continue
 		}
 		value := f.Value
@@ -42,8 +39,8 @@ func (s *Settings) KeysOfSGLang() []engineargs.Setting {
 	return all
 }
 
-// FitSGLang returns the server's model on its GPUs; ok reports whether both are known.
-func (s *Settings) FitSGLang() (f hardware.Fit, ok bool) {
+// Fit returns the model of a server other than vLLM on its GPUs; ok reports whether both are known.
+func (s *Settings) Fit() (f hardware.Fit, ok bool) {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
 		return f, false
@@ -53,26 +50,26 @@ func (s *Settings) FitSGLang() (f hardware.Fit, ok bool) {
 		return f, false
 	}
 	f = s.FitOf(gpu, model)
-	f.SGLang, f.BlockTokens, f.MaxSeqs, f.MaxBatch = true, s.BlockTokens, s.MaxSeqs, s.MaxBatchedTokens
+	f.SGLang, f.BlockTokens, f.MaxSeqs, f.MaxBatch = s.Kind == timing.SGLang, s.BlockTokens, s.MaxSeqs, s.MaxBatchedTokens
 	return f, true
 }
 
-// completeSGLang fills in what a server of SGLang takes where it is not told, by the memory of
+// completeServer fills in what a server other than vLLM takes where it is not told, by the memory of
 // its GPUs. requests are those that it served.
-func (s *Settings) completeSGLang(requests []Request) {
-	s.Engine.Kind = SGLangKind
+func (s *Settings) completeServer(requests []Request) {
+	s.Engine.Kind = s.Kind
 	if s.DataParallel > 1 || s.Pods > 1 {
-		s.refusals = append(s.refusals, fmt.Sprintf("there are %d ranks or servers of SGLang that share the requests, want 1: which took which request is not told", s.Engines()))
+		s.refusals = append(s.refusals, fmt.Sprintf("there are %d ranks or servers of %s that share the requests, want 1: which took which request is not told", s.Engines(), nameOf(s.Kind)))
 		return
 	}
-	given := s.KeysOfSGLang()
+	given := s.EngineArgs()
 	gives := func(key string) bool { return engineargs.Gives(nil, given, key) }
 	a, err := engineargs.Parse(nil, engineargs.Options{Set: given})
 	if err != nil {
 		s.refusals = append(s.refusals, err.Error())
 		return
 	}
-	f, ok := s.FitSGLang()
+	f, ok := s.Fit()
 	if ok {
 		if a, err = engineargs.Parse(nil, engineargs.Options{Set: given, Unless: engines.OnServer(&a, &f, gives)}); err != nil {
 			s.refusals = append(s.refusals, err.Error())
@@ -81,7 +78,9 @@ func (s *Settings) completeSGLang(requests []Request) {
 		f = engines.OnEngine(f, &a)
 		f.Utilization = engines.ServerShare(&a, &f)
 	}
-	if s.MaxBatchedTokens = a.SGLang.ChunkTokens; !gives("sglang.chunked_prefill_size") {
+	if s.Kind == timing.TRTLLM {
+		s.MaxSeqs, s.MaxBatchedTokens = a.TRTLLM.MaxBatch, a.TRTLLM.MaxTokens
+	} else if s.MaxBatchedTokens = a.SGLang.ChunkTokens; !gives("sglang.chunked_prefill_size") {
 		s.flags = append(s.flags, Flag{"chunked-prefill-size", strconv.Itoa(s.MaxBatchedTokens)})
 	}
 	if s.Blocks > 0 {
@@ -107,9 +106,12 @@ func readCommand(path string) (tree, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t := commandOfTRTLLM(string(text)); t != nil {
+		return t, nil
+	}
 	_, rest, ok := strings.Cut(string(text), "sglang.launch_server")
 	if !ok {
-		return nil, fmt.Errorf("%s: no sglang.launch_server, want the command that started a server of SGLang", path)
+		return nil, fmt.Errorf("%s: no sglang.launch_server and no trtllm-serve, must have the command that started a server of SGLang or TensorRT-LLM", path)
 	}
 	words := strings.Fields(strings.ReplaceAll(rest, "\\\n", " "))
 	args := map[string]string{}

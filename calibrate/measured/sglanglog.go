@@ -9,90 +9,26 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/deployment"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // treeOfSGLang returns the arguments of a server of SGLang as a tree has them, in
 // server_args.
 func treeOfSGLang(args map[string]string) tree {
-	typed := map[string]any{}
-	for key, text := range args {
-		switch number, err := strconv.ParseFloat(text, 64); {
-		case text == "None":
-		case text == "True" || text == "False":
-			typed[key] = text == "True"
-		case err == nil:
-			typed[key] = number
-		default:
-			typed[key] = text
-		}
-	}
-	return tree{"engine": "sglang", "server_args": typed}
-}
-
-// isSGLang reports whether the settings are those of a server of SGLang.
-func (t tree) isSGLang() bool {
-	if t.text("vllm_version") != "" || t.find(vllm.SeqsKey) != nil {
-		return false
-	}
-	for _, key := range []string{"sglang_version", "mem_fraction_static", "chunked_prefill_size", "max_running_requests"} {
-		if t.find(key) != nil {
-			return true
-		}
-	}
-	return t.text("engine") == "sglang"
+	return tree{engineKey: timing.SGLang, "server_args": typeArguments(args)}
 }
 
 // readSGLang takes what the arguments of a server of SGLang say, by its own names: those of
 // its log, of its /server_info, or of a meta.json.
 func (s *Settings) readSGLang(t tree) {
-	s.Kind, s.DataParallel = "sglang", 1
-	args := map[string]string{}
-	for _, place := range settingPlaces() {
-		object, _ := t.at(place...).(map[string]any)
-		if len(place) == 0 {
-			object = t
-		}
-		for key, value := range object {
-			if _, ok := args[key]; ok {
-				continue
-			}
-			switch v := value.(type) {
-			case bool:
-				args[key] = map[bool]string{true: "True", false: "False"}[v]
-			case float64:
-				args[key] = strconv.FormatFloat(v, 'f', -1, 64)
-			case string:
-				args[key] = v
-			}
-		}
-	}
+	args := t.arguments()
 	s.args = treeOfSGLang(args)["server_args"]
 	flags, err := deployment.SGLangFlags(args)
 	if err != nil {
 		s.missing = append(s.missing, err.Error())
 		return
 	}
-	number := func(flag string) int {
-		n, _ := strconv.Atoi(flags[flag])
-		return n
-	}
-	if s.Model = flags["model"]; !isKnownModel(s.Model) && isKnownModel(t.text("model")) {
-		s.Model = t.text("model")
-	}
-	s.Quantized = flags["quantization"] != ""
-	s.TensorParallel = max(number("tp"), 1)
-	s.DataParallel = max(number("dp"), 1)
-	s.Blocks, s.BlockTokens = number("num-gpu-blocks"), max(number("block-size"), 1)
-	s.MaxSeqs, s.MaxBatchedTokens = number("max-running-requests"), number("chunked-prefill-size")
-	s.PrefixCaching = flags["enable-prefix-caching"] != "false"
-	for flag, text := range flags {
-		// What the weights and the memory of the GPU are is for those who give --gpu.
-		if !slices.Contains([]string{"model", "pp", "ep", "quantization", "kv-cache-dtype", "gpu-memory-utilization", "max-model-len", "graphs"}, flag) && text != "" {
-			s.flags = append(s.flags, Flag{flag, text})
-		}
-	}
-	slices.SortFunc(s.flags, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })
+	s.readFlags(t, flags)
 	for key, none := range map[string]string{"speculative_algorithm": "", "disaggregation_mode": "null", "enable_hierarchical_cache": "False"} {
 		if text := args[key]; text != "" && text != "None" && text != none {
 			s.refusals = append(s.refusals, fmt.Sprintf("%s is %s, want none", key, text))

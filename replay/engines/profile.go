@@ -3,7 +3,9 @@ package engines
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -29,7 +31,7 @@ func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, e
 	if p.Engine == nil {
 		return all, nil
 	}
-	if p.Engine.Kind == timing.SGLang {
+	if p.Engine.Kind != "" {
 		all = append(all, engineargs.Setting{Key: engineKey, Value: strconv.Quote(p.Engine.Kind)})
 	}
 	for _, s := range serverSettings(p.Engine) {
@@ -37,10 +39,25 @@ func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, e
 			all = append(all, engineargs.Setting{Key: s.key, Value: strconv.Itoa(s.value)})
 		}
 	}
-	if a.Engine == engineargs.VLLM && p.Engine.Kind != timing.SGLang && p.Engine.Version != "" {
+	if a.Engine == engineargs.VLLM && p.Engine.Kind == "" && p.Engine.Version != "" {
 		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(vllm.RulesName(p.Engine.Version))})
 	}
+	if p.Engine.Rules != "" {
+		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(p.Engine.Rules)})
+	}
 	return all, nil
+}
+
+// DropForeign returns the settings of a profile without those that an engine of a given kind refuses: of TensorRT-LLM where it
+// is another, and of others where it is TensorRT-LLM.
+func DropForeign(all []engineargs.Setting, engine engineargs.Engine) []engineargs.Setting {
+	fitted := slices.ContainsFunc(all, func(s engineargs.Setting) bool { return s.Key == engineKey && s.Value == strconv.Quote(timing.TRTLLM) })
+	if fitted == (engine == engineargs.TRTLLM) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(s engineargs.Setting) bool {
+		return strings.HasPrefix(s.Key, "trtllm.") || slices.Contains([]string{vllm.SeqsKey, vllm.TokensKey, "scheduler_profile", "sglang.max_running_requests", "sglang.chunked_prefill_size"}, s.Key)
+	})
 }
 
 // engineKey is the argument that says which engine it is.
@@ -64,17 +81,17 @@ type serverSetting struct {
 }
 
 func serverSettings(e *timing.Engine) []serverSetting {
-	if e.Kind == timing.SGLang {
-		return []serverSetting{
-			{"sglang.max_running_requests", e.MaxSeqs, func(a *engineargs.Args) int { return a.SGLang.MaxRunning }},
-			{"sglang.chunked_prefill_size", e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.SGLang.ChunkTokens }},
-			{"num_gpu_blocks", e.Blocks, func(a *engineargs.Args) int { return a.Blocks }},
-			{"block_size", e.BlockTokens, func(a *engineargs.Args) int { return a.BlockTokens }},
-		}
+	seqs := serverSetting{vllm.SeqsKey, e.MaxSeqs, func(a *engineargs.Args) int { return a.MaxSeqs }}
+	tokens := serverSetting{vllm.TokensKey, e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.MaxBatchedTokens }}
+	switch e.Kind {
+	case timing.SGLang:
+		seqs = serverSetting{"sglang.max_running_requests", e.MaxSeqs, func(a *engineargs.Args) int { return a.SGLang.MaxRunning }}
+		tokens = serverSetting{"sglang.chunked_prefill_size", e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.SGLang.ChunkTokens }}
+	case timing.TRTLLM: // its arguments are under the same names in a
+		seqs.key, tokens.key = "trtllm.max_batch_size", "trtllm.max_num_tokens"
 	}
 	return []serverSetting{
-		{vllm.SeqsKey, e.MaxSeqs, func(a *engineargs.Args) int { return a.MaxSeqs }},
-		{vllm.TokensKey, e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.MaxBatchedTokens }},
+		seqs, tokens,
 		{"num_gpu_blocks", e.Blocks, func(a *engineargs.Args) int { return a.Blocks }},
 		{"block_size", e.BlockTokens, func(a *engineargs.Args) int { return a.BlockTokens }},
 	}
@@ -91,8 +108,8 @@ func profileWarnings(a *engineargs.Args) []string {
 		return nil // whoever reads it complains
 	}
 	var all []string
-	if has, fitted := a.Engine == engineargs.SGLang, p.Engine.Kind == timing.SGLang; has != fitted {
-		return []string{fmt.Sprintf("%v was fitted under the scheduler of %s, not that of %s", a.PassTimes, cmp.Or(p.Engine.Kind, engineargs.VLLM.String()), a.Engine)}
+	if fitted := cmp.Or(p.Engine.Kind, engineargs.VLLM.String()); fitted != a.Engine.String() {
+		return []string{fmt.Sprintf("%v was fitted under the scheduler of %s, not that of %s", a.PassTimes, fitted, a.Engine)}
 	}
 	for _, s := range serverSettings(p.Engine) {
 		if has := s.of(a); s.value > 0 && has != s.value {

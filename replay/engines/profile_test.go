@@ -61,6 +61,43 @@ func TestProfileSettings(t *testing.T) {
 	}
 }
 
+// TestProfileSettingsTRTLLM takes the engine, its rules and its limits from a profile of TensorRT-LLM, and none of them for
+// another engine that was asked for.
+func TestProfileSettingsTRTLLM(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "profile.json")
+	text := `{"form":"x","version":1,"parameters":{"weights_s":1},"engine":{"engine":"trtllm","scheduler_profile":"trtllm-1.2","tensor_parallel_size":1,
+		"num_gpu_blocks":300,"block_size":32,"max_num_seqs":12,"max_num_batched_tokens":512}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for engine, want := range map[string]string{"": "", "vllm": "was fitted under the scheduler of trtllm, not that of vllm", "sglang": "was fitted under the scheduler of trtllm, not that of sglang"} {
+		args := `{"planner_profile_data":"` + path + `"}`
+		if engine != "" {
+			args = `{"engine_type":"` + engine + `","planner_profile_data":"` + path + `"}`
+		}
+		a, err := engineargs.Parse([]byte(args), engineargs.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		unless, err := ProfileSettings(&a, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if engine != "" {
+			unless = DropForeign(unless, a.Engine)
+		}
+		if a, err = engineargs.Parse([]byte(args), engineargs.Options{Unless: unless}); err != nil {
+			t.Fatalf("%s: %v", engine, err)
+		}
+		if w := strings.Join(profileWarnings(&a), ""); !strings.HasSuffix(w, want) || (w == "") != (want == "") {
+			t.Errorf("%q: warns %q, want %q", engine, w, want)
+		}
+		if engine == "" && (a.Engine != engineargs.TRTLLM || a.Profile != "trtllm-1.2" || a.TRTLLM.MaxBatch != 12 || a.TRTLLM.MaxTokens != 512 || a.Blocks != 300 || a.BlockTokens != 32) {
+			t.Errorf("%+v, want the server's settings", a)
+		}
+	}
+}
+
 // TestAssumptions lists what the results of two clusters rest on.
 func TestAssumptions(t *testing.T) {
 	parse := func(text string) engineargs.Args {

@@ -54,18 +54,22 @@ type Warmup struct {
 	Time     float64 `json:"time_s"`
 }
 
-// SGLang is the kind of an engine under the scheduler of SGLang.
-const SGLang = "sglang"
+// Kinds of engines under other schedulers than vLLM's.
+const (
+	SGLang = "sglang"
+	TRTLLM = "trtllm"
+)
 
 // ProfileVersion is the version of the files that are written and read.
 const ProfileVersion = 1
 
 // Engine is the server that a profile was measured on.
 type Engine struct {
-	Kind             string `json:"engine,omitempty"` // SGLang; "": vLLM
+	Kind             string `json:"engine,omitempty"` // SGLang or TRTLLM; "": vLLM
 	Model            string `json:"model,omitempty"`
 	GPU              string `json:"gpu,omitempty"`
 	Version          string `json:"vllm_version,omitempty"`
+	Rules            string `json:"scheduler_profile,omitempty"` // of TRTLLM, where the run tells them
 	TensorParallel   int    `json:"tensor_parallel_size"`
 	Blocks           int    `json:"num_gpu_blocks"` // 0: unknown, and never full
 	BlockTokens      int    `json:"block_size"`

@@ -94,8 +94,8 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
 	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
 	fs.IntVar(&f.atOnce, "max-in-flight", 0, "`K` requests in flight of a closed loop, where no file beside its turns tells")
-	f.engine = cli.Choice{Names: []string{"vllm", "sglang"}}
-	fs.Var(&f.engine, "engine", "engine of the server, whose scheduler is simulated, by `name`: vllm or sglang, where the run does not tell")
+	f.engine = cli.Choice{Names: []string{"vllm", "sglang", "trtllm"}}
+	fs.Var(&f.engine, "engine", "engine of the server, whose scheduler is simulated, by `name`: vllm, sglang or trtllm, where the run does not tell")
 	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, where the run does not tell")
 	fs.StringVar(&f.pair, "transfers", "", "`directory` of what was measured of KV transfers from prefill to decode servers: their logs, metrics or requests; without RUN only these are fitted")
 	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, where the run does not tell or by a name that is not in replay models")

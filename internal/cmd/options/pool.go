@@ -152,6 +152,9 @@ func (o *Options) following(a *engineargs.Args, gives func(key string) bool, rea
 	}
 	if a.PassTimes.HoldsProfile() {
 		all, err = engines.ProfileSettings(a, o.TwoPools())
+		if gives("engine_type") {
+			all = engines.DropForeign(all, a.Engine)
+		}
 		return all, times, err
 	}
 	return append(engines.UsualSettings(a), o.Usual...), times, nil

@@ -25,13 +25,13 @@ const (
 	shareField   = "expert_share"
 )
 
-// startSGLang returns where a search for the times of SGLang's passes begins.
-func startSGLang(s *measured.Settings, targets []*target) timing.Parameters {
+// startOwn returns where a search for the times of passes begins for engines other than vLLM's.
+func startOwn(s *measured.Settings, targets []*target) timing.Parameters {
 	quick := math.Inf(1)
 	for _, t := range targets {
 		quick = min(quick, measured.QuantileOf(t.measured[0], 0.1))
 	}
-	f, ok := s.FitSGLang()
+	f, ok := s.Fit()
 	if !ok {
 		p := measured.StartParameters(s)
 		p.Base, p.MixedBase = passStart, promptShare*quick
@@ -43,9 +43,9 @@ func startSGLang(s *measured.Settings, targets []*target) timing.Parameters {
 	return p
 }
 
-// sglangForm returns the parameters that are fitted to runs of SGLang, of which passes compute either prompts
-// or tokens: a fixed time of each kind, and what the data sheets have. The others stay as those have them.
-func (s *search) sglangForm() Form {
+// ownForm returns the parameters that are fitted to runs of engines other than vLLM's: a fixed time of all passes and one of
+// those with prompts, and what the data sheets have. The others stay as those have them.
+func (s *search) ownForm() Form {
 	fields := []string{denseField, "token_s", "context_s", "pair_s", passField, promptsField}
 	if s.start.Experts > 0 {
 		fields = append(fields, expertsField, shareField)
@@ -53,15 +53,15 @@ func (s *search) sglangForm() Form {
 	if s.client {
 		fields = append(fields, wayFirst)
 	}
-	f := newForm(s.start.Knee, fields, []string{timing.SGLang})
+	f := newForm(s.start.Knee, fields, []string{s.trials[0].sim.settings.Kind})
 	f.keeps = true
 	return f
 }
 
-// findSGLang searches for the parameters of a server of SGLang: downhill by their effects, and then the means by
+// findOwn searches for the parameters of a server other than vLLM: downhill by their effects, and then the means by
 // themselves. One form does, whose parameters are drawn to the data sheets where the runs do not tell them.
-func (s *search) findSGLang() (fitted, error) {
-	s.form = s.sglangForm()
+func (s *search) findOwn() (fitted, error) {
+	s.form = s.ownForm()
 	var at point
 	for i, change := range []float64{0, -1} { // what a first token waits for is a pass, or the way to it
 		u := make([]float64, len(s.form.Fields))
@@ -77,9 +77,9 @@ func (s *search) findSGLang() (fitted, error) {
 	return fitted{best, s.form.parametersAt(&s.start, at.u), s.form.wayAt(at.u), s.start, s.runs}, s.err
 }
 
-// useSGLang prepares for replays of m under the scheduler of SGLang.
-func (s *Simulation) useSGLang(m *Measured, p *measured.Prompts) error {
-	a, err := engineargs.Parse(nil, engineargs.Options{Set: m.Settings.KeysOfSGLang()})
+// useStage prepares for replays of m under the scheduler of an engine other than vLLM.
+func (s *Simulation) useStage(m *Measured, p *measured.Prompts) error {
+	a, err := engineargs.Parse(nil, engineargs.Options{Set: m.Settings.EngineArgs()})
 	if err != nil {
 		return &measured.NotModelledError{Reasons: []string{err.Error()}}
 	}
@@ -90,18 +90,18 @@ func (s *Simulation) useSGLang(m *Measured, p *measured.Prompts) error {
 	if err != nil {
 		return err
 	}
-	s.sglang, s.next = all[0], m.followers()
+	s.stage, s.next = all[0], m.followers()
 	for i := range s.requests {
-		if err := s.sglang.Fits(s.requests[i].InputTokens, s.requests[i].OutputTokens); err != nil {
+		if err := s.stage.Fits(s.requests[i].InputTokens, s.requests[i].OutputTokens); err != nil {
 			return &measured.NotModelledError{Reasons: []string{"request " + string(m.Requests[i].ID) + ": " + err.Error()}}
 		}
 	}
 	return nil
 }
 
-// newSGLang returns an engine with passes timed by a clock.
-func (s *Simulation) newSGLang(clock timing.Clock) (scheduler.Core, error) {
-	stage := *s.sglang
+// newCore returns an engine with passes timed by a clock.
+func (s *Simulation) newCore(clock timing.Clock) (scheduler.Core, error) {
+	stage := *s.stage
 	stage.Clock = clock
 	return stage.Core(0)
 }

@@ -1,0 +1,119 @@
+package measured
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/deployment"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/trtllm"
+)
+
+// releaseKey is the key of the release of a server of TensorRT-LLM.
+const releaseKey = "trtllm_version"
+
+// readTRTLLM takes what the settings of a server of TensorRT-LLM say, by its own names: those of the command that starts it, of
+// its file of settings, or of a meta.json.
+func (s *Settings) readTRTLLM(t tree) {
+	args := t.arguments()
+	s.args = typeArguments(args)
+	c := deployment.Command{Engine: timing.TRTLLM}
+	flags, err := c.Flags(args)
+	if err != nil {
+		s.missing = append(s.missing, err.Error())
+		return
+	}
+	for flag, key := range map[string]string{"num-gpu-blocks": "num_gpu_blocks", "block-size": "block_size", "dp": "data_parallel_size", "scheduler-profile": rulesKey} {
+		if text := args[key]; flags[flag] == "" && text != "" {
+			flags[flag] = text
+		}
+	}
+	if flags["block-size"] == "" {
+		flags["block-size"] = fmt.Sprint(trtllm.DefaultBlock)
+	}
+	if n := numberOf(args["kv_cache_config.max_tokens"]) / max(1, numberOf(flags["block-size"])); n > 0 && flags["num-gpu-blocks"] == "" {
+		flags["num-gpu-blocks"] = fmt.Sprint(n)
+	}
+	if release := args[releaseKey]; release != "" && flags["scheduler-profile"] == "" {
+		flags["scheduler-profile"] = rulesOfTRTLLM(release)
+	}
+	flags["model"] = args["model"]
+	s.readFlags(t, flags)
+	s.Rules = flags["scheduler-profile"]
+	if file := cmp.Or(args["config"], args["extra_llm_api_options"], args["extra_engine_args"]); file != "" {
+		s.AddNote("the settings of %s are not read: --deployment has them, from replay init --from", file)
+	}
+	if share := args["kv_cache_config.free_gpu_memory_fraction"]; share != "" && share != "0.9" && s.Blocks == 0 {
+		s.AddNote("free_gpu_memory_fraction is %s, taken as 0.9: --num-gpu-blocks gives the size of the KV cache", share)
+	}
+	s.refuseOfTRTLLM(args)
+}
+
+// rulesOfTRTLLM returns the rules of the release line that a release is of, the newest of an unknown one.
+func rulesOfTRTLLM(release string) string {
+	for _, name := range trtllm.Profiles() {
+		if line := strings.TrimPrefix(name, "trtllm-"); release == line || strings.HasPrefix(release, line+".") {
+			return name
+		}
+	}
+	return trtllm.Newest
+}
+
+// refuseOfTRTLLM refuses what is not simulated of a server of TensorRT-LLM.
+func (s *Settings) refuseOfTRTLLM(args map[string]string) {
+	for key, text := range args {
+		object, _, nested := strings.Cut(key, ".")
+		switch {
+		case text == "None" || text == "null":
+		case nested && (object == "speculative_config" || object == "cache_transceiver_config"):
+			s.refusals = append(s.refusals, fmt.Sprintf("%s is %s, must be absent", key, text))
+		case key == "pipeline_parallel_size" && numberOf(text) > 1:
+			s.refusals = append(s.refusals, fmt.Sprintf("%s is %s, must be 1: micro-batches of its stages are not simulated", key, text))
+		case key == "kv_cache_config.host_cache_size" && numberOf(text) > 0:
+			s.refusals = append(s.refusals, fmt.Sprintf("%s is %s, must be 0: KV blocks come from host memory", key, text))
+		}
+	}
+	slices.Sort(s.refusals)
+}
+
+// commandOfTRTLLM returns the settings of the first command of a text that starts a server of TensorRT-LLM, nil where there
+// is none.
+func commandOfTRTLLM(text string) tree {
+	for _, c := range deployment.ReadCommands(text) {
+		if c.Engine != timing.TRTLLM {
+			continue
+		}
+		args := typeArguments(c.Args)
+		args["model"] = c.Model
+		return tree{engineKey: c.Engine, "server_args": args}
+	}
+	return nil
+}
+
+// logOfTRTLLM returns what a server of TensorRT-LLM logged, nil where a file is not its log.
+func logOfTRTLLM(path string) tree {
+	f, err := openPacked(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	known := deployment.ReadTRTLLMLog(f)
+	if known == nil {
+		return nil
+	}
+	return KnownSettings(known)
+}
+
+// knownOfTRTLLM adds flags of a deployment by the names of TensorRT-LLM's settings.
+func knownOfTRTLLM(known map[string]any, flags map[string]string) {
+	for flag, name := range deployment.NamesOfTRTLLM() {
+		if text := flags[flag]; text != "" {
+			known[name] = parseValue(text)
+		}
+	}
+	if text := flags["scheduler-profile"]; text != "" {
+		known[rulesKey] = text
+	}
+}

@@ -1,0 +1,123 @@
+package calibrate
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/calibrate/measured"
+	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// trtllmMeta are the settings of a server of TensorRT-LLM, by its own names, with some text replaced.
+func trtllmMeta(replace ...string) string {
+	return strings.NewReplacer(replace...).Replace(`{"engine":"trtllm","trtllm_version":"1.2.1","model":"llama-3.1-8b","hardware":{"device_name":"h100"},
+ "kv_cache":{"num_gpu_blocks":300,"block_size":32},
+ "server_args":{"max_batch_size":12,"max_num_tokens":512,"enable_chunked_prefill":true,"kv_cache_config":{"enable_block_reuse":true,"free_gpu_memory_fraction":0.8},
+  "scheduler_config":{"capacity_scheduler_policy":"MAX_UTILIZATION"}}}`)
+}
+
+// truthOfTRTLLM is a server of TensorRT-LLM that exists only here.
+func truthOfTRTLLM(s *measured.Settings) timing.Parameters {
+	f, _ := s.Fit()
+	p := timing.Roofline(&f).Parameters
+	p.Base, p.MixedBase, p.Knee = 4e-3, 9e-3, 4
+	p.Weights *= 1.3
+	return p
+}
+
+// A made-up run of a TensorRT-LLM server is recovered under its own rules, with its settings, and the profile has both.
+func TestFitTRTLLM(t *testing.T) {
+	t.Parallel()
+	m, err := Read(measureServer(t, trtllmMeta(), 120, truthOfTRTLLM), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), m, Options{Holdout: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	p, truth, e := &r.Profile.Parameters, truthOfTRTLLM(&m.Settings), r.Profile.Engine
+	for _, step := range []timing.Step{
+		{Tokens: 8, Requests: 8, Context: 8 * 300, Readers: 8, Decodes: 8, DecodeLength: 8 * 300},
+		{Tokens: 306, Requests: 7, Context: 6 * 300, Readers: 6, Pairs: 300 * 150, Chunks: 1, ChunkTokens: 300},
+	} {
+		if got, want := p.Step(&step), truth.Step(&step); math.Abs(got/want-1) > 0.03 {
+			t.Errorf("a pass of %+v takes %.2f ms, want %.2f within 3 %%", step, got, want)
+		}
+	}
+	if !r.Holds() {
+		t.Errorf("held-out means are not within 5 %%\n%s", &b)
+	}
+	for _, c := range r.Checks[:1] {
+		for _, e := range c.Errors {
+			if math.Abs(e.Mean) > 0.02 {
+				t.Errorf("fitted to all: %+v, want means within 2 %%", e)
+			}
+		}
+	}
+	if e.Kind != timing.TRTLLM || e.Rules != "trtllm-1.2" || e.MaxSeqs != 12 || e.MaxBatchedTokens != 512 || e.Blocks != 300 || e.BlockTokens != 32 {
+		t.Errorf("the profile is of %+v", e)
+	}
+	if !strings.Contains(b.String(), "Rules: trtllm-1.2, by its published source, not compared with the engine.") {
+		t.Errorf("the result does not name the source of the rules:\n%s", &b)
+	}
+}
+
+// A server of TensorRT-LLM is known by its log of KV blocks, its command and a deployment. What its simulated scheduler does
+// not do is refused.
+func TestReadTRTLLM(t *testing.T) {
+	dir := measureServer(t, trtllmMeta(), 30, truthOfTRTLLM)
+	if err := os.Remove(filepath.Join(dir, "meta.json")); err != nil {
+		t.Fatal(err)
+	}
+	command := "trtllm-serve meta-llama/Llama-3.1-8B-Instruct --backend pytorch --max_batch_size 12 \\\n --max_num_tokens 512 --kv_cache_free_gpu_memory_fraction 0.8"
+	measuredtest.Write(t, filepath.Join(dir, "trtllm.log"), "[TRT-LLM] [I] Max KV cache blocks: tokens per block=64, primary blocks=321, secondary blocks=0\n")
+	flags := map[string]string{"engine": "trtllm", "gpu": "h100", "model": "llama-3.1-8b", "enable-chunked-context": "true", "capacity-scheduler-policy": "MAX_UTILIZATION", "scheduler-profile": "trtllm-1.2"}
+	for _, c := range []struct{ more, want string }{
+		{"", ""},
+		{" --pp_size 2", "pipeline_parallel_size is 2, must be 1: micro-batches of its stages are not simulated"},
+		{" --kv_cache_config.host_cache_size 1000", "kv_cache_config.host_cache_size is 1000, must be 0"},
+		{" --speculative_config.decoding_type MTP", "speculative_config.decoding_type is MTP, must be absent"},
+		{" --tp_size 2 --enable_attention_dp true", "2 ranks or servers of TensorRT-LLM that share the requests"},
+		{" --max_num_tokens 8", "trtllm.max_num_tokens is 8"},
+	} {
+		measuredtest.Write(t, filepath.Join(dir, "command.txt"), command+c.more+"\n")
+		m, err := ReadKnown(dir, 0, measured.KnownSettings(flags))
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %s", c.more, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &m.Settings
+		if s.Kind != "trtllm" || s.Blocks != 321 || s.BlockTokens != 64 || s.MaxSeqs != 12 || s.MaxBatchedTokens != 512 || s.Rules != "trtllm-1.2" || s.GPU != "h100" {
+			t.Errorf("read %+v", s)
+		}
+		var args []string
+		for _, x := range s.EngineArgs() {
+			args = append(args, x.Key+"="+x.Value)
+		}
+		if text := strings.Join(args, " "); !strings.Contains(text, `trtllm.capacity_scheduler_policy="MAX_UTILIZATION"`) || !strings.Contains(text, "trtllm.enable_chunked_prefill=true") {
+			t.Errorf("engine arguments %s", text)
+		}
+		if _, err := NewSimulation(m, nil, true); err == nil || !strings.Contains(err.Error(), "must follow its own rules") {
+			t.Errorf("%v, want a refusal of the reference's rules", err)
+		}
+	}
+	measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta())
+	if _, err := ReadKnown(dir, 0, measured.KnownSettings(flags)); err == nil || !strings.Contains(err.Error(), "the engine is to be trtllm, and the run says vllm") {
+		t.Errorf("%v, want a refusal of another engine", err)
+	}
+}
