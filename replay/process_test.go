@@ -67,7 +67,11 @@ func TestProcessErrors(t *testing.T) {
 		{`read x; echo '{"version":1,"facts":["cost"]}'`, "want workers whose GPU has a price"},
 	} {
 		spec := givenSpec()
-		spec.Router = &policy.Process{Command: tc.script, Timeout: 300 * time.Millisecond}
+		timeout := time.Minute
+		if strings.Contains(tc.script, "sleep") {
+			timeout = 300 * time.Millisecond
+		}
+		spec.Router = &policy.Process{Command: tc.script, Timeout: timeout}
 		result, err := spec.Run(context.Background(), replay.Streams{})
 		if err == nil || result != nil || !strings.Contains(err.Error(), "policy process "+tc.script) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %s", tc.script, err, tc.want)

@@ -23,7 +23,7 @@ import (
 func scaledBy(script string) replay.Spec {
 	spec := givenSpec()
 	a := autoscale.Default(autoscale.ByProgram)
-	a.Sync, a.Interval, a.Program.Command, a.Program.Timeout = 1000, 500, script, 400*time.Millisecond
+	a.Sync, a.Interval, a.Program.Command, a.Program.Timeout = 1000, 500, script, time.Minute
 	spec.Autoscale = &a
 	return spec
 }
@@ -110,6 +110,9 @@ func TestScalerProcessErrors(t *testing.T) {
 		{hello + `while read x; do echo 4; done; exit 7`, "exit status 7 after its last answer"},
 	} {
 		spec := scaledBy(tc.script)
+		if strings.Contains(tc.want, "400ms") {
+			spec.Autoscale.Program.Timeout = 400 * time.Millisecond
+		}
 		started := time.Now()
 		result, err := spec.Run(context.Background(), replay.Streams{})
 		want := strings.Replace(tc.want, "X", tc.script, 1)
