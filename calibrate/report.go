@@ -101,7 +101,7 @@ func (r *Result) writeRange(line func(format string, args ...any)) {
 		return
 	case timing.TRTLLM:
 		line("max_batch_size %d, max_num_tokens %d, TensorRT-LLM on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, gpu)
-		line("Rules: %s, %s.", cmp.Or(e.Rules, "TensorRT-LLM's"), engines.NotCompared)
+		line("Rules: %s, %s.", e.Rules, engines.NotCompared)
 		return
 	}
 	line("%s %d, %s %d, vLLM %s on %s: any other is outside", vllm.SeqsKey, e.MaxSeqs, vllm.TokensKey, e.MaxBatchedTokens, e.Version, gpu)

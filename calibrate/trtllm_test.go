@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,24 @@ func TestFitTRTLLM(t *testing.T) {
 	}
 	if !strings.Contains(b.String(), "Rules: trtllm-1.2, by its published source, not compared with the engine.") {
 		t.Errorf("the result does not name the source of the rules:\n%s", &b)
+	}
+}
+
+// A run without settings has those of another run of the same server.
+func TestTRTLLMRunsAreAlike(t *testing.T) {
+	one, two := measureServer(t, trtllmMeta(), 30, truthOfTRTLLM), measureServer(t, trtllmMeta(), 30, truthOfTRTLLM)
+	if err := os.Remove(filepath.Join(two, "meta.json")); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := ReadAll([]string{one, two}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkAlike(runs); err != nil {
+		t.Error(err)
+	}
+	if a, b := runs[0].Settings, runs[1].Settings; a.Engine != b.Engine || !slices.Equal(a.EngineArgs(), b.EngineArgs()) {
+		t.Errorf("the second run has %+v, want %+v", b, a)
 	}
 }
 

@@ -274,7 +274,11 @@ func (s *Settings) Engines() int { return max(s.DataParallel, 1) * max(s.Pods, 1
 // meta.json.
 func (s *Settings) TellOthers() map[string]any {
 	if !s.IsVLLM() {
-		return map[string]any{engineKey: s.Kind, "server_args": s.args}
+		known := map[string]any{engineKey: s.Kind, "server_args": s.args}
+		if s.GPU != "" {
+			known["device_name"] = s.GPU
+		}
+		return known
 	}
 	known := map[string]any{
 		"model": s.Model, "vllm_version": s.Version, "tensor_parallel_size": float64(s.TensorParallel), vllm.SeqsKey: float64(s.MaxSeqs),

@@ -79,7 +79,7 @@ func (s *Settings) completeServer(requests []Request) {
 		f.Utilization = engines.ServerShare(&a, &f)
 	}
 	if s.Kind == timing.TRTLLM {
-		s.MaxSeqs, s.MaxBatchedTokens = a.TRTLLM.MaxBatch, a.TRTLLM.MaxTokens
+		s.MaxSeqs, s.MaxBatchedTokens, s.Rules = a.TRTLLM.MaxBatch, a.TRTLLM.MaxTokens, a.Profile
 	} else if s.MaxBatchedTokens = a.SGLang.ChunkTokens; !gives("sglang.chunked_prefill_size") {
 		s.flags = append(s.flags, Flag{"chunked-prefill-size", strconv.Itoa(s.MaxBatchedTokens)})
 	}

@@ -69,7 +69,7 @@ type Engine struct {
 	Model            string `json:"model,omitempty"`
 	GPU              string `json:"gpu,omitempty"`
 	Version          string `json:"vllm_version,omitempty"`
-	Rules            string `json:"scheduler_profile,omitempty"` // of TRTLLM, where the run tells them
+	Rules            string `json:"scheduler_profile,omitempty"` // of TRTLLM alone
 	TensorParallel   int    `json:"tensor_parallel_size"`
 	Blocks           int    `json:"num_gpu_blocks"` // 0: unknown, and never full
 	BlockTokens      int    `json:"block_size"`
