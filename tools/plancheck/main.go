@@ -6,7 +6,8 @@
 //	go run ./tools/plancheck -n 2     two of them, as .ci/run has it
 //	go run ./tools/plancheck -calibrate 200
 //
-// It prints a line for each question and ends with exit code 1 if the search missed one. With -calibrate it plans made-up systems
+// It prints a line for each question, and the replays of both. It ends with exit code 1 if the search missed a question, or if it
+// used more than 5 % of the replays of the exhaustive plans over all 40 questions. With -calibrate it plans made-up systems
 // of which the truth is known instead, and ends with exit code 1 if plans at 90 % hold in less than 85 % or more than 95 % of
 // fresh draws; of few systems with two standard errors on either side.
 package main
@@ -146,23 +147,46 @@ func checkQuestions(n int, binary string, out io.Writer) (missed int, err error)
 	}
 	all := listQuestions()
 	stride := max(1, len(all)/max(1, n))
-	total := 0
+	total, exhaustive, searched := 0, 0, 0
 	fmt.Fprintln(out, "model | GPU | objectives | trace | best GPUs | search's | its choice | replays: exhaustive, search")
 	for i := 0; i < len(all) && total < n; i += stride {
 		total++
 		q := all[i]
-		ok, line, err := q.check(binary, dir)
+		c, err := q.check(binary, dir)
 		if err != nil {
 			return missed, fmt.Errorf("%s: %w", strings.Join(q.flags(dir), " "), err)
 		}
-		if !ok {
+		if !c.ok {
 			missed++
-			line += " | MISSED"
+			c.line += " | MISSED"
 		}
-		fmt.Fprintln(out, line)
+		exhaustive += c.exhaustive
+		searched += c.searched
+		fmt.Fprintln(out, c.line)
 	}
 	fmt.Fprintf(out, "%d of %d questions: the search finds the best cluster, or one of a worker more\n", total-missed, total)
+	text, ok := judgeReplays(exhaustive, searched, total == len(all))
+	fmt.Fprintln(out, text)
+	if !ok {
+		missed++
+	}
 	return missed, nil
+}
+
+// mostReplays is how many replays the search may use, as a share of those of the exhaustive plans.
+const mostReplays = 0.05
+
+// judgeReplays says how many replays the search used, and whether these are few enough. That is judged over all questions.
+func judgeReplays(exhaustive, searched int, whole bool) (text string, ok bool) {
+	share := float64(searched) / float64(max(1, exhaustive))
+	text = fmt.Sprintf("%d of %d replays: the search uses %.1f%% of those of the exhaustive plans", searched, exhaustive, 100*share)
+	switch {
+	case !whole:
+		return text + fmt.Sprintf("; at most %.0f%% is required of all questions together", 100*mostReplays), true
+	case share > mostReplays:
+		return text + fmt.Sprintf(", must be at most %.0f%% | MISSED", 100*mostReplays), false
+	}
+	return text + fmt.Sprintf(", must be at most %.0f%%", 100*mostReplays), true
 }
 
 // buildReplay builds the program in a directory, unless there is one.
@@ -177,28 +201,36 @@ func buildReplay(binary, dir string) (string, error) {
 	return binary, nil
 }
 
+// checked is a question that was planned in both ways.
+type checked struct {
+	ok                   bool // the search found the best cluster, or one of a worker more
+	line                 string
+	exhaustive, searched int // replays
+}
+
 // check plans a question in both ways.
-func (q *question) check(binary, dir string) (ok bool, line string, err error) {
+func (q *question) check(binary, dir string) (c checked, err error) {
 	whole, err := runPlan(binary, append(q.flags(dir), "--vary", "none", "--topology", "both", "--try", "tp="+parallel, "--try", "max-num-batched-tokens="+budgets, "--try", "router="+routers))
 	if err != nil {
-		return false, "", err
+		return c, err
 	}
 	found, err := runPlan(binary, append(q.flags(dir), "--time-budget", "0"))
 	if err != nil {
-		return false, "", err
+		return c, err
 	}
 	best, _ := whole.gpus()
 	got, worker := found.gpus()
-	replays := found.Replays
+	c.exhaustive, c.searched = whole.Replays, found.Replays
 	if found.Search != nil {
-		replays += found.Search.Replays
+		c.searched += found.Search.Replays
 	}
 	name := "none"
 	if found.Best != nil {
 		name = found.Best.Settings
 	}
-	ok = got <= best+worker && (got > 0) == (best > 0)
-	return ok, fmt.Sprintf("%s | %s | %s | %s | %d | %d | %s | %d, %d", q.model, q.gpu, q.slo, q.trace, best, got, name, whole.Replays, replays), nil
+	c.ok = got <= best+worker && (got > 0) == (best > 0)
+	c.line = fmt.Sprintf("%s | %s | %s | %s | %d | %d | %s | %d, %d", q.model, q.gpu, q.slo, q.trace, best, got, name, c.exhaustive, c.searched)
+	return c, nil
 }
 
 // runPlan carries out a plan. One that finds nothing is an answer.
