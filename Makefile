@@ -167,9 +167,10 @@ traces-bad: ## show what every reader of traces says of bad rows and bad files
 bench-traces: ## measure how fast traces are inspected and generated
 	$(GO) test ./loadgen/formats/inspect ./loadgen/generate -run '^$$' -bench . -benchmem
 
-accuracy: ## replay measured servers, those of the optional data and published ones (SAMPLES=silicon_sample.csv), into docs/accuracy.md
+accuracy: ## replay measured servers, those of the optional data and published ones (SAMPLES=silicon_sample.csv), and rank with aiconfigurator, if installed, into docs/accuracy.md
 	$(GO) run ./tools/accuracy -write docs/accuracy.md
 	$(GO) run ./tools/judge -samples '$(SAMPLES)' -write docs/accuracy.md
+	$(GO) run ./tools/aiconf -aiconfigurator '$(or $(AICONFIGURATOR),aiconfigurator)' -write docs/accuracy.md
 
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
 	$(GO) run ./tools/onlineaccuracy

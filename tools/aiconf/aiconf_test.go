@@ -1,0 +1,78 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Rates of results count if they meet the limits, once for each tensor parallelism.
+func TestResultsAreRead(t *testing.T) {
+	q := listQuestions()[0] // TTFT 1000 ms, TPOT 30 ms
+	one, two := map[int]rate{}, map[int]rate{}
+	if err := q.readResults([]byte("ttft,tpot,tokens/s/gpu_cluster,tp\n900,29,100,1\n900,29,110,1\n900,31,120,1\n1001,29,130,2\n"), one); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.readResults([]byte("ttft,tpot,tokens/s/gpu_cluster,(d)tp,(p)workers,(d)workers\n900,29,100,2,1,3\n"), two); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := formatRank(one)+"; "+formatRank(two), "1: 110; 2: 100 (1+3)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if err := q.readResults([]byte("ttft,tpot\n900,29\n"), one); err == nil || !strings.Contains(err.Error(), "has no column tokens/s/gpu_cluster") {
+		t.Errorf("a file without rates: %v", err)
+	}
+}
+
+// The load of even gaps is that of the gaps, and a plan in which no load meets the limits has none.
+func TestPlansAreRead(t *testing.T) {
+	q := listQuestions()[0] // 256 output tokens
+	const text = `{"variants":[{"highest_load":{"load":2,"output_throughput_tok_s":5000}}]}`
+	for closed, want := range map[bool]float64{true: 5000, false: 5120} {
+		if r, err := q.readHighestLoad([]byte(text), closed); err != nil || r.tokens != want {
+			t.Errorf("closed loop %v: %v, %v, want %v", closed, r.tokens, err, want)
+		}
+	}
+	if r, err := q.readHighestLoad([]byte(`{"best":null,"variants":[{"highest_load":null}]}`), true); err != nil || r.tokens != 0 {
+		t.Errorf("no load meets the limits: %v, %v", r.tokens, err)
+	}
+}
+
+// Rankings are the same, differ by rates of at most 5 % apart only, or differ.
+func TestRankingsAreJudged(t *testing.T) {
+	rates := func(a, b, c float64) map[int]rate {
+		return map[int]rate{1: {tokens: a}, 2: {tokens: b}, 4: {tokens: c}}
+	}
+	for _, c := range []struct {
+		a, b map[int]rate
+		want string
+	}{
+		{rates(3, 2, 1), rates(30, 20, 10), "yes"},
+		{rates(3, 2, 1), rates(20, 30, 10), "no"},
+		{rates(3, 2, 1), rates(30, 31, 10), "tie"},
+		{rates(3, 2, 1), rates(30, 20, 0), "no"},
+		{rates(3, 2, 0), rates(30, 20, 10), "no"},
+	} {
+		if got := judgeRank(c.a, c.b); got != c.want {
+			t.Errorf("%s and %s: %s, want %s", formatRank(c.a), formatRank(c.b), got, c.want)
+		}
+	}
+	pools := func(one, two float64) *answer {
+		return &answer{one: map[int]rate{1: {tokens: one}}, two: map[int]rate{1: {tokens: two}}}
+	}
+	for want, b := range map[string]*answer{"yes": pools(100, 200), "tie": pools(100, 96), "no": pools(100, 80)} {
+		if got := judgePools(pools(10, 20), b); got != want {
+			t.Errorf("two pools against one: %s, want %s", got, want)
+		}
+	}
+}
+
+// Experiments have the factors of two pools set to 1 once for each tensor parallelism that two workers fit with.
+func TestExperimentsAreWritten(t *testing.T) {
+	q := listQuestions()[0]
+	text := q.writeExperiments()
+	for part, want := range map[string]int{"serving_mode: agg": 1, "serving_mode: disagg": 6, "decode_latency_correction: 1.0": 3, "agg_tp_candidates: [1, 2, 4, 8]": 1, "prefill_moe_tp_candidates: [4]": 2} {
+		if got := strings.Count(text, part); got != want {
+			t.Errorf("%q: %d times, want %d", part, got, want)
+		}
+	}
+}
