@@ -12,7 +12,7 @@ import (
 type comparison struct {
 	question
 	peer, plain  *answer // of aiconfigurator, and without its factors for two pools
-	closed, even *answer // of replay in a closed loop, and with arrivals at even gaps
+	closed, even *answer // of replay in a closed loop, and of one pool with arrivals at even gaps
 }
 
 // compareAnswers asks both programs.
@@ -123,29 +123,54 @@ func formatGain(a *answer) string {
 
 // formatTables returns the answers to each question, and how many rankings are the same.
 func formatTables(all []comparison) string {
-	one := func(a *answer) map[int]rate { return a.one }
-	two := func(a *answer) map[int]rate { return a.two }
-	rates := func(of func(*answer) map[int]rate) (func(*answer) string, func(a, b *answer) string) {
-		return func(a *answer) string { return formatRank(of(a)) }, func(a, b *answer) string { return judgeRank(of(a), of(b)) }
+	one := func(a *answer) string { return formatRank(a.one) }
+	two := func(a *answer) string { return formatRank(a.two) }
+	tables := []string{
+		formatTable(all, "Tensor parallelism of one pool", one,
+			column{title: "replay, closed loop", of: func(c *comparison) *answer { return c.closed }, judge: func(a, b *answer) string { return judgeRank(a.one, b.one) }},
+			column{title: "replay, even gaps", of: func(c *comparison) *answer { return c.even }, judge: func(a, b *answer) string { return judgeRank(a.one, b.one) }}),
+		formatTable(all, "Tensor parallelism of two pools", two,
+			column{title: "without its factors", of: func(c *comparison) *answer { return c.plain }},
+			column{title: "replay", of: func(c *comparison) *answer { return c.closed }, judge: func(a, b *answer) string { return judgeRank(a.two, b.two) }}),
+		formatTable(all, "Two pools against one", formatGain,
+			column{title: "without its factors", of: func(c *comparison) *answer { return c.plain }},
+			column{title: "replay", of: func(c *comparison) *answer { return c.closed }, judge: judgePools}),
 	}
-	var b strings.Builder
-	format, judge := rates(one)
-	formatTable(&b, "Tensor parallelism of one pool", all, format, judge)
-	format, judge = rates(two)
-	formatTable(&b, "Tensor parallelism of two pools", all, format, judge)
-	formatTable(&b, "Two pools against one", all, formatGain, judgePools)
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.Join(tables, "\n")
 }
 
-// formatTable writes a row for each question.
-func formatTable(b *strings.Builder, title string, all []comparison, format func(*answer) string, judge func(a, b *answer) string) {
-	fmt.Fprintf(b, "| %s | aiconfigurator | without its factors | replay, closed loop | same | replay, even gaps | same |\n| --- | --- | --- | --- | --- | --- | --- |\n", title)
-	closed, even := map[string]int{}, map[string]int{}
-	for _, c := range all {
-		x, y := judge(c.peer, c.closed), judge(c.peer, c.even)
-		closed[x]++
-		even[y]++
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", c.name(), format(c.peer), format(c.plain), format(c.closed), x, format(c.even), y)
+// column is an answer next to that of aiconfigurator.
+type column struct {
+	title string
+	of    func(c *comparison) *answer
+	judge func(a, b *answer) string // compares aiconfigurator's ranking with it; nil: not compared
+}
+
+// formatTable returns a table with a row for each question.
+func formatTable(all []comparison, title string, format func(*answer) string, columns ...column) string {
+	head, last := "| "+title+" | aiconfigurator", fmt.Sprintf("| **the same, of %d** | ", len(all))
+	rows := make([]string, len(all))
+	for i := range all {
+		rows[i] = "| " + all[i].name() + " | " + format(all[i].peer)
 	}
-	fmt.Fprintf(b, "| **the same, of %d** |  |  |  | **%d** and %d ties |  | **%d** and %d ties |\n\n", len(all), closed["yes"], closed["tie"], even["yes"], even["tie"])
+	for _, col := range columns {
+		head += " | " + col.title
+		last += " | "
+		counts := map[string]int{}
+		for i := range all {
+			a := col.of(&all[i])
+			rows[i] += " | " + format(a)
+			if col.judge != nil {
+				same := col.judge(all[i].peer, a)
+				rows[i] += " | " + same
+				counts[same]++
+			}
+		}
+		if col.judge != nil {
+			head += " | same"
+			last += fmt.Sprintf(" | **%d** and %d ties", counts["yes"], counts["tie"])
+		}
+	}
+	line := strings.Repeat("| --- ", strings.Count(head, "| ")) + "|"
+	return strings.Join(append(append([]string{head + " |", line}, rows...), last+" |"), "\n") + "\n"
 }

@@ -19,9 +19,9 @@ const requests = 4000
 // interval is the time between arrivals at a load of 1, in ms.
 const interval = 100
 
-// askOwn returns the answer of replay plan: the highest load of one worker of one pool, and of each split of the GPUs. The limits
-// are those of the median request. In a closed loop the load is the number of requests in flight; otherwise requests arrive at
-// even gaps.
+// askOwn returns the answer of replay plan: the highest load of one worker of one pool and, in a closed loop, of each split of the
+// GPUs. The limits are those of the median request. In a closed loop the load is the number of requests in flight; otherwise
+// requests arrive at even gaps.
 func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answer, error) {
 	a := newAnswer()
 	for _, tp := range q.tps {
@@ -31,6 +31,9 @@ func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answ
 		}
 		r.tokens /= float64(tp)
 		keepBest(a.one, tp, r)
+		if !closed { // at even gaps the queue of two pools would still grow when the last request arrives
+			continue
+		}
 		for _, s := range q.splits(tp) {
 			r, err := q.findHighestLoad(ctx, binary, tp, closed, "--prefill-workers", strconv.Itoa(s[0]), "--decode-workers", strconv.Itoa(s[1]))
 			if err != nil {
