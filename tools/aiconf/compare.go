@@ -33,8 +33,8 @@ func compareAnswers(ctx context.Context, q question, program, binary, dir string
 // near is the difference of two rates, as a share, up to which they are a tie.
 const near = 0.05
 
-// rank returns tensor parallelism from the highest rate to the lowest, of what meets the limits.
-func rank(all map[int]rate) []int {
+// rankRates returns tensor parallelism from the highest rate to the lowest, of what meets the limits.
+func rankRates(all map[int]rate) []int {
 	order := make([]int, 0, len(all))
 	for tp, r := range all {
 		if r.tokens > 0 {
@@ -53,7 +53,7 @@ func rank(all map[int]rate) []int {
 // formatRank returns a ranking with its rates.
 func formatRank(all map[int]rate) string {
 	var parts []string
-	for _, tp := range rank(all) {
+	for _, tp := range rankRates(all) {
 		text := fmt.Sprintf("%d: %.0f", tp, all[tp].tokens)
 		if s := all[tp].split; s != "" {
 			text += " (" + s + ")"
@@ -69,7 +69,7 @@ func formatRank(all map[int]rate) string {
 // judgeRank compares two rankings: yes, tie where rates that change places are at most 5 % apart in one of them, or no. Rankings of other
 // tensor parallelism differ.
 func judgeRank(a, b map[int]rate) string {
-	x, y := rank(a), rank(b)
+	x, y := rankRates(a), rankRates(b)
 	if slices.Equal(x, y) {
 		return "yes"
 	}
@@ -94,12 +94,12 @@ func isOpposite(a, b, c, d float64) bool {
 func isNear(a, b float64) bool { return math.Abs(a-b) <= near*max(a, b) }
 
 // isNearPools reports whether one pool and two are a tie.
-func (a *answer) isNearPools() bool { return isNear(best(a.two).tokens, best(a.one).tokens) }
+func (a *answer) isNearPools() bool { return isNear(findBest(a.two).tokens, findBest(a.one).tokens) }
 
 // judgePools compares which of one pool and two is better: yes, tie or no.
 func judgePools(a, b *answer) string {
 	switch {
-	case (best(a.two).tokens-best(a.one).tokens)*(best(b.two).tokens-best(b.one).tokens) > 0:
+	case (findBest(a.two).tokens-findBest(a.one).tokens)*(findBest(b.two).tokens-findBest(b.one).tokens) > 0:
 		return "yes"
 	case a.isNearPools() || b.isNearPools():
 		return "tie"
@@ -109,7 +109,7 @@ func judgePools(a, b *answer) string {
 
 // formatGain returns how much higher the best rate of two pools is than that of one.
 func formatGain(a *answer) string {
-	one, two := best(a.one).tokens, best(a.two).tokens
+	one, two := findBest(a.one).tokens, findBest(a.two).tokens
 	switch {
 	case one == 0 && two == 0:
 		return "none"

@@ -29,14 +29,21 @@ import (
 // tableName names the tables in a document.
 const tableName = "aiconfigurator"
 
+// settings are the flags.
+type settings struct {
+	program, binary, document string
+	questions, jobs           int
+}
+
 func main() {
-	program := flag.String("aiconfigurator", "aiconfigurator", "aiconfigurator's `program`")
-	binary := flag.String("binary", "", "replay `binary`; empty: build it")
-	write := flag.String("write", "", "replace the tables of this `document`")
-	n := flag.Int("n", len(listQuestions()), "`number` of questions")
-	jobs := flag.Int("jobs", runtime.NumCPU(), "`questions` at once")
+	var s settings
+	flag.StringVar(&s.program, "aiconfigurator", "aiconfigurator", "aiconfigurator's `program`")
+	flag.StringVar(&s.binary, "binary", "", "replay `binary`; empty: build it")
+	flag.StringVar(&s.document, "write", "", "replace the tables of this `document`")
+	flag.IntVar(&s.questions, "n", len(listQuestions()), "`number` of questions")
+	flag.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "`questions` at once")
 	flag.Parse()
-	err := run(os.Stdout, *program, *binary, *write, min(*n, len(listQuestions())), *jobs)
+	err := s.run(os.Stdout)
 	if errors.Is(err, errNoPeer) {
 		fmt.Fprintln(os.Stderr, "aiconf: skipped:", err)
 		return
@@ -48,8 +55,8 @@ func main() {
 }
 
 // run answers questions, prints the tables, and writes them where a document is given.
-func run(out io.Writer, program, binary, document string, n, jobs int) error {
-	if _, err := exec.LookPath(program); err != nil {
+func (s *settings) run(out io.Writer) error {
+	if _, err := exec.LookPath(s.program); err != nil {
 		return fmt.Errorf("%w: %w", errNoPeer, err)
 	}
 	dir, err := os.MkdirTemp("", "aiconf")
@@ -57,15 +64,15 @@ func run(out io.Writer, program, binary, document string, n, jobs int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if binary == "" {
-		binary = filepath.Join(dir, "replay")
-		if text, err := exec.Command("go", "build", "-o", binary, "./cmd/replay").CombinedOutput(); err != nil {
+	if s.binary == "" {
+		s.binary = filepath.Join(dir, "replay")
+		if text, err := exec.Command("go", "build", "-o", s.binary, "./cmd/replay").CombinedOutput(); err != nil {
 			return fmt.Errorf("building replay: %w\n%s", err, text)
 		}
 	}
-	all := make([]comparison, n)
-	err = plan.Each(context.Background(), n, jobs, func(ctx context.Context, i int) error {
-		c, err := compareAnswers(ctx, listQuestions()[i], program, binary, filepath.Join(dir, strconv.Itoa(i)))
+	all := make([]comparison, min(s.questions, len(listQuestions())))
+	err = plan.Each(context.Background(), len(all), s.jobs, func(ctx context.Context, i int) error {
+		c, err := compareAnswers(ctx, listQuestions()[i], s.program, s.binary, filepath.Join(dir, strconv.Itoa(i)))
 		all[i] = c
 		return err
 	})
@@ -75,10 +82,10 @@ func run(out io.Writer, program, binary, document string, n, jobs int) error {
 	table := formatTables(all)
 	fmt.Fprint(out, table)
 	switch {
-	case document == "":
+	case s.document == "":
 		return nil
-	case n < len(listQuestions()):
-		return fmt.Errorf("%s is not written: that requires all %d questions", document, len(listQuestions()))
+	case len(all) < len(listQuestions()):
+		return fmt.Errorf("%s is not written: that requires all %d questions", s.document, len(listQuestions()))
 	}
-	return accuracy.ReplaceTables(document, map[string]string{tableName: table})
+	return accuracy.ReplaceTables(s.document, map[string]string{tableName: table})
 }

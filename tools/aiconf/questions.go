@@ -57,8 +57,8 @@ func keepBest(all map[int]rate, tp int, r rate) {
 	}
 }
 
-// best returns the highest rate; 0: none meets the limits.
-func best(all map[int]rate) (b rate) {
+// findBest returns the highest rate; 0: none meets the limits.
+func findBest(all map[int]rate) (b rate) {
 	for _, r := range all {
 		if r.tokens > b.tokens {
 			b = r

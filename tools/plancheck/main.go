@@ -176,7 +176,8 @@ func checkQuestions(n int, binary string, out io.Writer) (missed int, err error)
 // mostReplays is how many replays the search may use, as a share of those of the exhaustive plans.
 const mostReplays = 0.05
 
-// judgeReplays says how many replays the search used, and whether these are few enough. That is judged over all questions.
+// judgeReplays returns a line with the replays that the search used, and reports whether these are few enough. That is judged over all
+// questions.
 func judgeReplays(exhaustive, searched int, whole bool) (text string, ok bool) {
 	share := float64(searched) / float64(max(1, exhaustive))
 	text = fmt.Sprintf("%d of %d replays: the search uses %.1f%% of those of the exhaustive plans", searched, exhaustive, 100*share)
