@@ -76,3 +76,21 @@ func TestExperimentsAreWritten(t *testing.T) {
 		}
 	}
 }
+
+// A table has a row for each question and one of counts, all of as many cells.
+func TestTablesAreWritten(t *testing.T) {
+	a := func(one, two float64) *answer {
+		return &answer{one: map[int]rate{1: {tokens: one}, 2: {tokens: 10}}, two: map[int]rate{1: {tokens: two, split: "3+5"}}}
+	}
+	text := formatTables([]comparison{{question: listQuestions()[0], peer: a(100, 80), plain: a(100, 120), closed: a(90, 99), even: a(5, 99)}})
+	for _, part := range []string{
+		"| 1: 100, 2: 10 | 1: 90, 2: 10 | yes | 2: 10, 1: 5 | no |\n| **the same, of 1** |  |  | **1** and 0 ties |  | **0** and 0 ties |\n\n",
+		"| 1: 80 (3+5) | 1: 120 (3+5) | 1: 99 (3+5) | yes |\n| **the same, of 1** |  |  |  | **1** and 0 ties |\n\n",
+		"| --- | --- | --- | --- | --- |\n",
+		"| -20 % | +20 % | +10 % | no |\n| **the same, of 1** |  |  |  | **0** and 0 ties |\n",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+}

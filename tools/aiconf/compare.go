@@ -171,6 +171,7 @@ func formatTable(all []comparison, title string, format func(*answer) string, co
 			last += fmt.Sprintf(" | **%d** and %d ties", counts["yes"], counts["tie"])
 		}
 	}
-	line := strings.Repeat("| --- ", strings.Count(head, "| ")) + "|"
-	return strings.Join(append(append([]string{head + " |", line}, rows...), last+" |"), "\n") + "\n"
+	line := strings.TrimSuffix(strings.Repeat("| --- ", strings.Count(head, "| ")), " ")
+	lines := append(append([]string{head, line}, rows...), last)
+	return strings.Join(lines, " |\n") + " |\n"
 }
