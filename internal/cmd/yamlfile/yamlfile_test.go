@@ -57,6 +57,9 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if w.unread != 0 {
+		t.Errorf("a field without a tag is %d, must stay 0", w.unread)
+	}
 	if w.Body == nil {
 		t.Error("no node of body")
 	}
