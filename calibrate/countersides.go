@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// addCounted adds what the metrics of the servers counted, beside what the replay did: its
+// addCounted adds what the metrics of the servers counted, next to what the replay did: its
 // times are a server's, with no way in them.
 func (c *Compared) addCounted(m *Measured, result *harness.Result) error {
 	total, err := measured.SumCounted(m.Counted)

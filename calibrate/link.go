@@ -93,7 +93,7 @@ func describeLink(l *timing.Link) string {
 func fitLink(t *measured.Transfers, perToken, gpus int) (*timing.Link, error) {
 	slope, latency := fitLine(t.All)
 	if !(slope > 0) {
-		return nil, fmt.Errorf("%d transfers take the longer the less they move, want some whose time grows with their size", len(t.All))
+		return nil, fmt.Errorf("of %d transfers the larger ones take less time: their time must grow with their size", len(t.All))
 	}
 	l := &timing.Link{Latency: latency, BytesPerToken: perToken}
 	for _, x := range t.All {
@@ -180,5 +180,5 @@ func spreadOf(values []float64) float64 {
 // sameSize is the share by which sizes must differ for a latency to be told from a bandwidth.
 const sameSize = 0.1
 
-// mostPairs bounds the transfers whose pairs are looked at.
+// mostPairs bounds the transfers of which all pairs are compared.
 const mostPairs = 1000

@@ -161,7 +161,7 @@ func (out *Outcome) notePass(p *scheduler.Pass) {
 	}
 }
 
-// speedAt returns how fast an engine is beside what the pass times say.
+// speedAt returns how fast an engine is, relative to the pass times.
 func (s *Simulation) speedAt(number int) float64 {
 	speed := cmp.Or(s.pace, 1)
 	if number < len(s.speeds) {

@@ -125,7 +125,7 @@ func TestSpeedsForWorkers(t *testing.T) {
 		t.Fatal(m.Settings.Pods)
 	}
 	if m.FindSpeeds(2); m.Speeds != nil {
-		t.Errorf("two servers have the speeds %v, though nobody knows which is the slow one", m.Speeds)
+		t.Errorf("two servers have the speeds %v, though it is unknown which is the slow one", m.Speeds)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestTransferLogs(t *testing.T) {
 		t.Errorf("%v for what no link of an H100 can", err)
 	}
 	writeTransferLog(t, dir, func(bytes float64) float64 { return 0.1 - bytes/25e9 })
-	if _, err := FitTransfers(dir, pairOf()); err == nil || !strings.Contains(err.Error(), "take the longer the less") {
+	if _, err := FitTransfers(dir, pairOf()); err == nil || !strings.Contains(err.Error(), "the larger ones take less time") {
 		t.Errorf("%v for transfers that are the shorter the more they move", err)
 	}
 	if _, err := FitTransfers(t.TempDir(), pairOf()); err == nil || !strings.Contains(err.Error(), "no rows with prefill_last_token_ts, no log") {

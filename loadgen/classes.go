@@ -21,7 +21,7 @@ type Class struct {
 	Priority int32 `yaml:"priority" is:"priority"`
 	Ranked   bool
 	Deadline sim.Time `yaml:"deadline" is:"deadline"` // from arrival to the first token, > 0; 0: none
-	Weight   float64  `yaml:"weight" is:"1e-6..1e6"`  // share of the service beside other classes, > 0; 0: 1
+	Weight   float64  `yaml:"weight" is:"1e-6..1e6"`  // share of the service relative to other classes, > 0; 0: 1
 }
 
 // ClassOf returns the place in w.Classes of a turn's class, 0 where there are no classes.

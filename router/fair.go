@@ -9,7 +9,7 @@ import (
 // ClassTerms is what a router may know of a class.
 type ClassTerms struct {
 	Name     string
-	Weight   float64  // share of the service beside other classes, > 0; 0: 1
+	Weight   float64  // share of the service relative to other classes, > 0; 0: 1
 	Deadline sim.Time // from arrival to the first token, > 0; 0: none
 }
 

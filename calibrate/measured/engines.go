@@ -107,7 +107,7 @@ func (s *Settings) readFlags(t tree, flags map[string]string) {
 	s.MaxSeqs, s.MaxBatchedTokens = number("max-running-requests", "max-batch-size"), number("chunked-prefill-size", "max-num-tokens")
 	s.PrefixCaching = flags["enable-prefix-caching"] != "false"
 	for flag, text := range flags {
-		// What the weights and the memory of the GPU are is for those who give --gpu.
+		// The weights and the memory of the GPU are known only with --gpu.
 		if !slices.Contains([]string{"model", "pp", "ep", "quantization", "kv-cache-dtype", "gpu-memory-utilization", "max-model-len", "graphs"}, flag) && text != "" {
 			s.flags = append(s.flags, Flag{flag, text})
 		}

@@ -28,6 +28,6 @@ func TestReadGraphs(t *testing.T) {
 		}
 	}
 	if s := settingsOf(t, `"policy"`, `"cudagraph_mode":"SOME","policy"`); len(s.refusals) != 1 {
-		t.Errorf("a mode that nobody knows: refusals %q", s.refusals)
+		t.Errorf("an unknown mode: refusals %q", s.refusals)
 	}
 }

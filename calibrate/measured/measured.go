@@ -38,7 +38,7 @@ type Run struct {
 	Untimed bool // of single requests nothing is known but their lengths
 	Counted []*Counts
 	Pods    []Pod               // as they logged what they did
-	Speeds  []float64           // of the servers beside an ordinary one; nil: they are alike
+	Speeds  []float64           // of the servers, relative to an ordinary one; nil: they are alike
 	Taken   []int               // by request: the server that answered, where speeds need it
 	Slow    []timing.SlowServer // those of them that are
 	Prompts *Prompts            // as far as the run itself tells them; nil: it does not
@@ -91,7 +91,7 @@ const Fewest = 20
 
 // ReadRun reads a run from a directory with meta.json, with requests.jsonl or what
 // AIPerf or vllm bench serve wrote, and timeseries.csv if there is one. blocks,
-// when not 0, is the number of KV blocks of a server whose settings lack it. known has settings by the keys of meta.json for what
+// when not 0, is the number of KV blocks of a server, where its settings lack it. known has settings by the keys of meta.json for what
 // that leaves out; device_name is the GPU.
 func ReadRun(dir string, blocks int, known map[string]any) (*Run, error) {
 	inFlight, _ := known[inFlightKey].(float64)

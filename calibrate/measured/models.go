@@ -71,7 +71,7 @@ func isKnownModel(name string) bool {
 }
 
 // setLaunches sets what launches take at the start of a search, by what captures graphs of f
-// and what does not, for the kinds of passes that the server can have beside others.
+// and what does not, for the kinds of passes that the server can have with others.
 func (s *Settings) setLaunches(p *timing.Parameters, f hardware.Fit) {
 	base := func(graphs string) float64 {
 		f.Graphs = graphs

@@ -13,7 +13,7 @@ import (
 const (
 	leastSlow    = 0.05
 	slowContrast = 3
-	FewPeers     = 3 // of two servers nobody knows which is the slow one
+	FewPeers     = 3 // of two servers it is unknown which is the slow one
 )
 
 // FindSpeeds finds which servers of a run are slower than their peers at equal load, by rows that

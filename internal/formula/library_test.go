@@ -47,7 +47,7 @@ func (l *Language) readByLibrary(text string) (printed string, complaint *Error,
 	return tree.Node.String(), complaint, complaint == nil || !strings.HasPrefix(complaint.Text, "cannot redeclare builtin")
 }
 
-// libraryConfig is the library's, with our names and functions instead of its own.
+// libraryConfig is the library's, with our names and functions.
 func (l *Language) libraryConfig() *conf.Config {
 	env := types.Map{}
 	kinds := [...]types.Type{types.Float64, types.Int, types.Bool, types.String}

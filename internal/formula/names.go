@@ -50,7 +50,7 @@ func listFunctions() []function {
 	}
 }
 
-// kind returns what a call is, beside the kind of its arguments.
+// kind returns what a call is, next to the kind of its arguments.
 func (f *function) kind(ofArguments Kind) Kind {
 	switch f.name {
 	case "count":

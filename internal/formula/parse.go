@@ -57,7 +57,7 @@ func (p *reading) readTokens() {
 	}
 }
 
-// lineOf returns the line of the character with so many before it, from 1 on.
+// lineOf returns the line of the character at an offset, from 1 on.
 func lineOf(source string, from int) int {
 	line := 1
 	for _, r := range source {

@@ -92,7 +92,7 @@ func (k *keda) recommend(s *Signals, t Target, known bool) (int, string) {
 	return n, fmt.Sprintf("%s is %.4g, threshold %.4g: %d", t.Metric, s.Sum(t.Metric), t.Value, n)
 }
 
-// activate polls the triggers where HPA wants so many workers. It goes from none to the least if one is
+// activate polls the triggers where HPA wants a number of workers. It goes from none to the least if one is
 // active, and back once none has been for long enough.
 func (k *keda) activate(s *Signals, to int) int {
 	c, ok := k.c, k.read(s)

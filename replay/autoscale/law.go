@@ -14,7 +14,7 @@ import (
 type Law struct {
 	Name   string   `json:",omitempty" yaml:"law" is:"law name"` // uniform, lognormal or exponential; "": always the mean
 	Mean   sim.Time `json:",omitempty" yaml:"mean"`
-	Median sim.Time `json:",omitempty" yaml:"median"` // of a lognormal law, in place of the mean
+	Median sim.Time `json:",omitempty" yaml:"median"` // of a lognormal law, instead of the mean
 	Sigma  float64  `json:",omitempty" yaml:"sigma"`  // of a lognormal law
 	Min    sim.Time `json:",omitempty" yaml:"min"`    // bounds of what is drawn
 	Max    sim.Time `json:",omitempty" yaml:"max"`    // 0: none

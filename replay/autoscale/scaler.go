@@ -44,7 +44,7 @@ const (
 	Predict   Kind = "predict"  // the load that is foreseen by that
 	ByRules   Kind = "rules"    // expressions
 	BySlots   Kind = "schedule" // numbers by the clock
-	ByRatio   Kind = "ratio"    // so many workers for each of the other pool
+	ByRatio   Kind = "ratio"    // a number of workers for each of the other pool
 	ByProgram Kind = "process"  // a program of the user's, asked line by line
 	Foreknown Kind = "perfect"  // the load to come, which no real scaler knows
 )

@@ -60,7 +60,7 @@ func (h *handover) admitTransfers() (changed bool, err error) {
 	return changed, nil
 }
 
-// hasRoom reports whether w has the KV blocks that t needs beside those it has promised, and a seat. One with nothing to
+// hasRoom reports whether w has the KV blocks that t needs, without those it has promised, and a seat. One with nothing to
 // do takes whatever comes.
 func (w *worker) hasRoom(t *ticket) bool {
 	if w.coming == 0 && w.core.Load() == 0 {

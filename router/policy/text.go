@@ -35,7 +35,7 @@ type Text struct {
 // TextFilter leaves some of the workers. One that leaves none is passed over.
 type TextFilter struct {
 	Keep   string `json:",omitempty" yaml:"keep" is:"filter expression"` // who stays: true or false
-	Sample int    `json:",omitempty" yaml:"sample" is:"1.."`             // in place of Keep: that many, drawn at random
+	Sample int    `json:",omitempty" yaml:"sample" is:"1.."`             // instead of Keep: that many, drawn at random
 }
 
 // TextScorer gives each worker a number, times Weight.
@@ -43,7 +43,7 @@ type TextScorer struct {
 	Name   string  `json:",omitempty" yaml:"name" is:"name"` // "": its expression
 	Weight float64 `yaml:"weight" is:"-1e9..1e9"`
 	Score  string  `json:",omitempty" yaml:"score" is:"score"` // the higher the better
-	Cost   string  `json:",omitempty" yaml:"cost" is:"score"`  // in place of Score: the lower the better
+	Cost   string  `json:",omitempty" yaml:"cost" is:"score"`  // instead of Score: the lower the better
 }
 
 // TextHold holds requests back while every worker has more than Above prompt tokens to compute,

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Meta is the settings of that server, with some text in place of other.
+// Meta is the settings of that server, with parts of the text replaced.
 func Meta(replace ...string) string {
 	text := `{"model":"nobody/Nothing-9B","vllm_version":"0.19.0",
  "engine_kwargs":{"max_num_seqs":16,"max_num_batched_tokens":512,"data_parallel_size":1},

@@ -58,7 +58,7 @@ type Cluster struct {
 	workers    int32 // of the deployment's specification
 }
 
-// New returns a cluster with an autoscaler, whose controller has not been started.
+// New returns a cluster with an autoscaler. Its controller has not been started.
 func New(hpa *autoscaling.HorizontalPodAutoscaler, flags Flags, sync time.Duration) *Cluster {
 	c := &Cluster{
 		hpa: hpa, flags: flags, sync: sync, pods: map[string]bool{},

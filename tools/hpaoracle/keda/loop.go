@@ -37,7 +37,7 @@ type loop struct {
 	began    bool
 }
 
-// newLoop returns the loop of an object whose HPA acts on a cluster.
+// newLoop returns the loop of an object with an HPA that acts on a cluster.
 func newLoop(ctx context.Context, object *v1alpha1.ScaledObject, flags cluster.Flags, sync time.Duration) (*loop, error) {
 	l := &loop{ctx: ctx, object: object}
 	hpa, err := l.newHPA()
