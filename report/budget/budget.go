@@ -41,7 +41,7 @@ const want = `exact, a change as +2%, -3%, +-1% or +0.5, or a limit as max 2000 
 // 10 (limits that need no baseline).
 func Parse(key, text string) (Budget, error) {
 	b := Budget{Key: key, Text: text}
-	bad := excerpt.Errorf("budget of %s is %q, want %s", key, text, want)
+	bad := excerpt.Errorf("%q, must be %s", text, want)
 	words := strings.Fields(text)
 	if len(words) == 2 {
 		limit, err := strconv.ParseFloat(words[1], 64)
@@ -107,23 +107,23 @@ func scaleUnit(by, unit float64) float64 {
 	return by * unit
 }
 
-// File is a file of budgets, with the baseline they are measured from.
+// File is a file of budgets, the keys of which are its tags (internal/cmd/yamlfile), with the baseline they are measured from.
 type File struct {
 	Path string
 	// Command is the command line of the run, without the program; empty when
 	// the run is to be given.
-	Command []string
+	Command []string `yaml:"run" is:"command"`
 	// Exact reports whether requests must go the very ways of the baseline.
-	Exact    bool
-	Budgets  []Budget
-	Baseline *Baseline // nil before the first update
+	Exact    bool      `yaml:"behaviour" is:"behaviour"`
+	Budgets  []Budget  `yaml:"budgets" is:"budgets"`
+	Baseline *Baseline `yaml:"baseline" is:"baseline"` // nil before the first update
 
 	Text []byte // the file as it is
 }
 
 // Baseline is what values are measured from.
 type Baseline struct {
-	Lifecycles string // hash of what happened to each request; "" when not known
-	Values     map[string]float64
-	From       string // file it was read from; "" when it is in the file of the budgets
+	Lifecycles string             `yaml:"lifecycles"` // hash of what happened to each request; "" when not known
+	Values     map[string]float64 `yaml:"values" is:"-1e300..1e300"`
+	From       string             // file it was read from; "" when it is in the file of the budgets
 }

@@ -122,16 +122,19 @@ func TestBudgetsJudge(t *testing.T) {
 // Files that are wrong are refused with the line.
 func TestBudgetsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"budgets:\n  a: +x\n":                   ":1: line 2: budget of a",
-		"budgets:\n":                            "no budgets",
-		"budget:\n  a: exact\n":                 ":1: budget: no such entry",
-		"behaviour: odd\nbudgets: {a: exact}\n": "want exact or free",
-		"run: a 'b'\nbudgets: {a: exact}\n":     "quotes",
-		"run: [1, {}]\nbudgets: {a: exact}\n":   "list of words",
-		"baseline: 3\nbudgets: {a: exact}\n":    "baseline",
-		"baseline: no.json\nbudgets: {a: +1}\n": "no.json",
+		"budgets:\n  a: +x\n":                   ":2: a: \"+x\", must be exact",
+		"budgets:\n":                            ":1: want names of values with budgets",
+		"budget:\n  a: exact\n":                 ":1: budget: no such key of a file of budgets, want run, behaviour, budgets or baseline, did you mean budgets?",
+		"behaviour: odd\nbudgets: {a: exact}\n": ":1: behaviour: odd: want exact or free",
+		"run: a 'b'\nbudgets: {a: exact}\n":     ":1: run: quotes",
+		"run: [1, {}]\nbudgets: {a: exact}\n":   ":1: run: must be a command line",
+		"baseline: 3\nbudgets: {a: exact}\n":    ":1: want the name of a report",
+		"baseline: no.json\nbudgets: {a: +1}\n": ":1: baseline: open ",
+		"baseline: {values: {a: x}}":            ":1: a: x: want a number",
+		"run: x\n---\nbudget: {}\n":             ":3: budget: no such key",
+		"{}":                                    "no budgets, must have at least one",
 		"a: [":                                  ":1:",
-		"- a\n":                                 "want names with values",
+		"- a\n":                                 ":1: want a file of budgets, with run",
 	} {
 		if _, err := readBudgets(writeBudgets(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q in it", text, err, want)

@@ -1,6 +1,7 @@
 package sweeps
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/yamlfile"
-	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/plan"
 )
 
@@ -34,7 +34,7 @@ func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 
 // readGrid is what file, "" for none, and the flags say; flags win.
 func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
-	g := &gridReader{known: options.NewCellOptions().Set, path: file}
+	g := &gridReader{known: options.NewCellOptions().Set, file: yamlfile.File{Path: file}}
 	if file != "" {
 		if err := g.readFile(); err != nil {
 			return nil, err
@@ -75,14 +75,10 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 	return &g.grid, nil
 }
 
-// gridReader reads a grid from a file:
-//
-//	trace: requests.jsonl     a file or a list of files
-//	set: {block-size: 512}    flags of all cells
-//	grid: {workers: [1, 2]}   axes, the last of which runs fastest
+// gridReader reads a grid, of which a file has traces, flags of all cells and axes, the last of which runs fastest.
 type gridReader struct {
 	known *pflag.FlagSet
-	path  string
+	file  yamlfile.File
 	grid  plan.Grid
 }
 
@@ -103,70 +99,63 @@ func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
 	}
 }
 
+// gridKeys are the keys of a file of a grid. Rules read them into the grid, in the order of the file.
+type gridKeys struct {
+	Trace any `yaml:"trace" is:"trace"`
+	Set   any `yaml:"set" is:"set"`
+	Grid  any `yaml:"grid" is:"grid"`
+}
+
 func (g *gridReader) readFile() error {
-	text, err := os.ReadFile(g.path)
+	text, err := os.ReadFile(g.file.Path)
 	if err != nil {
 		return err
 	}
-	entries, err := yamlfile.ListEntries(g.path, text)
-	if err != nil {
-		return err
+	section := func(axes bool) yamlfile.Rule {
+		return func(node ast.Node, _ any) error {
+			return g.file.ReadPairs(node, "flags by name", func(key, value ast.Node) error {
+				name := key.GetToken().Value
+				if err := options.Settable(g.known, name); err != nil {
+					return g.file.ErrorAt(key, "%v", err)
+				}
+				return g.readFlag(options.OwnName(g.known, name), value, axes)
+			})
+		}
 	}
-	for _, entry := range entries {
-		switch key := entry.Key.GetToken().Value; key {
-		case options.TraceSetting:
-			err = g.readEntry(entry, false)
-		case "set":
-			err = g.readSection(entry, false)
-		case "grid":
-			err = g.readSection(entry, true)
-		default:
-			err = cli.Usagef("%s: %s: want trace, set or grid%s", yamlfile.PlaceOf(g.path, entry.Key), key, nearest.Ask(key, []string{options.TraceSetting, "set", "grid"}))
+	g.file.Rules = map[string]yamlfile.Rule{
+		"trace": func(node ast.Node, _ any) error { return g.readFlag(options.TraceSetting, node, false) }, "set": section(false), "grid": section(true),
+	}
+	bodies, err := yamlfile.ListBodies(g.file.Path, text)
+	for _, body := range bodies {
+		if err == nil {
+			_, err = g.file.Read(body, "a grid", &gridKeys{})
 		}
-		if err != nil {
-			return err
-		}
+	}
+	if err != nil {
+		return cli.WrongUsage(err)
 	}
 	return nil
 }
 
-// readSection reads the flags of set or grid.
-func (g *gridReader) readSection(entry *ast.MappingValueNode, axes bool) error {
-	entries, ok := yamlfile.PairsOf(entry.Value)
-	if !ok {
-		return cli.Usagef("%s: %s: want flags by name", yamlfile.PlaceOf(g.path, entry.Key), entry.Key.GetToken().Value)
-	}
-	for _, e := range entries {
-		if err := g.readEntry(e, axes); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readEntry reads one flag; a list of values makes it an axis.
-func (g *gridReader) readEntry(entry *ast.MappingValueNode, axis bool) error {
-	name := entry.Key.GetToken().Value
-	if err := options.Settable(g.known, name); err != nil {
-		return cli.Usagef("%s: %v", yamlfile.PlaceOf(g.path, entry.Key), err)
-	}
-	a := plan.Axis{Name: options.OwnName(g.known, name)}
-	nodes := []ast.Node{entry.Value}
-	if list, ok := entry.Value.(*ast.SequenceNode); ok {
+// readFlag reads the values of a flag; a list of values makes it an axis.
+func (g *gridReader) readFlag(name string, node ast.Node, axis bool) error {
+	a := plan.Axis{Name: name}
+	nodes := []ast.Node{node}
+	if list, ok := node.(*ast.SequenceNode); ok {
 		if !axis && name != options.TraceSetting {
-			return cli.Usagef("%s: %s: a list, want one value, or the list under grid", yamlfile.PlaceOf(g.path, entry.Key), name)
+			return errors.New("a list, must be one value, or the list under grid")
 		}
 		nodes, axis = list.Values, true
 	}
 	for _, node := range nodes {
 		text, err := yamlfile.TextOf(node)
 		if err != nil {
-			return cli.Usagef("%s: %s: %v", yamlfile.PlaceOf(g.path, entry.Key), name, err)
+			return err
 		}
 		a.Values = append(a.Values, text)
 	}
 	if len(a.Values) == 0 {
-		return cli.Usagef("%s: %s: no values, want at least 1", yamlfile.PlaceOf(g.path, entry.Key), name)
+		return errors.New("no values, must have at least 1")
 	}
 	g.putAxis(a, axis)
 	return nil

@@ -85,25 +85,33 @@ func (f *File) Read(node ast.Node, what string, into any) (Seen, error) {
 }
 
 func (f *File) readMapping(node ast.Node, what string, fields []field) (seen Seen, err error) {
-	entries, ok := PairsOf(node)
-	if !ok {
-		return nil, f.ErrorAt(node, "want %s, with %s", what, cli.Either(f.listOwn(fields)))
-	}
-	for _, e := range entries {
-		name := e.Key.GetToken().Value
+	err = f.ReadPairs(node, what+", with "+cli.Either(f.listOwn(fields)), func(key, value ast.Node) error {
+		name := key.GetToken().Value
 		i := slices.IndexFunc(fields, func(x field) bool { return x.name == name })
 		switch {
 		case i < 0:
-			return nil, f.ErrorAt(e.Key, "%s: no such key of %s, want %s%s", name, what, cli.Either(f.listOwn(fields)), nearest.Ask(name, namesOf(fields)))
+			return excerpt.Errorf("no such key of %s, want %s%s", what, cli.Either(f.listOwn(fields)), nearest.Ask(name, namesOf(fields)))
 		case seen.Has(name):
-			return nil, f.ErrorAt(e.Key, "%s is given twice", name)
+			return f.ErrorAt(key, "%s is given twice", name)
 		}
 		seen = append(seen, name)
-		if err := f.readField(e.Value, &fields[i]); err != nil {
-			return nil, f.PlaceError(e.Key, fmt.Errorf("%s: %w", name, err))
+		return f.readField(value, &fields[i])
+	})
+	return seen, err
+}
+
+// ReadPairs reads a mapping, which errors call what, key by key in its order.
+func (f *File) ReadPairs(node ast.Node, what string, read func(key, value ast.Node) error) error {
+	entries, ok := PairsOf(node)
+	if !ok {
+		return f.ErrorAt(node, "want %s", what)
+	}
+	for _, e := range entries {
+		if err := read(e.Key, e.Value); err != nil {
+			return f.PlaceError(e.Key, fmt.Errorf("%s: %w", e.Key.GetToken().Value, err))
 		}
 	}
-	return seen, nil
+	return nil
 }
 
 // has reports whether files of this kind have a key.
@@ -147,6 +155,14 @@ func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag)
 			}
 			err := read(item, one.Addr().Interface())
 			to.Set(reflect.Append(to, one))
+			return err
+		})
+	case reflect.Map:
+		to.Set(reflect.MakeMap(to.Type()))
+		return f.ReadPairs(node, "names with values", func(key, value ast.Node) error {
+			one := reflect.New(to.Type().Elem()).Elem()
+			err := f.readValue(value, one, tag)
+			to.SetMapIndex(reflect.ValueOf(key.GetToken().Value), one)
 			return err
 		})
 	case reflect.Pointer:
