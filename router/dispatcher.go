@@ -289,8 +289,10 @@ func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, e
 // placeHeld places held requests until every worker is busy.
 func (d *Dispatcher) placeHeld(now sim.Time, dst []Placement) ([]Placement, error) {
 	switch {
-	case d.needs.Gate != nil:
+	case d.needs.Gate != nil && d.needs.Gate.ReadsMetrics():
 		return dst, nil // it opens by what workers report
+	case d.needs.Gate != nil:
+		return d.letGo(now, dst)
 	case d.patient && len(d.workers.ids) == 0:
 		return dst, nil
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"math"
+	"slices"
 
 	"github.com/replay-llm/replay/sim"
 )
@@ -21,13 +22,59 @@ const Scrape sim.Time = 50
 // gate lets go at once.
 const Lag sim.Time = 100
 
-// Gate holds requests back while the workers, by their metrics, are saturated: on average
-// over them, the larger of their waiting requests over Queue and their KV usage over KV is at
-// least 1. Of those that are held the least Priority goes first, then who came first.
+// Gate holds requests back while the workers are saturated. Of those that are held the least
+// Priority goes first, then the one that came first.
+//
+// By metrics, saturation is the mean over the workers of the larger of their waiting requests over
+// Queue and their KV usage over KV. By what the router has sent, where Requests or Tokens are set, it
+// is all requests over Requests for each worker, or all tokens over Tokens for each worker; with both
+// the mean over the workers of the larger of the two.
 type Gate struct {
 	Queue float64  // requests, > 0
 	KV    float64  // share of KV blocks, > 0
 	Each  sim.Time // between two requests that are let go, > 0
+
+	// Unseen adds to the waiting requests those that were sent to the worker and that its
+	// metrics do not show yet.
+	Unseen bool `json:",omitempty"`
+
+	Requests float64 `json:",omitempty"` // requests of a worker, not finished
+	Tokens   float64 `json:",omitempty"` // prompt tokens of a worker still to compute
+
+	Ceilings *Ceilings `json:",omitempty"` // nil: 1 for every priority
+}
+
+// Ceilings are the saturation from which the requests of a priority are held back. The priority p of a
+// request is the priority -p of llm-d, where the most urgent is the highest.
+type Ceilings struct {
+	// Least and Most are the ceilings of the least and the most urgent of the priorities seen so far,
+	// 0 to 1. Those between are evenly spaced by rank or, with ByValue, by their value.
+	Least   float64 `json:",omitempty"`
+	Most    float64 `json:",omitempty"`
+	ByValue bool    `json:",omitempty"`
+	// Of are given ceilings in place of those, by priority; 0 for one that is not there.
+	Of map[int32]float64 `json:",omitempty"`
+}
+
+// ReadsMetrics reports whether g looks at what workers report.
+func (g *Gate) ReadsMetrics() bool { return g.Requests == 0 && g.Tokens == 0 }
+
+// ceiling returns the ceiling of a priority, one of those seen, which ascend.
+func (c *Ceilings) ceiling(priority int32, seen []int32) float64 {
+	switch {
+	case c == nil:
+		return 1
+	case c.Of != nil:
+		return c.Of[priority]
+	}
+	from, to, at := 0, len(seen)-1, slices.Index(seen, priority)
+	if c.ByValue {
+		from, to, at = int(seen[0]), int(seen[to]), int(priority)
+	}
+	if from == to {
+		return c.Most
+	}
+	return c.Most - float64(float64(at-from)*(c.Most-c.Least))/float64(to-from)
 }
 
 // meters is what a dispatcher knows of the metrics of its workers.
@@ -36,6 +83,9 @@ type meters struct {
 	read    [][3]int32 // of those, how many have been, by signal
 	idle    []bool
 	next    sim.Time // when the next held request may be let go
+	shut    bool     // a gate without metrics was, when it was asked last
+	// priorities of all requests so far, ascending, where ceilings differ
+	priorities []int32
 }
 
 // report is what a worker reported at an instant.
@@ -112,29 +162,68 @@ func (d *Dispatcher) readMetrics(now sim.Time) {
 	}
 }
 
-// isSaturated reports whether the workers are, as far as is known.
-func (d *Dispatcher) isSaturated() bool {
-	if len(d.workers.ids) == 0 {
+// isShut reports whether the gate holds back requests of a priority, as far as is known.
+func (d *Dispatcher) isShut(priority int32) bool {
+	n := float64(len(d.workers.ids))
+	if n == 0 {
 		return true
 	}
-	total := 0.0
+	g := d.needs.Gate
+	requests, tokens, larger := 0.0, 0.0, 0.0
 	for _, w := range d.workers.ids {
-		m := &d.seen.Metrics[w]
-		total += max(float64(m.Waiting)/d.needs.Gate.Queue, m.KV/d.needs.Gate.KV)
+		if g.ReadsMetrics() {
+			larger += d.strain(w)
+			continue
+		}
+		r, t := float64(d.seen.Running[w]), float64(d.seen.Tokens[w])
+		requests, tokens = requests+r, tokens+t
+		larger += max(share(r, g.Requests), share(t, g.Tokens))
 	}
-	return total >= float64(len(d.workers.ids))
+	limit := g.Ceilings.ceiling(priority, d.meters.priorities) * n
+	switch {
+	case g.ReadsMetrics(), g.Requests > 0 && g.Tokens > 0:
+		return larger >= limit
+	case g.Tokens > 0:
+		return tokens/g.Tokens >= limit
+	}
+	return requests/g.Requests >= limit
 }
 
-// letGo places the held requests that the gate has let go by now.
+// strain returns how saturated a worker is by its metrics.
+func (d *Dispatcher) strain(w sim.WorkerID) float64 {
+	m, g := &d.seen.Metrics[w], d.needs.Gate
+	waiting := m.Waiting
+	if g.Unseen {
+		waiting += max(0, d.seen.Running[w]-m.Waiting-m.Running)
+	}
+	return max(float64(waiting)/g.Queue, m.KV/g.KV)
+}
+
+// share returns x of most, 0 where there is no most.
+func share(x, most float64) float64 {
+	if most == 0 {
+		return 0
+	}
+	return x / most
+}
+
+// letGo places the held requests that the gate has let go by now. A gate by metrics is asked again when
+// they are read, another one at the next call.
 func (d *Dispatcher) letGo(now sim.Time, dst []Placement) ([]Placement, error) {
 	if d.needs.Gate == nil {
 		return dst, nil
 	}
 	var err error
-	for t := &d.meters.next; *t <= now && len(d.queue.heap) > 0 && err == nil; {
+	t := &d.meters.next
+	if d.meters.shut {
+		*t, d.meters.shut = max(*t, now), false
+	}
+	for *t <= now && len(d.queue.heap) > 0 && err == nil && !d.meters.shut {
 		d.readMetrics(*t)
-		if d.isSaturated() {
-			*t = Scrape * (1 + sim.Time(math.Floor(float64(*t/Scrape))))
+		if d.isShut(d.queue.heap[0].Value.request.Priority) {
+			if d.meters.shut = !d.needs.Gate.ReadsMetrics(); !d.meters.shut {
+				*t = Scrape * (1 + sim.Time(math.Floor(float64(*t/Scrape))))
+			}
 			continue
 		}
 		dst, err = d.placeFirst(*t, dst)
@@ -168,7 +257,13 @@ func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) (
 	if err := d.matchCaches(now, q); err != nil {
 		return dst, err
 	}
-	if len(d.queue.heap) > 0 || d.isSaturated() {
+	if d.needs.Gate.Ceilings != nil {
+		if i, ok := slices.BinarySearch(d.meters.priorities, q.Priority); !ok {
+			d.meters.priorities = slices.Insert(d.meters.priorities, i, q.Priority)
+		}
+	}
+	behind := len(d.queue.heap) > 0 && (d.needs.Gate.Ceilings == nil || q.Priority >= d.queue.heap[0].Value.request.Priority)
+	if behind || d.isShut(q.Priority) {
 		return dst, d.holdRequest(now, q)
 	}
 	return d.placeRequest(q, dst)

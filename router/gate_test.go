@@ -1,6 +1,7 @@
 package router
 
 import (
+	"math"
 	"testing"
 
 	"github.com/replay-llm/replay/sim"
@@ -95,8 +96,110 @@ func TestSaturated(t *testing.T) {
 		{Metrics{Waiting: 9}, Metrics{}, false}, {Metrics{Waiting: 10}, Metrics{}, true},
 	} {
 		d.seen.Metrics[0], d.seen.Metrics[1] = c.one, c.other
-		if got := d.isSaturated(); got != c.want {
+		if got := d.isShut(0); got != c.want {
 			t.Errorf("case %d: saturated %v", i, got)
 		}
+	}
+}
+
+// toFirst is first behind a gate of the test.
+type toFirst struct {
+	first
+	gate Gate
+}
+
+func (p toFirst) Needs() Needs {
+	return Needs{Running: true, Tokens: true, Metrics: true, Gate: &p.gate}
+}
+
+// gateOf is newGated behind another gate.
+func gateOf(t *testing.T, g Gate) *gated {
+	g.Each = 1
+	return &gated{t, New(Options{Policy: toFirst{gate: g}, Workers: 1}), nil}
+}
+
+func (g *gated) finish(at sim.Time, id sim.RequestID) {
+	g.Helper()
+	var err error
+	if g.placed, err = g.d.Finished(at, id, g.placed); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// A gate by requests opens at the instant at which a request leaves, and lets one go each ms until it is full again.
+func TestGateByRequests(t *testing.T) {
+	g := gateOf(t, Gate{Requests: 2})
+	for id := range sim.RequestID(5) {
+		g.arrive(10, id, 0)
+	}
+	g.want(0, 1)
+	g.finish(20, 0)
+	g.want(0, 1, 2)
+	g.finish(20.5, 1)
+	g.want(0, 1, 2) // the next goes at 21
+	g.report(21, Metrics{Running: 1})
+	g.want(0, 1, 2, 3)
+	g.report(300, Metrics{})
+	g.want(0, 1, 2, 3, 4) // nothing runs on the worker, by its own report
+}
+
+// A gate by tokens counts those that are still to compute; with requests too the larger share counts.
+func TestGateByTokens(t *testing.T) {
+	g := gateOf(t, Gate{Tokens: 2, Requests: 9})
+	for id := range sim.RequestID(3) {
+		g.arrive(10, id, 0)
+	}
+	g.want(0, 1)
+	var err error
+	if g.placed, err = g.d.PrefillDone(15, 0, g.placed); err != nil {
+		t.Fatal(err)
+	}
+	g.want(0, 1, 2)
+}
+
+// Requests that metrics do not show yet count as waiting where the gate says so.
+func TestUnseenRequests(t *testing.T) {
+	for _, unseen := range []bool{false, true} {
+		g := gateOf(t, Gate{Queue: 2, KV: 1, Unseen: unseen})
+		for id := range sim.RequestID(3) {
+			g.arrive(10, id, 0)
+		}
+		if g.want(map[bool][]sim.RequestID{false: {0, 1, 2}, true: {0, 1}}[unseen]...); t.Failed() {
+			t.Fatalf("unseen %v", unseen)
+		}
+	}
+}
+
+// Each priority has a ceiling: the less urgent ones are held first, and an urgent request passes them.
+func TestCeilings(t *testing.T) {
+	g := gateOf(t, Gate{Requests: 4, Ceilings: &Ceilings{Least: 0.5, Most: 1}})
+	g.arrive(1, 0, 0)
+	g.arrive(1, 1, 7)
+	g.arrive(1, 2, 7) // half of the requests run
+	g.arrive(2, 3, 0)
+	g.want(0, 1, 3)
+	g.finish(3, 0)
+	g.want(0, 1, 3)
+	g.finish(4, 1)
+	g.want(0, 1, 3, 2)
+
+	seen := []int32{-2, 0, 6}
+	for _, c := range []struct {
+		ceilings *Ceilings
+		want     [3]float64
+	}{
+		{nil, [3]float64{1, 1, 1}},
+		{&Ceilings{Least: 0.4, Most: 0.8}, [3]float64{0.8, 0.6000000000000001, 0.4}},
+		{&Ceilings{Least: 0.4, Most: 0.8, ByValue: true}, [3]float64{0.8, 0.7000000000000001, 0.4}},
+		{&Ceilings{Of: map[int32]float64{-2: 0.9, 6: 0.1}}, [3]float64{0.9, 0, 0.1}},
+	} {
+		for i, p := range seen {
+			if got := c.ceilings.ceiling(p, seen); math.Abs(got-c.want[i]) > 1e-12 {
+				t.Errorf("%+v: priority %d has %v, want %v", c.ceilings, p, got, c.want[i])
+			}
+		}
+	}
+	if got := (&Ceilings{Most: 0.7}).ceiling(3, []int32{3}); got != 0.7 {
+		t.Errorf("of one priority %v, want 0.7", got)
 	}
 }

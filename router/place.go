@@ -159,7 +159,11 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 	}
 	d.overlap.clear()
 	d.active.clear()
-	d.addLoad(q, c.Worker, p.Overlap)
+	cached := p.Overlap
+	if d.needs.Believes {
+		cached = c.Cached
+	}
+	d.addLoad(q, c.Worker, cached)
 	return append(dst, p), nil
 }
 

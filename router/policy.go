@@ -60,6 +60,8 @@ type Needs struct {
 	Shared  bool // of those, blocks that running prompts have in common count once
 	Overlap bool // blocks of a request's prompt that are cached
 	Metrics bool // what workers report of themselves
+	// Believes reports that Choice.Cached, and not Overlap, says how much of a prompt is not to compute.
+	Believes bool
 	// Gate holds requests back while the metrics say that the workers are saturated; nil:
 	// never. It wants Metrics, and no Hold.
 	Gate *Gate
@@ -117,6 +119,7 @@ type Choice struct {
 	Second     sim.WorkerID // the next best worker; None if none was looked for, or there is none
 	Cost       float64      // of Worker
 	SecondCost float64
+	Cached     int32 // leading blocks of the prompt that the policy takes for cached on Worker; see Needs.Believes
 }
 
 // Router is a Dispatcher, or what stands in for one in a test. Methods that place
