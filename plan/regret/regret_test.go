@@ -80,7 +80,7 @@ func (t *trial) drawPolicy(d *rand.Rand) {
 			s.Signals.Set(router.Waiting, router.Age{Delay: 20, Interval: 30})
 		}
 	case 1:
-		s.Router = &policy.Picker{Draw: policy.MaxScore, Scorers: []policy.Scorer{{Kind: policy.PrecisePrefix, Weight: 3, Speculative: 20}, {Kind: policy.ShortQueue, Weight: 2}}}
+		s.Router = &policy.Picker{Draw: policy.MaxScore, Scorers: []policy.Scorer{{Kind: policy.PrecisePrefix, Weight: 3, Prefix: policy.Prefix{Speculative: 20}}, {Kind: policy.ShortQueue, Weight: 2}}}
 	}
 }
 

@@ -13,9 +13,12 @@ import (
 // Picker is how the router of an inference pool chooses, as its EndpointPickerConfig says:
 // each worker has the sum of weighted scores, each from 0 to 1, and one is drawn by them.
 type Picker struct {
+	Filters []Filter `json:",omitempty"` // what each leaves, the next one sees
 	Scorers []Scorer
 	Draw    Draw
 	Gate    *router.Gate // flow control; nil: none
+	// InFlight counts prompt tokens to compute; nil where nothing looks at them.
+	InFlight *InFlight `json:",omitempty"`
 	// Idle are plugins of the configuration that change nothing here, and why.
 	Idle []string `json:",omitempty"`
 }
@@ -38,19 +41,38 @@ const PickerName Name = "llm-d"
 // picker is the policy of a Picker.
 type picker struct {
 	Picker
+	known
+	filters []filter
 	scorers []scorer
 	rand    *rand.Rand
 	totals  []float64 // of each candidate
 	ties    []sim.WorkerID
+	shown   router.Candidates
+	kept    [2][]sim.WorkerID // by filters in turn
 }
 
 // NewPicker returns a policy by a Picker.
 func NewPicker(p Picker, o Options) router.Policy {
-	all := &picker{Picker: p, rand: newRand(o)}
+	all := &picker{Picker: p, rand: newRand(o), known: known{blockTokens: int64(o.BlockTokens)}}
+	if p.InFlight != nil {
+		all.charge = all.matchOf(p.InFlight.Match, p.InFlight.Prefix, o)
+	}
+	for _, f := range p.Filters {
+		all.filters = append(all.filters, filter{f, all.matchOf(f.Match, f.Prefix, o)})
+		all.noteSessions(f.Kind == SessionFilter)
+	}
 	for _, s := range p.Scorers {
-		all.scorers = append(all.scorers, makeScorer(s, o))
+		all.scorers = append(all.scorers, scorer{Scorer: s, match: all.matchOf(s.Kind, s.Prefix, o)})
+		all.noteSessions(s.Kind == SessionAffinity)
 	}
 	return all
+}
+
+// noteSessions remembers where requests of sessions go, where anything looks at that.
+func (p *picker) noteSessions(looked bool) {
+	if looked && p.last == nil {
+		p.last = map[int32]sim.WorkerID{}
+	}
 }
 
 // String describes the scorers with their weights, how a worker is drawn, and what changes
@@ -60,6 +82,9 @@ func (p *Picker) String() string { return p.Describe(router.Signals{}) }
 // Describe is String, without a word on metrics where signals are told apart.
 func (p *Picker) Describe(signals router.Signals) string {
 	var parts []string
+	for i := range p.Filters {
+		parts = append(parts, p.Filters[i].describe())
+	}
 	for i := range p.Scorers {
 		s := &p.Scorers[i]
 		text := fmt.Sprintf("%s %v", s.Kind, s.Weight)
@@ -86,31 +111,46 @@ func (p *Picker) Describe(signals router.Signals) string {
 
 // readsMetrics reports whether anything looks at what workers report of themselves.
 func (p *Picker) readsMetrics() bool {
-	return p.Gate != nil || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind.readsMetrics() })
+	return p.Gate != nil && p.Gate.ReadsMetrics() || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind.readsMetrics() }) ||
+		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Kind == UsageLimit })
 }
 
 // FollowsCaches reports whether a scorer looks at what workers have cached.
 func (p *Picker) FollowsCaches() bool {
-	return slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind == PrecisePrefix })
+	return slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind == PrecisePrefix }) || p.InFlight != nil && p.InFlight.Match == PrecisePrefix ||
+		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Match == PrecisePrefix })
 }
 
 func (p *picker) Needs() router.Needs {
-	return router.Needs{Running: true, Overlap: p.FollowsCaches(), Metrics: p.readsMetrics(), Gate: p.Gate}
+	counts := p.InFlight != nil
+	return router.Needs{Running: true, Tokens: counts, Believes: counts, Overlap: p.FollowsCaches(), Metrics: p.Gate != nil || p.readsMetrics(), Gate: p.Gate}
 }
 
 func (p *picker) Choose(q *sim.Request, c *router.Candidates) router.Choice {
+	for _, m := range p.matches {
+		m.find(q, c)
+	}
+	all := c
+	for i := range p.filters {
+		kept := &p.kept[i%2]
+		*kept = p.filters[i].keep(q, c, &p.known, p.rand, (*kept)[:0])
+		p.shown = *c
+		p.shown.Workers, c = *kept, &p.shown
+	}
 	p.totals = p.totals[:0]
 	for range c.Workers {
 		p.totals = append(p.totals, 0)
 	}
 	for i := range p.scorers {
-		p.scorers[i].addScores(q, c, p.totals)
+		p.scorers[i].addScores(q, c, &p.known, p.totals)
 	}
 	w := p.draw(c.Workers)
-	for i := range p.scorers {
-		p.scorers[i].noteChoice(q, c, w)
+	p.note(q, all, w)
+	choice := router.Choice{Worker: w, Second: router.None}
+	if p.charge != nil {
+		choice.Cached = p.charge.found[w]
 	}
-	return router.Choice{Worker: w, Second: router.None}
+	return choice
 }
 
 // draw returns one of the workers by their totals.

@@ -43,14 +43,18 @@ func TestPickerTakesNoMemory(t *testing.T) {
 	tree := prompt.NewTree(10, 10, prompt.Options{})
 	var all []Scorer
 	for _, k := range ScorerKinds() {
-		all = append(all, Scorer{Kind: k, Weight: 1, Speculative: 10, Capacity: 8, Full: 1})
+		all = append(all, Scorer{Kind: k, Weight: 1, Prefix: Prefix{Speculative: 10, Capacity: 8}, Full: 1})
 	}
-	p := NewPicker(Picker{Scorers: all, Draw: WeightedRandom}, Options{Tree: tree, BlockTokens: 10})
+	var filters []Filter
+	for _, k := range FilterKinds() {
+		filters = append(filters, Filter{Kind: k, Sticky: 0.5, Explore: 0.5, Slower: 1, Throughput: 1, Match: ApproximatePrefix, Tokens: 9, Queue: 1, KV: 1})
+	}
+	p := NewPicker(Picker{Filters: filters, Scorers: all, Draw: WeightedRandom, InFlight: &InFlight{Match: PrecisePrefix}}, Options{Tree: tree, BlockTokens: 10})
 	var requests []*sim.Request
 	for i := range uint64(20) {
 		requests = append(requests, &sim.Request{Prompt: tree.Add([]uint64{1, i, i + 1}, 30)})
 	}
-	c := router.Candidates{Workers: []sim.WorkerID{0, 1}, Overlap: make([]int32, 2), Running: make([]int32, 2), Metrics: make([]router.Metrics, 2)}
+	c := router.Candidates{Workers: []sim.WorkerID{0, 1}, Overlap: make([]int32, 2), Running: make([]int32, 2), Tokens: make([]int64, 2), Metrics: make([]router.Metrics, 2)}
 	i := 0
 	choose := func() {
 		c.Now++

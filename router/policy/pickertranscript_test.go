@@ -17,6 +17,20 @@ func (s *transcript) newPicker(args map[string]string) error {
 		return x
 	}
 	p := Picker{Draw: Draw(args["draw"])}
+	prefix := Prefix{Speculative: sim.Time(number("speculative")), Capacity: int(number("capacity")), LongestBlocks: int(number("longest"))}
+	if kind, ok := args["discount"]; ok {
+		p.InFlight = &InFlight{Match: ScorerKind(kind), Prefix: prefix}
+	}
+	for kind := range strings.FieldsFuncSeq(args["filters"], func(r rune) bool { return r == ',' }) {
+		f := Filter{
+			Kind: FilterKind(kind), Sticky: number("sticky"), Explore: number("explore"), Behind: int64(number("behind")), Slower: sim.Time(number("slower")),
+			Throughput: number("throughput"), Requests: number("requests"), Tokens: number("tokens"), Queue: number("waiting"), KV: number("usage"),
+		}
+		if f.Kind == PrefixAffinity {
+			f.Match, f.Prefix = ScorerKind(args["match"]), prefix
+		}
+		p.Filters = append(p.Filters, f)
+	}
 	for part := range strings.SplitSeq(args["scorers"], ",") {
 		kind, weight, ok := strings.Cut(part, ":")
 		w, err := strconv.ParseFloat(weight, 64)
@@ -24,8 +38,8 @@ func (s *transcript) newPicker(args map[string]string) error {
 			return fmt.Errorf("scorer %q, want KIND:WEIGHT", part)
 		}
 		p.Scorers = append(p.Scorers, Scorer{
-			Kind: ScorerKind(kind), Weight: w, Relative: args["relative"] == "true", Speculative: sim.Time(number("speculative")),
-			Capacity: int(number("capacity")), LongestBlocks: int(number("longest")), Full: int(number("full")), Idle: int(number("idle")), Busy: number("busy"),
+			Kind: ScorerKind(kind), Weight: w, Relative: args["relative"] == "true",
+			Prefix: prefix, Full: int(number("full")), Idle: int(number("idle")), Busy: number("busy"),
 		})
 	}
 	if args["gate"] == "true" {

@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"cmp"
-	"math"
-
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
@@ -14,18 +11,11 @@ type Scorer struct {
 	Weight float64
 
 	// Of PrecisePrefix: whether blocks count between the fewest and the most of the workers
-	// that have any, as llm-d's router had it at first, and not as a share of the prompt's;
-	// and how long the blocks of a prompt count as cached where it was sent; 0: not at all.
-	Relative    bool     `json:",omitempty"`
-	Speculative sim.Time `json:",omitempty"`
-	// Of ApproximatePrefix: how many blocks are remembered of each worker, 0: as many as its
-	// cache has; and the blocks of a prompt beyond which nothing is looked at, or the tokens, 0:
-	// none.
-	Capacity      int `json:",omitempty"`
-	LongestBlocks int `json:",omitempty"`
-	Longest       int `json:",omitempty"`
+	// that have any, as llm-d's router had it at first, and not as a share of the prompt's.
+	Relative bool `json:",omitempty"`
+	Prefix        // of PrecisePrefix and ApproximatePrefix
 
-	Full int     `json:",omitempty"` // of LoadAware: waiting requests that are scored 0, > 0
+	Full int     `json:",omitempty"` // of LoadAware: waiting requests that are scored 0, > 0; of TokenLoad: tokens
 	Idle int     `json:",omitempty"` // of ActiveRequests: requests that are scored 1 like none
 	Busy float64 `json:",omitempty"` // of ActiveRequests: the most that a worker with more gets, 0 to 1
 }
@@ -37,15 +27,17 @@ const (
 	PrecisePrefix     ScorerKind = "precise-prefix-cache-scorer"  // leading blocks of the prompt that are cached
 	ApproximatePrefix ScorerKind = "prefix-cache-scorer"          // those sent there of late
 	FreeKV            ScorerKind = "kv-cache-utilization-scorer"  // KV blocks that no request holds
-	ShortQueue        ScorerKind = "queue-scorer"                 // waiting requests, beside the other workers'
-	FewRunning        ScorerKind = "running-requests-size-scorer" // running requests, beside the others'
-	LoadAware         ScorerKind = "load-aware-scorer"            // waiting requests, beside a fixed number
+	ShortQueue        ScorerKind = "queue-scorer"                 // waiting requests, compared with the other workers'
+	FewRunning        ScorerKind = "running-requests-size-scorer" // running requests, compared with the others'
+	LoadAware         ScorerKind = "load-aware-scorer"            // waiting requests, compared with a fixed number
 	ActiveRequests    ScorerKind = "active-request-scorer"        // requests that the router sent and that are not over
+	TokenLoad         ScorerKind = "token-load-scorer"            // prompt tokens still to compute, those of the request included
+	SessionAffinity   ScorerKind = "session-affinity-scorer"      // whether the session's last request went there
 )
 
 // ScorerKinds returns all kinds of scorers.
 func ScorerKinds() []ScorerKind {
-	return []ScorerKind{PrecisePrefix, ApproximatePrefix, FreeKV, ShortQueue, FewRunning, LoadAware, ActiveRequests}
+	return []ScorerKind{PrecisePrefix, ApproximatePrefix, FreeKV, ShortQueue, FewRunning, LoadAware, ActiveRequests, TokenLoad, SessionAffinity}
 }
 
 // readsMetrics reports whether a scorer looks at what workers report of themselves.
@@ -56,56 +48,51 @@ func (k ScorerKind) readsMetrics() bool {
 // scorer is a Scorer at work.
 type scorer struct {
 	Scorer
-	sent        *sent // what was sent where; nil where that does not matter
-	longest     int32 // blocks of a prompt that are looked at; 0: all
+	match       *match // of PrecisePrefix and ApproximatePrefix
 	counts      []int32
 	least, most int32 // of counts; where Relative, of those > 0
 }
 
-func makeScorer(s Scorer, o Options) scorer {
-	all := scorer{Scorer: s}
-	switch {
-	case s.Kind == ApproximatePrefix:
-		capacity := s.Capacity
-		if capacity == 0 {
-			capacity = o.CacheBlocks
-		}
-		all.sent = makeSent(o.Tree, int64(capacity), 0)
-		all.longest = int32(min(math.MaxInt32, cmp.Or(s.LongestBlocks, s.Longest/o.BlockTokens)))
-	case s.Kind == PrecisePrefix && s.Speculative > 0:
-		all.sent = makeSent(o.Tree, 0, s.Speculative)
-	}
-	return all
-}
-
 // addScores adds the weighted scores of the candidates for a request to their totals.
-func (s *scorer) addScores(q *sim.Request, c *router.Candidates, totals []float64) {
-	s.count(q, c)
-	for i, w := range c.Workers {
-		x := 0.0
-		if s.Kind == FreeKV {
-			x = 1 - c.Metrics[w].KV
-		} else {
-			x = s.score(s.counts[i], s.limit(q))
+func (s *scorer) addScores(q *sim.Request, c *router.Candidates, known *known, totals []float64) {
+	switch s.Kind {
+	case FreeKV, TokenLoad, SessionAffinity:
+		for i, w := range c.Workers {
+			totals[i] += float64(s.Weight * s.scoreAlone(q, c, known, w))
 		}
-		totals[i] += float64(s.Weight * x)
+		return
+	}
+	s.count(c)
+	blocks := q.Prompt.Blocks
+	if s.match != nil {
+		blocks = s.match.limit(q)
+	}
+	for i := range c.Workers {
+		totals[i] += float64(s.Weight * s.score(s.counts[i], blocks))
 	}
 }
 
-// limit returns how many blocks of a request's prompt are looked at.
-func (s *scorer) limit(q *sim.Request) int32 {
-	if s.longest > 0 {
-		return min(s.longest, q.Prompt.Blocks)
+// scoreAlone returns the score of a worker that does not depend on the others.
+func (s *scorer) scoreAlone(q *sim.Request, c *router.Candidates, known *known, w sim.WorkerID) float64 {
+	switch s.Kind {
+	case TokenLoad:
+		load := c.Tokens[w] + known.uncached(q, w)
+		return 1 - min(1, float64(load)/float64(s.Full))
+	case SessionAffinity:
+		if known.lastOf(q) == w {
+			return 1
+		}
+		return 0
 	}
-	return q.Prompt.Blocks
+	return 1 - c.Metrics[w].KV
 }
 
 // count fills counts, least and most.
-func (s *scorer) count(q *sim.Request, c *router.Candidates) {
+func (s *scorer) count(c *router.Candidates) {
 	s.counts, s.least, s.most = s.counts[:0], 0, 0
 	any := false
 	for _, w := range c.Workers {
-		n := s.countOn(q, c, w)
+		n := s.countOn(c, w)
 		s.counts = append(s.counts, n)
 		if s.Relative && n == 0 {
 			continue
@@ -118,7 +105,7 @@ func (s *scorer) count(q *sim.Request, c *router.Candidates) {
 }
 
 // countOn returns what the scorer counts on a worker.
-func (s *scorer) countOn(q *sim.Request, c *router.Candidates, w sim.WorkerID) int32 {
+func (s *scorer) countOn(c *router.Candidates, w sim.WorkerID) int32 {
 	switch s.Kind {
 	case ShortQueue, LoadAware:
 		return c.Metrics[w].Waiting
@@ -126,15 +113,8 @@ func (s *scorer) countOn(q *sim.Request, c *router.Candidates, w sim.WorkerID) i
 		return c.Metrics[w].Running
 	case ActiveRequests:
 		return c.Running[w]
-	case ApproximatePrefix:
-		return min(s.sent.match(c.Now, w, &q.Prompt), s.limit(q))
-	case PrecisePrefix:
-		if s.sent == nil {
-			return c.Overlap[w]
-		}
-		return max(c.Overlap[w], s.sent.match(c.Now, w, &q.Prompt))
 	}
-	return 0
+	return s.match.found[w]
 }
 
 // score returns the score of a worker on which n are counted, with blocks of the prompt to
@@ -158,13 +138,6 @@ func (s *scorer) score(n, blocks int32) float64 {
 		return placeBetween(n, s.least, s.most)
 	}
 	return float64(n) / float64(blocks)
-}
-
-// noteChoice notes that a request goes to w.
-func (s *scorer) noteChoice(q *sim.Request, c *router.Candidates, w sim.WorkerID) {
-	if s.sent != nil {
-		s.sent.add(c.Now, w, &q.Prompt, s.limit(q))
-	}
 }
 
 // placeBetween returns where n lies from least to most, 1 where they are one.

@@ -52,20 +52,37 @@ func (p *Process) ListSignals() []router.Signal {
 // ListSignals returns the signals that p looks at.
 func (p *Picker) ListSignals() []router.Signal {
 	var facts []string
-	if p.Gate != nil {
+	if p.FollowsCaches() {
+		facts = append(facts, cachedBlocks)
+	}
+	switch {
+	case p.Gate == nil:
+	case p.Gate.ReadsMetrics():
 		facts = append(facts, "waiting", "kv_usage")
+	default:
+		facts = append(facts, "requests")
+	}
+	for i := range p.Filters {
+		switch p.Filters[i].Kind {
+		case UsageLimit:
+			facts = append(facts, "waiting", "kv_usage")
+		case InFlightLimit:
+			facts = append(facts, "requests")
+		case PrefixAffinity:
+			if p.Filters[i].readsTokens() {
+				facts = append(facts, "requests")
+			}
+		}
 	}
 	for i := range p.Scorers {
 		switch p.Scorers[i].Kind {
-		case PrecisePrefix:
-			facts = append(facts, cachedBlocks)
 		case FreeKV:
 			facts = append(facts, "kv_usage")
 		case ShortQueue, LoadAware:
 			facts = append(facts, "waiting")
 		case FewRunning:
 			facts = append(facts, "running")
-		case ActiveRequests:
+		case ActiveRequests, TokenLoad:
 			facts = append(facts, "requests")
 		}
 	}

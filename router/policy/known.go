@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Prefix is how a router finds which leading blocks of a prompt a worker has cached.
+type Prefix struct {
+	// Where caches are followed: how long the blocks of a prompt count as cached where it was sent;
+	// 0: not at all.
+	Speculative sim.Time `json:",omitempty"`
+	// Where what was sent is remembered: how many blocks of each worker, 0: as many as its cache has; and the
+	// blocks of a prompt, or the tokens, beyond which nothing is compared, 0: none.
+	Capacity      int `json:",omitempty"`
+	LongestBlocks int `json:",omitempty"`
+	Longest       int `json:",omitempty"`
+}
+
+// InFlight is how a router counts the prompt tokens that its workers have still to compute: those that it takes
+// for cached are left out.
+type InFlight struct {
+	// Match finds what is cached: PrecisePrefix, ApproximatePrefix, or "" where nothing is taken for cached.
+	Match  ScorerKind `json:",omitempty"`
+	Prefix            // of Match
+}
+
+// matchKey tells matches apart.
+type matchKey struct {
+	kind ScorerKind
+	Prefix
+}
+
+// match finds what of a prompt is cached, on every candidate.
+type match struct {
+	matchKey
+	sent    *sent   // what was sent where; nil where that does not matter
+	longest int32   // blocks of a prompt that are compared; 0: all
+	found   []int32 // by worker: leading blocks of the request in hand
+}
+
+func newMatch(key matchKey, o Options) *match {
+	m := &match{matchKey: key}
+	switch {
+	case key.kind == ApproximatePrefix:
+		capacity := key.Capacity
+		if capacity == 0 {
+			capacity = o.CacheBlocks
+		}
+		m.sent = makeSent(o.Tree, int64(capacity), 0)
+		m.longest = int32(min(math.MaxInt32, cmp.Or(key.LongestBlocks, key.Longest/o.BlockTokens)))
+	case key.Speculative > 0:
+		m.sent = makeSent(o.Tree, 0, key.Speculative)
+	}
+	return m
+}
+
+// limit returns how many blocks of a request's prompt are compared.
+func (m *match) limit(q *sim.Request) int32 {
+	if m.longest > 0 {
+		return min(m.longest, q.Prompt.Blocks)
+	}
+	return q.Prompt.Blocks
+}
+
+// find fills found for the candidates.
+func (m *match) find(q *sim.Request, c *router.Candidates) {
+	for _, w := range c.Workers {
+		for int(w) >= len(m.found) {
+			m.found = append(m.found, 0)
+		}
+		switch {
+		case m.kind == ApproximatePrefix:
+			m.found[w] = min(m.sent.match(c.Now, w, &q.Prompt), m.limit(q))
+		case m.sent == nil:
+			m.found[w] = c.Overlap[w]
+		default:
+			m.found[w] = max(c.Overlap[w], m.sent.match(c.Now, w, &q.Prompt))
+		}
+	}
+}
+
+// known is what a picker knows of the request in hand and of requests before it.
+type known struct {
+	matches     []*match
+	charge      *match // by which prompt tokens are counted; nil: the whole prompt
+	blockTokens int64
+	last        map[int32]sim.WorkerID // of a session; nil where nothing looks at it
+}
+
+// matchOf returns the match of the kind and settings, one for all that have the same.
+func (k *known) matchOf(kind ScorerKind, p Prefix, o Options) *match {
+	if kind != PrecisePrefix && kind != ApproximatePrefix {
+		return nil
+	}
+	key := matchKey{kind, p}
+	for _, m := range k.matches {
+		if m.matchKey == key {
+			return m
+		}
+	}
+	k.matches = append(k.matches, newMatch(key, o))
+	return k.matches[len(k.matches)-1]
+}
+
+// uncached returns the prompt tokens of a request that are not taken for cached on w.
+func (k *known) uncached(q *sim.Request, w sim.WorkerID) int64 {
+	tokens := int64(q.InputTokens)
+	if k.charge == nil {
+		return tokens
+	}
+	return max(0, tokens-int64(k.charge.found[w])*k.blockTokens)
+}
+
+// lastOf returns the worker of the last request of a session, None where there is none.
+func (k *known) lastOf(q *sim.Request) sim.WorkerID {
+	if w, ok := k.last[q.Session]; ok && q.Session >= 0 {
+		return w
+	}
+	return router.None
+}
+
+// note notes that a request goes to w.
+func (k *known) note(q *sim.Request, c *router.Candidates, w sim.WorkerID) {
+	for _, m := range k.matches {
+		if m.sent != nil {
+			m.sent.add(c.Now, w, &q.Prompt, m.limit(q))
+		}
+	}
+	if k.last != nil && q.Session >= 0 {
+		k.last[q.Session] = w
+	}
+}
