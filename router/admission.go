@@ -106,12 +106,21 @@ func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 		return dst, err
 	case decision == Shed:
 		return append(dst, turnedAway(q)), nil
-	case decision == Wait && !d.isIdle() || d.lobby.hasLine(d.kindOf(q)):
+	case decision == Wait && !d.isIdle() || d.lobby.hasLine(d.kindOf(q)) || d.isBehind(q):
 		d.lobby.push(d.kindOf(q), q)
 		d.record.Set(int(q.ID), isHeld)
 		return dst, nil
 	}
 	return d.routeAdmitted(now, q, dst)
+}
+
+// isBehind reports whether a more urgent request waits than q, which therefore waits too.
+func (d *Dispatcher) isBehind(q *sim.Request) bool {
+	if !d.needs.Strict || d.lobby.count == 0 {
+		return false
+	}
+	key := d.keyOf(q)
+	return slices.ContainsFunc(d.lobby.lines, func(l line) bool { return len(l.waiting) > 0 && d.keyOf(l.waiting[0]) < key })
 }
 
 // decide asks the Admission.
@@ -193,6 +202,9 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 			return dst, err
 		}
 		if decision == Wait && !d.isIdle() {
+			if d.needs.Strict {
+				break
+			}
 			d.lobby.lines[i].passed = true
 			continue
 		}
@@ -225,7 +237,7 @@ func (d *Dispatcher) waitingInLobby(dst []sim.RequestID) []sim.RequestID {
 
 // addAdmission adds what an Admission needs to what a policy does.
 func (n *Needs) addAdmission(own Needs) {
-	n.Running = true
+	n.Running, n.Strict = true, own.Strict
 	n.Tokens = n.Tokens || own.Tokens
 	if own.Blocks && !n.Blocks { // the policy counts them as it likes
 		n.Blocks, n.Shared = true, own.Shared

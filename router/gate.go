@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -36,10 +37,10 @@ type Gate struct {
 
 	// Unseen adds to the waiting requests those that were sent to the worker and that its
 	// metrics do not show yet.
-	Unseen bool `json:",omitempty"`
+	Unseen bool `json:",omitempty" record:"omitzero"`
 
-	Requests float64 `json:",omitempty"` // requests of a worker, not finished
-	Tokens   float64 `json:",omitempty"` // prompt tokens of a worker still to compute
+	Requests float64 `json:",omitempty" record:"omitzero"` // requests of a worker, not finished
+	Tokens   float64 `json:",omitempty" record:"omitzero"` // prompt tokens of a worker still to compute
 
 	Ceilings *Ceilings `json:",omitempty"` // nil: 1 for every priority
 }
@@ -52,8 +53,14 @@ type Ceilings struct {
 	Least   float64 `json:",omitempty"`
 	Most    float64 `json:",omitempty"`
 	ByValue bool    `json:",omitempty"`
-	// Of are given ceilings in place of those, by priority; 0 for one that is not there.
-	Of map[int32]float64 `json:",omitempty"`
+	// Of are given ceilings in place of those, ascending by priority; 0 for one that is not there.
+	Of []Ceiling `json:",omitempty"`
+}
+
+// Ceiling is that of one priority, 0 to 1.
+type Ceiling struct {
+	Priority int32
+	Share    float64
 }
 
 // ReadsMetrics reports whether g looks at what workers report.
@@ -65,7 +72,11 @@ func (c *Ceilings) ceiling(priority int32, seen []int32) float64 {
 	case c == nil:
 		return 1
 	case c.Of != nil:
-		return c.Of[priority]
+		i, ok := slices.BinarySearchFunc(c.Of, priority, func(x Ceiling, p int32) int { return cmp.Compare(x.Priority, p) })
+		if !ok {
+			return 0
+		}
+		return c.Of[i].Share
 	}
 	from, to, at := 0, len(seen)-1, slices.Index(seen, priority)
 	if c.ByValue {

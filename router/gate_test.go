@@ -191,7 +191,7 @@ func TestCeilings(t *testing.T) {
 		{nil, [3]float64{1, 1, 1}},
 		{&Ceilings{Least: 0.4, Most: 0.8}, [3]float64{0.8, 0.6000000000000001, 0.4}},
 		{&Ceilings{Least: 0.4, Most: 0.8, ByValue: true}, [3]float64{0.8, 0.7000000000000001, 0.4}},
-		{&Ceilings{Of: map[int32]float64{-2: 0.9, 6: 0.1}}, [3]float64{0.9, 0, 0.1}},
+		{&Ceilings{Of: []Ceiling{{-2, 0.9}, {6, 0.1}}}, [3]float64{0.9, 0, 0.1}},
 	} {
 		for i, p := range seen {
 			if got := c.ceilings.ceiling(p, seen); math.Abs(got-c.want[i]) > 1e-12 {

@@ -62,6 +62,8 @@ type Needs struct {
 	Metrics bool // what workers report of themselves
 	// Believes reports that Choice.Cached, and not Overlap, says how much of a prompt is not to compute.
 	Believes bool
+	// Strict, of an Admission, lets a request wait while a more urgent one does.
+	Strict bool
 	// Gate holds requests back while the metrics say that the workers are saturated; nil:
 	// never. It wants Metrics, and no Hold.
 	Gate *Gate

@@ -15,6 +15,8 @@ import (
 type Admission struct {
 	Name  string          `yaml:"name" is:"name"`
 	Rules []AdmissionRule `yaml:"rules" list:"rules, as - shed: min(requests) > 32" each:"rule"`
+	// Strict lets a request wait while one of a more urgent priority does, whatever the rules say of it.
+	Strict bool `yaml:"strict" json:",omitempty" record:"omitzero"`
 }
 
 // AdmissionRule decides on the requests for which When is true, an expression that has one value
@@ -43,6 +45,7 @@ func NewAdmission(a Admission, o Options) (router.Admission, error) {
 		}
 	}
 	x.program.findFacts(&x.needs, o.work())
+	x.needs.Strict = a.Strict
 	if err := x.checkClasses(a.LooksAt()); err != nil {
 		return nil, err
 	}
@@ -100,6 +103,9 @@ func (a *Admission) Describe(signals router.Signals) string {
 	var parts []string
 	for _, rule := range a.Rules {
 		parts = append(parts, fmt.Sprintf("%v where %s", rule.Decision, strings.Join(strings.Fields(rule.When), " ")))
+	}
+	if a.Strict {
+		parts = append(parts, "strictly by priority")
 	}
 	return a.Name + ": " + strings.Join(parts, ", ") + describeSight(a.LooksAt(), signals)
 }

@@ -24,8 +24,8 @@ type Prefix struct {
 // for cached are left out.
 type InFlight struct {
 	// Match finds what is cached: PrecisePrefix, ApproximatePrefix, or "" where nothing is taken for cached.
-	Match  ScorerKind `json:",omitempty"`
-	Prefix            // of Match
+	Match  ScorerKind        `json:",omitempty"`
+	Prefix `record:"inline"` // of Match
 }
 
 // matchKey tells matches apart.

@@ -99,6 +99,12 @@ func (p *Picker) Describe(signals router.Signals) string {
 	text := strings.Join(append(parts, string(p.Draw)), ", ")
 	if p.Gate != nil {
 		text += ", flow control"
+		if !p.Gate.ReadsMetrics() {
+			text += " by what was sent"
+		}
+		if p.Gate.Ceilings != nil {
+			text += ", less urgent priorities held first"
+		}
 	}
 	if signals == (router.Signals{}) && p.readsMetrics() {
 		text += fmt.Sprintf("; metrics are read every %v ms, %v ms old", router.Scrape, router.Lag)

@@ -23,7 +23,7 @@ type Filter struct {
 	Slower     sim.Time   `json:",omitempty"`
 	Throughput float64    `json:",omitempty"`
 	Match      ScorerKind `json:",omitempty"`
-	Prefix
+	Prefix     `record:"inline"`
 
 	// Of InFlightLimit: workers with fewer requests than Requests, and that have no more than Tokens prompt tokens
 	// to compute with those of the request, or none without it; 0: any.
@@ -49,14 +49,14 @@ func FilterKinds() []FilterKind {
 	return []FilterKind{PrefixAffinity, InFlightLimit, UsageLimit, SessionFilter}
 }
 
-// readsTokens reports whether a filter looks at prompt tokens to compute.
-func (f *Filter) readsTokens() bool { return f.Behind > 0 || f.Slower > 0 || f.Tokens > 0 }
+// ReadsTokens reports whether a filter looks at prompt tokens to compute.
+func (f *Filter) ReadsTokens() bool { return f.Behind > 0 || f.Slower > 0 || f.Tokens > 0 }
 
 // describe names a filter with its settings.
 func (f *Filter) describe() string {
 	text := string(f.Kind)
 	if f.Kind == PrefixAffinity {
-		text += fmt.Sprintf(" %v", f.Sticky)
+		text += fmt.Sprintf(" (from %v of the prompt on)", f.Sticky)
 	}
 	return text
 }

@@ -12,8 +12,8 @@ type Scorer struct {
 
 	// Of PrecisePrefix: whether blocks count between the fewest and the most of the workers
 	// that have any, as llm-d's router had it at first, and not as a share of the prompt's.
-	Relative bool `json:",omitempty"`
-	Prefix        // of PrecisePrefix and ApproximatePrefix
+	Relative bool              `json:",omitempty"`
+	Prefix   `record:"inline"` // of PrecisePrefix and ApproximatePrefix
 
 	Full int     `json:",omitempty"` // of LoadAware: waiting requests that are scored 0, > 0; of TokenLoad: tokens
 	Idle int     `json:",omitempty"` // of ActiveRequests: requests that are scored 1 like none

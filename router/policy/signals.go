@@ -69,7 +69,7 @@ func (p *Picker) ListSignals() []router.Signal {
 		case InFlightLimit:
 			facts = append(facts, "requests")
 		case PrefixAffinity:
-			if p.Filters[i].readsTokens() {
+			if p.Filters[i].ReadsTokens() {
 				facts = append(facts, "requests")
 			}
 		}

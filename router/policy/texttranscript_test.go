@@ -94,7 +94,7 @@ func (s *transcript) newText(args map[string]string) error {
 		return err
 	}
 	if len(s.rules) > 0 {
-		a := Admission{Name: "rules", Rules: s.rules}
+		a := Admission{Name: "rules", Rules: s.rules, Strict: args["strict"] == "true"}
 		if s.admission, err = NewAdmission(a, o); err != nil {
 			return err
 		}

@@ -65,7 +65,8 @@ func TestAdmissionFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "a.yaml: 0 documents, want one admission"},
 		{"name: x", "a.yaml:1: an admission without rules, which lets everybody in"},
-		{"rule: []", "a.yaml:1: rule: no such key of an admission, want name or rules, did you mean rules?"},
+		{"rule: []", "a.yaml:1: rule: no such key of an admission, want name, rules or strict, did you mean rules?"},
+		{"rules:\n- hold: true\nstrict: soon", "a.yaml:3: strict: soon: must be true or false"},
 		{"rules: {shed: true}", "a.yaml:1: rules: want a list of rules, as - shed: min(requests) > 32"},
 		{"rules:\n- reject: true", "a.yaml:2: reject: no such key of a rule, want accept, hold or shed"},
 		{"rules:\n- shed: true\n  hold: true", "a.yaml:2: a rule with shed and hold, want a rule for each"},

@@ -22,7 +22,7 @@ func chooserFlags() []string { return []string{"router", policyFlag, pickerFlag}
 
 // routingFlags are all that say how requests find workers.
 func routingFlags() []string {
-	return slices.Concat(chooserFlags(), []string{"router-config"}, RouterFlags())
+	return slices.Concat(chooserFlags(), []string{"router-config", skipFlag}, RouterFlags())
 }
 
 // ChangeableFlags are those that may have another value from an instant on.

@@ -18,7 +18,8 @@ import (
 // reach them.
 type cluster struct {
 	*shared
-	picker                                 string // file of an endpoint picker
+	picker                                 string   // file of an endpoint picker
+	skip                                   []string // plugins of picker that are left out
 	Workers, PrefillWorkers, DecodeWorkers int
 	count                                  workerCount // Workers, and their kinds
 	Router                                 routerFlag
@@ -50,7 +51,8 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	for i, prefix := range speedPrefixes() {
 		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
 	}
-	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose scorers and flow control requests are routed")
+	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose filters, scorers and flow control requests are routed")
+	fs.StringSliceVar(&c.skip, skipFlag, nil, "`plugins` of that file that are left out, by name or type: token-producer,latency-scorer")
 	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file as of --"+policyFlag+", NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
 	bindProcess(fs, &c.process)
@@ -146,8 +148,11 @@ func (o *Options) fillRouter(spec *replay.Spec) error {
 		return err
 	}
 	spec.Router = name.Configure(config)
-	if o.Cluster.picker != "" {
+	switch {
+	case o.Cluster.picker != "":
 		return o.fillPicker(spec)
+	case len(o.Cluster.skip) > 0:
+		return o.Only(skipFlag, "with --"+pickerFlag)
 	}
 	alone := name.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && len(o.Cluster.changes) == 0 && !o.TwoPools()
 	if o.Cluster.alone = alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster(); o.Cluster.alone && !o.Cluster.mayChange {

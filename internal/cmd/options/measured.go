@@ -37,7 +37,7 @@ func (o *Options) MaxInFlight() int { return o.input.maxInFlight }
 // givenByRun are the flags of a replay that make no sense where its requests are those
 // of a measured run, which served them all.
 func givenByRun() []string {
-	names := []string{"mode", "scale", "autoscale", "faults", "admission", "until", windowFlag, recycleFlag, "oversize", "compat", "seed", "warm-caches"}
+	names := []string{"mode", "scale", "autoscale", "faults", "until", windowFlag, recycleFlag, "oversize", "compat", "seed", "warm-caches"}
 	names = append(names, clientFlags()...)
 	in := &input{}
 	for _, bind := range []func(*pflag.FlagSet){in.bindFlags, in.bindOpen} {
@@ -65,6 +65,9 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec
 	own.measured = m
 	if spec, err = own.Spec("-", loadgen.Trace); err != nil {
 		return spec, nil, nil, err
+	}
+	if spec.Admission != nil && slices.ContainsFunc(spec.Admission.Rules, func(r policy.AdmissionRule) bool { return r.Decision == router.Shed }) {
+		return spec, nil, nil, o.Only("admission", "with rules that hold or accept: the run has answers to all of its requests")
 	}
 	if !m.Client && spec.FrontEnd == nil {
 		spec.FrontEnd = &silicon.FrontEnd{} // the run has the times of the engine

@@ -16,12 +16,14 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 )
 
 // pickerFlag is the name of the flag for a file of an endpoint picker.
 const pickerFlag = "endpoint-picker"
+
+// skipFlag names the plugins of that file that are left out.
+const skipFlag = pickerFlag + "-skip"
 
 // pickerConfig is an EndpointPickerConfig, as far as it is read.
 type pickerConfig struct {
@@ -33,14 +35,19 @@ type pickerConfig struct {
 		Plugins []pluginRef `yaml:"plugins"`
 	} `yaml:"schedulingProfiles"`
 	Saturation thresholds `yaml:"saturationDetector"`
+	Flow       struct {
+		Limits string `yaml:"usageLimitPolicyPluginRef"`
+	} `yaml:"flowControl"`
 }
 
 // thresholds are those of a detector of saturation; 0: the usual ones.
 type thresholds struct {
 	Queue float64 `yaml:"queueDepthThreshold"`
 	KV    float64 `yaml:"kvCacheUtilThreshold"`
-	Stale string  `yaml:"metricsStalenessThreshold"`
+	Stale string  `yaml:"metricsStalenessThreshold"` // metrics are never lost
 	Ref   string  `yaml:"pluginRef"`
+	// Headroom is how much more a worker may have than the thresholds before it is left out, as a share.
+	Headroom float64 `yaml:"headroom"`
 }
 
 // pickerPlugin is a plugin of the configuration.
@@ -58,9 +65,6 @@ type pluginRef struct {
 
 // fillPicker lets the router choose as the file of an endpoint picker says.
 func (o *Options) fillPicker(spec *replay.Spec) error {
-	if o.Cluster.picker == "" {
-		return nil
-	}
 	switch name := o.FirstChanged(append(RouterFlags(), "router-config", "router")...); {
 	case name != "":
 		return cli.Usagef("--%s: without --%s, whose file says how requests are routed", name, pickerFlag)
@@ -69,7 +73,7 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 	case o.TwoPools():
 		return cli.Usagef("--%s: only with workers that prefill and decode", pickerFlag)
 	}
-	p, err := readPicker(o.Cluster.picker)
+	p, err := readPicker(o.Cluster.picker, o.Cluster.skip...)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", pickerFlag, err)
 	}
@@ -77,17 +81,48 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 	return nil
 }
 
-// readPicker reads the EndpointPickerConfig of a file.
-func readPicker(path string) (*policy.Picker, error) {
+// readPicker reads the EndpointPickerConfig of a file, without the plugins of the names or types skip.
+func readPicker(path string, skip ...string) (*policy.Picker, error) {
 	c, err := readPickerConfig(path)
 	if err != nil {
 		return nil, err
+	}
+	left, err := c.leaveOut(skip)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	p, err := c.picker()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	p.Idle = append(p.Idle, left...)
 	return p, nil
+}
+
+// leaveOut takes out the plugins of the names or types skip, and returns them with the reason.
+func (c *pickerConfig) leaveOut(skip []string) (left []string, err error) {
+	for _, name := range skip {
+		is := func(x pickerPlugin) bool { return cmp.Or(x.Name, x.Type) == name || x.Type == name }
+		if !slices.ContainsFunc(c.Plugins, is) {
+			var names []string
+			for _, x := range c.Plugins {
+				names = append(names, cmp.Or(x.Name, x.Type))
+			}
+			return nil, excerpt.Errorf("--%s: %q is no plugin of it%s", skipFlag, name, nearest.Ask(name, names))
+		}
+		for _, x := range c.Plugins {
+			if !is(x) {
+				continue
+			}
+			left = append(left, fmt.Sprintf("%s (left out by --%s)", cmp.Or(x.Name, x.Type), skipFlag))
+			for i := range c.Profiles {
+				p := &c.Profiles[i]
+				p.Plugins = slices.DeleteFunc(p.Plugins, func(r pluginRef) bool { return r.Ref == cmp.Or(x.Name, x.Type) })
+			}
+		}
+		c.Plugins = slices.DeleteFunc(c.Plugins, is)
+	}
+	return left, nil
 }
 
 // readPickerConfig reads an EndpointPickerConfig, which may stand alone or anywhere in the values
@@ -97,15 +132,22 @@ func readPickerConfig(path string) (*pickerConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := findPicker(string(text), 0)
+	found, err := findPickers(string(text), "", 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	var c pickerConfig
-	if found == "" {
+	switch {
+	case len(found) == 0:
 		return nil, fmt.Errorf("%s: no EndpointPickerConfig in it", path)
+	case len(found) > 1:
+		var names []string
+		for _, f := range found {
+			names = append(names, f.key)
+		}
+		return nil, excerpt.Errorf("%s: %d EndpointPickerConfigs in it (%s), must be one, or the one that pluginsConfigFile names", path, len(found), strings.Join(names, ", "))
 	}
-	if err := yaml.Unmarshal([]byte(found), &c); err != nil {
+	if err := yaml.Unmarshal([]byte(found[0].text), &c); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, strings.SplitN(err.Error(), "\n", 2)[0])
 	}
 	return &c, nil
@@ -114,46 +156,57 @@ func readPickerConfig(path string) (*pickerConfig, error) {
 // deepest is how many documents may stand in one another.
 const deepest = 8
 
-// findPicker returns the document of the picker in a text of YAML, "" where there is none.
-func findPicker(text string, depth int) (string, error) {
+// foundPicker is the document of an EndpointPickerConfig, and the key under which it stands.
+type foundPicker struct{ key, text string }
+
+// findPickers returns the documents of pickers in a text of YAML that stands under a key.
+func findPickers(text, key string, depth int) ([]foundPicker, error) {
 	var v any
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 		if depth > 0 { // a text that is no YAML
-			return "", nil
+			return nil, nil
 		}
-		return "", fmt.Errorf("%s", strings.SplitN(err.Error(), "\n", 2)[0])
+		return nil, fmt.Errorf("%s", strings.SplitN(err.Error(), "\n", 2)[0])
 	}
-	return searchPicker(v, depth)
+	return searchPickers(v, key, depth)
 }
 
-// searchPicker returns the document of the picker in a value.
-func searchPicker(v any, depth int) (string, error) {
+// searchPickers returns the documents of pickers in a value. Of the files in the values of a chart
+// the one counts that pluginsConfigFile names.
+func searchPickers(v any, key string, depth int) ([]foundPicker, error) {
 	if depth > deepest {
-		return "", nil
+		return nil, nil
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		if v["kind"] == "EndpointPickerConfig" {
 			text, err := yaml.Marshal(v)
-			return string(text), err
+			return []foundPicker{{key, string(text)}}, err
 		}
-		for _, inner := range v {
-			if found, err := searchPicker(inner, depth+1); found != "" || err != nil {
-				return found, err
+		var all []foundPicker
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			found, err := searchPickers(v[key], key, depth+1)
+			if err != nil {
+				return nil, err
 			}
+			all = append(all, found...)
 		}
+		if i := slices.IndexFunc(all, func(f foundPicker) bool { return f.key == v["pluginsConfigFile"] }); i >= 0 {
+			return all[i : i+1], nil
+		}
+		return all, nil
 	case string:
 		if strings.Contains(v, "EndpointPickerConfig") {
-			return findPicker(v, depth+1)
+			return findPickers(v, key, depth+1)
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
 // picker returns what the configuration asks for.
 func (c *pickerConfig) picker() (*policy.Picker, error) {
 	if len(c.Profiles) > 1 {
-		return nil, fmt.Errorf("%d schedulingProfiles, want one", len(c.Profiles))
+		return nil, fmt.Errorf("%d schedulingProfiles, must be one", len(c.Profiles))
 	}
 	p := &policy.Picker{}
 	for i := range c.Plugins {
@@ -166,15 +219,17 @@ func (c *pickerConfig) picker() (*policy.Picker, error) {
 			return nil, err
 		}
 	}
-	if len(p.Scorers) == 0 && p.Draw == "" {
-		return nil, errors.New("no scorer and no picker in the profile, or among the plugins where there is none")
+	if len(p.Scorers) == 0 && len(p.Filters) == 0 && p.Draw == "" {
+		return nil, errors.New("no filter, no scorer and no picker in the profile, or among the plugins where there is none")
 	}
 	p.Draw = cmp.Or(p.Draw, policy.MaxScore)
 	if slices.Contains(c.Features, "flowControl") {
-		p.Gate = &router.Gate{Queue: 5, KV: 0.8, Each: 1}
-		return p, c.readThresholds(p.Gate)
+		var err error
+		if p.Gate, err = c.readGate(); err != nil {
+			return nil, err
+		}
 	}
-	return p, nil
+	return p, c.countTokens(p)
 }
 
 // checkPlugin names a plugin and refuses one that is unknown or not simulated; one that
@@ -192,7 +247,7 @@ func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 	case !known:
 		return excerpt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
 	case why == notSimulated:
-		return excerpt.Errorf("plugin %s is of type %q, which is not simulated; want scorers and pickers of docs/router.md", x.Name, x.Type)
+		return excerpt.Errorf("plugin %s is of type %q, which is not simulated: --%s %s leaves it out", x.Name, x.Type, skipFlag, x.Name)
 	case why != "":
 		p.Idle = append(p.Idle, fmt.Sprintf("%s (%s)", x.Type, why))
 	}
@@ -234,9 +289,15 @@ func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
 		}
 		s.Weight = weight
 		p.Scorers = append(p.Scorers, s)
+	case slices.Contains(policy.FilterKinds(), policy.FilterKind(x.Type)):
+		f, err := c.readFilter(x)
+		if err != nil {
+			return fmt.Errorf("parameters of %s: %w", x.Name, err)
+		}
+		p.Filters = append(p.Filters, f)
 	case slices.Contains(policy.Draws(), policy.Draw(x.Type)):
 		if p.Draw != "" {
-			return fmt.Errorf("plugin %s is a second picker, want one", x.Name)
+			return fmt.Errorf("plugin %s is a second picker, must be one", x.Name)
 		}
 		p.Draw = policy.Draw(x.Type)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/replay-llm/replay/internal/excerpt"
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
@@ -21,9 +20,9 @@ const notSimulated = "not simulated"
 // pluginTypes returns the types of plugins that an endpoint picker knows, and why they change
 // nothing here; "" for those that do what they say.
 func pluginTypes() map[string]string {
-	types := map[string]string{
-		"single-profile-handler": "", "approx-prefix-cache-producer": "", "precise-prefix-cache-producer": "", "inflight-load-producer": "",
-		"utilization-detector": "",
+	types := map[string]string{"single-profile-handler": "", approximateProducer: "", preciseProducer: "", inFlightProducer: "", holdback: ""}
+	for _, k := range policy.FilterKinds() {
+		types[string(k)] = ""
 	}
 	for _, k := range policy.ScorerKinds() {
 		types[string(k)] = ""
@@ -39,9 +38,10 @@ func pluginTypes() map[string]string {
 			"models-data-source model-server-protocol-models",
 		"requests are taken as they are":                  "openai-parser vllmgrpc-parser passthrough-parser",
 		"held requests go by priority, then as they came": "fcfs-ordering-policy global-strict-fairness-policy static-usage-limit-policy",
-		notSimulated: "session-affinity-scorer no-hit-lru-scorer token-load-scorer context-length-aware latency-scorer topology-affinity-scorer " +
-			"by-label by-label-selector prefix-cache-affinity-filter slo-headroom-tier-filter pd-profile-handler disagg-profile-handler " +
-			"data-parallel-profile-handler concurrency-detector round-robin-fairness-policy edf-ordering-policy predicted-latency-scorer",
+		notSimulated: "no-hit-lru-scorer no-hit-lru-filter context-length-aware latency-scorer topology-affinity-scorer topology-affinity-filter " +
+			"by-label by-label-selector slo-headroom-tier-filter pd-profile-handler disagg-profile-handler data-parallel-profile-handler " +
+			"round-robin-fairness-policy edf-ordering-policy predicted-latency-scorer predicted-latency-producer latency-slo-admitter " +
+			"soft-reflective-ceiling-policy endpoint-attribute-scorer endpoint-attribute-filter model-affinity-filter load-aware-picker",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			types[name] = why
@@ -49,6 +49,14 @@ func pluginTypes() map[string]string {
 	}
 	return types
 }
+
+// Types of plugins that neither filter nor score.
+const (
+	approximateProducer = "approx-prefix-cache-producer"
+	preciseProducer     = "precise-prefix-cache-producer"
+	inFlightProducer    = "inflight-load-producer"
+	holdback            = "priority-holdback-policy"
+)
 
 // preciseParameters are those of plugins that follow caches.
 type preciseParameters struct {
@@ -74,9 +82,11 @@ type approximateParameters struct {
 	MaxLength    int      `yaml:"maxModelLen"`
 }
 
-// loadParameters are those of scorers by requests.
+// loadParameters are those of scorers by requests and by tokens.
 type loadParameters struct {
 	Threshold int      `yaml:"threshold"`
+	Tokens    int      `yaml:"queueThresholdTokens"`
+	NonText   float64  `yaml:"nonTextTokenWeight"` // there are none
 	Idle      int      `yaml:"idleThreshold"`
 	Busy      *float64 `yaml:"maxBusyScore"`
 	Timeout   string   `yaml:"requestTimeout"`
@@ -89,6 +99,7 @@ const (
 	prefixCapacity   = 31250
 	prefixTokens     = 131072
 	loadAwareWaiting = 128
+	tokenLoadTokens  = 4194304
 )
 
 // readScorer returns the scorer of a plugin, without its weight.
@@ -97,11 +108,13 @@ func (c *pickerConfig) readScorer(x *pickerPlugin) (s policy.Scorer, err error) 
 	switch s.Kind {
 	case policy.PrecisePrefix:
 		s.Relative = c.isFirstVersion()
-		err = readPrecise(x, &s)
+		s.Prefix, err = readPrecise(x)
 	case policy.ApproximatePrefix:
-		err = c.readApproximate(x, &s)
-	case policy.LoadAware, policy.ActiveRequests:
+		s.Kind, s.Prefix, err = c.readApproximate(x)
+	case policy.LoadAware, policy.ActiveRequests, policy.TokenLoad:
 		err = readLoad(x, &s)
+	case policy.SessionAffinity:
+		err = readSession(x)
 	default:
 		err = readParameters(x, &struct{}{})
 	}
@@ -126,60 +139,82 @@ func readParameters(x *pickerPlugin, to any) error {
 }
 
 // readPrecise reads the parameters of a plugin that follows caches.
-func readPrecise(x *pickerPlugin, s *policy.Scorer) error {
+func readPrecise(x *pickerPlugin) (policy.Prefix, error) {
 	var p preciseParameters
 	if err := readParameters(x, &p); err != nil || !p.Speculative {
-		return err
+		return policy.Prefix{}, err
 	}
-	s.Speculative = speculativeTTL
 	if p.TTL == "" {
-		return nil
+		return policy.Prefix{Speculative: speculativeTTL}, nil
 	}
 	d, err := time.ParseDuration(p.TTL)
-	if err != nil {
-		return excerpt.Errorf("speculativeTTL is %q, must be a duration such as 2s", p.TTL)
+	switch {
+	case err != nil:
+		return policy.Prefix{}, excerpt.Errorf("speculativeTTL is %q, must be a duration such as 2s", p.TTL)
+	case d <= 0:
+		return policy.Prefix{Speculative: speculativeTTL}, nil
 	}
-	if d > 0 {
-		s.Speculative = sim.Time(d.Seconds() * 1000)
-	}
-	return nil
+	return policy.Prefix{Speculative: sim.Time(d.Seconds() * 1000)}, nil
 }
 
 // readApproximate reads the parameters of a scorer by prefixes, and of the plugin that it
-// gets them from.
-func (c *pickerConfig) readApproximate(x *pickerPlugin, s *policy.Scorer) error {
+// gets them from, and returns which kind of scorer that makes it.
+func (c *pickerConfig) readApproximate(x *pickerPlugin) (policy.ScorerKind, policy.Prefix, error) {
 	var own approximateParameters
 	if err := readParameters(x, &own); err != nil {
-		return err
+		return "", policy.Prefix{}, err
 	}
 	if own.LengthWeight != nil && *own.LengthWeight != 0 {
-		return fmt.Errorf("prefixLengthWeight is %v, and only 0 is simulated", *own.LengthWeight)
+		return "", policy.Prefix{}, fmt.Errorf("prefixLengthWeight is %v, and only 0 is simulated", *own.LengthWeight)
 	}
-	if from := c.findProducer(own.Producer); from != nil && from.Type == "precise-prefix-cache-producer" {
-		s.Kind = policy.PrecisePrefix
-		return readPrecise(from, s)
-	} else if from != nil {
-		if err := readParameters(from, &own); err != nil {
-			return fmt.Errorf("of %s: %w", from.Name, err)
+	if kind, p, err := c.readProducer(own.Producer); kind != "" || err != nil {
+		return kind, p, err
+	}
+	p, err := own.prefix()
+	return policy.ApproximatePrefix, p, err
+}
+
+// readProducer returns what the producer of prefixes of a name finds, "" where the name is empty and there is none.
+func (c *pickerConfig) readProducer(name string) (kind policy.ScorerKind, p policy.Prefix, err error) {
+	from := c.findProducer(name)
+	switch {
+	case from == nil && name != "":
+		return "", p, excerpt.Errorf("prefixMatchInfoProducerName is %q, which is none of the producers of prefixes", name)
+	case from == nil:
+		return "", p, nil
+	case from.Type == preciseProducer:
+		kind = policy.PrecisePrefix
+		p, err = readPrecise(from)
+	default:
+		kind = policy.ApproximatePrefix
+		var own approximateParameters
+		if err = readParameters(from, &own); err == nil {
+			p, err = own.prefix()
 		}
-	} else if own.Producer != "" {
-		return excerpt.Errorf("prefixMatchInfoProducerName is %q, which is none of the producers of prefixes", own.Producer)
 	}
-	if own.Capacity < 0 || own.Blocks < 0 || own.Tokens != nil && *own.Tokens < 0 {
-		return errors.New("lruCapacityPerServer, maxPrefixBlocksToMatch and maxPrefixTokensToMatch want numbers of at least 0")
+	if err != nil {
+		err = fmt.Errorf("of %s: %w", from.Name, err)
 	}
-	if own.AutoTune != nil && !*own.AutoTune {
-		s.Capacity = cmp.Or(own.Capacity, prefixCapacity)
+	return kind, p, err
+}
+
+// prefix returns what the parameters mean.
+func (a *approximateParameters) prefix() (p policy.Prefix, err error) {
+	if a.Capacity < 0 || a.Blocks < 0 || a.Tokens != nil && *a.Tokens < 0 {
+		return p, errors.New("lruCapacityPerServer, maxPrefixBlocksToMatch and maxPrefixTokensToMatch must be numbers of at least 0")
+	}
+	if a.AutoTune != nil && !*a.AutoTune {
+		p.Capacity = cmp.Or(a.Capacity, prefixCapacity)
 	}
 	switch {
-	case own.Tokens != nil && *own.Tokens > 0:
-		s.Longest = *own.Tokens
-	case own.Blocks > 0:
-		s.LongestBlocks = own.Blocks
-	case own.Tokens == nil:
-		s.Longest = prefixTokens
+	case a.Tokens != nil && *a.Tokens > 0:
+		p.Longest = *a.Tokens
+	case a.Blocks > 0:
+		p.LongestBlocks = a.Blocks
+	case a.Tokens == nil:
+		p.Longest = prefixTokens
 	}
-	return nil
+	return p, nil
 }
 
 // findProducer returns the plugin of the given name that knows what is cached where; of no
@@ -187,8 +222,8 @@ func (c *pickerConfig) readApproximate(x *pickerPlugin, s *policy.Scorer) error 
 func (c *pickerConfig) findProducer(name string) *pickerPlugin {
 	for i := range c.Plugins {
 		switch x := &c.Plugins[i]; {
-		case x.Type != "approx-prefix-cache-producer" && x.Type != "precise-prefix-cache-producer":
-		case x.Name == name, name == "" && x.Type == "approx-prefix-cache-producer":
+		case x.Type != approximateProducer && x.Type != preciseProducer:
+		case x.Name == name, name == "" && x.Type == approximateProducer:
 			return x
 		}
 	}
@@ -201,34 +236,21 @@ func readLoad(x *pickerPlugin, s *policy.Scorer) error {
 	if err := readParameters(x, &p); err != nil {
 		return err
 	}
-	if s.Kind == policy.LoadAware {
+	switch s.Kind {
+	case policy.LoadAware:
 		if s.Full = p.Threshold; s.Full <= 0 {
 			s.Full = loadAwareWaiting
+		}
+		return nil
+	case policy.TokenLoad:
+		if s.Full = p.Tokens; s.Full <= 0 {
+			s.Full = tokenLoadTokens
 		}
 		return nil
 	}
 	s.Idle, s.Busy = max(p.Idle, 0), 1
 	if p.Busy != nil && *p.Busy >= 0 && *p.Busy <= 1 {
 		s.Busy = *p.Busy
-	}
-	return nil
-}
-
-// readThresholds reads the thresholds of a detector of saturation into a gate.
-func (c *pickerConfig) readThresholds(g *router.Gate) error {
-	own := c.Saturation
-	for i := range c.Plugins {
-		if x := &c.Plugins[i]; x.Type == "utilization-detector" {
-			if err := readParameters(x, &own); err != nil {
-				return fmt.Errorf("parameters of %s: %w", x.Name, err)
-			}
-		}
-	}
-	if own.Queue > 0 {
-		g.Queue = own.Queue
-	}
-	if own.KV > 0 {
-		g.KV = own.KV
 	}
 	return nil
 }

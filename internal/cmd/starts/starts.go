@@ -77,7 +77,7 @@ func nameObjects(text string) string {
 
 // listOutside returns settings of a plan that are of the router and of how prefill and decode share the work, in words.
 func listOutside(settings []plan.Setting) []string {
-	outside := append(options.RouterFlags(), "router-config", "router-policy", "policy-process", "endpoint-picker", "admission",
+	outside := append(options.RouterFlags(), "router-config", "router-policy", "policy-process", "endpoint-picker", "endpoint-picker-skip", "admission",
 		"worker-speed", "prefill-worker-speed", "decode-worker-speed", "pd-threshold", "pd-when", "decode-chosen", "kv-transfer-sharing", "kv-transfer", "hold-prefill-blocks", "decode-admission")
 	var all []string
 	for _, s := range settings {

@@ -97,6 +97,11 @@ func setText(to reflect.Value, text, bounds string) error {
 	switch to.Kind() {
 	case reflect.String:
 		to.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return excerpt.Errorf("%s: must be true or false", text)
+		}
+		to.SetBool(text == "true")
 	case reflect.Float64:
 		least, most := parseBound(low, 0), parseBound(high, 1e12)
 		n, err := strconv.ParseFloat(text, 64)

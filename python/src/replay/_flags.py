@@ -275,7 +275,9 @@ class RunFlags(TypedDict, total=False):
     endpoint: Value
     """name of the workers' endpoint: namespace.component.endpoint (default dynamo.backend.generate)"""
     endpoint_picker: Value
-    """file of an EndpointPickerConfig, by whose scorers and flow control requests are routed"""
+    """file of an EndpointPickerConfig, by whose filters, scorers and flow control requests are routed"""
+    endpoint_picker_skip: Value
+    """plugins of that file that are left out, by name or type: token-producer,latency-scorer"""
     engine: Literal["vllm", "sglang", "trtllm"]
     """engine: vllm, sglang or trtllm (default vllm)"""
     engine_args: Value
@@ -1127,7 +1129,9 @@ class PlanFlags(TypedDict, total=False):
     enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
     endpoint_picker: Value
-    """file of an EndpointPickerConfig, by whose scorers and flow control requests are routed"""
+    """file of an EndpointPickerConfig, by whose filters, scorers and flow control requests are routed"""
+    endpoint_picker_skip: Value
+    """plugins of that file that are left out, by name or type: token-producer,latency-scorer"""
     engine: Literal["vllm", "sglang", "trtllm"]
     """engine: vllm, sglang or trtllm (default vllm)"""
     engine_args: Value
@@ -1639,7 +1643,7 @@ class PlanFlags(TypedDict, total=False):
 
 
 # Flags that are given once for each value of a list; other lists are one text with commas.
-REPEATED = frozenset(["allow", "change", "deployment", "emit", "fix", "generate-class", "grid", "out", "set", "trace", "try", "vary"])
+REPEATED = frozenset(["allow", "change", "deployment", "emit", "endpoint-picker-skip", "fix", "generate-class", "grid", "out", "set", "trace", "try", "vary"])
 
 # Flags whose text is JSON; other mappings are written to files.
 JSON = frozenset(["decode-engine-args", "decode-hicache-storage-backend-extra-config", "decode-radix-eviction-policy-config", "decode-speculative-config", "engine-args", "hicache-storage-backend-extra-config", "prefill-engine-args", "prefill-hicache-storage-backend-extra-config", "prefill-radix-eviction-policy-config", "prefill-speculative-config", "radix-eviction-policy-config", "router-config", "speculative-config"])
