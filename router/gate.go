@@ -188,7 +188,7 @@ func (d *Dispatcher) isShut(priority int32) bool {
 		}
 		r, t := float64(d.seen.Running[w]), float64(d.seen.Tokens[w])
 		requests, tokens = requests+r, tokens+t
-		larger += max(share(r, g.Requests), share(t, g.Tokens))
+		larger += max(shareOf(r, g.Requests), shareOf(t, g.Tokens))
 	}
 	limit := g.Ceilings.ceiling(priority, d.meters.priorities) * n
 	switch {
@@ -210,8 +210,8 @@ func (d *Dispatcher) strain(w sim.WorkerID) float64 {
 	return max(float64(waiting)/g.Queue, m.KV/g.KV)
 }
 
-// share returns x of most, 0 where there is no most.
-func share(x, most float64) float64 {
+// shareOf returns x of most, 0 where there is no most.
+func shareOf(x, most float64) float64 {
 	if most == 0 {
 		return 0
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/endpointpicker"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
@@ -22,7 +23,7 @@ func chooserFlags() []string { return []string{"router", policyFlag, pickerFlag}
 
 // routingFlags are all that say how requests find workers.
 func routingFlags() []string {
-	return slices.Concat(chooserFlags(), []string{"router-config", skipFlag}, RouterFlags())
+	return slices.Concat(chooserFlags(), []string{"router-config", endpointpicker.SkipFlag}, RouterFlags())
 }
 
 // ChangeableFlags are those that may have another value from an instant on.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/endpointpicker"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
@@ -52,7 +53,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
 	}
 	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose filters, scorers and flow control requests are routed")
-	fs.StringSliceVar(&c.skip, skipFlag, nil, "`plugins` of that file that are left out, by name or type: token-producer,latency-scorer")
+	fs.StringSliceVar(&c.skip, endpointpicker.SkipFlag, nil, "`plugins` of that file that are left out, by name or type: token-producer,latency-scorer")
 	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file as of --"+policyFlag+", NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
 	bindProcess(fs, &c.process)
@@ -152,7 +153,7 @@ func (o *Options) fillRouter(spec *replay.Spec) error {
 	case o.Cluster.picker != "":
 		return o.fillPicker(spec)
 	case len(o.Cluster.skip) > 0:
-		return o.Only(skipFlag, "with --"+pickerFlag)
+		return o.Only(endpointpicker.SkipFlag, "with --"+pickerFlag)
 	}
 	alone := name.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && len(o.Cluster.changes) == 0 && !o.TwoPools()
 	if o.Cluster.alone = alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster(); o.Cluster.alone && !o.Cluster.mayChange {

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/calibrate/measured"
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/endpointpicker"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/plan"
@@ -83,7 +84,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec
 	picker, picks := spec.Router.(*policy.Picker)
 	if m.RouterListens = picks && picker.FollowsCaches() && spec.Signals.Index == nil && spec.Pools[0].Count > 1; m.RouterListens {
 		HideEvents(&spec, m.Unheard)
-		reader, err := readEvents(own.Cluster.picker)
+		reader, err := endpointpicker.ReadEvents(own.Cluster.picker)
 		if err != nil {
 			return spec, nil, nil, err
 		}

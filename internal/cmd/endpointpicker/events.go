@@ -1,4 +1,4 @@
-package options
+package endpointpicker
 
 import (
 	"cmp"
@@ -36,8 +36,8 @@ const (
 	eventPort  = 5557
 )
 
-// readEvents returns what the first plugin of the file of a router that follows caches reads of KV events.
-func readEvents(path string) (r measured.EventReader, err error) {
+// ReadEvents returns what the first plugin of the file of a router that follows caches reads of KV events.
+func ReadEvents(path string) (r measured.EventReader, err error) {
 	c, err := readPickerConfig(path)
 	if err != nil {
 		return r, err

@@ -1,4 +1,4 @@
-package options
+package endpointpicker
 
 import (
 	"encoding/json"
@@ -33,7 +33,7 @@ schedulingProfiles:
 
 // A picker is found as it stands and in the values of a chart, and what is not modelled is
 // refused by name.
-func TestReadPicker(t *testing.T) {
+func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "router.yaml")
 	write := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -43,7 +43,7 @@ func TestReadPicker(t *testing.T) {
 	chart := "inferenceExtension:\n  pluginsCustomConfig:\n    custom-plugins.yaml: |\n      " + strings.ReplaceAll(pickerYAML, "\n", "\n      ") + "\n"
 	for _, text := range []string{pickerYAML, chart} {
 		write(text)
-		p, err := readPicker(path)
+		p, err := Read(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestReadPicker(t *testing.T) {
 		{"kind: EndpointPickerConfig\nplugins:\n- name: x\n", `plugin 1 ("x") has no type`},
 	} {
 		write(c.text)
-		if _, err := readPicker(path); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
@@ -92,7 +92,7 @@ func TestReadScorers(t *testing.T) {
 		if err := os.WriteFile(path, []byte("apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nplugins:\n"+c.plugins+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, err := readPicker(path)
+		p, err := Read(path)
 		if err != nil {
 			t.Errorf("%s: %v", c.plugins, err)
 			continue
@@ -141,7 +141,7 @@ router:
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := readPicker(path)
+	p, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestReadFilters(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if p, err := readPicker(path); err != nil {
+		if p, err := Read(path); err != nil {
 			got = err.Error()
 		} else if text, err := json.Marshal(p); err == nil {
 			got = string(text)
@@ -225,7 +225,7 @@ func TestSkipPlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"ppc", "no-hit-lru-scorer"} {
-		p, err := readPicker(path, name)
+		p, err := Read(path, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestSkipPlugins(t *testing.T) {
 			t.Errorf("without %s: %s", name, got)
 		}
 	}
-	if _, err := readPicker(path, "pcc"); err == nil || !strings.Contains(err.Error(), `--endpoint-picker-skip: "pcc" is no plugin of it, did you mean ppc?`) {
+	if _, err := Read(path, "pcc"); err == nil || !strings.Contains(err.Error(), `--endpoint-picker-skip: "pcc" is no plugin of it, did you mean ppc?`) {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,310 @@
+// Package endpointpicker reads the configuration of llm-d's router: a file of an EndpointPickerConfig, alone or in the
+// values of a chart. Read picker.go, then plugins.go for scorers and producers and filters.go for filters and flow control.
+package endpointpicker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// SkipFlag is the flag that names plugins that are left out.
+const SkipFlag = "endpoint-picker-skip"
+
+// pickerConfig is an EndpointPickerConfig, as far as it is read.
+type pickerConfig struct {
+	Version  string         `yaml:"apiVersion"`
+	Kind     string         `yaml:"kind"`
+	Features []string       `yaml:"featureGates"`
+	Plugins  []pickerPlugin `yaml:"plugins"`
+	Profiles []struct {
+		Plugins []pluginRef `yaml:"plugins"`
+	} `yaml:"schedulingProfiles"`
+	Saturation thresholds `yaml:"saturationDetector"`
+	Flow       struct {
+		Limits string `yaml:"usageLimitPolicyPluginRef"`
+	} `yaml:"flowControl"`
+}
+
+// thresholds are those of a detector of saturation; 0: the usual ones.
+type thresholds struct {
+	Queue float64 `yaml:"queueDepthThreshold"`
+	KV    float64 `yaml:"kvCacheUtilThreshold"`
+	Stale string  `yaml:"metricsStalenessThreshold"` // metrics are never lost
+	Ref   string  `yaml:"pluginRef"`
+	// Headroom is how much more a worker may have than the thresholds before it is left out, as a share.
+	Headroom float64 `yaml:"headroom"`
+}
+
+// pickerPlugin is a plugin of the configuration.
+type pickerPlugin struct {
+	Name       string         `yaml:"name"`
+	Type       string         `yaml:"type"`
+	Parameters map[string]any `yaml:"parameters"`
+}
+
+// pluginRef is a place of a plugin in a profile.
+type pluginRef struct {
+	Ref    string `yaml:"pluginRef"`
+	Weight any    `yaml:"weight"`
+}
+
+// Read reads the EndpointPickerConfig of a file, without the plugins of the names or types skip.
+func Read(path string, skip ...string) (*policy.Picker, error) {
+	c, err := readPickerConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	left, err := c.leaveOut(skip)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	p, err := c.picker()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	p.Idle = append(p.Idle, left...)
+	return p, nil
+}
+
+// leaveOut takes out the plugins of the names or types skip, and returns them with the reason.
+func (c *pickerConfig) leaveOut(skip []string) (left []string, err error) {
+	for _, name := range skip {
+		is := func(x pickerPlugin) bool { return cmp.Or(x.Name, x.Type) == name || x.Type == name }
+		if !slices.ContainsFunc(c.Plugins, is) {
+			var names []string
+			for _, x := range c.Plugins {
+				names = append(names, cmp.Or(x.Name, x.Type))
+			}
+			return nil, excerpt.Errorf("--%s: %q is no plugin of it%s", SkipFlag, name, nearest.Ask(name, names))
+		}
+		for _, x := range c.Plugins {
+			if !is(x) {
+				continue
+			}
+			left = append(left, fmt.Sprintf("%s (left out by --%s)", cmp.Or(x.Name, x.Type), SkipFlag))
+			for i := range c.Profiles {
+				p := &c.Profiles[i]
+				p.Plugins = slices.DeleteFunc(p.Plugins, func(r pluginRef) bool { return r.Ref == cmp.Or(x.Name, x.Type) })
+			}
+		}
+		c.Plugins = slices.DeleteFunc(c.Plugins, is)
+	}
+	return left, nil
+}
+
+// readPickerConfig reads an EndpointPickerConfig, which may stand alone or anywhere in the values
+// of a chart.
+func readPickerConfig(path string) (*pickerConfig, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	found, err := findPickers(string(text), "", 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var c pickerConfig
+	switch {
+	case len(found) == 0:
+		return nil, fmt.Errorf("%s: no EndpointPickerConfig in it", path)
+	case len(found) > 1:
+		var names []string
+		for _, f := range found {
+			names = append(names, f.key)
+		}
+		return nil, excerpt.Errorf("%s: %d EndpointPickerConfigs in it (%s), must be one, or the one that pluginsConfigFile names", path, len(found), strings.Join(names, ", "))
+	}
+	if err := yaml.Unmarshal([]byte(found[0].text), &c); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	return &c, nil
+}
+
+// deepest is how many documents may stand in one another.
+const deepest = 8
+
+// foundPicker is the document of an EndpointPickerConfig, and the key under which it stands.
+type foundPicker struct{ key, text string }
+
+// findPickers returns the documents of pickers in a text of YAML that stands under a key.
+func findPickers(text, key string, depth int) ([]foundPicker, error) {
+	var v any
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		if depth > 0 { // a text that is no YAML
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%s", strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	return searchPickers(v, key, depth)
+}
+
+// searchPickers returns the documents of pickers in a value. Of the files in the values of a chart
+// the one counts that pluginsConfigFile names.
+func searchPickers(v any, key string, depth int) ([]foundPicker, error) {
+	if depth > deepest {
+		return nil, nil
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if v["kind"] == "EndpointPickerConfig" {
+			text, err := yaml.Marshal(v)
+			return []foundPicker{{key, string(text)}}, err
+		}
+		var all []foundPicker
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			found, err := searchPickers(v[key], key, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+		if i := slices.IndexFunc(all, func(f foundPicker) bool { return f.key == v["pluginsConfigFile"] }); i >= 0 {
+			return all[i : i+1], nil
+		}
+		return all, nil
+	case string:
+		if strings.Contains(v, "EndpointPickerConfig") {
+			return findPickers(v, key, depth+1)
+		}
+	}
+	return nil, nil
+}
+
+// picker returns what the configuration asks for.
+func (c *pickerConfig) picker() (*policy.Picker, error) {
+	if len(c.Profiles) > 1 {
+		return nil, fmt.Errorf("%d schedulingProfiles, must be one", len(c.Profiles))
+	}
+	p := &policy.Picker{}
+	for i := range c.Plugins {
+		if err := c.checkPlugin(i, p); err != nil {
+			return nil, err
+		}
+	}
+	for _, ref := range c.references() {
+		if err := c.addPlugin(ref, p); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.Scorers) == 0 && len(p.Filters) == 0 && p.Draw == "" {
+		return nil, errors.New("no filter, no scorer and no picker in the profile, or among the plugins where there is none")
+	}
+	p.Draw = cmp.Or(p.Draw, policy.MaxScore)
+	if slices.Contains(c.Features, "flowControl") {
+		var err error
+		if p.Gate, err = c.readGate(); err != nil {
+			return nil, err
+		}
+	}
+	return p, c.countTokens(p)
+}
+
+// checkPlugin names a plugin and refuses one that is unknown or not simulated; one that
+// changes nothing is noted.
+func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
+	x := &c.Plugins[i]
+	if x.Type == "" {
+		return excerpt.Errorf("plugin %d (%q) has no type", i+1, x.Name)
+	}
+	x.Name = cmp.Or(x.Name, x.Type)
+	if slices.ContainsFunc(c.Plugins[:i], func(y pickerPlugin) bool { return y.Name == x.Name }) {
+		return excerpt.Errorf("two plugins are named %q", x.Name)
+	}
+	switch why, known := pluginTypes()[x.Type]; {
+	case !known:
+		return excerpt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
+	case why == notSimulated:
+		return excerpt.Errorf("plugin %s is of type %q, which is not simulated: --%s %s leaves it out", x.Name, x.Type, SkipFlag, x.Name)
+	case why != "":
+		p.Idle = append(p.Idle, fmt.Sprintf("%s (%s)", x.Type, why))
+	}
+	return nil
+}
+
+// references returns the plugins of the profile; where there is none, all of them.
+func (c *pickerConfig) references() []pluginRef {
+	if len(c.Profiles) == 1 {
+		return c.Profiles[0].Plugins
+	}
+	var all []pluginRef
+	for _, x := range c.Plugins {
+		all = append(all, pluginRef{Ref: x.Name})
+	}
+	return all
+}
+
+// addPlugin adds the plugin of a profile to a picker.
+func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
+	i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Name == ref.Ref })
+	if i < 0 {
+		return excerpt.Errorf("pluginRef %q is none of the plugins", ref.Ref)
+	}
+	x := &c.Plugins[i]
+	weight, err := ref.weigh()
+	if err != nil {
+		return err
+	}
+	switch kind := policy.ScorerKind(x.Type); {
+	case slices.Contains(policy.ScorerKinds(), kind):
+		s, err := c.readScorer(x)
+		if err != nil {
+			return fmt.Errorf("parameters of %s: %w", x.Name, err)
+		}
+		if s.Speculative > 0 && c.lacksPreparation() {
+			s.Speculative = 0
+			p.Idle = append(p.Idle, fmt.Sprintf("speculativeIndexing of %s (requires the feature gate %s)", x.Name, preparation))
+		}
+		s.Weight = weight
+		p.Scorers = append(p.Scorers, s)
+	case slices.Contains(policy.FilterKinds(), policy.FilterKind(x.Type)):
+		f, err := c.readFilter(x)
+		if err != nil {
+			return fmt.Errorf("parameters of %s: %w", x.Name, err)
+		}
+		p.Filters = append(p.Filters, f)
+	case slices.Contains(policy.Draws(), policy.Draw(x.Type)):
+		if p.Draw != "" {
+			return fmt.Errorf("plugin %s is a second picker, must be one", x.Name)
+		}
+		p.Draw = policy.Draw(x.Type)
+	}
+	return nil
+}
+
+// preparation is the feature gate of the releases of the first apiVersion without which plugins are
+// not called before a request is scheduled: what was sent is then not noted.
+const preparation = "prepareDataPlugins"
+
+// lacksPreparation reports whether plugins are not called before a request is scheduled.
+func (c *pickerConfig) lacksPreparation() bool {
+	return c.isFirstVersion() && !slices.Contains(c.Features, preparation)
+}
+
+// isFirstVersion reports whether the configuration is of the releases before llm-d's own apiVersion.
+func (c *pickerConfig) isFirstVersion() bool {
+	return strings.HasPrefix(c.Version, "inference.networking")
+}
+
+// weigh returns the weight of a plugin in its profile, 1 where it says none.
+func (r *pluginRef) weigh() (float64, error) {
+	if r.Weight == nil {
+		return 1, nil
+	}
+	weight, err := strconv.ParseFloat(fmt.Sprint(r.Weight), 64)
+	if err != nil || !(weight >= 0 && weight <= 1e6) {
+		return 0, fmt.Errorf("weight of %s is %v, must be a number from 0 to 1000000", r.Ref, r.Weight)
+	}
+	return weight, nil
+}
