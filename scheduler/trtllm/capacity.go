@@ -9,7 +9,7 @@ type chosen struct {
 // credit returns how many blocks of r others hold, and sets what it expects to be found.
 func (c *Core) credit(r *request) int {
 	r.expect = 0
-	if !c.CreditCapacity || !c.Reuse || r.state != inContext || !r.isFirstChunk() || len(r.held) > 0 {
+	if !c.CreditCapacity || !c.Reuse || r.state != inContext || !r.isFirstChunk() || r.blocks > 0 {
 		return 0
 	}
 	w, full := c.pool.walk(r), r.prompt/c.BlockTokens
@@ -23,7 +23,7 @@ func (c *Core) countRemaining(r *request) int {
 	if c.MaxLength > 0 {
 		tokens = min(tokens, c.MaxLength)
 	}
-	return countBlocks(tokens, c.BlockTokens) - c.credit(r) - len(r.held)
+	return countBlocks(tokens, c.BlockTokens) - c.credit(r) - r.blocks
 }
 
 // countNext returns how many blocks r needs for the next pass.
@@ -134,7 +134,7 @@ func (c *Core) chooseForPass() {
 	h := &c.chosen
 	free, used := c.pool.free, 0
 	c.startSkipping()
-	clear(c.fewer)
+	clear(c.pool.fewer)
 	end := len(c.active)
 	for i := 0; i < end; {
 		r := c.active[i]
@@ -157,10 +157,11 @@ func (c *Core) chooseForPass() {
 		if v < i {
 			return
 		}
-		for _, b := range c.active[v].held {
-			c.fewer[b]++
-			if c.pool.all[b].refs == c.fewer[b] {
-				free++
+		c.pool.parts(c.active[v])
+		for _, x := range c.active[v].held {
+			c.pool.fewer[x.block]++
+			if c.pool.all[x.block].refs == c.pool.fewer[x.block] {
+				free += int(x.n)
 			}
 		}
 		h.paused = append(h.paused, c.active[v])

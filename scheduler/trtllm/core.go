@@ -29,12 +29,11 @@ type Core struct {
 	pending []*request
 	prompts []*request
 	coming  map[place]struct{}
-	fewer   map[blockID]int32
 	failed  []*request
 	sending []sent     // of a prefill worker
 	firsts  []*request // that have their first token from another worker, with the pass under way
 	running bool       // a pass is under way, while the next is planned
-	claimed []blockID
+	claimed []holding
 	waits   int   // plans in a row without prompts, see waitForBatch
 	passes  int64 // run so far
 	short   int   // requests that a plan left out for want of a block
@@ -70,7 +69,7 @@ func New(c Config) (*Core, error) {
 	if err := Check(c); err != nil {
 		return nil, err
 	}
-	core := &Core{Config: c, next: new(flight), after: new(flight), coming: map[place]struct{}{}, fewer: map[blockID]int32{}}
+	core := &Core{Config: c, next: new(flight), after: new(flight), coming: map[place]struct{}{}}
 	core.pool = newPool(&core.Config)
 	return core, nil
 }

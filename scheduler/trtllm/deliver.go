@@ -43,7 +43,7 @@ func (c *Core) finish(f *flight, at sim.Time) {
 	}
 	for i := range f.ctx {
 		r := f.ctx[i].request
-		if len(r.held) == 0 || r.state == done {
+		if r.blocks == 0 || r.state == done {
 			continue
 		}
 		n := r.known - 1

@@ -47,8 +47,8 @@ func (p *pool) offload(b blockID) blockID {
 	h := t.queue.first
 	if t.fresh > 0 {
 		t.fresh--
-		p.all = append(p.all, block{parent: noBlock, kids: list{noBlock, noBlock}, host: true})
-		h = blockID(len(p.all) - 1)
+		h = p.newBlock(1)
+		p.all[h].host = true
 	} else {
 		unlinkBlock(p, &t.queue, h, queueLinks)
 	}

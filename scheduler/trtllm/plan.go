@@ -78,7 +78,7 @@ func (c *Core) launch(f *flight) {
 	c.claimed = c.claimed[:0]
 	if c.Reuse && c.ClaimFirst && (len(f.ctx) > 1 || c.Host.Blocks > 0) { // one alone takes no blocks before it holds its prefix
 		for i := range f.ctx {
-			if r := f.ctx[i].request; r.isFirstChunk() && len(r.held) == 0 {
+			if r := f.ctx[i].request; r.isFirstChunk() && r.blocks == 0 {
 				c.claim(r)
 			}
 		}
@@ -100,8 +100,8 @@ func (c *Core) launch(f *flight) {
 		kept = append(kept, v)
 	}
 	f.ctx = kept
-	for _, b := range c.claimed {
-		c.pool.letGo(b)
+	for _, h := range c.claimed {
+		c.pool.letGoAll(h)
 	}
 	grown := f.gen[:0]
 	for i := range f.gen {
@@ -120,11 +120,10 @@ func (c *Core) launch(f *flight) {
 // claim holds the full prefix blocks of r until blocks are taken.
 func (c *Core) claim(r *request) {
 	w := c.pool.found(r)
-	for b, i := w.last, w.all; i > 0; b, i = c.pool.all[b].parent, i-1 {
-		if i <= (r.prompt-1)/c.BlockTokens {
-			c.pool.hold(b)
-			c.claimed = append(c.claimed, b)
-		}
+	b := c.pool.prefix(w, min(w.all, (r.prompt-1)/c.BlockTokens))
+	for ; b != root; b = c.pool.all[b].parent {
+		c.pool.hold(b)
+		c.claimed = append(c.claimed, holding{b, c.pool.all[b].n})
 	}
 }
 

@@ -52,17 +52,19 @@ type list struct{ first, last blockID }
 // links are a block's neighbors in a list.
 type links struct{ older, newer blockID }
 
-// block is one KV block. It fits a cache line of 64 bytes.
+// block is a number of KV blocks with the same content each, one after the other: of a prompt node, or of an answer. They
+// are held and given back together. It fits a cache line of 64 bytes.
 type block struct {
 	ref            int64 // of the content
 	owner          int32
 	prompt, answer int32
 	refs           int32
-	links                  // in the free queue
+	n              int32   // KV blocks, 0: none of its members means anything
+	before         blockID // the blocks that were split off its front: requests that held all of them hold both
+	links                  // in the free queue, from which the last of its KV blocks is taken first
 	parent         blockID // in the tree, noBlock outside it
 	kids           list    // in the tree, in no order that matters
-	kin            links   // among the kids of the parent
-	nth            int32   // of the blocks of its prompt node
+	nth            int32   // of the blocks of its prompt node, the first
 	changed        uint32  // stamp of the pool when a kid came, or when it left the tree itself
 	indexed        bool    // it is in the pool's exact and families
 	host           bool    // it is in host memory
@@ -77,6 +79,18 @@ func (k *block) holds(x content) bool {
 	return k.ref == x.ref && k.prompt == x.prompt && k.owner == x.owner && k.answer == x.answer
 }
 
+// siblings are the neighbors of an indexed block.
+type siblings struct {
+	kin   links // among the kids of the parent
+	alike links // in its family, by when they were stored
+}
+
+// holding is KV blocks that a request holds. Where they have been split since, the first of them are those before.
+type holding struct {
+	block blockID
+	n     int32
+}
+
 // pool is the KV blocks of an engine: a tree of those that can be found, and a queue of those without a reference.
 type pool struct {
 	cfg   *Config
@@ -86,16 +100,19 @@ type pool struct {
 	free  int // without a reference
 	fresh int // never taken
 	queue list
+	alone bool      // KV blocks are kept one by one
+	spare []blockID // have no KV blocks
 
 	exact    map[place]blockID // of kids of the root, and of blocks that have or had several
 	families map[family]list   // of the same
-	alike    []links           // of indexed blocks in their families, by when they were stored
+	siblings []siblings        // of indexed blocks
 	top      list              // kids of the root
 	stamp    uint32            // counts the changes of the tree since the epoch
 	topStamp uint32            // stamp when a kid of the root came
 	epoch    uint32            // counts how often stamp began anew
-	uses     int64             // counts the blocks of the tree that get their first reference, or lose their last
+	uses     int64             // changes when blocks of the tree get their first reference, or lose their last
 	cached   int               // blocks in the tree without a reference, on the device
+	fewer    map[blockID]int32 // references of victims of the plan under way
 
 	host   tier
 	events events
@@ -107,9 +124,10 @@ type pool struct {
 func newPool(c *Config) pool {
 	none := list{noBlock, noBlock}
 	return pool{
-		cfg: c, all: make([]block, 0, c.Blocks), total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none,
-		exact: map[place]blockID{}, families: map[family]list{}, stamp: 1,
-		host: tier{fresh: c.Host.Blocks, queue: none}, events: events{cfg: c}, shift: shiftOf(c.Tree.PerNode()),
+		cfg: c, total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none,
+		exact: map[place]blockID{}, families: map[family]list{}, fewer: map[blockID]int32{}, stamp: 1,
+		alone: c.Capture == scheduler.CaptureEvents || c.Host.Blocks > 0,
+		host:  tier{fresh: c.Host.Blocks, queue: none}, events: events{cfg: c}, shift: shiftOf(c.Tree.PerNode()),
 	}
 }
 
@@ -121,25 +139,30 @@ func shiftOf(n int) int {
 	return bits.TrailingZeros(uint(n))
 }
 
-// contentOf returns the content of block i of r up to token end of its sequence.
-func (p *pool) contentOf(r *request, i, end int) content {
+// contentOf returns the content of block i of r up to token end of its sequence, and how many blocks from i on have it.
+func (p *pool) contentOf(r *request, i, end int) (k content, n int) {
 	size := p.cfg.BlockTokens
-	start := i * size
-	if stop := start + size; stop <= end && stop <= r.InputTokens && !r.Prompt.Unique() {
-		if at := p.nodeAt(i); at < len(r.Prompt.Nodes) { // most blocks are full ones of prompts
-			return content{ref: int64(r.Prompt.Nodes[at]), owner: -1, prompt: int32(size)}
-		}
-	}
+	start, most := i*size, end/size
 	end = min(end, start+size)
-	k := content{ref: noRef, owner: -1}
-	if n := min(end, r.InputTokens) - start; n > 0 {
-		k.prompt = int32(n)
+	k, n = content{ref: noRef, owner: -1}, 1
+	if t := min(end, r.InputTokens) - start; t > 0 {
+		k.prompt = int32(t)
 		k.ref = p.refOf(r, i)
 	}
-	if n := end - start - int(k.prompt); n > 0 {
-		k.answer, k.owner = int32(n), int32(r.ID)
+	if t := end - start - int(k.prompt); t > 0 {
+		k.answer, k.owner = int32(t), int32(r.ID)
 	}
-	return k
+	switch {
+	case p.alone || int(k.prompt) != size && int(k.answer) != size:
+	case k.answer > 0:
+		n = most - i
+	default:
+		n = min(most, r.InputTokens/size) - i
+		if at := p.nodeAt(i); k.ref < ownPrompt {
+			n = min(n, (at+1)*p.cfg.Tree.PerNode()-i)
+		}
+	}
+	return k, n
 }
 
 // refOf returns what stands for the prompt tokens of block i of r.
@@ -202,21 +225,6 @@ func (p *pool) find(parent blockID, k content) (blockID, bool) {
 	return b, ok
 }
 
-// findNode is find for a full block of a prompt node.
-func (p *pool) findNode(parent blockID, ref int64) (blockID, bool) {
-	if parent != root {
-		if l := &p.all[parent].kids; l.first == l.last {
-			if l.first == noBlock {
-				return noBlock, false
-			}
-			k := &p.all[l.first]
-			return l.first, k.ref == ref && int(k.prompt) == p.cfg.BlockTokens
-		}
-	}
-	b, ok := p.exact[place{parent, content{ref: ref, owner: -1, prompt: int32(p.cfg.BlockTokens)}}]
-	return b, ok
-}
-
 // findFamily returns the blocks after parent that may begin with the first token of k, as a list by alikeLinks.
 func (p *pool) findFamily(parent blockID, k content) list {
 	f := p.familyOf(parent, k)
@@ -239,7 +247,7 @@ func (p *pool) nextAlike(b blockID) blockID {
 	if !p.all[b].indexed {
 		return noBlock // it is the only kid
 	}
-	return p.alike[b].newer
+	return p.siblings[b].alike.newer
 }
 
 // match returns the block after parent that begins most like k, and how many tokens the two have in common;
@@ -269,7 +277,10 @@ func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 }
 
 // isUsed reports whether a request holds b, or blocks follow it in the tree.
-func (p *pool) isUsed(b blockID) bool { return p.all[b].refs > 0 || p.all[b].kids.first != noBlock }
+func (p *pool) isUsed(b blockID) bool {
+	k := &p.all[b]
+	return k.refs > 0 || k.kids.first != noBlock || k.n > 1
+}
 
 // walk looks up the full blocks of the known tokens of r. What it found before holds while the last block found is in the
 // tree, as all before it are then, and has no new kids.
@@ -278,8 +289,8 @@ func (p *pool) walk(r *request) walk {
 	if w.uses != p.uses {
 		w.held, w.uses = 0, p.uses
 		for b := w.last; b != root; b = p.all[b].parent {
-			if p.all[b].refs > 0 {
-				w.held++
+			if k := &p.all[b]; k.refs > 0 {
+				w.held += int(k.n)
 			}
 		}
 	}
@@ -318,32 +329,38 @@ func (p *pool) noteChange(b blockID) {
 // walkTokens looks up the full blocks of the first tokens of r.
 func (p *pool) walkTokens(r *request, tokens int) walk {
 	w := walk{stamp: p.stamp, epoch: p.epoch, uses: p.uses, known: r.known, last: root}
-	size, nodes := p.cfg.BlockTokens, r.Prompt.Nodes
-	if r.Prompt.Unique() {
-		nodes = nil
-	}
-	full := min(tokens, r.InputTokens) / size
-	for i := range tokens / size {
-		var b blockID
-		var ok bool
-		if at := p.nodeAt(i); i < full && at < len(nodes) {
-			b, ok = p.findNode(w.last, int64(nodes[at]))
-		} else {
-			b, ok = p.find(w.last, p.contentOf(r, i, tokens))
-		}
+	for full := tokens / p.cfg.BlockTokens; w.all < full; {
+		k, n := p.contentOf(r, w.all, tokens)
+		b, ok := p.find(w.last, k)
 		if !ok {
 			break
 		}
-		w.all++
-		if p.all[b].refs > 0 {
-			w.held++
-			if p.all[b].host {
-				w.far++
+		b = p.splitFrom(b, n)
+		x := &p.all[b]
+		w.all += int(x.n)
+		if x.refs > 0 {
+			w.held += int(x.n)
+			if x.host {
+				w.far += int(x.n)
 			}
 		}
 		w.last = b
 	}
 	return w
+}
+
+// prefix returns the blocks that end with the first n of what w found.
+func (p *pool) prefix(w *walk, n int) blockID {
+	b := w.last
+	for all := w.all; all > n; {
+		k := &p.all[b]
+		if over := all - n; over < int(k.n) {
+			return p.splitFrom(b, int(k.n)-over)
+		}
+		all -= int(k.n)
+		b = k.parent
+	}
+	return b
 }
 
 // firstNew returns the place of the first full block of r that the tree lacks; ok is false if it has all.
@@ -352,7 +369,8 @@ func (p *pool) firstNew(r *request) (at place, ok bool) {
 	if (w.all+1)*p.cfg.BlockTokens > r.known {
 		return place{}, false
 	}
-	return place{w.last, p.contentOf(r, w.all, r.known)}, true
+	k, _ := p.contentOf(r, w.all, r.known)
+	return place{w.last, k}, true
 }
 
 // hold makes a request a holder of b.
@@ -391,9 +409,9 @@ func (p *pool) countIdle(k *block, by int) {
 	if k.host {
 		return
 	}
-	p.free += by
+	p.free += by * int(k.n)
 	if inTree {
-		p.cached += by
+		p.cached += by * int(k.n)
 	}
 }
 
@@ -405,13 +423,146 @@ func (p *pool) queueOf(k *block) *list {
 	return &p.queue
 }
 
+// take gives r n more blocks from the front of the queue, out of the tree with all that follows them there.
+func (p *pool) take(r *request, n int) {
+	r.blocks += n
+	if p.alone {
+		for range n {
+			b := p.takeBlock()
+			p.all[b].used = p.all[b].used || len(r.held)*p.cfg.BlockTokens < r.prompt-1
+			r.held = append(r.held, holding{b, 1})
+		}
+		return
+	}
+	p.free -= n
+	had := min(n, p.fresh)
+	p.fresh -= had
+	for had < n {
+		had += p.evict(n - had)
+	}
+	if last := len(r.held) - 1; last >= 0 {
+		if k := &p.all[r.held[last].block]; k.refs == 1 && k.parent == noBlock {
+			k.n += int32(n)
+			r.held[last].n += int32(n)
+			return
+		}
+	}
+	b := p.newBlock(n)
+	p.all[b].refs = 1
+	r.held = append(r.held, holding{b, int32(n)})
+}
+
+// newBlock returns n KV blocks outside of the tree and of the queue.
+func (p *pool) newBlock(n int) blockID {
+	last := len(p.spare) - 1
+	if last < 0 {
+		p.all = append(p.all, block{})
+		p.spare, last = append(p.spare, blockID(len(p.all)-1)), 0
+	}
+	b := p.spare[last]
+	p.spare = p.spare[:last]
+	k := &p.all[b]
+	*k = block{n: int32(n), before: noBlock, parent: noBlock, kids: list{noBlock, noBlock}, changed: k.changed}
+	return b
+}
+
+// evict takes up to n of the KV blocks at the front of the queue out of the tree and of the queue, and returns how many.
+func (p *pool) evict(n int) int {
+	b := p.queue.first
+	for p.all[b].kids.first != noBlock {
+		p.drop(p.all[b].kids.first)
+	}
+	k := &p.all[b]
+	if n < int(k.n) {
+		k.n -= int32(n)
+		if k.parent != noBlock {
+			p.cached -= n
+			p.tellRouter(b, k.nth+k.n)
+			p.noteChange(b)
+		}
+		return n
+	}
+	n = int(k.n)
+	p.detach(b)
+	unlinkBlock(p, &p.queue, b, queueLinks)
+	k.n = 0
+	p.spare = append(p.spare, b)
+	return n
+}
+
+// splitFrom returns the first n KV blocks of b, apart from those after them.
+func (p *pool) splitFrom(b blockID, n int) blockID {
+	if n >= int(p.all[b].n) {
+		return b
+	}
+	a := p.newBlock(n)
+	k, x := &p.all[b], &p.all[a]
+	x.ref, x.owner, x.prompt, x.answer = k.ref, k.owner, k.prompt, k.answer
+	x.refs, x.before, x.nth, x.used = k.refs, k.before, k.nth, k.used
+	k.n, k.nth, k.before = k.n-int32(n), k.nth+int32(n), a
+	if c, ok := p.fewer[b]; ok {
+		p.fewer[a] = c
+	}
+	if k.refs == 0 { // b is taken first
+		l := p.queueOf(k)
+		x.links = links{b, k.newer}
+		if k.newer == noBlock {
+			l.last = a
+		} else {
+			p.all[k.newer].older = a
+		}
+		k.newer = a
+	}
+	if k.parent != noBlock {
+		p.replaceKid(b, a)
+		x.kids, k.parent = list{b, b}, a
+	}
+	return a
+}
+
+// replaceKid puts a into the place of b in the tree.
+func (p *pool) replaceKid(b, a blockID) {
+	k, x := &p.all[b], &p.all[a]
+	x.parent = k.parent
+	l := p.kidsOf(k.parent)
+	if k.indexed {
+		x.indexed, k.indexed = true, false
+		p.growSiblings(a)
+		p.siblings[a] = p.siblings[b]
+		p.exact[place{k.parent, k.content()}] = a
+		f := p.familyOf(k.parent, k.content())
+		of := p.families[f]
+		replaceLinked(p, &of, b, a, alikeLinks)
+		p.families[f] = of
+		replaceLinked(p, l, b, a, kinLinks)
+		return
+	}
+	*l = list{a, a}
+}
+
+// replaceLinked puts a, which has the links of b, into the place of b in l.
+func replaceLinked(p *pool, l *list, b, a blockID, which int) {
+	k := *p.links(a, which)
+	if k.older == noBlock {
+		l.first = a
+	} else {
+		p.links(k.older, which).newer = a
+	}
+	if k.newer == noBlock {
+		l.last = a
+	} else {
+		p.links(k.newer, which).older = a
+	}
+}
+
 // takeBlock returns the block at the front of the queue, held once and out of the tree with all that follows it there.
 func (p *pool) takeBlock() blockID {
 	if p.fresh > 0 {
 		p.fresh--
 		p.free--
-		p.all = append(p.all, block{parent: noBlock, kids: list{noBlock, noBlock}, refs: 1})
-		return blockID(len(p.all) - 1)
+		b := p.newBlock(1)
+		p.all[b].refs = 1
+		return b
 	}
 	b := p.queue.first
 	if p.all[b].used && p.host.hasRoom() {
@@ -465,11 +616,11 @@ func (p *pool) detach(b blockID) {
 	} else {
 		unlinkBlock(p, l, b, kinLinks)
 	}
-	p.tellRouter(b, 0)
+	p.tellRouter(b, k.nth)
 	p.noteChange(b)
 	k.parent = noBlock
 	if k.refs == 0 && !k.host {
-		p.cached--
+		p.cached -= int(k.n)
 	}
 }
 
@@ -479,10 +630,10 @@ func (p *pool) attach(b, parent blockID, content content) {
 	k.ref, k.owner, k.prompt, k.answer = content.ref, content.owner, content.prompt, content.answer
 	k.parent, k.nth, k.used = parent, 0, true
 	if parent != root && p.all[parent].ref == content.ref {
-		k.nth = p.all[parent].nth + 1
+		k.nth = p.all[parent].nth + p.all[parent].n
 	}
 	if parent != root && l.first == noBlock {
-		*l, k.kin = list{b, b}, links{noBlock, noBlock}
+		*l = list{b, b}
 	} else {
 		if sibling := l.first; sibling != noBlock && !p.all[sibling].indexed {
 			p.addIndex(sibling)
@@ -490,7 +641,7 @@ func (p *pool) attach(b, parent blockID, content content) {
 		p.addIndex(b)
 		linkBlock(p, l, b, kinLinks)
 	}
-	p.tellRouter(b, 1)
+	p.tellRouter(b, k.nth+k.n)
 	p.noteChange(parent)
 }
 
@@ -498,9 +649,8 @@ func (p *pool) attach(b, parent blockID, content content) {
 func (p *pool) addIndex(b blockID) {
 	k := &p.all[b]
 	k.indexed = true
-	for int(b) >= len(p.alike) {
-		p.alike = append(p.alike, links{})
-	}
+	p.growSiblings(b)
+	p.siblings[b].kin = links{noBlock, noBlock}
 	p.exact[place{k.parent, k.content()}] = b
 	f := p.familyOf(k.parent, k.content())
 	l, ok := p.families[f]
@@ -509,6 +659,12 @@ func (p *pool) addIndex(b blockID) {
 	}
 	linkBlock(p, &l, b, alikeLinks)
 	p.families[f] = l
+}
+
+func (p *pool) growSiblings(b blockID) {
+	for int(b) >= len(p.siblings) {
+		p.siblings = append(p.siblings, siblings{})
+	}
 }
 
 // removeIndex takes back addIndex.
@@ -532,13 +688,13 @@ func (p *pool) kidsOf(b blockID) *list {
 	return &p.all[b].kids
 }
 
-// tellRouter notes for the router that a full block of a prompt node has entered the tree, by 1, or left it.
-func (p *pool) tellRouter(b blockID, by int32) {
+// tellRouter notes for the router how many blocks of the prompt node of b are in the tree, if b is full blocks of one.
+func (p *pool) tellRouter(b blockID, blocks int32) {
 	k := &p.all[b]
 	if p.cfg.Capture != scheduler.CaptureResidency || k.ref < 0 || k.ref >= ownPrompt || int(k.prompt) < p.cfg.BlockTokens {
 		return
 	}
-	change := scheduler.KVChange{Node: prompt.NodeID(k.ref), Blocks: k.nth + by}
+	change := scheduler.KVChange{Node: prompt.NodeID(k.ref), Blocks: blocks}
 	if n := len(p.kv); n > 0 && p.kv[n-1].Node == change.Node {
 		p.kv[n-1] = change // the latest counts
 		return
@@ -554,37 +710,42 @@ func (p *pool) allocate(r *request) {
 		return
 	}
 	if !p.cfg.Reuse {
-		for range n {
-			r.held = append(r.held, p.takeBlock())
-		}
+		p.take(r, n)
 		return
 	}
 	at, found := p.holdPrefix(r)
-	for i := len(r.held); i < n; i++ {
-		b, tokens := noBlock, 0
+	for r.blocks < n {
+		b, tokens, i := noBlock, 0, r.blocks
 		if at != noBlock && r.prompt-1 > i*size {
-			b, tokens = p.match(at, p.contentOf(r, i, r.prompt-1))
+			k, _ := p.contentOf(r, i, r.prompt-1)
+			b, tokens = p.match(at, k)
 		}
 		found += tokens
 		switch {
 		case b == noBlock:
-			b, at = p.takeBlock(), noBlock
-			p.all[b].used = p.all[b].used || r.prompt-1 > i*size
+			p.take(r, n-i) // nothing is found behind a block that is not
+			at = noBlock
+			continue
 		case tokens == size:
+			b = p.splitFrom(b, 1)
 			p.hold(b)
 			p.onboard(r, b, tokens)
 			at = b
-			r.rooted++
+			if r.rooted == i {
+				r.rooted, r.rootedAt, r.rootedHeld = i+1, b, len(r.held)+1
+			}
 		case p.isUsed(b):
-			b, at = p.takeBlock(), noBlock // a copy
-			p.all[b].used = true
+			p.take(r, 1) // a copy
+			at = noBlock
+			continue
 		default:
 			p.detach(b)
 			p.hold(b)
 			p.onboard(r, b, tokens)
 			at = noBlock
 		}
-		r.held = append(r.held, b)
+		r.held = append(r.held, holding{b, 1})
+		r.blocks++
 	}
 	r.found = found
 	if found == 0 {
@@ -602,30 +763,53 @@ func (p *pool) allocate(r *request) {
 func (p *pool) holdPrefix(r *request) (last blockID, tokens int) {
 	w := p.found(r)
 	n := min(w.all, (r.prompt-1)/p.cfg.BlockTokens)
-	b := w.last
-	for range w.all - n {
-		b = p.all[b].parent
-	}
-	last = b
-	for ; b != root; b = p.all[b].parent {
+	last = p.prefix(w, n)
+	for b := last; b != root; b = p.all[b].parent {
 		if p.all[b].host {
 			r.held = r.held[:0]
 			return root, 0
 		}
-		r.held = append(r.held, b)
+		r.held = append(r.held, holding{b, p.all[b].n})
 	}
 	slices.Reverse(r.held)
-	for _, b := range r.held {
-		p.hold(b)
+	for _, h := range r.held {
+		p.hold(h.block)
 	}
-	r.rooted = n
+	r.blocks, r.rooted, r.rootedAt, r.rootedHeld = n, n, last, len(r.held)
 	return last, n * p.cfg.BlockTokens
+}
+
+// part makes what r holds at place i blocks that have not been split.
+func (p *pool) part(r *request, i int) {
+	h := r.held[i]
+	k := &p.all[h.block]
+	if k.n == h.n {
+		return
+	}
+	r.held[i].n = k.n
+	for b, left := k.before, h.n-k.n; left > 0; b = p.all[b].before {
+		r.held = slices.Insert(r.held, i, holding{b, p.all[b].n})
+		left -= p.all[b].n
+		if i < r.rootedHeld {
+			r.rootedHeld++
+		}
+		if invariant.Enabled && left < 0 {
+			panic("trtllm: blocks that were split do not add up")
+		}
+	}
+}
+
+// parts is part for all that r holds.
+func (p *pool) parts(r *request) {
+	for i := len(r.held) - 1; i >= 0; i-- {
+		p.part(r, i)
+	}
 }
 
 // grow gives r the slot of a token.
 func (p *pool) grow(r *request) {
 	if p.cfg.hasBlocks() && r.slots%p.cfg.BlockTokens == 0 {
-		r.held = append(r.held, p.takeBlock())
+		p.take(r, 1)
 	}
 	r.slots++
 }
@@ -640,25 +824,34 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 	}
 	at, known, began := root, true, false
 	if r.rooted > 0 {
-		at = r.held[r.rooted-1]
+		at = r.rootedAt
 	}
-	for i := r.rooted; i < min(n, len(r.held)); i++ {
-		k := p.contentOf(r, i, tokens)
+	n = min(n, r.blocks)
+	for i, h := r.rooted, r.rootedHeld; i < n; h++ {
+		p.part(r, h)
+		k, alike := p.contentOf(r, i, tokens)
+		alike = min(alike, int(r.held[h].n))
+		var b blockID
 		if known {
-			b, ok := p.find(at, k)
-			if known = ok; ok {
-				at = b
+			if b, known = p.find(at, k); known {
+				b = p.splitFrom(b, alike)
+				alike = int(p.all[b].n)
 			}
 		}
+		p.part(r, h) // it may be what has been found
+		own := p.splitFrom(r.held[h].block, alike)
+		p.part(r, h)
 		if !known {
-			p.detach(r.held[i])
-			p.attach(r.held[i], at, k)
-			p.events.noteStored(r.held[i], at, k, i, began)
-			at, began = r.held[i], true
+			p.detach(own)
+			p.attach(own, at, k)
+			p.events.noteStored(own, at, k, i, began)
+			b, began = own, true
 		}
-		if r.rooted == i && at == r.held[i] && k.tokens() == size {
-			r.rooted++
+		at, alike = b, int(p.all[b].n)
+		if r.rooted == i && at == own && k.tokens() == size {
+			r.rooted, r.rootedAt, r.rootedHeld = i+alike, at, h+1
 		}
+		i += alike
 	}
 }
 
@@ -667,10 +860,18 @@ func (p *pool) close(r *request) {
 	if p.cfg.Reuse {
 		p.store(r, r.known-1, true)
 	}
-	for i := len(r.held) - 1; i >= 0; i-- {
-		p.letGo(r.held[i])
+	for _, h := range slices.Backward(r.held) {
+		p.letGoAll(h)
 	}
-	r.held, r.rooted = r.held[:0], 0
+	r.held, r.blocks, r.rooted, r.rootedHeld = r.held[:0], 0, 0, 0
+}
+
+// letGoAll takes a holder from the blocks of h, the last first.
+func (p *pool) letGoAll(h holding) {
+	for b := h.block; h.n > 0; b = p.all[b].before {
+		h.n -= p.all[b].n
+		p.letGo(b)
+	}
 }
 
 // Which of the links of a block a list goes by.
@@ -681,13 +882,13 @@ const (
 )
 
 func (p *pool) links(b blockID, which int) *links {
-	switch k := &p.all[b]; which {
+	switch which {
 	case queueLinks:
-		return &k.links
+		return &p.all[b].links
 	case kinLinks:
-		return &k.kin
+		return &p.siblings[b].kin
 	default:
-		return &p.alike[b]
+		return &p.siblings[b].alike
 	}
 }
 
@@ -723,22 +924,34 @@ func (p *pool) check(active []*request, sending []sent) {
 		return
 	}
 	refs := make(map[blockID]int32)
-	for _, r := range active {
-		for _, b := range r.held {
-			refs[b]++
+	count := func(r *request) {
+		blocks := 0
+		for _, h := range r.held {
+			blocks += int(h.n)
+			for b := h.block; h.n > 0; b = p.all[b].before {
+				h.n -= p.all[b].n
+				refs[b]++
+			}
 		}
+		if blocks != r.blocks {
+			panic("trtllm: the blocks that a request holds do not add up")
+		}
+	}
+	for _, r := range active {
+		count(r)
 	}
 	for _, s := range sending {
-		for _, b := range s.held {
-			refs[b]++
-		}
+		count(s.request)
 	}
-	cached, host := 0, p.host.fresh
+	cached, host, held := 0, p.host.fresh, 0
 	for i := range p.all {
 		if p.all[i].host {
 			host++
 		} else if p.all[i].parent != noBlock && p.all[i].refs == 0 {
-			cached++
+			cached += int(p.all[i].n)
+		}
+		if refs[blockID(i)] > 0 {
+			held += int(p.all[i].n)
 		}
 		if got, has := p.all[i].refs, refs[blockID(i)]; got != has || has > 0 && p.all[i].host {
 			panic("trtllm: a block's references differ from the requests that hold it")
@@ -747,7 +960,7 @@ func (p *pool) check(active []*request, sending []sent) {
 	if host != p.cfg.Host.Blocks {
 		panic("trtllm: blocks in host memory do not add up to its size")
 	}
-	if p.free+len(refs) != p.total || p.cached != cached {
+	if p.free+held != p.total || p.cached != cached {
 		panic("trtllm: free and held blocks do not add up to the pool")
 	}
 }

@@ -30,8 +30,12 @@ type request struct {
 	expect int // prompt tokens that the capacity scheduler expects to be found
 	slots  int // tokens with a KV slot
 	loaded int // prompt tokens found in host memory at admission
-	held   []blockID
-	rooted int // of these, those from the first one on that are in the tree, full: they stay there while r holds them
+	held   []holding
+	blocks int // KV blocks that r holds
+
+	rooted     int     // of these, those from the first one on that are in the tree, full: they stay there while r holds them
+	rootedAt   blockID // the last of these, if there are any
+	rootedHeld int     // how many of held they are
 
 	seen    walk // the latest walk
 	pauses  int
