@@ -423,8 +423,8 @@ func (p *pool) queueOf(k *block) *list {
 	return &p.queue
 }
 
-// take gives r n more blocks from the front of the queue, out of the tree with all that follows them there.
-func (p *pool) take(r *request, n int) {
+// takeBlocks gives r n more blocks from the front of the queue, out of the tree with all that follows them there.
+func (p *pool) takeBlocks(r *request, n int) {
 	r.blocks += n
 	if p.alone {
 		for range n {
@@ -710,7 +710,7 @@ func (p *pool) allocate(r *request) {
 		return
 	}
 	if !p.cfg.Reuse {
-		p.take(r, n)
+		p.takeBlocks(r, n)
 		return
 	}
 	at, found := p.holdPrefix(r)
@@ -723,7 +723,7 @@ func (p *pool) allocate(r *request) {
 		found += tokens
 		switch {
 		case b == noBlock:
-			p.take(r, n-i) // nothing is found behind a block that is not
+			p.takeBlocks(r, n-i) // nothing is found behind a block that is not
 			at = noBlock
 			continue
 		case tokens == size:
@@ -735,7 +735,7 @@ func (p *pool) allocate(r *request) {
 				r.rooted, r.rootedAt, r.rootedHeld = i+1, b, len(r.held)+1
 			}
 		case p.isUsed(b):
-			p.take(r, 1) // a copy
+			p.takeBlocks(r, 1) // a copy
 			at = noBlock
 			continue
 		default:
@@ -809,7 +809,7 @@ func (p *pool) parts(r *request) {
 // grow gives r the slot of a token.
 func (p *pool) grow(r *request) {
 	if p.cfg.hasBlocks() && r.slots%p.cfg.BlockTokens == 0 {
-		p.take(r, 1)
+		p.takeBlocks(r, 1)
 	}
 	r.slots++
 }
