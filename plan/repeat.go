@@ -90,7 +90,7 @@ func listResampledKeys() []string {
 
 // addResamples gives the rows what came of their resamples, which are those of all rows,
 // again and again. A resample that failed is the reason of its row.
-func (t *Table) addResamples(outcomes []Outcome) error {
+func (t *Results) addResamples(outcomes []Outcome) error {
 	samples := make([][]map[string]json.RawMessage, len(t.rows)) // by row and resample
 	for n, o := range outcomes {
 		i, k := n%len(t.rows), n/len(t.rows)+1
@@ -170,7 +170,7 @@ func numberAt(values map[string]json.RawMessage, key string) (float64, bool) {
 }
 
 // resampledHead returns the names of what resampledCells returns; none without resamples.
-func (t *Table) resampledHead() []string {
+func (t *Results) resampledHead() []string {
 	var head []string
 	for _, key := range t.resampledKeys() {
 		prefix := "resampled_" + key + "_"
@@ -180,7 +180,7 @@ func (t *Table) resampledHead() []string {
 }
 
 // resampledKeys returns the values that any row has resamples of.
-func (t *Table) resampledKeys() []string {
+func (t *Results) resampledKeys() []string {
 	var keys []string
 	for _, k := range listResampledKeys() {
 		if slices.ContainsFunc(t.rows, func(r row) bool { return r.findResampled(k) != nil }) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/internal/table"
 )
 
 // repeatedGrid is two traces by two routers.
@@ -82,12 +84,12 @@ func TestPairedCells(t *testing.T) {
 		by := []float64{0, -3, 1000, 1004}[cell]
 		return workload[sample] + by + 0.2*float64(sample%2)*float64(cell%2)
 	})
-	table, err := NewTable(g, outcomes, false)
+	results, err := NewResults(g, outcomes, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"", "win", "", "lose"} {
-		s := table.rows[i].findResampled("mean_ttft_ms")
+		s := results.rows[i].findResampled("mean_ttft_ms")
 		if s == nil || s.Verdict != want || (s.Change == nil) != (want == "") || s.Repeats != 5 {
 			t.Fatalf("cell %d: %+v, want %q", i, s, want)
 		}
@@ -95,14 +97,14 @@ func TestPairedCells(t *testing.T) {
 			t.Errorf("cell %d: %+v, want a prediction interval as wide as the workloads, and the confidence interval in it", i, s.Value)
 		}
 	}
-	if s := table.rows[1].findResampled("mean_ttft_ms").Change; math.Abs(s.Mean+2.88) > 1e-9 || s.Prediction.High > -2.5 {
+	if s := results.rows[1].findResampled("mean_ttft_ms").Change; math.Abs(s.Mean+2.88) > 1e-9 || s.Prediction.High > -2.5 {
 		t.Errorf("change %+v, want about -2.9", s)
 	}
-	if s := table.rows[3].findResampled("output_throughput_tok_s"); s.Verdict != "lose" {
+	if s := results.rows[3].findResampled("output_throughput_tok_s"); s.Verdict != "lose" {
 		t.Errorf("%+v, want less output to lose", s)
 	}
 	var csv, object, text strings.Builder
-	for _, err := range []error{table.WriteCSV(&csv), table.WriteJSON(&object), table.WriteText(&text)} {
+	for _, err := range []error{results.Table().WriteCSV(&csv), results.WriteJSON(&object), results.WriteText(&text)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,19 +115,19 @@ func TestPairedCells(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"mean", "confidence_low", "confidence_high", "prediction_low", "change", "change_confidence_low", "change_prediction_high"} {
-		if !slices.Contains(table.Head(), "resampled_mean_ttft_ms_"+key) {
-			t.Errorf("no %s in %q", key, table.Head())
+		if !slices.ContainsFunc(results.Table().Columns, func(c table.Column) bool { return c.Name == "resampled_mean_ttft_ms_"+key }) {
+			t.Errorf("no %s in %+v", key, results.Table().Columns)
 		}
 	}
-	if lines := table.Lines(); len(lines[0]) != len(table.Head()) {
-		t.Errorf("%d cells in a line, want %d as in the head", len(lines[0]), len(table.Head()))
+	if all := results.Table(); len(all.Rows[0]) != len(all.Columns) {
+		t.Errorf("%d cells in a row, must be %d as there are columns", len(all.Rows[0]), len(all.Columns))
 	}
 }
 
 // A resample that fails is said, and the others are compared without it; one alone is not.
 func TestFailedResamples(t *testing.T) {
 	g := repeatedGrid()
-	table, err := NewTable(g, ttftOutcomes(g, 3, func(cell, sample int) float64 {
+	results, err := NewResults(g, ttftOutcomes(g, 3, func(cell, sample int) float64 {
 		if cell == 1 && sample == 2 || cell == 3 && sample > 1 {
 			return 0
 		}
@@ -134,27 +136,27 @@ func TestFailedResamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := table.rows[1].findResampled("mean_ttft_ms"); s.Repeats != 2 || s.Verdict != "lose" || table.rows[1].reason != "resample 2: did not fit" {
-		t.Errorf("%+v, %q", s, table.rows[1].reason)
+	if s := results.rows[1].findResampled("mean_ttft_ms"); s.Repeats != 2 || s.Verdict != "lose" || results.rows[1].reason != "resample 2: did not fit" {
+		t.Errorf("%+v, %q", s, results.rows[1].reason)
 	}
-	if s := table.rows[3].findResampled("mean_ttft_ms"); s != nil || table.Incomplete() != 2 {
-		t.Errorf("%+v, %d incomplete, want nothing of one resample and 2", s, table.Incomplete())
+	if s := results.rows[3].findResampled("mean_ttft_ms"); s != nil || results.Incomplete() != 2 {
+		t.Errorf("%+v, %d incomplete, want nothing of one resample and 2", s, results.Incomplete())
 	}
 }
 
 // Where the first cell cannot be run, the next of the trace is the one to compare with.
 func TestFirstCellThatRuns(t *testing.T) {
 	g := &Grid{Axes: []Axis{{Name: "workers", Values: []string{"0", "1", "2"}}}}
-	table, err := NewTable(g, ttftOutcomes(g, 3, func(cell, sample int) float64 { return float64(cell * (100 + sample)) }), false)
+	results, err := NewResults(g, ttftOutcomes(g, 3, func(cell, sample int) float64 { return float64(cell * (100 + sample)) }), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int{0, 2, 2} {
-		if got := len(table.rows[i].resampled); got != want {
+		if got := len(results.rows[i].resampled); got != want {
 			t.Errorf("cell %d: %d values, want %d", i, got, want)
 		}
 	}
-	if base, next := table.rows[1].resampled[1], table.rows[2].resampled[1]; base.Change != nil || next.Verdict != "lose" {
+	if base, next := results.rows[1].resampled[1], results.rows[2].resampled[1]; base.Change != nil || next.Verdict != "lose" {
 		t.Errorf("%+v, %+v", base, next)
 	}
 }

@@ -141,12 +141,12 @@ func TestJournal(t *testing.T) {
 
 func csvOf(t *testing.T, g *Grid, outcomes []Outcome) string {
 	t.Helper()
-	table, err := NewTable(g, outcomes, false)
+	results, err := NewResults(g, outcomes, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := table.WriteCSV(&b); err != nil {
+	if err := results.Table().WriteCSV(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -170,12 +170,12 @@ func TestTable(t *testing.T) {
 	if got := csvOf(t, g, outcomes); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	table, err := NewTable(g, outcomes, true)
-	if err != nil || table.Incomplete() != 1 || len(table.Keys) != 2 {
-		t.Fatalf("%v; %d without a report, keys %v", err, table.Incomplete(), table.Keys)
+	results, err := NewResults(g, outcomes, true)
+	if err != nil || results.Incomplete() != 1 || len(results.Keys) != 2 {
+		t.Fatalf("%v; %d without a report, keys %v", err, results.Incomplete(), results.Keys)
 	}
 	var b bytes.Buffer
-	if err := table.WriteJSON(&b); err != nil {
+	if err := results.WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
 	var rows []struct {
@@ -189,7 +189,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("%v: %s", err, &b)
 	}
 	b.Reset()
-	if err := table.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 7 || !strings.Contains(b.String(), "want at least 2 workers") {
+	if err := results.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 7 || !strings.Contains(b.String(), "want at least 2 workers") {
 		t.Errorf("%v:\n%s", err, &b)
 	}
 }

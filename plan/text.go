@@ -9,16 +9,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
 // WriteNarrow writes the axes and as many of a few values as fit into the columns of a
 // terminal; below them what resamples came to, when there are any.
-func (t *Table) WriteNarrow(w io.Writer) error {
-	kept, left := terminal.FitColumns(t.narrowColumns())
+func (t *Results) WriteNarrow(w io.Writer) error {
+	all := t.narrow()
+	left := all.Fit(terminal.Width)
 	var b strings.Builder
-	b.WriteString(terminal.FormatColumns(kept))
+	b.WriteString(all.Text())
 	note := "Latencies are in ms."
 	if len(left) > 0 {
 		note += " Left out for the width: " + strings.Join(left, ", ") + "; --wide has all."
@@ -31,7 +33,7 @@ func (t *Table) WriteNarrow(w io.Writer) error {
 }
 
 // writeReasons writes why cells have no report, each reason once.
-func (t *Table) writeReasons(b *strings.Builder) {
+func (t *Results) writeReasons(b *strings.Builder) {
 	cells := map[string][]string{}
 	for i := range t.rows {
 		r := &t.rows[i]
@@ -45,35 +47,40 @@ func (t *Table) writeReasons(b *strings.Builder) {
 	}
 }
 
-// narrowColumns returns the columns of a table for people, the least important of which
-// have the highest ranks.
-func (t *Table) narrowColumns() []terminal.Column {
-	all := []terminal.Column{{Head: [2]string{"", "cell"}}}
+// narrow returns the table for people, the least important columns of which have the highest ranks.
+func (t *Results) narrow() *table.Table {
+	all, lines := table.New("cell"), make([][]string, len(t.rows))
 	for i := range t.rows {
-		all[0].Cells = append(all[0].Cells, strconv.Itoa(t.rows[i].cell.Index))
+		lines[i] = []string{strconv.Itoa(t.rows[i].cell.Index)}
 	}
-	for _, axis := range t.Axes {
-		c := terminal.Column{Head: [2]string{"", axis}}
+	for _, axis := range t.axes {
+		all.AddColumns(axis)
+		cells := make([]string, len(t.rows))
 		for i := range t.rows {
-			c.Cells = append(c.Cells, t.rows[i].cell.Of(axis))
+			cells[i] = t.rows[i].cell.Of(axis)
 		}
-		trimFolder(c.Cells)
-		all = append(all, c)
+		trimFolder(cells)
+		for i, cell := range cells {
+			lines[i] = append(lines[i], cell)
+		}
 	}
 	shown := t.Shown()
 	for _, v := range narrowValues() {
 		if v.key != completedKey && !slices.Contains(shown, v.key) || v.key == completedKey && !t.someIncomplete() {
 			continue
 		}
-		c := terminal.Column{Head: collector.HeadOf(v.key), Rank: v.rank}
+		head := collector.HeadOf(v.key)
+		all.Columns = append(all.Columns, table.Column{Above: head[0], Name: head[1], Rank: v.rank})
 		for i := range t.rows {
 			text := shortenNumber(strings.Trim(string(t.rows[i].values[v.key]), `"`))
 			if v.key == SaturationKey && text == stable {
 				text = "" // what is not stable is to be seen
 			}
-			c.Cells = append(c.Cells, text)
+			lines[i] = append(lines[i], text)
 		}
-		all = append(all, c)
+	}
+	for _, line := range lines {
+		all.Add(line...)
 	}
 	return all
 }
@@ -95,7 +102,7 @@ func narrowValues() []narrowValue {
 }
 
 // someIncomplete reports whether some cell has requests that were not completed.
-func (t *Table) someIncomplete() bool {
+func (t *Results) someIncomplete() bool {
 	return slices.ContainsFunc(t.rows, func(r row) bool {
 		return r.values != nil && string(r.values[completedKey]) != string(r.values["num_requests"])
 	})
@@ -117,7 +124,7 @@ func trimFolder(names []string) {
 
 // IntervalTexts returns what the intervals and verdicts of resamples are, each with its name;
 // none without resamples.
-func (t *Table) IntervalTexts() [][2]string {
+func (t *Results) IntervalTexts() [][2]string {
 	if len(t.resampledKeys()) == 0 {
 		return nil
 	}
@@ -136,52 +143,41 @@ const (
 
 // writeResampled writes two tables of what resamples came to, a row for each value of each
 // cell: the values, and how they change. Wide tables have the settings of the cells and full names.
-func (t *Table) writeResampled(b *strings.Builder, wide bool) {
-	values, changes := t.beginResampled("mean", wide), append(t.beginResampled("change", wide), terminal.Column{Head: [2]string{"", "verdict"}})
+func (t *Results) writeResampled(b *strings.Builder, wide bool) {
+	values, changes := t.beginResampled("mean", wide), t.beginResampled("change", wide)
+	changes.AddColumns("verdict")
 	for i := range t.rows {
 		r := &t.rows[i]
 		for k := range r.resampled {
 			s := &r.resampled[k]
 			line := []string{strconv.Itoa(r.cell.Index), collector.ShortName(s.Key)}
 			if wide {
-				line = append(t.rowCells(r, nil)[:1+len(t.Axes)], s.Key)
+				line = append(t.rowCells(r, nil)[:1+len(t.axes)], s.Key)
 			}
-			addCells(values, slices.Concat(line, s.format("%.*f", &s.Value)))
+			values.Add(slices.Concat(line, s.format("%.*f", &s.Value))...)
 			if s.Change != nil {
-				addCells(changes, append(slices.Concat(line, s.format("%+.*f", s.Change)), s.Verdict))
+				changes.Add(append(slices.Concat(line, s.format("%+.*f", s.Change)), s.Verdict)...)
 			}
 		}
 	}
 	for _, part := range []struct {
-		title   string
-		columns []terminal.Column
+		title string
+		of    *table.Table
 	}{{resampledTitle, values}, {changesTitle, changes}} {
-		if len(part.columns[0].Cells) > 0 {
-			b.WriteString("\n" + terminal.WrapLine(part.title, 2) + "\n" + terminal.FormatColumns(part.columns))
+		if len(part.of.Rows) > 0 {
+			b.WriteString("\n" + terminal.WrapLine(part.title, 2) + "\n" + part.of.Text())
 		}
 	}
 }
 
-// beginResampled returns the columns of a table of intervals, without cells.
-func (t *Table) beginResampled(mean string, wide bool) []terminal.Column {
-	head := [][2]string{{"", "cell"}}
+// beginResampled returns a table of intervals without rows.
+func (t *Results) beginResampled(mean string, wide bool) *table.Table {
+	all := table.New("cell")
 	if wide {
-		for _, axis := range t.Axes {
-			head = append(head, [2]string{"", axis})
-		}
+		all.AddColumns(t.axes...)
 	}
-	head = append(head, [][2]string{{"", "value"}, {"", mean}, {"confidence", "from"}, {"interval", "to"}, {"prediction", "from"}, {"interval", "to"}}...)
-	all := make([]terminal.Column, len(head))
-	for i := range head {
-		all[i].Head = head[i]
-	}
+	all.AddColumns("value", mean, "confidence\nfrom", "interval\nto", "prediction\nfrom", "interval\nto")
 	return all
-}
-
-func addCells(columns []terminal.Column, line []string) {
-	for i, cell := range line {
-		columns[i].Cells = append(columns[i].Cells, cell)
-	}
 }
 
 // format returns the mean and the bounds of one of the two intervals of s.

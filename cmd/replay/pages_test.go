@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/report/html"
-	"github.com/replay-llm/replay/report/sheet"
 )
 
 // readPage reads the data of a page into v, and returns it.
@@ -66,7 +66,7 @@ func TestSweepPage(t *testing.T) {
 		t.Errorf("what came of resamples is not shown: %s", few)
 	}
 	for _, name := range []string{"resampled_p99_ttft_ms_prediction_low", "resampled_p99_ttft_ms_confidence_high", "resampled_p99_ttft_ms_change_prediction_high"} {
-		if !slices.ContainsFunc(last.Tables[0].Columns, func(c sheet.Column) bool { return c.Name == name }) {
+		if !slices.ContainsFunc(last.Tables[0].Columns, func(c table.Column) bool { return c.Name == name }) {
 			t.Errorf("no column %s", name)
 		}
 	}

@@ -2,6 +2,7 @@
 package terminal
 
 import (
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -53,4 +54,15 @@ func lastSpace(line string, indent int) int {
 		}
 	}
 	return at
+}
+
+// Digits returns how many digits after the point a number has in a narrow table: four or five digits in all.
+func Digits(v float64) int {
+	switch v = math.Abs(v); {
+	case v >= 1000:
+		return 0
+	case v >= 100:
+		return 1
+	}
+	return 2
 }

@@ -28,3 +28,10 @@ func TestWrapLine(t *testing.T) {
 		}
 	}
 }
+
+func TestWrapText(t *testing.T) {
+	long := "  " + strings.Repeat("word ", 16)
+	if got, want := WrapText("short\n"+long+"end\n", 2), "short\n"+strings.TrimRight(long[:77], " ")+"\n    word end\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

@@ -4,14 +4,19 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/table"
 )
 
 // WriteMarkdown writes a heading with the verdict and a table with a row for each
 // budget, as pages of pull requests show it.
 func (o *Outcome) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### replay check %s: %s\n\n", escapeCell(o.File.Path), o.verdict())
-	b.WriteString("| Metric | Budget | Baseline | Value | Change | |\n| --- | --- | ---: | ---: | ---: | --- |\n")
+	fmt.Fprintf(&b, "### replay check %s: %s\n\n", table.Escape(o.File.Path), o.verdict())
+	t := table.NewLeft("Metric", "Budget", "Baseline", "Value", "Change", "")
+	for i := 2; i < 5; i++ {
+		t.Columns[i].Left = false
+	}
 	for i := range o.Lines {
 		l := &o.Lines[i]
 		verdict, baseline, change := "ok", "", ""
@@ -21,8 +26,9 @@ func (o *Outcome) WriteMarkdown(w io.Writer) error {
 		if l.HasBaseline {
 			baseline, change = shortNumber(l.Baseline), l.changeText()
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", l.Key, escapeCell(l.Text), baseline, shortNumber(l.Value), change, verdict)
+		t.Add("`"+l.Key+"`", l.Text, baseline, shortNumber(l.Value), change, verdict)
 	}
+	b.WriteString(t.Markdown())
 	if o.Changed == Changed {
 		fmt.Fprintf(&b, "\nBehaviour changed: %s.\n", changedMessage)
 	}
@@ -40,9 +46,4 @@ func (o *Outcome) verdict() string {
 		return "all budgets hold, and requests went other ways"
 	}
 	return "all budgets hold"
-}
-
-// escapeCell returns text as it stands in a cell of a table.
-func escapeCell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

@@ -8,14 +8,15 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/replay-llm/replay/internal/table"
 )
 
 // WriteText writes a table for people.
 func (o *Outcome) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "metric\tbudget\tbaseline\tvalue\tchange\t\n")
+	t := table.NewLeft("metric", "budget", "baseline", "value", "change", "")
+	t.Flush = true
 	for i := range o.Lines {
 		l := &o.Lines[i]
 		verdict := "ok"
@@ -26,9 +27,9 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		if l.HasBaseline {
 			baseline, change = shortNumber(l.Baseline), l.changeText()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Key, l.Text, baseline, shortNumber(l.Value), change, verdict)
+		t.Add(l.Key, l.Text, baseline, shortNumber(l.Value), change, verdict)
 	}
-	t.Flush() // a buffer takes everything
+	b.WriteString(t.Text())
 	if o.File.Exact || o.Changed != Unknown {
 		fmt.Fprintf(&b, "behaviour: %v\n", o.Changed)
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/report/requests"
 )
@@ -72,21 +72,16 @@ func writeSettings(b *bytes.Buffer, settings []Setting) {
 
 // formatMetrics returns a row for each metric.
 func formatMetrics(metrics []Metric) string {
-	all := make([]terminal.Column, 5)
-	for i, name := range []string{"metric", "A", "B", "change", "%"} {
-		all[i].Head[1] = name
-	}
+	all := table.New("metric", "A", "B", "change", "%")
 	for _, m := range metrics {
 		share := ""
 		if m.A != 0 {
 			share = fmt.Sprintf("%+.*f", terminal.Digits(m.Share), m.Share)
 		}
 		digits := digitsOf(max(math.Abs(m.A), math.Abs(m.B)))
-		for i, cell := range []string{m.Key, fmt.Sprintf("%.*f", digits, m.A), fmt.Sprintf("%.*f", digits, m.B), changeText(m.Change, digits), share} {
-			all[i].Cells = append(all[i].Cells, cell)
-		}
+		all.Add(m.Key, fmt.Sprintf("%.*f", digits, m.A), fmt.Sprintf("%.*f", digits, m.B), changeText(m.Change, digits), share)
 	}
-	return terminal.FormatColumns(all)
+	return all.Text()
 }
 
 // digitsOf returns how many digits after the point a value is shown with.
@@ -168,11 +163,8 @@ func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 		return
 	}
 	b.WriteString("Moved most, by end-to-end latency:\n")
-	all := make([]terminal.Column, 9)
-	for i, name := range []string{"id", "session", "turn", "E2E A", "E2E B", "change", "TTFT A", "TTFT B", "workers"} {
-		all[i].Head[1] = name
-	}
-	all[1].Rank, all[2].Rank = 2, 1 // the id says it, too
+	all := table.New("id", "session", "turn", "E2E A", "E2E B", "change", "TTFT A", "TTFT B", "workers")
+	all.Columns[1].Rank, all.Columns[2].Rank = 2, 1 // the id says it, too
 	for _, m := range r.Most {
 		change := ""
 		if m.E2EA != nil && m.E2EB != nil {
@@ -182,15 +174,11 @@ func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 		if m.WorkerB != m.WorkerA {
 			workers += " -> " + strconv.Itoa(m.WorkerB)
 		}
-		for i, cell := range []string{
-			fmt.Sprint(m.Request.ID), m.Request.Session, fmt.Sprint(m.Request.Turn),
-			twoDecimals(m.E2EA), twoDecimals(m.E2EB), change, twoDecimals(m.TTFTA), twoDecimals(m.TTFTB), workers,
-		} {
-			all[i].Cells = append(all[i].Cells, cell)
-		}
+		all.Add(fmt.Sprint(m.Request.ID), m.Request.Session, fmt.Sprint(m.Request.Turn),
+			twoDecimals(m.E2EA), twoDecimals(m.E2EB), change, twoDecimals(m.TTFTA), twoDecimals(m.TTFTB), workers)
 	}
-	all, _ = terminal.FitColumns(all)
-	b.WriteString(terminal.FormatColumns(all))
+	all.Fit(terminal.Width)
+	b.WriteString(all.Text())
 }
 
 func twoDecimals(v *float64) string {
@@ -214,16 +202,15 @@ func (p *Paired) writeText(b *bytes.Buffer) {
 	} else {
 		p.writeHead(b)
 	}
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "ms\tA\tB\tchange\tfrom\tto\tverdict\t\n")
+	t := table.New("ms", "A", "B", "change", "from", "to", "verdict")
 	for _, m := range p.Metrics {
 		from, to := "-", "-"
 		if m.Low != nil {
 			from, to = fmt.Sprintf("%+.3f", *m.Low), fmt.Sprintf("%+.3f", *m.High)
 		}
-		fmt.Fprintf(t, "%s %s\t%.3f\t%.3f\t%+.3f\t%s\t%s\t%s\t\n", m.Statistic, m.Metric, m.A, m.B, m.Change, from, to, m.Verdict)
+		t.Add(m.Statistic+" "+m.Metric, fmt.Sprintf("%.3f", m.A), fmt.Sprintf("%.3f", m.B), fmt.Sprintf("%+.3f", m.Change), from, to, string(m.Verdict))
 	}
-	t.Flush()
+	b.WriteString(t.Text())
 	if slices.ContainsFunc(p.Metrics, func(m PairedStat) bool { return m.Verdict == OneSeed }) {
 		b.WriteString(terminal.WrapText("No verdict: a router draws, and each side has one seed. --repeat 10 replays both with 10 seeds.\n", 2))
 	}

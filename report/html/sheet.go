@@ -4,7 +4,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/replay-llm/replay/report/sheet"
+	"github.com/replay-llm/replay/internal/table"
 )
 
 // SheetPage is what goes onto a page of tables.
@@ -18,7 +18,7 @@ type SheetPage struct {
 // SheetTable is a table with a chart.
 type SheetTable struct {
 	Title string `json:"title"`
-	*sheet.Table
+	*table.Table
 	// X and Y are the columns that the chart shows first, By the one that colours
 	// it; "": none.
 	X  string `json:"x"`
@@ -55,7 +55,7 @@ func WriteSheet(w io.Writer, p *SheetPage) error {
 // numbers where t has none of the names.
 func (t *SheetTable) fillGaps() {
 	t.Few = append([]string{}, t.Few...)
-	t.Table = &sheet.Table{Columns: t.Columns, Rows: append([][]any{}, t.Rows...)}
+	t.Table = t.Clone()
 	var numbers []string
 	for _, c := range t.Columns {
 		if c.Number {

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/report/sheet"
+	"github.com/replay-llm/replay/internal/table"
 )
 
 // sheetText is a page of one table of so many rows.
 func sheetText(t *testing.T, rows int) string {
 	t.Helper()
-	made := &sheet.Table{Columns: []sheet.Column{
+	made := &table.Table{Columns: []table.Column{
 		{Name: "router", Setting: true}, {Name: "workers", Number: true, Setting: true}, {Name: "p99_ttft_ms", Number: true}, {Name: "reason"},
 	}}
 	for i := range rows {
@@ -103,10 +103,10 @@ func TestAnswer(t *testing.T) {
 // sidesText is a page of a measured run beside its simulation, as replay validate makes it.
 func sidesText(t *testing.T) string {
 	t.Helper()
-	each := &sheet.Table{Columns: []sheet.Column{
+	each := &table.Table{Columns: []table.Column{
 		{Name: "request", Setting: true}, {Name: "server", Setting: true}, {Name: "measured_ttft_ms", Number: true}, {Name: "simulated_ttft_ms", Number: true}, {Name: "ttft_off", Number: true},
 	}}
-	over := &sheet.Table{Columns: []sheet.Column{{Name: "side", Setting: true}, {Name: "time_s", Number: true}, {Name: "ttft_ms", Number: true}}}
+	over := &table.Table{Columns: []table.Column{{Name: "side", Setting: true}, {Name: "time_s", Number: true}, {Name: "ttft_ms", Number: true}}}
 	for i := range 300 {
 		off := any(0.01 * float64(i%7))
 		if i%50 == 0 {

@@ -3,8 +3,8 @@ package summary
 import (
 	"fmt"
 	"io"
-	"strings"
 
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
@@ -17,27 +17,26 @@ type Named struct {
 // WriteMarkdown writes a table with a row per value and a column per report.
 // Real times are left out: they differ from run to run.
 func WriteMarkdown(w io.Writer, reports []Named) error {
-	var b strings.Builder
-	b.WriteString("| Metric |")
+	t := table.NewLeft("Metric")
 	for _, r := range reports {
-		fmt.Fprintf(&b, " %s |", strings.ReplaceAll(r.Name, "|", `\|`))
+		t.Columns = append(t.Columns, table.Column{Name: r.Name})
 	}
-	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(reports)) + "\n")
 	for _, key := range reportKeys(reports) {
-		fmt.Fprintf(&b, "| `%s` |", key)
+		line := []string{"`" + key + "`"}
 		for _, r := range reports {
+			text := ""
 			switch v := r.Report.Values()[key].(type) {
 			case nil:
-				b.WriteString("  |")
 			case float64:
-				fmt.Fprintf(&b, " %.2f |", v)
+				text = fmt.Sprintf("%.2f", v)
 			default:
-				fmt.Fprintf(&b, " %v |", v)
+				text = fmt.Sprint(v)
 			}
+			line = append(line, text)
 		}
-		b.WriteByte('\n')
+		t.Add(line...)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, t.Markdown())
 	return err
 }
 

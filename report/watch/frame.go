@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -130,8 +131,9 @@ func (v *View) table(width, room int, colors bool) []string {
 	if rows := room - 2; len(shown) > rows {
 		shown, rest = v.pickRows(shown, max(1, rows-1))
 	}
-	kept, _ := terminal.FitColumnsInto(v.columns(shown), width)
-	lines := strings.Split(strings.TrimSuffix(terminal.FormatColumns(kept), "\n"), "\n")
+	all := v.tabulate(shown)
+	all.Fit(width)
+	lines := strings.Split(strings.TrimSuffix(all.Text(), "\n"), "\n")
 	heads := len(lines) - len(shown)
 	for i, w := range shown {
 		if color := colorOf(w); colors && color != plain {
@@ -195,14 +197,12 @@ func colorOf(w *worker) string {
 	return plain
 }
 
-// columns returns what is known of workers.
-func (v *View) columns(all []*worker) []terminal.Column {
-	t := []terminal.Column{
-		{Head: [2]string{"", "worker"}}, {Head: [2]string{"last", "pass"}, Rank: 4},
-		{Head: [2]string{"", "running"}}, {Head: [2]string{"", "waiting"}, Rank: 1},
-		{Head: [2]string{"", "req/s"}, Rank: 5}, {Head: [2]string{"prompt", "tok/s"}, Rank: 6},
-		{Head: [2]string{"output", "tok/s"}, Rank: 3}, {Head: [2]string{"", "KV"}, Rank: 2},
-	}
+// tabulate returns a row of what is known of each worker.
+func (v *View) tabulate(all []*worker) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		{Name: "worker", Left: true}, {Above: "last", Name: "pass", Rank: 4}, {Name: "running"}, {Name: "waiting", Rank: 1},
+		{Name: "req/s", Rank: 5}, {Above: "prompt", Name: "tok/s", Rank: 6}, {Above: "output", Name: "tok/s", Rank: 3}, {Name: "KV", Rank: 2},
+	}}
 	for _, w := range all {
 		row := []string{v.nameOf(w), "-", "-", "-", "-", "-", "-", "-"}
 		if w.passes > 0 {
@@ -218,11 +218,8 @@ func (v *View) columns(all []*worker) []terminal.Column {
 		if v.apart && w != v.current {
 			row[4], row[5], row[6] = "-", "-", "-" // it is over
 		}
-		for i := range t {
-			t[i].Cells = append(t[i].Cells, row[i])
-		}
+		t.Add(row...)
 	}
-	t[0].AlignLeft()
 	return t
 }
 

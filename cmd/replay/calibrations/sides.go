@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/report/html"
-	"github.com/replay-llm/replay/report/sheet"
 )
 
 // writeSides writes what was measured beside what was simulated.
@@ -90,14 +90,11 @@ func listSides(c *calibrate.Compared) html.Facts {
 }
 
 // tabulateRequests returns a row per request.
-func tabulateRequests(c *calibrate.Compared) *sheet.Table {
-	t := &sheet.Table{Columns: []sheet.Column{{Name: "request", Setting: true}, {Name: "server", Setting: true}}}
-	for _, name := range []string{
+func tabulateRequests(c *calibrate.Compared) *table.Table {
+	t := &table.Table{Columns: []table.Column{{Name: "request", Setting: true}, {Name: "server", Setting: true}}}
+	t.AddNumbers(false,
 		"arrival_s", "input_tokens", "output_tokens", "measured_ttft_ms", "simulated_ttft_ms", "measured_tpot_ms", "simulated_tpot_ms",
-		"measured_e2e_ms", "simulated_e2e_ms", "measured_cached", "simulated_cached", "ttft_off", "e2e_off",
-	} {
-		t.Columns = append(t.Columns, sheet.Column{Name: name, Number: true})
-	}
+		"measured_e2e_ms", "simulated_e2e_ms", "measured_cached", "simulated_cached", "ttft_off", "e2e_off")
 	for i := range c.Requests {
 		b := &c.Requests[i]
 		server := b.Server
@@ -128,11 +125,9 @@ func numberOrNone(v float64) any {
 
 // tabulateWindows returns the means of the requests that arrived in each of equal windows
 // of time, measured and simulated.
-func tabulateWindows(c *calibrate.Compared) *sheet.Table {
-	t := &sheet.Table{Columns: []sheet.Column{{Name: "side", Setting: true}}}
-	for _, name := range []string{"time_s", "requests", "ttft_ms", "tpot_ms", "e2e_ms"} {
-		t.Columns = append(t.Columns, sheet.Column{Name: name, Number: true})
-	}
+func tabulateWindows(c *calibrate.Compared) *table.Table {
+	t := &table.Table{Columns: []table.Column{{Name: "side", Setting: true}}}
+	t.AddNumbers(false, "time_s", "requests", "ttft_ms", "tpot_ms", "e2e_ms")
 	begin := c.Requests[0].Arrival
 	width := max((c.Requests[len(c.Requests)-1].Arrival-begin)/overWindows, 1e-3)
 	for from := 0; from < len(c.Requests); {

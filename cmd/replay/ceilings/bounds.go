@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
@@ -329,40 +330,36 @@ func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Repor
 // writeBounds writes a row per variant: each value, and how many times the
 // ceiling's it is.
 func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report, wide bool) error {
-	names, reused := terminal.Column{Head: [2]string{"", "ms"}}, terminal.Column{Head: [2]string{"hit", "rate"}}
-	for i, r := range reports {
-		names.Cells = append(names.Cells, variants[i].name)
-		reused.Cells = append(reused.Cells, fmt.Sprintf("%.1f %%", 100*r.PrefixCacheReusedRatio))
-	}
-	names.AlignLeft()
-	all := []terminal.Column{names}
+	all, rows := table.NewLeft("ms"), make([][]string, len(reports))
 	last := reports[len(reports)-1]
 	for _, c := range listBoundColumns() {
 		statistic, metric, _ := strings.Cut(c.name, " ")
-		column := terminal.Column{Head: [2]string{statistic, metric}, Rank: c.rank}
+		all.Columns = append(all.Columns, table.Column{Above: statistic, Name: metric, Rank: c.rank})
 		longest := 0
 		for _, r := range reports {
 			longest = max(longest, len(formatTimes(c.of(r), c.of(last))))
 		}
-		for _, r := range reports {
+		for i, r := range reports {
 			v, digits := c.of(r), 2
 			if !wide {
 				digits = terminal.Digits(v)
 			}
-			column.Cells = append(column.Cells, fmt.Sprintf("%.*f %*s", digits, v, longest, formatTimes(v, c.of(last))))
+			rows[i] = append(rows[i], fmt.Sprintf("%.*f %*s", digits, v, longest, formatTimes(v, c.of(last))))
 		}
-		all = append(all, column)
 	}
-	all = append(all, reused)
+	all.AddColumns("hit\nrate")
+	for i, r := range reports {
+		all.Add(slices.Concat([]string{variants[i].name}, rows[i], []string{fmt.Sprintf("%.1f %%", 100*r.PrefixCacheReusedRatio)})...)
+	}
 	var left []string
 	if !wide {
-		all, left = terminal.FitColumns(all)
+		left = all.Fit(terminal.Width)
 	}
 	note := "x: times the ceiling's."
 	if len(left) > 0 {
 		note += " Left out for the width: " + strings.Join(left, ", ") + "; --wide has all."
 	}
-	_, err := fmt.Fprintf(w, "%s%s\n", terminal.FormatColumns(all), terminal.WrapLine(note, 0))
+	_, err := fmt.Fprintf(w, "%s%s\n", all.Text(), terminal.WrapLine(note, 0))
 	return err
 }
 

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/hardware"
@@ -201,8 +201,7 @@ func fitRows(fit hardware.Fit, tpGiven bool, setShare func(*hardware.Fit)) []fit
 
 // writeFits writes a line for each fit.
 func writeFits(out io.Writer, rows []fitRow) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "GPU\tGPUS\tTP\tUSABLE\tWEIGHTS\tOTHER\tKV CACHE\tKV TOKENS\tBLOCKS\t")
+	t := table.New("GPU", "GPUS", "TP", "USABLE", "WEIGHTS", "OTHER", "KV CACHE", "KV TOKENS", "BLOCKS")
 	var refused error
 	for _, r := range rows {
 		kv, tokens, blocks := formatGiB(r.KV), fmt.Sprint(r.Tokens), fmt.Sprint(r.Blocks)
@@ -212,10 +211,10 @@ func writeFits(out io.Writer, rows []fitRow) error {
 				refused = cli.Coded(2, "%s", r.Note)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.GPU, r.GPUs, r.TP, formatGiB(r.Usable), formatGiB(r.Weights),
+		t.Add(r.GPU, strconv.Itoa(r.GPUs), strconv.Itoa(r.TP), formatGiB(r.Usable), formatGiB(r.Weights),
 			formatGiB(r.Activations+r.Graphs+r.Runtime), kv, tokens, blocks)
 	}
-	if err := w.Flush(); err != nil {
+	if _, err := io.WriteString(out, t.Text()); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "Sizes: GiB of one GPU. KV tokens: of one worker (with --dp: of one rank).")

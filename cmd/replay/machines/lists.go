@@ -3,12 +3,14 @@ package machines
 
 import (
 	"fmt"
-	"text/tabwriter"
+	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
@@ -39,12 +41,12 @@ file of your own GPUs, in the form that --output json writes, goes with
 		if output == "json" {
 			return cli.WriteJSON(s.Out, hardware.GPUs())
 		}
-		w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "GPU\tGiB\tGB/s\tbf16 TFLOP/s\tfp8\tfp4\tlink GB/s\tUSD/h\t")
+		t := table.New("GPU", "GiB", "GB/s", "bf16 TFLOP/s", "fp8", "fp4", "link GB/s", "USD/h")
 		for _, g := range hardware.GPUs() {
-			fmt.Fprintf(w, "%s\t%.1f\t%.0f\t%.0f\t%s\t%s\t%.0f\t%.2f\t\n", g.Name, g.MemoryGiB, g.Bandwidth, g.BF16, orDash(g.FP8), orDash(g.FP4), g.Link, g.Price)
+			t.Add(g.Name, formatFixed(g.MemoryGiB, 1), formatFixed(g.Bandwidth, 0), formatFixed(g.BF16, 0), orDash(g.FP8), orDash(g.FP4), formatFixed(g.Link, 0), formatFixed(g.Price, 2))
 		}
-		return w.Flush()
+		_, err := io.WriteString(s.Out, t.Text())
+		return err
 	})
 }
 
@@ -64,22 +66,20 @@ the configuration is published. --model also takes the path of any config.json.`
 		if output == "json" {
 			return cli.WriteJSON(s.Out, rows)
 		}
-		w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-		source := func(text string) string {
-			if wide {
-				return "\t" + text
-			}
-			return ""
-		}
-		fmt.Fprintln(w, "MODEL\tWEIGHTS B\tACTIVE B\tKV KiB/TOKEN\tSTATE MiB\tCONTEXT"+source("SOURCE"))
+		t := table.NewLeft("MODEL", "WEIGHTS B", "ACTIVE B", "KV KiB/TOKEN", "STATE MiB", "CONTEXT", "SOURCE")
+		t.Flush = true
 		for _, m := range rows {
 			state := "-"
 			if m.State > 0 {
 				state = fmt.Sprintf("%.1f", m.State/(1<<20))
 			}
-			fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.1f\t%s\t%d%s\n", m.Name, m.Weights, m.Active, m.KVBytes/1024, state, m.Context, source(m.Source))
+			t.Add(m.Name, formatFixed(m.Weights, 2), formatFixed(m.Active, 2), formatFixed(m.KVBytes/1024, 1), state, strconv.Itoa(m.Context), m.Source)
 		}
-		return w.Flush()
+		if !wide {
+			t.Remove(6)
+		}
+		_, err := io.WriteString(s.Out, t.Text())
+		return err
 	}, func(fs *pflag.FlagSet) { fs.BoolVar(&wide, "wide", false, "say where models are published, too") })
 }
 
@@ -103,6 +103,9 @@ func modelRows() []modelRow {
 	}
 	return rows
 }
+
+// formatFixed returns a number with so many digits after the point.
+func formatFixed(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
 // orDash returns a rate, or a dash where there is none.
 func orDash(rate float64) string {

@@ -3,9 +3,9 @@ package machines
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -45,13 +45,11 @@ func composePasses(f *hardware.Fit) ([]passTimes, error) {
 // writePasses writes a table for each pass of a fit.
 func writePasses(out io.Writer, r *fitRow) error {
 	for _, p := range r.Passes {
-		fmt.Fprintf(out, "\n%s with --tp %d, %s: %.3f ms\n", r.GPU, r.TP, p.Pass, p.Ms)
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "  PART\tCALLS\tMS\tSOURCE")
+		t := table.NewLeft("PART", "CALLS", "MS", "SOURCE")
 		for _, x := range p.Parts {
-			fmt.Fprintf(w, "  %s\t%.4g\t%.3f\t%s\n", x.Name, x.Calls, x.Ms, x.Source)
+			t.Add(x.Name, fmt.Sprintf("%.4g", x.Calls), formatFixed(x.Ms, 3), x.Source)
 		}
-		if err := w.Flush(); err != nil {
+		if _, err := fmt.Fprintf(out, "\n%s with --tp %d, %s: %.3f ms\n%s", r.GPU, r.TP, p.Pass, p.Ms, t.Text()); err != nil {
 			return err
 		}
 	}

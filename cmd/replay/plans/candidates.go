@@ -9,9 +9,9 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/file"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/report/sheet"
 )
 
 // checkCandidates refuses a file of candidates that cannot be written.
@@ -57,7 +57,7 @@ const (
 
 // candidates is a table with a row per choice of settings.
 type candidates struct {
-	sheet.Table
+	table.Table
 	values int // objectives
 }
 
@@ -65,14 +65,12 @@ type candidates struct {
 // part of the workload that it was last replayed on.
 func (p *planSheet) makeCandidates() *candidates {
 	t := &candidates{values: len(p.shownAnswer().At.Values)}
-	t.Columns = []sheet.Column{{Name: "settings", Setting: true}, {Name: "result"}}
-	for _, name := range []string{"stretch", "workers", "prefill_workers", "decode_workers", "gpus", "cost_per_hour", "resamples_met"} {
-		t.Columns = append(t.Columns, sheet.Column{Name: name, Number: true})
-	}
+	t.Columns = []table.Column{{Name: "settings", Setting: true}, {Name: "result"}}
+	t.AddNumbers(false, "stretch", "workers", "prefill_workers", "decode_workers", "gpus", "cost_per_hour", "resamples_met")
 	for _, v := range p.shownAnswer().At.Values {
-		t.Columns = append(t.Columns, sheet.Column{Name: strings.ReplaceAll(v.Name, " ", "_") + "_" + v.Unit, Number: true})
+		t.AddNumbers(false, strings.ReplaceAll(v.Name, " ", "_")+"_"+v.Unit)
 	}
-	t.Columns = append(t.Columns, sheet.Column{Name: "reason"})
+	t.AddColumns("reason")
 	seen := map[string]bool{}
 	for i := range p.plan.Answers {
 		a := &p.plan.Answers[i]

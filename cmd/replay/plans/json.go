@@ -7,9 +7,10 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/internal/cmd/schedules"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/report/html"
-	"github.com/replay-llm/replay/report/sheet"
+	"github.com/replay-llm/replay/report/parquet"
 )
 
 // PlanDocument is a plan as JSON.
@@ -199,33 +200,25 @@ func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 func (p *planSheet) fileForms() map[string]func(io.Writer) error {
 	t := p.makeTable(p.plan.Measures)
 	return map[string]func(io.Writer) error{
-		"csv": t.WriteCSV, "json": t.WriteJSON, "parquet": t.WriteParquet,
-		"html": func(w io.Writer) error { return html.WriteSheet(w, p.makePage(t)) },
+		"csv": t.WriteCSV, "json": t.WriteJSON,
+		"parquet": func(w io.Writer) error { return parquet.WriteTable(w, t) },
+		"html":    func(w io.Writer) error { return html.WriteSheet(w, p.makePage(t)) },
 	}
 }
 
 // makeTable is a row per measure.
-func (p *planSheet) makeTable(measures []plan.Measure) *sheet.Table {
-	t := &sheet.Table{}
-	number := func(name string, setting bool) {
-		t.Columns = append(t.Columns, sheet.Column{Name: name, Number: true, Setting: setting})
-	}
-	t.Columns = append(t.Columns, sheet.Column{Name: "settings", Setting: true})
-	for _, name := range []string{"workers", "prefill_workers", "decode_workers", "gpus", "load", "resample"} {
-		number(name, true)
-	}
-	t.Columns = append(t.Columns, sheet.Column{Name: "met"}, sheet.Column{Name: "missed"}, sheet.Column{Name: "pareto_front"})
+func (p *planSheet) makeTable(measures []plan.Measure) *table.Table {
+	t := &table.Table{Columns: []table.Column{{Name: "settings", Setting: true}}}
+	t.AddNumbers(true, "workers", "prefill_workers", "decode_workers", "gpus", "load", "resample")
+	t.AddColumns("met", "missed", "pareto_front")
 	if len(measures) > 0 {
 		for _, v := range measures[0].Values {
-			number(strings.ReplaceAll(v.Name, " ", "_")+"_"+v.Unit, false)
+			t.AddNumbers(false, strings.ReplaceAll(v.Name, " ", "_")+"_"+v.Unit)
 		}
 	}
-	for _, name := range []string{"request_throughput_rps", "output_throughput_tok_s", "total_throughput_tok_s", "prefix_cache_reused_ratio"} {
-		number(name, false)
-	}
+	t.AddNumbers(false, "request_throughput_rps", "output_throughput_tok_s", "total_throughput_tok_s", "prefix_cache_reused_ratio")
 	if p.flags.cost > 0 {
-		number("cost_per_million_output_tokens", false)
-		number("cost_per_million_tokens", false)
+		t.AddNumbers(false, "cost_per_million_output_tokens", "cost_per_million_tokens")
 	}
 	for i := range measures {
 		t.Rows = append(t.Rows, p.makeRow(&measures[i]))

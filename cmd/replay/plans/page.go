@@ -6,18 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/report/html"
-	"github.com/replay-llm/replay/report/sheet"
 	"github.com/replay-llm/replay/report/slo"
 )
 
 // makePage is the answer, the front, and all replays.
-func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
+func (p *planSheet) makePage(all *table.Table) *html.SheetPage {
 	var front []plan.Measure
 	for i := range p.plan.Front {
 		front = append(front, p.plan.Front[i].Measure)
@@ -33,9 +33,9 @@ func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
 		}
 	}
 	page := &html.SheetPage{Title: "Plan: how many GPUs", Answer: p.makeAnswer()}
-	add := func(title string, table *sheet.Table, x string) {
+	add := func(title string, cells *table.Table, x string) {
 		page.Tables = append(page.Tables, html.SheetTable{
-			Title: title, Table: table, X: x, Y: latency, By: "gpus", Few: few, Limits: limits,
+			Title: title, Table: cells, X: x, Y: latency, By: "gpus", Few: few, Limits: limits,
 			Mark: "met", Marked: []html.Mark{{Value: "no", Means: "misses at least one objective"}}, Rest: "meets all objectives",
 		})
 	}
@@ -243,10 +243,9 @@ func (p *planSheet) makeObjectives(a *plan.Answer) html.Grid {
 
 // makeVariants is a row per choice of settings.
 func (p *planSheet) makeVariants() html.Grid {
-	columns := p.variantColumns()
 	g := html.Grid{Title: "Choices", Head: []string{"settings"}}
-	for _, c := range columns[1:] {
-		g.Head = append(g.Head, strings.TrimSpace(c.Head[0]+" "+c.Head[1]))
+	for _, name := range p.variantColumns()[1:] {
+		g.Head = append(g.Head, strings.ReplaceAll(name, "\n", " "))
 	}
 	g.Head = append(g.Head, "")
 	for i := range p.plan.Answers {

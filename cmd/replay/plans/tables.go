@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/plan"
 )
@@ -13,11 +14,11 @@ import (
 // writeVariants prints what each choice of settings needs. Settings stand last, or below
 // when they are long.
 func (p *planSheet) writeVariants(b *strings.Builder) {
-	all := p.variantColumns()
+	all := table.New(p.variantColumns()...)
 	behind := []string{"", "settings"}
 	for i := range p.plan.Answers {
 		a := &p.plan.Answers[i]
-		addCells(all, p.variantCells(a)...)
+		all.Add(p.variantCells(a)...)
 		settings := p.variantName(i)
 		switch {
 		case a.Refused != nil:
@@ -27,7 +28,7 @@ func (p *planSheet) writeVariants(b *strings.Builder) {
 		}
 		behind = append(behind, settings)
 	}
-	lines := strings.Split(strings.TrimSuffix(terminal.FormatColumns(all), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(all.Text(), "\n"), "\n")
 	for i, line := range lines {
 		switch whole := line + "  " + behind[i]; {
 		case i == 0: // the first line of the heads
@@ -45,21 +46,16 @@ func (p *planSheet) writeVariants(b *strings.Builder) {
 func (p *planSheet) resamplesAll() bool { return p.flags.resamples > 0 && p.flags.confidence > 0 }
 
 // variantColumns returns the columns of variantCells.
-func (p *planSheet) variantColumns() []terminal.Column {
-	all := nameColumns([2]string{"", "#"})
-	if p.resamplesAll() {
-		all = append(all, nameColumns([2]string{"recommended", "cluster"}, [2]string{"", "GPUs"})...)
-		if p.plan.ByCost {
-			all = append(all, nameColumns([2]string{"cost", "/hour"})...)
-		}
-		all = append(all, nameColumns([2]string{"met", fmt.Sprintf("of %d", p.flags.resamples)}, [2]string{"as recorded", "cluster"})...)
-	} else {
-		all = append(all, nameColumns([2]string{"smallest", "cluster"}, [2]string{"", "GPUs"})...)
-		if p.plan.ByCost {
-			all = append(all, nameColumns([2]string{"cost", "/hour"})...)
-		}
+func (p *planSheet) variantColumns() []string {
+	all := []string{"#", "smallest\ncluster", "GPUs"}
+	if p.plan.ByCost {
+		all = append(all, "cost\n/hour")
 	}
-	return append(all, nameColumns([2]string{"highest", "load"}, [2]string{"", "req/s"})...)
+	if p.resamplesAll() {
+		all[1] = "recommended\ncluster"
+		all = append(all, fmt.Sprintf("met\nof %d", p.flags.resamples), "as recorded\ncluster")
+	}
+	return append(all, "highest\nload", "req/s")
 }
 
 // variantCells returns a row of what a choice of settings needs.
@@ -109,22 +105,6 @@ func (p *planSheet) recommend(a *plan.Answer) (shape plan.Shape, met int, ok boo
 	return a.Shape, a.ResamplesMet, a.Refused == nil && float64(a.ResamplesMet) >= p.flags.confidence*float64(p.flags.resamples)-1e-9
 }
 
-// nameColumns returns columns without cells.
-func nameColumns(heads ...[2]string) []terminal.Column {
-	all := make([]terminal.Column, len(heads))
-	for i, head := range heads {
-		all[i].Head = head
-	}
-	return all
-}
-
-// addCells adds a row.
-func addCells(all []terminal.Column, cells ...string) {
-	for i, cell := range cells {
-		all[i].Cells = append(all[i].Cells, cell)
-	}
-}
-
 // shortenShape returns a cluster without the word for its workers, where it has two kinds.
 func shortenShape(s plan.Shape) string {
 	if s.Split() {
@@ -141,13 +121,13 @@ func (p *planSheet) writeFront(b *strings.Builder) {
 	b.WriteString(p.wrapText("Pareto front (clusters that meet; none has " + p.nameBurden() + ", more output tokens/s and lower latency at once):\n"))
 	all := p.frontColumns()
 	for i := range p.plan.Front {
-		addCells(all, p.frontLine(&p.plan.Front[i])...)
+		all.Add(p.frontLine(&p.plan.Front[i])...)
 	}
 	var left []string
 	if !p.flags.wide {
-		all, left = terminal.FitColumns(all)
+		left = all.Fit(terminal.Width)
 	}
-	b.WriteString(terminal.FormatColumns(all))
+	b.WriteString(all.Text())
 	if len(left) > 0 {
 		b.WriteString(p.wrapText("Left out for the width: " + strings.Join(left, ", ") + "; --wide has all.\n"))
 	}
@@ -162,26 +142,21 @@ func (p *planSheet) nameBurden() string {
 }
 
 // frontColumns returns the columns of frontLine.
-func (p *planSheet) frontColumns() []terminal.Column {
-	var all []terminal.Column
+func (p *planSheet) frontColumns() *table.Table {
+	all := &table.Table{}
 	if len(p.plan.Variants) > 1 {
-		all = nameColumns([2]string{"settings", "#"})
+		all.AddColumns("settings\n#")
 	}
 	if p.plan.ByCost {
-		all = append(all, nameColumns([2]string{"cost", "/hour"})...)
+		all.AddColumns("cost\n/hour")
 	}
-	all = append(all, nameColumns([2]string{"", "GPUs"}, [2]string{"", "cluster"}, [2]string{"", "load"}, [2]string{"requests", "/s"}, [2]string{"output", "tokens/s"})...)
+	all.AddColumns("GPUs", "cluster", "load", "requests\n/s", "output\ntokens/s")
+	all.Columns[len(all.Columns)-2].Rank = 2
 	for _, v := range p.plan.Front[0].Values {
-		statistic, metric, _ := strings.Cut(v.Name, " ")
-		all = append(all, terminal.Column{Head: [2]string{statistic, metric}})
+		all.AddColumns(strings.Replace(v.Name, " ", "\n", 1))
 	}
 	if p.flags.cost > 0 {
-		all = append(all, terminal.Column{Head: [2]string{"cost/M", "output"}, Rank: 1}, terminal.Column{Head: [2]string{"cost/M", "tokens"}, Rank: 3})
-	}
-	for i := range all {
-		if all[i].Head[0] == "requests" {
-			all[i].Rank = 2
-		}
+		all.Columns = append(all.Columns, table.Column{Above: "cost/M", Name: "output", Rank: 1}, table.Column{Above: "cost/M", Name: "tokens", Rank: 3})
 	}
 	return all
 }

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
@@ -175,12 +175,12 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	if s := p.flags.describeSurvival(); s != "" && !a.Found && fixed {
 		fmt.Fprintf(b, "  Misses%s: %s\n", s, a.At.Missed)
 	}
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	t := table.NewLeft("", "", "")
 	for i := range a.At.Values {
 		v := &a.At.Values[i]
-		fmt.Fprintf(t, "  %s\t%s\t%s (limit %s)%s\n", v.Name, formatMet(v.Met), formatAmount(v.Value, v.Unit), formatLimit(v), formatBar(a.Bars, i, v.Unit))
+		t.Add(v.Name, formatMet(v.Met), formatAmount(v.Value, v.Unit)+" (limit "+formatLimit(v)+")"+formatBar(a.Bars, i, v.Unit))
 	}
-	t.Flush()
+	b.WriteString(t.Text())
 	for _, v := range a.At.Others {
 		what := "each request's mean gap, instead of all gaps pooled"
 		if strings.HasSuffix(v.Name, "itl") {

@@ -2,8 +2,11 @@ package schedules
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/replay-llm/replay/internal/table"
 )
 
 // Format returns the pool in words, in lines that wrap fits to a width.
@@ -23,29 +26,23 @@ func (p *Pool) Format(wrap func(string) string) string {
 		b.WriteString(wrap(text + "\n"))
 	}
 	b.WriteString("\n")
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	starts := ""
-	if p.starts() {
-		starts = "\tat its start"
-	}
-	var names strings.Builder
+	t := table.New("hour")
 	for i := range p.Members {
-		fmt.Fprintf(&names, "\t%s", p.Members[i].Name)
+		t.AddColumns(p.Members[i].Name)
 	}
-	fmt.Fprintf(t, "hour%s\tGPUs%s\tfree\t\n", names.String(), starts)
+	t.AddColumns("GPUs", "at its start", "free")
 	for k := range p.hours {
 		one := &p.hours[k]
-		var cells strings.Builder
-		for _, gpus := range one.gpus {
-			fmt.Fprintf(&cells, "\t%d", gpus)
+		cells := []string{strconv.Itoa(k)}
+		for _, gpus := range append(slices.Clone(one.gpus), one.total, one.needs(), p.GPUs-one.needs()) {
+			cells = append(cells, strconv.Itoa(gpus))
 		}
-		if p.starts() {
-			starts = fmt.Sprintf("\t%d", one.needs())
-		}
-		fmt.Fprintf(t, "%d%s\t%d%s\t%d\t\n", k, cells.String(), one.total, starts, p.GPUs-one.needs())
+		t.Add(cells...)
 	}
-	t.Flush()
-	b.WriteString("\n")
+	if !p.starts() {
+		t.Remove(len(t.Columns) - 2)
+	}
+	b.WriteString(t.Text() + "\n")
 	p.writeWays(b)
 	return b.String()
 }
@@ -83,24 +80,19 @@ func (p *Pool) perDay(hours float64) float64 {
 
 // writeWays writes what sharing saves.
 func (p *Pool) writeWays(b *strings.Builder) {
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	cost := ""
-	if p.price() > 0 {
-		cost = "\tcost/day"
-	}
+	t := table.NewLeft("size", "GPUs", "GPU-hours/day", "cost/day")
 	needed, _ := p.Needed()
-	fmt.Fprintf(t, "  size\tGPUs\tGPU-hours/day%s\n", cost)
 	for _, way := range []struct {
 		name string
 		gpus int
 		day  float64
 	}{{"shared by the hour", needed, p.perDay(p.usedHours())}, {"fixed, each by itself", p.fixed(), dayHours * float64(p.fixed())}} {
-		if p.price() > 0 {
-			cost = fmt.Sprintf("\t%.2f", way.day*p.price())
-		}
-		fmt.Fprintf(t, "  %s\t%d\t%.1f%s\n", way.name, way.gpus, way.day, cost)
+		t.Add(way.name, strconv.Itoa(way.gpus), fmt.Sprintf("%.1f", way.day), fmt.Sprintf("%.2f", way.day*p.price()))
 	}
-	t.Flush()
+	if p.price() == 0 {
+		t.Remove(3)
+	}
+	b.WriteString(t.Text())
 }
 
 // PoolDocument is a pool for programs.

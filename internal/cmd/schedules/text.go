@@ -2,9 +2,10 @@ package schedules
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/plan"
 )
 
@@ -16,20 +17,19 @@ const mostRows = 2 * dayHours
 func (h *ByHour) Format(head string, most int, wrap func(string) string) string {
 	b := &strings.Builder{}
 	b.WriteString(wrap(head + ":\n"))
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := table.New("hour", "requests/s", "GPUs", "smallest cluster")
 	if len(h.hours) <= mostRows {
-		fmt.Fprintln(t, "hour\trequests/s\tGPUs\tsmallest cluster\t")
 		for i := range h.hours {
 			one := &h.hours[i]
-			fmt.Fprintf(t, "%d\t%.2f\t%.0f\t%v\t\n", i, one.rate(), h.gpus(one.shape), one.shape)
+			t.Add(strconv.Itoa(i), fmt.Sprintf("%.2f", one.rate()), fmt.Sprintf("%.0f", h.gpus(one.shape)), one.shape.String())
 		}
 	} else {
-		fmt.Fprintln(t, "hour of the day\tGPUs\tlargest of all days\t")
+		t = table.New("hour of the day", "GPUs", "largest of all days")
 		for i, shape := range h.pattern {
-			fmt.Fprintf(t, "%d\t%.0f\t%v\t\n", i, h.gpus(shape), shape)
+			t.Add(strconv.Itoa(i), fmt.Sprintf("%.0f", h.gpus(shape)), shape.String())
 		}
 	}
-	t.Flush()
+	b.WriteString(t.Text())
 	for i := range h.hours {
 		if missed := h.hours[i].missed; missed != "" {
 			b.WriteString(wrap(fmt.Sprintf("  Hour %d is not met with any number of workers up to %d: %s\n", i, most, missed)))
@@ -49,22 +49,16 @@ func (one *hourOf) rate() float64 {
 
 // writeWays writes what the ways to size the cluster take.
 func (h *ByHour) writeWays(b *strings.Builder, wrap func(string) string) {
-	b.WriteString("\n")
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	cost := ""
-	if h.price > 0 {
-		cost = "\tcost/day"
-	}
-	fmt.Fprintf(t, "  size\tGPU-hours/day%s\tworkers\tobjectives\n", cost)
+	t := table.NewLeft("size", "GPU-hours/day", "cost/day", "workers", "objectives")
 	for i := range h.ways {
 		way := &h.ways[i]
 		day := way.gpuHours / h.countHours() * dayHours
-		if h.price > 0 {
-			cost = fmt.Sprintf("\t%.2f", day*h.price)
-		}
-		fmt.Fprintf(t, "  %s\t%.1f%s\t%s\t%s\n", way.name, day, cost, way.workers, formatMet(way.met))
+		t.Add(way.name, fmt.Sprintf("%.1f", day), fmt.Sprintf("%.2f", day*h.price), way.workers, formatMet(way.met))
 	}
-	t.Flush()
+	if h.price == 0 {
+		t.Remove(2)
+	}
+	b.WriteString("\n" + t.Text())
 	for i := range h.ways {
 		if way := &h.ways[i]; !way.met {
 			b.WriteString(wrap(fmt.Sprintf("  %s: %s\n", way.name, way.missed)))

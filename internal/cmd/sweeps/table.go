@@ -8,7 +8,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -16,12 +15,13 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/internal/file"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/parquet"
 	"github.com/replay-llm/replay/report/saturation"
-	"github.com/replay-llm/replay/report/sheet"
 	"github.com/replay-llm/replay/report/slo"
 )
 
@@ -56,17 +56,17 @@ func (f *TableFlags) Check() error {
 
 // Write prints a table; cells without a report are an error of their own.
 func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) error {
-	t, err := plan.NewTable(g, outcomes, f.wall)
+	t, err := plan.NewResults(g, outcomes, f.wall)
 	if err != nil {
 		return err
 	}
 	t.AddCost(f.cost)
-	forms := map[string]func(io.Writer) error{"table": t.WriteNarrow, "csv": t.WriteCSV, "json": t.WriteJSON}
+	all, assumed := t.Table(), listAssumptions(g.Cells())
+	forms := map[string]func(io.Writer) error{"table": t.WriteNarrow, "csv": all.WriteCSV, "json": t.WriteJSON}
 	if f.wide {
 		forms["table"] = t.WriteText
 	}
-	all, assumed := sheetOf(t), listAssumptions(g.Cells())
-	forms["parquet"] = all.WriteParquet
+	forms["parquet"] = func(w io.Writer) error { return parquet.WriteTable(w, all) }
 	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, t, all, assumed)) }
 	if err := f.Files.Write(forms); err != nil {
 		return err
@@ -129,34 +129,8 @@ func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
 	return nil
 }
 
-// sheetOf is a table of all values of a sweep. A column is one of numbers when
-// all that is in it are.
-func sheetOf(t *plan.Table) *sheet.Table {
-	lines := t.Lines()
-	s := &sheet.Table{}
-	for i, name := range t.Head() {
-		s.Columns = append(s.Columns, sheet.Column{
-			Name: name, Setting: i > 0 && i <= len(t.Axes),
-			Number: name != "reason" && !slices.ContainsFunc(lines, func(line []string) bool { return line[i] != "" && !isNumber(line[i]) }),
-		})
-	}
-	for _, line := range lines {
-		row := make([]any, len(line))
-		for i, text := range line {
-			row[i] = s.Columns[i].Value(text)
-		}
-		s.Rows = append(s.Rows, row)
-	}
-	return s
-}
-
-func isNumber(text string) bool {
-	_, err := strconv.ParseFloat(text, 64)
-	return err == nil
-}
-
 // sweepPage is a page of a sweep: what all cells have, a chart and the table.
-func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table, assumed []engines.Assumption) *html.SheetPage {
+func sweepPage(g *plan.Grid, t *plan.Results, all *table.Table, assumed []engines.Assumption) *html.SheetPage {
 	facts := html.Facts{Title: "All cells have"}
 	for _, s := range g.Common {
 		facts.Rows = append(facts.Rows, [2]string{s.Name, s.Value})
@@ -196,15 +170,16 @@ func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table, assumed []engines.
 }
 
 // limitsOf are the objectives that all cells have, by the columns they limit.
-func limitsOf(all *sheet.Table) map[string]float64 {
+func limitsOf(all *table.Table) map[string]float64 {
 	limits := map[string]float64{}
 	for i, c := range all.Columns {
 		key := slo.LimitedKey(c.Name)
 		if key == "" || len(all.Rows) == 0 {
 			continue
 		}
-		limit, known := all.Rows[0][i].(float64)
-		other := func(row []any) bool { return row[i] != nil && row[i] != any(limit) }
+		first := all.Rows[0][i]
+		limit, known := table.Float(first)
+		other := func(row []any) bool { return row[i] != nil && row[i] != first }
 		if known && !slices.ContainsFunc(all.Rows, other) {
 			limits[key] = limit
 		}

@@ -1,53 +1,26 @@
-package sheet
+package parquet
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/replay-llm/replay/internal/table"
 )
 
-func table() *Table {
-	t := &Table{Columns: []Column{{Name: "cell", Number: true}, {Name: "router", Setting: true}, {Name: "p99_ttft_ms", Number: true}}}
-	for i, text := range []string{"12.5", "", "0.30000000000000004"} {
-		t.Rows = append(t.Rows, []any{float64(i), "kv, again", t.Columns[2].Value(text)})
-	}
-	return t
-}
-
-func TestText(t *testing.T) {
-	var b bytes.Buffer
-	if err := table().WriteCSV(&b); err != nil {
-		t.Fatal(err)
-	}
-	if want := "cell,router,p99_ttft_ms\n0,\"kv, again\",12.5\n1,\"kv, again\",\n2,\"kv, again\",0.30000000000000004\n"; b.String() != want {
-		t.Errorf("%s, want %s", &b, want)
-	}
-	b.Reset()
-	if err := table().WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
-	var rows []map[string]any
-	if err := json.Unmarshal(b.Bytes(), &rows); err != nil || len(rows) != 3 || rows[2]["p99_ttft_ms"] != 0.30000000000000004 || len(rows[1]) != 2 {
-		t.Errorf("%v: %s", err, &b)
-	}
-	b.Reset()
-	if err := (&Table{}).WriteJSON(&b); err != nil || b.String() != "[]\n" {
-		t.Errorf("%v: %q", err, &b)
-	}
-}
-
 // A file holds the columns in their order, and every value.
-func TestParquet(t *testing.T) {
-	made := table()
+func TestWriteTable(t *testing.T) {
+	made := &table.Table{Columns: []table.Column{{Name: "cell", Number: true}, {Name: "router"}, {Name: "p99_ttft_ms", Number: true}}}
+	for i, cell := range []any{table.Number("12.50"), nil, 0.30000000000000004} {
+		made.Rows = append(made.Rows, []any{float64(i), "kv, again", cell})
+	}
 	for len(made.Rows) < 3000 {
 		made.Rows = append(made.Rows, made.Rows[len(made.Rows)%3])
 	}
 	var b bytes.Buffer
-	if err := made.WriteParquet(&b); err != nil {
+	if err := WriteTable(&b, made); err != nil {
 		t.Fatal(err)
 	}
 	f, err := parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
@@ -70,7 +43,7 @@ func TestParquet(t *testing.T) {
 			n, err := rows.ReadRows(buffer)
 			for _, row := range buffer[:n] {
 				want := made.Rows[at]
-				ttft, has := want[2].(float64)
+				ttft, has := table.Float(want[2])
 				if row[0].Double() != want[0] || row[1].String() != want[1] || row[2].IsNull() == has || has && row[2].Double() != ttft {
 					t.Fatalf("row %d is %v, want %v", at, row, want)
 				}

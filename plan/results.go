@@ -2,22 +2,21 @@ package plan
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Table is the outcome of a sweep, a row per cell in grid order.
-type Table struct {
-	Axes []string
+// Results are the outcomes of a sweep, a row per cell in grid order.
+type Results struct {
+	axes []string
 	Keys []string // of the reports, bytewise
 	rows []row
 }
@@ -31,13 +30,13 @@ type row struct {
 	resampled []Resampled // empty without resamples
 }
 
-// NewTable returns the table of outcomes: of the cells of g, and after them of any number
+// NewResults returns the results of outcomes: of the cells of g, and after them of any number
 // of resamples, as RepeatCells has them. Without wall it leaves out what
 // depends on the time a replay takes, and is then the same from run to run.
-func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
-	t := &Table{}
+func NewResults(g *Grid, outcomes []Outcome, wall bool) (*Results, error) {
+	t := &Results{}
 	for _, a := range g.Axes {
-		t.Axes = append(t.Axes, a.Name)
+		t.axes = append(t.axes, a.Name)
 	}
 	var left []string
 	if !wall {
@@ -75,7 +74,7 @@ const (
 
 // AddCost adds to each row what its GPUs cost for an hour and for a million output tokens:
 // at the price of one for an hour or, where it is 0, at that which the reports have.
-func (t *Table) AddCost(perGPUHour float64) {
+func (t *Results) AddCost(perGPUHour float64) {
 	keys := t.Keys
 	for i := range t.rows {
 		r := &t.rows[i]
@@ -105,31 +104,23 @@ func (r *row) number(key string) float64 {
 	return v
 }
 
-// WriteCSV writes all of the table.
-func (t *Table) WriteCSV(w io.Writer) error {
-	return csv.NewWriter(w).WriteAll(slices.Insert(t.Lines(), 0, t.Head()))
-}
-
-// Head returns the names of what Lines returns: cell, axes, keys, what came of resamples,
-// and reason.
-func (t *Table) Head() []string {
-	return slices.Concat([]string{"cell"}, t.Axes, t.Keys, t.resampledHead(), []string{"reason"})
-}
-
-// Lines returns all of the table as WriteCSV writes it, without the head.
-func (t *Table) Lines() [][]string {
-	all := make([][]string, len(t.rows))
-	resampled := t.resampledKeys()
+// Table returns all results: cell, axes, keys, what came of resamples, and reason.
+func (t *Results) Table() *table.Table {
+	all, resampled := table.New(slices.Concat([]string{"cell"}, t.axes, t.Keys, t.resampledHead(), []string{"reason"})...), t.resampledKeys()
 	for i := range t.rows {
 		line := t.rowCells(&t.rows[i], t.Keys)
-		all[i] = slices.Insert(line, len(line)-1, t.rows[i].resampledCells(resampled)...)
+		all.Add(slices.Insert(line, len(line)-1, t.rows[i].resampledCells(resampled)...)...)
+	}
+	for i := range len(all.Columns) - 1 {
+		all.Columns[i].Setting = i > 0 && i <= len(t.axes)
+		all.FindNumbers(i)
 	}
 	return all
 }
 
-func (t *Table) rowCells(r *row, keys []string) []string {
+func (t *Results) rowCells(r *row, keys []string) []string {
 	line := []string{strconv.Itoa(r.cell.Index)}
-	for _, axis := range t.Axes {
+	for _, axis := range t.axes {
 		line = append(line, r.cell.Of(axis))
 	}
 	for _, key := range keys {
@@ -140,7 +131,7 @@ func (t *Table) rowCells(r *row, keys []string) []string {
 
 // WriteJSON writes a list of objects: cell, its settings, its report or the reason why
 // it has none, and what came of its resamples.
-func (t *Table) WriteJSON(w io.Writer) error {
+func (t *Results) WriteJSON(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString("[")
 	for i := range t.rows {
@@ -185,7 +176,7 @@ func Headlines() []string {
 
 // Shown returns the keys that people see of this table: the headlines and, where there is
 // something to say, GPUs, their cost, and which cells did not keep up.
-func (t *Table) Shown() []string {
+func (t *Results) Shown() []string {
 	shown := Headlines()
 	if t.someRejected() {
 		shown = append(shown, rejectedKey)
@@ -203,7 +194,7 @@ func (t *Table) Shown() []string {
 }
 
 // someRejected reports whether some cell has requests that no engine could run.
-func (t *Table) someRejected() bool {
+func (t *Results) someRejected() bool {
 	return slices.ContainsFunc(t.rows, func(r row) bool { return r.number(rejectedKey) > 0 })
 }
 
@@ -211,10 +202,9 @@ func (t *Table) someRejected() bool {
 const stable = "stable"
 
 // WriteText writes the axes and a few values, however wide that is.
-func (t *Table) WriteText(w io.Writer) error {
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+func (t *Results) WriteText(w io.Writer) error {
 	shown := t.Shown()
-	head := slices.Concat([]string{"cell"}, t.Axes, shown)
+	head := slices.Concat([]string{"cell"}, t.axes, shown, []string{""})
 	for i, name := range head {
 		switch name {
 		case costKey:
@@ -223,26 +213,21 @@ func (t *Table) WriteText(w io.Writer) error {
 			head[i] = "load"
 		}
 	}
-	fmt.Fprintln(out, strings.Join(head, "\t")+"\t")
+	all := table.New(head...)
+	all.Columns[len(head)-1].Left = true // the reason
 	for i := range t.rows {
 		r := &t.rows[i]
 		line := t.rowCells(r, shown)
 		if k := slices.Index(head, "load"); k >= 0 && line[k] == stable {
 			line[k] = "" // what is not stable is to be seen
 		}
-		for k := 1 + len(t.Axes); k < len(line)-1; k++ {
+		for k := 1 + len(t.axes); k < len(line)-1; k++ {
 			line[k] = shortenNumber(line[k])
 		}
-		last := len(line) - 1
-		if line[last] != "" {
-			line[last] = "  " + line[last]
-		}
-		fmt.Fprintln(out, strings.Join(line, "\t"))
-	}
-	if err := out.Flush(); err != nil {
-		return err
+		all.Add(line...)
 	}
 	var b strings.Builder
+	b.WriteString(all.Text())
 	t.writeResampled(&b, true)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -261,7 +246,7 @@ func shortenNumber(text string) string {
 }
 
 // Incomplete counts the cells without a report, or without one of a resample.
-func (t *Table) Incomplete() int {
+func (t *Results) Incomplete() int {
 	n := 0
 	for i := range t.rows {
 		if t.rows[i].report == nil || t.rows[i].reason != "" {
