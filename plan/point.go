@@ -6,7 +6,7 @@
 // one Point. Read point.go (what is run), batch.go (on all cores), search.go
 // (the smallest of one pool and of two), goodput.go (the highest load),
 // resample.go (error bars), confident.go and confidentsplit.go (what meets in most resamples), pareto.go, plan.go (all of it together). For grids
-// read grid.go, sweep.go, table.go, repeat.go (error bars of it).
+// read grid.go, sweep.go, results.go, repeat.go (error bars of it).
 package plan
 
 import (
