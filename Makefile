@@ -162,7 +162,7 @@ plan-calibration: ## hold plans at 90 % to the truth of 200 made-up systems; tak
 	$(GO) run ./tools/plancheck -calibrate 200
 
 traces-bad: ## show what every reader of traces says of bad rows and bad files
-	$(GO) test ./loadgen/formats -run 'TestBadRows|TestBadFiles|TestSkipBadHasABound' -v
+	$(GO) test ./loadgen/formats/registry -run 'TestBadRows|TestBadFiles|TestSkipBadHasABound' -v
 
 bench-traces: ## measure how fast traces are inspected and generated
 	$(GO) test ./loadgen/formats/inspect ./loadgen/generate -run '^$$' -bench . -benchmem

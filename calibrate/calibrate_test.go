@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -152,7 +153,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 		list, _ := json.Marshal(ids)
 		fmt.Fprintf(&trace, `{"timestamp":%v,"input_length":%d,"output_length":%d,"hash_ids":%s}`+"\n", 1000*r.Arrival, r.Input, r.Output, list)
 	}
-	w, err := formats.Read(&trace, "trace", formats.Options{Format: formats.Mooncake, TraceBlock: 16})
+	w, err := registry.Read(&trace, "trace", formats.Options{Format: formats.Mooncake, TraceBlock: 16})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -341,7 +342,7 @@ func noPrompts(count int) *prompt.List {
 }
 
 func TestAgentsArriveInClosedLoop(t *testing.T) {
-	w, err := formats.Read(strings.NewReader(agent), "agents.jsonl", formats.Options{Format: formats.Agentic, TraceBlock: 64})
+	w, err := registry.Read(strings.NewReader(agent), "agents.jsonl", formats.Options{Format: formats.Agentic, TraceBlock: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -46,7 +47,7 @@ func TestArrivalsOfReference(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			w, err := formats.Read(f, path, formats.Options{Format: formats.Mooncake, TraceBlock: 512, Compat: true})
+			w, err := registry.Read(f, path, formats.Options{Format: formats.Mooncake, TraceBlock: 512, Compat: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/sim"
 )
 
 func readMooncake(t testing.TB, text string) *Workload {
 	t.Helper()
-	w, err := formats.Read(strings.NewReader(strings.TrimSpace(text)), "t.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 10})
+	w, err := registry.Read(strings.NewReader(strings.TrimSpace(text)), "t.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,14 @@ import (
 
 	. "github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 )
 
 const day = "day.jsonl"
 
 func mustRead(t *testing.T, text string) *Workload {
 	t.Helper()
-	w, err := formats.Read(strings.NewReader(text), day, formats.Options{Format: formats.Mooncake, TraceBlock: 64})
+	w, err := registry.Read(strings.NewReader(text), day, formats.Options{Format: formats.Mooncake, TraceBlock: 64})
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/loadgen/generate"
 )
 
@@ -39,7 +40,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	if _, sized := t.format(); t.BlockTokens < 0 || t.BlockTokens == 0 && !t.Detect && sized {
 		return nil, fmt.Errorf("trace block size is %d, must be at least 1", t.BlockTokens)
 	}
-	stream, err := formats.OpenPath(t.Path, streams.Stdin, s.formatOptions(ctx, streams.Warn))
+	stream, err := registry.OpenPath(t.Path, streams.Stdin, s.formatOptions(ctx, streams.Warn))
 	if err != nil {
 		return nil, err
 	}

@@ -90,3 +90,15 @@ func cutEnd(text string) string {
 	}
 	return text[:last] // not UTF-8
 }
+
+// List returns the first of names, at most most, with commas between them.
+func List(names []string, most int) string {
+	var all []string
+	for _, name := range names[:min(len(names), most)] {
+		all = append(all, Cut(name))
+	}
+	if len(names) > most {
+		all = append(all, "…")
+	}
+	return strings.Join(all, ", ")
+}

@@ -20,6 +20,10 @@ type registry struct {
 // wants one asks its registry, so that adding another costs the places that
 // ARCHITECTURE.md lists.
 func registries() []registry {
+	var readers []string
+	for _, name := range []string{"mooncake", "tables", "texts", "sessions", "results", "servegen"} {
+		readers = append(readers, "loadgen/formats/"+name)
+	}
 	return []registry{
 		{"engines", []string{"scheduler/vllm", "scheduler/sglang", "scheduler/trtllm"}, []string{
 			"scheduler/vllm", "scheduler/sglang", "scheduler/trtllm",
@@ -27,6 +31,10 @@ func registries() []registry {
 			"replay/engines",    // the registry
 			"calibrate",         // fits the pass times of vLLM, and of nothing else
 		}},
+		{"trace formats", readers, append([]string{
+			"loadgen/formats/registry",
+			"internal/cmd/options", // checks the columns that the user names
+		}, readers...)},
 	}
 }
 
@@ -76,12 +84,11 @@ type namedList struct {
 func namedLists() []namedList {
 	return []namedList{
 		{"router policies", "router/policy", `^new[A-Z]\w*$`, []string{"registry.go"}},
-		{"trace formats", "loadgen/formats", `^open[A-Z]\w*$`, []string{"detect.go", "tables.go", "open.go"}},
 		{"timing models", "scheduler/timing", `^(Polynomial|LoadNPZ|roofline)$`, []string{"source.go"}},
 	}
 }
 
-// Router policies, trace formats and timing models are named in their registry
+// Router policies and timing models are named in their registry
 // alone, and in the file that holds them.
 func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
 	for _, l := range namedLists() {

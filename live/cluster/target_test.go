@@ -21,6 +21,7 @@ import (
 	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -98,7 +99,7 @@ func connect(t *testing.T, hub *drttest.Servers) *drt.Runtime {
 // play replays a trace, a line per request, on workers.
 func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drttest.Servers) *harness.Result {
 	t.Helper()
-	w, err := formats.Read(strings.NewReader(trace), "t.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 16})
+	w, err := registry.Read(strings.NewReader(trace), "t.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 16})
 	if err != nil {
 		t.Fatal(err)
 	}

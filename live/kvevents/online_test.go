@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
@@ -30,7 +31,7 @@ func config(t testing.TB, workers int, trace string) online.Config {
 	t.Helper()
 	a := engineargs.Default()
 	a.BlockTokens = 64
-	w, err := formats.Read(strings.NewReader(trace), "trace.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 64})
+	w, err := registry.Read(strings.NewReader(trace), "trace.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

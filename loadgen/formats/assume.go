@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/sim"
 )
@@ -34,7 +36,7 @@ func parseAssumption(text string) (*assumption, error) {
 		switch kind {
 		case "system":
 			a.system, err = strconv.Atoi(rest)
-			if err == nil && (a.system < 1 || a.system > maxTokens) {
+			if err == nil && (a.system < 1 || a.system > scan.MaxTokens) {
 				err = strconv.ErrRange
 			}
 		case "groups":
@@ -58,7 +60,7 @@ func parseAssumption(text string) (*assumption, error) {
 }
 
 func (a *assumption) begin(s *Stream) {
-	a.block, a.random = s.Block, sim.NewRand(s.o.Seed, "formats/prefix")
+	a.block, a.random = s.Block, sim.NewRand(s.Options.Seed, "formats/prefix")
 	a.turns = make(map[string][]uint64)
 	s.Private = false
 }

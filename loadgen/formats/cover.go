@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -23,7 +25,7 @@ type cover struct {
 // not full may have no id; with more, there may be any number of ids beyond.
 func (c *cover) add(n, tokens uint64, spare, more bool) {
 	if !c.begun {
-		c.begun, c.least, c.most = true, 1, maxTokens
+		c.begun, c.least, c.most = true, 1, scan.MaxTokens
 	}
 	switch {
 	case spare && tokens >= c.least*(n+1):
@@ -62,7 +64,7 @@ func (s *Stream) fitText() string {
 	switch size := s.cover.fitting(); {
 	case size == 0:
 		return "no block size fits all rows"
-	case s.shape.ownBlock:
+	case s.Shape.ownBlock:
 		return fmt.Sprintf("blocks of %d fit all rows", size)
 	default:
 		return fmt.Sprintf("--trace-block-size %d fits all rows", size)
@@ -104,7 +106,7 @@ func (s *Stream) coverError(r *Record, n, tokens uint64, spare bool) error {
 		return nil
 	}
 	line, text := r.Line, s.misfitText(n, tokens, spare)
-	if s.o.stops() {
+	if s.Options.StopsAtBad() {
 		s.readRest()
 		text += "; " + s.fitText()
 	}
@@ -116,9 +118,9 @@ func (s *Stream) readRest() {
 	s.cover.reading = true
 	var r Record
 	for {
-		r.reset(0)
-		err := s.rows.next(&r)
-		if err == nil && !s.shape.raw {
+		r.Reset(0)
+		err := s.rows.Next(&r)
+		if err == nil && !s.Shape.Raw {
 			s.countIDs(&r)
 		}
 		if err != nil && !isBadRow(err) {
@@ -131,16 +133,30 @@ func (s *Stream) readRest() {
 func (s *Stream) takeLess(r *Record, n, tokens uint64) {
 	c := &s.cover
 	if c.rows++; c.rows == 1 {
-		c.first = s.rowError(r, "%s", s.misfitText(n, tokens, false)).Error()
+		c.first = s.RowError(r, "%s", s.misfitText(n, tokens, false)).Error()
 	}
 	if held := n * uint64(s.Block); held < tokens {
 		c.lost += tokens - held
 	}
 }
 
-// warnLess warns of the rows of which less is replayed, once all are read.
-func (s *Stream) warnLess() {
+// WarnLess warns of the rows of which less is replayed, once all are read.
+func (s *Stream) WarnLess() {
 	if c := &s.cover; c.rows > 0 {
-		s.o.warn(fmt.Sprintf("%s; %s; %d rows do not fit, and %d prompt tokens are dropped as in the reference", c.first, s.fitText(), c.rows, c.lost))
+		s.Warn(fmt.Sprintf("%s; %s; %d rows do not fit, and %d prompt tokens are dropped as in the reference", c.first, s.fitText(), c.rows, c.lost))
 	}
+}
+
+// CheckWhole takes a row of n ids into account whose format has one for each block, and refuses it where they do not fit its
+// prompt of so many tokens; the reference replays less.
+func (s *Stream) CheckWhole(r *Record, n, tokens uint64, misfit bool) error {
+	s.cover.add(n, tokens, false, false)
+	switch {
+	case !misfit:
+		return nil
+	case s.Options.Compat:
+		s.takeLess(r, n, tokens)
+		return nil
+	}
+	return s.coverError(r, n, tokens, false)
 }

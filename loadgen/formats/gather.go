@@ -5,121 +5,123 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// gathered is records that were made before they are asked for: those of a file that
+// Gathered is records that were made before they are asked for: those of a file that
 // has to be read to its end before its first request is known, because of its order
 // or of what waits for what, or those of a line.
-type gathered struct {
-	s   *Stream
-	bad []error // rows that were bad; they are given first
-	all []Record
+type Gathered struct {
+	S   *Stream
+	Bad []error // rows that were bad; they are given first
+	All []Record
 	at  int // of all: the next to be given
 }
 
-func (g *gathered) next(r *Record) error {
-	if len(g.bad) > 0 {
-		err := g.bad[0]
-		g.bad = g.bad[1:]
+func (g *Gathered) Next(r *Record) error {
+	if len(g.Bad) > 0 {
+		err := g.Bad[0]
+		g.Bad = g.Bad[1:]
 		return err
 	}
-	if g.at == len(g.all) {
+	if g.at == len(g.All) {
 		return io.EOF
 	}
-	ids := append(r.IDs[:0], g.all[g.at].IDs...)
-	*r = g.all[g.at]
+	ids := append(r.IDs[:0], g.All[g.at].IDs...)
+	*r = g.All[g.at]
 	r.IDs = ids
 	g.at++
 	return nil
 }
 
-// add makes room for one more record.
-func (g *gathered) add(line int) *Record {
-	if len(g.all) < cap(g.all) {
-		g.all = g.all[:len(g.all)+1]
+// Add makes room for one more record.
+func (g *Gathered) Add(line int) *Record {
+	if len(g.All) < cap(g.All) {
+		g.All = g.All[:len(g.All)+1]
 	} else {
-		g.all = append(g.all, Record{})
+		g.All = append(g.All, Record{})
 	}
-	r := &g.all[len(g.all)-1]
-	r.reset(line)
+	r := &g.All[len(g.All)-1]
+	r.Reset(line)
 	return r
 }
 
-// lineRows reads a file line by line.
-type lineRows struct {
-	gathered
-	f    fields
-	read func(f *fields) error // adds the records of a line
+// LineRows reads a file line by line.
+type LineRows struct {
+	Gathered
+	f    scan.Fields
+	Read func(f *scan.Fields) error // adds the records of a line
 }
 
-func (l *lineRows) next(r *Record) error {
+func (l *LineRows) Next(r *Record) error {
 	for {
-		if err := l.gathered.next(r); err != io.EOF {
+		if err := l.Gathered.Next(r); err != io.EOF {
 			return err
 		}
-		l.all, l.at = l.all[:0], 0
-		if err := l.f.nextLine(l.s.lines, l.read); err != nil {
-			l.all = l.all[:0]
+		l.All, l.at = l.All[:0], 0
+		if err := l.f.NextLine(l.S.Lines, l.Read); err != nil {
+			l.All = l.All[:0]
 			return err
 		}
 	}
 }
 
-// eachLine calls do with every line and keeps the complaints about them.
-func (g *gathered) eachLine(do func(f *fields) error) error {
-	var f fields
+// EachLine calls do with every line and keeps the complaints about them.
+func (g *Gathered) EachLine(do func(f *scan.Fields) error) error {
+	var f scan.Fields
 	for {
-		err := f.nextLine(g.s.lines, do)
+		err := f.NextLine(g.S.Lines, do)
 		if err == io.EOF {
 			return nil
 		}
-		if _, fatal := err.(*fatalError); fatal {
+		if scan.IsFatal(err) {
 			return err
 		}
 		if err != nil {
-			g.bad = append(g.bad, err)
-			if g.s.o.stops() {
+			g.Bad = append(g.Bad, err)
+			if g.S.Options.StopsAtBad() {
 				return nil // nobody reads on
 			}
 		}
 	}
 }
 
-// eachObject calls do with every object of the file: one over several lines, those of
+// EachObject calls do with every object of the file: one over several lines, those of
 // a list, or one per line.
-func (g *gathered) eachObject(do func(f *fields) error) error {
-	head, _ := g.s.lines.in.Peek(window)
+func (g *Gathered) EachObject(do func(f *scan.Fields) error) error {
+	head, _ := g.S.Lines.Peek()
 	first, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})
-	var o object
-	if o.parseText(first) == nil || len(head) == 0 {
-		return g.eachLine(do)
+	var o scan.Object
+	if o.ParseText(first) == nil || len(head) == 0 {
+		return g.EachLine(do)
 	}
-	text, err := g.s.lines.readRest()
+	text, err := g.S.Lines.ReadRest()
 	if err != nil {
 		return err
 	}
-	s := partsOf(text)
-	if s.skipSpace() == '{' {
-		for ; s.pos < len(text); s.skipSpace() {
-			from := s.pos
-			if err := s.skipValue(); err != nil {
-				return g.s.lines.errorAt(text, min(s.pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
+	s := scan.PartsOf(text)
+	if s.SkipSpace() == '{' {
+		for ; s.Pos < len(text); s.SkipSpace() {
+			from := s.Pos
+			if err := s.SkipValue(); err != nil {
+				return g.S.Lines.ErrorAt(text, min(s.Pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
 			}
-			g.readObject(text, text[from:s.pos], do)
+			g.readObject(text, text[from:s.Pos], do)
 		}
 		return nil
 	}
-	if err = s.skipValue(); err == nil {
-		err = s.checkEnd()
+	if err = s.SkipValue(); err == nil {
+		err = s.CheckEnd()
 	}
 	if err != nil {
-		return g.s.lines.errorAt(text, s.pos, "%v", err)
+		return g.S.Lines.ErrorAt(text, s.Pos, "%v", err)
 	}
-	parts, ok := splitList(text, nil)
+	parts, ok := scan.SplitList(text, nil)
 	if !ok {
-		return g.s.lines.errorAt(text, 0, "the file is %s, want an object or a list of objects", excerpt.Cut(bytes.TrimSpace(text)))
+		return g.S.Lines.ErrorAt(text, 0, "the file is %s, want an object or a list of objects", excerpt.Cut(bytes.TrimSpace(text)))
 	}
 	for _, p := range parts {
 		g.readObject(text, p, do)
@@ -128,40 +130,18 @@ func (g *gathered) eachObject(do func(f *fields) error) error {
 }
 
 // readObject calls do with value, which is a slice of text.
-func (g *gathered) readObject(text, value []byte, do func(f *fields) error) {
-	f := fields{line: lineOf(text, offsetOf(text, value))}
-	f.reparseText(value)
-	if err := f.readBy(do); err != nil {
-		g.bad = append(g.bad, rowAt(g.s.Name, f.line, err))
+func (g *Gathered) readObject(text, value []byte, do func(f *scan.Fields) error) {
+	f := scan.Fields{Line: scan.LineOf(text, scan.OffsetOf(text, value))}
+	f.ReparseText(value)
+	if err := f.ReadBy(do); err != nil {
+		g.Bad = append(g.Bad, scan.RowError(g.S.Name, f.Line, err))
 	}
 }
 
-// offsetOf is the offset of part, which is a slice of text.
-func offsetOf(text, part []byte) int { return cap(text) - cap(part) }
+// Numbers numbers keys from 0 up, in the order in which they come.
+type Numbers[K comparable] map[K]uint64
 
-// openRun returns the run that was asked for among those of a file.
-func (s *Stream) openRun(f *fields, key string) (*fields, error) {
-	list := f.readList(key)
-	n, err := s.chooseRun(len(list))
-	if err != nil {
-		return nil, err
-	}
-	return f.openElement(key, n, list[n]), nil
-}
-
-// chooseRun returns the place of the run that was asked for among those of a
-// file.
-func (s *Stream) chooseRun(runs int) (int, error) {
-	if want := max(s.o.Run, 1); runs >= want && (s.o.Run > 0 || runs == 1) {
-		return want - 1, nil
-	}
-	return 0, fmt.Errorf("%d runs in the file, want --run=1 to %d", runs, runs)
-}
-
-// numbers numbers keys from 0 up, in the order in which they come.
-type numbers[K comparable] map[K]uint64
-
-func (n numbers[K]) of(key K) uint64 {
+func (n Numbers[K]) Of(key K) uint64 {
 	number, ok := n[key]
 	if !ok {
 		number = uint64(len(n))
@@ -170,29 +150,52 @@ func (n numbers[K]) of(key K) uint64 {
 	return number
 }
 
-// scoped is an id that means something inside one scope only.
-type scoped struct {
+// Scoped is an id that means something inside one scope only.
+type Scoped struct {
 	scope string
 	id    uint64
 }
 
-// replaceScoped replaces the ids of a scope by their numbers.
-func replaceScoped(n numbers[scoped], scope string, ids []uint64) {
+// ReplaceScoped replaces the ids of a scope by their numbers.
+func ReplaceScoped(n Numbers[Scoped], scope string, ids []uint64) {
 	for i, id := range ids {
-		ids[i] = n.of(scoped{scope, id})
+		ids[i] = n.Of(Scoped{scope, id})
 	}
 }
 
-// refuseDAG refuses requests that start others, or wait for several, unless
+// RefuseDAG refuses requests that start others, or wait for several, unless
 // they are to be made chains.
-func (s *Stream) refuseDAG(spawns, joins int) error {
+func (s *Stream) RefuseDAG(spawns, joins int) error {
 	edges := spawns + joins
 	if edges == 0 {
 		return nil
 	}
-	if s.o.DAG != "chain" {
+	if s.Options.DAG != "chain" {
 		return &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("%d edges are not a chain, want --dag=chain", edges)}
 	}
-	s.o.warn(fmt.Sprintf("%s: %d edges are not a chain and were left out: %d start another session, %d join", s.Name, edges, spawns, joins))
+	s.Warn(fmt.Sprintf("%s: %d edges are not a chain and were left out: %d start another session, %d join", s.Name, edges, spawns, joins))
 	return nil
+}
+
+// LastEnds is when the last turn of each session ended.
+type LastEnds map[string]scan.Stamp
+
+// Chain makes r, which ended at an instant that the file says, wait for the turn
+// of its session before.
+func (e LastEnds) Chain(r *Record, session []byte, end scan.Stamp) {
+	if before, ok := e[string(session)]; ok {
+		r.HasDelay, r.Delay = true, max(0, r.When.Since(before))
+	}
+	e[string(session)] = end
+}
+
+// LinkAfter keeps r, waiting for the turn of its session before.
+func (g *Gathered) LinkAfter(r *Record, ends LastEnds) {
+	if r.Session != nil {
+		ends.Chain(r, r.Session, r.Ended)
+		if !g.S.Chained {
+			r.Session, r.HasDelay, r.Delay = nil, false, 0
+		}
+	}
+	g.All = append(g.All, r.Clone())
 }

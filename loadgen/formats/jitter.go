@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -11,17 +13,17 @@ import (
 // order, for files that tell no less than seconds. It holds the requests of one
 // second. Delays after other requests stay as they were recorded.
 type jitter struct {
-	rows
-	held  gathered
+	rows  Reader
+	held  Gathered
 	ahead *Record // the first of the next second
 	end   error   // what came after the last row
 }
 
-func (j *jitter) next(r *Record) error {
-	err := j.held.next(r)
+func (j *jitter) Next(r *Record) error {
+	err := j.held.Next(r)
 	if err == io.EOF {
 		j.holdSecond()
-		err = j.held.next(r)
+		err = j.held.Next(r)
 	}
 	if err == io.EOF {
 		return j.end
@@ -31,20 +33,20 @@ func (j *jitter) next(r *Record) error {
 
 // holdSecond holds the requests of the next second.
 func (j *jitter) holdSecond() {
-	held := j.held.all[:0]
+	held := j.held.All[:0]
 	if j.ahead != nil {
 		held, j.ahead = append(held, *j.ahead), nil
 	}
 	for j.end == nil && j.ahead == nil {
 		var r Record
 		var row *loadgen.SyntaxError
-		switch err := j.rows.next(&r); {
+		switch err := j.rows.Next(&r); {
 		case errors.As(err, &row):
-			j.held.bad = append(j.held.bad, err)
+			j.held.Bad = append(j.held.Bad, err)
 		case err != nil:
 			j.end = err
 		default:
-			if r = r.Clone(); len(held) > 0 && r.when != held[0].when {
+			if r = r.Clone(); len(held) > 0 && r.When != held[0].When {
 				j.ahead = &r
 				break
 			}
@@ -52,7 +54,7 @@ func (j *jitter) holdSecond() {
 		}
 	}
 	for i := range held {
-		held[i].when = held[i].when.plus(exactStamp(int64(i) * 1e9 / int64(len(held))))
+		held[i].When = held[i].When.Plus(scan.ExactStamp(int64(i) * 1e9 / int64(len(held))))
 	}
-	j.held.all, j.held.at = held, 0
+	j.held.All, j.held.at = held, 0
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
@@ -23,7 +25,7 @@ type Ordered struct {
 	ended  bool
 	ids    privateIDs
 
-	first   stamp // the earliest arrival, once there is one
+	first   scan.Stamp // the earliest arrival, once there is one
 	started bool
 	waiting heap.Heap[float64, int32, *waitingRow]
 	unused  []*waitingRow
@@ -32,7 +34,7 @@ type Ordered struct {
 // waitingRow is a row before which others may come in time.
 type waitingRow struct {
 	loadgen.Incoming
-	when    stamp // its arrival, where stamped
+	when    scan.Stamp // its arrival, where stamped
 	stamped bool
 }
 
@@ -76,7 +78,7 @@ func (o *Ordered) Next(in *loadgen.Incoming) error {
 		o.first, o.started = x.when, true
 	}
 	if x.stamped {
-		x.At = sim.Time(x.when.since(o.first))
+		x.At = sim.Time(x.when.Since(o.first))
 	}
 	*in, x.IDs = x.Incoming, in.IDs
 	o.unused = append(o.unused, x)
@@ -107,7 +109,7 @@ func (o *Ordered) readRow() error {
 		At: sim.Time(r.At), IDs: append(x.IDs[:0], r.IDs...), Input: int32(r.Input), Output: int32(r.Output),
 		Line: int32(r.Line), Priority: r.Priority, Session: o.read,
 	}
-	x.when, x.stamped = r.when, r.stamp
+	x.when, x.stamped = r.When, r.Stamped
 	o.waiting.Push(r.At, o.read, x)
 	o.read++
 	return nil
@@ -117,17 +119,17 @@ func (o *Ordered) readRow() error {
 func (o *Ordered) check(r *Record) error {
 	switch {
 	case o.read == math.MaxInt32:
-		return o.s.rowError(r, "more than %d requests, want no more", math.MaxInt32)
+		return o.s.RowError(r, "more than %d requests, want no more", math.MaxInt32)
 	case r.Session != nil:
-		return o.s.rowError(r, "is of a session, and the first row is not; want sessions from the first row on, or the replay without --stream")
+		return o.s.RowError(r, "is of a session, and the first row is not; want sessions from the first row on, or the replay without --stream")
 	case r.HasDelay && r.Delay != 0:
-		return o.s.rowError(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
+		return o.s.RowError(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
 	case !r.HasAt:
-		return o.s.rowError(r, "session %q has no timestamp, which trace mode needs", fmt.Sprint(loadgen.RequestPrefix, r.Line))
+		return o.s.RowError(r, "session %q has no timestamp, which trace mode needs", fmt.Sprint(loadgen.RequestPrefix, r.Line))
 	case math.IsNaN(r.At) || math.IsInf(r.At, 0):
-		return o.s.rowError(r, "arrival is %v, want a finite number", r.At)
+		return o.s.RowError(r, "arrival is %v, want a finite number", r.At)
 	case r.At < o.seen-o.window:
-		return o.s.rowError(r, "arrives at %s ms, %s ms before a row above it, want at most %s (--stream-window)", formatMS(r.At), formatMS(o.seen-r.At), formatMS(o.window))
+		return o.s.RowError(r, "arrives at %s ms, %s ms before a row above it, want at most %s (--stream-window)", formatMS(r.At), formatMS(o.seen-r.At), formatMS(o.window))
 	}
 	return o.s.checkAlone(r)
 }
@@ -136,9 +138,9 @@ func (o *Ordered) check(r *Record) error {
 func (s *Stream) checkAlone(r *Record) error {
 	switch {
 	case r.Name != "":
-		return s.rowError(r, "waits for others than the turn before it, want a trace without graphs, or the replay without --stream")
+		return s.RowError(r, "waits for others than the turn before it, want a trace without graphs, or the replay without --stream")
 	case r.Class != nil:
-		return s.rowError(r, "has a class, want none with a trace that is not kept")
+		return s.RowError(r, "has a class, want none with a trace that is not kept")
 	}
 	return nil
 }
@@ -154,7 +156,7 @@ type privateIDs struct {
 
 // nameBlocks gives names to the blocks of a prompt that nobody shares and that have none.
 func (o *privateIDs) nameBlocks(r *Record) error {
-	if o.s.shape.raw {
+	if o.s.Shape.Raw {
 		return nil
 	}
 	if r.Private {
@@ -162,7 +164,7 @@ func (o *privateIDs) nameBlocks(r *Record) error {
 	}
 	for _, id := range r.IDs {
 		if id > math.MaxInt64 {
-			return o.s.rowError(r, "hash id is %d, want at most %d with a trace that is not kept", id, math.MaxInt64)
+			return o.s.RowError(r, "hash id is %d, want at most %d with a trace that is not kept", id, math.MaxInt64)
 		}
 	}
 	for missing := (r.Input+o.s.Block-1)/o.s.Block - len(r.IDs); missing > 0 && (r.Private || r.Full); missing-- {

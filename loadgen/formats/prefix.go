@@ -1,26 +1,30 @@
 package formats
 
-// trie numbers paths of edges, from 1 up: equal paths have equal numbers. The
-// root, of no edge, is 0.
-type trie numbers[step]
+import (
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+)
 
-const trieRoot = uint32(0)
+// Trie numbers paths of edges, from 1 up: equal paths have equal numbers. The
+// root, of no edge, is 0.
+type Trie Numbers[step]
+
+const TrieRoot = uint32(0)
 
 type step struct {
 	parent uint32
-	edge   edge
+	piece  Piece
 }
 
-// edge is what one block, or a part of one, holds.
-type edge struct {
-	id           uint64
-	from, tokens int32
-	own          bool // id is of another count than those of the file
+// Piece is what one block, or a part of one, holds.
+type Piece struct {
+	ID           uint64
+	From, Tokens int32
+	Own          bool // id is of another count than those of the file
 }
 
-// child is the node one edge further than parent, made if it is new.
-func (t trie) child(parent uint32, e edge) uint32 {
-	return uint32(numbers[step](t).of(step{parent, e}) + 1)
+// Child is the node one edge further than parent, made if it is new.
+func (t Trie) Child(parent uint32, e Piece) uint32 {
+	return uint32(Numbers[step](t).Of(step{parent, e}) + 1)
 }
 
 // Reblock gives prompts ids of blocks of another size. Prompts that shared
@@ -28,8 +32,8 @@ func (t trie) child(parent uint32, e edge) uint32 {
 type Reblock struct {
 	from, to int // tokens
 	common   int // tokens of the parts that both are made of
-	paths    trie
-	ids      numbers[uint32] // by node of the last part of a block
+	paths    Trie
+	ids      Numbers[uint32] // by node of the last part of a block
 	parts    []uint64
 }
 
@@ -39,7 +43,7 @@ func NewReblock(from, to int) *Reblock {
 	for b > 0 {
 		a, b = b, a%b
 	}
-	return &Reblock{from: from, to: to, common: a, paths: make(trie), ids: make(numbers[uint32])}
+	return &Reblock{from: from, to: to, common: a, paths: make(Trie), ids: make(Numbers[uint32])}
 }
 
 // Apply replaces the ids of r.
@@ -63,11 +67,11 @@ func (b *Reblock) Apply(r *Record) {
 	}
 	group := b.to / b.common
 	r.IDs = r.IDs[:0]
-	node := trieRoot
+	node := TrieRoot
 	for i, p := range b.parts {
-		node = b.paths.child(node, edge{id: p})
+		node = b.paths.Child(node, Piece{ID: p})
 		if (i+1)%group == 0 || i+1 == len(b.parts) {
-			r.IDs = append(r.IDs, b.ids.of(node))
+			r.IDs = append(r.IDs, b.ids.Of(node))
 		}
 	}
 	// A part of a block left out, which nobody shares, is of the last group now.
@@ -81,8 +85,8 @@ func (b *Reblock) Apply(r *Record) {
 type Stretch struct {
 	block  int
 	factor float64
-	paths  trie
-	ids    numbers[stretched]
+	paths  Trie
+	ids    Numbers[stretched]
 	nodes  []uint32
 }
 
@@ -94,7 +98,7 @@ type stretched struct {
 
 // NewStretch is for prompts in blocks of the given size; factor is > 0.
 func NewStretch(block int, factor float64) *Stretch {
-	return &Stretch{block: block, factor: factor, paths: make(trie), ids: make(numbers[stretched])}
+	return &Stretch{block: block, factor: factor, paths: make(Trie), ids: make(Numbers[stretched])}
 }
 
 // Scale is a length times the factor, at least 1 where it was.
@@ -102,7 +106,7 @@ func (s *Stretch) Scale(tokens int) int {
 	if tokens == 0 {
 		return 0
 	}
-	return int(min(max(float64(tokens)*s.factor+0.5, 1), maxTokens))
+	return int(min(max(float64(tokens)*s.factor+0.5, 1), scan.MaxTokens))
 }
 
 // Apply changes the prompt of r.
@@ -113,9 +117,9 @@ func (s *Stretch) Apply(r *Record) {
 		return
 	}
 	s.nodes = s.nodes[:0]
-	node := trieRoot
+	node := TrieRoot
 	for _, id := range r.IDs {
-		node = s.paths.child(node, edge{id: id})
+		node = s.paths.Child(node, Piece{ID: id})
 		s.nodes = append(s.nodes, node)
 	}
 	blocks := (r.Input + s.block - 1) / s.block
@@ -130,7 +134,7 @@ func (s *Stretch) Apply(r *Record) {
 			}
 			continue
 		}
-		r.IDs = append(r.IDs, s.ids.of(stretched{s.nodes[at], int32(j)}))
+		r.IDs = append(r.IDs, s.ids.Of(stretched{s.nodes[at], int32(j)}))
 	}
 	if len(r.IDs)*s.block >= r.Input {
 		r.Full = false
@@ -139,6 +143,6 @@ func (s *Stretch) Apply(r *Record) {
 
 // fresh is an id that nobody has.
 func (s *Stretch) fresh(place int) uint64 {
-	node := s.paths.child(trieRoot, edge{id: uint64(len(s.ids)), own: true})
-	return s.ids.of(stretched{node, int32(place)})
+	node := s.paths.Child(TrieRoot, Piece{ID: uint64(len(s.ids)), Own: true})
+	return s.ids.Of(stretched{node, int32(place)})
 }

@@ -1,25 +1,22 @@
-// Package formats reads traces of every public format, tells them apart by
-// looking at them, and writes them.
+// Package formats has what traces of all formats have in common: a Record per request, and the Stream that gives them one
+// after the other, in bounded memory where the format allows it.
 //
-// A Stream gives the requests of a file one after the other, in bounded memory
-// where the format allows it; Read makes a workload of them. A format is read
-// by mapping it onto one model: a Record per request, with ids for the blocks of
-// its prompt where the file has some. Nothing is sorted, shifted or made up
-// without being asked for.
+// A format is read by mapping it onto Record, with ids for the blocks of the prompt where the file has some. Nothing is
+// sorted, shifted or made up without an option that asks for it. Package registry lists the formats, tells them apart and
+// opens a trace. Their readers are in mooncake, tables (CSV, and columns that the user names), texts (prompts as text),
+// sessions (conversations, agents and graphs), results (results of benchmark tools) and servegen. They read text with
+// package scan. Package write writes traces.
 //
-// JSON is taken apart by a scanner of the package, one for all formats. A
-// Mooncake row is read by it in a tenth of the time that encoding/json takes and
-// somewhat less than goccy/go-json takes (BenchmarkRow); and neither library
-// refuses a key that is given twice, or says where in a list something is wrong
-// (TestWhyAScanner). All other JSON is read and written by internal/json.
-//
-// Read record.go and stream.go, then detect.go; of what a file is made of:
-// input.go, lines.go, scan.go (with values.go and number.go), json.go, fields.go,
-// stamp.go; then one format, such as mooncake.go, tables.go or bailian.go; what
-// comes after reading: dense.go, prefix.go, workload.go, write.go.
+// Read record.go and stream.go, then gather.go (helpers of readers), cover.go and check.go (checks of rows), assume.go and
+// jitter.go. workload.go and tasks.go make a workload of a stream; ordered.go and spilled.go give its requests in order of
+// arrival without a workload; dense.go and prefix.go number blocks.
 package formats
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+)
 
 // Record is one request of a trace. A reader fills the same Record again and
 // again: its slices are valid until the next.
@@ -58,9 +55,9 @@ type Record struct {
 	Agent string
 	After []Edge
 
-	when  stamp // the arrival as the file has it; Stream makes At of it
-	stamp bool  // when is set
-	ended stamp // the recorded completion
+	When    scan.Stamp // the arrival as the file has it; Stream makes At of it
+	Stamped bool       // when is set
+	Ended   scan.Stamp // the recorded completion
 }
 
 // Edge is a request's wait for another.
@@ -71,8 +68,8 @@ type Edge struct {
 	Delay    float64
 }
 
-// sequence reports whether e is one of a chain.
-func (e *Edge) sequence() bool { return !e.Dispatch && e.Relation == "sequence" }
+// Sequence reports whether e is one of a chain.
+func (e *Edge) Sequence() bool { return !e.Dispatch && e.Relation == "sequence" }
 
 // Quicken divides the times at which things came, which dispatches are, too, and
 // multiplies waits after completions.
@@ -88,20 +85,20 @@ func (r *Record) Quicken(rate, delays float64) {
 	}
 }
 
-// reset empties r but keeps the memory of its ids.
-func (r *Record) reset(line int) { *r = Record{Line: line, IDs: r.IDs[:0], After: r.After[:0]} }
+// Reset empties r but keeps the memory of its ids.
+func (r *Record) Reset(line int) { *r = Record{Line: line, IDs: r.IDs[:0], After: r.After[:0]} }
 
-// arrives sets the arrival from an instant of the file.
-func (r *Record) arrives(at stamp) { r.when, r.stamp, r.HasAt = at, true, true }
+// Arrives sets the arrival from an instant of the file.
+func (r *Record) Arrives(at scan.Stamp) { r.When, r.Stamped, r.HasAt = at, true, true }
 
 // Negative is the arrival in ms as the file has it, if the file counts from its
 // own beginning and the request came before that.
 func (r *Record) Negative() (ms float64, ok bool) {
 	switch {
-	case r.stamp && r.when.free, !r.HasAt:
+	case r.Stamped && r.When.Free, !r.HasAt:
 		return 0, false
-	case r.stamp:
-		return r.when.ms, r.when.ms < 0
+	case r.Stamped:
+		return r.When.MS, r.When.MS < 0
 	}
 	return r.At, r.At < 0
 }
@@ -207,26 +204,29 @@ type LeftOpen struct {
 	From, To float64
 }
 
-// graph reports whether the file is to be given as a graph.
-func (o *Options) graph() bool {
+// WantsGraph reports whether the file is to be given as a graph.
+func (o *Options) WantsGraph() bool {
 	return (o.Graph && o.DAG == "" || o.DAG == "graph") && o.Sessions != "flat"
 }
 
-// graphOf reports whether a file with so many edges that are no chain is to be given as a graph.
-func (o *Options) graphOf(edges int) bool {
-	return o.graph() || edges > 0 && o.Tasks && o.DAG == "" && o.Sessions != "flat"
+// WantsGraphOf reports whether a file with so many edges that are no chain is to be given as a graph.
+func (o *Options) WantsGraphOf(edges int) bool {
+	return o.WantsGraph() || edges > 0 && o.Tasks && o.DAG == "" && o.Sessions != "flat"
 }
 
-// stops reports whether the first bad row is the end.
-func (o *Options) stops() bool { return o.SkipBad == 0 && !o.KeepGoing }
+// StopsAtBad reports whether the first bad row is the end.
+func (o *Options) StopsAtBad() bool { return o.SkipBad == 0 && !o.KeepGoing }
 
+const DefaultBlock = 512
+
+// Instant is an instant of a file, to count others from.
+type Instant struct{ stamp scan.Stamp }
+
+// The formats that the reference reads.
 const (
-	defaultBlock = 512
-	maxTokens    = 1<<31 - 1
+	Mooncake = "mooncake"                // a request per line
+	Agentic  = "applied_compute_agentic" // an agent per line; it has no timestamps
 )
 
-func (o *Options) warn(text string) {
-	if o.Warn != nil {
-		o.Warn(text)
-	}
-}
+// Tasks is Mooncake's rows with ids, some of which name those they wait for.
+const Tasks = "tasks"

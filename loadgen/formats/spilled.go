@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
@@ -37,7 +39,7 @@ type spilled struct {
 // firstTurn is the first turn of a session.
 type firstTurn struct {
 	at      float64
-	when    stamp // the arrival, where stamped
+	when    scan.Stamp // the arrival, where stamped
 	stamped bool
 	session int32
 }
@@ -79,7 +81,7 @@ func (x *spilled) readAll(r *Record) error {
 	var turns []int32 // by session
 	for line := 0; ; line++ {
 		if line == math.MaxInt32 {
-			return x.s.rowError(r, "more than %d requests, want no more", math.MaxInt32)
+			return x.s.RowError(r, "more than %d requests, want no more", math.MaxInt32)
 		}
 		if err := x.s.checkAlone(r); err != nil {
 			return err
@@ -94,9 +96,9 @@ func (x *spilled) readAll(r *Record) error {
 		offset := x.length + int64(len(x.buf))
 		if place.First {
 			if !r.HasAt {
-				return x.s.rowError(r, "session %q has no timestamp, which trace mode needs", x.sessionName(r.Session, r.Line))
+				return x.s.RowError(r, "session %q has no timestamp, which trace mode needs", x.sessionName(r.Session, r.Line))
 			}
-			x.firsts = append(x.firsts, firstTurn{at: r.At, when: r.when, stamped: r.stamp, session: int32(place.Session)})
+			x.firsts = append(x.firsts, firstTurn{at: r.At, when: r.When, stamped: r.Stamped, session: int32(place.Session)})
 			x.offsets, last, turns = append(x.offsets, offset), append(last, offset), append(turns, 0)
 		} else {
 			if err := x.link(last[place.Session], offset, place.Delay); err != nil {
@@ -117,7 +119,7 @@ func (x *spilled) readAll(r *Record) error {
 	slices.SortFunc(x.firsts, func(a, b firstTurn) int {
 		by := cmp.Compare(a.at, b.at)
 		if a.stamped && b.stamped {
-			by = a.when.compare(b.when)
+			by = a.when.Compare(b.when)
 		}
 		return cmp.Or(by, cmp.Compare(a.session, b.session))
 	})
@@ -196,7 +198,7 @@ func (x *spilled) Next(in *loadgen.Incoming) error {
 		return err
 	}
 	if in.At = sim.Time(first.at); first.stamped {
-		in.At = sim.Time(first.when.since(x.firsts[0].when))
+		in.At = sim.Time(first.when.Since(x.firsts[0].when))
 	}
 	return nil
 }

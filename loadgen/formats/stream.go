@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
@@ -25,68 +27,52 @@ type Stream struct {
 	Chained, Untimed, Measured bool
 	Approximate                bool // lengths were estimated from bytes
 
-	lines *lines
-	o     Options
-	rows  rows
-	shape shape
+	Lines   *scan.Lines
+	Options Options
+	rows    Reader
+	Shape   shape
 
-	origin  stamp
+	origin  scan.Stamp
 	started bool
 	read    int // records asked for
 	skipped int // bad rows
 	dropped int // rows left out by a rule of the format, such as failures
-	zeroes  int // requests for no output, skipped
+	Zeroes  int // requests for no output, skipped
 	cover   cover
 	order   *Order      // nil unless rows are checked
 	assume  *assumption // nil unless prefixes are made up
 	pacer   *pacer      // nil unless arrivals are made up
-	counted bool        // answers were counted by pieces, and that was told
-	close   func() error
-}
-
-// rows reads one format.
-type rows interface {
-	// next fills r, which is empty but for its memory.
-	next(r *Record) error
+	file    io.Closer   // nil: none
 }
 
 // shape is what sets a format apart after reading.
 type shape struct {
-	raw      bool // times and ids are as they are to be: no origin, no new numbers
-	exact    bool // there is an id for each block of a prompt, and no other
-	inexact  bool // there may be any number of ids beyond those of full blocks
+	Raw      bool // times and ids are as they are to be: no origin, no new numbers
+	Exact    bool // there is an id for each block of a prompt, and no other
+	Inexact  bool // there may be any number of ids beyond those of full blocks
 	ownBlock bool // the file or the format says the block size
 }
 
-// NewStream starts reading a trace from r, which is unpacked already; name
-// stands for it in messages.
-func NewStream(r io.Reader, name string, o Options) (*Stream, error) {
-	s := &Stream{Name: name, lines: newLines(r, name), o: o}
-	if err := s.checkOptions(); err != nil {
-		return nil, err
-	}
-	k, err := s.detectKind()
-	if err != nil {
-		return nil, err
-	}
-	s.Format = k.name
-	if err := s.refuseUnused(); err != nil {
-		return nil, err
-	}
-	if s.Format == Mooncake && o.SkipBad != 0 {
-		return nil, fmt.Errorf("%s: is mooncake, of which no row is skipped; want the file without bad rows (replay traces validate lists them)", name)
-	}
-	if s.rows, err = k.open(s); err != nil {
-		return nil, err
-	}
-	if o.Jitter != "" {
-		s.rows = &jitter{rows: s.rows}
-	}
-	return s, s.finishOpening()
+// Start returns the stream of a trace from r, which has size bytes and is unpacked already; 0 where that is not known. name
+// stands for it in messages. It is for the reader of a format, which begin takes.
+func Start(r io.Reader, name string, size int64, o Options) (*Stream, error) {
+	s := &Stream{Name: name, Lines: scan.NewLines(r, name, size), Options: o}
+	return s, s.checkOptions()
 }
 
+// Begin takes the reader of the stream's format, and settles what that left open.
+func (s *Stream) Begin(rows Reader) error {
+	if s.rows = rows; s.Options.Jitter != "" {
+		s.rows = &jitter{rows: rows}
+	}
+	return s.finishOpening()
+}
+
+// Own closes file with the stream.
+func (s *Stream) Own(file io.Closer) { s.file = file }
+
 func (s *Stream) checkOptions() error {
-	o := &s.o
+	o := &s.Options
 	if o.TraceBlock < 0 {
 		return fmt.Errorf("trace block size is %d, want > 0", o.TraceBlock)
 	}
@@ -117,16 +103,16 @@ func (s *Stream) checkOptions() error {
 
 // finishOpening settles what the format left open.
 func (s *Stream) finishOpening() error {
-	s.shape.ownBlock = s.Block != 0
-	s.Block = cmp.Or(s.Block, s.o.TraceBlock, defaultBlock)
-	if s.o.Check {
+	s.Shape.ownBlock = s.Block != 0
+	s.Block = cmp.Or(s.Block, s.Options.TraceBlock, DefaultBlock)
+	if s.Options.Check {
 		s.order = NewOrder(s.Name)
 		s.order.most = mostChecked
 	}
-	if e := s.o.Earliest; e != nil {
+	if e := s.Options.Earliest; e != nil {
 		s.origin, s.started = e.stamp, true
 	}
-	a, err := parseAssumption(s.o.AssumePrefix)
+	a, err := parseAssumption(s.Options.AssumePrefix)
 	if err != nil || a == nil {
 		return err
 	}
@@ -140,14 +126,14 @@ func (s *Stream) finishOpening() error {
 
 // Next fills r with the next request.
 func (s *Stream) Next(r *Record) error {
-	if s.read++; s.read&1023 == 0 && s.o.Stop != nil {
-		if err := s.o.Stop(); err != nil {
+	if s.read++; s.read&1023 == 0 && s.Options.Stop != nil {
+		if err := s.Options.Stop(); err != nil {
 			return err
 		}
 	}
 	for {
-		r.reset(0)
-		err := s.rows.next(r)
+		r.Reset(0)
+		err := s.rows.Next(r)
 		if err == nil {
 			var keep bool
 			if keep, err = s.finishRecord(r); err == nil && !keep {
@@ -165,15 +151,15 @@ func (s *Stream) Next(r *Record) error {
 
 // countBad counts err as a bad row, or gives it back when it is one too many.
 func (s *Stream) countBad(err error) error {
-	if !isBadRow(err) || s.o.stops() {
+	if !isBadRow(err) || s.Options.StopsAtBad() {
 		return err
 	}
-	if s.o.SkipBad > 0 && !s.o.KeepGoing && s.skipped >= s.o.SkipBad {
-		return &fatalError{fmt.Errorf("%w (%d bad rows skipped before, want at most %d)", err, s.skipped, s.o.SkipBad)}
+	if s.Options.SkipBad > 0 && !s.Options.KeepGoing && s.skipped >= s.Options.SkipBad {
+		return scan.Fatal(fmt.Errorf("%w (%d bad rows skipped before, want at most %d)", err, s.skipped, s.Options.SkipBad))
 	}
 	s.skipped++
-	if s.o.Bad != nil {
-		s.o.Bad(err)
+	if s.Options.Bad != nil {
+		s.Options.Bad(err)
 	}
 	return nil
 }
@@ -181,32 +167,34 @@ func (s *Stream) countBad(err error) error {
 // isBadRow reports whether err is about a row, after which others can be read.
 func isBadRow(err error) bool {
 	var row *loadgen.SyntaxError
-	var fatal *fatalError
-	return errors.As(err, &row) && !errors.As(err, &fatal)
+	return errors.As(err, &row) && !scan.IsFatal(err)
 }
 
 // Raw reports whether times and ids are to stay as the file has them.
-func (s *Stream) Raw() bool { return s.shape.raw }
+func (s *Stream) Raw() bool { return s.Shape.Raw }
+
+// Drop counts a row that a rule of the format leaves out.
+func (s *Stream) Drop() { s.dropped++ }
 
 // Skipped is the number of bad rows skipped so far.
 func (s *Stream) Skipped() int { return s.skipped }
 
 // Dropped counts the rows left out so far.
 func (s *Stream) Dropped() loadgen.Dropped {
-	return loadgen.Dropped{ZeroOutput: s.zeroes, Other: s.dropped, Bad: s.skipped}
+	return loadgen.Dropped{ZeroOutput: s.Zeroes, Other: s.dropped, Bad: s.skipped}
 }
 
 // finishRecord brings a record from the form of its format into that of all.
 func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
-	if r.Session != nil && s.o.Sessions == "flat" && r.HasAt {
+	if r.Session != nil && s.Options.Sessions == "flat" && r.HasAt {
 		r.Session, r.HasDelay, r.Delay = nil, false, 0
 	}
-	if keep, err := s.applyZeroOutput(r); !keep {
+	if keep, err := s.ApplyZeroOutput(r); !keep {
 		return false, err
 	}
-	if !s.shape.raw {
+	if !s.Shape.Raw {
 		if r.Input <= 0 {
-			return false, s.rowError(r, "input is %d, want > 0", r.Input)
+			return false, s.RowError(r, "input is %d, want > 0", r.Input)
 		}
 		if err := s.countIDs(r); err != nil {
 			return false, err
@@ -225,25 +213,30 @@ func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
 	return true, nil
 }
 
-// applyZeroOutput applies the rule for requests of no output.
-func (s *Stream) applyZeroOutput(r *Record) (keep bool, err error) {
-	if r.Output > 0 || s.shape.raw && s.o.Compat {
+// ApplyZeroOutput applies the rule for requests of no output.
+func (s *Stream) ApplyZeroOutput(r *Record) (keep bool, err error) {
+	if r.Output > 0 {
 		return true, nil
 	}
-	switch s.o.ZeroOutput {
-	case "one":
-		r.Output = 1
-		return true, nil
-	case "error":
-		return false, s.rowError(r, "%v", errZeroOutput())
+	r.Output, keep, err = s.ReplaceZero()
+	if err != nil {
+		err = s.RowError(r, "%v", err)
 	}
-	s.zeroes++
-	return false, nil
+	return keep, err
 }
 
-// errZeroOutput refuses a request for no output.
-func errZeroOutput() error {
-	return errors.New("the output is 0 tokens, must be at least 1 (--zero-output drop or one)")
+// ReplaceZero returns the output of a request for 0 tokens by the rule for those.
+func (s *Stream) ReplaceZero() (output int, keep bool, err error) {
+	switch {
+	case s.Shape.Raw && s.Options.Compat:
+		return 0, true, nil
+	case s.Options.ZeroOutput == "one":
+		return 1, true, nil
+	case s.Options.ZeroOutput == "error":
+		return 0, false, errors.New("the output is 0 tokens, must be at least 1 (--zero-output drop or one)")
+	}
+	s.Zeroes++
+	return 0, false, nil
 }
 
 // maxBlocks bounds the blocks of one prompt, since a short row can ask for any
@@ -254,22 +247,22 @@ const maxBlocks = 1 << 24
 // some formats may leave out.
 func (s *Stream) countIDs(r *Record) error {
 	if blocks := r.Input / s.Block; blocks > maxBlocks {
-		return s.rowError(r, "the prompt is %d blocks of %d tokens, want at most %d", blocks, s.Block, maxBlocks)
+		return s.RowError(r, "the prompt is %d blocks of %d tokens, want at most %d", blocks, s.Block, maxBlocks)
 	}
 	if r.Private || s.Private || s.assume != nil {
 		r.Private = true
 		return nil
 	}
 	full, rest := r.Input/s.Block, r.Input%s.Block
-	n, spare := len(r.IDs), !s.shape.exact
-	s.cover.add(uint64(n), uint64(r.Input), spare, s.shape.inexact)
+	n, spare := len(r.IDs), !s.Shape.Exact
+	s.cover.add(uint64(n), uint64(r.Input), spare, s.Shape.Inexact)
 	switch {
 	case n == full && rest == 0, n == full+1 && rest > 0:
 		return nil
 	case n == full && spare:
 		r.Full = true
 		return nil
-	case s.shape.inexact && n > full:
+	case s.Shape.Inexact && n > full:
 		r.IDs, r.Full = r.IDs[:full], rest > 0
 		return nil
 	}
@@ -278,16 +271,16 @@ func (s *Stream) countIDs(r *Record) error {
 
 // countArrival counts the arrival from the origin.
 func (s *Stream) countArrival(r *Record) {
-	if !r.stamp {
+	if !r.Stamped {
 		return
 	}
 	if !s.started {
-		s.origin, s.started = r.when, true
+		s.origin, s.started = r.When, true
 	}
-	r.At = r.when.since(s.origin)
+	r.At = r.When.Since(s.origin)
 }
 
-func (s *Stream) rowError(r *Record, format string, args ...any) error {
+func (s *Stream) RowError(r *Record, format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: s.Name, Line: r.Line, Msg: excerpt.Sprintf(format, args...)}
 }
 
@@ -296,20 +289,20 @@ func (s *Stream) rowError(r *Record, format string, args ...any) error {
 func (s *Stream) Earliest() (*Instant, error) {
 	var first *Instant
 	err := Each(s, func(r *Record) error {
-		if r.stamp && (first == nil || r.when.compare(first.stamp) < 0) {
-			first = &Instant{r.when}
+		if r.Stamped && (first == nil || r.When.Compare(first.stamp) < 0) {
+			first = &Instant{r.When}
 		}
 		return nil
 	})
 	return first, err
 }
 
-// Close closes the file that OpenPath opened.
+// Close closes the file that is read.
 func (s *Stream) Close() error {
-	if s.close == nil {
+	if s.file == nil {
 		return nil
 	}
-	return s.close()
+	return s.file.Close()
 }
 
 // pacer makes arrivals for a file that has none: gaps of an exponential law.
@@ -319,20 +312,27 @@ type pacer struct {
 	at     float64
 }
 
-// paceArrivals makes up arrivals for a format that has none, if a rate was asked
+// PaceArrivals makes up arrivals for a format that has none, if a rate was asked
 // for.
-func (s *Stream) paceArrivals() {
-	s.Untimed = s.o.Rate <= 0
+func (s *Stream) PaceArrivals() {
+	s.Untimed = s.Options.Rate <= 0
 	if !s.Untimed {
-		s.pacer = &pacer{random: sim.NewRand(s.o.Seed, "formats/arrivals"), rate: s.o.Rate / 1000}
+		s.pacer = &pacer{random: sim.NewRand(s.Options.Seed, "formats/arrivals"), rate: s.Options.Rate / 1000}
 	}
 }
 
-// arrivePaced gives r the next made-up arrival, if there are to be any.
-func (s *Stream) arrivePaced(r *Record) {
+// ArrivePaced gives r the next made-up arrival, if there are to be any.
+func (s *Stream) ArrivePaced(r *Record) {
 	if s.pacer == nil {
 		return
 	}
-	r.arrives(stamp{ms: s.pacer.at})
+	r.Arrives(scan.Stamp{MS: s.pacer.at})
 	s.pacer.at += s.pacer.random.ExpFloat64() / s.pacer.rate
+}
+
+// Warn passes text to the Warn of the options, if there is one.
+func (s *Stream) Warn(text string) {
+	if s.Options.Warn != nil {
+		s.Options.Warn(text)
+	}
 }

@@ -6,30 +6,23 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
 
-// Read makes a workload of a trace of any format.
-func Read(r io.Reader, name string, o Options) (*loadgen.Workload, error) {
-	s, err := NewStream(r, name, o)
-	if err != nil {
-		return nil, err
-	}
-	return s.Workload()
-}
-
 // wholeReader are rows that make a workload better than row by row: to the last
 // digit as the reference reads it.
 type wholeReader interface {
-	workload() (*loadgen.Workload, error)
+	Workload() (*loadgen.Workload, error)
 }
 
 // Workload makes a workload of the stream, of which nothing has been read.
 func (s *Stream) Workload() (*loadgen.Workload, error) {
-	if whole, ok := s.rows.(wholeReader); ok && s.o.SkipBad == 0 {
-		return whole.workload()
+	if whole, ok := s.rows.(wholeReader); ok && s.Options.SkipBad == 0 {
+		return whole.Workload()
 	}
 	return Collect(s)
 }
@@ -53,22 +46,22 @@ func Each(from Reader, do func(r *Record) error) error {
 
 // Collect makes a workload of the rest of a stream.
 func Collect(s *Stream) (*loadgen.Workload, error) {
-	c := newCollector(s.Name, s.Block)
-	c.w.Untimed, c.w.Renumbered, c.lines = s.Untimed, !s.shape.raw, s.lines
+	c := NewCollector(s)
+	c.W.Untimed, c.W.Renumbered = s.Untimed, !s.Shape.Raw
 	renumber := NewDense(s.Block)
 	err := Each(s, func(r *Record) error {
-		if !s.shape.raw {
+		if !s.Shape.Raw {
 			renumber.Apply(r)
 		}
-		if err := c.addRecord(r); err != nil {
+		if err := c.AddRecord(r); err != nil {
 			return s.countBad(err)
 		}
 		return nil
 	})
-	c.w.Dropped = s.Dropped()
-	w, err := c.finish("no requests in the file, want at least one", err)
+	c.W.Dropped = s.Dropped()
+	w, err := c.Finish("no requests in the file, want at least one", err)
 	if err == nil && c.tasks != nil && c.tasks.lost > 0 {
-		s.o.warn(fmt.Sprintf("%s: %d waits for requests that were left out are over at once", s.Name, c.tasks.lost))
+		s.Warn(fmt.Sprintf("%s: %d waits for requests that were left out are over at once", s.Name, c.tasks.lost))
 	}
 	return w, err
 }
@@ -76,51 +69,52 @@ func Collect(s *Stream) (*loadgen.Workload, error) {
 // CollectRecords makes a workload of records that were made, not read; block is
 // the number of tokens of their ids, which stay as they are.
 func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, error) {
-	c := newCollector(name, block)
-	return c.finish("no requests, want at least one", Each(from, c.addRecord))
+	c := NewCollector(&Stream{Name: name, Block: block})
+	return c.Finish("no requests, want at least one", Each(from, c.AddRecord))
 }
 
-// collector builds a workload.
-type collector struct {
-	w      *loadgen.Workload
-	place  func(*Record) (Place, error)
-	lines  *lines  // of the file, to make room by; nil: none
-	ownIDs bool    // the ids of records are kept by whoever reads them
-	last   []int32 // by session: its last turn
-	stamps []stamp // by session: when it starts; of ns 0 and not exact where At says it
-	ids    arena
+// Collector builds a workload.
+type Collector struct {
+	W      *loadgen.Workload
+	Place  func(*Record) (Place, error)
+	lines  *scan.Lines  // of the file, to make room by; nil: none
+	OwnIDs bool         // the ids of records are kept by whoever reads them
+	last   []int32      // by session: its last turn
+	stamps []scan.Stamp // by session: when it starts; of ns 0 and not exact where At says it
+	ids    scan.Arena
 	tasks  *taskMaker // nil while no record has a name
 }
 
-func newCollector(name string, block int) *collector {
-	return &collector{w: &loadgen.Workload{Name: name, TraceBlock: block}, place: NewOrder(name).Place}
+// NewCollector is for the requests of s.
+func NewCollector(s *Stream) *Collector {
+	return &Collector{W: &loadgen.Workload{Name: s.Name, TraceBlock: s.Block}, lines: s.Lines, Place: NewOrder(s.Name).Place}
 }
 
-// finish returns the workload, if reading ended without err and none says why there
+// Finish returns the workload, if reading ended without err and none says why there
 // is nothing in it.
-func (c *collector) finish(none string, err error) (*loadgen.Workload, error) {
-	if n := c.w.Dropped.ZeroOutput; n > 0 {
+func (c *Collector) Finish(none string, err error) (*loadgen.Workload, error) {
+	if n := c.W.Dropped.ZeroOutput; n > 0 {
 		none = fmt.Sprintf("all requests are for 0 output tokens (%d dropped), must be at least 1 token in one of them (--zero-output one)", n)
 	}
-	if err == nil && len(c.w.Turns) == 0 {
-		err = &loadgen.SyntaxError{Name: c.w.Name, Msg: none}
+	if err == nil && len(c.W.Turns) == 0 {
+		err = &loadgen.SyntaxError{Name: c.W.Name, Msg: none}
 	}
 	if err != nil {
 		return nil, err
 	}
 	c.countArrivals()
 	if c.tasks != nil {
-		c.tasks.link(c.w)
+		c.tasks.link(c.W)
 	}
-	return c.w, nil
+	return c.W, nil
 }
 
-func (c *collector) addRecord(r *Record) error {
-	place, err := c.place(r)
+func (c *Collector) AddRecord(r *Record) error {
+	place, err := c.Place(r)
 	if err != nil {
 		return err
 	}
-	w := c.w
+	w := c.W
 	turn := int32(len(w.Turns))
 	if r.Name != "" {
 		if c.tasks == nil {
@@ -133,26 +127,26 @@ func (c *collector) addRecord(r *Record) error {
 		if !s.Automatic {
 			s.ID = string(r.Session)
 		}
-		w.Sessions = appendIn(c.lines, w.Sessions, s)
-		c.last = appendIn(c.lines, c.last, -1)
-		if r.stamp {
-			c.stamps = append(c.stamps, make([]stamp, len(w.Sessions)-1-len(c.stamps))...)
-			c.stamps = append(c.stamps, r.when)
+		w.Sessions = scan.AppendIn(c.lines, w.Sessions, s)
+		c.last = scan.AppendIn(c.lines, c.last, -1)
+		if r.Stamped {
+			c.stamps = append(c.stamps, make([]scan.Stamp, len(w.Sessions)-1-len(c.stamps))...)
+			c.stamps = append(c.stamps, r.When)
 		}
 	}
 	ids := r.IDs
-	if !c.ownIDs {
-		c.ids.begin()
+	if !c.OwnIDs {
+		c.ids.Begin()
 		for _, id := range r.IDs {
-			c.ids.add(id)
+			c.ids.Add(id)
 		}
-		ids = c.ids.list()
+		ids = c.ids.List()
 	}
 	session := &w.Sessions[place.Session]
 	if before := c.last[place.Session]; before >= 0 {
 		w.Turns[before].Next = turn
 	}
-	w.Turns = appendIn(c.lines, w.Turns, loadgen.Turn{
+	w.Turns = scan.AppendIn(c.lines, w.Turns, loadgen.Turn{
 		Session: int32(place.Session), Index: session.Turns, Next: -1, Line: int32(r.Line),
 		Input: int32(r.Input), Output: int32(r.Output), IDs: ids, Delay: sim.Time(place.Delay),
 	})
@@ -173,29 +167,21 @@ func (c *collector) addRecord(r *Record) error {
 	return nil
 }
 
-// appendIn appends v to what is read from l, if it is not nil.
-func appendIn[T any](l *lines, list []T, v T) []T {
-	if l != nil && len(list) == cap(list) {
-		list = append(make([]T, 0, l.roomFor(len(list))), list...)
-	}
-	return append(list, v)
-}
-
 // countArrivals counts arrivals from the earliest.
-func (c *collector) countArrivals() {
+func (c *Collector) countArrivals() {
 	if len(c.stamps) == 0 {
 		return
 	}
-	c.stamps = append(c.stamps, make([]stamp, len(c.w.Sessions)-len(c.stamps))...)
-	first, found := stamp{}, false
+	c.stamps = append(c.stamps, make([]scan.Stamp, len(c.W.Sessions)-len(c.stamps))...)
+	first, found := scan.Stamp{}, false
 	for i, s := range c.stamps {
-		if c.w.Sessions[i].HasArrival && (!found || s.compare(first) < 0) {
+		if c.W.Sessions[i].HasArrival && (!found || s.Compare(first) < 0) {
 			first, found = s, true
 		}
 	}
 	for i, s := range c.stamps {
-		if c.w.Sessions[i].HasArrival {
-			c.w.Sessions[i].Arrival = sim.Time(s.since(first))
+		if c.W.Sessions[i].HasArrival {
+			c.W.Sessions[i].Arrival = sim.Time(s.Since(first))
 		}
 	}
 }

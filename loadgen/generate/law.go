@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -163,7 +164,7 @@ func readPairs(path string) (*pairs, error) {
 	if path == "-" {
 		return nil, fmt.Errorf("lengths from standard input, want a file")
 	}
-	s, err := formats.OpenPath(path, nil, formats.Options{})
+	s, err := registry.OpenPath(path, nil, formats.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
+	"github.com/replay-llm/replay/loadgen/formats/write"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -141,7 +143,7 @@ func TestTasksReadAsMade(t *testing.T) {
 	want := workload(t, c)
 	for _, to := range []string{"tasks", "agentic_mooncake"} {
 		var text bytes.Buffer
-		w, err := formats.NewWriter(&text, to, c.Block)
+		w, err := write.NewWriter(&text, to, c.Block)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +155,7 @@ func TestTasksReadAsMade(t *testing.T) {
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		got, err := formats.Read(&text, "made.jsonl", formats.Options{TraceBlock: c.Block, Strict: true, Tasks: true, ReadLaw: ReadDraw})
+		got, err := registry.Read(&text, "made.jsonl", formats.Options{TraceBlock: c.Block, Strict: true, Tasks: true, ReadLaw: ReadDraw})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
@@ -59,7 +60,7 @@ func (e *example) config(t *testing.T) Config {
 		recipe.Block, recipe.Compat = 64, true
 		c.Workload, err = loadgen.NewSynthetic(recipe)
 	case e.agentic:
-		c.Workload, err = formats.Read(strings.NewReader(e.trace), "agentic.jsonl",
+		c.Workload, err = registry.Read(strings.NewReader(e.trace), "agentic.jsonl",
 			formats.Options{Format: formats.Agentic, TraceBlock: block, Compat: true})
 	default:
 		c.Workload = mooncake(t, e.trace, block)

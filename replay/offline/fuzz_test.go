@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
@@ -94,7 +95,7 @@ func fromBytes(data []byte) (*trial, string, bool) {
 		fmt.Fprintf(&text, `{"timestamp":%d,"session_id":"%d","input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n",
 			at, b.take(5), 4*blocks-b.take(4), b.take(12), ids)
 	}
-	w, err := formats.Read(strings.NewReader(text.String()), "trace.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 4, Compat: true})
+	w, err := registry.Read(strings.NewReader(text.String()), "trace.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 4, Compat: true})
 	x.cfg.Workload = w
 	return x, text.String(), err == nil
 }

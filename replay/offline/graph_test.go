@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
@@ -173,7 +174,7 @@ func readTasks(t *testing.T, d *datadriven.TestData) *loadgen.Workload {
 		}
 		fmt.Fprintf(&rows, `,"after":[%s]}`+"\n", strings.Join(after, ","))
 	}
-	w, err := formats.Read(strings.NewReader(rows.String()), "tasks", formats.Options{TraceBlock: 16, Tasks: true})
+	w, err := registry.Read(strings.NewReader(rows.String()), "tasks", formats.Options{TraceBlock: 16, Tasks: true})
 	if err != nil {
 		d.Fatalf(t, "%v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -318,7 +319,7 @@ func (x *trial) broken(out outcome) string {
 // mooncake reads a trace from its text.
 func mooncake(t testing.TB, text string, traceBlock int) *loadgen.Workload {
 	t.Helper()
-	w, err := formats.Read(strings.NewReader(strings.TrimSpace(text)), "trace.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: traceBlock, Compat: true})
+	w, err := registry.Read(strings.NewReader(strings.TrimSpace(text)), "trace.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: traceBlock, Compat: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -45,7 +46,7 @@ func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
 		}
 		text = long.Bytes()
 	}
-	w, err := formats.Read(bytes.NewReader(text), path, formats.Options{Format: formats.Mooncake, TraceBlock: row.TraceBlock, Compat: true})
+	w, err := registry.Read(bytes.NewReader(text), path, formats.Options{Format: formats.Mooncake, TraceBlock: row.TraceBlock, Compat: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

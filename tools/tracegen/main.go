@@ -17,6 +17,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/write"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -44,7 +45,7 @@ const blockTokens = 512
 func formatRows(rows []formats.Record) []byte {
 	slices.SortStableFunc(rows, func(a, b formats.Record) int { return cmp.Compare(a.At, b.At) })
 	var b bytes.Buffer
-	w, err := formats.NewWriter(&b, formats.Mooncake, blockTokens)
+	w, err := write.NewWriter(&b, formats.Mooncake, blockTokens)
 	for i := range rows {
 		err = errors.Join(err, w.Write(&rows[i]))
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 )
 
 func TestTracesAreAsWritten(t *testing.T) {
@@ -28,7 +29,7 @@ func TestChatHour(t *testing.T) {
 	if len(text) > 700_000 {
 		t.Errorf("%d bytes, want at most 700000", len(text))
 	}
-	w, err := formats.Read(bytes.NewReader(text), "chat-hour.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: blockTokens})
+	w, err := registry.Read(bytes.NewReader(text), "chat-hour.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: blockTokens})
 	if err != nil {
 		t.Fatal(err)
 	}

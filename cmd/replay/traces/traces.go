@@ -15,6 +15,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
+	"github.com/replay-llm/replay/loadgen/formats/write"
 	"github.com/replay-llm/replay/loadgen/generate"
 )
 
@@ -49,7 +51,7 @@ func (f *reading) group() cli.Group {
 }
 
 func (f *reading) bindFlags(fs *pflag.FlagSet) {
-	f.format = cli.Choice{Names: append([]string{"auto"}, formats.Names()...), Value: "auto"}
+	f.format = cli.Choice{Names: append([]string{"auto"}, registry.Names()...), Value: "auto"}
 	fs.Var(&f.format, "trace-format", "`format` of the trace: auto looks at it; docs/traces.md lists the others")
 	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id where the file does not say it; 0: 512, or what the format fixes")
 	f.open.Bind(fs, "")
@@ -133,7 +135,7 @@ func (r *reader) Open() (*formats.Stream, error) {
 		}
 	}
 	o.Warn = func(text string) { r.printOnce("warning: " + text) }
-	s, err := formats.OpenPath(r.path, r.s.In, o)
+	s, err := registry.OpenPath(r.path, r.s.In, o)
 	r.last = s
 	return s, err
 }
@@ -199,7 +201,7 @@ type writing struct {
 }
 
 func (f *writing) bindFlags(fs *pflag.FlagSet) {
-	f.to = cli.Choice{Names: formats.Targets(), Value: "mooncake"}
+	f.to = cli.Choice{Names: write.Targets(), Value: "mooncake"}
 	fs.Var(&f.to, "to", "`format` to write: mooncake, tasks or agentic_mooncake, or with --lossy vidur or azure")
 	fs.BoolVar(&f.lossy, "lossy", false, "write formats that hold no ids and no sessions")
 	fs.StringVar(&f.out, "out", "", "`FILE` to write, packed where it ends in .gz; without it, or with -, standard output")
@@ -207,7 +209,7 @@ func (f *writing) bindFlags(fs *pflag.FlagSet) {
 }
 
 // holdsGraph reports whether what is written holds what requests wait for, whatever that is.
-func (f *writing) holdsGraph() bool { return formats.HoldsGraph(f.to.Value) }
+func (f *writing) holdsGraph() bool { return write.HoldsGraph(f.to.Value) }
 
 // chooseGraph makes tasks what is written, where nothing else is asked for, and refuses what holds no graph.
 func (f *writing) chooseGraph() error {
@@ -222,8 +224,8 @@ func (f *writing) chooseGraph() error {
 
 // target writes a trace. It is a Sink.
 type target struct {
-	file    *formats.Output
-	writer  *formats.Writer
+	file    *write.Output
+	writer  *write.Writer
 	reblock *formats.Reblock
 	dense   *formats.Dense // nil: ids stay as they are
 	block   int            // tokens of an id
@@ -234,10 +236,10 @@ type target struct {
 // openTarget starts writing what is read with blocks of the given size. Without raw,
 // ids get new numbers.
 func (f *writing) openTarget(s cli.Streams, block int, raw bool) (*target, error) {
-	if formats.Lossy(f.to.Value) && !f.lossy {
+	if write.Lossy(f.to.Value) && !f.lossy {
 		return nil, cli.Usagef("--to=%s: loses ids and sessions, want --lossy with it", f.to.Value)
 	}
-	if !formats.Lossy(f.to.Value) && f.lossy {
+	if !write.Lossy(f.to.Value) && f.lossy {
 		return nil, cli.Usagef("--lossy: %s loses nothing, want it with --to vidur or azure", f.to.Value)
 	}
 	if f.block < 0 {
@@ -247,11 +249,11 @@ func (f *writing) openTarget(s cli.Streams, block int, raw bool) (*target, error
 	if to == 0 {
 		to = block
 	}
-	file, err := formats.Create(f.out, s.Out)
+	file, err := write.Create(f.out, s.Out)
 	if err != nil {
 		return nil, err
 	}
-	writer, err := formats.NewWriter(file, f.to.Value, to)
+	writer, err := write.NewWriter(file, f.to.Value, to)
 	t := &target{file: file, writer: writer, reblock: formats.NewReblock(block, to), block: to, ids: f.to.Value == "mooncake" || f.to.Value == "tasks", remarks: s.Err}
 	if !raw {
 		t.dense = formats.NewDense(to)

@@ -27,6 +27,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/report/html"
 )
 
@@ -113,7 +114,7 @@ func addAll(ctx context.Context, session *explore.Session, paths []string) error
 
 // isTrace reports whether a directory is one trace, of ServeGen's clients or of conversations.
 func isTrace(ctx context.Context, dir string) bool {
-	s, err := formats.OpenPath(dir, nil, formats.Options{Stop: ctx.Err})
+	s, err := registry.OpenPath(dir, nil, formats.Options{Stop: ctx.Err})
 	if err != nil {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/sim"
@@ -47,7 +48,7 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
 
 	fs.StringVar(&in.classes, "classes", "", "`FILE` that says of which class, priority and deadline requests are (docs/classes.md)")
-	in.format = cli.Choice{Names: formats.Names(), Value: formats.Mooncake}
+	in.format = cli.Choice{Names: registry.Names(), Value: formats.Mooncake}
 	fs.Var(&in.format, "trace-format", "`format` of the trace, by its name in docs/traces.md")
 	fs.Lookup("trace-format").DefValue = "as the file looks"
 	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not say it")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/tables"
 )
 
 // leftOpenTitle is the title of the flags of leftOpen in the help.
@@ -62,7 +63,7 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 			*c.to = ""
 		}
 	}
-	if err := formats.CheckColumns(o.Columns); err != nil {
+	if err := tables.CheckColumns(o.Columns); err != nil {
 		return o, cli.Usagef("--columns=%s: %v", o.Columns, err)
 	}
 	if o.AssumePrefix == "none" {

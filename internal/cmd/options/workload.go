@@ -9,7 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 )
@@ -48,7 +48,7 @@ func (o *Options) WorkloadSpec(args []string) (spec replay.Spec, tokenizer strin
 	engine, err := engineargs.Parse([]byte(`{}`), engineargs.Options{})
 	spec.Pools = replay.OnePool(engine, 1)
 	tokenizer = o.input.open.read.Tokenizer
-	if spec.Trace != nil && !formats.HasTexts(spec.Trace.Path) {
+	if spec.Trace != nil && !registry.HasTexts(spec.Trace.Path) {
 		spec.Trace.LeftOpen.Tokenizer = ""
 	}
 	return spec, tokenizer, err

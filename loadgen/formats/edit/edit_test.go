@@ -7,25 +7,27 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
+	"github.com/replay-llm/replay/loadgen/formats/write"
 )
 
 // text is a trace in memory.
 type text string
 
 func (s text) Open() (*formats.Stream, error) {
-	return formats.NewStream(strings.NewReader(string(s)), "a.jsonl", formats.Options{})
+	return registry.NewStream(strings.NewReader(string(s)), "a.jsonl", formats.Options{})
 }
 
 // list takes records as lines of Mooncake.
 type list struct {
 	bytes.Buffer
-	w *formats.Writer
+	w *write.Writer
 }
 
 func newList(t *testing.T) *list {
 	t.Helper()
 	l := &list{}
-	w, err := formats.NewWriter(l, "mooncake", 512)
+	w, err := write.NewWriter(l, "mooncake", 512)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,12 @@ import (
 
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 )
 
 func summary(t testing.TB, text string, o formats.Options) *Summary {
 	t.Helper()
-	s, err := formats.NewStream(strings.NewReader(text), "a.jsonl", o)
+	s, err := registry.NewStream(strings.NewReader(text), "a.jsonl", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestTimeline(t *testing.T) {
 
 // The conversation trace of Mooncake, as published.
 func TestMooncakeConversation(t *testing.T) {
-	s, err := formats.OpenPath(optional.Data(t, "traces/mooncake_conversation.jsonl"), nil, formats.Options{})
+	s, err := registry.OpenPath(optional.Data(t, "traces/mooncake_conversation.jsonl"), nil, formats.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func BenchmarkInspect(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := formats.NewStream(bytes.NewReader(text.Bytes()), "a", formats.Options{})
+		s, err := registry.NewStream(bytes.NewReader(text.Bytes()), "a", formats.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
+	"github.com/replay-llm/replay/loadgen/formats/write"
 )
 
 // maxID bounds hash ids, those of copies too: of larger ones the reference reads
@@ -39,7 +41,7 @@ func Tile(out io.Writer, in io.Reader, name string, requests int) error {
 	}
 	// The next copy begins one mean gap after the last arrival.
 	period := math.Ceil(last + last/float64(max(arrivals-1, 1)))
-	w, err := formats.NewWriter(out, formats.Mooncake, TraceBlock)
+	w, err := write.NewWriter(out, formats.Mooncake, TraceBlock)
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func Tile(out io.Writer, in io.Reader, name string, requests int) error {
 
 // readShort reads the requests of a trace.
 func readShort(in io.Reader, name string) ([]formats.Record, error) {
-	stream, err := formats.NewStream(in, name, formats.Options{Format: formats.Mooncake, TraceBlock: TraceBlock})
+	stream, err := registry.NewStream(in, name, formats.Options{Format: formats.Mooncake, TraceBlock: TraceBlock})
 	if err != nil {
 		return nil, err
 	}

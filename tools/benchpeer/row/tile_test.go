@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
@@ -51,7 +52,7 @@ func TestWriteRepeatsSessions(t *testing.T) {
 	}
 	load := func(requests int) *loadgen.Workload {
 		in := strings.NewReader(tile(t, string(text), requests))
-		w, err := formats.Read(in, "tiled", formats.Options{Format: formats.Mooncake, TraceBlock: 512})
+		w, err := registry.Read(in, "tiled", formats.Options{Format: formats.Mooncake, TraceBlock: 512})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,142 @@
+package mooncake
+
+import (
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// file joins the rows of a file to sessions, to the last digit as the
+// reference does.
+type file struct {
+	*formats.Collector
+	lines *scan.Lines
+	tails []tail           // by session
+	named map[string]int32 // session by explicit id
+	// lineNamed has the sessions whose explicit id is the automatic one of a
+	// line.
+	lineNamed map[int]int32
+}
+
+// tail is the end of a session as read so far.
+type tail struct {
+	has  bool    // time is known
+	time float64 // the last timestamp
+}
+
+// workload reads all rows.
+func (m *rows) Workload() (*loadgen.Workload, error) {
+	file := file{Collector: formats.NewCollector(m.s), lines: m.s.Lines, named: make(map[string]int32)}
+	file.Place, file.OwnIDs, file.W.SessionPrefix = file.placeRow, true, loadgen.RequestPrefix
+	var r formats.Record
+	for {
+		keep, err := false, m.readRow(&r)
+		if err == nil {
+			keep, err = m.s.ApplyZeroOutput(&r)
+		}
+		if keep {
+			err = file.AddRecord(&r)
+		}
+		if err == io.EOF {
+			file.W.Dropped = m.s.Dropped()
+			return file.Finish("the file is empty, want at least one request", nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// placeRow finds the place of a row.
+func (m *file) placeRow(r *formats.Record) (formats.Place, error) {
+	session := m.sessionOf(r)
+	if int(session) == len(m.tails) {
+		if r.HasDelay && r.Delay != 0 {
+			return formats.Place{}, m.lines.Errorf("delay is %v on the first turn of a session, want 0 or none", r.Delay)
+		}
+		m.nameSession(session, r)
+		m.tails = scan.AppendIn(m.lines, m.tails, tail{r.HasAt, r.At})
+		return formats.Place{Session: int(session), First: true}, nil
+	}
+	end := &m.tails[session]
+	delay := r.Delay
+	switch {
+	case r.HasDelay || !r.HasAt:
+	case !end.has:
+		return formats.Place{}, m.lines.Errorf("timestamp is given, but the session had none before; want a delay")
+	default:
+		delay = r.At - end.time
+	}
+	switch finite := !math.IsInf(delay, 0) && !math.IsNaN(delay); {
+	case finite && delay >= 0:
+	case r.HasDelay:
+		return formats.Place{}, m.lines.Errorf("delay is %v, want >= 0", delay)
+	case delay > 0:
+		return formats.Place{}, m.lines.Errorf("timestamp %v is too far from the %v of the session's turn before", r.At, end.time)
+	default:
+		return formats.Place{}, m.lines.Errorf("timestamp is %v, want at least the %v of the session's turn before", r.At, end.time)
+	}
+	if r.HasAt {
+		*end = tail{true, r.At}
+	}
+	return formats.Place{Session: int(session), Delay: delay}, nil
+}
+
+// nameSession notes the names by which later rows may call the session that r begins.
+func (m *file) nameSession(session int32, r *formats.Record) {
+	if r.Session == nil {
+		return
+	}
+	m.named[string(r.Session)] = session
+	if line, ok := requestLine(r.Session); ok {
+		if m.lineNamed == nil {
+			m.lineNamed = make(map[int]int32)
+		}
+		m.lineNamed[line] = session
+	}
+}
+
+// sessionOf is the index of the record's session; of the one to come when new.
+func (m *file) sessionOf(r *formats.Record) int32 {
+	if r.Session == nil {
+		if i, ok := m.lineNamed[r.Line]; ok {
+			return i
+		}
+		return int32(len(m.W.Sessions))
+	}
+	if i, ok := m.named[string(r.Session)]; ok {
+		return i
+	}
+	if line, ok := requestLine(r.Session); ok {
+		return m.findAutomatic(line)
+	}
+	return int32(len(m.W.Sessions))
+}
+
+// findAutomatic is the session that the given line opened without an id, or the
+// one to come.
+func (m *file) findAutomatic(line int) int32 {
+	at, found := slices.BinarySearchFunc(m.W.Sessions, line, func(s loadgen.Session, line int) int {
+		return int(m.W.Turns[s.First].Line) - line // sessions are in order of their first line
+	})
+	if found && m.W.Sessions[at].Automatic {
+		return int32(at)
+	}
+	return int32(len(m.W.Sessions))
+}
+
+// requestLine is the line whose automatic session id is id.
+func requestLine(id []byte) (int, bool) {
+	if len(id) <= len(loadgen.RequestPrefix) || string(id[:len(loadgen.RequestPrefix)]) != loadgen.RequestPrefix {
+		return 0, false
+	}
+	digits := string(id[len(loadgen.RequestPrefix):])
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n > 0 && strconv.Itoa(n) == digits
+}

@@ -1,0 +1,243 @@
+package mooncake
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// row reads rows in the Mooncake format: one request each, with the hash
+// id of every block of its prompt.
+type row struct {
+	scanner scan.Scanner
+	arena   scan.Arena
+	block   int  // tokens of a hash id
+	delta   bool // ids are those of new tokens alone
+
+	seen, set      scan.FieldSet // fields of the row; set are those that are not null
+	session        []byte        // in the line
+	times          [4]float64    // timestamp, created_time, delay, delay_ms
+	input, output  uint64        // as given
+	ids            []uint64
+	prompt, answer int32 // tokens
+	priority       int32
+	class          []byte
+	priorityName   string // of its field; "": priority
+	misfit         bool   // the number of ids is not that of the prompt's blocks
+}
+
+// The fields, in the order in which a list gives them.
+const (
+	fieldSession scan.FieldSet = 1 << iota
+	fieldTimestamp
+	fieldCreated
+	fieldInput
+	fieldOutput
+	fieldIDs
+	fieldDelay
+	fieldDelayMS
+	fieldPriority // never in a list, nor what follows
+	fieldClass
+	fieldAfter // of another format
+)
+
+// FieldOf returns the field of a key, 0 for a key of no field.
+func FieldOf(key []byte) scan.FieldSet {
+	switch string(key) {
+	case "session_id":
+		return fieldSession
+	case "timestamp":
+		return fieldTimestamp
+	case "created_time":
+		return fieldCreated
+	case "input_length", "input_tokens":
+		return fieldInput
+	case "output_length", "output_tokens":
+		return fieldOutput
+	case "hash_ids":
+		return fieldIDs
+	case "delay":
+		return fieldDelay
+	case "delay_ms":
+		return fieldDelayMS
+	case "priority":
+		return fieldPriority
+	case "class", "slo_class":
+		return fieldClass
+	case "after":
+		return fieldAfter
+	}
+	return 0
+}
+
+// ownKey is mooncakeKey where the file has priorities under another name.
+func (m *row) ownKey(key []byte) scan.FieldSet {
+	if string(key) == m.priorityName {
+		return fieldPriority
+	}
+	return FieldOf(key) &^ fieldPriority
+}
+
+// fieldNames are the names of the fields in messages.
+func fieldNames() [11]string {
+	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms", "priority", "class", "after"}
+}
+
+// readLine reads the row of a line.
+func (m *row) readLine(line []byte) error {
+	m.scanner.Reset(line)
+	m.seen, m.set, m.priority = 0, 0, 0
+	var err error
+	if m.scanner.SkipSpace() == '[' {
+		err = m.readList()
+	} else {
+		fieldOf := FieldOf
+		if m.priorityName != "" {
+			fieldOf = m.ownKey
+		}
+		err = m.scanner.ReadFields(&m.seen, fieldOf, m.readValue)
+	}
+	if err == nil {
+		err = m.scanner.CheckEnd()
+	}
+	if err != nil {
+		return err
+	}
+	return m.checkLengths()
+}
+
+// readList reads a record given as the list of its fields.
+func (m *row) readList() error {
+	s := &m.scanner
+	more, err := s.OpenValue('[', ']')
+	for f := fieldSession; more && err == nil; f <<= 1 {
+		if f > fieldDelayMS {
+			return fmt.Errorf("a list of more than 8 fields")
+		}
+		if err = m.readValue(f); err != nil {
+			return err
+		}
+		more, err = s.HasMore(']')
+	}
+	return err
+}
+
+// readValue reads the value of f.
+func (m *row) readValue(f scan.FieldSet) error {
+	s := &m.scanner
+	if s.ReadNull() {
+		return nil
+	}
+	m.set |= f
+	var err error
+	switch f {
+	case fieldSession:
+		if s.Peek() != '"' {
+			err = s.MismatchOf("a string")
+		} else {
+			err = m.sessionID()
+		}
+	case fieldTimestamp:
+		m.times[0], err = s.ReadTime()
+	case fieldCreated:
+		m.times[1], err = s.ReadTime()
+	case fieldDelay:
+		m.times[2], err = s.ReadTime()
+	case fieldDelayMS:
+		m.times[3], err = s.ReadTime()
+	case fieldInput:
+		m.input, err = s.ReadInteger()
+	case fieldOutput:
+		m.output, err = s.ReadInteger()
+	case fieldIDs:
+		m.ids, err = s.IDList(&m.arena)
+	case fieldPriority:
+		m.priority, err = s.ReadPriority()
+	case fieldClass:
+		err = m.readClass()
+	case fieldAfter:
+		return errNotGraph()
+	}
+	if err != nil {
+		if f == fieldPriority && m.priorityName != "" {
+			return scan.NameField(m.priorityName, err)
+		}
+		return scan.NameField(fieldNames()[f.Place()], err)
+	}
+	return nil
+}
+
+// sessionID reads the id and keeps it beyond the strings that follow. It is not nil:
+// a name without letters is one.
+func (m *row) sessionID() error {
+	id, err := m.scanner.ReadString()
+	if m.session == nil {
+		m.session = make([]byte, 0, 32)
+	}
+	m.session = append(m.session[:0], id...)
+	return err
+}
+
+// readClass reads the class and keeps it beyond the strings that follow.
+func (m *row) readClass() error {
+	if m.scanner.Peek() != '"' {
+		return m.scanner.MismatchOf("a string")
+	}
+	name, err := m.scanner.ReadString()
+	if err != nil {
+		return err
+	}
+	m.class = append(m.class[:0], name...)
+	return loadgen.CheckClassName(string(name))
+}
+
+func (m *row) has(field scan.FieldSet) bool { return m.set&field != 0 }
+
+// either is the first of two times that is given.
+func (m *row) either(a, b scan.FieldSet, i int) (float64, bool) {
+	if m.has(a) {
+		return m.times[i], true
+	}
+	if m.has(b) {
+		return m.times[i+1], true
+	}
+	return 0, false
+}
+
+// checkLengths finds the lengths of the row just read.
+func (m *row) checkLengths() error {
+	if !m.has(fieldIDs) {
+		return fmt.Errorf("hash_ids is missing")
+	}
+	var err error
+	if m.prompt, err = m.inputTokens(); err != nil {
+		return err
+	}
+	if !m.has(fieldOutput) {
+		return fmt.Errorf("output_length is missing")
+	}
+	m.answer, err = scan.TokenCount(m.output, "output_length")
+	return err
+}
+
+// inputTokens is the length of the prompt. Where the ids do not fit it, it is what they hold, or less.
+func (m *row) inputTokens() (int32, error) {
+	ids, block := uint64(len(m.ids)), uint64(m.block)
+	held := ids * block
+	if ids > 0 && held/ids != block {
+		return 0, fmt.Errorf("hash_ids has %d ids of %d tokens, more tokens than can be counted", ids, block)
+	}
+	m.misfit = false
+	if m.has(fieldInput) {
+		m.misfit = !m.delta && m.input > 0 && (held < m.input || held-m.input >= block)
+		held = min(held, m.input)
+	}
+	return scan.TokenCount(held, "input_length")
+}
+
+// errNotGraph refuses a row of tasks in a file of another format.
+func errNotGraph() error {
+	return fmt.Errorf("the row names what it waits for (after), and those before it have no id; want an id in each, and --trace-format tasks")
+}

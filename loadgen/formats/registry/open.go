@@ -1,0 +1,138 @@
+package registry
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+	"github.com/replay-llm/replay/loadgen/formats/servegen"
+	"github.com/replay-llm/replay/loadgen/formats/sessions"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// OpenPath starts reading the trace at path: a file, plain or packed, a
+// directory of ServeGen clients or of conversations, or "-" for stdin. The
+// stream is to be closed.
+func OpenPath(path string, stdin io.Reader, o formats.Options) (*formats.Stream, error) {
+	if stat, err := os.Stat(path); path != "-" && err == nil && stat.IsDir() && !isReferences(o.Format) {
+		return openDirectory(path, o)
+	}
+	in, err := scan.Open(path, stdin)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openStream(untilStopped{in, o.Stop}, in.Name, in.Size, o)
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	s.Own(in)
+	return s, nil
+}
+
+// NewStream starts reading a trace from r, which is unpacked already; name
+// stands for it in messages.
+func NewStream(r io.Reader, name string, o formats.Options) (*formats.Stream, error) {
+	return openStream(r, name, 0, o)
+}
+
+// Read makes a workload of a trace of any format.
+func Read(r io.Reader, name string, o formats.Options) (*loadgen.Workload, error) {
+	s, err := NewStream(r, name, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Workload()
+}
+
+// openStream starts reading size bytes of r; 0 where that is not known.
+func openStream(r io.Reader, name string, size int64, o formats.Options) (*formats.Stream, error) {
+	s, err := formats.Start(r, name, size, o)
+	if err != nil {
+		return nil, err
+	}
+	k, err := detectKind(s)
+	if err != nil {
+		return nil, err
+	}
+	s.Format = k.name
+	if err := refuseUnused(s); err != nil {
+		return nil, err
+	}
+	if s.Format == formats.Mooncake && o.SkipBad != 0 {
+		return nil, fmt.Errorf("%s: is mooncake, of which no row is skipped; want the file without bad rows (replay traces validate lists them)", name)
+	}
+	rows, err := k.open(s)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Begin(rows)
+}
+
+// untilStopped is a reader that fails once stop says so.
+type untilStopped struct {
+	in   io.Reader
+	stop func() error
+}
+
+func (u untilStopped) Read(p []byte) (int, error) {
+	if u.stop != nil {
+		if err := u.stop(); err != nil {
+			return 0, err
+		}
+	}
+	return u.in.Read(p)
+}
+
+// openDirectory reads all files of a directory at once.
+func openDirectory(dir string, o formats.Options) (*formats.Stream, error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return nil, err
+	}
+	var names, conversations []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+		if n := e.Name(); strings.HasSuffix(n, ".json") || strings.HasSuffix(n, ".jsonl") {
+			conversations = append(conversations, filepath.Join(dir, n))
+		}
+	}
+	s, err := formats.Start(strings.NewReader(""), dir, 0, o)
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := servegen.FindClients(dir, names)
+	if err != nil {
+		return nil, err
+	}
+	if o.Columns != "" {
+		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory, want a file whose columns are said"}
+	}
+	auto := o.Format == "" || o.Format == "auto"
+	switch {
+	case len(numbers) > 0 && (auto || o.Format == "servegen"):
+		s.Format = "servegen"
+	case len(conversations) > 0 && (auto || o.Format == "weka"):
+		s.Format = "weka"
+	default:
+		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory without chunk-N-trace.csv and without conversations, want a file, or files of servegen or weka"}
+	}
+	if err := refuseUnused(s); err != nil {
+		return nil, err
+	}
+	var rows formats.Reader
+	if s.Format == "weka" {
+		rows, err = sessions.OpenFiles(s, conversations)
+	} else {
+		rows, err = servegen.Open(s, dir, numbers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Begin(rows)
+}

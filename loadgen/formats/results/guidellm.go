@@ -1,0 +1,120 @@
+package results
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+	"github.com/replay-llm/replay/loadgen/formats/texts"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// IsGuide reports whether a record is a report of GuideLLM.
+func IsGuide(o *scan.Object) bool {
+	if _, ok := scan.SplitList(o.Find("benchmarks"), nil); !ok {
+		return false
+	}
+	return o.OpenInner("metadata").Has("guidellm_version") || o.OpenFirst("benchmarks").OpenInner("requests").Has("successful")
+}
+
+// OpenGuide reads the report of GuideLLM.
+func OpenGuide(s *formats.Stream) (formats.Reader, error) {
+	g := &formats.Gathered{S: s}
+	s.Private, s.Measured = true, true
+	s.Chained = s.Options.Sessions != "flat"
+	joins := 0
+	var all []formats.Record
+	err := g.EachObject(func(f *scan.Fields) error {
+		run, err := openRun(s, f, "benchmarks")
+		if err != nil {
+			return err
+		}
+		requests := run.OpenSub("requests")
+		if !requests.Has("successful") {
+			return refuseSummary(s)
+		}
+		for _, q := range requests.Elements("successful") {
+			r := formats.Record{Line: f.Line}
+			joins += readGuideRow(q, &r)
+			if q.Err != nil {
+				return q.Err
+			}
+			all = append(all, r.Clone())
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.RefuseDAG(0, joins)
+	}
+	slices.SortStableFunc(all, func(a, b formats.Record) int { return a.When.Compare(b.When) })
+	ends := make(formats.LastEnds)
+	for i := range all {
+		g.LinkAfter(&all[i], ends)
+	}
+	return g, err
+}
+
+// readGuideRow reads a request and counts the parents it has beyond one.
+func readGuideRow(f *scan.Fields, r *formats.Record) (joins int) {
+	in, out := f.OpenSub("input_metrics"), f.OpenSub("output_metrics")
+	r.Input, r.Output = in.NeedCount("text_tokens"), out.NeedCount("text_tokens")
+	about := f.OpenSub("info")
+	if id := about.ReadName("conversation_id"); id != nil {
+		r.Session, r.Group = id, id
+	}
+	joins = max(0, len(about.ReadList("parent_node_ids"))-1)
+	times := about.OpenSub("timings")
+	r.Arrives(times.NeedStamp("request_start", 9))
+	var ok bool
+	if r.Ended, ok = times.ReadStamp("request_end", 9); !ok {
+		r.Ended = r.When
+	}
+	return joins
+}
+
+// OpenLifecycle reads the per-request report of inference-perf.
+func OpenLifecycle(s *formats.Stream) (formats.Reader, error) {
+	g := &formats.Gathered{S: s}
+	t, err := texts.New(s)
+	if err != nil {
+		return nil, err
+	}
+	s.Measured = true
+	return g, g.EachObject(func(f *scan.Fields) error {
+		r := formats.Record{Line: f.Line}
+		r.Arrives(f.NeedStamp("start_time", 9))
+		if !blankValue(f.Value("error")) {
+			s.Drop()
+			return nil
+		}
+		about := f.OpenSub("info")
+		metrics := about.OpenSub("response_metrics")
+		metrics.Parent = nil // a complaint about info comes before its own
+		var ok bool
+		if r.Output, ok = metrics.ReadCount("output_tokens"); !ok {
+			r.Output = about.NeedCount("output_tokens")
+		}
+		if metrics.Err != nil {
+			f.Complain("%w", metrics.Err)
+		}
+		if f.Err != nil {
+			return f.Err
+		}
+		if n, ok := about.ReadCount("input_tokens"); ok && s.Options.TokensPerByte == 0 && s.Options.Tokenizer == "" {
+			r.Input, r.Private = n, true
+			g.All = append(g.All, r)
+			return nil
+		}
+		body := scan.Object{Members: []scan.Member{{Key: []byte("request"), Value: f.Value("request")}}}
+		if err := t.FillPrompt(&r, t.CollectPrompt(listPayloads(&body)...)); err != nil {
+			return err
+		}
+		g.All = append(g.All, r)
+		return nil
+	})
+}
+
+func refuseSummary(s *formats.Stream) error {
+	return &loadgen.SyntaxError{Name: s.Name, Msg: "summary only, no requests; want a file with one entry per request"}
+}

@@ -1,0 +1,138 @@
+package scan
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Input is an open trace file, unpacked as it is read.
+type Input struct {
+	Name string // for messages
+
+	in     io.Reader
+	file   *os.File      // nil for standard input
+	zstd   *zstd.Decoder // nil unless packed so
+	packed string        // the way it is packed, "" for none
+	Size   int64         // bytes to come from a plain file; 0 where it is not known
+}
+
+// Open opens the trace at path; "-" is stdin. Files packed with gzip or zstd,
+// told by their first bytes, are unpacked.
+func Open(path string, stdin io.Reader) (*Input, error) {
+	if path == "-" {
+		f := &Input{Name: "<stdin>"}
+		return f, f.unpack(stdin)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err // names the path
+	}
+	f := &Input{Name: path, file: file}
+	stat, err := file.Stat()
+	if err == nil && stat.IsDir() {
+		err = fmt.Errorf("%s: is a directory, want a file", path)
+	}
+	if err == nil {
+		err = f.unpack(file)
+	}
+	if err == nil && f.packed == "" && stat.Mode().IsRegular() {
+		f.Size = stat.Size()
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// unpack looks at the first bytes of r and puts the right reader over it.
+func (f *Input) unpack(r io.Reader) error {
+	in := bufio.NewReaderSize(r, headBuffer)
+	head, err := in.Peek(len(lfsHead))
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	if what := foreignFormat(head); what != "" {
+		return fmt.Errorf("%s: %s, want JSON lines, plain or packed with gzip or zstd", f.Name, what)
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		f.packed = "gzip"
+		f.in, err = gzip.NewReader(in)
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		f.packed = "zstd"
+		f.zstd, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
+		f.in = f.zstd
+	default:
+		f.in, err = in, nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, f.explain(err))
+	}
+	return nil
+}
+
+const (
+	// headBuffer is small enough for the buffers of readers above it to be filled
+	// without it.
+	headBuffer = readBuffer / 4
+
+	lfsHead   = "version https://git-lfs"
+	maxWindow = 512 << 20 // bytes of memory a zstd file may ask for
+)
+
+// foreignFormat names a file that is no trace by its first bytes.
+func foreignFormat(head []byte) string {
+	for _, k := range []struct{ head, what string }{
+		{lfsHead, "is a Git LFS pointer; fetch the real file"},
+		{"PK\x03\x04", "is a zip archive"},
+		{"PAR1", "is a Parquet file"},
+		{"\xff\xfe", "is UTF-16"},
+		{"\xfe\xff", "is UTF-16"},
+		{"<", "looks like HTML"},
+	} {
+		if bytes.HasPrefix(head, []byte(k.head)) {
+			return k.what
+		}
+	}
+	return ""
+}
+
+func (f *Input) Read(p []byte) (int, error) {
+	n, err := f.in.Read(p)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	return n, f.explain(err)
+}
+
+// explain returns err with what it is about: the packed data, or the file.
+func (f *Input) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case f.packed == "":
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF:
+		return fmt.Errorf("the %s data ends in the middle, want the whole file", f.packed)
+	}
+	return fmt.Errorf("the %s data is damaged: %w", f.packed, err)
+}
+
+// Close closes the file; standard input stays open.
+func (f *Input) Close() error {
+	if f.zstd != nil {
+		f.zstd.Close()
+	}
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
+}

@@ -1,0 +1,101 @@
+package scan
+
+import (
+	"strconv"
+
+	"github.com/replay-llm/replay/internal/decimal"
+	"github.com/replay-llm/replay/internal/excerpt"
+)
+
+// decimalNumber is a JSON number.
+type decimalNumber struct {
+	decimal.Number
+	text  []byte // as written
+	whole bool   // there is no fraction and no exponent
+}
+
+// readNumber reads a JSON number.
+func (s *Scanner) readNumber() (decimalNumber, error) {
+	from := s.Pos
+	d := decimalNumber{whole: true}
+	if s.Peek() == '-' {
+		d.Negative = true
+		s.Pos++
+	}
+	if err := s.wholeDigits(&d); err != nil {
+		return d, err
+	}
+	if s.Peek() == '.' {
+		s.Pos++
+		d.whole = false
+		if err := s.eachDigit("a digit after the decimal point", d.Fraction); err != nil {
+			return d, err
+		}
+	}
+	if c := s.Peek(); c == 'e' || c == 'E' {
+		d.whole = false
+		if err := s.readExponent(&d); err != nil {
+			return d, err
+		}
+	}
+	d.text = s.data[from:s.Pos]
+	return d, nil
+}
+
+func (s *Scanner) wholeDigits(d *decimalNumber) error {
+	if s.Peek() != '0' {
+		return s.eachDigit("a number", d.Whole)
+	}
+	s.Pos++
+	if isDigit(s.Peek()) {
+		return s.unexpectedByte("no digit after a leading 0")
+	}
+	return nil
+}
+
+func (s *Scanner) readExponent(d *decimalNumber) error {
+	s.Pos++ // the e
+	sign, e := 1, 0
+	switch s.Peek() {
+	case '-':
+		sign = -1
+		s.Pos++
+	case '+':
+		s.Pos++
+	}
+	err := s.eachDigit("a digit in the exponent", func(c byte) { e = min(e*10+int(c-'0'), longExponent) })
+	d.Scale(sign * e)
+	return err
+}
+
+// eachDigit calls do with the digits at hand, of which there is to be one at least.
+func (s *Scanner) eachDigit(want string, do func(c byte)) error {
+	if !isDigit(s.Peek()) {
+		return s.unexpectedByte(want)
+	}
+	for c := s.Peek(); isDigit(c); c = s.Peek() {
+		do(c)
+		s.Pos++
+	}
+	return nil
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
+
+// longExponent stands for all exponents beyond it: every number is 0 or
+// infinite long before.
+const longExponent = 1 << 40
+
+// toFloat converts d, correctly rounded, or with the roundings of the reference.
+func (d *decimalNumber) toFloat(compat bool) (f float64, err error) {
+	ok := true
+	if compat || d.Nearest() {
+		f, ok = d.Float()
+	} else {
+		f, err = strconv.ParseFloat(string(d.text), 64)
+	}
+	if err != nil || !ok {
+		return 0, &mismatchError{text: excerpt.Cut(d.text), want: "a number that fits a float64"}
+	}
+	return f, nil
+}

@@ -1,0 +1,373 @@
+package scan
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+)
+
+// Scanner reads JSON text, valid UTF-8, byte by byte.
+//
+// It builds no values but those asked for.
+type Scanner struct {
+	data    []byte
+	Pos     int
+	Compat  bool     // convert decimals as the reference does
+	Ignored FieldSet // fields that readFields skips
+	text    []byte
+	nest    []byte // brackets open in the value being skipped
+	lax     bool   // half a surrogate pair passes, as U+FFFD
+	// parts marks a scanner that takes values apart for readers of fields: it
+	// bounds how deep they are nested, and names places as those readers do.
+	parts bool
+}
+
+// PartsOf returns a scanner that takes text apart.
+func PartsOf(text []byte) Scanner { return Scanner{data: text, parts: true, lax: true} }
+
+// CheckValue reports what is wrong with text as one JSON value.
+func CheckValue(text []byte) error {
+	s := PartsOf(text)
+	if err := s.SkipValue(); err != nil {
+		return err
+	}
+	return s.CheckEnd()
+}
+
+// MaxDepth bounds the nesting of values that are taken apart.
+const MaxDepth = 512
+
+func (s *Scanner) Reset(line []byte) { s.data, s.Pos = line, 0 }
+
+// Peek is the byte at hand, 0 at the end. A NUL byte is valid nowhere, so that
+// the two need no telling apart.
+func (s *Scanner) Peek() byte {
+	if s.Pos < len(s.data) {
+		return s.data[s.Pos]
+	}
+	return 0
+}
+
+func (s *Scanner) SkipSpace() byte {
+	for s.Pos < len(s.data) {
+		switch c := s.data[s.Pos]; c {
+		case ' ', '\t', '\n', '\r':
+			s.Pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (s *Scanner) CheckEnd() error {
+	s.SkipSpace()
+	switch {
+	case s.Pos == len(s.data):
+		return nil
+	case s.parts:
+		return fmt.Errorf("more text after the value at column %d, want one JSON value", s.Pos+1)
+	}
+	return s.unexpectedByte("the end of the line")
+}
+
+func (s *Scanner) unexpectedByte(want string) error {
+	r, _ := utf8.DecodeRune(s.data[min(s.Pos, len(s.data)):])
+	switch ended := s.Pos >= len(s.data); {
+	case ended && s.parts:
+		return fmt.Errorf("JSON ends early at column %d, want %s", len(s.data), want)
+	case ended:
+		return fmt.Errorf("invalid JSON: the line ends at byte %d, want %s", s.Pos+1, want)
+	case s.parts:
+		return excerpt.Errorf("invalid JSON: %q at column %d, want %s", r, s.Pos+1, want)
+	}
+	return excerpt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.Pos+1, want)
+}
+
+// OpenValue enters an object or a list and reports whether it has a first member.
+func (s *Scanner) OpenValue(left, right byte) (bool, error) {
+	if s.SkipSpace() != left {
+		return false, s.unexpectedByte(strconv.Quote(string(rune(left))))
+	}
+	s.Pos++
+	if s.SkipSpace() == right {
+		s.Pos++
+		return false, nil
+	}
+	return true, nil
+}
+
+// HasMore reports, after a member, whether another follows.
+func (s *Scanner) HasMore(right byte) (bool, error) {
+	switch s.SkipSpace() {
+	case ',':
+		s.Pos++
+		s.SkipSpace()
+		return true, nil
+	case right:
+		s.Pos++
+		return false, nil
+	}
+	return false, s.unexpectedByte(fmt.Sprintf("%q or %q", ",", string(rune(right))))
+}
+
+// readKey reads the name of a member up to its value. It is valid until the next
+// string is read.
+func (s *Scanner) readKey() ([]byte, error) {
+	k, err := s.ReadString()
+	if err != nil {
+		return nil, err
+	}
+	if s.SkipSpace() != ':' {
+		return nil, s.unexpectedByte(`":"`)
+	}
+	s.Pos++
+	s.SkipSpace()
+	return k, nil
+}
+
+// ReadNull reads a null if there is one, and reports whether there was.
+func (s *Scanner) ReadNull() bool {
+	if s.Peek() == 'n' && s.readWord("null") == nil {
+		return true
+	}
+	return false
+}
+
+func (s *Scanner) readWord(w string) error {
+	if len(s.data)-s.Pos < len(w) || string(s.data[s.Pos:s.Pos+len(w)]) != w {
+		return s.unexpectedByte("a JSON value")
+	}
+	s.Pos += len(w)
+	return nil
+}
+
+// ReadString reads a string; the result is valid until the next is read.
+func (s *Scanner) ReadString() ([]byte, error) {
+	if s.Peek() != '"' {
+		return nil, s.unexpectedByte("a string")
+	}
+	s.Pos++
+	for i := s.Pos; i < len(s.data); i++ {
+		switch c := s.data[i]; {
+		case c == '"':
+			text := s.data[s.Pos:i]
+			s.Pos = i + 1
+			return text, nil
+		case c == '\\':
+			return s.readEscaped(i)
+		case c < ' ':
+			s.Pos = i
+			return nil, s.unexpectedByte("no control character in a string")
+		}
+	}
+	s.Pos = len(s.data)
+	return nil, s.unexpectedByte("the end of a string")
+}
+
+// readEscaped reads a string whose first escape is at first.
+func (s *Scanner) readEscaped(first int) ([]byte, error) {
+	s.text = append(s.text[:0], s.data[s.Pos:first]...)
+	s.Pos = first
+	for s.Pos < len(s.data) {
+		switch c := s.data[s.Pos]; {
+		case c == '"':
+			s.Pos++
+			return s.text, nil
+		case c == '\\':
+			if err := s.readEscape(); err != nil {
+				return nil, err
+			}
+		case c < ' ':
+			return nil, s.unexpectedByte("no control character in a string")
+		default:
+			s.text = append(s.text, c)
+			s.Pos++
+		}
+	}
+	return nil, s.unexpectedByte("the end of a string")
+}
+
+// readEscape appends what the escape at hand stands for.
+func (s *Scanner) readEscape() error {
+	s.Pos++ // the backslash
+	c := s.Peek()
+	switch c {
+	case '"', '\\', '/':
+	case 'b':
+		c = '\b'
+	case 'f':
+		c = '\f'
+	case 'n':
+		c = '\n'
+	case 'r':
+		c = '\r'
+	case 't':
+		c = '\t'
+	case 'u':
+		return s.readUnicode()
+	default:
+		return s.unexpectedByte("an escape")
+	}
+	s.text = append(s.text, c)
+	s.Pos++
+	return nil
+}
+
+func (s *Scanner) readUnicode() error {
+	r, err := s.readHex()
+	if err != nil {
+		return err
+	}
+	if utf16.IsSurrogate(r) {
+		var low rune
+		half := s.Pos
+		if s.Peek() == '\\' && s.Pos+1 < len(s.data) && s.data[s.Pos+1] == 'u' {
+			s.Pos++
+			if low, err = s.readHex(); err != nil {
+				return err
+			}
+		}
+		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
+			if !s.lax {
+				return fmt.Errorf("invalid JSON: half a surrogate pair before byte %d", s.Pos+1)
+			}
+			s.Pos = half // the other escape stands for itself
+		}
+	}
+	s.text = utf8.AppendRune(s.text, r)
+	return nil
+}
+
+// readHex reads the u and the four digits of an escape.
+func (s *Scanner) readHex() (rune, error) {
+	s.Pos++
+	var r rune
+	for range 4 {
+		c := s.Peek()
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, s.unexpectedByte("four hexadecimal digits")
+		}
+		r = r<<4 | rune(c)
+		s.Pos++
+	}
+	return r, nil
+}
+
+// SkipValue reads any value, however deeply nested, and forgets it.
+func (s *Scanner) SkipValue() error {
+	s.nest = s.nest[:0]
+	for {
+		if s.parts && len(s.nest) > MaxDepth {
+			return fmt.Errorf("JSON is nested %d deep at column %d, want at most %d", len(s.nest), s.Pos+1, MaxDepth)
+		}
+		opened, err := s.skipValueOrOpen()
+		if err != nil {
+			return err
+		}
+		if opened {
+			continue
+		}
+		if done, err := s.skipEnds(); done || err != nil {
+			return err
+		}
+	}
+}
+
+// skipValueOrOpen reads a scalar, an empty bracket pair, or an opening bracket
+// that a value must follow.
+func (s *Scanner) skipValueOrOpen() (opened bool, err error) {
+	switch c := s.SkipSpace(); {
+	case c == '{':
+		more, err := s.OpenValue('{', '}')
+		if err != nil || !more {
+			return false, err
+		}
+		s.nest = append(s.nest, '}')
+		return true, s.skipKey()
+	case c == '[':
+		more, err := s.OpenValue('[', ']')
+		if err != nil || !more {
+			return false, err
+		}
+		s.nest = append(s.nest, ']')
+		s.skipWholes()
+		return true, nil
+	case c == '"':
+		return false, s.skipText((*Scanner).ReadString)
+	case c == 't':
+		return false, s.readWord("true")
+	case c == 'f':
+		return false, s.readWord("false")
+	case c == 'n':
+		return false, s.readWord("null")
+	case s.parts && c == 'N':
+		return false, s.readWord("NaN")
+	case s.parts && c == 'I': // as Python writes a rate without a bound
+		return false, s.readWord("Infinity")
+	case c == '-' || '0' <= c && c <= '9':
+		_, err := s.readNumber()
+		return false, err
+	}
+	return false, s.unexpectedByte("a JSON value")
+}
+
+// skipWholes goes over whole numbers as nearly every list has them: no zero in
+// front, a comma and at most one blank after. It stops before the first that is
+// not so, such as the last.
+func (s *Scanner) skipWholes() {
+	text, i := s.data, s.Pos
+	for {
+		from := i
+		for i < len(text) && text[i]-'0' <= 9 {
+			i++
+		}
+		if i == from || i+2 >= len(text) || text[i] != ',' || text[from] == '0' && i > from+1 {
+			return
+		}
+		if i++; text[i] == ' ' {
+			i++
+		}
+		s.Pos = i
+	}
+}
+
+func (s *Scanner) skipKey() error { return s.skipText((*Scanner).readKey) }
+
+// skipText reads a string of which nobody wants to know.
+func (s *Scanner) skipText(read func(s *Scanner) ([]byte, error)) error {
+	lax := s.lax
+	s.lax = true
+	_, err := read(s)
+	s.lax = lax
+	return err
+}
+
+// skipEnds closes brackets after a value, up to a comma and the key after it.
+func (s *Scanner) skipEnds() (done bool, err error) {
+	for len(s.nest) > 0 {
+		right := s.nest[len(s.nest)-1]
+		more, err := s.HasMore(right)
+		if err != nil {
+			return false, err
+		}
+		if more {
+			if right == '}' {
+				return false, s.skipKey()
+			}
+			return false, nil
+		}
+		s.nest = s.nest[:len(s.nest)-1]
+	}
+	return true, nil
+}

@@ -1,0 +1,157 @@
+package sessions
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+const dynamoSchema = `"dynamo.request.trace.v1"`
+
+// IsDynamo reports whether a record is of a request trace of Dynamo.
+func IsDynamo(o *scan.Object) bool {
+	return string(o.Find("schema")) == dynamoSchema || string(o.OpenInner("event").Find("schema")) == dynamoSchema
+}
+
+// dynamoRows reads the request traces that a Dynamo deployment writes.
+type dynamoRows struct {
+	formats.Gathered
+	seen    map[string]int    // line by request id
+	agents  int               // requests with an agent's context
+	parents map[string]string // by session: the one that started it
+	block   int
+}
+
+// OpenDynamo reads request traces of Dynamo.
+func OpenDynamo(s *formats.Stream) (formats.Reader, error) {
+	d := &dynamoRows{Gathered: formats.Gathered{S: s}, seen: make(map[string]int), parents: make(map[string]string)}
+	if err := d.EachLine(d.readLine); err != nil {
+		return nil, err
+	}
+	if n := len(d.All); d.agents > 0 && d.agents < n {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("agent_context on %d of %d requests, want all or none", d.agents, n)}
+	}
+	if b := s.Options.TraceBlock; b != 0 && b != d.block && d.block != 0 {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want the %d of the file", b, d.block)}
+	}
+	s.Block, s.Chained = d.block, d.agents > 0 && s.Options.Sessions != "flat"
+	d.sortRequests()
+	return d, d.linkAgents()
+}
+
+// linkAgents makes a graph of requests whose agents start others and wait for them, or chains.
+func (d *dynamoRows) linkAgents() error {
+	if len(d.parents) > 0 {
+		spawns, joins := d.agentsOfAgents(false)
+		if d.S.Options.WantsGraphOf(spawns + joins) {
+			d.agentsOfAgents(true)
+			return nil
+		}
+		if err := d.S.RefuseDAG(spawns, joins); err != nil {
+			return err
+		}
+	}
+	for i := range d.All {
+		d.All[i].Name = "" // all are given as turns
+	}
+	return nil
+}
+
+func (d *dynamoRows) readLine(event *scan.Fields) error {
+	if event.Has("event") {
+		event = event.OpenSub("event")
+	}
+	if string(event.Find("schema")) != dynamoSchema {
+		event.Mismatch("schema", event.Find("schema"), dynamoSchema)
+	}
+	kind := string(event.ReadText("event_type"))
+	switch kind {
+	case "request_end":
+		r := d.readRequest(event)
+		if event.Err == nil {
+			d.All = append(d.All, r)
+		}
+	case "tool_end", "tool_error", "request_payload", "tool_start":
+	default:
+		event.Complain("event_type is %q, want request_end, request_payload, tool_start, tool_end or tool_error", kind)
+	}
+	return event.Err
+}
+
+func (d *dynamoRows) readRequest(event *scan.Fields) formats.Record {
+	r := formats.Record{Line: event.Line}
+	q := event.OpenSub("request")
+	p := q.OpenSub("replay")
+	r.Name = string(q.ReadText("request_id"))
+	if line, twice := d.seen[r.Name]; twice {
+		q.Complain("request_id %s was on line %d, want each once", r.Name, line)
+	}
+	d.seen[r.Name] = r.Line
+	r.Arrives(q.NeedStamp("request_received_ms", 6))
+	r.Output = q.NeedCount("output_tokens")
+	if total, ok := q.ReadStamp("total_time_ms", 6); ok {
+		r.Ended = r.When.Plus(total)
+	} else {
+		r.Ended = event.NeedStamp("event_time_unix_ms", 6)
+	}
+	r.Input = p.NeedCount("input_length")
+	block := p.NeedCount("trace_block_size")
+	r.IDs = p.NeedIDs("input_sequence_hashes", "one per block", nil)
+	d.checkBlock(p, block, &r)
+	d.readContext(event, q, &r)
+	return r
+}
+
+func (d *dynamoRows) checkBlock(p *scan.Fields, block int, r *formats.Record) {
+	switch {
+	case p.Err != nil:
+	case block == 0:
+		p.Complain("%strace_block_size is 0, want > 0", p.Place)
+	case d.block != 0 && block != d.block:
+		p.Complain("%strace_block_size is %d, was %d before; want one size", p.Place, block, d.block)
+	case len(r.IDs) != (r.Input+block-1)/block:
+		p.Complain("%d hashes for %d tokens of %d, want %d", len(r.IDs), r.Input, block, (r.Input+block-1)/block)
+	default:
+		d.block = block
+	}
+}
+
+// readContext reads which agent a request is of.
+func (d *dynamoRows) readContext(event, q *scan.Fields, r *formats.Record) {
+	a := event.OpenSub("agent_context")
+	if len(a.Members) == 0 {
+		a = q.OpenSub("agent_context")
+	}
+	if len(a.Members) == 0 {
+		return
+	}
+	d.agents++
+	id := a.ReadText("session_id")
+	if id == nil {
+		a.Missing("session_id", "a string")
+	}
+	if parent := a.ReadText("parent_session_id"); parent != nil && id != nil {
+		d.parents[string(id)] = string(parent)
+	}
+	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)
+}
+
+// sortRequests sorts the requests by start, end and id, and links those of a session.
+func (d *dynamoRows) sortRequests() {
+	slices.SortStableFunc(d.All, func(a, b formats.Record) int {
+		return cmp.Or(a.When.Compare(b.When), a.Ended.Compare(b.Ended), strings.Compare(a.Name, b.Name))
+	})
+	ends := make(formats.LastEnds)
+	for i := range d.All {
+		if r := &d.All[i]; r.Session != nil {
+			ends.Chain(r, r.Session, r.Ended)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+// Package sessions reads formats in which requests wait for each other: conversations, agents and graphs.
+//
+// Conversations: bailian.go (Qwen on Bailian), servingsim.go (LLMServingSim). Agents: agents.go (applied_compute_agentic),
+// weka.go (coding agents), dynamo.go and dynamograph.go (request traces of Dynamo). Graphs: graph.go and graphwhole.go
+// (agentic_mooncake), taskrow.go (tasks).
+package sessions
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+)
+
+// IsGraph reports whether a record is the header of agentic_mooncake.
+func IsGraph(o *scan.Object) bool { return string(o.Find("schema")) == `"dynamo.agentic_mooncake"` }
+
+// IsGraphV1 reports whether a record is a row of agentic_mooncake, version 1.
+func IsGraphV1(o *scan.Object) bool {
+	return o.Has("request_id") && o.Has("wait_for", "branches", "prefix_reset", "tool_wait_ms", "tool_events")
+}
+
+// graphRows reads agentic_mooncake, in which requests name those they wait for.
+type graphRows struct {
+	formats.Gathered
+	v2    bool
+	local bool // ids mean something inside one play only
+	nodes []graphNode
+	named map[string]int // place in nodes
+	ids   formats.Numbers[formats.Scoped]
+	key   string // of the waits of a row, in messages; "": wait_for
+}
+
+type graphNode struct {
+	rec     formats.Record
+	id      string
+	play    string
+	session string
+	waits   []formats.Edge
+	starts  []string // requests that it spawns; version 1 only
+	next    int      // the node that follows in its chain, -1
+	chained bool
+}
+
+// OpenGraph reads agentic_mooncake.
+func OpenGraph(s *formats.Stream) (formats.Reader, error) {
+	g := &graphRows{Gathered: formats.Gathered{S: s}, named: make(map[string]int), ids: make(formats.Numbers[formats.Scoped])}
+	first := true
+	err := g.EachLine(func(f *scan.Fields) error {
+		header := first && f.Has("schema", "version")
+		if first = false; header {
+			return g.readHeader(f)
+		}
+		g.readNode(f)
+		return nil
+	})
+	if err != nil || len(g.Bad) > 0 && s.Options.StopsAtBad() {
+		return g, err
+	}
+	s.Chained = true
+	g.S.Shape.Inexact = true
+	if err := g.linkBranches(); err != nil {
+		return g, err
+	}
+	if err := g.findCycle(); err != nil {
+		return g, err
+	}
+	if s.Options.WantsGraph() {
+		g.addWhole()
+		return g, nil
+	}
+	return g, g.linkChains()
+}
+
+func (g *graphRows) readHeader(f *scan.Fields) error {
+	g.v2 = true
+	if n, ok := f.ReadInteger("version"); f.Err == nil && (!ok || n != 2) {
+		f.Mismatch("version", f.Value("version"), "2")
+	}
+	block, ok := f.ReadCount("block_size")
+	if f.Err == nil && (!ok || block == 0) {
+		f.Complain("block_size is %d, want > 0", block)
+	}
+	g.S.Block = block
+	g.local = string(f.ReadText("hash_id_scope")) == "local"
+	if f.Err != nil {
+		return scan.Fatal(g.S.Lines.Errorf("%v", f.Err))
+	}
+	return nil
+}
+
+// readNode reads a row.
+func (g *graphRows) readNode(f *scan.Fields) {
+	n := graphNode{id: string(f.ReadText("request_id")), next: -1, rec: formats.Record{Line: f.Line}}
+	if !f.Has("request_id") {
+		f.Missing("request_id", "a string")
+	}
+	n.session, n.play = string(f.ReadName("session_id")), string(f.ReadText("play_id"))
+	if at, twice := g.named[n.id]; twice {
+		f.Complain("request_id %s was on line %d, want each once", n.id, g.nodes[at].rec.Line)
+	}
+	n.rec.Input = f.NeedCount("input_length", "input_tokens")
+	n.rec.Output = f.NeedCount("output_length", "output_tokens")
+	n.rec.IDs = f.NeedIDs("hash_ids", "one per block", nil)
+	if g.local {
+		formats.ReplaceScoped(g.ids, n.play, n.rec.IDs)
+	}
+	if g.v2 {
+		n.waitsV2(f)
+	} else {
+		n.waitsV1(f)
+	}
+	if f.Err == nil {
+		g.named[n.id] = len(g.nodes)
+		g.nodes = append(g.nodes, n)
+	}
+}
+
+func (n *graphNode) waitsV1(f *scan.Fields) {
+	if at, ok := f.ReadStamp("timestamp", 6); ok {
+		n.rec.Arrives(at)
+	}
+	delay, _ := f.ReadFloat("delay", "delay_ms")
+	tool, _ := f.ReadFloat("tool_wait_ms")
+	if delay < 0 || tool < 0 {
+		f.Complain("delay is %v and tool_wait_ms is %v, want >= 0", delay, tool)
+	}
+	for _, id := range readRequests(f, "wait_for") {
+		n.waits = append(n.waits, formats.Edge{Name: id, Relation: "sequence", Delay: delay + tool})
+	}
+	n.starts = readRequests(f, "branches")
+}
+
+// readRequests is a list of request ids.
+func readRequests(f *scan.Fields, key string) (ids []string) {
+	for i, v := range f.ReadList(key) {
+		if v[0] != '"' {
+			f.Mismatch(fmt.Sprintf("%s[%d]", key, i), v, "a request id")
+			return nil
+		}
+		ids = append(ids, string(scan.UnquoteString(v)))
+	}
+	return ids
+}
+
+func (n *graphNode) waitsV2(f *scan.Fields) {
+	n.rec.Arrives(f.NeedStamp("not_before_ms", 6))
+	for _, d := range f.Elements("dependencies") {
+		id := d.ReadText("request_id")
+		delay, _ := d.ReadFloat("delay_ms")
+		if delay < 0 {
+			d.Complain("%sdelay_ms is %v, want >= 0", d.Place, delay)
+		}
+		trigger, relation := string(d.ReadText("trigger")), string(d.ReadText("relation"))
+		if trigger != "completion" && trigger != "dispatch" {
+			d.Complain("%strigger is %q, want dispatch or completion", d.Place, trigger)
+		}
+		if relation != "sequence" && relation != "spawn" && relation != "join" && relation != "replay_barrier" {
+			d.Complain("%srelation is %q, want sequence, spawn, join or replay_barrier", d.Place, relation)
+		}
+		n.waits = append(n.waits, formats.Edge{Name: string(id), Dispatch: trigger == "dispatch", Relation: relation, Delay: delay})
+	}
+}
+
+func (n *graphNode) group() string { return n.play + "/" + n.session }
+
+// linkBranches checks the names of others and turns branches into waits of those
+// that are started.
+func (g *graphRows) linkBranches() error {
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		for _, id := range n.starts {
+			at, ok := g.named[id]
+			if !ok {
+				return scan.RowError(g.S.Name, n.rec.Line, fmt.Errorf("branches names %s, which is not in the file; want a request of it", id))
+			}
+			g.nodes[at].startedBy(n)
+		}
+	}
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		for k := range n.waits {
+			w := &n.waits[k]
+			at, ok := g.named[w.Name]
+			if !ok {
+				return scan.RowError(g.S.Name, n.rec.Line, fmt.Errorf("%s names %s, which is not in the file; want a request of it", cmp.Or(g.key, "wait_for"), w.Name))
+			}
+			if !g.v2 && len(n.waits) > 1 && w.Relation == "sequence" && g.nodes[at].session != n.session {
+				w.Relation = "join"
+			}
+		}
+	}
+	return nil
+}
+
+// startedBy makes n wait for its parent: for its completion where n says so,
+// otherwise for its start.
+func (n *graphNode) startedBy(parent *graphNode) {
+	for k := range n.waits {
+		if w := &n.waits[k]; w.Name == parent.id {
+			w.Relation = "spawn"
+			return
+		}
+	}
+	gap := 0.0
+	if n.rec.HasAt && parent.rec.HasAt {
+		gap = max(0, n.rec.When.Since(parent.rec.When))
+	}
+	n.waits = append(n.waits, formats.Edge{Name: parent.id, Dispatch: true, Relation: "spawn", Delay: gap})
+}
+
+// linkChains makes chains of the requests, or says why they are none.
+func (g *graphRows) linkChains() error {
+	spawns, joins := 0, 0
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		for k := range n.waits {
+			w := &n.waits[k]
+			before := &g.nodes[g.named[w.Name]]
+			switch {
+			case w.Relation == "spawn":
+				spawns++
+			case !w.Sequence() || n.chained || before.next >= 0 || g.S.Options.DAG == "chain" && (n.play != before.play || n.session != before.session):
+				joins++
+			default:
+				n.chained, before.next = true, i
+				n.rec.HasDelay, n.rec.Delay = true, w.Delay
+			}
+		}
+	}
+	if g.S.Options.WantsGraphOf(spawns + joins) {
+		g.addWhole()
+		return nil
+	}
+	if err := g.S.RefuseDAG(spawns, joins); err != nil {
+		return err
+	}
+	for i := range g.nodes {
+		if !g.nodes[i].chained {
+			g.addChain(i)
+		}
+	}
+	g.nodes = nil
+	return nil
+}
+
+// addChain gives the requests of the chain that starts at node i.
+func (g *graphRows) addChain(i int) {
+	name := []byte(g.nodes[i].id)
+	for ; i >= 0; i = g.nodes[i].next {
+		n := &g.nodes[i]
+		n.rec.Session, n.rec.Group = name, []byte(n.group())
+		g.All = append(g.All, n.rec)
+	}
+}

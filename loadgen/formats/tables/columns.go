@@ -1,0 +1,226 @@
+package tables
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/nearest"
+)
+
+// Columns is the format of files whose columns the reader is told.
+const Columns = "columns"
+
+// role is what a column is to a request.
+type role int
+
+const (
+	roleArrival role = iota
+	roleInput
+	roleOutput
+	roleSession
+	roleHash
+	roleClass
+	rolePriority
+	roles
+)
+
+func roleNames() [roles]string {
+	return [...]string{"arrival", "input", "output", "session", "hash", "class", "priority"}
+}
+
+// columnPlan says in which columns of a file its requests stand.
+type columnPlan struct {
+	names [roles]string // of the columns; "": there is none
+	unit  string        // of arrivals; "": seconds, or dates
+}
+
+const wantColumns = "want arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash=, class=, priority= and arrival_unit= where they help"
+
+// CheckColumns reports what is wrong with the columns of LeftOpen.
+func CheckColumns(text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := parseColumns(text)
+	return err
+}
+
+// parseColumns reads pairs such as input=prompt_tokens, in quotes where a name has a comma.
+func parseColumns(text string) (columnPlan, error) {
+	var p columnPlan
+	parts, err := csv.NewReader(strings.NewReader(text)).Read()
+	if err != nil {
+		return p, excerpt.Errorf("columns are %q, %s", text, wantColumns)
+	}
+	names := roleNames()
+	seen := map[string]bool{}
+	for _, part := range parts {
+		key, column, ok := strings.Cut(part, "=")
+		key, column = strings.TrimSpace(key), strings.TrimSpace(column)
+		i := slices.Index(names[:], key)
+		switch {
+		case !ok || column == "":
+			return p, excerpt.Errorf("columns have %q, %s", part, wantColumns)
+		case seen[key]:
+			return p, fmt.Errorf("columns have %s twice, want it once", key)
+		case key == "arrival_unit":
+			if scales := "s ms us ns"; !slices.Contains(strings.Fields(scales), column) {
+				return p, excerpt.Errorf("arrival_unit is %q, want one of %s", column, scales)
+			}
+			p.unit = column
+		case i < 0:
+			return p, excerpt.Errorf("columns have %q, which is unknown%s: %s", key, offerNearest(key, append(names[:], "arrival_unit")), wantColumns)
+		default:
+			p.names[i] = column
+		}
+		seen[key] = true
+	}
+	switch {
+	case p.names[roleInput] == "" || p.names[roleOutput] == "":
+		return p, excerpt.Errorf("columns are %q, which lacks input or output: %s", text, wantColumns)
+	case p.unit != "" && p.names[roleArrival] == "":
+		return p, fmt.Errorf("columns have arrival_unit and no arrival, want both")
+	}
+	return p, nil
+}
+
+// offerNearest offers the name that is nearest to one that nothing has.
+func offerNearest(typed string, names []string) string {
+	if near := nearest.Name(typed, names); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	return ""
+}
+
+// refuseColumn complains of a column that a row or header has not.
+func refuseColumn(name string, have []string) error {
+	const most = 20
+	if len(have) == 0 {
+		return excerpt.Errorf("no column %q, nor any other; want a JSON object, or a header", name)
+	}
+	offer := offerNearest(name, have)
+	return excerpt.Errorf("no column %q%s, want one of %s", name, offer, excerpt.List(have, most))
+}
+
+// scale is the power of ten of the unit of arrivals, in ns.
+func (p *columnPlan) scale() int {
+	switch p.unit {
+	case "ns":
+		return 0
+	case "us":
+		return 3
+	case "ms":
+		return 6
+	}
+	return 9
+}
+
+// columnRows makes requests of the cells of rows.
+type columnRows struct {
+	s    *formats.Stream
+	plan columnPlan
+	kind string                  // of the arrivals so far: a number, or a date and time with or without a zone
+	seen [roles]bool             // roles whose member some object had
+	ids  formats.Numbers[string] // of blocks
+	ends formats.LastEnds
+}
+
+// OpenColumns opens a file of rows by the columns that options name: a table with a
+// header, or JSON objects.
+func OpenColumns(s *formats.Stream) (formats.Reader, error) {
+	plan, err := parseColumns(s.Options.Columns)
+	if err != nil {
+		return nil, err
+	}
+	c := &columnRows{s: s, plan: plan, ids: make(formats.Numbers[string]), ends: make(formats.LastEnds)}
+	timed := plan.names[roleArrival] != ""
+	switch {
+	case !timed:
+		s.PaceArrivals()
+	case s.Options.Rate != 0:
+		return nil, fmt.Errorf("%s: --columns says arrivals, which a rate of arrivals does not change; want one of the two", s.Name)
+	}
+	s.Private = plan.names[roleHash] == ""
+	s.Chained = plan.names[roleSession] != "" && (s.Options.Sessions == "chain" || !timed && s.Options.Sessions != "flat")
+	head, _ := s.Lines.Peek()
+	if text := strings.TrimLeft(string(head), " \t\r\n"); text != "" && (text[0] == '{' || text[0] == '[') {
+		return c.openObjects(text)
+	}
+	return c.openTable(string(head))
+}
+
+// openObjects reads JSON: an object per line, or a list of them.
+func (c *columnRows) openObjects(head string) (formats.Reader, error) {
+	g := formats.Gathered{S: c.s}
+	first, rest, ended := strings.Cut(head, "\n")
+	second := strings.TrimLeft(rest, " \t\r\n")
+	if first[0] == '{' && (!ended || scan.CheckValue([]byte(first)) == nil || strings.HasPrefix(second, "{")) {
+		l := &formats.LineRows{Gathered: g}
+		l.Read = func(f *scan.Fields) error { return c.readObject(f, l.Add(f.Line)) }
+		return l, nil
+	}
+	return &g, g.EachObject(func(f *scan.Fields) error {
+		var r formats.Record
+		r.Line = f.Line
+		err := c.readObject(f, &r)
+		if err == nil && f.Err == nil {
+			g.All = append(g.All, r.Clone())
+		}
+		return err
+	})
+}
+
+// readObject makes r of an object.
+func (c *columnRows) readObject(f *scan.Fields, r *formats.Record) error {
+	var cells [roles][]byte
+	for i, name := range c.plan.names {
+		if name == "" {
+			continue
+		}
+		v, ok := findColumn(f, name)
+		if !ok && (i < int(roleSession) || !c.seen[i]) {
+			return refuseColumn(name, columnNames(f))
+		}
+		c.seen[i] = true
+		if len(v) > 0 && v[0] == '"' {
+			v = scan.UnquoteString(v)
+		}
+		cells[i] = v
+	}
+	return c.fill(cells[:], r)
+}
+
+// findColumn is the value of a member, or, by a name with points, of a member of a
+// member.
+func findColumn(f *scan.Fields, name string) (value []byte, ok bool) {
+	if f.Has(name) {
+		return f.Value(name), true
+	}
+	first, rest, inner := strings.Cut(name, ".")
+	if !inner || !f.Has(first) {
+		return nil, false
+	}
+	sub := f.OpenMember(f.Value(first), first)
+	return findColumn(sub, rest)
+}
+
+// columnNames are the names of the members, and of the members of those.
+func columnNames(f *scan.Fields) []string {
+	var names []string
+	for _, m := range f.Members {
+		if len(m.Value) > 0 && m.Value[0] == '{' {
+			for _, sub := range columnNames(f.OpenMember(m.Value, "")) {
+				names = append(names, string(m.Key)+"."+sub)
+			}
+			continue
+		}
+		names = append(names, string(m.Key))
+	}
+	return names
+}

@@ -1,0 +1,292 @@
+package tables
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// table is a CSV format: its columns, and what makes a record of a row.
+type table struct {
+	Name   string
+	needed string // columns that a table has to have, a comma after each but the last
+	maybe  string // columns that it may have, a comma before each
+	// row makes r of a row and reports whether it is kept.
+	row func(c *csvRows, r *formats.Record) (keep bool)
+	// begin says of the stream what the format fixes.
+	begin func(s *formats.Stream, have []bool)
+}
+
+// Open starts reading a file whose header is its first line.
+func (t table) Open(s *formats.Stream) (formats.Reader, error) {
+	line, err := s.Lines.Next()
+	if err == io.EOF {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &csvRows{s: s, table: t, comma: ',', ends: make(formats.LastEnds)}
+	header, err := c.splitCells(line)
+	if err != nil {
+		return nil, err
+	}
+	have, err := c.placeColumns(header)
+	if err != nil {
+		return nil, err
+	}
+	t.begin(s, have)
+	return c, nil
+}
+
+// csvRows reads the rows of a table.
+type csvRows struct {
+	s      *formats.Stream
+	table  table
+	names  []string // of the columns
+	where  []int    // by column: its place in the file, or -1
+	fields int      // of the header
+	comma  byte     // between cells
+
+	row   [][]byte // cells as the file has them
+	cells [][]byte // in the order of the columns, without blanks around; nil where a column is not there
+	first int      // line of the row's beginning
+	err   error    // the first complaint about the row; what is read after it is 0
+
+	zoned, told bool // whether the first row has a time zone; whether there was one
+	warned      bool
+	ends        formats.LastEnds
+}
+
+// placeColumns finds the columns in the header.
+func (c *csvRows) placeColumns(header [][]byte) ([]bool, error) {
+	c.fields = len(header)
+	var needed int
+	c.names, needed = c.table.listColumns()
+	have := make([]bool, len(c.names))
+	for i, want := range c.names {
+		at := slices.IndexFunc(header, func(h []byte) bool { return string(bytes.TrimSpace(h)) == want })
+		if at < 0 && i < needed {
+			return nil, c.s.Lines.Errorf("header lacks %s, want %s", want, c.table.needed)
+		}
+		have[i] = at >= 0
+		c.where = append(c.where, at)
+	}
+	c.cells = make([][]byte, len(c.where))
+	return have, nil
+}
+
+// listColumns lists the columns, needed ones first, and says how many those are.
+func (t table) listColumns() (names []string, needed int) {
+	return strings.Split(t.needed+t.maybe, ","), strings.Count(t.needed, ",") + 1
+}
+
+func (c *csvRows) Next(r *formats.Record) error {
+	for {
+		line, err := c.s.Lines.Next()
+		if err != nil {
+			return err
+		}
+		c.first = c.s.Lines.Line
+		row, err := c.splitCells(line)
+		if err != nil {
+			return err
+		}
+		c.err = nil
+		r.Reset(c.first)
+		if len(row) != c.fields {
+			return c.errorf("%d fields, want %d", len(row), c.fields)
+		}
+		for i, at := range c.where {
+			c.cells[i] = nil
+			if at >= 0 {
+				c.cells[i] = bytes.TrimSpace(row[at])
+			}
+		}
+		if keep := c.table.row(c, r); keep || c.err != nil {
+			return c.err
+		}
+		c.s.Drop()
+	}
+}
+
+// complain keeps the first complaint about a row.
+func (c *csvRows) complain(format string, args ...any) {
+	if c.err == nil {
+		c.err = c.errorf(format, args...)
+	}
+}
+
+func (c *csvRows) errorf(format string, args ...any) error {
+	return &loadgen.SyntaxError{Name: c.s.Name, Line: c.first, Msg: excerpt.Sprintf(format, args...)}
+}
+
+// splitCells cuts a row into cells; a quoted cell may go on over further lines.
+func (c *csvRows) splitCells(line []byte) ([][]byte, error) {
+	c.row = c.row[:0]
+	if bytes.IndexByte(line, '"') >= 0 {
+		return c.splitQuoted(line)
+	}
+	for more := true; more; {
+		var cell []byte
+		cell, line, more = bytes.Cut(line, []byte{c.comma})
+		c.row = append(c.row, cell)
+	}
+	return c.row, nil
+}
+
+func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
+	c.first = c.s.Lines.Line
+	line = bytes.Clone(line) // more lines may be read
+	for {
+		if len(line) == 0 || line[0] != '"' {
+			cell, rest, more := bytes.Cut(line, []byte{c.comma})
+			c.row = append(c.row, cell)
+			if !more {
+				return c.row, nil
+			}
+			line = rest
+			continue
+		}
+		cell, rest, err := c.quotedCell(line[1:])
+		if err != nil {
+			return nil, err
+		}
+		c.row = append(c.row, cell)
+		if len(rest) == 0 {
+			return c.row, nil
+		}
+		if rest[0] != c.comma {
+			return nil, c.errorf("%q after a closing quote in field %d, want %s", excerpt.Cut(rest), len(c.row), c.nameComma())
+		}
+		line = rest[1:]
+	}
+}
+
+// nameComma is what is between cells, for messages.
+func (c *csvRows) nameComma() string {
+	switch c.comma {
+	case '\t':
+		return "a tab"
+	case ';':
+		return "a semicolon"
+	}
+	return "a comma"
+}
+
+// quotedCell reads up to the closing quote; a doubled quote is one.
+func (c *csvRows) quotedCell(line []byte) (cell, rest []byte, err error) {
+	for {
+		i := bytes.IndexByte(line, '"')
+		switch {
+		case i < 0:
+			cell = append(append(cell, line...), '\n')
+			next, err := c.s.Lines.ReadLine()
+			if err == io.EOF {
+				return nil, nil, c.errorf("quote opened on line %d is not closed, want a quote", c.first)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			if len(cell) > scan.MaxLine {
+				return nil, nil, scan.Fatal(c.errorf("quote opened on line %d is not closed within %d bytes", c.first, scan.MaxLine))
+			}
+			line = bytes.Clone(next)
+		case i+1 < len(line) && line[i+1] == '"':
+			cell = append(cell, line[:i+1]...)
+			line = line[i+2:]
+		default:
+			return append(cell, line[:i]...), line[i+1:], nil
+		}
+	}
+}
+
+// readTokens reads a number of tokens from the cell of column i.
+func (c *csvRows) readTokens(i int) int {
+	if c.err != nil {
+		return 0
+	}
+	name, cell := c.names[i], c.cells[i]
+	n, ok := scan.WholeNumber(cell)
+	if !ok {
+		c.complain("%s is %q, want an integer", name, excerpt.Cut(cell))
+		return 0
+	}
+	if n > scan.MaxTokens {
+		c.complain("%s is %d, want at most %d", name, n, scan.MaxTokens)
+		return 0
+	}
+	return int(n)
+}
+
+// readLengths reads input and output from the cells of columns i and i+1.
+func (c *csvRows) readLengths(i int, r *formats.Record) {
+	r.Input, r.Output = c.readTokens(i), c.readTokens(i+1)
+}
+
+// readSeconds reads a number of seconds from the cell of column i.
+func (c *csvRows) readSeconds(i int) scan.Stamp {
+	cell := c.cells[i]
+	if s, ok := scan.DecimalStamp(cell, 9); ok && scan.IsNumeric(cell) {
+		return s
+	}
+	c.complain("%s is %q, want a finite number", c.names[i], excerpt.Cut(cell))
+	return scan.Stamp{}
+}
+
+// readCalendar reads the time of an Azure row.
+func (c *csvRows) readCalendar(r *formats.Record) {
+	if c.err != nil {
+		return
+	}
+	cell := c.cells[0]
+	at, zoned, ok := scan.CalendarStamp(cell)
+	if ok && !c.told {
+		c.zoned, c.told = zoned, true
+	}
+	switch {
+	case !ok:
+		c.complain("TIMESTAMP is %q, want a valid date and time", excerpt.Cut(cell))
+	case zoned && !c.zoned:
+		c.complain("TIMESTAMP is %q, which has a zone; the rows before had none, want the same on all", excerpt.Cut(cell))
+	case !zoned && c.zoned:
+		c.complain("TIMESTAMP is %q, which has no zone; the rows before had one, want the same on all", excerpt.Cut(cell))
+	}
+	r.Arrives(at)
+}
+
+// Detect finds the table whose columns a header has, or the one it is
+// nearest to: one without a name where it has none of any.
+func Detect(s *formats.Stream, header []byte) (best table, names []string, err error) {
+	c := &csvRows{s: s, comma: ','}
+	cells, err := c.splitCells(bytes.TrimSuffix(header, []byte{'\r'}))
+	for _, cell := range cells {
+		names = append(names, string(bytes.TrimSpace(cell)))
+	}
+	most, width := 0, 0
+	for _, t := range List() {
+		columns, needed := t.listColumns()
+		n, lacks := 0, false
+		for i, column := range columns {
+			has := slices.Contains(names, column)
+			lacks = lacks || !has && i < needed
+			if has {
+				n++
+			}
+		}
+		if !lacks {
+			return t, names, err
+		}
+		if n > most || n == most && n > 0 && len(columns) < width {
+			best, most, width = t, n, len(columns)
+		}
+	}
+	return best, names, err
+}

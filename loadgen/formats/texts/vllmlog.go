@@ -1,0 +1,308 @@
+package texts
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// VLLMLog is the name of vLLM's log as a format.
+const VLLMLog = "vllm-log"
+
+// IsVLLMLog reports whether a line is of vLLM's log.
+func IsVLLMLog(line []byte) bool { return newLogStamp().Match(line) }
+
+// newLogStamp matches level and time of a line of vLLM's log, as INFO 06-08 18:55:35 and then
+// the file that logs.
+func newLogStamp() *regexp.Regexp {
+	return regexp.MustCompile(`(?:DEBUG|INFO|WARNING|ERROR) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d) \[?[\w./]+\.py:\d+\]`)
+}
+
+// logRows reads the requests that a vLLM server logged with --enable-log-requests. Prompts
+// become lengths and hashes by a key that is drawn anew, and are not kept.
+type logRows struct {
+	formats.Gathered
+	t         *Counter
+	stamp     *regexp.Regexp
+	limit     *regexp.Regexp
+	year      int
+	month     int
+	byID      map[string]int            // requests by id: their places in all
+	prompts   map[string]formats.Record // of requests of which a line before told the prompt
+	answered  map[string]int            // tokens of answers that the log tells
+	untold    int                       // requests of which no line tells the prompt
+	firstLine int                       // of those
+}
+
+// OpenVLLMLog reads the requests in the log of a vLLM server.
+func OpenVLLMLog(s *formats.Stream) (formats.Reader, error) {
+	if s.Options.Key == nil {
+		s.Options.Key = make([]byte, 32)
+		if _, err := rand.Read(s.Options.Key); err != nil {
+			return nil, err
+		}
+	}
+	s.Options.TraceBlock = cmp.Or(s.Options.TraceBlock, 16) // vLLM's own
+	t, err := New(s)
+	if err != nil {
+		return nil, err
+	}
+	s.Approximate = false
+	x := &logRows{
+		Gathered: formats.Gathered{S: s}, t: t, stamp: newLogStamp(), limit: regexp.MustCompile(`\bmax_tokens=(\d+|None)`), year: 2000,
+		byID: map[string]int{}, prompts: map[string]formats.Record{}, answered: map[string]int{},
+	}
+	for {
+		line, err := s.Lines.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = x.readLine(line)
+		}
+		if scan.IsFatal(err) {
+			return nil, err
+		}
+		if err != nil {
+			x.Bad = append(x.Bad, err)
+			if s.Options.StopsAtBad() {
+				return x, nil
+			}
+		}
+	}
+	return x, x.finish()
+}
+
+// finish sets the lengths of answers, by what the log tells of them or else by what was asked
+// for.
+func (x *logRows) finish() error {
+	if x.untold > 0 {
+		return scan.RowError(x.S.Name, x.firstLine, fmt.Errorf("no line tells the prompt of %d requests: want a log of VLLM_LOGGING_LEVEL=DEBUG, in which releases from 0.11 on have it", x.untold))
+	}
+	if len(x.All) == 0 && len(x.Bad) == 0 {
+		return &loadgen.SyntaxError{Name: x.S.Name, Msg: "no line says \"Received request\", want the log of a vLLM server with --enable-log-requests"}
+	}
+	assumed := 0
+	for id, i := range x.byID {
+		r := &x.All[i]
+		switch n := x.answered[id]; {
+		case n > 0:
+			r.Output = n
+		case x.S.Options.OutputTokens > 0:
+			r.Output = x.S.Options.OutputTokens
+		default:
+			assumed++
+		}
+	}
+	if assumed > 0 {
+		x.S.Warn(fmt.Sprintf("%s: %d of %d answers are taken to be as long as max_tokens, since the log does not tell: --output-len says otherwise", x.S.Name, assumed, len(x.All)))
+	}
+	if x.S.Options.Jitter == "" && len(x.All) > 1 {
+		x.S.Warn(x.S.Name + ": arrivals are whole seconds, as the log has them: --jitter second spreads them")
+	}
+	slices.SortStableFunc(x.All, func(a, b formats.Record) int { return a.When.Compare(b.When) })
+	return nil
+}
+
+// readLine reads a line of the log; most are about something else.
+func (x *logRows) readLine(line []byte) error {
+	at := x.stamp.FindSubmatchIndex(line)
+	if at == nil {
+		return nil
+	}
+	message := bytes.TrimSpace(line[at[1]:])
+	var err error
+	switch {
+	case bytes.HasPrefix(message, []byte("Received request ")):
+		err = x.readRequest(line, at, message[len("Received request "):])
+	case bytes.HasPrefix(message, []byte("Request ")):
+		id, rest, ok := bytes.Cut(message[len("Request "):], []byte(" details: "))
+		if ok {
+			r := formats.Record{Private: true}
+			if _, err = x.readPrompt(&r, rest); err == nil && !r.Private {
+				x.prompts[string(id)] = r
+			}
+		}
+	case bytes.HasPrefix(message, []byte("Generated response ")):
+		x.readAnswer(message[len("Generated response "):])
+	}
+	if err != nil {
+		return x.S.Lines.Errorf("%v", err)
+	}
+	return nil
+}
+
+// readRequest reads ID: prompt: 'TEXT', params: SamplingParams(...), prompt_token_ids: [...],
+// of which newer releases tell the prompt in a line of its own before.
+func (x *logRows) readRequest(line []byte, at []int, message []byte) error {
+	id, rest, ok := bytes.Cut(message, []byte(": "))
+	if !ok {
+		return errors.New(`no ": " after the id of a request, want what was logged of it`)
+	}
+	r := formats.Record{Line: x.S.Lines.Line, Private: true}
+	rest, err := x.readPrompt(&r, rest)
+	if err != nil {
+		return err
+	}
+	params := bytes.Index(rest, []byte("params: SamplingParams("))
+	if params < 0 {
+		x.S.Drop() // to be embedded, or the like
+		return nil
+	}
+	if r.Private {
+		told, ok := x.prompts[string(id)]
+		if !ok {
+			if x.untold++; x.untold == 1 {
+				x.firstLine = x.S.Lines.Line
+			}
+			return nil
+		}
+		r.Input, r.IDs, r.Private = told.Input, told.IDs, false
+		delete(x.prompts, string(id))
+	}
+	m := x.limit.FindSubmatch(rest[params:])
+	if m == nil {
+		return errors.New("no max_tokens in params, want SamplingParams with it")
+	}
+	n, _ := strconv.Atoi(string(m[1])) // None counts as 0, which is left out unless something else tells it
+	if r.Output = n; n > scan.MaxTokens {
+		return fmt.Errorf("max_tokens is %s, want at most %d", m[1], scan.MaxTokens)
+	}
+	r.Arrives(x.instantOf(line, at))
+	x.byID[string(id)] = len(x.All)
+	x.All = append(x.All, r.Clone())
+	return nil
+}
+
+// instantOf is the time of a line. The log has no year: one begins where months fall.
+func (x *logRows) instantOf(line []byte, at []int) scan.Stamp {
+	var n [5]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(string(line[at[2+2*i]:at[3+2*i]])) // they are digits
+	}
+	if n[0] < x.month {
+		x.year++
+	}
+	x.month = n[0]
+	s := scan.ExactStamp(time.Date(x.year, time.Month(n[0]), n[1], n[2], n[3], n[4], 0, time.UTC).UnixNano())
+	s.Free = true
+	return s
+}
+
+// readPrompt reads what a message tells of a prompt: its token ids, or its text. It returns
+// what follows the text.
+func (x *logRows) readPrompt(r *formats.Record, message []byte) (rest []byte, err error) {
+	var text []byte
+	rest = message
+	told := false
+	if after, ok := bytes.CutPrefix(message, []byte("prompt: ")); ok {
+		if text, rest, told, err = pythonText(after); err != nil {
+			return nil, fmt.Errorf("prompt: %w", err)
+		}
+	}
+	if _, list, ok := bytes.Cut(rest, []byte("prompt_token_ids: [")); ok {
+		list, _, ended := bytes.Cut(list, []byte{']'})
+		if !ended {
+			return nil, errors.New("prompt_token_ids have no end, want a list of numbers")
+		}
+		if len(bytes.TrimSpace(list)) > 0 {
+			r.Private = false
+			return rest, x.fillIDs(r, list)
+		}
+	}
+	if !told || len(text) == 0 {
+		return rest, nil
+	}
+	r.Private, x.S.Approximate = false, x.t.tokens == nil
+	return rest, x.t.FillPrompt(r, text)
+}
+
+// fillIDs gives r length and blocks of a list of token ids.
+func (x *logRows) fillIDs(r *formats.Record, list []byte) error {
+	ids := x.t.ids[:0]
+	for part := range bytes.SplitSeq(list, []byte{','}) {
+		n, err := strconv.ParseUint(string(bytes.TrimSpace(part)), 10, 32)
+		if err != nil {
+			return fmt.Errorf("prompt_token_ids[%d] is %q, want a whole number", len(ids), excerpt.Cut(part))
+		}
+		ids = append(ids, uint32(n))
+	}
+	x.t.ids = ids
+	x.t.fillTokens(r, ids)
+	return nil
+}
+
+// readAnswer reads ID: output: ..., output_token_ids: [...], which may be a part of a stream
+// or what it came to.
+func (x *logRows) readAnswer(message []byte) {
+	end := bytes.IndexAny(message, " :")
+	_, list, ok := bytes.Cut(message, []byte("output_token_ids: ["))
+	if end < 0 || !ok {
+		return
+	}
+	list, _, _ = bytes.Cut(list, []byte{']'})
+	tokens := 0
+	if len(bytes.TrimSpace(list)) > 0 {
+		tokens = 1 + bytes.Count(list, []byte{','})
+	}
+	id := string(message[:end])
+	if bytes.HasPrefix(message[end:], []byte(" (streaming delta)")) {
+		x.answered[id] += tokens
+		return
+	}
+	x.answered[id] = max(x.answered[id], tokens)
+}
+
+// pythonText reads the string at the begin of text as Python's repr writes it, or None.
+func pythonText(text []byte) (value, rest []byte, told bool, err error) {
+	if rest, ok := bytes.CutPrefix(text, []byte("None")); ok {
+		return nil, rest, false, nil
+	}
+	if len(text) == 0 || text[0] != '\'' && text[0] != '"' {
+		return nil, nil, false, fmt.Errorf("%q, want a text in quotes, or None", excerpt.Cut(text))
+	}
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == text[0]:
+			return value, text[i+1:], true, nil
+		case c != '\\' || i+1 == len(text):
+			value = append(value, c)
+		default:
+			i++
+			i += appendEscaped(&value, text[i:])
+		}
+	}
+	return nil, nil, false, errors.New("the text has no end, want a quote")
+}
+
+// appendEscaped appends what stands for a backslash and text, and returns how many bytes more
+// than one that took.
+func appendEscaped(value *[]byte, text []byte) int {
+	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[text[0]]
+	if digits > 0 && len(text) > digits {
+		if n, err := strconv.ParseUint(string(text[1:1+digits]), 16, 32); err == nil {
+			*value = utf8.AppendRune(*value, rune(n))
+			return digits
+		}
+	}
+	if i := bytes.IndexByte([]byte("ntr"), text[0]); i >= 0 {
+		*value = append(*value, "\n\t\r"[i])
+	} else {
+		*value = append(*value, text[0])
+	}
+	return 0
+}

@@ -1,0 +1,179 @@
+// Package write writes traces, in the formats that Targets lists.
+//
+// Read write.go, writechains.go (requests that wait for others) and create.go (files that appear when complete).
+package write
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+)
+
+// Writer writes records as a trace.
+type Writer struct {
+	w       *bufio.Writer
+	to      string
+	line    []byte
+	started bool
+	count   int
+	chains  *chains // of agentic_mooncake and tasks
+}
+
+// Targets are the formats that can be written.
+func Targets() []string {
+	return []string{"mooncake", formats.Tasks, "agentic_mooncake", "vidur", "azure"}
+}
+
+// Lossy reports whether a target holds neither ids nor sessions.
+func Lossy(to string) bool { return to == "vidur" || to == "azure" }
+
+// HoldsGraph reports whether a target holds what requests wait for, whatever that is.
+func HoldsGraph(to string) bool { return to == "agentic_mooncake" || to == formats.Tasks }
+
+// NewWriter writes the named format to w, with ids of so many tokens.
+func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
+	if !slices.Contains(Targets(), to) {
+		return nil, excerpt.Errorf("format to write is %q, want %s", to, strings.Join(Targets(), ", "))
+	}
+	out := &Writer{w: bufio.NewWriterSize(w, 256<<10), to: to}
+	if HoldsGraph(to) {
+		out.chains = &chains{block: block, order: formats.NewOrder("what is written"), sessions: make(map[string]turnBefore), named: make(map[string]turnBefore)}
+	}
+	return out, nil
+}
+
+// Write writes r. Ids are written as they are.
+func (w *Writer) Write(r *formats.Record) error {
+	w.line = w.line[:0]
+	var err error
+	if len(r.After) > 0 && w.chains == nil && !Lossy(w.to) {
+		return fmt.Errorf("line %d waits for other requests than the one before it, want --to tasks or agentic_mooncake, or --dag chain", r.Line)
+	}
+	switch w.to {
+	case "mooncake":
+		w.appendMooncake(r)
+	case "agentic_mooncake", formats.Tasks:
+		err = w.appendAgentic(r)
+	case "vidur", "azure":
+		err = w.appendTable(r)
+	}
+	if err != nil {
+		return err
+	}
+	w.started = true
+	w.count++
+	_, err = w.w.Write(append(w.line, '\n'))
+	return err
+}
+
+// Count is the number of requests written.
+func (w *Writer) Count() int { return w.count }
+
+// Flush writes out what is held back.
+func (w *Writer) Flush() error { return w.w.Flush() }
+
+func (w *Writer) appendMooncake(r *formats.Record) {
+	b := append(w.line, '{')
+	if r.Session != nil {
+		b = append(appendString(append(b, `"session_id":`...), r.Session), ',')
+	}
+	if r.HasAt && (!r.HasDelay || !r.Stamped) {
+		b = append(appendNumber(append(b, `"timestamp":`...), r.At), ',')
+	}
+	if r.HasDelay {
+		b = append(appendNumber(append(b, `"delay":`...), r.Delay), ',')
+	}
+	if r.Priority != 0 {
+		b = append(strconv.AppendInt(append(b, `"priority":`...), int64(r.Priority), 10), ',')
+	}
+	if r.Class != nil {
+		b = append(appendString(append(b, `"class":`...), r.Class), ',')
+	}
+	w.line = append(appendPrompt(b, r), '}')
+}
+
+// appendPrompt appends lengths and ids, the same members in all targets that
+// have ids.
+func appendPrompt(b []byte, r *formats.Record) []byte {
+	b = strconv.AppendInt(append(b, `"input_length":`...), int64(r.Input), 10)
+	b = strconv.AppendInt(append(b, `,"output_length":`...), int64(r.Output), 10)
+	b = append(b, `,"hash_ids":[`...)
+	for i, id := range r.IDs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, id, 10)
+	}
+	return append(b, ']')
+}
+
+// appendNumber appends x with the fewest digits that read back the same.
+func appendNumber(b []byte, x float64) []byte {
+	if a := math.Abs(x); a != 0 && (a < 1e-6 || a >= 1e21) {
+		return strconv.AppendFloat(b, x, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(b, x, 'f', -1, 64)
+}
+
+// appendString appends text as a JSON string.
+func appendString(b, text []byte) []byte {
+	b = append(b, '"')
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r < ' ':
+			b = append(b, fmt.Sprintf(`\u%04x`, r)...)
+		case r == utf8.RuneError && n == 1:
+			b = utf8.AppendRune(b, r)
+		default:
+			b = append(b, text[:n]...)
+		}
+		text = text[n:]
+	}
+	return append(b, '"')
+}
+
+// appendTable writes a row of a format that has arrivals and lengths and no more.
+func (w *Writer) appendTable(r *formats.Record) error {
+	if err := w.needArrival(r); err != nil {
+		return err
+	}
+	switch {
+	case w.started:
+	case w.to == "vidur":
+		w.line = append(w.line, "arrived_at,num_prefill_tokens,num_decode_tokens\n"...)
+	default:
+		w.line = append(w.line, "TIMESTAMP,ContextTokens,GeneratedTokens\n"...)
+	}
+	switch {
+	case w.to == "vidur":
+		w.line = appendNumber(w.line, r.At/1000)
+	case math.Abs(r.At) < 1e12:
+		at := time.Unix(0, int64(math.Round(r.At*1e4))*100).UTC()
+		w.line = at.AppendFormat(w.line, "2006-01-02 15:04:05.0000000")
+	default:
+		return fmt.Errorf("arrival is %v ms, want one within 31 years of the start", r.At)
+	}
+	w.line = fmt.Appendf(w.line, ",%d,%d", r.Input, r.Output)
+	return nil
+}
+
+// needArrival refuses what a format of arrivals and lengths cannot hold.
+func (w *Writer) needArrival(r *formats.Record) error {
+	if !r.HasAt {
+		return fmt.Errorf("line %d has no arrival, want one for %s (or --arrival-rate)", r.Line, w.to)
+	}
+	return nil
+}
