@@ -3,6 +3,10 @@
 // of what is linked in, wheels for Python, and the checksums of all of it. The same
 // commit gives the same bytes. docs/install.md describes what it makes.
 //
+// GoReleaser makes reproducible archives too, but by its documentation it calls syft for bills of materials and uv or poetry for wheels, which do not
+// contain the programs, and its images need Docker or, with ko, a base image from a registry. The wheels, the image without a base, and the comparison
+// of two builds (-twice) would stay here; this command requires a Go toolchain alone.
+//
 // Read main.go, build.go, archive.go, image.go, bill.go, formula.go, wheel.go.
 package main
 

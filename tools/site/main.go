@@ -5,6 +5,9 @@
 // of what it made is checked, and that nothing on a page comes from another host.
 // docs/index.md is the navigation. CONTRIBUTING.md has how to use it.
 //
+// MkDocs would replace Sphinx alone (sphinx.go): the pages of commands, keys and runs are made here with either, and so is the check of
+// anchors and hosts on the finished pages. Its search works on file:// with the offline plugin of one theme only; that of Sphinx does without.
+//
 // Read main.go, layout.go, links.go, navigation.go, reference.go, keys.go,
 // gallery.go, sphinx.go, check.go.
 package main
