@@ -1,15 +1,15 @@
 // Package formula evaluates expressions over columns of numbers: one value for each of several
 // candidates, or one for all of them.
 //
-// The language is a part of that of github.com/expr-lang/expr, and errors have the library's words. Tokens are the library's; a parser and a
-// type checker for this part make a tree of them. The tree is turned into steps over columns, each worked off for all candidates at once
-// without allocating anything. The library's parser, checker and machine are the twins of the tests. The program has none of these: they
+// The language is a part of that of github.com/expr-lang/expr, and errors of syntax have the library's words. Tokens are the library's; a parser
+// for this part makes a tree of them. The tree is turned into steps over columns, which checks the kinds of values; each step is worked off for all
+// candidates at once without allocating anything. The library's parser, checker and machine are the twins of the tests. The program has none of these: they
 // look methods up by name, for which the linker keeps every exported method of a program.
 //
 // Every value is a float64: true is 1, false 0, and a text its number in the Language. min, max,
 // sum, mean, count, any and all of a single argument look at all candidates.
 //
-// Read formula.go, then tree.go, parse.go, names.go, check.go, lower.go and operations.go.
+// Read formula.go, then tree.go, parse.go, names.go, lower.go and operations.go.
 package formula
 
 import "math"

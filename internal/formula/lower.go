@@ -116,7 +116,15 @@ func (w *lowering) lowerName(n *node) term {
 
 // lowerLet gives a value a name for the rest of the expression.
 func (w *lowering) lowerLet(n *node) term {
-	w.scope[n.text] = w.lower(n.of[0]) // which is new: checkLet requires it
+	_, isTaken := w.scope[n.text]
+	isTaken = isTaken || findFunction(n.text) != nil || slices.ContainsFunc(w.language.names, func(known Name) bool {
+		group, _, _ := strings.Cut(known.Name, ".")
+		return group == n.text
+	})
+	if isTaken {
+		return w.refuse(n, "let %s: there is a value or a function of this name, must be a new name", n.text)
+	}
+	w.scope[n.text] = w.lower(n.of[0])
 	defer delete(w.scope, n.text)
 	return w.lower(n.of[1])
 }
@@ -178,6 +186,9 @@ func (w *lowering) combine(n *node, a, b term) term {
 	default:
 		return w.refuse(n, "no %s here, want one of + - * / %% < <= > >= == != and or in ?:", n.text)
 	}
+	if want == Integer && kind == Number && alike {
+		return w.refuse(n, "%s requires whole numbers", n.text)
+	}
 	if !alike || !kind.suits(want) {
 		return w.refuse(n, "%s of %v and %v has no meaning here", n.text, a.kind, b.kind)
 	}
@@ -205,7 +216,10 @@ func (w *lowering) lowerIn(n *node) term {
 func (w *lowering) lowerChoice(n *node) term {
 	condition, a, b := w.lower(n.of[0]), w.lower(n.of[1]), w.lower(n.of[2])
 	kind, alike := a.kind.join(b.kind)
-	if !alike || condition.kind != Bool {
+	switch {
+	case condition.kind != Bool:
+		return w.refuse(n.of[0], "the condition is %v, must be %v", condition.kind, Bool)
+	case !alike:
 		return w.refuse(n, "%v ? %v : %v, want values of one kind by true or false", condition.kind, a.kind, b.kind)
 	}
 	return term{w.addStep(choose, condition.Value, a.Value, b.Value), kind}
@@ -216,6 +230,9 @@ func (w *lowering) lowerCall(n *node) term {
 	f := findFunction(nameOf(n.of[0]))
 	if f == nil {
 		return w.refuse(n, "%s: want one of %s", n.of[0], nameFunctions())
+	}
+	if least, most := f.countArguments(); len(n.of) <= least || len(n.of) > most+1 {
+		return w.refuse(n, "%s has %d arguments, want %d", f.name, len(n.of)-1, min(max(len(n.of)-1, least), most))
 	}
 	result, want := term{}, Number
 	if f.bool {
