@@ -240,6 +240,10 @@ bench-live: ## measure what tokens and requests cost on servers without a model,
 
 bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/performance.md)
 	$(GO) run ./tools/benchpeer
+	$(GO) run ./tools/aisimulate
+
+aisimulate: ## replay the conversation trace with AISimulate and here, and renew the table of docs/from-dynamo.md (skipped without AISimulate)
+	$(GO) run ./tools/aisimulate -write docs/from-dynamo.md
 
 bench-outputs: ## measure what the files that a run leaves cost
 	$(GO) run ./tools/benchpeer outputs
@@ -283,4 +287,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
