@@ -91,7 +91,7 @@ func (s *settings) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	var all []comparison
-	for _, r := range routers() {
+	for _, r := range listRouters() {
 		c, err := s.compare(ctx, dir, r)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (s *settings) run(ctx context.Context, out io.Writer) error {
 // routing is a router by the names of both programs.
 type routing struct{ title, stack, theirs, ours string }
 
-func routers() []routing {
+func listRouters() []routing {
 	return []routing{
 		{"round robin", "engine", "", "round_robin"},
 		{"KV router", "dynamo", "router:\n  policy: kv_router\n", "kv"},

@@ -50,7 +50,7 @@ func TestCompare(t *testing.T) {
 // AISimulate gets the cluster of the table and the router of the row.
 func TestWriteConfig(t *testing.T) {
 	s := settings{trace: "day.jsonl"}
-	text := s.writeConfig(routers()[1])
+	text := s.writeConfig(listRouters()[1])
 	for _, want := range []string{`paths: ["day.jsonl"]`, "replicas: 8", "max_batched_tokens: 8192, max_sequences: 1024", "block_size: 64", "blocks: 6765", "policy: kv_router"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s\nhas no %s", text, want)
