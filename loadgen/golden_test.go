@@ -1,8 +1,6 @@
 package loadgen_test
 
 import (
-	. "github.com/replay-llm/replay/loadgen"
-
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
@@ -14,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/internal/optional"
+	. "github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/sim"

@@ -1,13 +1,12 @@
 package loadgen_test
 
 import (
-	. "github.com/replay-llm/replay/loadgen"
-
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	. "github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/sim"

@@ -5,9 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/sim"
 )
 

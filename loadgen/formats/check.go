@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/sim"
 )
 

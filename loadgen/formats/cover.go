@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // cover compares the numbers of hash ids of a file's rows with the lengths of their prompts.

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // Gathered is records that were made before they are asked for: those of a file that

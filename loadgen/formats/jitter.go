@@ -4,9 +4,8 @@ import (
 	"errors"
 	"io"
 
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // jitter spreads the requests of one whole second evenly over it, in their

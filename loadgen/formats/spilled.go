@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/sim"
 )
 

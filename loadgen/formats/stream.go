@@ -8,10 +8,9 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/sim"
 )
 

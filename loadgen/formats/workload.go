@@ -6,10 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/sim"
 )
 

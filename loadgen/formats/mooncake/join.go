@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
-	"github.com/replay-llm/replay/loadgen"
 )
 
 // file joins the rows of a file to sessions, to the last digit as the

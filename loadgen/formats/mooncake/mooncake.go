@@ -6,10 +6,9 @@ package mooncake
 import (
 	"io"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
-	"github.com/replay-llm/replay/internal/excerpt"
 )
 
 // rows gives Mooncake rows one by one and keeps nothing of earlier ones.

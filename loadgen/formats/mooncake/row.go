@@ -3,9 +3,8 @@ package mooncake
 import (
 	"fmt"
 
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // row reads rows in the Mooncake format: one request each, with the hash

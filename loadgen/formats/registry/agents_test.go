@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/mooncake"
 	"github.com/replay-llm/replay/loadgen/formats/results"
@@ -17,9 +19,6 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/sessions"
 	"github.com/replay-llm/replay/loadgen/formats/tables"
 	"github.com/replay-llm/replay/loadgen/formats/texts"
-
-	"github.com/replay-llm/replay/internal/excerpt"
-	"github.com/replay-llm/replay/loadgen"
 )
 
 // kind is a format: how to tell it and how to read it.

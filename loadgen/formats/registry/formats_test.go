@@ -11,11 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/loadgen/formats/write"
-
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/write"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the examples become into the golden file")

@@ -9,11 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // Whatever is in a file, it is refused in words or becomes a workload whose

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 func pack(t *testing.T, kind, text string) []byte {

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-
 	gojson "github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/loadgen/formats"
 )
 
 // The libraries take the last of two members with one name, and do not say where

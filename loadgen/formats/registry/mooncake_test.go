@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 )
 
 const day = "day.jsonl"

@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/loadgen/formats/servegen"
 	"github.com/replay-llm/replay/loadgen/formats/sessions"
-
-	"github.com/replay-llm/replay/loadgen"
 )
 
 // OpenPath starts reading the trace at path: a file, plain or packed, a

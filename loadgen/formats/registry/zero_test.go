@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 )
 
 // zeroRows are files with three requests, the second for 0 output tokens.

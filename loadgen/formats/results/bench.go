@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // benchRows reads the results of vllm bench serve and of sglang's bench_serving,

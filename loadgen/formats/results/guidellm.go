@@ -3,11 +3,10 @@ package results
 import (
 	"slices"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/loadgen/formats/texts"
-
-	"github.com/replay-llm/replay/loadgen"
 )
 
 // IsGuide reports whether a record is a report of GuideLLM.

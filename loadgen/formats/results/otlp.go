@@ -3,10 +3,9 @@ package results
 import (
 	"slices"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
-	"github.com/replay-llm/replay/loadgen"
 )
 
 // IsOTLP reports whether a record is a batch of spans.

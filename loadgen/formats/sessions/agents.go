@@ -5,11 +5,10 @@ import (
 	"io"
 	"math"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/mooncake"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
 

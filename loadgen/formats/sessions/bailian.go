@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
-	"github.com/replay-llm/replay/loadgen"
 )
 
 // bailianRows reads the traces of Qwen on Bailian: rows that name the chat they

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
-	"github.com/replay-llm/replay/loadgen"
 )
 
 const dynamoSchema = `"dynamo.request.trace.v1"`

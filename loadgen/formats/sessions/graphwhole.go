@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 )
 
 // addWhole gives the requests with all that they wait for, each after those.

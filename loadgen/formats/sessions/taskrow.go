@@ -4,12 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/mooncake"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
-	"github.com/replay-llm/replay/internal/excerpt"
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
 

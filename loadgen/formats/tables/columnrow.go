@@ -8,11 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // openTable reads a table with a header, of commas, tabs or semicolons.

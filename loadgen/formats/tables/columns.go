@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // Columns is the format of files whose columns the reader is told.

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // table is a CSV format: its columns, and what makes a record of a row.

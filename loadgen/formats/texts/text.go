@@ -15,7 +15,6 @@ import (
 
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
-
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 

@@ -14,9 +14,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/replay-llm/replay/loadgen/formats"
-
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen/formats"
 )
 
 // Writer writes records as a trace.
