@@ -1,81 +1,53 @@
 package measured
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
-	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/loadgen/formats/entries"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// bench is the result of vllm bench serve or of sglang.bench_serving, with a value per request
-// in each list.
-type bench struct {
-	Inputs      []int       `json:"input_lens"`
-	Outputs     []int       `json:"output_lens"`
-	TTFTs       []float64   `json:"ttfts"` // s
-	ITLs        [][]float64 `json:"itls"`  // s
-	Starts      []float64   `json:"start_times"`
-	Errors      []any       `json:"errors"`
-	Cached      []*int      `json:"cached_tokens"`
-	Rate        any         `json:"request_rate"`
-	Concurrency *int        `json:"max_concurrency"`
-
-	Benchmarks []guideRun  `json:"benchmarks"`    // of GuideLLM
-	Spans      []otlpBatch `json:"resourceSpans"` // of OpenTelemetry
+// generated is what a file of a load generator holds.
+type generated struct {
+	runs       int
+	bench      *bench    // the first run, where it is of vllm bench serve or of sglang.bench_serving
+	guide      *guideRun // the first benchmark, where it is of GuideLLM
+	benchmarks int       // of the first run
+	spans      []spanRow
+	zero       float64 // where the instants of spans are counted from, in s since 1970; NaN before the first
 }
-
-// mostResult bounds the result of a load generator.
-const mostResult = 1 << 30
 
 // readGenerated reads the result of a load generator: vllm bench serve, sglang.bench_serving
 // or GuideLLM; or spans of requests. It reports false when the file holds no requests with times.
 func (m *Run) readGenerated(path string) (found bool, err error) {
-	f, err := openPacked(path)
+	in, err := scan.Open(path, nil)
 	if err != nil {
 		return false, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, mostResult+1))
-	f.Close()
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(text) > mostResult {
-		return false, fmt.Errorf("%s: more than %d bytes, want a result of at most that", path, mostResult)
-	}
-	// Python writes numbers that JSON does not have.
-	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(": Infinity"), []byte(`: "inf"`)), []byte(": NaN"), []byte(": null"))
-	var runs []bench
-	var batches []otlpBatch
-	for d := json.NewDecoder(bytes.NewReader(text)); ; {
-		var b bench
-		err := d.Decode(&b)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			at := min(int(d.InputOffset()), len(text))
-			at += len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n"))
-			return false, fmt.Errorf("%s:%d: %w", path, 1+bytes.Count(text[:at], []byte{'\n'}), err)
-		}
-		batches = append(batches, b.Spans...)
-		if len(b.Inputs) > 0 || slices.ContainsFunc(b.Benchmarks, func(g guideRun) bool { return len(g.Requests.Successful) > 0 }) {
-			runs = append(runs, b)
-		}
+	defer in.Close()
+	x := generated{zero: math.NaN()}
+	var bad error
+	err = scan.NewLines(in, path, 0).EachObject(x.read, func(wrong error) bool {
+		bad = cmp.Or(bad, wrong)
+		return false
+	})
+	if err = cmp.Or(err, bad); err != nil {
+		return false, err
 	}
 	switch {
-	case len(runs) == 0 && len(batches) == 0:
+	case x.runs == 0 && len(x.spans) == 0:
 		return false, nil
-	case len(runs) == 0:
-		err = m.readSpans(path, batches)
-	case len(runs) > 1 || len(runs[0].Benchmarks) > 1:
-		return true, fmt.Errorf("%s: %d runs, want a file of one: each is a measured run of its own", path, max(len(runs), len(runs[0].Benchmarks)))
-	case len(runs[0].Benchmarks) == 1:
-		err = m.readGuide(path, &runs[0].Benchmarks[0])
+	case x.runs == 0:
+		err = m.readSpans(path, x.spans)
+	case x.runs > 1 || x.benchmarks > 1:
+		return true, fmt.Errorf("%s: %d runs, want a file of one: each is a measured run of its own", path, max(x.runs, x.benchmarks))
+	case x.benchmarks == 1:
+		err = m.readGuide(path, x.guide)
 	default:
-		err = m.readBench(path, &runs[0])
+		err = m.readBench(path, x.bench)
 	}
 	if err == nil {
 		m.Requests, err = checkCount(path, m.Requests)
@@ -83,27 +55,84 @@ func (m *Run) readGenerated(path string) (found bool, err error) {
 	return true, err
 }
 
+// read reads an object of the file.
+func (x *generated) read(f *scan.Fields) error {
+	entries.EachSpan(f, x.addSpan)
+	found, benchmarks := len(f.ReadList("input_lens")) > 0, 0
+	var guide *guideRun
+	for i, benchmark := range f.Elements("benchmarks") {
+		requests := benchmark.OpenSub("requests")
+		found = found || len(requests.ReadList("successful")) > 0
+		if benchmarks++; i == 0 {
+			guide = newGuideRun(requests)
+		}
+	}
+	if found {
+		x.runs++
+	}
+	if !found || x.runs > 1 {
+		return nil
+	}
+	if x.guide, x.benchmarks = guide, benchmarks; benchmarks == 0 {
+		x.bench = newBench(f)
+	}
+	return nil
+}
+
+// bench is the result of vllm bench serve or of sglang.bench_serving, with what it tells of the tokens of requests.
+type bench struct {
+	*entries.Bench
+	starts, ttfts []float64   // s
+	itls          [][]float64 // s
+	unlimited     bool        // the rate of requests
+	concurrency   int         // of requests; 0: not known
+}
+
+func newBench(f *scan.Fields) *bench {
+	concurrency, _ := f.ReadInteger("max_concurrency")
+	b := &bench{Bench: entries.ReadBench(f), concurrency: int(concurrency)}
+	rate := string(f.Value("request_rate"))
+	b.unlimited = rate == "Infinity" || rate == `"inf"`
+	b.starts, b.ttfts = entries.Numbers(f, "start_times", b.Starts), entries.Numbers(f, "ttfts", b.TTFTs)
+	for i, v := range b.ITLs {
+		name := fmt.Sprintf("itls[%d]", i)
+		gaps, ok := scan.SplitList(v, nil)
+		if !ok && string(v) != "null" {
+			f.Mismatch(name, v, "a list")
+		}
+		b.itls = append(b.itls, entries.Numbers(f, name, gaps))
+	}
+	return b
+}
+
 // readBench reads the lists of a result.
 func (m *Run) readBench(path string, b *bench) error {
 	n := len(b.Inputs)
-	if len(b.Outputs) != n || len(b.TTFTs) != n || len(b.ITLs) != n {
-		return fmt.Errorf("%s: %d input_lens, %d output_lens, %d ttfts and %d itls, want as many of each", path, n, len(b.Outputs), len(b.TTFTs), len(b.ITLs))
+	if len(b.Outputs) != n || len(b.ttfts) != n || len(b.itls) != n {
+		return fmt.Errorf("%s: %d input_lens, %d output_lens, %d ttfts and %d itls, want as many of each", path, n, len(b.Outputs), len(b.ttfts), len(b.itls))
 	}
-	if len(b.Starts) != n {
-		if len(b.Starts) > 0 || b.Rate != "inf" {
-			return fmt.Errorf("%s: %d start_times for %d requests, and a request_rate that is not inf: without them nobody knows when a request arrived", path, len(b.Starts), n)
+	if len(b.starts) != n {
+		if len(b.starts) > 0 || !b.unlimited {
+			return fmt.Errorf("%s: %d start_times for %d requests, and a request_rate that is not inf: without them nobody knows when a request arrived", path, len(b.starts), n)
 		}
 		m.assumed = append(m.assumed, b.start())
 	}
 	for i := range n {
-		if i < len(b.Errors) && b.Errors[i] != nil && b.Errors[i] != "" || b.Outputs[i] == 0 {
+		if b.Failed(i) {
 			m.Failed++
 			continue
 		}
-		if b.Inputs[i] < 1 || b.Outputs[i] < 1 {
-			return fmt.Errorf("%s: request %d has %d input and %d output tokens, want at least 1", path, i, b.Inputs[i], b.Outputs[i])
+		r, err := b.request(i)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", path, err)
+		case r.Output == 0:
+			m.Failed++
+			continue
+		case r.Input < 1:
+			return fmt.Errorf("%s: request %d has %d input and %d output tokens, want at least 1", path, i, r.Input, r.Output)
 		}
-		m.Requests = append(m.Requests, b.request(i))
+		m.Requests = append(m.Requests, r)
 	}
 	return nil
 }
@@ -112,110 +141,106 @@ func (m *Run) readBench(path string, b *bench) error {
 // next as soon as one of so many has ended, and returns that in words.
 func (b *bench) start() string {
 	n := len(b.Inputs)
-	b.Starts = make([]float64, n)
-	if b.Concurrency == nil || *b.Concurrency < 1 {
+	b.starts = make([]float64, n)
+	if b.concurrency < 1 {
 		return "start_times are not told: all requests were sent at once, as request_rate is inf"
 	}
 	var ends []float64 // of those under way
 	for i := range n {
-		if len(ends) == *b.Concurrency {
+		if len(ends) == b.concurrency {
 			first := slices.Index(ends, slices.Min(ends))
-			b.Starts[i] = ends[first]
+			b.starts[i] = ends[first]
 			ends = slices.Delete(ends, first, first+1)
 		}
-		end := b.Starts[i] + b.TTFTs[i]
-		for _, gap := range b.ITLs[i] {
+		end := b.starts[i] + b.ttfts[i]
+		for _, gap := range b.itls[i] {
 			end += gap
 		}
 		ends = append(ends, end)
 	}
-	return fmt.Sprintf("start_times are not told: requests were sent in their order, each when one of %d had ended, as max_concurrency and a request_rate of inf have it", *b.Concurrency)
+	return fmt.Sprintf("start_times are not told: requests were sent in their order, each when one of %d had ended, as max_concurrency and a request_rate of inf have it", b.concurrency)
 }
 
 // request returns entry i of the lists.
-func (b *bench) request(i int) Request {
-	r := Request{
-		ID: identifier(fmt.Sprint(i)), Place: i, Input: b.Inputs[i], Output: b.Outputs[i],
-		Arrival: b.Starts[i], First: b.Starts[i] + b.TTFTs[i], Queued: math.NaN(), Scheduled: math.NaN(), Gaps: b.ITLs[i],
+func (b *bench) request(i int) (r Request, err error) {
+	if r.Input, r.Output, err = b.Lengths(i); err != nil {
+		return r, err
 	}
-	r.Last = r.First
-	for _, gap := range b.ITLs[i] {
+	first := b.starts[i] + b.ttfts[i]
+	r = Request{
+		ID: identifier(fmt.Sprint(i)), Place: i, Input: r.Input, Output: r.Output,
+		Arrival: b.starts[i], First: first, Last: first, Queued: math.NaN(), Scheduled: math.NaN(), Gaps: b.itls[i],
+	}
+	for _, gap := range b.itls[i] {
 		r.Last += gap
 	}
 	if len(b.Cached) == len(b.Inputs) {
-		r.Cached = b.Cached[i]
+		if n, ok := scan.WholeNumber(b.Cached[i]); ok {
+			tokens := int(n)
+			r.Cached = &tokens
+		}
 	}
-	return r
+	return r, nil
 }
 
 // guideRun is a benchmark of GuideLLM: its requests by how they ended.
 type guideRun struct {
-	Requests struct {
-		Successful []guideRow `json:"successful"`
-		Incomplete []guideRow `json:"incomplete"`
-		Errored    []guideRow `json:"errored"`
-	} `json:"requests"`
+	successful, incomplete []Request
+	errored                int
 }
 
-// guideRow is a request of GuideLLM: instants are s since 1970.
-type guideRow struct {
-	ID     identifier `json:"request_id"`
-	Input  guideCount `json:"input_metrics"`
-	Output guideCount `json:"output_metrics"`
-	About  struct {
-		Times struct {
-			Start *float64 `json:"request_start"`
-			First *float64 `json:"first_token_iteration"`
-			Last  *float64 `json:"last_token_iteration"`
-			// As releases before 0.5 have them.
-			FirstPiece *float64 `json:"first_iteration"`
-			LastPiece  *float64 `json:"last_iteration"`
-		} `json:"timings"`
-	} `json:"info"`
-	// As releases before 0.4 have them.
-	OldInput  int      `json:"prompt_tokens"`
-	OldOutput int      `json:"output_tokens"`
-	OldStart  *float64 `json:"start_time"`
-	OldFirst  *float64 `json:"first_token_time"`
-	OldLast   *float64 `json:"last_token_time"`
+func newGuideRun(requests *scan.Fields) *guideRun {
+	g := &guideRun{errored: len(requests.ReadList("errored"))}
+	for _, row := range requests.Elements("successful") {
+		g.successful = append(g.successful, guideRequest(row))
+	}
+	for _, row := range requests.Elements("incomplete") {
+		g.incomplete = append(g.incomplete, guideRequest(row))
+	}
+	return g
 }
 
-type guideCount struct {
-	Text int `json:"text_tokens"`
-}
-
-// request returns the row as a request, whose times are NaN where they are not told.
-func (x *guideRow) request() Request {
-	t := &x.About.Times
-	instant := func(choices ...*float64) float64 {
-		for _, at := range choices {
-			if at != nil {
-				return *at
+// guideRequest returns a row as a request, whose times are NaN where they are not told. Instants are s since 1970.
+// Releases before 0.5 have first_iteration and last_iteration, those before 0.4 have all in the row.
+func guideRequest(row *scan.Fields) Request {
+	times := row.OpenSub("info").OpenSub("timings")
+	instant := func(old string, keys ...string) float64 {
+		for _, key := range keys {
+			if at, ok := times.ReadFloat(key); ok {
+				return at
 			}
+		}
+		if at, ok := row.ReadFloat(old); ok {
+			return at
 		}
 		return math.NaN()
 	}
+	tokens := func(old, sub string) int {
+		n, _ := row.OpenSub(sub).ReadCount("text_tokens")
+		before, _ := row.ReadCount(old)
+		return max(n, before)
+	}
 	return Request{
-		ID: x.ID, Input: max(x.Input.Text, x.OldInput), Output: max(x.Output.Text, x.OldOutput), Arrival: instant(t.Start, x.OldStart),
-		First: instant(t.First, t.FirstPiece, x.OldFirst), Last: instant(t.Last, t.LastPiece, x.OldLast), Queued: math.NaN(), Scheduled: math.NaN(),
+		ID: identifier(row.ReadName("request_id")), Input: tokens("prompt_tokens", "input_metrics"), Output: tokens("output_tokens", "output_metrics"),
+		Arrival: instant("start_time", "request_start"), First: instant("first_token_time", "first_token_iteration", "first_iteration"),
+		Last: instant("last_token_time", "last_token_iteration", "last_iteration"), Queued: math.NaN(), Scheduled: math.NaN(),
 	}
 }
 
 // readGuide reads a benchmark of GuideLLM. Requests that its end cut short count as far as
 // they came.
 func (m *Run) readGuide(path string, g *guideRun) error {
-	for i := range g.Requests.Successful {
-		r := g.Requests.Successful[i].request()
+	for i, r := range g.successful {
 		if r.Input < 1 || r.Output < 1 || !(r.Arrival <= r.First && r.First <= r.Last) {
 			return fmt.Errorf("%s: successful request %d has %d input and %d output tokens, sent, first and last token at %v, %v and %v s, want at least 1 of each, and times in this order",
 				path, i, r.Input, r.Output, r.Arrival, r.First, r.Last)
 		}
 		m.addRequest(r)
 	}
-	for i := range g.Requests.Incomplete {
-		m.addCut(g.Requests.Incomplete[i].request())
+	for _, r := range g.incomplete {
+		m.addCut(r)
 	}
-	m.Failed += len(g.Requests.Errored)
+	m.Failed += g.errored
 	return nil
 }
 

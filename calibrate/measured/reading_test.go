@@ -256,7 +256,7 @@ func TestBench(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"good", text(one(20), one(20), one(20), list(20, "[]"), one(20), ""), ""},
 		{"no lists", "{}", "none"},
-		{"not JSON", "\n{", "result.json:2: unexpected EOF"},
+		{"not JSON", "\n{", "result.json:2: JSON ends early at column 2, want a string"},
 		{"short outputs", text(one(20), one(19), one(20), list(20, "[]"), one(20), ""), "20 input_lens, 19 output_lens"},
 		{"short ttfts", text(one(20), one(20), one(19), list(20, "[]"), one(20), ""), "19 ttfts"},
 		{"short itls", text(one(20), one(20), one(20), list(19, "[]"), one(20), ""), "19 itls"},

@@ -1,11 +1,9 @@
 package formats
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 
-	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
@@ -70,71 +68,18 @@ func (l *LineRows) Next(r *Record) error {
 
 // EachLine calls do with every line and keeps the complaints about them.
 func (g *Gathered) EachLine(do func(f *scan.Fields) error) error {
-	var f scan.Fields
-	for {
-		err := f.NextLine(g.S.Lines, do)
-		if err == io.EOF {
-			return nil
-		}
-		if scan.IsFatal(err) {
-			return err
-		}
-		if err != nil {
-			g.Bad = append(g.Bad, err)
-			if g.S.Options.StopsAtBad() {
-				return nil // nobody reads on
-			}
-		}
-	}
+	return g.S.Lines.EachLine(do, g.keepBad)
 }
 
-// EachObject calls do with every object of the file: one over several lines, those of
-// a list, or one per line.
+// EachObject calls do with every object of the file and keeps the complaints about them.
 func (g *Gathered) EachObject(do func(f *scan.Fields) error) error {
-	head, _ := g.S.Lines.Peek()
-	first, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})
-	var o scan.Object
-	if o.ParseText(first) == nil || len(head) == 0 {
-		return g.EachLine(do)
-	}
-	text, err := g.S.Lines.ReadRest()
-	if err != nil {
-		return err
-	}
-	s := scan.PartsOf(text)
-	if s.SkipSpace() == '{' {
-		for ; s.Pos < len(text); s.SkipSpace() {
-			from := s.Pos
-			if err := s.SkipValue(); err != nil {
-				return g.S.Lines.ErrorAt(text, min(s.Pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
-			}
-			g.readObject(text, text[from:s.Pos], do)
-		}
-		return nil
-	}
-	if err = s.SkipValue(); err == nil {
-		err = s.CheckEnd()
-	}
-	if err != nil {
-		return g.S.Lines.ErrorAt(text, s.Pos, "%v", err)
-	}
-	parts, ok := scan.SplitList(text, nil)
-	if !ok {
-		return g.S.Lines.ErrorAt(text, 0, "the file is %s, want an object or a list of objects", excerpt.Cut(bytes.TrimSpace(text)))
-	}
-	for _, p := range parts {
-		g.readObject(text, p, do)
-	}
-	return nil
+	return g.S.Lines.EachObject(do, g.keepBad)
 }
 
-// readObject calls do with value, which is a slice of text.
-func (g *Gathered) readObject(text, value []byte, do func(f *scan.Fields) error) {
-	f := scan.Fields{Line: scan.LineOf(text, scan.OffsetOf(text, value))}
-	f.ReparseText(value)
-	if err := f.ReadBy(do); err != nil {
-		g.Bad = append(g.Bad, scan.RowError(g.S.Name, f.Line, err))
-	}
+// keepBad keeps a complaint about a row, and reports whether others are of use.
+func (g *Gathered) keepBad(err error) (more bool) {
+	g.Bad = append(g.Bad, err)
+	return !g.S.Options.StopsAtBad()
 }
 
 // Numbers numbers keys from 0 up, in the order in which they come.

@@ -5,7 +5,7 @@
 // sorted, shifted or made up without an option that asks for it. Package registry lists the formats, tells them apart and
 // opens a trace. Their readers are in mooncake, tables (CSV, and columns that the user names), texts (prompts as text),
 // sessions (conversations, agents and graphs), results (results of benchmark tools) and servegen. They read text with
-// package scan. Package write writes traces.
+// package scan; entries reads what results and spans hold of a request, for calibrate too. Package write writes traces.
 //
 // Read record.go and stream.go, then gather.go (helpers of readers), cover.go and check.go (checks of rows), assume.go and
 // jitter.go. workload.go and tasks.go make a workload of a stream; ordered.go and spilled.go give its requests in order of

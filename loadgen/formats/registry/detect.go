@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/entries"
 	"github.com/replay-llm/replay/loadgen/formats/mooncake"
 	"github.com/replay-llm/replay/loadgen/formats/results"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
@@ -34,7 +35,7 @@ func listKinds() []kind {
 		{"dynamo", sessions.IsDynamo, sessions.OpenDynamo},
 		{"agentic_mooncake", sessions.IsGraph, sessions.OpenGraph},
 		{"satf", func(o *scan.Object) bool { return string(o.Find("format")) == `"satf"` }, refuseFormat("is SATF, which holds no lengths that can be replayed")},
-		{"otlp", results.IsOTLP, results.OpenOTLP},
+		{"otlp", entries.HasSpans, results.OpenOTLP},
 		{"weka", sessions.IsWeka, sessions.OpenWeka},
 		{"bailian", func(o *scan.Object) bool { return o.HasAll("chat_id", "parent_chat_id") }, sessions.OpenBailian},
 		{formats.Agentic, sessions.IsAgents, sessions.OpenAgents},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/entries"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
@@ -32,7 +33,7 @@ func (x *exportRows) readRow(f *scan.Fields) error {
 	meta := f.OpenSub("metadata")
 	phase := meta.ReadText("benchmark_phase")
 	cancelled := string(meta.Value("was_cancelled")) == "true"
-	failed := !blankValue(f.Value("error"))
+	failed := !entries.IsBlank(f.Value("error"))
 	at := meta.NeedStamp("request_start_ns", 0)
 	end, ends := meta.ReadStamp("request_end_ns", 0)
 	session := meta.ReadName("x_correlation_id")

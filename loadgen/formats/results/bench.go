@@ -4,13 +4,12 @@
 package results
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
-	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/entries"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
@@ -19,9 +18,8 @@ import (
 type benchRows struct {
 	formats.Gathered
 	runs int
-	// found is the lists of the run that was asked for.
-	inputs, outputs, starts, queues, failures [][]byte
-	line                                      int
+	run  *entries.Bench // that was asked for
+	line int            // of its beginning
 }
 
 // OpenBench reads results of vllm bench serve and of sglang.bench_serving.
@@ -35,10 +33,10 @@ func OpenBench(s *formats.Stream) (formats.Reader, error) {
 	if _, err := chooseRun(s, b.runs); err != nil {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: err.Error()}
 	}
-	if b.starts == nil {
+	if b.run.Starts == nil {
 		s.PaceArrivals()
 	}
-	for i := range b.inputs {
+	for i := range b.run.Inputs {
 		r := formats.Record{Line: b.line}
 		keep, err := b.readRequest(i, &r)
 		switch {
@@ -62,19 +60,17 @@ func (b *benchRows) readRun(f *scan.Fields) error {
 	if !f.HasAll("input_lens", "output_lens") {
 		return fmt.Errorf("summary only, no requests; want input_lens and output_lens")
 	}
-	for i, m := range f.Members {
-		if slices.Contains([]string{"input_lens", "output_lens", "start_times", "queue_times", "errors"}, string(m.Key)) {
-			f.Members[i].Value = bytes.Clone(m.Value) // the lists are read when the lines after this one have been
-		}
-	}
-	b.inputs, b.outputs = f.ReadList("input_lens"), f.ReadList("output_lens")
-	b.starts, b.queues, b.failures = f.ReadList("start_times"), f.ReadList("queue_times"), f.ReadList("errors")
+	// The lists are read when the lines after this one have been: those of no use are not kept.
+	f.Members = slices.DeleteFunc(f.Members, func(m scan.Member) bool {
+		return !slices.Contains([]string{"input_lens", "output_lens", "start_times", "queue_times", "errors"}, string(m.Key))
+	})
+	b.run = entries.ReadBench(f)
 	for _, l := range []struct {
 		name string
 		list [][]byte
-	}{{"output_lens", b.outputs}, {"start_times", b.starts}, {"queue_times", b.queues}, {"errors", b.failures}} {
-		if (l.list != nil || l.name == "output_lens") && len(l.list) != len(b.inputs) {
-			f.Complain("input_lens has %d, %s has %d; want as many", len(b.inputs), l.name, len(l.list))
+	}{{"output_lens", b.run.Outputs}, {"start_times", b.run.Starts}, {"queue_times", b.run.Queues}, {"errors", b.run.Failures}} {
+		if (l.list != nil || l.name == "output_lens") && len(l.list) != len(b.run.Inputs) {
+			f.Complain("input_lens has %d, %s has %d; want as many", len(b.run.Inputs), l.name, len(l.list))
 		}
 	}
 	return nil
@@ -82,47 +78,19 @@ func (b *benchRows) readRun(f *scan.Fields) error {
 
 // readRequest reads entry i of the lists. Failed requests are not kept.
 func (b *benchRows) readRequest(i int, r *formats.Record) (keep bool, err error) {
-	if b.failures != nil && !blankValue(b.failures[i]) {
+	if b.run.Failed(i) {
 		return false, nil
 	}
-	for _, l := range []struct {
-		name string
-		list [][]byte
-		to   *int
-	}{{"input_lens", b.inputs, &r.Input}, {"output_lens", b.outputs, &r.Output}} {
-		n, ok := scan.WholeNumber(l.list[i])
-		if !ok || n > scan.MaxTokens {
-			return false, fmt.Errorf("%s[%d] is %s, want an integer from 0 to %d", l.name, i, excerpt.Cut(l.list[i]), scan.MaxTokens)
-		}
-		*l.to = int(n)
+	if r.Input, r.Output, err = b.run.Lengths(i); err != nil {
+		return false, err
 	}
-	if b.starts == nil {
+	if b.run.Starts == nil {
 		b.S.ArrivePaced(r)
 		return true, nil
 	}
-	at, ok := scan.DecimalStamp(b.starts[i], 9)
-	if !ok || !scan.IsNumeric(b.starts[i]) {
-		return false, fmt.Errorf("start_times[%d] is %s, want a finite number", i, excerpt.Cut(b.starts[i]))
-	}
-	if b.queues != nil {
-		wait, ok := scan.DecimalStamp(b.queues[i], 9)
-		if !ok || wait.MS < 0 {
-			return false, fmt.Errorf("queue_times[%d] is %s, want a number >= 0", i, excerpt.Cut(b.queues[i]))
-		}
-		at = at.Minus(wait)
-		at.Free = true
-	}
+	at, err := b.run.Start(i)
 	r.Arrives(at)
-	return true, nil
-}
-
-// blankValue reports whether a value stands for no error.
-func blankValue(v []byte) bool {
-	switch string(bytes.TrimSpace(v)) {
-	case "", `""`, "null", "false", "[]", "{}":
-		return true
-	}
-	return false
+	return true, err
 }
 
 // openRun returns the run that was asked for among those of a file.

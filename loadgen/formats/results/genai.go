@@ -86,11 +86,8 @@ func listPayloads(f *scan.Object) [][]byte {
 	for _, m := range f.Members {
 		v := m.Value
 		if len(v) > 0 && v[0] == '"' {
-			if inner := scan.UnquoteString(v); len(inner) > 0 && inner[0] == '{' {
-				s := scan.PartsOf(inner)
-				if s.SkipValue() == nil {
-					v = inner
-				}
+			if inner := scan.UnquoteString(v); len(inner) > 0 && inner[0] == '{' && scan.BeginsValue(inner) {
+				v = inner
 			}
 		}
 		all = append(all, v)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/entries"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
@@ -83,7 +84,7 @@ func OpenLifecycle(s *formats.Stream) (formats.Reader, error) {
 	return g, g.EachObject(func(f *scan.Fields) error {
 		r := formats.Record{Line: f.Line}
 		r.Arrives(f.NeedStamp("start_time", 9))
-		if !blankValue(f.Value("error")) {
+		if !entries.IsBlank(f.Value("error")) {
 			s.Drop()
 			return nil
 		}

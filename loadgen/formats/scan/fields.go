@@ -36,7 +36,7 @@ func (f *Fields) NextLine(l *Lines, do func(f *Fields) error) error {
 	}
 	f.Line = l.Line
 	if err = f.OpenLine(line); err == nil {
-		err = f.ReadBy(do)
+		err = f.readBy(do)
 	}
 	if err == nil || IsFatal(err) {
 		return err
@@ -44,8 +44,8 @@ func (f *Fields) NextLine(l *Lines, do func(f *Fields) error) error {
 	return l.Errorf("%v", err)
 }
 
-// ReadBy returns what do complains of, or the fields.
-func (f *Fields) ReadBy(do func(f *Fields) error) error {
+// readBy returns what do complains of, or the fields.
+func (f *Fields) readBy(do func(f *Fields) error) error {
 	if err := do(f); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (f *Fields) ReadFloat(keys ...string) (float64, bool) {
 	if v == nil {
 		return 0, false
 	}
-	x, ok := parseNumber(v)
+	x, ok := ParseNumber(v)
 	if !ok && IsNumeric(v) {
 		f.Complain("%s%s is %s, which does not fit a float64; want a finite number", f.Place, keys[0], excerpt.Cut(v))
 	} else if !ok {
@@ -243,15 +243,15 @@ func (f *Fields) ReadIDs(key string, dst []uint64) (list []uint64, ok bool) {
 	}
 	var a Arena
 	a.Reset(slices.Grow(dst, bytes.Count(v, []byte{','})+1))
-	p := PartsOf(v)
+	p := partsOf(v)
 	for more, _ := p.OpenValue('[', ']'); more; more, _ = p.HasMore(']') {
 		p.plainIDs(&a)
 		p.SkipSpace()
-		from := p.Pos
-		_ = p.SkipValue() // it is JSON
-		n, ok := WholeNumber(v[from:p.Pos])
+		from := p.pos
+		_ = p.skipValue() // it is JSON
+		n, ok := WholeNumber(v[from:p.pos])
 		if !ok {
-			f.Complain("%s%s[%d] is %s, want 0 to %d", f.Place, key, len(a.List()), excerpt.Cut(v[from:p.Pos]), uint64(math.MaxUint64))
+			f.Complain("%s%s[%d] is %s, want 0 to %d", f.Place, key, len(a.List()), excerpt.Cut(v[from:p.pos]), uint64(math.MaxUint64))
 			return dst, false
 		}
 		a.Add(n)
@@ -300,8 +300,8 @@ func WholeNumber(v []byte) (uint64, bool) {
 // IsNumeric reports whether a JSON value is a number.
 func IsNumeric(v []byte) bool { return len(v) > 0 && (v[0] == '-' || v[0]-'0' <= 9) }
 
-// parseNumber reads a finite number, correctly rounded.
-func parseNumber(v []byte) (float64, bool) {
+// ParseNumber reads a finite number, correctly rounded.
+func ParseNumber(v []byte) (float64, bool) {
 	if !IsNumeric(v) {
 		return 0, false
 	}

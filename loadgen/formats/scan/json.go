@@ -22,7 +22,7 @@ type Member struct{ Key, Value []byte }
 func (o *Object) ParseText(text []byte) error {
 	s := o.beginText(text)
 	if s.SkipSpace() != '{' {
-		if err := s.SkipValue(); err != nil {
+		if err := s.skipValue(); err != nil {
 			return err
 		}
 		return fmt.Errorf("the line is %s, want a JSON object", excerpt.Cut(bytes.TrimSpace(text)))
@@ -45,7 +45,7 @@ func (o *Object) ReparseText(text []byte) {
 func (o *Object) beginText(text []byte) *Scanner {
 	o.Members = o.Members[:0]
 	nest := o.scan.nest
-	o.scan = PartsOf(text)
+	o.scan = partsOf(text)
 	o.scan.nest = nest
 	return &o.scan
 }
@@ -54,16 +54,16 @@ func (o *Object) beginText(text []byte) *Scanner {
 func (o *Object) readMembers(s *Scanner) error {
 	more, err := s.OpenValue('{', '}')
 	for more && err == nil {
-		from := s.Pos
+		from := s.pos
 		if err := s.skipKey(); err != nil {
 			return err
 		}
 		key := UnquoteString(s.data[from:])
-		from = s.Pos
-		if err := s.SkipValue(); err != nil {
+		from = s.pos
+		if err := s.skipValue(); err != nil {
 			return err
 		}
-		o.Members = append(o.Members, Member{key, s.data[from:s.Pos]})
+		o.Members = append(o.Members, Member{key, s.data[from:s.pos]})
 		more, err = s.HasMore('}')
 	}
 	return err
@@ -115,17 +115,17 @@ func (o *Object) OpenFirst(key string) *Object {
 // SplitList takes apart a list that is known to be JSON; ok is false for other
 // values.
 func SplitList(text []byte, dst [][]byte) (list [][]byte, ok bool) {
-	s := PartsOf(text)
+	s := partsOf(text)
 	if s.SkipSpace() != '[' {
 		return dst, false
 	}
 	more, err := s.OpenValue('[', ']')
 	for more && err == nil {
-		from := s.Pos
-		if err = s.SkipValue(); err != nil {
+		from := s.pos
+		if err = s.skipValue(); err != nil {
 			break
 		}
-		dst = append(dst, text[from:s.Pos])
+		dst = append(dst, text[from:s.pos])
 		more, err = s.HasMore(']')
 	}
 	return dst, err == nil
@@ -134,7 +134,7 @@ func SplitList(text []byte, dst [][]byte) (list [][]byte, ok bool) {
 // UnquoteString returns the text of the JSON string that text, known to be JSON,
 // begins with.
 func UnquoteString(text []byte) []byte {
-	s := PartsOf(text)
+	s := partsOf(text)
 	inner, _ := s.ReadString()
 	return inner
 }

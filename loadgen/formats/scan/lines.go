@@ -145,8 +145,8 @@ func (l *Lines) readLong(start []byte) ([]byte, error) {
 	}
 }
 
-// ReadRest is the whole file from here on.
-func (l *Lines) ReadRest() ([]byte, error) {
+// readRest is the whole file from here on.
+func (l *Lines) readRest() ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(l.in, maxDocument+1))
 	switch {
 	case err != nil:
@@ -155,7 +155,7 @@ func (l *Lines) ReadRest() ([]byte, error) {
 		return nil, Fatal(fmt.Errorf("%s: one JSON value of more than %d bytes, want at most that", l.name, maxDocument))
 	}
 	if bad := NotText(text); bad >= 0 {
-		return nil, l.ErrorAt(text, bad, "byte offset %d is not UTF-8 text, want UTF-8 without NUL", bad)
+		return nil, l.errorAt(text, bad, "byte offset %d is not UTF-8 text, want UTF-8 without NUL", bad)
 	}
 	return text, nil
 }
@@ -164,8 +164,8 @@ func (l *Lines) Errorf(format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: l.name, Line: l.Line, Msg: excerpt.Sprintf(format, args...)}
 }
 
-// ErrorAt complains about a byte of the whole file.
-func (l *Lines) ErrorAt(text []byte, at int, format string, args ...any) error {
+// errorAt complains about a byte of the whole file.
+func (l *Lines) errorAt(text []byte, at int, format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: l.name, Line: LineOf(text, at), Msg: excerpt.Sprintf(format, args...)}
 }
 
@@ -221,7 +221,7 @@ func (l *Lines) FirstValue(isValue func(text []byte) bool) ([]byte, error) {
 		return nil, fmt.Errorf("%s:1: %w", l.name, err)
 	}
 	if !isValue(text) {
-		rest, err := l.ReadRest()
+		rest, err := l.readRest()
 		if err != nil {
 			return nil, err
 		}

@@ -16,17 +16,17 @@ type decimalNumber struct {
 
 // readNumber reads a JSON number.
 func (s *Scanner) readNumber() (decimalNumber, error) {
-	from := s.Pos
+	from := s.pos
 	d := decimalNumber{whole: true}
 	if s.Peek() == '-' {
 		d.Negative = true
-		s.Pos++
+		s.pos++
 	}
 	if err := s.wholeDigits(&d); err != nil {
 		return d, err
 	}
 	if s.Peek() == '.' {
-		s.Pos++
+		s.pos++
 		d.whole = false
 		if err := s.eachDigit("a digit after the decimal point", d.Fraction); err != nil {
 			return d, err
@@ -38,7 +38,7 @@ func (s *Scanner) readNumber() (decimalNumber, error) {
 			return d, err
 		}
 	}
-	d.text = s.data[from:s.Pos]
+	d.text = s.data[from:s.pos]
 	return d, nil
 }
 
@@ -46,7 +46,7 @@ func (s *Scanner) wholeDigits(d *decimalNumber) error {
 	if s.Peek() != '0' {
 		return s.eachDigit("a number", d.Whole)
 	}
-	s.Pos++
+	s.pos++
 	if isDigit(s.Peek()) {
 		return s.unexpectedByte("no digit after a leading 0")
 	}
@@ -54,14 +54,14 @@ func (s *Scanner) wholeDigits(d *decimalNumber) error {
 }
 
 func (s *Scanner) readExponent(d *decimalNumber) error {
-	s.Pos++ // the e
+	s.pos++ // the e
 	sign, e := 1, 0
 	switch s.Peek() {
 	case '-':
 		sign = -1
-		s.Pos++
+		s.pos++
 	case '+':
-		s.Pos++
+		s.pos++
 	}
 	err := s.eachDigit("a digit in the exponent", func(c byte) { e = min(e*10+int(c-'0'), longExponent) })
 	d.Scale(sign * e)
@@ -75,7 +75,7 @@ func (s *Scanner) eachDigit(want string, do func(c byte)) error {
 	}
 	for c := s.Peek(); isDigit(c); c = s.Peek() {
 		do(c)
-		s.Pos++
+		s.pos++
 	}
 	return nil
 }

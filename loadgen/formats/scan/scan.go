@@ -14,7 +14,7 @@ import (
 // It builds no values but those asked for.
 type Scanner struct {
 	data    []byte
-	Pos     int
+	pos     int
 	Compat  bool     // convert decimals as the reference does
 	Ignored FieldSet // fields that readFields skips
 	text    []byte
@@ -25,37 +25,43 @@ type Scanner struct {
 	parts bool
 }
 
-// PartsOf returns a scanner that takes text apart.
-func PartsOf(text []byte) Scanner { return Scanner{data: text, parts: true, lax: true} }
+// partsOf returns a scanner that takes text apart.
+func partsOf(text []byte) Scanner { return Scanner{data: text, parts: true, lax: true} }
 
 // CheckValue reports what is wrong with text as one JSON value.
 func CheckValue(text []byte) error {
-	s := PartsOf(text)
-	if err := s.SkipValue(); err != nil {
+	s := partsOf(text)
+	if err := s.skipValue(); err != nil {
 		return err
 	}
 	return s.CheckEnd()
 }
 
+// BeginsValue reports whether text begins with a JSON value.
+func BeginsValue(text []byte) bool {
+	s := partsOf(text)
+	return s.skipValue() == nil
+}
+
 // MaxDepth bounds the nesting of values that are taken apart.
 const MaxDepth = 512
 
-func (s *Scanner) Reset(line []byte) { s.data, s.Pos = line, 0 }
+func (s *Scanner) Reset(line []byte) { s.data, s.pos = line, 0 }
 
 // Peek is the byte at hand, 0 at the end. A NUL byte is valid nowhere, so that
 // the two need no telling apart.
 func (s *Scanner) Peek() byte {
-	if s.Pos < len(s.data) {
-		return s.data[s.Pos]
+	if s.pos < len(s.data) {
+		return s.data[s.pos]
 	}
 	return 0
 }
 
 func (s *Scanner) SkipSpace() byte {
-	for s.Pos < len(s.data) {
-		switch c := s.data[s.Pos]; c {
+	for s.pos < len(s.data) {
+		switch c := s.data[s.pos]; c {
 		case ' ', '\t', '\n', '\r':
-			s.Pos++
+			s.pos++
 		default:
 			return c
 		}
@@ -66,25 +72,25 @@ func (s *Scanner) SkipSpace() byte {
 func (s *Scanner) CheckEnd() error {
 	s.SkipSpace()
 	switch {
-	case s.Pos == len(s.data):
+	case s.pos == len(s.data):
 		return nil
 	case s.parts:
-		return fmt.Errorf("more text after the value at column %d, want one JSON value", s.Pos+1)
+		return fmt.Errorf("more text after the value at column %d, want one JSON value", s.pos+1)
 	}
 	return s.unexpectedByte("the end of the line")
 }
 
 func (s *Scanner) unexpectedByte(want string) error {
-	r, _ := utf8.DecodeRune(s.data[min(s.Pos, len(s.data)):])
-	switch ended := s.Pos >= len(s.data); {
+	r, _ := utf8.DecodeRune(s.data[min(s.pos, len(s.data)):])
+	switch ended := s.pos >= len(s.data); {
 	case ended && s.parts:
 		return fmt.Errorf("JSON ends early at column %d, want %s", len(s.data), want)
 	case ended:
-		return fmt.Errorf("invalid JSON: the line ends at byte %d, want %s", s.Pos+1, want)
+		return fmt.Errorf("invalid JSON: the line ends at byte %d, want %s", s.pos+1, want)
 	case s.parts:
-		return excerpt.Errorf("invalid JSON: %q at column %d, want %s", r, s.Pos+1, want)
+		return excerpt.Errorf("invalid JSON: %q at column %d, want %s", r, s.pos+1, want)
 	}
-	return excerpt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.Pos+1, want)
+	return excerpt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.pos+1, want)
 }
 
 // OpenValue enters an object or a list and reports whether it has a first member.
@@ -92,9 +98,9 @@ func (s *Scanner) OpenValue(left, right byte) (bool, error) {
 	if s.SkipSpace() != left {
 		return false, s.unexpectedByte(strconv.Quote(string(rune(left))))
 	}
-	s.Pos++
+	s.pos++
 	if s.SkipSpace() == right {
-		s.Pos++
+		s.pos++
 		return false, nil
 	}
 	return true, nil
@@ -104,11 +110,11 @@ func (s *Scanner) OpenValue(left, right byte) (bool, error) {
 func (s *Scanner) HasMore(right byte) (bool, error) {
 	switch s.SkipSpace() {
 	case ',':
-		s.Pos++
+		s.pos++
 		s.SkipSpace()
 		return true, nil
 	case right:
-		s.Pos++
+		s.pos++
 		return false, nil
 	}
 	return false, s.unexpectedByte(fmt.Sprintf("%q or %q", ",", string(rune(right))))
@@ -124,7 +130,7 @@ func (s *Scanner) readKey() ([]byte, error) {
 	if s.SkipSpace() != ':' {
 		return nil, s.unexpectedByte(`":"`)
 	}
-	s.Pos++
+	s.pos++
 	s.SkipSpace()
 	return k, nil
 }
@@ -138,10 +144,10 @@ func (s *Scanner) ReadNull() bool {
 }
 
 func (s *Scanner) readWord(w string) error {
-	if len(s.data)-s.Pos < len(w) || string(s.data[s.Pos:s.Pos+len(w)]) != w {
+	if len(s.data)-s.pos < len(w) || string(s.data[s.pos:s.pos+len(w)]) != w {
 		return s.unexpectedByte("a JSON value")
 	}
-	s.Pos += len(w)
+	s.pos += len(w)
 	return nil
 }
 
@@ -150,32 +156,32 @@ func (s *Scanner) ReadString() ([]byte, error) {
 	if s.Peek() != '"' {
 		return nil, s.unexpectedByte("a string")
 	}
-	s.Pos++
-	for i := s.Pos; i < len(s.data); i++ {
+	s.pos++
+	for i := s.pos; i < len(s.data); i++ {
 		switch c := s.data[i]; {
 		case c == '"':
-			text := s.data[s.Pos:i]
-			s.Pos = i + 1
+			text := s.data[s.pos:i]
+			s.pos = i + 1
 			return text, nil
 		case c == '\\':
 			return s.readEscaped(i)
 		case c < ' ':
-			s.Pos = i
+			s.pos = i
 			return nil, s.unexpectedByte("no control character in a string")
 		}
 	}
-	s.Pos = len(s.data)
+	s.pos = len(s.data)
 	return nil, s.unexpectedByte("the end of a string")
 }
 
 // readEscaped reads a string whose first escape is at first.
 func (s *Scanner) readEscaped(first int) ([]byte, error) {
-	s.text = append(s.text[:0], s.data[s.Pos:first]...)
-	s.Pos = first
-	for s.Pos < len(s.data) {
-		switch c := s.data[s.Pos]; {
+	s.text = append(s.text[:0], s.data[s.pos:first]...)
+	s.pos = first
+	for s.pos < len(s.data) {
+		switch c := s.data[s.pos]; {
 		case c == '"':
-			s.Pos++
+			s.pos++
 			return s.text, nil
 		case c == '\\':
 			if err := s.readEscape(); err != nil {
@@ -185,7 +191,7 @@ func (s *Scanner) readEscaped(first int) ([]byte, error) {
 			return nil, s.unexpectedByte("no control character in a string")
 		default:
 			s.text = append(s.text, c)
-			s.Pos++
+			s.pos++
 		}
 	}
 	return nil, s.unexpectedByte("the end of a string")
@@ -193,7 +199,7 @@ func (s *Scanner) readEscaped(first int) ([]byte, error) {
 
 // readEscape appends what the escape at hand stands for.
 func (s *Scanner) readEscape() error {
-	s.Pos++ // the backslash
+	s.pos++ // the backslash
 	c := s.Peek()
 	switch c {
 	case '"', '\\', '/':
@@ -213,7 +219,7 @@ func (s *Scanner) readEscape() error {
 		return s.unexpectedByte("an escape")
 	}
 	s.text = append(s.text, c)
-	s.Pos++
+	s.pos++
 	return nil
 }
 
@@ -224,18 +230,18 @@ func (s *Scanner) readUnicode() error {
 	}
 	if utf16.IsSurrogate(r) {
 		var low rune
-		half := s.Pos
-		if s.Peek() == '\\' && s.Pos+1 < len(s.data) && s.data[s.Pos+1] == 'u' {
-			s.Pos++
+		half := s.pos
+		if s.Peek() == '\\' && s.pos+1 < len(s.data) && s.data[s.pos+1] == 'u' {
+			s.pos++
 			if low, err = s.readHex(); err != nil {
 				return err
 			}
 		}
 		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
 			if !s.lax {
-				return fmt.Errorf("invalid JSON: half a surrogate pair before byte %d", s.Pos+1)
+				return fmt.Errorf("invalid JSON: half a surrogate pair before byte %d", s.pos+1)
 			}
-			s.Pos = half // the other escape stands for itself
+			s.pos = half // the other escape stands for itself
 		}
 	}
 	s.text = utf8.AppendRune(s.text, r)
@@ -244,7 +250,7 @@ func (s *Scanner) readUnicode() error {
 
 // readHex reads the u and the four digits of an escape.
 func (s *Scanner) readHex() (rune, error) {
-	s.Pos++
+	s.pos++
 	var r rune
 	for range 4 {
 		c := s.Peek()
@@ -259,17 +265,17 @@ func (s *Scanner) readHex() (rune, error) {
 			return 0, s.unexpectedByte("four hexadecimal digits")
 		}
 		r = r<<4 | rune(c)
-		s.Pos++
+		s.pos++
 	}
 	return r, nil
 }
 
-// SkipValue reads any value, however deeply nested, and forgets it.
-func (s *Scanner) SkipValue() error {
+// skipValue reads any value, however deeply nested, and forgets it.
+func (s *Scanner) skipValue() error {
 	s.nest = s.nest[:0]
 	for {
 		if s.parts && len(s.nest) > MaxDepth {
-			return fmt.Errorf("JSON is nested %d deep at column %d, want at most %d", len(s.nest), s.Pos+1, MaxDepth)
+			return fmt.Errorf("JSON is nested %d deep at column %d, want at most %d", len(s.nest), s.pos+1, MaxDepth)
 		}
 		opened, err := s.skipValueOrOpen()
 		if err != nil {
@@ -326,7 +332,7 @@ func (s *Scanner) skipValueOrOpen() (opened bool, err error) {
 // front, a comma and at most one blank after. It stops before the first that is
 // not so, such as the last.
 func (s *Scanner) skipWholes() {
-	text, i := s.data, s.Pos
+	text, i := s.data, s.pos
 	for {
 		from := i
 		for i < len(text) && text[i]-'0' <= 9 {
@@ -338,7 +344,7 @@ func (s *Scanner) skipWholes() {
 		if i++; text[i] == ' ' {
 			i++
 		}
-		s.Pos = i
+		s.pos = i
 	}
 }
 

@@ -18,6 +18,9 @@ type Stamp struct {
 	Free  bool // its 0 is no beginning: it is a date, or was counted back from another
 }
 
+// NS returns the instant in ns, if it is a whole number of them.
+func (s Stamp) NS() (ns int64, exact bool) { return s.ns, s.exact }
+
 // ExactStamp returns the instant of ns.
 func ExactStamp(ns int64) Stamp { return Stamp{ns: ns, MS: float64(ns) / 1e6, exact: true} }
 

@@ -22,7 +22,7 @@ func (s *Scanner) ReadFields(seen *FieldSet, fieldOf func(key []byte) FieldSet, 
 		}
 		switch f := fieldOf(key) &^ s.Ignored; {
 		case f == 0:
-			err = s.SkipValue()
+			err = s.skipValue()
 		case *seen&f != 0:
 			return fmt.Errorf("%s is given twice", key)
 		default:
@@ -40,18 +40,18 @@ func (s *Scanner) ReadFields(seen *FieldSet, fieldOf func(key []byte) FieldSet, 
 // ReadInteger reads a whole number >= 0 without fraction and exponent.
 func (s *Scanner) ReadInteger() (uint64, error) {
 	var n uint64
-	i := s.Pos
-	for ; i < len(s.data) && i < s.Pos+19; i++ {
+	i := s.pos
+	for ; i < len(s.data) && i < s.pos+19; i++ {
 		c := s.data[i] - '0'
 		if c > 9 {
 			break
 		}
 		n = n*10 + uint64(c)
 	}
-	if i < len(s.data) && i > s.Pos {
+	if i < len(s.data) && i > s.pos {
 		// The end of nearly every integer.
-		if c := s.data[i]; (c == ',' || c == ']' || c == '}' || c == ' ') && (s.data[s.Pos] != '0' || i == s.Pos+1) {
-			s.Pos = i
+		if c := s.data[i]; (c == ',' || c == ']' || c == '}' || c == ' ') && (s.data[s.pos] != '0' || i == s.pos+1) {
+			s.pos = i
 			return n, nil
 		}
 	}
@@ -64,13 +64,13 @@ func (s *Scanner) ReadPriority() (int32, error) {
 	if c := s.Peek(); c != '-' && (c < '0' || c > '9') {
 		return 0, s.MismatchOf(want)
 	}
-	from := s.Pos
+	from := s.pos
 	if _, err := s.readNumber(); err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(string(s.data[from:s.Pos]), 10, 32)
+	n, err := strconv.ParseInt(string(s.data[from:s.pos]), 10, 32)
 	if err != nil {
-		s.Pos = from
+		s.pos = from
 		return 0, s.MismatchOf(want)
 	}
 	return int32(n), nil
@@ -115,11 +115,11 @@ func (e *mismatchError) Error() string {
 
 // MismatchOf reads the value at hand and complains about it.
 func (s *Scanner) MismatchOf(want string) error {
-	from := s.Pos
-	if err := s.SkipValue(); err != nil {
+	from := s.pos
+	if err := s.skipValue(); err != nil {
 		return err
 	}
-	return &mismatchError{text: excerpt.Cut(s.data[from:s.Pos]), want: want}
+	return &mismatchError{text: excerpt.Cut(s.data[from:s.pos]), want: want}
 }
 
 // IDList reads a list of integers into a.
@@ -152,7 +152,7 @@ func (s *Scanner) IDList(a *Arena) ([]uint64, error) {
 // digits, no zero in front, a comma and at most one blank after. It stops before
 // the first that is not so, such as the last.
 func (s *Scanner) plainIDs(a *Arena) {
-	data, i := s.data, s.Pos
+	data, i := s.data, s.pos
 	for {
 		n, from := uint64(0), i
 		for ; i < len(data); i++ {
@@ -170,7 +170,7 @@ func (s *Scanner) plainIDs(a *Arena) {
 			i++
 		}
 		a.Add(n)
-		s.Pos = i
+		s.pos = i
 	}
 }
 
@@ -265,10 +265,10 @@ func BoundTime(ms float64, text string) error {
 
 // ReadTime reads a number of ms, which is on the clock of a replay unless it is read as the reference reads it.
 func (s *Scanner) ReadTime() (float64, error) {
-	from := s.Pos
+	from := s.pos
 	ms, err := s.readFloat()
 	if err == nil && !s.Compat && math.Abs(ms) > sim.MaxTime {
-		err = BoundTime(ms, excerpt.Cut(s.data[from:s.Pos]))
+		err = BoundTime(ms, excerpt.Cut(s.data[from:s.pos]))
 	}
 	return ms, err
 }
