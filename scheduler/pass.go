@@ -53,6 +53,8 @@ type Pass struct {
 	KV []KVChange
 	// Events is the same as the engine would publish it; empty unless captured.
 	Events []KVEvent
+	// EventsLost is the number of events that the engine had no room for, and did not publish.
+	EventsLost int
 	// KVAtEnd is whether KV and Events become visible at End instead of Start.
 	KVAtEnd bool
 
@@ -140,7 +142,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Verified, p.Drafts, p.Accepted = 0, 0, 0
 	p.Gaps, p.Admitted, p.Second, p.Aborted = p.Gaps[:0], p.Admitted[:0], p.Second[:0], p.Aborted[:0]
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
-	p.KVAtEnd, p.Preempted, p.PrefillTokens = false, 0, 0
+	p.KVAtEnd, p.EventsLost, p.Preempted, p.PrefillTokens = false, 0, 0, 0
 	p.ToHost, p.FromHost, p.Waits, p.Blocked = 0, 0, false, false
 	if p.Detail != nil {
 		p.Detail.Reset()

@@ -1,6 +1,7 @@
 package trtllm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -58,6 +59,9 @@ type Config struct {
 	WaitIters   int  // batch_wait_timeout_iters
 	WaitRatio   float64
 	Host        Host
+	Retention   *Retention // nil: all blocks have DefaultPriority
+	ByPriority  bool       // waiting_queue_policy is priority: urgent requests become active first
+	EventBuffer int        // event_buffer_max_size: events that are announced of a pass at most, 0 for all
 	Role        scheduler.Role
 	Transfer    scheduler.Transfer // from prefill workers
 	KeepSent    bool               // a prefill worker keeps the KV blocks of a prompt until Release
@@ -84,7 +88,10 @@ func Check(c Config) error {
 	case c.Policy == MaxRequests && c.Reuse:
 		return fmt.Errorf("capacity_scheduler_policy is MAX_REQUESTS with enable_prefix_caching: it is for engines without KV blocks")
 	}
-	return c.Host.check(c.Reuse)
+	if c.EventBuffer < 0 {
+		return fmt.Errorf("event_buffer_max_size is %d, must be at least 0", c.EventBuffer)
+	}
+	return cmp.Or(c.Retention.check(c.Reuse), c.Host.check(c.Reuse))
 }
 
 // hasBlocks reports whether requests hold KV blocks.

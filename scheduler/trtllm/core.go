@@ -86,8 +86,18 @@ func (c *Core) Submit(q *sim.Request) {
 	}
 	r.left = r.limit
 	r.arrived = c.Role == scheduler.Decode && !q.Local
-	c.line.PushBack(r)
+	c.queue(r)
 	c.live++
+}
+
+// queue lets r wait behind those that come before it: all, or those that are at least as urgent.
+func (c *Core) queue(r *request) {
+	all := c.line.All()
+	i := len(all)
+	for c.ByPriority && i > 0 && all[i-1].Priority > r.Priority {
+		i--
+	}
+	c.line.Insert(i, r)
 }
 
 // takeSpare returns the memory of a request.
@@ -192,6 +202,7 @@ func (c *Core) planDuring(p *scheduler.Pass) {
 func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
 	p.Reset(now)
 	p.KVAtEnd = true
+	c.pool.now = now
 }
 
 // planFirst plans the next pass where none is planned, again while a plan pauses requests. It leaves none where the
@@ -216,6 +227,7 @@ func (c *Core) planFirst(p *scheduler.Pass) error {
 // End is the second half of Step: the pass that Begin planned ends at p.End.
 func (c *Core) End(p *scheduler.Pass) error {
 	p.Gap = p.End - p.Start
+	c.pool.now = p.End
 	c.spare = append(c.spare, c.gone[1]...)
 	c.gone[0], c.gone[1] = c.gone[1][:0], c.gone[0]
 	f := c.next

@@ -77,6 +77,7 @@ func (c *Core) closeEnded(at sim.Time) {
 // Cancel takes a request out, wherever it stands.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
+	c.pool.now = now
 	for _, r := range c.line.All() {
 		if r.ID == id {
 			c.line.Remove(r)

@@ -1,6 +1,8 @@
 package trtllm
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim/blockhash"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -12,15 +14,43 @@ type events struct {
 	cfg  *Config
 	seqs []uint64 // sequence hashes of the blocks, by blockID
 	out  []scheduler.KVEvent
+	lost int // since the latest pass
 }
 
 func (e *events) isOn() bool { return e.cfg.Capture == scheduler.CaptureEvents }
 
 // publish moves what was noted to p.
 func (e *events) publish(p *scheduler.Pass) {
+	e.dropOldest()
+	p.EventsLost += e.lost
+	e.lost = 0
 	p.Events = append(p.Events, e.out...)
 	clear(e.out)
 	e.out = e.out[:0]
+}
+
+// dropOldest drops the oldest events of those that event_buffer_max_size has no room for. Blocks that move are an event
+// each.
+func (e *events) dropOldest() {
+	if e.cfg.EventBuffer == 0 {
+		return
+	}
+	over := -e.cfg.EventBuffer
+	for i := range e.out {
+		over += max(1, len(e.out[i].Moved))
+	}
+	e.lost += max(0, over)
+	at := 0
+	for ; over > 0; at++ {
+		x := &e.out[at]
+		if n := max(1, len(x.Moved)); n > over {
+			x.Moved = x.Moved[over:]
+			break
+		} else {
+			over -= n
+		}
+	}
+	e.out = slices.Delete(e.out, 0, at)
 }
 
 // noteStored notes that b, block i of a sequence, is in the tree after parent. With began it is announced together

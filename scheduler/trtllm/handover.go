@@ -75,6 +75,7 @@ func (c *Core) waitForSent(p *scheduler.Pass) {
 	}
 	p.End = max(p.Start, at)
 	p.Gap = p.End - p.Start
+	c.pool.now = p.End
 	c.releaseSent(p.End)
 	c.endPass(p)
 }

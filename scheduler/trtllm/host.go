@@ -30,33 +30,33 @@ func (h *Host) check(reuse bool) error {
 
 // tier is the blocks of host memory. A block moves by changing places with a block of the other memory.
 type tier struct {
-	fresh      int  // blocks never taken
-	queue      list // blocks without a reference
-	sent, read int  // blocks copied to the host and back, by the plan under way
+	fresh      int     // blocks never taken
+	queue      waiting // blocks without a reference
+	sent, read int     // blocks copied to the host and back, by the plan under way
 	busyTo     sim.Time
 	busyFrom   sim.Time
 }
-
-// hasRoom reports whether a block can come.
-func (t *tier) hasRoom() bool { return t.fresh > 0 || t.queue.first != noBlock }
 
 // offload moves b, the front of the free queue, to host memory, and returns the block that had been there for longest
 // without a reference, which is on the device now, held once.
 func (p *pool) offload(b blockID) blockID {
 	t := &p.host
-	h := t.queue.first
-	if t.fresh > 0 {
+	l := t.queue.front(t.fresh)
+	h := l.first
+	if t.fresh > 0 && l == &t.queue.usual {
 		t.fresh--
 		h = p.newBlock(1)
 		p.all[h].host = true
 	} else {
-		unlinkBlock(p, &t.queue, h, queueLinks)
+		unlinkBlock(p, l, h, queueLinks)
+		p.noteTaken(h)
 	}
 	out, in := &p.all[b], &p.all[h]
-	unlinkBlock(p, &p.queue, b, queueLinks)
+	unlinkBlock(p, p.queueOf(out), b, queueLinks)
 	p.countIdle(out, -1)
+	p.noteTaken(b)
 	out.host, in.host, in.refs = true, false, 1
-	linkBlock(p, &t.queue, b, queueLinks)
+	linkBlock(p, p.queueOf(out), b, queueLinks)
 	t.sent++
 	if out.parent != noBlock {
 		p.events.noteMoved(b, scheduler.HostPinned)
@@ -70,8 +70,9 @@ func (p *pool) onboard(r *request, b blockID, tokens int) {
 		return
 	}
 	x := p.takeBlock()
-	p.all[x].host, p.all[x].refs, p.all[b].host = true, 0, false
-	linkBlock(p, &p.host.queue, x, queueLinks)
+	k := &p.all[x]
+	k.host, k.refs, k.priority, p.all[b].host = true, 0, DefaultPriority, false
+	linkBlock(p, p.queueOf(k), x, queueLinks)
 	p.host.read++
 	r.loaded += tokens
 	p.events.noteMoved(b, scheduler.Device)

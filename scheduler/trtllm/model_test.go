@@ -2,7 +2,11 @@ package trtllm
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/sim"
 )
 
 // The plain model of the scheduler: it keeps every token, and looks at all of them.
@@ -15,6 +19,10 @@ type mBlock struct {
 	host   bool
 	used   bool
 	name   string // in events: the tokens up to its end
+
+	priority int      // of retention
+	last     sim.Time // for which it keeps that without a reference; 0: for ever
+	until    sim.Time // when it does not any more; 0: not soon
 }
 
 type mReq struct {
@@ -23,6 +31,7 @@ type mReq struct {
 	P, M, orig         int
 	out, maxNew        int
 	arrive             int
+	priority           int32
 	state              state
 	pos, prepop, chunk int
 	est, kv            int
@@ -70,15 +79,17 @@ type model struct {
 	turn, waits     int
 	paused          int
 	failed          string // why the rest is undefined
+	now             sim.Time
+	lost, expired   int
 }
 
 func newModel(c Config) *model {
 	m := &model{c: c, root: &mBlock{}, names: map[string]int{}}
 	for range c.Blocks {
-		m.free = append(m.free, &mBlock{})
+		m.free = append(m.free, &mBlock{priority: DefaultPriority})
 	}
 	for range c.Host.Blocks {
-		m.host = append(m.host, &mBlock{host: true})
+		m.host = append(m.host, &mBlock{host: true, priority: DefaultPriority})
 	}
 	return m
 }
@@ -145,8 +156,18 @@ func (m *model) drop(b *mBlock) {
 
 // tell notes an event about a block.
 func (m *model) tell(what string, b *mBlock) {
-	m.events = append(m.events, fmt.Sprintf("%s %d", what, numberOf(m.names, b.name)))
+	m.events = append(m.events, fmt.Sprintf("%s {%s}", what, b.name))
 }
+
+// number replaces the names of blocks in events by numbers.
+func (m *model) number(events []string) (all []string) {
+	for _, e := range events {
+		all = append(all, blockNames.ReplaceAllStringFunc(e, func(name string) string { return fmt.Sprint(numberOf(m.names, name)) }))
+	}
+	return all
+}
+
+var blockNames = regexp.MustCompile(`{[^}]*}`)
 
 // numberOf returns the number of a name, a new one where it has none.
 func numberOf[K comparable](names map[K]int, name K) int {
@@ -187,7 +208,7 @@ func (m *model) onboard(r *mReq, b *mBlock, tokens int) {
 		return
 	}
 	x := m.take()
-	x.host, b.host = true, false
+	x.host, x.priority, b.host = true, DefaultPriority, false
 	m.tell("device", b)
 	m.host = append(m.host, x)
 	r.loaded += tokens
@@ -198,12 +219,10 @@ func (m *model) take() *mBlock {
 		m.failed = "no free block"
 		return &mBlock{}
 	}
-	b := m.free[0]
-	m.free = m.free[1:]
-	if b.used && len(m.host) > 0 {
+	b := popLeast(&m.free)
+	if b.used && b.priority >= leastOffloaded && len(m.host) > 0 {
 		m.offloads++
-		h := m.host[0]
-		m.host = m.host[1:]
+		h := popLeast(&m.host)
 		b.host, h.host = true, false
 		if b.parent != nil {
 			m.tell("host", b)
@@ -214,6 +233,60 @@ func (m *model) take() *mBlock {
 	m.drop(b)
 	b.key = nil
 	return b
+}
+
+// popLeast takes out the first of the blocks with the least priority.
+func popLeast(all *[]*mBlock) *mBlock {
+	least := slices.MinFunc(*all, func(a, b *mBlock) int { return a.priority - b.priority })
+	*all = slices.DeleteFunc(*all, func(x *mBlock) bool { return x == least })
+	least.until = 0
+	return least
+}
+
+// retain gives a block its priority, by the token of r that it begins with; found, if the cache has it.
+func (m *model) retain(b *mBlock, r *mReq, token int, found bool) {
+	c := m.c.Retention
+	if c == nil {
+		return
+	}
+	b.last, b.until = 0, 0
+	if token >= r.P {
+		b.priority, b.last = c.Answer, c.AnswerFor
+		return
+	}
+	if !found {
+		b.priority = DefaultPriority
+	}
+	for _, x := range c.Ranges {
+		if x.First <= token && (x.End == 0 || token < x.End) {
+			b.priority, b.last = x.Priority, x.For
+		}
+	}
+}
+
+// expire moves the blocks of which the time is over behind all others, in the order in which it was over.
+func (m *model) expire() {
+	for {
+		var next *mBlock
+		for _, b := range slices.Concat(m.free, m.host) {
+			if b.until > 0 && b.until <= m.now && (next == nil || b.until < next.until) {
+				next = b
+			}
+		}
+		if next == nil {
+			return
+		}
+		m.expired++
+		next.priority, next.until = DefaultPriority, 0
+		for _, all := range []*[]*mBlock{&m.free, &m.host} {
+			if n := len(*all); n > 0 {
+				*all = slices.DeleteFunc(*all, func(x *mBlock) bool { return x == next })
+				if len(*all) < n {
+					*all = append(*all, next)
+				}
+			}
+		}
+	}
 }
 
 func (m *model) add(r *mReq) {
@@ -247,20 +320,24 @@ func (m *model) add(r *mReq) {
 		case b == nil:
 			b, node = m.take(), nil
 			b.key, b.used = key, b.used || len(key) > 0
+			m.retain(b, r, i*bs, false)
 		case !part:
 			found += k
 			m.claim(b)
 			m.onboard(r, b, k)
+			m.retain(b, r, i*bs, true)
 			node = b
 		case b.refs > 0 || len(b.kids) > 0:
 			found += k
+			priority, last := b.priority, b.last
 			b, node = m.take(), nil
-			b.key, b.used = key, true
+			b.key, b.used, b.priority, b.last = key, true, priority, last
 		default:
 			found += k
 			m.detach(b)
 			m.claim(b)
 			m.onboard(r, b, k)
+			m.retain(b, r, i*bs, true)
 			node = nil
 		}
 		b.refs++
@@ -280,6 +357,7 @@ func (m *model) add(r *mReq) {
 func (m *model) grow(r *mReq) {
 	if m.c.Policy != MaxRequests && r.kv%m.c.BlockTokens == 0 {
 		b := m.take()
+		m.retain(b, r, r.kv, false)
 		b.refs++
 		r.blocks = append(r.blocks, b)
 	}
@@ -308,10 +386,10 @@ func (m *model) store(toks []int64, n int, part bool, blocks []*mBlock) {
 		if event == "" {
 			event = "stored"
 			if node != m.root {
-				event = fmt.Sprintf("stored after %d:", numberOf(m.names, node.name))
+				event = fmt.Sprintf("stored after {%s}:", node.name)
 			}
 		}
-		event += fmt.Sprintf(" %d", numberOf(m.names, b.name))
+		event += fmt.Sprintf(" {%s}", b.name)
 		node = b
 	}
 	if event != "" {
@@ -329,6 +407,9 @@ func (m *model) close(r *mReq) {
 				panic("a held block is in host memory")
 			}
 			m.free = append(m.free, b)
+			if b.last > 0 && b.priority != DefaultPriority {
+				b.until = m.now + b.last
+			}
 		}
 	}
 	r.blocks = nil
@@ -658,6 +739,7 @@ func (m *model) launch(ctx, gen []*mReq) (work []string) {
 	for _, r := range gen {
 		m.grow(r)
 	}
+	m.expire()
 	for _, r := range ctx {
 		work = append(work, fmt.Sprintf("%d[%d:%d]", r.id, r.pos, r.pos+r.chunk))
 	}
@@ -728,12 +810,36 @@ func (m *model) finish(b *mBatch) (out []string) {
 	return out
 }
 
+// buffer leaves the latest of the events of a turn: blocks that are removed one after the other are one.
+func (m *model) buffer(all []string) []string {
+	events := 0
+	for i := len(all) - 1; i >= 0 && m.c.EventBuffer > 0; i-- {
+		if removed := strings.HasPrefix(all[i], "removed"); i == len(all)-1 || !removed || !strings.HasPrefix(all[i+1], "removed") {
+			events++
+		}
+		if events > m.c.EventBuffer {
+			m.lost += i + 1
+			return all[i+1:]
+		}
+	}
+	return all
+}
+
 // step is a turn of the loop. It returns what the pass did that ended in it, nil where none did.
 func (m *model) step() *mLine {
 	m.turn++
-	for len(m.waiting) > 0 && m.waiting[0].arrive <= m.turn && len(m.active) < m.c.MaxBatch {
-		m.active = append(m.active, m.waiting[0])
-		m.waiting = m.waiting[1:]
+	for len(m.active) < m.c.MaxBatch {
+		next := -1
+		for i, r := range m.waiting {
+			if r.arrive <= m.turn && (next < 0 || m.c.ByPriority && r.priority < m.waiting[next].priority) {
+				next = i
+			}
+		}
+		if next < 0 {
+			break
+		}
+		m.active = append(m.active, m.waiting[next])
+		m.waiting = slices.Delete(m.waiting, next, next+1)
 	}
 	var fit, paused []*mReq
 	switch m.c.Policy {
@@ -786,6 +892,7 @@ func (m *model) step() *mLine {
 		for _, r := range over.gen {
 			line.gen = append(line.gen, fmt.Sprint(r.id))
 		}
+		m.now++
 		line.got = m.deliver(over)
 	}
 	if m.c.Overlap {
@@ -801,7 +908,7 @@ func (m *model) step() *mLine {
 	if over != nil {
 		line.ended = m.finish(over)
 		line.free = len(m.free)
-		line.events, m.events = m.events, nil
+		line.events, m.events = m.buffer(m.events), nil
 	}
 	return line
 }

@@ -10,6 +10,7 @@ import (
 // made again if it is empty: since it has paused requests, or given some up.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) (again bool) {
 	f.clear()
+	c.pool.now = p.Start
 	c.releaseSent(p.Start)
 	c.fetch()
 	if c.running || c.gate == nil {
@@ -33,7 +34,9 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) (again bool) {
 	c.abortFailed(p)
 	c.launch(f)
 	f.ready = c.pool.host.moveBlocks(&c.Config, p)
-	f.planned = len(f.ctx)+len(f.gen) > 0
+	if f.planned = len(f.ctx)+len(f.gen) > 0; f.planned {
+		c.pool.expire()
+	}
 	return !f.planned && len(c.chosen.paused) > 0
 }
 

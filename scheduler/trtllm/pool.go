@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -68,6 +69,7 @@ type block struct {
 	changed        uint32  // stamp of the pool when a kid came, or when it left the tree itself
 	indexed        bool    // it is in the pool's exact and families
 	host           bool    // it is in host memory
+	priority       uint8   // of retention; only where the pool has any
 	used           bool    // it has had tokens that could be found
 }
 
@@ -99,7 +101,8 @@ type pool struct {
 	shift int // log2 of the blocks of a prompt node; -1: no whole number
 	free  int // without a reference
 	fresh int // never taken
-	queue list
+	queue waiting
+	now   sim.Time  // of the plan under way, or when the pass under way ends
 	alone bool      // KV blocks are kept one by one
 	spare []blockID // have no KV blocks
 
@@ -114,20 +117,20 @@ type pool struct {
 	cached   int               // blocks in the tree without a reference, on the device
 	fewer    map[blockID]int32 // references of victims of the plan under way
 
-	host   tier
-	events events
+	retention retention
+	host      tier
+	events    events
 
 	a, b [1]prompt.NodeID
 	kv   []scheduler.KVChange
 }
 
 func newPool(c *Config) pool {
-	none := list{noBlock, noBlock}
 	return pool{
-		cfg: c, total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: none, top: none,
+		cfg: c, total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: newWaiting(c), top: list{noBlock, noBlock}, retention: retention{Retention: c.Retention},
 		exact: map[place]blockID{}, families: map[family]list{}, fewer: map[blockID]int32{}, stamp: 1,
-		alone: c.Capture == scheduler.CaptureEvents || c.Host.Blocks > 0,
-		host:  tier{fresh: c.Host.Blocks, queue: none}, events: events{cfg: c}, shift: shiftOf(c.Tree.PerNode()),
+		alone: c.Capture == scheduler.CaptureEvents || c.Host.Blocks > 0 || c.Retention != nil,
+		host:  tier{fresh: c.Host.Blocks, queue: newWaiting(c)}, events: events{cfg: c}, shift: shiftOf(c.Tree.PerNode()),
 	}
 }
 
@@ -379,6 +382,7 @@ func (p *pool) hold(b blockID) {
 	if k.refs == 0 {
 		unlinkBlock(p, p.queueOf(k), b, queueLinks)
 		p.countIdle(k, -1)
+		p.noteTaken(b)
 	}
 	k.refs++
 }
@@ -397,6 +401,7 @@ func (p *pool) letGo(b blockID) {
 		}
 		l.last = b
 		p.countIdle(k, 1)
+		p.noteReleased(b)
 	}
 }
 
@@ -418,9 +423,9 @@ func (p *pool) countIdle(k *block, by int) {
 // queueOf returns the free queue of the memory that k is in.
 func (p *pool) queueOf(k *block) *list {
 	if k.host {
-		return &p.host.queue
+		return p.host.queue.of(k.priority)
 	}
-	return &p.queue
+	return p.queue.of(k.priority)
 }
 
 // takeBlocks gives r n more blocks from the front of the queue, out of the tree with all that follows them there.
@@ -430,6 +435,7 @@ func (p *pool) takeBlocks(r *request, n int) {
 		for range n {
 			b := p.takeBlock()
 			p.all[b].used = p.all[b].used || len(r.held)*p.cfg.BlockTokens < r.prompt-1
+			p.retain(b, r, len(r.held), false)
 			r.held = append(r.held, holding{b, 1})
 		}
 		return
@@ -462,13 +468,13 @@ func (p *pool) newBlock(n int) blockID {
 	b := p.spare[last]
 	p.spare = p.spare[:last]
 	k := &p.all[b]
-	*k = block{n: int32(n), before: noBlock, parent: noBlock, kids: list{noBlock, noBlock}, changed: k.changed}
+	*k = block{n: int32(n), priority: DefaultPriority, before: noBlock, parent: noBlock, kids: list{noBlock, noBlock}, changed: k.changed}
 	return b
 }
 
 // evict takes up to n of the KV blocks at the front of the queue out of the tree and of the queue, and returns how many.
 func (p *pool) evict(n int) int {
-	b := p.queue.first
+	b := p.queue.usual.first
 	for p.all[b].kids.first != noBlock {
 		p.drop(p.all[b].kids.first)
 	}
@@ -484,7 +490,7 @@ func (p *pool) evict(n int) int {
 	}
 	n = int(k.n)
 	p.detach(b)
-	unlinkBlock(p, &p.queue, b, queueLinks)
+	unlinkBlock(p, &p.queue.usual, b, queueLinks)
 	k.n = 0
 	p.spare = append(p.spare, b)
 	return n
@@ -557,18 +563,19 @@ func replaceLinked(p *pool, l *list, b, a blockID, which int) {
 
 // takeBlock returns the block at the front of the queue, held once and out of the tree with all that follows it there.
 func (p *pool) takeBlock() blockID {
-	if p.fresh > 0 {
+	l := p.queue.front(p.fresh)
+	if p.fresh > 0 && l == &p.queue.usual {
 		p.fresh--
 		p.free--
 		b := p.newBlock(1)
 		p.all[b].refs = 1
 		return b
 	}
-	b := p.queue.first
-	if p.all[b].used && p.host.hasRoom() {
+	b := l.first
+	if k := &p.all[b]; k.used && k.priority >= leastOffloaded && p.host.queue.hasRoom(p.host.fresh) {
 		b = p.offload(b)
 	} else {
-		p.holdFirst(b)
+		p.holdFirst(l)
 	}
 	if k := &p.all[b]; k.parent != noBlock {
 		p.drop(b)
@@ -576,15 +583,17 @@ func (p *pool) takeBlock() blockID {
 	return b
 }
 
-// holdFirst holds b, the front of the free queue.
-func (p *pool) holdFirst(b blockID) {
+// holdFirst holds the front of a free queue.
+func (p *pool) holdFirst(l *list) {
+	b := l.first
 	k := &p.all[b]
-	if p.queue.first = k.newer; k.newer == noBlock {
-		p.queue.last = noBlock
+	if l.first = k.newer; k.newer == noBlock {
+		l.last = noBlock
 	} else {
 		p.all[k.newer].older = noBlock
 	}
 	p.countIdle(k, -1)
+	p.noteTaken(b)
 	k.refs = 1
 }
 
@@ -735,7 +744,7 @@ func (p *pool) allocate(r *request) {
 				r.rooted, r.rootedAt, r.rootedHeld = i+1, b, len(r.held)+1
 			}
 		case p.isUsed(b):
-			p.takeBlocks(r, 1) // a copy
+			p.takeCopy(r, b)
 			at = noBlock
 			continue
 		default:
@@ -744,6 +753,7 @@ func (p *pool) allocate(r *request) {
 			p.onboard(r, b, tokens)
 			at = noBlock
 		}
+		p.retain(b, r, i, true)
 		r.held = append(r.held, holding{b, 1})
 		r.blocks++
 	}
@@ -756,6 +766,18 @@ func (p *pool) allocate(r *request) {
 	}
 	r.pos = found
 	r.chunk = min(r.chunk, r.rest())
+}
+
+// takeCopy gives r a block with a copy of the first tokens of b.
+func (p *pool) takeCopy(r *request, b blockID) {
+	priority := int(p.all[b].priority)
+	if !p.retention.isOn() {
+		p.takeBlocks(r, 1)
+		return
+	}
+	last := p.retention.keptOf(b).last
+	p.takeBlocks(r, 1)
+	p.setPriority(r.held[len(r.held)-1].block, priority, last)
 }
 
 // holdPrefix makes r hold the full blocks that it finds but for that of its last token, and returns the last of them and
@@ -772,8 +794,9 @@ func (p *pool) holdPrefix(r *request) (last blockID, tokens int) {
 		r.held = append(r.held, holding{b, p.all[b].n})
 	}
 	slices.Reverse(r.held)
-	for _, h := range r.held {
+	for i, h := range r.held {
 		p.hold(h.block)
+		p.retain(h.block, r, i, true)
 	}
 	r.blocks, r.rooted, r.rootedAt, r.rootedHeld = n, n, last, len(r.held)
 	return last, n * p.cfg.BlockTokens

@@ -18,7 +18,7 @@ type Ranks struct {
 	ranks   []*Core
 	balance Balance
 	gate    gate
-	fresh   []*sim.Request // in order of arrival, on no rank yet
+	fresh   []*sim.Request // in the order in which they are spread, on no rank yet
 	spread  []*sim.Request
 	counts  []int // active requests of each rank
 	tokens  []int // prompt tokens of these
@@ -49,7 +49,13 @@ func NewRanks(c Config, n int, b Balance) (*Ranks, error) {
 func (w *Ranks) Choose(*sim.Request) int { return w.chosen }
 
 // Submit queues r before the ranks.
-func (w *Ranks) Submit(r *sim.Request) { w.fresh = append(w.fresh, r) }
+func (w *Ranks) Submit(r *sim.Request) {
+	i := len(w.fresh)
+	for w.ranks[0].ByPriority && i > 0 && w.fresh[i-1].Priority > r.Priority {
+		i--
+	}
+	w.fresh = slices.Insert(w.fresh, i, r)
+}
 
 // Load returns the number of requests submitted and not finished.
 func (w *Ranks) Load() int { return len(w.fresh) + w.Core.Load() }

@@ -12,7 +12,7 @@ import (
 // request: none of them takes a block, retires or ends, and none comes.
 func (c *Core) countAlike() int {
 	n := len(c.active)
-	if n == 0 || n > c.MaxTokens || n < c.MaxBatch && c.line.Len() > 0 || c.gate != nil || c.onFetch != nil {
+	if n == 0 || n > c.MaxTokens || n < c.MaxBatch && c.line.Len() > 0 || c.gate != nil || len(c.pool.retention.expiring) > 0 || c.onFetch != nil {
 		return 0
 	}
 	if c.next.planned != c.Overlap || len(c.next.ctx) > 0 || c.Overlap && len(c.next.gen) != n {

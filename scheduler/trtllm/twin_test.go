@@ -21,6 +21,7 @@ type asked struct {
 	input     int
 	out, most int
 	arrive    int // the turn of the loop that sees it first
+	priority  int32
 }
 
 // pair is the core and the model with the same requests.
@@ -50,10 +51,10 @@ func newPair(t *testing.T, c Config, traceTokens int, all []asked) *pair {
 	}
 	p := &pair{core: core, model: newModel(c), names: map[uint64]int{}}
 	for i, a := range all {
-		r := &sim.Request{ID: sim.RequestID(i), InputTokens: a.input, OutputTokens: a.out, Prompt: c.Tree.Add(a.ids, a.input)}
+		r := &sim.Request{ID: sim.RequestID(i), InputTokens: a.input, OutputTokens: a.out, Priority: a.priority, Prompt: c.Tree.Add(a.ids, a.input)}
 		most[r.ID] = a.most
 		p.todo, p.at = append(p.todo, r), append(p.at, a.arrive)
-		m := &mReq{id: i, P: a.input, orig: a.input, M: a.most, maxNew: a.most, out: a.out, arrive: a.arrive}
+		m := &mReq{id: i, P: a.input, orig: a.input, M: a.most, maxNew: a.most, out: a.out, arrive: a.arrive, priority: a.priority}
 		for k := range a.input {
 			m.toks = append(m.toks, int64(a.ids[k/traceTokens]))
 		}
@@ -162,6 +163,7 @@ func (p *pair) run() (lines []string, why string, err error) {
 		if p.core.Load() == 0 {
 			if len(want.got)+len(want.work) == 0 {
 				p.model.events = append(want.events, p.model.events...)
+				p.model.now-- // the core leaves it out
 				continue // a pass for a request that had ended
 			}
 			p.turn = want.turn - 1
@@ -173,6 +175,7 @@ func (p *pair) run() (lines []string, why string, err error) {
 		if p.core.Capture != scheduler.CaptureEvents {
 			want.events = nil // KV blocks are kept together, and not announced one by one
 		}
+		want.events = p.model.number(want.events)
 		if got.String() != want.String() {
 			return lines, "", fmt.Errorf("pass %d: core %v, model %v\nbefore:\n%s", pass, got, want, strings.Join(lines, "\n"))
 		}
@@ -198,6 +201,13 @@ func drawConfig(g *rand.Rand) Config {
 		c.Policy = MaxRequests
 	}
 	c.StoreWhole = g.IntN(8) == 0
+	c.ByPriority = g.IntN(4) == 0
+	if c.Reuse && g.IntN(3) == 0 {
+		c.Retention = drawRetention(g)
+	}
+	if g.IntN(4) == 0 {
+		c.EventBuffer = 1 + g.IntN(4)
+	}
 	if g.IntN(4) == 0 {
 		c.WaitIters, c.WaitRatio = g.IntN(4), float64(g.IntN(5))/4
 	}
@@ -207,10 +217,21 @@ func drawConfig(g *rand.Rand) Config {
 	return c
 }
 
+// drawRetention draws retention priorities of some tokens.
+func drawRetention(g *rand.Rand) *Retention {
+	x := &Retention{Answer: g.IntN(60), AnswerFor: sim.Time(g.IntN(5))}
+	for first := g.IntN(4); first < 20 && g.IntN(4) > 0; {
+		end := first + 1 + g.IntN(8)
+		x.Ranges = append(x.Ranges, TokenRange{First: first, End: end, Priority: g.IntN(60), For: sim.Time(g.IntN(5))})
+		first = end + g.IntN(3)
+	}
+	return x
+}
+
 // drawRequests draws requests that share beginnings.
 func drawRequests(g *rand.Rand, c Config, traceTokens int) (all []asked) {
 	for i := range 1 + g.IntN(8) {
-		a := asked{input: 1 + g.IntN(20), most: 1 + g.IntN(8), arrive: g.IntN(13)}
+		a := asked{input: 1 + g.IntN(20), most: 1 + g.IntN(8), arrive: g.IntN(13), priority: int32(g.IntN(3))}
 		if c.MaxLength > 0 {
 			a.most = min(a.most, c.MaxLength-a.input)
 		}
@@ -235,7 +256,7 @@ func drawRequests(g *rand.Rand, c Config, traceTokens int) (all []asked) {
 
 // The core runs random workloads as the model does, pass by pass.
 func TestCoreEqualsModel(t *testing.T) {
-	undefined, pauses, offloads := map[string]int{}, 0, 0
+	undefined, pauses, offloads, lost, expired := map[string]int{}, 0, 0, 0, 0
 	cases := long.Cases(600, 5000)
 	for seed := range uint64(cases) {
 		g := rand.New(rand.NewPCG(seed, 5))
@@ -251,13 +272,14 @@ func TestCoreEqualsModel(t *testing.T) {
 			undefined[why]++
 		}
 		pauses, offloads = pauses+p.model.paused, offloads+p.model.offloads
+		lost, expired = lost+p.model.lost, expired+p.model.expired
 	}
-	t.Logf("%d cases, of which the model has no end: %v; %d pauses, %d blocks sent to host memory", cases, undefined, pauses, offloads)
+	t.Logf("%d cases, of which the model has no end: %v; %d pauses, %d blocks sent to host memory, %d priorities expired, %d events lost", cases, undefined, pauses, offloads, expired, lost)
 	if n := undefined["no free block"] + undefined["nothing can be scheduled"] + undefined["prompt exceeds a pass"]; n > cases/20 {
 		t.Errorf("the model has no end of %d cases of %d", n, cases)
 	}
-	if pauses == 0 || offloads == 0 {
-		t.Error("no request was paused, or no block sent to host memory")
+	if pauses == 0 || offloads == 0 || lost == 0 || expired == 0 {
+		t.Error("no request was paused, no block sent to host memory, no priority expired, or no event lost")
 	}
 }
 
