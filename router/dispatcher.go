@@ -216,6 +216,9 @@ func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	case w < 0 || int(w) >= d.workers.known:
 		return &WorkerError{Worker: w}
 	}
+	if x, ok := d.index.(*treeIndex); ok && p.EventsLost > 0 {
+		x.lossy = true // later events may be about blocks that were never announced
+	}
 	if d.late != nil {
 		d.late.observe(w, p)
 		return nil

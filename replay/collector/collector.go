@@ -46,6 +46,7 @@ type Collector struct {
 	verified, drafts, accepted int
 
 	toHost, loaded int // tokens sent to host memory, and fetched from it
+	lostEvents     int // KV events that engines had no room for
 
 	clipped, clippedTokens int // answers that engines shortened, and the tokens that they lack
 	capped, cappedTokens   int // the same of answers that end at the longest sequence
@@ -215,6 +216,7 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 	}
 	c.toHost += p.ToHost
 	c.loaded += p.FromHost
+	c.lostEvents += p.EventsLost
 	if len(p.Second) > 0 {
 		c.noteSecond(p.FirstEnd(), p.Second)
 	}

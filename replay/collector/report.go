@@ -211,5 +211,8 @@ func (c *Collector) appendSamples(dst []float64, tokens int32, value func(*Recor
 	return dst
 }
 
+// LostEvents returns the number of KV events that engines had no room for.
+func (c *Collector) LostEvents() int { return c.lostEvents }
+
 // HostTokens returns the tokens that engines sent to host memory, and those that they fetched from it.
 func (c *Collector) HostTokens() (sent, fetched int) { return c.toHost, c.loaded }

@@ -322,7 +322,8 @@ func namesOfTRTLLM() map[string]string {
 		"scheduler_config.capacity_scheduler_policy": "capacity-scheduler-policy", "scheduler_config.context_chunking_policy": "context-chunking-policy",
 		"kv_cache_config.enable_block_reuse": "enable-prefix-caching", "kv_cache_config.enable_partial_reuse": "enable-partial-reuse",
 		"kv_cache_config.copy_on_partial_reuse": "copy-on-partial-reuse", "kv_cache_config.tokens_per_block": "block-size", "kv_cache_config.dtype": "kv-cache-dtype",
-		"kv_cache_config.host_cache_size": "host-cache-size", "batch_wait_timeout_iters": "batch-wait-timeout-iters", "batch_wait_max_tokens_ratio": "batch-wait-max-tokens-ratio",
+		"kv_cache_config.host_cache_size": "host-cache-size", "scheduler_config.waiting_queue_policy": "waiting-queue-policy", "kv_cache_config.event_buffer_max_size": "event-buffer-max-size",
+		"batch_wait_timeout_iters": "batch-wait-timeout-iters", "batch_wait_max_tokens_ratio": "batch-wait-max-tokens-ratio",
 		"attention_dp_config.enable_balance": "enable-balance", "attention_dp_config.timeout_iters": "timeout-iters", "attention_dp_config.batching_wait_iters": "batching-wait-iters",
 	}
 }

@@ -52,8 +52,10 @@ func (a *Args) checkTRTLLM(early bool) error {
 		return refuseValue("trtllm.capacity_scheduler_policy", strconv.Quote(s.Policy), "enable_prefix_caching false with it, as its engines have no KV blocks")
 	case s.HostBytes > 0 && !a.PrefixCaching:
 		return refuseValue("trtllm.host_cache_size", strconv.Itoa(s.HostBytes), "0 without enable_prefix_caching")
-	case s.HostBytes > 0 && a.DPSize > 1:
-		return refuseValue("trtllm.host_cache_size", strconv.Itoa(s.HostBytes), "0 with dp_size, as host memory behind ranks in lockstep is not simulated")
+	case s.Answer > 100:
+		return refuseValue("trtllm.decode_retention_priority", strconv.Itoa(s.Answer), "0 to 100")
+	case s.RetentionOf() != nil && !a.PrefixCaching:
+		return refuseValue("enable_prefix_caching", "false", "true with retention priorities")
 	case s.Balance.On && a.DPSize == 1 && !early:
 		return refuseValue("trtllm.enable_balance", "true", "dp_size above 1 with it")
 	}

@@ -16,7 +16,8 @@ func (s *Stage) trtllmConfig() trtllm.Config {
 	return trtllm.Config{
 		Rules: trtllm.RulesOf(a.Profile), Blocks: a.Blocks, BlockTokens: a.BlockTokens, MaxBatch: t.MaxBatch, MaxTokens: t.MaxTokens, MaxLength: a.MaxLength,
 		Policy: trtllm.ParsePolicy(t.Policy), Chunking: t.ChunkingOf(), Overlap: !t.NoOverlap, Reuse: a.PrefixCaching, Partial: t.Partial, Copy: t.Copy,
-		WaitIters: t.WaitIters, WaitRatio: t.WaitRatio, Host: trtllmHost(a), Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
+		WaitIters: t.WaitIters, WaitRatio: t.WaitRatio, Host: trtllmHost(a), Role: s.Role, Transfer: a.Transfer(), Retention: t.RetentionOf(), ByPriority: t.Waiting == trtllm.WaitingPolicies()[1], EventBuffer: t.Events,
+		KeepSent: s.keepsSent(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
 	}
 }
 

@@ -82,6 +82,9 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 			extra = append(extra, collector.Of("host_cache_written_tokens", sent), collector.Of("host_cache_loaded_tokens", fetched))
 		}
 	}
+	if n := r.Collector.LostEvents(); n > 0 {
+		extra = append(extra, collector.Of("dropped_kv_events", n))
+	}
 	result.Report = r.Report(time.Since(started), extra...)
 	r.addCaches(result)
 	return result

@@ -34,6 +34,8 @@ type Planner interface {
 	Planned() bool
 	// Wait begins, in place of Begin, a pass that others run; End ends it.
 	Wait(now sim.Time, p *scheduler.Pass)
+	// CopyTime returns for how long, in ms, the pass that has begun waits for KV blocks that are copied.
+	CopyTime(now sim.Time) float64
 }
 
 // Options are how ranks go together.
@@ -139,6 +141,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
 	planned, begun, did := c.isPlanned(), false, false
 	var all work
+	var copies float64
 	var stalled error
 	for i := range c.ranks {
 		r := &c.ranks[i]
@@ -156,6 +159,8 @@ func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
 				r.aborted = append(r.aborted, r.pass.Aborted...)
 			} else if err != nil {
 				return 0, err
+			} else if r.planner != nil {
+				copies = max(copies, r.planner.CopyTime(now))
 			}
 			begun = begun || r.begun
 		}
@@ -172,9 +177,10 @@ func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
 		return 0, nil
 	}
 	if c.Slowest {
-		return all.slowest, nil
+		return all.slowest + copies, nil
 	}
-	return c.Clock.Step(&all.most)
+	ms, err := c.Clock.Step(&all.most)
+	return ms + copies, err
 }
 
 // work is that of a pass, over the ranks.
@@ -252,6 +258,9 @@ func (c *Core) join(p, part *scheduler.Pass, rank int32) {
 	p.Drafts += part.Drafts
 	p.Accepted += part.Accepted
 	p.Preempted += part.Preempted
+	p.ToHost += part.ToHost
+	p.FromHost += part.FromHost
+	p.EventsLost += part.EventsLost
 	p.PrefillTokens += part.PrefillTokens
 	p.KVAtEnd = part.KVAtEnd
 	p.Gaps = append(p.Gaps, part.Gaps...)

@@ -82,6 +82,9 @@ func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
 // Planned reports whether the next pass is planned.
 func (c *Core) Planned() bool { return c.next.planned }
 
+// CopyTime returns 0: host memory behind ranks in lockstep is not simulated.
+func (c *Core) CopyTime(sim.Time) float64 { return 0 }
+
 // Wait begins a pass that other ranks run and this one waits for.
 func (c *Core) Wait(now sim.Time, p *scheduler.Pass) {
 	c.openPass(now, p)

@@ -165,6 +165,9 @@ func (c *Core) countWork() (prompts, answers int) {
 // Planned reports whether the next pass is planned.
 func (c *Core) Planned() bool { return c.next.planned }
 
+// CopyTime returns how long the pass that has begun waits for copies to and from host memory, in ms.
+func (c *Core) CopyTime(now sim.Time) float64 { return c.next.wait(now) }
+
 // Wait begins a pass that other ranks run and this one waits for.
 func (c *Core) Wait(now sim.Time, p *scheduler.Pass) {
 	c.openPass(now, p)

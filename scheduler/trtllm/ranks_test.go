@@ -74,3 +74,40 @@ func TestRequestsAreSpread(t *testing.T) {
 		t.Errorf("rank 0 got a prompt of %d tokens, want the one of 200", got)
 	}
 }
+
+// Each rank has host memory: the worker counts what all of them copy, and its pass waits for the slowest.
+func TestRanksHaveHostMemory(t *testing.T) {
+	tree := prompt.NewTree(4, 4, prompt.Options{})
+	c := Config{
+		Rules: RulesOf(Newest), Blocks: 4, BlockTokens: 4, MaxBatch: 4, MaxTokens: 64, Reuse: true, Partial: true, Copy: true, Tree: tree,
+		Host:  Host{Blocks: 4, BytesPerToken: 1e6, ToHostGBPerSecond: 0.4, ToGPUGBPerSecond: 0.1},
+		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+	}
+	ranks, err := NewRanks(c, 2, Balance{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, p := sim.Time(0), new(scheduler.Pass)
+	var took []sim.Time
+	for i, ids := range [][]uint64{{1, 2, 3}, {4, 5, 6, 7}, {1, 2, 3}} {
+		for rank := range uint64(2) { // the same on both
+			r := &sim.Request{ID: sim.RequestID(2*uint64(i) + rank), InputTokens: 4*len(ids) - 3, OutputTokens: 1}
+			all := []uint64{ids[0], ids[1], ids[2], 9}[:len(ids)]
+			for k := range all {
+				all[k] += 100 * rank
+			}
+			r.Prompt = tree.Add(all, r.InputTokens)
+			ranks.Submit(r)
+		}
+		if err := ranks.Step(now, now, p); err != nil {
+			t.Fatal(err)
+		}
+		took, now = append(took, p.End-now), p.End
+	}
+	if p.FromHost != 2*8 || p.ToHost != 2*12 {
+		t.Errorf("%d tokens to the host, %d back", p.ToHost, p.FromHost)
+	}
+	if d := took[2] - took[0]; d < 75 || d > 80.1 {
+		t.Errorf("the third pass took %v ms more than the first, want 80 for copies, less what it does not compute", d)
+	}
+}

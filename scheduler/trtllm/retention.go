@@ -33,7 +33,7 @@ const (
 	leastOffloaded = 30
 )
 
-// ParseRanges reads token ranges as FIRST-END:PRIORITY or FIRST-END:PRIORITY:MS, with commas between. END may be left out.
+// ParseRanges reads token ranges, or returns what it wants them to be. They are written as FIRST-END:PRIORITY or FIRST-END:PRIORITY:MS, with commas between. END may be left out.
 func ParseRanges(text string) (all []TokenRange, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		r, err := parseRange(part)
@@ -41,7 +41,7 @@ func ParseRanges(text string) (all []TokenRange, err error) {
 			return nil, err
 		}
 		if n := len(all); n > 0 && (all[n-1].End == 0 || all[n-1].End > r.First) {
-			return nil, excerpt.Errorf("range %q must begin behind the range before it", part)
+			return nil, excerpt.Errorf("range %q to begin behind the range before it", part)
 		}
 		all = append(all, r)
 	}
@@ -49,7 +49,7 @@ func ParseRanges(text string) (all []TokenRange, err error) {
 }
 
 func parseRange(text string) (r TokenRange, err error) {
-	wrong := excerpt.Errorf("range %q must be FIRST-END:PRIORITY or FIRST-END:PRIORITY:MS", text)
+	wrong := excerpt.Errorf("range %q to be FIRST-END:PRIORITY or FIRST-END:PRIORITY:MS", text)
 	fields := strings.Split(text, ":")
 	first, end, ok := strings.Cut(fields[0], "-")
 	if !ok || len(fields) < 2 || len(fields) > 3 {
@@ -79,9 +79,9 @@ func parseRange(text string) (r TokenRange, err error) {
 	r.For = sim.Time(for32)
 	switch {
 	case end != "" && r.End <= r.First:
-		return r, excerpt.Errorf("range %q must end behind its first token", text)
+		return r, excerpt.Errorf("range %q to end behind its first token", text)
 	case r.Priority > topPriority:
-		return r, excerpt.Errorf("priority %d of range %q must be 0 to %d", r.Priority, text, topPriority)
+		return r, excerpt.Errorf("priority %d of range %q to be 0 to %d", r.Priority, text, topPriority)
 	}
 	return r, nil
 }

@@ -2,8 +2,10 @@ package trtllm
 
 import (
 	"cmp"
+	"strconv"
 
 	"github.com/replay-llm/replay/schema"
+	"github.com/replay-llm/replay/sim"
 )
 
 // Settings are arguments of TensorRT-LLM engines, as its server has them.
@@ -18,7 +20,12 @@ type Settings struct {
 	Copy      bool    // copy_on_partial_reuse; default true
 	WaitIters int     // batch_wait_timeout_iters; default 0
 	WaitRatio float64 // batch_wait_max_tokens_ratio; default 0
-	HostBytes int     // host_cache_size: of host memory behind the KV blocks; default 0
+	HostBytes int     // host_cache_size: of host memory behind the KV blocks of a rank; default 0
+	Waiting   string  // waiting_queue_policy; default fcfs
+	Events    int     // event_buffer_max_size: KV events of a pass; default 0, all of them
+	Ranges    string  // token_range_retention, for ParseRanges
+	Answer    int     // decode_retention_priority; default 35
+	AnswerMs  int     // decode_duration_ms; default 0, for ever
 	Balance   Balance
 }
 
@@ -31,6 +38,21 @@ type Balance struct {
 
 // DefaultBlock is the tokens of a block where nothing is given.
 const DefaultBlock = 32
+
+// WaitingPolicies returns the names of waiting_queue_policy, the default first.
+func WaitingPolicies() []string { return []string{"fcfs", "priority"} }
+
+// RetentionOf returns which blocks are evicted last; nil where all are alike.
+func (s *Settings) RetentionOf() *Retention {
+	if s.Ranges == "" && s.Answer == DefaultPriority {
+		return nil
+	}
+	r := &Retention{Answer: s.Answer, AnswerFor: sim.Time(s.AnswerMs)}
+	if s.Ranges != "" {
+		r.Ranges, _ = ParseRanges(s.Ranges) // Declare has refused what is wrong
+	}
+	return r
+}
 
 // ChunkingOf returns how prompts are cut.
 func (s *Settings) ChunkingOf() Chunking {
@@ -61,6 +83,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 	s.Policy = cmp.Or(d.Name(schema.Row{
 		Key: "capacity_scheduler_policy", Default: Policies()[0], Help: "how requests are admitted, by `name`", Names: Policies(),
 		File: schema.File{Place: 320, Help: "how a TensorRT-LLM worker admits requests"},
+		Knob: schema.Knob{Label: "Capacity policy (TensorRT-LLM)", Preset: Policies()[0]},
 		Doc:  schema.Doc{Text: "how requests are admitted ([rules/trtllm.md](rules/trtllm.md#capacity)): GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS"},
 	}), Policies()[0])
 	d.Bool(&s.Chunked, schema.Row{
@@ -79,7 +102,12 @@ func (s *Settings) Declare(d *schema.Decl) {
 		File: schema.File{Place: 350, Help: "plan each pass after the pass before it has ended"},
 		Doc:  schema.Doc{Text: "a pass is planned after the pass before it has ended, not while it runs"},
 	})
+	s.Waiting = cmp.Or(d.Name(schema.Row{
+		Key: "waiting_queue_policy", Default: WaitingPolicies()[0], Help: "order in which requests become active, by `name`", Names: WaitingPolicies(),
+		Doc: schema.Doc{Text: "order in which waiting requests become active: fcfs, or priority (the most urgent first, by the `priority` of the trace)"},
+	}), WaitingPolicies()[0])
 	s.declareReuse(d)
+	s.declareRetention(d)
 	s.Balance.declare(d)
 	if d.Compat {
 		d.RefuseSince(own, "TensorRT-LLM's rules with it: no compat")
@@ -98,7 +126,8 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 	d.Size(&s.HostBytes, schema.Row{
 		Key: "host_cache_size", Help: "`bytes` of host memory behind the KV blocks",
 		File: schema.File{Place: 360, Help: "bytes of host memory behind the KV blocks of a TensorRT-LLM worker"},
-		Doc:  schema.Doc{Text: "host memory behind the KV blocks, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
+		Knob: schema.Knob{Label: "Host memory behind the KV blocks (bytes, TensorRT-LLM)", Preset: "0", Steps: "0 4294967296 8589934592 17179869184 34359738368 68719476736 137438953472"},
+		Doc:  schema.Doc{Text: "host memory behind the KV blocks of a worker, or of each data-parallel rank, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
 	})
 	d.Size(&s.WaitIters, schema.Row{
 		Key: "batch_wait_timeout_iters", Help: "`passes` that prompts wait for more tokens at most",
@@ -107,6 +136,31 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 	d.NumberIn(&s.WaitRatio, func(f float64) bool { return f >= 0 && f <= 1 }, "0 to 1", schema.Row{
 		Key: "batch_wait_max_tokens_ratio", Help: "`share` of max_num_tokens from which on prompts do not wait",
 		Doc: schema.Doc{Text: "share of `max_num_tokens` from which on prompts do not wait"},
+	})
+}
+
+// declareRetention declares how long blocks are kept, and how many events of them.
+func (s *Settings) declareRetention(d *schema.Decl) {
+	d.String(&s.Ranges, schema.Row{
+		Key: "token_range_retention", Default: "none", Help: "retention priorities of prompt blocks, as `FIRST-END:PRIORITY:MS`, with commas between",
+		Doc: schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the token that a block begins with: `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s and the others 20 ([rules/trtllm.md](rules/trtllm.md#retention-priorities))"},
+	})
+	if s.Ranges != "" && d.OK() {
+		if _, err := ParseRanges(s.Ranges); err != nil {
+			d.Fail("token_range_retention", strconv.Quote(s.Ranges), err.Error())
+		}
+	}
+	d.Size(&s.Answer, schema.Row{
+		Key: "decode_retention_priority", Value: DefaultPriority, Help: "retention `priority` of blocks of answers, 0 to 100",
+		Doc: schema.Doc{Unit: "priority", Text: "retention priority of blocks of answers, 0 to 100"},
+	})
+	d.Size(&s.AnswerMs, schema.Row{
+		Key: "decode_duration_ms", Help: "`ms` for which blocks of answers keep it, 0 for ever",
+		Doc: schema.Doc{Text: "for which blocks of answers keep it after their request; 0: for ever"},
+	})
+	d.Size(&s.Events, schema.Row{
+		Key: "event_buffer_max_size", Help: "KV `events` that a pass publishes at most, 0 for all; the oldest are dropped and counted",
+		Doc: schema.Doc{Text: "KV events that a pass publishes at most; the oldest are dropped and counted (`dropped_kv_events`). 0: all (an engine publishes none then)"},
 	})
 }
 

@@ -164,7 +164,7 @@ func (p *pair) run() (lines []string, why string, err error) {
 			if len(want.got)+len(want.work) == 0 {
 				p.model.events = append(want.events, p.model.events...)
 				p.model.now-- // the core leaves it out
-				continue // a pass for a request that had ended
+				continue      // a pass for a request that had ended
 			}
 			p.turn = want.turn - 1
 		}

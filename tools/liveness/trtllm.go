@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/trtllm"
 	"github.com/replay-llm/replay/tools/draw"
 )
 
@@ -27,7 +28,6 @@ func (x *trial) drawTRTLLM(d *draw.Drawer) {
 		x.squeezeTRTLLM(g, p)
 		p.Engine.DPSize = ranks
 		if ranks > 1 {
-			p.Engine.TRTLLM.HostBytes = 0
 			b := &p.Engine.TRTLLM.Balance
 			b.On, b.TimeoutIters, b.WaitIters = g.IntN(2) == 0, g.IntN(5), g.IntN(5)
 		}
@@ -52,6 +52,10 @@ func (x *trial) squeezeTRTLLM(g *rand.Rand, p *replay.Pool) {
 	s.Partial, s.Copy = g.IntN(3) > 0, g.IntN(3) > 0
 	if g.IntN(3) == 0 {
 		s.WaitIters, s.WaitRatio = g.IntN(4), float64(g.IntN(5))/4
+	}
+	s.Waiting, s.Ranges, s.Answer, s.AnswerMs = trtllm.WaitingPolicies()[g.IntN(2)], "", trtllm.DefaultPriority, g.IntN(20)
+	if a.PrefixCaching && g.IntN(3) == 0 {
+		s.Ranges, s.Answer, s.Events = []string{"0-40:80:9,40-:20", "10-:5", ""}[g.IntN(3)], g.IntN(101), g.IntN(3)
 	}
 	switch {
 	case !a.PrefixCaching && g.IntN(2) == 0:

@@ -112,14 +112,20 @@ class RunFlags(TypedDict, total=False):
     """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
     decode_copy_on_partial_reuse: bool
     """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
+    decode_decode_duration_ms: int
+    """trtllm: ms for which blocks of answers keep it, 0 for ever"""
     decode_decode_log_interval: int
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
+    decode_decode_retention_priority: int
+    """trtllm: retention priority of blocks of answers, 0 to 100 (default 35)"""
     decode_disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
     decode_disable_overlap_scheduler: bool
     """trtllm: plan each pass after the pass before it has ended"""
     decode_disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
+    decode_duration_ms: int
+    """trtllm: ms for which blocks of answers keep it, 0 for ever"""
     decode_enable_balance: bool
     """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
     decode_enable_chunked_context: bool
@@ -140,6 +146,8 @@ class RunFlags(TypedDict, total=False):
     """engine: vllm, sglang or trtllm (default vllm)"""
     decode_engine_args: Value
     """engine arguments of decode workers only: JSON or @file"""
+    decode_event_buffer_max_size: int
+    """trtllm: KV events that a pass publishes at most, 0 for all; the oldest are dropped and counted"""
     decode_hicache_layers: int
     """sglang: layers of the model, in which what is loaded from the host arrives (default the model's, or 32)"""
     decode_hicache_ratio: float
@@ -204,6 +212,8 @@ class RunFlags(TypedDict, total=False):
     """sglang: what leaves its cache first, by name (default lru)"""
     decode_radix_eviction_policy_config: Value
     """sglang: parameters of that policy, a JSON object (default none)"""
+    decode_retention_priority: int
+    """trtllm: retention priority of blocks of answers, 0 to 100 (default 35)"""
     decode_retraction_policy: Literal["length", "priority"]
     """sglang: who loses their place where memory is short, by name: length, those with the fewest tokens, or priority (default length)"""
     decode_schedule_conservativeness: float
@@ -238,6 +248,10 @@ class RunFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     decode_timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
+    decode_token_range_retention: Value
+    """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
+    decode_waiting_queue_policy: Literal["fcfs", "priority"]
+    """trtllm: order in which requests become active, by name (default fcfs)"""
     decode_worker_speed: Value
     """speeds of decode workers, one each: 1,1,0.84,1"""
     decode_workers: int
@@ -294,6 +308,8 @@ class RunFlags(TypedDict, total=False):
     """FILE of its key (PEM) (default $ETCD_AUTH_CLIENT_KEY)"""
     etcd_username: Value
     """name at etcd; its password is $ETCD_AUTH_PASSWORD (default $ETCD_AUTH_USERNAME)"""
+    event_buffer_max_size: int
+    """trtllm: KV events that a pass publishes at most, 0 for all; the oldest are dropped and counted"""
     faults: Value
     """YAML file that says what goes wrong, and what becomes of the requests, or what it would say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'"""
     force: bool
@@ -524,12 +540,16 @@ class RunFlags(TypedDict, total=False):
     """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
     prefill_copy_on_partial_reuse: bool
     """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
+    prefill_decode_duration_ms: int
+    """trtllm: ms for which blocks of answers keep it, 0 for ever"""
     prefill_decode_interval: int
     """sglang: passes of tokens after one of prompts before the next of these"""
     prefill_decode_interval_min_bs: int
     """sglang: running requests below which prompts do not wait for them"""
     prefill_decode_log_interval: int
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
+    prefill_decode_retention_priority: int
+    """trtllm: retention priority of blocks of answers, 0 to 100 (default 35)"""
     prefill_disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
     prefill_disable_overlap_scheduler: bool
@@ -558,6 +578,8 @@ class RunFlags(TypedDict, total=False):
     """engine: vllm, sglang or trtllm (default vllm)"""
     prefill_engine_args: Value
     """engine arguments of prefill workers only: JSON or @file"""
+    prefill_event_buffer_max_size: int
+    """trtllm: KV events that a pass publishes at most, 0 for all; the oldest are dropped and counted"""
     prefill_hicache_layers: int
     """sglang: layers of the model, in which what is loaded from the host arrives (default the model's, or 32)"""
     prefill_hicache_ratio: float
@@ -658,6 +680,10 @@ class RunFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     prefill_timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
+    prefill_token_range_retention: Value
+    """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
+    prefill_waiting_queue_policy: Literal["fcfs", "priority"]
+    """trtllm: order in which requests become active, by name (default fcfs)"""
     prefill_worker_speed: Value
     """speeds of prefill workers, one each: 1,1,0.84,1"""
     prefill_workers: int
@@ -802,6 +828,8 @@ class RunFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
+    token_range_retention: Value
+    """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
     tokenizer: Value
     """count the tokens of texts with this tokenizer.json, a FILE (BPE)"""
     tokens_per_byte: float
@@ -824,6 +852,8 @@ class RunFlags(TypedDict, total=False):
     """synthetic: number of requests in a session (default 1)"""
     until: Value
     """end the run at this time of its clock: ms, or with a unit, as 90s or 10m"""
+    waiting_queue_policy: Literal["fcfs", "priority"]
+    """trtllm: order in which requests become active, by name (default fcfs)"""
     warm_caches: Value
     """file of what workers have cached at the start, which --save-caches wrote (docs/warm.md)"""
     wide: bool
@@ -968,14 +998,20 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
     decode_copy_on_partial_reuse: bool
     """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
+    decode_decode_duration_ms: int
+    """trtllm: ms for which blocks of answers keep it, 0 for ever"""
     decode_decode_log_interval: int
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
+    decode_decode_retention_priority: int
+    """trtllm: retention priority of blocks of answers, 0 to 100 (default 35)"""
     decode_disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
     decode_disable_overlap_scheduler: bool
     """trtllm: plan each pass after the pass before it has ended"""
     decode_disable_priority_preemption: bool
     """sglang: no running request is preempted for one of higher priority"""
+    decode_duration_ms: int
+    """trtllm: ms for which blocks of answers keep it, 0 for ever"""
     decode_enable_balance: bool
     """trtllm: ranks of data-parallel attention compute prompts in the same passes"""
     decode_enable_chunked_context: bool
@@ -996,6 +1032,8 @@ class PlanFlags(TypedDict, total=False):
     """engine: vllm, sglang or trtllm (default vllm)"""
     decode_engine_args: Value
     """engine arguments of decode workers only: JSON or @file"""
+    decode_event_buffer_max_size: int
+    """trtllm: KV events that a pass publishes at most, 0 for all; the oldest are dropped and counted"""
     decode_hicache_layers: int
     """sglang: layers of the model, in which what is loaded from the host arrives (default the model's, or 32)"""
     decode_hicache_ratio: float
@@ -1060,6 +1098,8 @@ class PlanFlags(TypedDict, total=False):
     """sglang: what leaves its cache first, by name (default lru)"""
     decode_radix_eviction_policy_config: Value
     """sglang: parameters of that policy, a JSON object (default none)"""
+    decode_retention_priority: int
+    """trtllm: retention priority of blocks of answers, 0 to 100 (default 35)"""
     decode_retraction_policy: Literal["length", "priority"]
     """sglang: who loses their place where memory is short, by name: length, those with the fewest tokens, or priority (default length)"""
     decode_schedule_conservativeness: float
@@ -1094,6 +1134,10 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     decode_timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
+    decode_token_range_retention: Value
+    """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
+    decode_waiting_queue_policy: Literal["fcfs", "priority"]
+    """trtllm: order in which requests become active, by name (default fcfs)"""
     decode_worker_speed: Value
     """speeds of decode workers, one each: 1,1,0.84,1"""
     decode_workers: int
@@ -1138,6 +1182,8 @@ class PlanFlags(TypedDict, total=False):
     """engine arguments of all workers: a JSON object with the keys of the reference, or @file"""
     ep: int
     """expert parallelism: GPUs that whole experts are spread over, 1 or --tp times --dp (default 1)"""
+    event_buffer_max_size: int
+    """trtllm: KV events that a pass publishes at most, 0 for all; the oldest are dropped and counted"""
     faults: Value
     """YAML file that says what goes wrong, and what becomes of the requests, or what it would say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'"""
     fix: Value
@@ -1354,12 +1400,16 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)"""
     prefill_copy_on_partial_reuse: bool
     """trtllm: copy such blocks if they are in use; =false turns it off (default true)"""
+    prefill_decode_duration_ms: int
+    """trtllm: ms for which blocks of answers keep it, 0 for ever"""
     prefill_decode_interval: int
     """sglang: passes of tokens after one of prompts before the next of these"""
     prefill_decode_interval_min_bs: int
     """sglang: running requests below which prompts do not wait for them"""
     prefill_decode_log_interval: int
     """sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)"""
+    prefill_decode_retention_priority: int
+    """trtllm: retention priority of blocks of answers, 0 to 100 (default 35)"""
     prefill_disable_hybrid_swa_memory: bool
     """sglang: layers with a window keep all tokens, in one pool with the others"""
     prefill_disable_overlap_scheduler: bool
@@ -1386,6 +1436,8 @@ class PlanFlags(TypedDict, total=False):
     """engine: vllm, sglang or trtllm (default vllm)"""
     prefill_engine_args: Value
     """engine arguments of prefill workers only: JSON or @file"""
+    prefill_event_buffer_max_size: int
+    """trtllm: KV events that a pass publishes at most, 0 for all; the oldest are dropped and counted"""
     prefill_hicache_layers: int
     """sglang: layers of the model, in which what is loaded from the host arrives (default the model's, or 32)"""
     prefill_hicache_ratio: float
@@ -1486,6 +1538,10 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     prefill_timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
+    prefill_token_range_retention: Value
+    """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
+    prefill_waiting_queue_policy: Literal["fcfs", "priority"]
+    """trtllm: order in which requests become active, by name (default fcfs)"""
     prefill_worker_speed: Value
     """speeds of prefill workers, one each: 1,1,0.84,1"""
     prefill_workers: int
@@ -1594,6 +1650,8 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: passes that prompts wait at most for those of other ranks (default 50)"""
     timing_profile: Value
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
+    token_range_retention: Value
+    """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
     tokenizer: Value
     """count the tokens of texts with this tokenizer.json, a FILE (BPE)"""
     tokens_per_byte: float
@@ -1622,6 +1680,8 @@ class PlanFlags(TypedDict, total=False):
     """end the run at this time of its clock: ms, or with a unit, as 90s or 10m"""
     vary: Value
     """what the plan chooses, names; none: nothing (default what is not given of tp, max-num-batched-tokens, router, topology)"""
+    waiting_queue_policy: Literal["fcfs", "priority"]
+    """trtllm: order in which requests become active, by name (default fcfs)"""
     warm_caches: Value
     """file of what workers have cached at the start, which --save-caches wrote (docs/warm.md)"""
     what_if: bool
