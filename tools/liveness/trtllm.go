@@ -7,7 +7,6 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/trtllm"
 	"github.com/replay-llm/replay/tools/draw"
 )
 
@@ -53,7 +52,7 @@ func (x *trial) squeezeTRTLLM(g *rand.Rand, p *replay.Pool) {
 	if g.IntN(3) == 0 {
 		s.WaitIters, s.WaitRatio = g.IntN(4), float64(g.IntN(5))/4
 	}
-	s.Waiting, s.Ranges, s.Answer, s.AnswerMs = trtllm.WaitingPolicies()[g.IntN(2)], "", trtllm.DefaultPriority, g.IntN(20)
+	s.Waiting, s.Ranges, s.Answer, s.AnswerMs = []string{"fcfs", "priority"}[g.IntN(2)], "", 35, g.IntN(20)
 	if a.PrefixCaching && g.IntN(3) == 0 {
 		s.Ranges, s.Answer, s.Events = []string{"0-40:80:9,40-:20", "10-:5", ""}[g.IntN(3)], g.IntN(101), g.IntN(3)
 	}
