@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -106,8 +107,8 @@ func readCommand(path string) (tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t := commandOfTRTLLM(string(text)); t != nil {
-		return t, nil
+	if t, err := commandOfTRTLLM(string(text), filepath.Dir(path)); t != nil || err != nil {
+		return t, err
 	}
 	_, rest, ok := strings.Cut(string(text), "sglang.launch_server")
 	if !ok {

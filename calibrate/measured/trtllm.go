@@ -1,11 +1,16 @@
 package measured
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay/deployment"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/trtllm"
@@ -42,8 +47,10 @@ func (s *Settings) readTRTLLM(t tree) {
 	flags["model"] = args["model"]
 	s.readFlags(t, flags)
 	s.Rules = flags["scheduler-profile"]
-	if file := cmp.Or(args["config"], args["extra_llm_api_options"], args["extra_engine_args"]); file != "" {
-		s.AddNote("the settings of %s are not read: --deployment has them, from replay init --from", file)
+	for _, name := range configNames() {
+		if file := args[name]; file != "" {
+			s.AddNote("the settings of %s are not read: the directory of the run must have the file", file)
+		}
 	}
 	if share := args["kv_cache_config.free_gpu_memory_fraction"]; share != "" && share != "0.9" && s.Blocks == 0 {
 		s.AddNote("free_gpu_memory_fraction is %s, taken as 0.9: --num-gpu-blocks gives the size of the KV cache", share)
@@ -79,17 +86,55 @@ func (s *Settings) refuseOfTRTLLM(args map[string]string) {
 }
 
 // commandOfTRTLLM returns the settings of the first command of a text that starts a server of TensorRT-LLM, nil where there
-// is none.
-func commandOfTRTLLM(text string) tree {
+// is none. The file of settings that it names may be in dir, the directory of the run.
+func commandOfTRTLLM(text, dir string) (tree, error) {
 	for _, c := range deployment.ReadCommands(text) {
 		if c.Engine != timing.TRTLLM {
 			continue
 		}
-		args := typeArguments(c.Args)
+		config, err := readConfig(dir, c.Config)
+		if err != nil {
+			return nil, err
+		}
+		args := typeArguments(c.Settings(config))
 		args["model"] = c.Model
-		return tree{engineKey: c.Engine, "server_args": args}
+		if config != nil {
+			for _, name := range configNames() {
+				delete(args, name)
+			}
+		}
+		return tree{engineKey: c.Engine, "server_args": args}, nil
 	}
-	return nil
+	return nil, nil
+}
+
+// configNames returns the arguments of a command that name its file of settings.
+func configNames() []string { return []string{"config", "extra_llm_api_options", "extra_engine_args"} }
+
+// readConfig reads a file of settings of a server, by names with dots between objects; nil where the directory has none of that
+// name.
+func readConfig(dir, name string) (map[string]string, error) {
+	path := filepath.Join(dir, filepath.Base(name))
+	if name == "" || !isFile(path) {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		var syntax *yaml.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, excerpt.Errorf("%s:%d: %s", path, syntax.Token.Position.Line, syntax.Message)
+		}
+		return nil, excerpt.Errorf("%s: must be a mapping of settings", path)
+	}
+	config := map[string]string{}
+	for name, value := range values {
+		deployment.FlattenSettings(config, name+".", value)
+	}
+	return config, nil
 }
 
 // logOfTRTLLM returns what a server of TensorRT-LLM logged, nil where a file is not its log.

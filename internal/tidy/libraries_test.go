@@ -18,7 +18,7 @@ func doors() []door {
 	return []door{
 		{library: "github.com/spf13/", rooms: []string{"cmd", "internal/cmd", "live/cmd", "tools/freeze"}}, // which draws from all flags
 		{library: "github.com/schollz/progressbar/v3", rooms: []string{"internal/cmd/cli"}},
-		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "internal/cmd", "live/cmd", "scheduler/optables/wheel"}},
+		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "internal/cmd", "live/cmd", "calibrate/measured", "scheduler/optables/wheel"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"internal/json"}},
 		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},
 		{library: "github.com/agnivade/levenshtein", rooms: []string{"internal/nearest"}},

@@ -183,13 +183,39 @@ func otherNames(engine string) map[string]string {
 	}
 }
 
-// Flags returns the flags of this program that a command stands for. config has the settings of the file that it names, by
-// names with dots between objects.
-func (c *Command) Flags(config map[string]string) (map[string]string, error) {
+// Settings returns the arguments of the command, with those of the file of settings that it names, by names with dots between
+// objects.
+func (c *Command) Settings(config map[string]string) map[string]string {
 	args := map[string]string{}
 	for name, value := range c.Args {
 		args[name] = value
 	}
+	for name, value := range config { // which wins over the command line
+		args[cmp.Or(otherNames(c.Engine)[name], name)] = value
+	}
+	return args
+}
+
+// FlattenSettings adds the scalars of a file of settings to all, by prefix and names with dots between objects.
+func FlattenSettings(all map[string]string, prefix string, value any) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		text := "null"
+		if value != nil {
+			text = fmt.Sprint(value)
+		}
+		all[strings.TrimSuffix(prefix, ".")] = text
+		return
+	}
+	for name, x := range object {
+		FlattenSettings(all, prefix+name+".", x)
+	}
+}
+
+// Flags returns the flags of this program that a command stands for. config has the settings of the file that it names, by
+// names with dots between objects.
+func (c *Command) Flags(config map[string]string) (map[string]string, error) {
+	args := c.Settings(config)
 	var known map[string]string
 	var err error
 	switch c.Engine {
@@ -198,9 +224,6 @@ func (c *Command) Flags(config map[string]string) (map[string]string, error) {
 	case "sglang":
 		known, err = flagsOfSGLang(args)
 	default:
-		for name, value := range config { // which wins over the command line
-			args[cmp.Or(otherNames(c.Engine)[name], name)] = value
-		}
 		known, err = flagsOfTRTLLM(args)
 	}
 	if err != nil {

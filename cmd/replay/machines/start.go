@@ -74,7 +74,7 @@ func (f *initFlags) readFlags(all *started, c *deployment.Command) (map[string]s
 			return nil, err
 		}
 		for _, value := range values {
-			flattenValues(config, "", value)
+			deployment.FlattenSettings(config, "", value)
 		}
 	}
 	return c.Flags(config)
@@ -115,22 +115,6 @@ func wordsOf(value any) []string {
 		words[i] = fmt.Sprint(x)
 	}
 	return words
-}
-
-// flattenValues adds scalars by names with dots between objects.
-func flattenValues(all map[string]string, prefix string, value any) {
-	object, ok := value.(map[string]any)
-	if !ok {
-		text := "null"
-		if value != nil {
-			text = fmt.Sprint(value)
-		}
-		all[strings.TrimSuffix(prefix, ".")] = text
-		return
-	}
-	for name, x := range object {
-		flattenValues(all, prefix+name+".", x)
-	}
 }
 
 // listDifferent returns the names of what differs.
