@@ -23,7 +23,7 @@ type generated struct {
 // readGenerated reads the result of a load generator: vllm bench serve, sglang.bench_serving
 // or GuideLLM; or spans of requests. It reports false when the file holds no requests with times.
 func (m *Run) readGenerated(path string) (found bool, err error) {
-	in, err := scan.Open(path, nil)
+	in, err := scan.OpenPacked(path)
 	if err != nil {
 		return false, err
 	}

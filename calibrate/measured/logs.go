@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/replay/deployment"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -82,7 +83,7 @@ func findFiles(dir string, patterns ...string) ([]string, error) {
 
 // readLog reads the settings that a server logged as it started, by the keys of meta.json.
 func readLog(path string) (tree, error) {
-	f, err := openPacked(path)
+	f, err := scan.OpenPacked(path)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -151,7 +152,7 @@ func readRequests(path string) ([]Request, error) {
 // readLines calls read with the lines of a file and their numbers from 1. An error
 // names file and line.
 func readLines(path string, read func(line int, text []byte) error) error {
-	f, err := openPacked(path)
+	f, err := scan.OpenPacked(path)
 	if err != nil {
 		return err
 	}

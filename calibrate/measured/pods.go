@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/replay/deployment"
 )
 
@@ -64,7 +65,7 @@ func ReadPods(dir string) ([]Pod, error) {
 	var all []Pod
 	form := newPodLines()
 	for _, path := range logs {
-		f, err := openPacked(path)
+		f, err := scan.OpenPacked(path)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // snapshot is what one server answered at /metrics at one instant, in Prometheus' text format.
@@ -59,7 +60,7 @@ func findSnapshots(dir string) ([]string, error) {
 
 // readSnapshotFile reads the snapshots of a file, which may be packed.
 func readSnapshotFile(path string) ([]*snapshot, error) {
-	f, err := openPacked(path)
+	f, err := scan.OpenPacked(path)
 	if err != nil {
 		return nil, err
 	}

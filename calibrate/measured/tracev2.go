@@ -1,7 +1,6 @@
 package measured
 
 import (
-	"compress/gzip"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // tableNames are the names that a table of BLIS TraceV2 may have.
@@ -70,7 +70,7 @@ func readTraceV2(dir string) (*traceTable, error) {
 			break
 		}
 	}
-	f, err := openPacked(path)
+	f, err := scan.OpenPacked(path)
 	if err != nil {
 		return nil, err
 	}
@@ -263,21 +263,4 @@ func readWarmUp(path string) (int, error) {
 func isFile(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// openPacked opens a file that may be packed by gzip.
-func openPacked(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
-	if err != nil || !strings.HasSuffix(path, ".gz") {
-		return f, err
-	}
-	unpacked, err := gzip.NewReader(f)
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{unpacked, f}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // Transfer is what moving KV caches from a prefill to a decode server took: of one, or the means of some.
@@ -87,7 +88,7 @@ func readTransferLogs(dir string, _ int) (*Transfers, error) {
 	t := &Transfers{Rank: true, Notes: []string{perGPU}}
 	line := regexp.MustCompile(`KV Transfer metrics:.*Num successful transfers=(\d+), .*Avg xfer time \(ms\)=([\d.]+).*Avg MB per transfer=([\d.]+)`)
 	for _, path := range logs {
-		f, err := openPacked(path)
+		f, err := scan.OpenPacked(path)
 		if err != nil {
 			return nil, err
 		}

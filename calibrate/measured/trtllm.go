@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/replay/deployment"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/trtllm"
@@ -139,7 +140,7 @@ func readConfig(dir, name string) (map[string]string, error) {
 
 // logOfTRTLLM returns what a server of TensorRT-LLM logged, nil where a file is not its log.
 func logOfTRTLLM(path string) tree {
-	f, err := openPacked(path)
+	f, err := scan.OpenPacked(path)
 	if err != nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // turnRow is a line of a benchmark of sessions in a closed loop: a turn, in order of completion.
@@ -31,7 +32,7 @@ func holdsTurns(path string) bool {
 	if !slices.ContainsFunc(turnNames(), func(end string) bool { return strings.HasSuffix(path, end) }) {
 		return false
 	}
-	f, err := openPacked(path)
+	f, err := scan.OpenPacked(path)
 	if err != nil {
 		return false
 	}

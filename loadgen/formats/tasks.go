@@ -29,7 +29,7 @@ func (m *taskMaker) add(r *Record) {
 func (m *taskMaker) link(w *loadgen.Workload) {
 	n := len(w.Turns)
 	g := &loadgen.Graph{First: make([]int32, 1, n+1), Arrival: make([]sim.Time, n)}
-	tasks := newForest(n)
+	tasks := NewForest(n)
 	groups := make(map[string]int32)
 	for turn := range int32(n) {
 		s := &w.Sessions[turn]
@@ -43,12 +43,12 @@ func (m *taskMaker) link(w *loadgen.Workload) {
 				continue
 			}
 			g.Waits = append(g.Waits, loadgen.Wait{For: before, Start: e.Dispatch, Delay: sim.Time(e.Delay)})
-			tasks.join(turn, before)
+			tasks.Join(turn, before)
 		}
 		g.First = append(g.First, int32(len(g.Waits)))
 		if name := m.group[turn]; name != "" {
 			if first, known := groups[name]; known {
-				tasks.join(turn, first)
+				tasks.Join(turn, first)
 			} else {
 				groups[name] = turn
 			}
@@ -59,12 +59,12 @@ func (m *taskMaker) link(w *loadgen.Workload) {
 }
 
 // makeTasks makes the sessions of w, one for each tree.
-func (m *taskMaker) makeTasks(w *loadgen.Workload, tasks forest) {
+func (m *taskMaker) makeTasks(w *loadgen.Workload, tasks Forest) {
 	of := make([]int32, len(w.Turns)) // by turn that is the root of a tree: its task, from 1
 	var sessions []loadgen.Session
 	var last []int32 // by task: its last turn so far
 	for turn := range w.Turns {
-		root := tasks.rootOf(int32(turn))
+		root := tasks.RootOf(int32(turn))
 		t, at := &w.Turns[turn], w.Graph.Arrival[turn]
 		if of[root] == 0 {
 			sessions = append(sessions, loadgen.Session{First: int32(turn), Automatic: true})
@@ -90,29 +90,29 @@ func (m *taskMaker) makeTasks(w *loadgen.Workload, tasks forest) {
 	w.Sessions, w.SessionPrefix = sessions, loadgen.RequestPrefix
 }
 
-// forest is trees of turns that belong together; the root of each is its first turn.
-type forest []int32
+// Forest is trees of things that belong together; the root of each is its first.
+type Forest []int32
 
-func newForest(n int) forest {
-	f := make(forest, n)
+// NewForest returns n trees of one thing each.
+func NewForest(n int) Forest {
+	f := make(Forest, n)
 	for i := range f {
 		f[i] = int32(i)
 	}
 	return f
 }
 
-func (f forest) rootOf(turn int32) int32 {
-	for f[turn] != turn {
-		f[turn] = f[f[turn]]
-		turn = f[turn]
+// RootOf returns the root of the tree of i.
+func (f Forest) RootOf(i int32) int32 {
+	for f[i] != i {
+		f[i] = f[f[i]]
+		i = f[i]
 	}
-	return turn
+	return i
 }
 
-func (f forest) join(a, b int32) {
-	if a, b = f.rootOf(a), f.rootOf(b); a < b {
-		f[b] = a
-	} else {
-		f[a] = b
-	}
+// Join makes one of the trees of a and b.
+func (f Forest) Join(a, b int32) {
+	a, b = f.RootOf(a), f.RootOf(b)
+	f[max(a, b)] = min(a, b)
 }

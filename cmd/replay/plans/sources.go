@@ -108,9 +108,8 @@ func (p *planSheet) formatCostPerHour(variant int, shape plan.Shape) string {
 	return ""
 }
 
-// sourceDocument is what is needed with some sources of uncertainty, for programs.
-type sourceDocument struct {
-	Source  string  `json:"source"` // none, arrivals, pass_times, growth or all
+// needDocument is what is needed in one case, for programs.
+type needDocument struct {
 	Found   bool    `json:"found"`
 	Workers int     `json:"workers,omitempty"`
 	Prefill int     `json:"prefill_workers,omitempty"`
@@ -119,15 +118,20 @@ type sourceDocument struct {
 	PerHour float64 `json:"cost_per_hour,omitempty"`
 }
 
+// sourceDocument is what is needed with some sources of uncertainty, for programs.
+type sourceDocument struct {
+	Source string `json:"source"` // none, arrivals, pass_times, growth or all
+	needDocument
+}
+
 func (p *planSheet) sourceDocuments() []sourceDocument {
 	var all []sourceDocument
 	variant := p.shownAnswer().Variant
 	for i := range p.sources {
 		s := &p.sources[i]
-		d := sourceDocument{Source: s.key, Found: s.found}
+		d := sourceDocument{Source: s.key}
 		if s.found {
-			d.Workers, d.Prefill, d.Decode = s.shape.Workers, s.shape.Prefill, s.shape.Decode
-			d.GPUs, d.PerHour = p.plan.GPUs(variant, s.shape), p.plan.PerHour(variant, s.shape)
+			d.needDocument = needDocument{true, s.shape.Workers, s.shape.Prefill, s.shape.Decode, p.plan.GPUs(variant, s.shape), p.plan.PerHour(variant, s.shape)}
 		}
 		all = append(all, d)
 	}

@@ -104,20 +104,15 @@ func (p *planSheet) describeWhatIfs() []string {
 
 // whatIfDocument is an answer for programs.
 type whatIfDocument struct {
-	Change  string  `json:"change"`
-	Found   bool    `json:"found"`
-	Workers int     `json:"workers,omitempty"`
-	Prefill int     `json:"prefill_workers,omitempty"`
-	Decode  int     `json:"decode_workers,omitempty"`
-	GPUs    int     `json:"gpus,omitempty"`
-	PerHour float64 `json:"cost_per_hour,omitempty"`
+	Change string `json:"change"`
+	needDocument
 }
 
 func (p *planSheet) whatIfDocuments() []whatIfDocument {
 	var all []whatIfDocument
 	for i := range p.whatIfs {
 		w := &p.whatIfs[i]
-		all = append(all, whatIfDocument{w.name, w.found, w.shape.Workers, w.shape.Prefill, w.shape.Decode, w.gpus, w.hourly})
+		all = append(all, whatIfDocument{w.name, needDocument{w.found, w.shape.Workers, w.shape.Prefill, w.shape.Decode, w.gpus, w.hourly}})
 	}
 	return all
 }

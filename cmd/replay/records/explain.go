@@ -66,11 +66,11 @@ went, by its name or slowest (docs/agents.md).`,
 			}
 			switch event.flag(cmd) {
 			case "fault":
-				err = x.explainFault(event.fault)
+				err = explainOne(x, failures.Read, (*failures.Study).Find, event.fault, (*failures.Study).WriteText)
 			case "scaling":
-				err = x.explainScaling(event.scaling)
+				err = explainOne(x, scaling.Read, (*scaling.Study).Find, event.scaling, (*scaling.Study).WriteText)
 			case "task":
-				err = x.explainTask(event.task)
+				err = explainOne(x, tasks.Read, (*tasks.Study).Find, event.task, x.writeTask)
 			default:
 				err = x.explainRequests(args[1:])
 			}
@@ -124,56 +124,29 @@ func openExplaining(s cli.Streams, form, dir string) (*explaining, error) {
 	return &explaining{s.Out, form, dir, runs.AssumptionsOf(report)}, nil
 }
 
-// explainScaling writes what an act of an autoscaler cost.
-func (x *explaining) explainScaling(number int) error {
-	study, err := scaling.Read(x.dir)
+// explainOne writes what a study of a run has under a number or name.
+func explainOne[S, K, T any](x *explaining, read func(dir string) (S, error), find func(S, K) (T, error), key K, write func(S, io.Writer, T) error) error {
+	study, err := read(x.dir)
 	if err != nil {
 		return err
 	}
-	a, err := study.Find(number)
+	found, err := find(study, key)
 	if err != nil {
 		return fmt.Errorf("%s: %w", x.dir, err)
 	}
 	if x.form == "json" {
-		return cli.WriteJSON(x.out, a)
+		return cli.WriteJSON(x.out, found)
 	}
-	return study.WriteText(x.out, a)
+	return write(study, x.out, found)
 }
 
-// explainFault writes what an event that went wrong cost.
-func (x *explaining) explainFault(number int) error {
-	study, err := failures.Read(x.dir)
-	if err != nil {
-		return err
-	}
-	e, err := study.Find(number)
-	if err != nil {
-		return fmt.Errorf("%s: %w", x.dir, err)
-	}
-	if x.form == "json" {
-		return cli.WriteJSON(x.out, e)
-	}
-	return study.WriteText(x.out, e)
-}
-
-// explainTask writes the critical path of a task, with the ledgers of its requests.
-func (x *explaining) explainTask(name string) error {
-	study, err := tasks.Read(x.dir)
-	if err != nil {
-		return err
-	}
-	t, err := study.Find(name)
-	if err != nil {
-		return fmt.Errorf("%s: %w", x.dir, err)
-	}
-	if x.form == "json" {
-		return cli.WriteJSON(x.out, t)
-	}
+// writeTask writes the critical path of a task, with the ledgers of its requests.
+func (x *explaining) writeTask(_ *tasks.Study, out io.Writer, t *tasks.Task) error {
 	run, err := openExplained(x.dir)
 	if err != nil {
 		return err
 	}
-	return t.WriteText(x.out, run.ShortLedger)
+	return t.WriteText(out, run.ShortLedger)
 }
 
 // explainRequests writes the ledgers of requests.

@@ -9,11 +9,8 @@ func (p *Sample) connectSessions(from Source, units map[string]*unit) error {
 	if err != nil {
 		return err
 	}
-	parent := make([]int, len(units))
-	for i := range parent {
-		parent[i] = i
-	}
-	first := make(map[uint64]int) // session by the beginning it has
+	sets := formats.NewForest(len(units))
+	first := make(map[uint64]int32) // session by the beginning it has
 	var name []byte
 	err = eachRecord(from, func(_ *formats.Stream, r *formats.Record) error {
 		name = unitName(r, name)
@@ -23,9 +20,9 @@ func (p *Sample) connectSessions(from Source, units map[string]*unit) error {
 			return nil
 		}
 		if other, found := first[beginning]; found {
-			joinSets(parent, other, u.number)
+			sets.Join(other, int32(u.number))
 		} else {
-			first[beginning] = u.number
+			first[beginning] = int32(u.number)
 		}
 		return nil
 	})
@@ -37,7 +34,7 @@ func (p *Sample) connectSessions(from Source, units map[string]*unit) error {
 		keys[u.number] = u.key
 	}
 	for _, u := range units {
-		u.key = keys[findRoot(parent, u.number)]
+		u.key = keys[sets.RootOf(int32(u.number))]
 	}
 	return nil
 }
@@ -82,18 +79,4 @@ func (p *Sample) findCommon(from Source, units map[string]*unit) (map[uint64]boo
 		}
 	}
 	return common, err
-}
-
-// joinSets makes one of two sets; the smaller number is its root.
-func joinSets(parent []int, a, b int) {
-	a, b = findRoot(parent, a), findRoot(parent, b)
-	parent[max(a, b)] = min(a, b)
-}
-
-func findRoot(parent []int, i int) int {
-	for parent[i] != i {
-		parent[i] = parent[parent[i]]
-		i = parent[i]
-	}
-	return i
 }

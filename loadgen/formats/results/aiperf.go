@@ -9,11 +9,6 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
 
-// IsExport reports whether a record is of AIPerf's profile export.
-func IsExport(o *scan.Object) bool {
-	return o.Has("metrics") && o.OpenInner("metadata").Has("request_start_ns")
-}
-
 // exportRows reads the records that AIPerf writes of a run.
 type exportRows struct {
 	formats.LineRows
@@ -76,9 +71,6 @@ func needMetric(f *scan.Fields, name string) int {
 	}
 	return f.NeedCount(name)
 }
-
-// IsInputs reports whether a record is of the bodies that AIPerf sends.
-func IsInputs(o *scan.Object) bool { return o.OpenFirst("data").HasAll("session_id", "payloads") }
 
 // OpenInputs reads the bodies that AIPerf is to send.
 func OpenInputs(s *formats.Stream) (formats.Reader, error) {

@@ -8,9 +8,6 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
 
-// IsGenAI reports whether a record is of genai-perf's profile export.
-func IsGenAI(o *scan.Object) bool { return o.OpenFirst("experiments").Has("requests") }
-
 // genaiRows reads the profile export of genai-perf.
 type genaiRows struct {
 	formats.Gathered

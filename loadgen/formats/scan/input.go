@@ -28,8 +28,18 @@ type Input struct {
 func Open(path string, stdin io.Reader) (*Input, error) {
 	if path == "-" {
 		f := &Input{Name: "<stdin>"}
-		return f, f.unpack(stdin)
+		return f, f.unpack(stdin, foreignFormat)
 	}
+	return openFile(path, foreignFormat)
+}
+
+// OpenPacked opens any file, which is unpacked as Open does it.
+func OpenPacked(path string) (*Input, error) {
+	return openFile(path, func([]byte) string { return "" })
+}
+
+// openFile opens a file, unless its first bytes are of what refuse names.
+func openFile(path string, refuse func(head []byte) string) (*Input, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err // names the path
@@ -40,7 +50,7 @@ func Open(path string, stdin io.Reader) (*Input, error) {
 		err = fmt.Errorf("%s: is a directory, want a file", path)
 	}
 	if err == nil {
-		err = f.unpack(file)
+		err = f.unpack(file, refuse)
 	}
 	if err == nil && f.packed == "" && stat.Mode().IsRegular() {
 		f.Size = stat.Size()
@@ -53,13 +63,13 @@ func Open(path string, stdin io.Reader) (*Input, error) {
 }
 
 // unpack looks at the first bytes of r and puts the right reader over it.
-func (f *Input) unpack(r io.Reader) error {
+func (f *Input) unpack(r io.Reader, refuse func(head []byte) string) error {
 	in := bufio.NewReaderSize(r, headBuffer)
 	head, err := in.Peek(len(lfsHead))
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("%s: %w", f.Name, err)
 	}
-	if what := foreignFormat(head); what != "" {
+	if what := refuse(head); what != "" {
 		return fmt.Errorf("%s: %s, want JSON lines, plain or packed with gzip or zstd", f.Name, what)
 	}
 	switch {

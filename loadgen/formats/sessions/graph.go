@@ -13,14 +13,6 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// IsGraph reports whether a record is the header of agentic_mooncake.
-func IsGraph(o *scan.Object) bool { return string(o.Find("schema")) == `"dynamo.agentic_mooncake"` }
-
-// IsGraphV1 reports whether a record is a row of agentic_mooncake, version 1.
-func IsGraphV1(o *scan.Object) bool {
-	return o.Has("request_id") && o.Has("wait_for", "branches", "prefix_reset", "tool_wait_ms", "tool_events")
-}
-
 // graphRows reads agentic_mooncake, in which requests name those they wait for.
 type graphRows struct {
 	formats.Gathered

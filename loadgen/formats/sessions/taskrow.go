@@ -7,13 +7,9 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/loadgen/formats/mooncake"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/sim"
 )
-
-// IsTask reports whether a record is a row of tasks.
-func IsTask(o *scan.Object) bool { return o.HasAll("id", "after") && mooncake.Is(o) }
 
 // taskRows reads tasks: Mooncake rows with an id that name those they wait for.
 type taskRows struct {

@@ -3,7 +3,6 @@ package tables
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,13 +15,6 @@ import (
 
 // openTable reads a table with a header, of commas, tabs or semicolons.
 func (c *columnRows) openTable(head string) (formats.Reader, error) {
-	line, err := c.s.Lines.Next()
-	if err == io.EOF {
-		return nil, &loadgen.SyntaxError{Name: c.s.Name, Msg: "no requests in the file, want at least one"}
-	}
-	if err != nil {
-		return nil, err
-	}
 	t := &csvRows{s: c.s, comma: ',', ends: c.ends, table: table{Name: Columns, row: c.readCells}}
 	header, _, _ := strings.Cut(strings.TrimLeft(head, "\r\n"), "\n")
 	for _, comma := range "\t;" {
@@ -30,15 +22,11 @@ func (c *columnRows) openTable(head string) (formats.Reader, error) {
 			t.comma = byte(comma)
 		}
 	}
-	cells, err := t.splitCells(line)
+	names, err := t.readHeader()
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, cell := range cells {
-		names = append(names, string(bytes.TrimSpace(cell)))
-	}
-	t.fields, t.names = len(cells), c.plan.names[:]
+	t.names = c.plan.names[:]
 	for _, name := range c.plan.names {
 		at := slices.Index(names, name)
 		switch {

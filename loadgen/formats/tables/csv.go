@@ -25,15 +25,8 @@ type table struct {
 
 // Open starts reading a file whose header is its first line.
 func (t table) Open(s *formats.Stream) (formats.Reader, error) {
-	line, err := s.Lines.Next()
-	if err == io.EOF {
-		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
-	}
-	if err != nil {
-		return nil, err
-	}
 	c := &csvRows{s: s, table: t, comma: ',', ends: make(formats.LastEnds)}
-	header, err := c.splitCells(line)
+	header, err := c.readHeader()
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +57,34 @@ type csvRows struct {
 	ends        formats.LastEnds
 }
 
+// readHeader returns the columns of the first line.
+func (c *csvRows) readHeader() ([]string, error) {
+	line, err := c.s.Lines.Next()
+	if err == io.EOF {
+		return nil, &loadgen.SyntaxError{Name: c.s.Name, Msg: "no requests in the file, want at least one"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.splitHeader(line)
+}
+
+func (c *csvRows) splitHeader(line []byte) (names []string, err error) {
+	cells, err := c.splitCells(line)
+	c.fields = len(cells)
+	for _, cell := range cells {
+		names = append(names, string(bytes.TrimSpace(cell)))
+	}
+	return names, err
+}
+
 // placeColumns finds the columns in the header.
-func (c *csvRows) placeColumns(header [][]byte) ([]bool, error) {
-	c.fields = len(header)
+func (c *csvRows) placeColumns(header []string) ([]bool, error) {
 	var needed int
 	c.names, needed = c.table.listColumns()
 	have := make([]bool, len(c.names))
 	for i, want := range c.names {
-		at := slices.IndexFunc(header, func(h []byte) bool { return string(bytes.TrimSpace(h)) == want })
+		at := slices.Index(header, want)
 		if at < 0 && i < needed {
 			return nil, c.s.Lines.Errorf("header lacks %s, want %s", want, c.table.needed)
 		}
@@ -265,10 +278,7 @@ func (c *csvRows) readCalendar(r *formats.Record) {
 // nearest to: one without a name where it has none of any.
 func Detect(s *formats.Stream, header []byte) (best table, names []string, err error) {
 	c := &csvRows{s: s, comma: ','}
-	cells, err := c.splitCells(bytes.TrimSuffix(header, []byte{'\r'}))
-	for _, cell := range cells {
-		names = append(names, string(bytes.TrimSpace(cell)))
-	}
+	names, err = c.splitHeader(bytes.TrimSuffix(header, []byte{'\r'}))
 	most, width := 0, 0
 	for _, t := range List() {
 		columns, needed := t.listColumns()

@@ -92,13 +92,18 @@ func (w *Writer) appendMooncake(r *formats.Record) {
 	if r.HasDelay {
 		b = append(appendNumber(append(b, `"delay":`...), r.Delay), ',')
 	}
+	w.line = append(appendPrompt(appendKind(b, r), r), '}')
+}
+
+// appendKind appends priority and class, where there are any.
+func appendKind(b []byte, r *formats.Record) []byte {
 	if r.Priority != 0 {
 		b = append(strconv.AppendInt(append(b, `"priority":`...), int64(r.Priority), 10), ',')
 	}
 	if r.Class != nil {
 		b = append(appendString(append(b, `"class":`...), r.Class), ',')
 	}
-	w.line = append(appendPrompt(b, r), '}')
+	return b
 }
 
 // appendPrompt appends lengths and ids, the same members in all targets that

@@ -101,13 +101,7 @@ func (w *Writer) appendTask(r *formats.Record, task []byte, at float64, after []
 	if len(after) == 0 {
 		b = append(appendNumber(append(b, `"timestamp":`...), at), ',')
 	}
-	if r.Priority != 0 {
-		b = append(strconv.AppendInt(append(b, `"priority":`...), int64(r.Priority), 10), ',')
-	}
-	if r.Class != nil {
-		b = append(appendString(append(b, `"class":`...), r.Class), ',')
-	}
-	b = append(appendPrompt(b, r), `,"after":[`...)
+	b = append(appendPrompt(appendKind(b, r), r), `,"after":[`...)
 	for i, e := range after {
 		if i > 0 {
 			b = append(b, ',')
