@@ -40,7 +40,15 @@ type LengthError struct {
 }
 
 func (e *LengthError) Error() string {
-	return fmt.Sprintf("input_length %d: with %s %d a prompt has at most %d tokens", e.Input, e.Key, e.Limit, e.Most)
+	return fmt.Sprintf("input_length %d: with %s a prompt has at most %d tokens", e.Input, e.Bound(), e.Most)
+}
+
+// Bound names the argument and its value, with the flag that lifts the bound, if there is one.
+func (e *LengthError) Bound() string {
+	if e.Key == tokensOfPass {
+		return fmt.Sprintf("%s %d without --enable-chunked-context", e.Key, e.Limit)
+	}
+	return fmt.Sprintf("%s %d", e.Key, e.Limit)
 }
 
 // NewLengths returns the longest sequences that every engine of t takes.

@@ -58,6 +58,9 @@ func (s *Stage) trtllmCore() (scheduler.Core, error) {
 	return trtllm.New(c)
 }
 
+// tokensOfPass is the argument that bounds prompts of TensorRT-LLM engines that do not cut them.
+const tokensOfPass = "max_num_tokens"
+
 // trtllmBounds returns what a TensorRT-LLM engine takes of a prompt, and of a prompt with its answer.
 func trtllmBounds(a *engineargs.Args) (prompt, whole bound) {
 	pool := a.Blocks * a.BlockTokens
@@ -72,7 +75,7 @@ func trtllmBounds(a *engineargs.Args) (prompt, whole bound) {
 		prompt.tokens--
 	}
 	if n := a.TRTLLM.MaxTokens; !a.TRTLLM.Chunked && a.Role != scheduler.Decode {
-		prompt.tighten(bound{tokens: n, limit: n, key: "max_num_tokens"})
+		prompt.tighten(bound{tokens: n, limit: n, key: tokensOfPass})
 	}
 	return prompt, whole
 }

@@ -126,12 +126,16 @@ type pool struct {
 }
 
 func newPool(c *Config) pool {
-	return pool{
+	p := pool{
 		cfg: c, total: c.Blocks, free: c.Blocks, fresh: c.Blocks, queue: newWaiting(c), top: list{noBlock, noBlock}, retention: retention{Retention: c.Retention},
 		exact: map[place]blockID{}, families: map[family]list{}, fewer: map[blockID]int32{}, stamp: 1,
 		alone: c.Capture == scheduler.CaptureEvents || c.Host.Blocks > 0 || c.Retention != nil,
 		host:  tier{fresh: c.Host.Blocks, queue: newWaiting(c)}, events: events{cfg: c}, shift: shiftOf(c.Tree.PerNode()),
 	}
+	if p.alone {
+		p.all = make([]block, 0, c.Blocks+c.Host.Blocks)
+	}
+	return p
 }
 
 // shiftOf returns log2 of n, -1 where that is no whole number.

@@ -137,6 +137,7 @@ func (t *retention) keptOf(b blockID) *kept {
 type waiting struct {
 	usual  list   // of blocks with DefaultPriority
 	others []list // by priority, without DefaultPriority; none where all blocks have it
+	least  int    // no block has a lower priority
 }
 
 func newWaiting(c *Config) waiting {
@@ -153,6 +154,7 @@ func newWaiting(c *Config) waiting {
 
 // of returns the queue of blocks with a priority.
 func (w *waiting) of(priority uint8) *list {
+	w.least = min(w.least, int(priority))
 	if priority == DefaultPriority || w.others == nil {
 		return &w.usual
 	}
@@ -161,14 +163,13 @@ func (w *waiting) of(priority uint8) *list {
 
 // front returns the queue of which the first block is taken next. It is the usual one where fresh blocks are, or none.
 func (w *waiting) front(fresh int) *list {
-	for i := range w.others {
+	for i := w.least; i < len(w.others); i++ {
 		if i == DefaultPriority {
-			if fresh > 0 || w.usual.first != noBlock {
+			if w.least = i; fresh > 0 || w.usual.first != noBlock {
 				break
 			}
-			continue
-		}
-		if w.others[i].first != noBlock {
+		} else if w.others[i].first != noBlock {
+			w.least = i
 			return &w.others[i]
 		}
 	}

@@ -98,7 +98,7 @@ func describeReasons(r *harness.Result) string {
 		case x.Key == harness.OutOfMemory:
 			all = append(all, fmt.Sprintf("%d aborted by SGLang, out of KV cache memory", x.Count))
 		case i >= 0 && errors.As(r.Rejected[i].Err, &long):
-			all = append(all, fmt.Sprintf("%d with a prompt of more than %d tokens (%s %d)", x.Count, long.Most, long.Key, long.Limit))
+			all = append(all, fmt.Sprintf("%d with a prompt of more than %d tokens (%s)", x.Count, long.Most, long.Bound()))
 		default:
 			all = append(all, fmt.Sprintf("%d that no idle engine can run", x.Count))
 		}
