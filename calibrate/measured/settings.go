@@ -23,7 +23,6 @@ type Settings struct {
 	LongPrefillTokens int
 	Graphs            []int // sizes of captured graphs, rising; none: passes are launched without
 	GraphMode         timing.GraphMode
-	KVTokens          int // of the pool; 0: not known
 	// DataParallel is the number of engines, each with a scheduler and a KV cache
 	// of its own, at least 1. In Lockstep all passes begin and end together, as
 	// the layers of experts make them.

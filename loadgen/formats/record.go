@@ -7,9 +7,9 @@
 // sessions (conversations, agents and graphs), results (results of benchmark tools) and servegen. They read text with
 // package scan; entries reads what results and spans hold of a request, for calibrate too. Package write writes traces.
 //
-// Read record.go and stream.go, then gather.go (helpers of readers), cover.go and check.go (checks of rows), assume.go and
-// jitter.go. workload.go and tasks.go make a workload of a stream; ordered.go and spilled.go give its requests in order of
-// arrival without a workload; dense.go and prefix.go number blocks.
+// Read record.go and stream.go, then gather.go (helpers of readers), cover.go (checks of rows) and assume.go (what is made
+// up). workload.go and tasks.go make a workload of a stream; ordered.go and spilled.go give its requests in order of arrival
+// without a workload; ids.go numbers blocks.
 package formats
 
 import (

@@ -1,6 +1,6 @@
 // Package registry lists the trace formats, tells them apart by their first rows, and opens traces.
 //
-// Read detect.go (the list), open.go and unused.go (options that a format does not use).
+// Read detect.go (the list), then open.go.
 package registry
 
 import (
