@@ -3,6 +3,8 @@ package plan
 import (
 	"context"
 	"slices"
+
+	"github.com/replay-llm/replay/replay/collector"
 )
 
 // Bars say how certain an answer is: what other workloads would have given that
@@ -79,8 +81,8 @@ func (c *Config) measureChances(ctx context.Context, b *bench, a *Answer) error 
 // newRange sorts values, of which there is at least one.
 func newRange(values []float64) Range {
 	slices.Sort(values)
-	at := func(share float64) float64 { return values[int(share*float64(len(values)-1)+0.5)] }
-	return Range{P5: at(0.05), Median: at(0.5), P95: at(0.95)}
+	at := func(p float64) float64 { return values[collector.NearestRank(int64(len(values)), p)] }
+	return Range{P5: at(5), Median: at(50), P95: at(95)}
 }
 
 // barPrecision is that of the highest load of a resample.

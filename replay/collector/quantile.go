@@ -15,9 +15,9 @@ type Distribution struct {
 // wantedPercentiles are the ones a Distribution has, ascending.
 func wantedPercentiles() [maxRanks]float64 { return [...]float64{50, 75, 90, 95, 99} }
 
-// nearestRank is the index of percentile p in an ascending list of n samples: the
+// NearestRank returns the index of percentile p, 0 to 100, in an ascending list of n samples, at least one: the
 // nearest one, the upper of two equally near, without interpolation.
-func nearestRank(n int64, p float64) int64 {
+func NearestRank(n int64, p float64) int64 {
 	return min(n-1, int64(math.Round(float64(n-1)*p/100.0)))
 }
 
@@ -37,7 +37,7 @@ func describeSamples(samples, buf []float64) Distribution {
 	d.Min, d.Max = slices.Min(samples), slices.Max(samples)
 	var ranks [maxRanks]int
 	for i, p := range wantedPercentiles() {
-		ranks[i] = int(nearestRank(int64(len(samples)), p))
+		ranks[i] = int(NearestRank(int64(len(samples)), p))
 	}
 	var at [maxRanks]float64
 	pickRanks(samples, ranks[:], at[:], buf)
@@ -76,7 +76,7 @@ func (c *Collector) Percentile(of string, p float64) (value float64, ok bool) {
 		return 0, true
 	}
 	var at [1]float64
-	pickRanks(samples, []int{int(nearestRank(int64(len(samples)), p))}, at[:], make([]float64, len(samples)))
+	pickRanks(samples, []int{int(NearestRank(int64(len(samples)), p))}, at[:], make([]float64, len(samples)))
 	return at[0], true
 }
 
@@ -90,7 +90,7 @@ func (w *weighted) percentile(p float64) float64 {
 		return 0
 	}
 	i := 0
-	for r := nearestRank(n, p); below+w.counts[i] <= r; i++ {
+	for r := NearestRank(n, p); below+w.counts[i] <= r; i++ {
 		below += w.counts[i]
 	}
 	return math.Float64frombits(w.bits[i])
@@ -137,7 +137,7 @@ func describeWeighted(w weighted) Distribution {
 	var at [maxRanks]float64
 	i, below := 0, int64(0) // below: samples before value i
 	for j, p := range wantedPercentiles() {
-		for r := nearestRank(n, p); below+counts[i] <= r; i++ {
+		for r := NearestRank(n, p); below+counts[i] <= r; i++ {
 			below += counts[i]
 		}
 		at[j] = value(i)

@@ -22,7 +22,7 @@ func TestRank(t *testing.T) {
 		{100, 99, 98}, {101, 99, 99}, {11, 95, 10}, {12031, 99, 11910},
 	}
 	for _, test := range tests {
-		if got := nearestRank(test.n, test.p); got != test.want {
+		if got := NearestRank(test.n, test.p); got != test.want {
 			t.Errorf("rank(%d, %v) = %d, want %d", test.n, test.p, got, test.want)
 		}
 	}

@@ -93,7 +93,7 @@ func (s *series) sketchPercentiles(ps []float64) []float64 {
 func (s *series) pickPercentiles(ps []float64, show func(words []int64)) []float64 {
 	ranks, order := make([]int64, len(ps)), make([]int, len(ps))
 	for i, p := range ps {
-		ranks[i], order[i] = nearestRank(s.n, p), i
+		ranks[i], order[i] = NearestRank(s.n, p), i
 	}
 	words := make([]int64, len(ps))
 	cells := s.counts.findCells(ranks, order, words)

@@ -97,7 +97,7 @@ func checkSpans(t *testing.T, s *spans, all []int64) {
 		}
 	}
 	for _, p := range []float64{0, 12.3, 99.9, 100} {
-		if got, want := s.percentile(p), times[nearestRank(int64(len(times)), p)]; got != want {
+		if got, want := s.percentile(p), times[NearestRank(int64(len(times)), p)]; got != want {
 			t.Fatalf("percentile %v is %v, want %v", p, got, want)
 		}
 	}

@@ -20,8 +20,8 @@ func (s *spans) describe() (latencies, rates Distribution) {
 	m := s.n - t.zeros
 	var ranks [2 * maxRanks]int64
 	for i, p := range wantedPercentiles() {
-		ranks[i] = nearestRank(s.n, p)
-		ranks[maxRanks+i] = s.n - 1 - nearestRank(max(m, 1), p) // the largest rate is the shortest latency
+		ranks[i] = NearestRank(s.n, p)
+		ranks[maxRanks+i] = s.n - 1 - NearestRank(max(m, 1), p) // the largest rate is the shortest latency
 	}
 	at := s.pick(ranks[:], t)
 	latencies.setPercentiles(at[:maxRanks], nanosToMS)
@@ -53,7 +53,7 @@ func (d *Distribution) setPercentiles(nanos []int64, value func(int64) float64) 
 
 // percentile returns the percentile p of the latencies, in ms.
 func (s *spans) percentile(p float64) float64 {
-	return nanosToMS(s.pick([]int64{nearestRank(s.n, p)}, s.total())[0])
+	return nanosToMS(s.pick([]int64{NearestRank(s.n, p)}, s.total())[0])
 }
 
 // spanTotal is what adds up over spans.

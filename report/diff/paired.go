@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/sim"
 )
@@ -236,7 +237,7 @@ func (s *pairSeries) tails(d *stretches) (a, b float64, ok bool) {
 	if n == 0 || s.value[0] == nil {
 		return 0, 0, false
 	}
-	above := n - 1 - min(n-1, int(math.Round(float64(n-1)*99/100.0)))
+	above := n - 1 - int(collector.NearestRank(int64(n), 99))
 	var at [2]float64
 	for side, order := range s.order {
 		seen := 0

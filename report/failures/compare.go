@@ -1,7 +1,6 @@
 package failures
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -311,5 +310,5 @@ func statisticOf(name string, values []float64) float64 {
 	if p, ok := strings.CutPrefix(name, "p"); ok {
 		percent, _ = strconv.ParseFloat(p, 64) // which slo has read
 	}
-	return values[min(len(values)-1, int(math.Round(float64(len(values)-1)*percent/100)))]
+	return values[collector.NearestRank(int64(len(values)), percent)]
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/slo"
@@ -94,10 +95,7 @@ func (w *Watch) FindQueue(rows []requests.Row) (Limit, bool) {
 	return w.Find(&slo.Objective{Metric: "ttft", Statistic: "mean", LimitMS: math.Inf(1)}, 0, rows)
 }
 
-// slowestShare is the part of the requests that is shown where each has met its objective.
-const slowestShare = 0.01
-
-// slowestFrom returns the least value of the slowest requests.
+// slowestFrom returns the least value of the slowest 1 % of the requests.
 func slowestFrom(held []*requests.Row, metric func(*requests.Row) requests.MS) float64 {
 	values := make([]float64, len(held))
 	for i, r := range held {
@@ -107,7 +105,7 @@ func slowestFrom(held []*requests.Row, metric func(*requests.Row) requests.MS) f
 		return 0
 	}
 	slices.Sort(values)
-	return values[int(math.Round((1-slowestShare)*float64(len(values)-1)))]
+	return values[collector.NearestRank(int64(len(values)), 99)]
 }
 
 // leastOf returns the least value of what an objective's statistic is about.

@@ -2,7 +2,6 @@ package slo
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -59,17 +58,12 @@ func statisticOf(o *Objective, rows []requests.Row) (ms float64, ok bool) {
 	}
 	if p, further := furtherPercentile(o.Statistic); further {
 		slices.Sort(times)
-		return percentileIn(times, p), true
+		return times[collector.NearestRank(int64(len(times)), p)], true
 	}
 	d := collector.Describe(times)
 	return map[string]float64{
 		"mean": d.Mean, "min": d.Min, "median": d.Median, "p75": d.P75, "p90": d.P90, "p95": d.P95, "p99": d.P99, "max": d.Max,
 	}[o.Statistic], true
-}
-
-// percentileIn returns a percentile of ascending times, of which there are some.
-func percentileIn(times []float64, p float64) float64 {
-	return times[int(math.Round(float64(len(times)-1)*p/100.0))]
 }
 
 // judgeClasses finds how far each class that has objectives of its own met those that it is

@@ -154,7 +154,7 @@ func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
 		j.Met = known && j.ValueMS <= objective.LimitMS
 		if j.Class != "" {
 			times, n := countRejectedOf(&objective, rows)
-			j.judgeRejected(len(times), n, func(p float64) float64 { return percentileIn(times, p) })
+			j.judgeRejected(len(times), n, func(p float64) float64 { return times[collector.NearestRank(int64(len(times)), p)] })
 		} else {
 			j.judgeRejected(result.Report.Completed, rejected, func(p float64) float64 {
 				ms, _ := result.Collector.Percentile(objective.metricOf().Key, p)
