@@ -191,9 +191,6 @@ func (d *Dense) Apply(r *Record) {
 	r.Full, r.Private = false, false
 }
 
-// Len is how many ids were given away.
-func (d *Dense) Len() uint64 { return d.next }
-
 func (d *Dense) numberOf(id uint64) uint64 {
 	to := d.place(id)
 	if *to == 0 {

@@ -64,7 +64,25 @@ func (s *Stream) Begin(rows Reader) error {
 	if s.rows = rows; s.Options.Jitter != "" {
 		s.rows = &jitter{rows: rows}
 	}
-	return s.finishOpening()
+	s.Shape.ownBlock = s.Block != 0
+	s.Block = cmp.Or(s.Block, s.Options.TraceBlock, DefaultBlock)
+	if s.Options.Check {
+		s.order = NewOrder(s.Name)
+		s.order.most = mostChecked
+	}
+	if e := s.Options.Earliest; e != nil {
+		s.origin, s.started = e.stamp, true
+	}
+	a, err := parseAssumption(s.Options.AssumePrefix)
+	if err != nil || a == nil {
+		return err
+	}
+	if !s.Private {
+		return fmt.Errorf("%s: %s says what prompts share, want no assumption of a prefix", s.Name, s.Format)
+	}
+	a.begin(s)
+	s.assume = a
+	return nil
 }
 
 // Own closes file with the stream.
@@ -97,29 +115,6 @@ func (s *Stream) checkOptions() error {
 	if o.Key != nil && len(o.Key) < 32 {
 		return fmt.Errorf("the key has %d bytes, want at least 32", len(o.Key))
 	}
-	return nil
-}
-
-// finishOpening settles what the format left open.
-func (s *Stream) finishOpening() error {
-	s.Shape.ownBlock = s.Block != 0
-	s.Block = cmp.Or(s.Block, s.Options.TraceBlock, DefaultBlock)
-	if s.Options.Check {
-		s.order = NewOrder(s.Name)
-		s.order.most = mostChecked
-	}
-	if e := s.Options.Earliest; e != nil {
-		s.origin, s.started = e.stamp, true
-	}
-	a, err := parseAssumption(s.Options.AssumePrefix)
-	if err != nil || a == nil {
-		return err
-	}
-	if !s.Private {
-		return fmt.Errorf("%s: %s says what prompts share, want no assumption of a prefix", s.Name, s.Format)
-	}
-	a.begin(s)
-	s.assume = a
 	return nil
 }
 
@@ -174,9 +169,6 @@ func (s *Stream) Raw() bool { return s.Shape.Raw }
 
 // Drop counts a row that a rule of the format leaves out.
 func (s *Stream) Drop() { s.dropped++ }
-
-// Skipped is the number of bad rows skipped so far.
-func (s *Stream) Skipped() int { return s.skipped }
 
 // Dropped counts the rows left out so far.
 func (s *Stream) Dropped() loadgen.Dropped {

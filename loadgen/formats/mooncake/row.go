@@ -1,6 +1,7 @@
 package mooncake
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -157,7 +158,7 @@ func (m *row) readValue(f scan.FieldSet) error {
 	case fieldClass:
 		err = m.readClass()
 	case fieldAfter:
-		return errNotGraph()
+		return errors.New("the row names what it waits for (after), and those before it have no id; want an id in each, and --trace-format tasks")
 	}
 	if err != nil {
 		if f == fieldPriority && m.priorityName != "" {
@@ -234,9 +235,4 @@ func (m *row) inputTokens() (int32, error) {
 		held = min(held, m.input)
 	}
 	return scan.TokenCount(held, "input_length")
-}
-
-// errNotGraph refuses a row of tasks in a file of another format.
-func errNotGraph() error {
-	return fmt.Errorf("the row names what it waits for (after), and those before it have no id; want an id in each, and --trace-format tasks")
 }
