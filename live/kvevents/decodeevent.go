@@ -124,6 +124,14 @@ func fieldOf(k Kind, key []byte) int {
 		fieldHashes: "tokens_hashes",
 	}
 	at := slices.Index(names[:], string(key))
+	if k == Ignored {
+		switch string(key) {
+		case updatedKey:
+			return fieldBlocks
+		case mediumKey(Ignored):
+			return fieldMedium
+		}
+	}
 	if at < 0 || k > Removed || k == Removed && ofRemoved&(1<<at) == 0 {
 		return 0
 	}

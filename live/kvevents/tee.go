@@ -1,6 +1,7 @@
 package kvevents
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -159,16 +160,13 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	}
 	t.mu.Lock()
 	for i := range events {
-		if len(events[i].Moved) > 0 {
-			continue // the layout has no such event: to routers a block in host memory is cached
-		}
 		if t.closing || len(t.queue) >= t.options.QueueEvents {
 			t.countLost(&t.stats.QueueDropped, 1, "events dropped, %d in all: more than %d wait to be published", t.options.QueueEvents)
 			dropped++
 			continue
 		}
 		e := events[i]
-		e.Stored, e.Removed = slices.Clone(e.Stored), slices.Clone(e.Removed)
+		e.Stored, e.Removed, e.Moved = slices.Clone(e.Stored), slices.Clone(e.Removed), slices.Clone(e.Moved)
 		t.queue = append(t.queue, queued{event: e})
 	}
 	t.mu.Unlock()
@@ -296,6 +294,9 @@ func (t *Tee) sendStep(payload []byte) {
 func (t *Tee) newEvent(e *scheduler.KVEvent) Event {
 	if len(e.Removed) > 0 {
 		return Event{Kind: Removed, Blocks: e.Removed, Medium: mediumName(e.Tier)}
+	}
+	if len(e.Moved) > 0 { // to routers a block in host memory is cached
+		return Event{Kind: Ignored, Blocks: e.Moved, Medium: cmp.Or(mediumName(e.Tier), "GPU")}
 	}
 	out := Event{
 		Kind: Stored, Parent: e.Parent, HasParent: e.HasParent,

@@ -41,7 +41,7 @@ type Batch struct {
 // Event is one event as it is on the wire.
 type Event struct {
 	Kind      Kind
-	Blocks    []uint64 // the engine's names of the blocks, consecutive for Stored
+	Blocks    []uint64 // the engine's names of the blocks, consecutive for Stored; of Ignored, those that are in Medium now
 	Parent    uint64   // the block before Blocks[0], for Stored
 	HasParent bool
 
@@ -59,6 +59,15 @@ type Event struct {
 	Group, Window       int64 // of the cache the event is about
 	HasGroup, HasWindow bool
 	CacheKind           string // full_attention, …; "" where the event does not tell
+}
+
+// Type returns the name of the event: that of its kind, or BlockUpdated for blocks that are in another memory now, which readers
+// of an Ignored event need not know.
+func (e *Event) Type() string {
+	if e.Kind == Ignored && len(e.Blocks) > 0 {
+		return "BlockUpdated"
+	}
+	return e.Kind.String()
 }
 
 // tierOf returns the memory an event is about. Names nobody knows are the device.
@@ -124,7 +133,7 @@ func appendText(dst []byte, key, text string) []byte {
 }
 
 func (e *Event) appendTo(dst []byte) []byte {
-	told := e.Medium != "" && e.Kind <= Removed
+	told := e.Medium != "" && (e.Kind <= Removed || len(e.Blocks) > 0)
 	dst = msgp.AppendMapHeader(dst, e.countKeys(told))
 	dst = appendText(dst, "type", e.Kind.String())
 	switch e.Kind {
@@ -132,12 +141,27 @@ func (e *Event) appendTo(dst []byte) []byte {
 		dst = e.appendStored(dst)
 	case Removed:
 		dst = appendHashes(dst, "block_hashes", e.Blocks)
+	case Ignored:
+		if len(e.Blocks) > 0 {
+			dst = appendHashes(dst, updatedKey, e.Blocks)
+		}
 	}
 	if told {
-		dst = appendText(dst, "medium", e.Medium)
+		dst = appendText(dst, mediumKey(e.Kind), e.Medium)
 	}
 	return dst
 }
+
+// mediumKey returns the key of the memory of an event.
+func mediumKey(k Kind) string {
+	if k == Ignored {
+		return "updated_medium"
+	}
+	return "medium"
+}
+
+// updatedKey is the key of the blocks of an Ignored event that are in another memory now.
+const updatedKey = "updated_block_hashes"
 
 // countKeys returns the number of keys of an event, whose medium is told or not.
 func (e *Event) countKeys(medium bool) uint32 {
@@ -147,6 +171,8 @@ func (e *Event) countKeys(medium bool) uint32 {
 		n += 4
 	case Removed:
 		n++
+	case Ignored:
+		n += uint32(min(len(e.Blocks), 1))
 	}
 	for _, has := range []bool{medium, e.Kind == Stored && e.LoRA != "", e.Kind == Stored && e.Objects != nil} {
 		if has {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,7 @@ func TestRoundTrip(t *testing.T) {
 		{Kind: Removed, Blocks: []uint64{7, 200, 70000, 1 << 40}, Medium: "CPU_PINNED"},
 		{Kind: Cleared},
 		{Kind: Ignored},
+		{Kind: Ignored, Blocks: []uint64{5, 1 << 63}, Medium: "CPU_PINNED"},
 	}}
 	for range 2 {
 		got, err := Decode(b.Append(nil))
@@ -324,4 +326,25 @@ func normal(b Batch) []string {
 		out = append(out, fmt.Sprintf("%v %v %v %v %v %v %q %q %v", e.Kind, e.Blocks, e.Parent, e.HasParent, e.TokensHashes, e.BlockTokens, e.Medium, e.LoRA, e.Objects))
 	}
 	return out
+}
+
+// Blocks that move to another memory are an event that readers may ignore: to a router they stay cached.
+func TestMovedBlocks(t *testing.T) {
+	for tier, medium := range map[scheduler.Tier]string{scheduler.HostPinned: "CPU_PINNED", scheduler.Device: "GPU"} {
+		e := new(Tee).newEvent(&scheduler.KVEvent{Moved: []uint64{5}, Tier: tier})
+		b, err := Decode((&Batch{Events: []Event{e}}).Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := &b.Events[0]; got.Type() != "BlockUpdated" || got.Kind != Ignored || got.Medium != medium || !slices.Equal(got.Blocks, []uint64{5}) {
+			t.Errorf("decoded %+v, want block 5 in %s", got, medium)
+		}
+		if changes := new(normaliser).appendChanges(&b, nil); len(changes) > 0 {
+			t.Errorf("a router learns %+v, want nothing", changes)
+		}
+	}
+	b, err := Decode(batchOf(t, map[string]any{"type": "Ignored", "medium": 7}))
+	if err != nil || b.Events[0].Type() != "Ignored" {
+		t.Errorf("%+v, %v: want an event that says nothing", b.Events, err)
+	}
 }

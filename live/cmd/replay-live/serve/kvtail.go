@@ -183,7 +183,7 @@ func (t *tail) showEvent(r *kvevents.Received, e *kvevents.Event) error {
 	if r.Batch.HasRank {
 		rank = fmt.Sprint(r.Batch.Rank)
 	}
-	if _, err := fmt.Fprintf(t.out, "%d %v rank %s %v", r.Sequence, r.Origin, rank, e.Kind); err != nil {
+	if _, err := fmt.Fprintf(t.out, "%d %v rank %s %v", r.Sequence, r.Origin, rank, e.Type()); err != nil {
 		return err
 	}
 	if e.HasParent {
@@ -200,7 +200,7 @@ func (t *tail) showEvent(r *kvevents.Received, e *kvevents.Event) error {
 
 func (t *tail) showLine(r *kvevents.Received, e *kvevents.Event) error {
 	l := tailLine{
-		Sequence: r.Sequence, Source: r.Origin.String(), Time: r.Batch.Time, Type: e.Kind.String(),
+		Sequence: r.Sequence, Source: r.Origin.String(), Time: r.Batch.Time, Type: e.Type(),
 		Blocks: formatHashes(e.Blocks), TokensHashes: formatHashes(e.TokensHashes), Tokens: e.Tokens,
 		BlockSize: e.BlockTokens, Medium: e.Medium, LoRA: e.LoRA,
 	}
