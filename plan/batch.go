@@ -51,6 +51,15 @@ func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error
 	return all, nil
 }
 
+// countRequests returns the requests of all replays.
+func (b *bench) countRequests() int {
+	n := 0
+	for _, m := range b.measures {
+		n += m.Requests
+	}
+	return n
+}
+
 // forget drops what has been measured since there were so many points.
 func (b *bench) forget(begun int) {
 	for _, p := range b.order[begun:] {

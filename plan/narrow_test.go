@@ -124,3 +124,46 @@ func TestNarrowEnds(t *testing.T) {
 		t.Errorf("%d replays of %d variants to find that no number of workers helps", found.Replays, len(m.variants))
 	}
 }
+
+// Single workers of variants that are alike are replayed once, and each variant has the measure.
+func TestNarrowSharesSingleWorkers(t *testing.T) {
+	runs := 0
+	variants := make([]Variant, 12)
+	for i := range variants {
+		variants[i] = Variant{Kind: "a", GPUs: 1, Single: "one worker", Changes: i}
+	}
+	run := func(_ context.Context, p Point) (Measure, error) {
+		runs++
+		return Measure{Met: true, Values: []Value{{Unit: "ms", Value: 0.5, Limit: 1}}, Requests: 100}, nil
+	}
+	found, err := Narrow(t.Context(), Narrowing{Config: Config{Run: run, Variants: variants, Most: 8, Cores: 1}, Keep: 4, Parts: []int{0}})
+	if err != nil || runs != 1 || found.Replays != 1 || found.Requests != 100 {
+		t.Errorf("%d replays (%d of %d requests by its count), %v, want 1", runs, found.Replays, found.Requests, err)
+	}
+	for i := range found.Left {
+		if l := &found.Left[i]; l.At == nil || l.At.Variant != l.Variant {
+			t.Errorf("variant %d has the measure %+v", l.Variant, l.At)
+		}
+	}
+}
+
+// A variant that could only be as good with more than the best of its kind costs is replayed once.
+func TestNarrowRaces(t *testing.T) {
+	m := &made{short: 1}
+	for i := range 40 {
+		m.variants = append(m.variants, Variant{Kind: "a", GPUs: 1, Changes: min(i, 2)})
+		m.needs = append(m.needs, 20+i)
+	}
+	found, err := Narrow(t.Context(), Narrowing{Config: Config{Run: m.run, Variants: m.variants, Most: 256, Cores: 2}, Keep: 4, Parts: []int{0}})
+	if err != nil || len(found.Kept) == 0 || found.Kept[0] != 0 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if found.Replays > 10+40 {
+		t.Errorf("%d replays of 40 variants", found.Replays)
+	}
+	for i := range found.Left {
+		if l := &found.Left[i]; l.At == nil && l.Most != One(20) {
+			t.Errorf("variant %d misses with up to %v, want 20 workers", l.Variant, l.Most)
+		}
+	}
+}

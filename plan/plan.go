@@ -64,7 +64,9 @@ type Variant struct {
 	PricePerHour func(Shape) float64
 	Refused      error // why it cannot run at all; nil: it can, as far as is known
 	// Kind is the same for variants that a search takes for alike: it keeps one of them. Package plan reads nothing in it.
-	Kind    string
+	Kind string
+	// Single is the same for variants of which clusters of one worker are alike: a search replays one of them. "": alike to none.
+	Single  string
 	Changes int // settings in which it departs from the defaults: fewer are better where little else differs
 	// Near is a cluster that a search found for it, which comes before those that need more: sizes are looked for around it,
 	// only a few smaller ones are run, and the highest load is found for the best variant alone. Variants from the first on
@@ -87,6 +89,7 @@ type Plan struct {
 	ByCost   bool
 	Best     int       // index of the best answer, by cost of the cluster that meets the target; -1: no cluster meets
 	Front    []Row     // no measured cluster beats one of these in everything; by workers, then load
+	Requests int       // of all replays
 	Measures []Measure // all replays, in an order that does not depend on the number of cores
 	Variants []Variant
 }
@@ -196,6 +199,7 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	if err := c.measureAround(ctx, b, p); err != nil {
 		return nil, err
 	}
+	p.Requests = b.countRequests()
 	for _, point := range b.order {
 		p.Measures = append(p.Measures, *b.measures[point])
 	}

@@ -78,6 +78,7 @@ type Measure struct {
 
 	Shed, Arrived int // requests that were turned away, and all; 0 without an admission
 
+	Requests         int // that were replayed: those of the stretch, once for each replay that the point takes
 	Rejected, Capped int // requests whose prompts are longer than the engines take, and whose answers end there
 }
 

@@ -6,8 +6,10 @@
 //	go run ./tools/plancheck -n 2     two of them, as .ci/run has it
 //	go run ./tools/plancheck -calibrate 200
 //
-// It prints a line for each question, and the replays of both. It ends with exit code 1 if the search missed a question, or if it
-// used more than 5 % of the replays of the exhaustive plans over all 40 questions. With -calibrate it plans made-up systems
+// It prints a line for each question, and what both cost. Cost is counted in requests: a replay of a stretch of the workload
+// has the requests of the stretch. It ends with exit code 1 if the search missed a question, or if it replayed more than 5 % of
+// the requests of the exhaustive plans over all 40 questions. With -keep the answers of exhaustive plans are kept in a
+// directory, and taken from it the next time: that is for changes of the search alone. With -calibrate it plans made-up systems
 // of which the truth is known instead, and ends with exit code 1 if plans at 90 % hold in less than 85 % or more than 95 % of
 // fresh draws; of few systems with two standard errors on either side.
 package main
@@ -35,6 +37,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	n := fs.Int("n", len(listQuestions()), "number of questions")
 	systems := fs.Int("calibrate", 0, "plan `N` systems of which the truth is known, instead of questions")
 	binary := fs.String("binary", "", "replay binary; empty: build it")
+	keep := fs.String("keep", "", "`directory` that keeps the answers of exhaustive plans; empty: none is kept")
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
@@ -46,7 +49,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			missed = 1
 		}
 	} else {
-		missed, err = checkQuestions(*n, *binary, stdout)
+		missed, err = checkQuestions(*n, *binary, *keep, stdout)
 	}
 	switch {
 	case err != nil:
@@ -104,9 +107,10 @@ const (
 
 // answer is what is read of a plan.
 type answer struct {
-	Found   bool
-	Replays int
-	Best    *struct {
+	Found    bool
+	Replays  int
+	Requests int `json:"requests_replayed"`
+	Best     *struct {
 		Settings  string
 		Resamples int
 		Confident *struct {
@@ -118,7 +122,28 @@ type answer struct {
 			DecodeWorkers  int `json:"decode_workers"`
 		}
 	}
-	Search *struct{ Replays int }
+	Search *struct {
+		Replays  int
+		Requests int `json:"requests_replayed"`
+	}
+}
+
+// cost is what a plan replays.
+type cost struct{ replays, requests int }
+
+// cost returns what the plan and its search replayed.
+func (a *answer) cost() cost {
+	c := cost{a.Replays, a.Requests}
+	if a.Search != nil {
+		c.replays += a.Search.Replays
+		c.requests += a.Search.Requests
+	}
+	return c
+}
+
+func (c *cost) add(d cost) {
+	c.replays += d.replays
+	c.requests += d.requests
 }
 
 // gpus returns the GPUs of the recommended cluster, and those of one of its workers; 0: none is recommended.
@@ -131,7 +156,7 @@ func (a *answer) gpus() (all, worker int) {
 }
 
 // checkQuestions asks questions and returns how many the search missed.
-func checkQuestions(n int, binary string, out io.Writer) (missed int, err error) {
+func checkQuestions(n int, binary, keep string, out io.Writer) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "plancheck")
 	if err != nil {
 		return 0, err
@@ -147,12 +172,13 @@ func checkQuestions(n int, binary string, out io.Writer) (missed int, err error)
 	}
 	all := listQuestions()
 	stride := max(1, len(all)/max(1, n))
-	total, exhaustive, searched := 0, 0, 0
-	fmt.Fprintln(out, "model | GPU | objectives | trace | best GPUs | search's | its choice | replays: exhaustive, search")
+	total := 0
+	var exhaustive, searched cost
+	fmt.Fprintln(out, "model | GPU | objectives | trace | best GPUs | search's | its choice | replays: exhaustive, search | requests: exhaustive, search")
 	for i := 0; i < len(all) && total < n; i += stride {
 		total++
 		q := all[i]
-		c, err := q.check(binary, dir)
+		c, err := q.check(binary, dir, keep)
 		if err != nil {
 			return missed, fmt.Errorf("%s: %w", strings.Join(q.flags(dir), " "), err)
 		}
@@ -160,12 +186,12 @@ func checkQuestions(n int, binary string, out io.Writer) (missed int, err error)
 			missed++
 			c.line += " | MISSED"
 		}
-		exhaustive += c.exhaustive
-		searched += c.searched
+		exhaustive.add(c.exhaustive)
+		searched.add(c.searched)
 		fmt.Fprintln(out, c.line)
 	}
 	fmt.Fprintf(out, "%d of %d questions: the search finds the best cluster, or one of a worker more\n", total-missed, total)
-	text, ok := judgeReplays(exhaustive, searched, total == len(all))
+	text, ok := judgeCost(exhaustive, searched, total == len(all))
 	fmt.Fprintln(out, text)
 	if !ok {
 		missed++
@@ -173,21 +199,22 @@ func checkQuestions(n int, binary string, out io.Writer) (missed int, err error)
 	return missed, nil
 }
 
-// mostReplays is how many replays the search may use, as a share of those of the exhaustive plans.
-const mostReplays = 0.05
+// mostCost is how many requests the search may replay, as a share of those of the exhaustive plans.
+const mostCost = 0.05
 
-// judgeReplays returns a line with the replays that the search used, and reports whether these are few enough. That is judged over all
-// questions.
-func judgeReplays(exhaustive, searched int, whole bool) (text string, ok bool) {
-	share := float64(searched) / float64(max(1, exhaustive))
-	text = fmt.Sprintf("%d of %d replays: the search uses %.1f%% of those of the exhaustive plans", searched, exhaustive, 100*share)
+// judgeCost returns lines with what the search cost, and reports whether that is little enough, which is judged over all questions.
+func judgeCost(exhaustive, searched cost, whole bool) (text string, ok bool) {
+	share := func(a, b int) float64 { return float64(a) / float64(max(1, b)) }
+	replayed := share(searched.requests, exhaustive.requests)
+	text = fmt.Sprintf("%d of %d replays, whole or of a stretch: %.1f%%\n", searched.replays, exhaustive.replays, 100*share(searched.replays, exhaustive.replays))
+	text += fmt.Sprintf("%d of %d requests replayed (a replay of a stretch has the requests of the stretch): the search costs %.1f%% of the exhaustive plans", searched.requests, exhaustive.requests, 100*replayed)
 	switch {
 	case !whole:
-		return text + fmt.Sprintf("; at most %.0f%% is required of all questions together", 100*mostReplays), true
-	case share > mostReplays:
-		return text + fmt.Sprintf(", must be at most %.0f%% | MISSED", 100*mostReplays), false
+		return text + fmt.Sprintf("; at most %.0f%% is required of all questions together", 100*mostCost), true
+	case replayed > mostCost:
+		return text + fmt.Sprintf(", must be at most %.0f%% | MISSED", 100*mostCost), false
 	}
-	return text + fmt.Sprintf(", must be at most %.0f%%", 100*mostReplays), true
+	return text + fmt.Sprintf(", must be at most %.0f%%", 100*mostCost), true
 }
 
 // buildReplay builds the program in a directory, unless there is one.
@@ -206,12 +233,12 @@ func buildReplay(binary, dir string) (string, error) {
 type checked struct {
 	ok                   bool // the search found the best cluster, or one of a worker more
 	line                 string
-	exhaustive, searched int // replays
+	exhaustive, searched cost
 }
 
 // check plans a question in both ways.
-func (q *question) check(binary, dir string) (c checked, err error) {
-	whole, err := runPlan(binary, append(q.flags(dir), "--vary", "none", "--topology", "both", "--try", "tp="+parallel, "--try", "max-num-batched-tokens="+budgets, "--try", "router="+routers))
+func (q *question) check(binary, dir, keep string) (c checked, err error) {
+	whole, err := q.planWhole(binary, keep, append(q.flags(dir), "--vary", "none", "--topology", "both", "--try", "tp="+parallel, "--try", "max-num-batched-tokens="+budgets, "--try", "router="+routers))
 	if err != nil {
 		return c, err
 	}
@@ -221,17 +248,37 @@ func (q *question) check(binary, dir string) (c checked, err error) {
 	}
 	best, _ := whole.gpus()
 	got, worker := found.gpus()
-	c.exhaustive, c.searched = whole.Replays, found.Replays
-	if found.Search != nil {
-		c.searched += found.Search.Replays
-	}
+	c.exhaustive, c.searched = whole.cost(), found.cost()
 	name := "none"
 	if found.Best != nil {
 		name = found.Best.Settings
 	}
 	c.ok = got <= best+worker && (got > 0) == (best > 0)
-	c.line = fmt.Sprintf("%s | %s | %s | %s | %d | %d | %s | %d, %d", q.model, q.gpu, q.slo, q.trace, best, got, name, c.exhaustive, c.searched)
+	c.line = fmt.Sprintf("%s | %s | %s | %s | %d | %d | %s | %d, %d | %d, %d", q.model, q.gpu, q.slo, q.trace, best, got, name,
+		c.exhaustive.replays, c.searched.replays, c.exhaustive.requests, c.searched.requests)
 	return c, nil
+}
+
+// planWhole carries out an exhaustive plan, unless its answer is kept.
+func (q *question) planWhole(binary, keep string, args []string) (*answer, error) {
+	if keep == "" {
+		return runPlan(binary, args)
+	}
+	name := strings.NewReplacer(":", "-", "=", "-", ",", "-").Replace(strings.Join([]string{q.model, q.gpu, q.trace, q.slo}, " ")) + ".json"
+	path := filepath.Join(keep, name)
+	a := &answer{}
+	if text, err := os.ReadFile(path); err == nil {
+		return a, json.Unmarshal(text, a)
+	}
+	a, err := runPlan(binary, args)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	return a, errors.Join(os.MkdirAll(keep, 0o755), os.WriteFile(path, text, 0o600))
 }
 
 // runPlan carries out a plan. One that finds nothing is an answer.

@@ -1,15 +1,33 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
-// The search may use at most 5 % of the replays of the exhaustive plans, over all questions.
-func TestReplaysAreJudged(t *testing.T) {
-	for searched, want := range map[int]bool{0: true, 50: true, 51: false, 1000: false} {
-		if text, ok := judgeReplays(1000, searched, true); ok != want {
-			t.Errorf("%d of 1000 replays: %v, want %v: %s", searched, ok, want, text)
+// The search may replay at most 5 % of the requests of the exhaustive plans, over all questions, however many replays these are.
+func TestCostIsJudged(t *testing.T) {
+	for searched, want := range map[int]bool{0: true, 500: true, 501: false, 10000: false} {
+		if text, ok := judgeCost(cost{1000, 10000}, cost{200, searched}, true); ok != want || !strings.Contains(text, "200 of 1000 replays") {
+			t.Errorf("%d of 10000 requests: %v, want %v: %s", searched, ok, want, text)
 		}
-		if text, ok := judgeReplays(1000, searched, false); !ok {
-			t.Errorf("%d of 1000 replays of some questions are judged: %s", searched, text)
+		if text, ok := judgeCost(cost{1000, 10000}, cost{200, searched}, false); !ok {
+			t.Errorf("%d of 10000 requests of some questions are judged: %s", searched, text)
 		}
+	}
+}
+
+// A plan costs what its search costs too.
+func TestCostHasTheSearch(t *testing.T) {
+	a := &answer{Replays: 3, Requests: 300}
+	if got := a.cost(); got != (cost{3, 300}) {
+		t.Errorf("without a search: %+v", got)
+	}
+	a.Search = &struct {
+		Replays  int
+		Requests int `json:"requests_replayed"`
+	}{10, 250}
+	if got := a.cost(); got != (cost{13, 550}) {
+		t.Errorf("with a search: %+v", got)
 	}
 }

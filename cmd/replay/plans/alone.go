@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cmd/replay/ceilings"
+	"github.com/replay-llm/replay/internal/cmd/choices"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/report/slo"
 )
@@ -99,7 +100,7 @@ func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless,
 	order = slices.DeleteFunc(order, func(i int) bool {
 		var parts []string
 		for _, s := range r.choices[i].settings {
-			if s.Name != varyRouter {
+			if s.Name != choices.Router {
 				parts = append(parts, s.Name+"="+s.Value)
 			}
 		}

@@ -110,11 +110,7 @@ func (t *candidates) addSearched(s *searchDocument, seen map[string]bool) {
 	}
 	for i := range s.Left {
 		c := &s.Left[i]
-		reason := ""
-		if !c.Met {
-			reason = fmt.Sprintf("misses with up to %s", countGPUs(c.MostGPUs))
-		}
-		t.addRow(c.Settings, leftOut, c, nil, reason)
+		t.addRow(c.Settings, leftOut, c, nil, c.Reason)
 	}
 	for _, c := range s.Refused {
 		t.addRow(c.Settings, cannotRun, nil, nil, c.Reason)

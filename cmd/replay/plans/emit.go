@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/replay-llm/replay/internal/cmd/choices"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/starts"
@@ -35,7 +36,7 @@ func (e *emission) check(o *options.Options) error {
 		if !slices.Contains(launch.Targets(), target) {
 			return cli.Usagef("--emit=%s: must be some of %s%s", target, strings.Join(launch.Targets(), ", "), nearest.Ask(target, launch.Targets()))
 		}
-		engine := engineOf(o)
+		engine := choices.EngineOf(o)
 		if engine == "" {
 			engine = "vllm"
 		}

@@ -22,6 +22,7 @@ type PlanDocument struct {
 	Variants []answerDocument    `json:"variants"`
 	Front    []measureDocument   `json:"pareto_front"`
 	Replays  int                 `json:"replays"`
+	Requests int                 `json:"requests_replayed"`         // of all replays
 	Limits   []boundDocument     `json:"limits"`                    // what bounds the best cluster, and those of a worker less that miss
 	Sources  []sourceDocument    `json:"uncertainty,omitempty"`     // what each source of uncertainty alone needs
 	Hopeless string              `json:"no_workers_help,omitempty"` // why no number of workers meets the objectives
@@ -101,7 +102,7 @@ type valueDocument struct {
 }
 
 func (p *planSheet) planDocument() *PlanDocument {
-	d := &PlanDocument{Survive: p.flags.survive.text, Inputs: p.inputs, Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
+	d := &PlanDocument{Survive: p.flags.survive.text, Inputs: p.inputs, Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Requests: p.plan.Requests, Front: []measureDocument{}}
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}

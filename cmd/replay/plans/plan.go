@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/replay/ceilings"
+	"github.com/replay-llm/replay/internal/cmd/choices"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
@@ -70,9 +71,9 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&f.slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
 	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests to meet them")
 	fs.StringArrayVar(&f.try, "try", nil, "try values of a flag, `tp=2,4`; repeatable")
-	fs.StringSliceVar(&f.search.vary, "vary", nil, "what the plan chooses, `names`; none: nothing (default what\nis not given of "+strings.Join(listVaried(), ", ")+")")
-	fs.StringSliceVar(&f.search.fix, "fix", nil, "settings that the plan does not choose, `names` as in --vary")
-	fs.StringSliceVar(&f.search.allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
+	fs.StringArrayVar(&f.search.Vary, "vary", nil, "what the plan chooses: `names`, or values of a flag,\ntp=2,4; none: nothing; repeatable (default what is\nnot given of "+strings.Join(choices.Names(), ", ")+")")
+	fs.StringSliceVar(&f.search.Fix, "fix", nil, "settings that the plan does not choose, `names` as in --vary")
+	fs.StringSliceVar(&f.search.Allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
 	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` after which a search of settings ends; the plan of the best follows; 0: no end")
 	fs.IntVar(&f.search.replays, "replays", 0, "replays after which a search of settings ends, a `number`; 0: no end")
 	fs.Float64Var(&f.growth, "growth", 1, "plan for R times the load of the trace")
@@ -170,7 +171,6 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 // findSheet finds a plan with all that is printed of it. With the error of an interrupted search it returns a sheet of what the
 // search found.
 func (f *planFlags) findSheet(ctx context.Context, env *surroundings, o *options.Options, file string) (sheet *planSheet, err error) {
-	f.search.begun = time.Now()
 	list := f.listChoices
 	if f.searches(o) {
 		list = f.listSearched
@@ -205,6 +205,7 @@ func (f *planFlags) findSheet(ctx context.Context, env *surroundings, o *options
 		}
 		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
 	}
+	f.search.begun = time.Now()
 	sheet = &planSheet{flags: f, runner: runner, command: env.Args, inputs: f.listSettings(o, file)}
 	if f.searches(o) && len(choices) > 1 {
 		if sheet.hopeless, err = f.refuseSearch(ctx, runner); err != nil {
@@ -285,7 +286,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	if err := f.files.Check(); err != nil {
 		return err
 	}
-	if err := cmp.Or(cmp.Or(f.checkCandidates(), f.search.check(o)), f.emission.check(o)); err != nil {
+	if err := cmp.Or(cmp.Or(f.checkCandidates(), f.search.Check(o)), f.emission.check(o)); err != nil {
 		return err
 	}
 	if len(f.slo.All) == 0 {
@@ -301,8 +302,8 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale", "autoscale"),
 			cli.Needs(false, "with replay trace: --survive says which failures the plan is to bear", "faults"),
 			cli.Needs(f.searches(o), "with --gpu and --model and without --try, a number of workers or --vary none, where the plan chooses settings", "fix", "allow", "replays", "time-budget"),
-			cli.Needs(f.searches(o) || slices.Contains(f.search.vary, varyNone), "with --gpu and --model and without --try or a number of workers, where the plan chooses settings", "vary"),
-			cli.Needs(f.searches(o) || !strings.Contains(strings.Join(gpusOf(o), ","), ","), "with one GPU where the plan chooses no settings", "gpu"),
+			cli.Needs(f.searches(o) || f.search.IsNone(), "with --gpu and --model and without --try or a number of workers, where the plan chooses settings", "vary"),
+			cli.Needs(f.searches(o) || !strings.Contains(strings.Join(choices.GPUs(o), ","), ","), "with one GPU where the plan chooses no settings", "gpu"),
 			cli.Needs(f.survive.text == "zone", "with --survive zone", "zones"),
 			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "retry", "retry-backoff", "client-timeout"),
 			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of those that are answered", "admission"),
@@ -355,7 +356,7 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 			if len(splits) > 1 {
 				settings = splitSettings(settings, split)
 			}
-			name := variantName(settings, split, len(splits) > 1)
+			name := choices.NameOf(settings, split, len(splits) > 1)
 			if !split && len(settings) < len(cell.Settings) && hasVariant(all, name) {
 				continue
 			}
@@ -401,20 +402,6 @@ func (f *planFlags) listSettings(o *options.Options, file string) []plan.Setting
 		all = append(all, plan.Setting{Name: "try", Value: text})
 	}
 	return all
-}
-
-// variantName returns what differs between variants.
-func variantName(settings []plan.Setting, split, both bool) string {
-	var parts []string
-	if both && split {
-		parts = append(parts, "disaggregated")
-	} else if both {
-		parts = append(parts, "aggregated")
-	}
-	for _, s := range settings {
-		parts = append(parts, s.Name+"="+s.Value)
-	}
-	return strings.Join(parts, " ")
 }
 
 // withoutList returns settings without several GPUs, of which a variant has one.
@@ -587,6 +574,7 @@ func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster en
 		by, _ := result.Collector.Outcomes()
 		m.Shed, m.Arrived = by[collector.Shed], result.Collector.Len()
 	}
+	m.Requests = len(w.Turns)
 	holdStable(&m, result, &spec, p.Load/r.flags.growth)
 	if look != nil {
 		look.end(result, w)

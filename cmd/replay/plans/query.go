@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/cmd/choices"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/loadgen"
@@ -137,11 +138,11 @@ type Varied struct {
 // ListVaried returns all that a plan chooses by itself.
 func ListVaried() []Varied {
 	labels := map[string]string{
-		varyTP: "parallelism (TP, EP, DP)", varyBudget: "token budget of a pass", varyRouter: "router", varyTopology: "prefill and decode pools",
+		choices.TP: "parallelism (TP, EP, DP)", choices.Budget: "token budget of a pass", choices.Router: "router", choices.Topology: "prefill and decode pools",
 	}
 	var all []Varied
-	for _, name := range listVaried() {
-		all = append(all, Varied{Name: name, Label: labels[name], Flags: flagsOf(name)})
+	for _, name := range choices.Names() {
+		all = append(all, Varied{Name: name, Label: labels[name], Flags: choices.FlagsOf(name)})
 	}
 	return all
 }

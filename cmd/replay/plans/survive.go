@@ -83,7 +83,10 @@ func (r *planRunner) replaySurviving(ctx context.Context, p plan.Point) (plan.Me
 		if err != nil {
 			return m, err
 		}
-		if isWorse(&m, &worst) {
+		m.Requests += worst.Requests
+		if replayed := m.Requests; !isWorse(&m, &worst) {
+			worst.Requests = replayed
+		} else {
 			if worst = m; !m.Met {
 				worst.Missed = "gone: " + loss.Name + ": " + m.Missed
 			}

@@ -1,0 +1,238 @@
+package plans
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/plan"
+)
+
+// searched is what came of a search.
+type searched struct {
+	*plan.Narrowed
+	choices  []chosen // all of them
+	workload int      // requests of the workload
+}
+
+// describeNext returns lines on the best choices of other kinds, which were not planned in full.
+func (s *searched) describeNext(planned int) []string {
+	var lines []string
+	seen := map[string]bool{}
+	for k, i := range s.Kept {
+		m, c := s.At[k], &s.choices[i]
+		if kind := c.variant.Kind; k < planned || seen[kind] {
+			seen[kind] = true
+			continue
+		}
+		seen[c.variant.Kind] = true
+		var values []string
+		for i := range m.Values {
+			values = append(values, m.Values[i].Name+" "+formatTime(m.Values[i].Value, m.Values[i].Unit))
+		}
+		gpus, hourly := m.Shape.Size()*max(1, c.variant.GPUs), ""
+		if c.variant.Price > 0 {
+			hourly = fmt.Sprintf(", %.2f an hour", c.variant.Price*float64(gpus))
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s%s), %s: %s", m.Shape, countGPUs(gpus), hourly, c.variant.Name, strings.Join(values, ", ")))
+	}
+	return lines
+}
+
+// formatInterrupted is what an interrupted search has found.
+func (s *searched) formatInterrupted() string {
+	lines := s.describeNext(0)
+	if len(lines) == 0 {
+		return fmt.Sprintf("Interrupted after %d replays: nothing meets the objectives so far\n", s.Replays)
+	}
+	return terminal.WrapText(fmt.Sprintf("Interrupted after %d replays. Best so far, in a hard resample:\n  %s\n", s.Replays, strings.Join(lines, "\n  ")), 4)
+}
+
+// describe returns lines on what was searched and what was left out, by kind.
+func (s *searched) describe() []string {
+	lines := []string{fmt.Sprintf("Searched: %d choices of settings, in %d replays of the busiest stretches (%d requests, as many as %.1f replays of the whole workload)",
+		len(s.choices), s.Replays, s.Requests, s.wholes())}
+	if s.Stopped {
+		lines[0] += ", which ended early (--time-budget, --replays)"
+	}
+	type family struct {
+		count, unseen int        // unseen: not replayed
+		best          *plan.Left // that meets
+		most          int        // the most GPUs with which one missed
+	}
+	families, names := map[string]*family{}, []string(nil)
+	for i := range s.Left {
+		l := &s.Left[i]
+		kind := cmp.Or(s.choices[l.Variant].variant.Kind, "others")
+		x := families[kind]
+		if x == nil {
+			x = &family{}
+			families[kind], names = x, append(names, kind)
+		}
+		x.count++
+		switch {
+		case l.At != nil && (x.best == nil || s.burdenOf(l) < s.burdenOf(x.best)):
+			x.best = l
+		case l.At == nil && l.Most.Size() == 0:
+			x.unseen++
+		case l.At == nil:
+			x.most = max(x.most, l.Most.Size()*max(1, s.choices[l.Variant].variant.GPUs))
+		}
+	}
+	for _, kind := range names {
+		x := families[kind]
+		if x.unseen == x.count {
+			lines = append(lines, fmt.Sprintf("%s: %s not replayed%s", kind, countChoices(x.count), s.reasonUnseen()))
+			continue
+		}
+		line := fmt.Sprintf("%s: %s left out", kind, countChoices(x.count))
+		switch {
+		case x.best != nil:
+			line += fmt.Sprintf(", the best of which needs %s in %s", countGPUs(s.gpusOf(x.best)), nameStretch(x.best.Part))
+		case x.most > 0:
+			line += fmt.Sprintf(", none of which meets with up to %s", countGPUs(x.most))
+		}
+		if x.unseen > 0 {
+			line += fmt.Sprintf(", %d not replayed%s", x.unseen, s.reasonUnseen())
+		}
+		lines = append(lines, line)
+	}
+	return append(lines, s.describeRefused()...)
+}
+
+// reasonUnseen returns why choices were not replayed.
+func (s *searched) reasonUnseen() string {
+	if s.Stopped {
+		return ""
+	}
+	return ": their smallest cluster costs more"
+}
+
+// wholes returns how many replays of the whole workload have as many requests as those of the search.
+func (s *searched) wholes() float64 { return float64(s.Requests) / float64(max(1, s.workload)) }
+
+// describeRefused returns a line for each kind of which choices cannot run, with the reason of the first.
+func (s *searched) describeRefused() []string {
+	count, reason, kinds := map[string]int{}, map[string]string{}, []string(nil)
+	for i := range s.choices {
+		v := &s.choices[i].variant
+		if v.Refused == nil {
+			continue
+		}
+		if count[v.Kind]++; count[v.Kind] == 1 {
+			reason[v.Kind], _, _ = strings.Cut(v.Refused.Error(), ": of ")
+			kinds = append(kinds, v.Kind)
+		}
+	}
+	lines := make([]string, len(kinds))
+	for i, kind := range kinds {
+		lines[i] = fmt.Sprintf("%s: %s cannot run: %s", kind, countChoices(count[kind]), reason[kind])
+	}
+	return lines
+}
+
+// describeNearest returns the nearest that any choice comes to the objectives where none meets, "" otherwise.
+func (s *searched) describeNearest() string {
+	m := s.Nearest
+	if m == nil {
+		return ""
+	}
+	head := "No choice of settings meets the objectives."
+	if s.Stopped {
+		head = "No choice of settings was found that meets the objectives before the search ended."
+	}
+	return fmt.Sprintf("%s The nearest, %s with %s: %s", head, s.choices[m.Variant].variant.Name, m.Shape, m.Missed)
+}
+
+// searchDocument is a search for programs.
+type searchDocument struct {
+	Choices  int               `json:"choices"`
+	Replays  int               `json:"replays"`           // of stretches of a resample
+	Requests int               `json:"requests_replayed"` // of these replays: a replay of a stretch has those of the stretch
+	Wholes   float64           `json:"whole_replays"`     // replays of the whole workload with as many requests
+	Stopped  bool              `json:"stopped"`           // by --time-budget or --replays
+	Found    []choiceDocument  `json:"found"`             // the best of each kind, the best first; those planned in full are among the variants
+	Left     []choiceDocument  `json:"left_out"`
+	Refused  []refusedDocument `json:"cannot_run"`
+}
+
+// choiceDocument is a choice of settings and its smallest cluster on a stretch of a resample.
+type choiceDocument struct {
+	Settings   string          `json:"settings"`
+	Stretch    float64         `json:"stretch"` // share of the time of the workload that was replayed
+	Met        bool            `json:"met"`
+	Workers    int             `json:"workers,omitempty"`
+	Prefill    int             `json:"prefill_workers,omitempty"`
+	Decode     int             `json:"decode_workers,omitempty"`
+	GPUs       int             `json:"gpus,omitempty"`
+	PerHour    float64         `json:"cost_per_hour,omitempty"`
+	Objectives []valueDocument `json:"objectives,omitempty"`
+	MostGPUs   int             `json:"most_gpus,omitempty"` // of the largest cluster that missed, where none met
+	Reason     string          `json:"reason,omitempty"`    // why none met
+}
+
+type refusedDocument struct {
+	Settings string `json:"settings"`
+	Reason   string `json:"reason"`
+}
+
+// document returns a search for programs.
+func (s *searched) document() *searchDocument {
+	d := &searchDocument{Choices: len(s.choices), Replays: s.Replays, Requests: s.Requests, Wholes: s.wholes(), Stopped: s.Stopped, Found: []choiceDocument{}, Left: []choiceDocument{}, Refused: []refusedDocument{}}
+	for k, i := range s.Kept {
+		d.Found = append(d.Found, s.choiceDocument(i, s.At[k].Part, s.At[k], plan.Shape{}))
+	}
+	for i := range s.Left {
+		l := &s.Left[i]
+		d.Left = append(d.Left, s.choiceDocument(l.Variant, l.Part, l.At, l.Most))
+	}
+	for i := range s.choices {
+		if v := &s.choices[i].variant; v.Refused != nil {
+			d.Refused = append(d.Refused, refusedDocument{v.Name, v.Refused.Error()})
+		}
+	}
+	return d
+}
+
+func (s *searched) choiceDocument(i, part int, at *plan.Measure, most plan.Shape) choiceDocument {
+	v := &s.choices[i].variant
+	d := choiceDocument{Settings: v.Name, Stretch: 1 / float64(int(1)<<part), Met: at != nil}
+	if at == nil {
+		if d.MostGPUs = most.Size() * max(1, v.GPUs); most.Size() > 0 {
+			d.Reason = "misses with up to " + countGPUs(d.MostGPUs)
+		} else {
+			d.Stretch, d.Reason = 0, "not replayed"+s.reasonUnseen()
+		}
+		return d
+	}
+	d.Workers, d.Prefill, d.Decode, d.GPUs = at.Shape.Workers, at.Shape.Prefill, at.Shape.Decode, at.Shape.Size()*max(1, v.GPUs)
+	d.PerHour = v.Price * float64(d.GPUs)
+	for _, value := range at.Values {
+		d.Objectives = append(d.Objectives, valueDocument(value))
+	}
+	return d
+}
+
+func countChoices(n int) string {
+	if n == 1 {
+		return "1 choice"
+	}
+	return fmt.Sprintf("%d choices", n)
+}
+
+// nameStretch names a part of the trace.
+func nameStretch(part int) string {
+	if part == 0 {
+		return "a hard resample"
+	}
+	return fmt.Sprintf("the busiest 1/%d of a hard resample", 1<<part)
+}
+
+func (s *searched) gpusOf(l *plan.Left) int {
+	return l.At.Shape.Size() * max(1, s.choices[l.Variant].variant.GPUs)
+}
+
+func (s *searched) burdenOf(l *plan.Left) float64 {
+	return float64(s.gpusOf(l)) * max(s.choices[l.Variant].variant.Price, 1e-9)
+}

@@ -1,0 +1,79 @@
+package choices
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/cmd/options"
+)
+
+// list returns the choices of a command line.
+func list(t *testing.T, s *Space, flags ...string) ([]Choice, error) {
+	t.Helper()
+	o := options.NewCellOptions()
+	for _, text := range append([]string{"gpu=h100", "model=llama-3.1-8b"}, flags...) {
+		name, value, _ := strings.Cut(text, "=")
+		if err := o.Set.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Check(o); err != nil {
+		return nil, err
+	}
+	return s.List(o)
+}
+
+// Values of --vary are the values of a flag, and each combination is a choice of its own name.
+func TestVaryTakesValues(t *testing.T) {
+	s := &Space{Topology: "aggregated", Vary: []string{"router,topology", "tp=1,2,4,8", "max-num-batched-tokens=512,1024,2048,4096,8192", "max-num-seqs=64,128,256"}}
+	all, err := list(t, s)
+	if err != nil || len(all) != 2*4*5*3*2 {
+		t.Fatalf("%d choices, %v, want 240", len(all), err)
+	}
+	names := map[string]bool{}
+	for i := range all {
+		names[all[i].Name] = true
+	}
+	if len(names) != len(all) || !names["disaggregated router=kv tp=8 max-num-batched-tokens=512 max-num-seqs=64"] {
+		t.Errorf("%d names of %d choices", len(names), len(all))
+	}
+	if first := all[0]; first.Changes != 0 || first.Kind != "tp=1" {
+		t.Errorf("the first choice: %+v", first)
+	}
+}
+
+// Clusters of one worker are alike where the router alone differs.
+func TestSingleWorkersAreAlike(t *testing.T) {
+	all, err := list(t, &Space{Vary: []string{"router=round_robin,kv,least-loaded", "tp=1,2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	single := map[string]int{}
+	for i := range all {
+		single[all[i].Single]++
+	}
+	if len(all) != 6 || len(single) != 2 || single[""] > 0 {
+		t.Errorf("%d choices with single workers %v, want 2 of 3 each", len(all), single)
+	}
+	all, err = list(t, &Space{Vary: []string{"tp"}})
+	if err != nil || len(all) == 0 || all[0].Single != "" {
+		t.Errorf("without routers: %+v, %v", all, err)
+	}
+}
+
+func TestVaryRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"tpp":                                 "did you mean tp?",
+		"workers=1,2":                         "the plan finds the number of workers",
+		"nothing=1":                           "nothing",
+		"topology=both":                       "must be aggregated or disaggregated",
+		"seed=" + strings.Repeat("1,", 20000): "more than 20000 choices",
+	} {
+		if _, err := list(t, &Space{Vary: []string{text}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--vary %.20s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := list(t, &Space{Vary: []string{"tp=1,2"}}, "tp=4"); err == nil || !strings.Contains(err.Error(), "remove one of them") {
+		t.Errorf("given and varied: %v", err)
+	}
+}

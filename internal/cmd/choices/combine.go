@@ -1,0 +1,168 @@
+package choices
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// most bounds the number of choices.
+const most = 20000
+
+// Choice is settings that a plan may choose, in addition to those of the command line.
+type Choice struct {
+	Settings []plan.Setting
+	Split    bool // prefill and decode have pools of their own
+	// Name, Kind, Single and Changes are those of plan.Variant.
+	Name, Kind, Single string
+	Changes            int
+}
+
+// List returns all choices.
+func (s *Space) List(o *options.Options) ([]Choice, error) {
+	dimensions, err := s.listDimensions(o)
+	if err != nil {
+		return nil, err
+	}
+	splits := s.listSplits(o)
+	count := len(splits)
+	for _, d := range dimensions {
+		if count *= len(d); count > most {
+			return nil, cli.Usagef("--vary: more than %d choices: --fix or fewer values make fewer", most)
+		}
+	}
+	var all []Choice
+	seen := map[string]bool{}
+	for _, split := range splits {
+		for _, places := range listPlaces(dimensions) {
+			settings, changes := combineSettings(dimensions, places)
+			if split && s.varies(o, Budget) && isSmallBudget(settings) {
+				continue
+			}
+			c := Choice{Settings: settings, Split: split, Kind: kindOf(settings, split), Changes: changes}
+			c.Name = strings.TrimPrefix(NameOf(settings, split, len(splits) > 1), "aggregated ")
+			if split {
+				c.Changes += 2
+			} else if s.variesListedRouters(o) {
+				c.Single = "one worker " + NameOf(dropSettings(settings, "router"), false, false)
+			}
+			if !seen[c.Name] {
+				all = append(all, c)
+			}
+			seen[c.Name] = true
+		}
+	}
+	return all, nil
+}
+
+// listSplits returns whether choices have two pools.
+func (s *Space) listSplits(o *options.Options) []bool {
+	for _, axis := range s.axes {
+		if axis.Name != Topology {
+			continue
+		}
+		all := make([]bool, len(axis.Values))
+		for i, value := range axis.Values {
+			all[i] = value == "disaggregated"
+		}
+		return all
+	}
+	if s.varies(o, Topology) || s.Topology == "both" {
+		return []bool{false, true}
+	}
+	return []bool{s.Topology == "disaggregated"}
+}
+
+// listPlaces returns a place in each dimension, in all ways; the last dimension runs fastest.
+func listPlaces(dimensions []dimension) [][]int {
+	all := [][]int{nil}
+	for _, d := range dimensions {
+		next := make([][]int, 0, len(all)*len(d))
+		for _, before := range all {
+			for i := range d {
+				next = append(next, append(slices.Clone(before), i))
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+// combineSettings returns the settings of a place in each dimension, and in how many it is not the first; hardware comes first and
+// does not count, since each has its own kind.
+func combineSettings(dimensions []dimension, places []int) (settings []plan.Setting, changes int) {
+	for k, d := range dimensions {
+		set := d[places[k]]
+		settings = append(settings, set...)
+		if places[k] > 0 {
+			changes += len(slices.DeleteFunc(slices.Clone(set), isHardware))
+		}
+	}
+	return settings, changes
+}
+
+func isHardware(s plan.Setting) bool {
+	return slices.Contains([]string{"gpu", "tp", "pp", "dp", "ep", "quantization"}, s.Name)
+}
+
+// kindOf returns what clusters of a kind have in common: what they run on, and how they are divided.
+func kindOf(settings []plan.Setting, split bool) string {
+	var parts []string
+	for _, s := range settings {
+		if isHardware(s) {
+			parts = append(parts, s.Name+"="+s.Value)
+		}
+	}
+	if split {
+		parts = append(parts, "disaggregated")
+	}
+	return strings.Join(parts, " ")
+}
+
+// variesListedRouters reports whether routers vary, and all are ones of which one worker is as good as any: those that are
+// listed.
+func (s *Space) variesListedRouters(o *options.Options) bool {
+	for _, axis := range s.axes {
+		if axis.Name == Router {
+			return !slices.ContainsFunc(axis.Values, func(name string) bool { return !isListed(name) })
+		}
+	}
+	return s.varies(o, Router)
+}
+
+// isListed reports whether a name or its alias is in the registry of policies.
+func isListed(name string) bool {
+	return slices.ContainsFunc(policy.All(), func(i policy.Info) bool { return string(i.Name) == name || i.Alias != "" && i.Alias == name })
+}
+
+func dropSettings(settings []plan.Setting, name string) []plan.Setting {
+	return slices.DeleteFunc(slices.Clone(settings), func(s plan.Setting) bool { return s.Name == name })
+}
+
+// NameOf returns what differs between choices; both: there are some of one pool and some of two.
+func NameOf(settings []plan.Setting, split, both bool) string {
+	var parts []string
+	if both && split {
+		parts = append(parts, "disaggregated")
+	} else if both {
+		parts = append(parts, "aggregated")
+	}
+	for _, s := range settings {
+		parts = append(parts, s.Name+"="+s.Value)
+	}
+	return strings.Join(parts, " ")
+}
+
+// isSmallBudget reports whether settings have a token budget that spares decoding requests long passes, which workers that
+// only decode do not have.
+func isSmallBudget(settings []plan.Setting) bool {
+	return slices.ContainsFunc(settings, func(s plan.Setting) bool {
+		n, err := strconv.Atoi(s.Value)
+		return slices.Contains(FlagsOf(Budget), s.Name) && err == nil && n < 8192
+	})
+}

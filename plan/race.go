@@ -1,0 +1,394 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sort"
+)
+
+// slack is how much more than the best so far a cluster of a kind's first variant may cost in a round.
+const slack = 2.0
+
+// nearBest is how much more than the best so far a cluster of any other variant may cost.
+const nearBest = 1.3
+
+// earlyMargin is how much more than the best of its kind a cluster may cost in a round that others follow: a stretch ranks
+// variants as the workload does, but not exactly.
+const earlyMargin = 1.5
+
+// stuckAbove is the share of the excess over a limit that is left with twice the workers, from which on more workers are
+// taken to be of no use.
+const stuckAbove = 0.97
+
+// overloaded is the Saturation of a cluster of which the queue grew.
+const overloaded = "overloaded"
+
+// contender is a variant in a round, of two pools with a share of prefill workers.
+type contender struct {
+	variant   int
+	share     float64 // of prefill workers; 0: one pool; openShare: that of the first variant of the kind
+	first     bool    // of its kind
+	low, high int     // sizes: low misses, high meets; 0: not known
+	most      int     // the largest size that is allowed
+	next      int     // the size to try
+	step      int     // by which the size went down last
+	ended     bool
+	best      *Measure // of high
+	excess    float64  // of low, over the limit it misses by most
+	stuck     bool     // twice the workers came no nearer to the limits
+	other     bool     // low is tried once more, with the share rounded to the other side
+}
+
+// openShare is the share of a contender of two pools that has not begun.
+const openShare = -1
+
+// shape returns the cluster of a size.
+func (x *contender) shape(size int) Shape {
+	if x.share == 0 {
+		return One(size)
+	}
+	prefill := int(math.Round(x.share * float64(size)))
+	if x.other {
+		prefill = x.otherPrefill(size)
+	}
+	prefill = min(max(1, prefill), size-1)
+	return Two(prefill, size-prefill)
+}
+
+// otherPrefill returns the prefill workers of a size with the share rounded to the side that is farther off.
+func (x *contender) otherPrefill(size int) int {
+	exact := x.share * float64(size)
+	return int(math.Floor(exact)) + int(math.Ceil(exact)) - int(math.Round(exact))
+}
+
+// fewest is the smallest size.
+func (x *contender) fewest() int {
+	if x.share == 0 {
+		return 1
+	}
+	return 2
+}
+
+// narrower is a search at work.
+type narrower struct {
+	Narrowing
+	bench   *bench
+	plan    *Plan              // of no answers: it knows what clusters cost
+	twins   []int              // by variant: the first variant with the same Single
+	left    map[int]Left       // by variant
+	round   int                // from 1
+	margin  float64            // of the round: earlyMargin, or 1 in the last
+	least   float64            // the least burden of a cluster that meets in this round
+	leastOf map[string]float64 // the same by kind
+	best    *Measure           // of the least burden
+	stopped bool
+	nearest *Measure // of those that miss
+}
+
+// findTwins finds the variants of which single workers are alike.
+func (n *narrower) findTwins() {
+	n.twins = make([]int, len(n.Variants))
+	seen := map[string]int{}
+	for i := range n.Variants {
+		n.twins[i] = i
+		v := &n.Variants[i]
+		if v.Single == "" || v.Refused != nil {
+			continue
+		}
+		if first, ok := seen[v.Single]; ok {
+			n.twins[i] = first
+		} else {
+			seen[v.Single] = i
+		}
+	}
+}
+
+// list returns the contenders of all variants that can run, those with the fewest changes first. The first variant of a kind
+// with two pools has several shares of prefill workers; the best of these is that of the others.
+func (n *narrower) list() []*contender {
+	var order []int
+	for i := range n.Variants {
+		if n.Variants[i].Refused == nil {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(n.Variants[a].Changes, n.Variants[b].Changes) })
+	var all []*contender
+	seen := map[string]bool{}
+	for _, i := range order {
+		v := &n.Variants[i]
+		shares := []float64{0}
+		switch {
+		case v.Split && seen[v.Kind]:
+			shares = []float64{openShare}
+		case v.Split:
+			shares = []float64{0.25, 0.5, 0.75}
+		}
+		seen[v.Kind] = true
+		for _, share := range shares {
+			all = append(all, &contender{variant: i, share: share})
+		}
+	}
+	return all
+}
+
+// wavesOf divides the contenders of a round: the first, the first variants of the other kinds, and the others by the number
+// of changes. Each wave knows what the one before it found, and tries only clusters that cost no more.
+func (n *narrower) wavesOf(all []*contender) [][]*contender {
+	firsts := map[string]int{} // variant by kind
+	by := map[int][]*contender{}
+	for i, x := range all {
+		v := &n.Variants[x.variant]
+		if _, ok := firsts[v.Kind]; !ok {
+			firsts[v.Kind] = x.variant
+		}
+		wave := 1 + v.Changes
+		if x.first = firsts[v.Kind] == x.variant; x.first {
+			wave = 0
+		}
+		if i == 0 {
+			wave = -1
+		}
+		by[wave] = append(by[wave], x)
+	}
+	var order []int
+	for wave := range by {
+		order = append(order, wave)
+	}
+	slices.Sort(order)
+	waves := make([][]*contender, len(order))
+	for i, wave := range order {
+		waves[i] = by[wave]
+	}
+	return waves
+}
+
+// measureRound finds the best contenders on a stretch.
+func (n *narrower) measureRound(ctx context.Context, all []*contender, part int) error {
+	n.least, n.leastOf, n.best = math.Inf(1), map[string]float64{}, nil
+	for _, x := range all {
+		*x = contender{variant: x.variant, share: x.share, next: x.high, step: 1}
+	}
+	for _, wave := range n.wavesOf(all) {
+		for len(wave) > 0 {
+			now := wave
+			if math.IsInf(n.least, 1) && !wave[0].first { // one kind after the other, since each may be hopeless
+				kind := n.Variants[wave[0].variant].Kind
+				if i := slices.IndexFunc(wave, func(x *contender) bool { return n.Variants[x.variant].Kind != kind }); i > 0 {
+					now = wave[:i]
+				}
+			}
+			wave = wave[len(now):]
+			for _, x := range now {
+				n.begin(x, all)
+			}
+			if err := n.measureWave(ctx, now, all, part); err != nil || n.stopped {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// begin sets the first size of a contender: that of the round before, what costs as much as the best so far or, behind
+// another variant of its kind, the largest that is allowed.
+func (n *narrower) begin(x *contender, all []*contender) {
+	if x.share == openShare {
+		x.share = n.shareOf(x, all)
+	}
+	switch {
+	case x.next > 0:
+	case math.IsInf(n.least, 1):
+		x.next = x.fewest()
+	case x.first:
+		x.next = max(n.sizeWithin(x, n.least), x.fewest())
+	default:
+		x.next = max(n.sizeWithin(x, n.allowance(x)), x.fewest())
+	}
+}
+
+// shareOf returns the share of prefill workers that is best for the first variant of a kind.
+func (n *narrower) shareOf(x *contender, all []*contender) float64 {
+	best := (*contender)(nil)
+	for _, y := range all {
+		if !y.first || n.Variants[y.variant].Kind != n.Variants[x.variant].Kind {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(n.burdenOf(y), n.burdenOf(best)), cmp.Compare(measureTightness(y.best), measureTightness(best.best)), cmp.Compare(y.excess, best.excess)) < 0 {
+			best = y
+		}
+	}
+	if best == nil {
+		return 0.5
+	}
+	return best.share
+}
+
+// measureWave finds the smallest clusters of a wave, of all contenders of a round.
+func (n *narrower) measureWave(ctx context.Context, wave, all []*contender, part int) error {
+	for {
+		var points []Point
+		var asked []*contender
+		for _, x := range wave {
+			if n.limit(x); !x.ended {
+				asked = append(asked, x)
+				points = append(points, Point{Variant: x.variant, Shape: x.shape(x.next), Load: 1, Sample: n.Hard, Part: part})
+			}
+		}
+		if len(asked) == 0 {
+			return nil
+		}
+		measures, err := n.measureAll(ctx, points)
+		if err != nil {
+			return err
+		}
+		for i, x := range asked {
+			n.noteMeasure(x, measures[i])
+		}
+		n.showStage(all)
+		if stop := n.Stop; stop != nil && stop(int(n.bench.meter.done.Load())) {
+			n.stopped = true
+			return nil
+		}
+	}
+}
+
+// showStage shows the watcher how far the round of these contenders is.
+func (n *narrower) showStage(all []*contender) {
+	if n.Watch == nil {
+		return
+	}
+	open := map[int]bool{} // variants of which some split has not ended
+	for _, x := range all {
+		open[x.variant] = open[x.variant] || !x.ended
+	}
+	s := Stage{Round: n.round, Rounds: len(n.Parts), All: len(open), Best: n.best}
+	for _, is := range open {
+		if !is {
+			s.Done++
+		}
+	}
+	n.Watch(s)
+}
+
+// measureAll measures points. A variant that turns out not to run is refused, and has no measure.
+func (n *narrower) measureAll(ctx context.Context, points []Point) ([]*Measure, error) {
+	asked := slices.Clone(points)
+	for i := range asked {
+		if asked[i].Shape == One(1) {
+			asked[i].Variant = n.twins[asked[i].Variant]
+		}
+	}
+	begun := len(n.bench.order)
+	measures, err := n.bench.measure(ctx, asked...)
+	if cannot := (*CannotRunError)(nil); errors.As(err, &cannot) {
+		n.bench.forget(begun)
+		measures, err = make([]*Measure, len(points)), nil
+		for i := range asked { // one by one, to know which it is
+			begun := len(n.bench.order)
+			one, wrong := n.bench.measure(ctx, asked[i])
+			if errors.As(wrong, &cannot) {
+				n.bench.forget(begun)
+				n.Variants[points[i].Variant].Refused = cannot.Err
+				continue
+			} else if wrong != nil {
+				return nil, wrong
+			}
+			measures[i] = one[0]
+		}
+	}
+	for i, m := range measures {
+		if m != nil && m.Variant != points[i].Variant { // of a twin
+			own := *m
+			own.Variant = points[i].Variant
+			measures[i] = &own
+		}
+	}
+	return measures, err
+}
+
+// allowance returns the largest burden of a cluster that is of use for a contender, +Inf where no cluster is known to meet.
+func (n *narrower) allowance(x *contender) float64 {
+	if x.first {
+		return slack * n.least
+	}
+	most := n.margin * nearBest * n.least
+	if of, ok := n.leastOf[n.Variants[x.variant].Kind]; ok {
+		most = min(most, n.margin*of)
+	}
+	return most
+}
+
+// sizeWithin returns the largest size of a contender that costs no more than a burden, 0 when none does.
+func (n *narrower) sizeWithin(x *contender, burden float64) int {
+	least := x.fewest()
+	if n.Most < least {
+		return 0
+	}
+	within := sort.Search(n.Most-least+1, func(i int) bool { return n.plan.burden(x.variant, x.shape(least+i)) > burden })
+	if within == 0 {
+		return 0
+	}
+	return least + within - 1
+}
+
+// limit sets the largest size that a contender may have, and ends those of which none is left.
+func (n *narrower) limit(x *contender) {
+	if n.Variants[x.variant].Refused != nil {
+		x.ended, x.high = true, 0
+	}
+	if x.ended {
+		return
+	}
+	if x.most = n.sizeWithin(x, n.allowance(x)); x.most <= x.low {
+		x.ended = true
+		return
+	}
+	x.next = min(x.next, x.most)
+	x.ended = x.next <= x.low
+}
+
+// noteMeasure notes the measure of the size that was tried, and chooses the next.
+func (n *narrower) noteMeasure(x *contender, m *Measure) {
+	switch {
+	case m == nil:
+		x.ended, x.high = true, 0
+		return
+	case m.Met:
+		x.high, x.best = x.next, m
+		if x.other {
+			x.share, x.other, x.low, x.step = float64(m.Shape.Prefill)/float64(x.high), false, 0, 1
+		}
+		burden, kind := n.plan.burden(x.variant, m.Shape), n.Variants[x.variant].Kind
+		if least, ok := n.leastOf[kind]; !ok || burden < least {
+			n.leastOf[kind] = burden
+		}
+		if burden < n.least {
+			n.least, n.best = burden, m
+		}
+	default:
+		x.stuck = x.excess > 0 && measureTightness(m) > stuckAbove*x.excess && m.Saturation != overloaded
+		x.low, x.excess = x.next, measureTightness(m)
+		if n.nearest == nil || measureTightness(m) < measureTightness(n.nearest) {
+			n.nearest = m
+		}
+	}
+	switch {
+	case x.other:
+		x.ended = true
+	case x.high > 0 && x.high-x.low == 1 && !x.first && x.share > 0 && x.low >= x.fewest() && x.shape(x.low).Prefill != min(max(1, x.otherPrefill(x.low)), x.low-1):
+		x.other, x.next, x.low = true, x.low, x.low-1
+	case x.high == 0 && (x.low >= x.most || x.stuck), x.high > 0 && x.high-x.low <= 1, x.high == x.fewest():
+		x.ended = true
+	case x.high == 0:
+		x.next = min(2*x.low, x.most)
+	case x.low == 0:
+		x.next = max(x.high-x.step, x.fewest())
+		x.step *= 2
+	default:
+		x.next = (x.low + x.high) / 2
+	}
+}
