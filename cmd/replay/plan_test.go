@@ -291,6 +291,31 @@ func TestPlanChoiceThatCannotRun(t *testing.T) {
 	}
 }
 
+// A page has the clusters of each hour. --growth adds requests to the hours, and not hours.
+func TestPlanPageByHour(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "plan.html")
+	text := printed(t, []string{"plan", "--input-tokens=2000", "--output-tokens=20", "--request-count=61", "--arrival-interval-ms=180000", "--slo=p99:ttft=2s",
+		"--resamples=0", "--front=false", "--by-hour", "--growth=2", "--json", "--out", path})
+	var found plans.PlanDocument
+	if err := json.Unmarshal(text, &found); err != nil {
+		t.Fatal(err)
+	}
+	hours, requests := found.ByHour.Hours, 0
+	for i := range hours {
+		requests += hours[i].Requests
+	}
+	if len(hours) != 3 && len(hours) != 4 || requests < 121 || requests > 123 {
+		t.Errorf("%d requests in %d hours, want twice 61 in the 3 hours of the trace", requests, len(hours))
+	}
+	page, err := os.ReadFile(path)
+	for _, want := range []string{"By hour, with 2 times the requests in each hour", "Ways to size the cluster"} {
+		if err != nil || !bytes.Contains(page, []byte(want)) {
+			t.Errorf("%v: the page lacks %q", err, want)
+		}
+	}
+}
+
 // A file of candidates has a row for each choice of settings, with what became of it.
 func TestPlanCandidates(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/html"
 )
 
 // byHour is the schedule of the best variant of a plan.
@@ -41,7 +42,7 @@ func (f *planFlags) planHours(ctx context.Context, r *planRunner, found *plan.Pl
 	var own *schedules.Runner
 	own, h.factor = f.scheduleOf(r, best.Variant)
 	var err error
-	h.ByHour, err = own.Find(ctx, r.samples[best.Variant][0](), best.Shape)
+	h.ByHour, err = own.Find(ctx, plan.Grow(r.samples[best.Variant][0](), f.growth, r.seed), best.Shape)
 	return h, err
 }
 
@@ -53,11 +54,13 @@ func (f *planFlags) scheduleOf(r *planRunner, variant int) (*schedules.Runner, f
 		c.spec = slowDown(c.spec, factor)
 	}
 	c.spec.Topology = c.spec.WithEngines(func(a *engineargs.Args) { a.StartupSeconds = f.startup.Seconds() })
+	alone := *f
+	alone.growth = 1 // the workload has it
 	return &schedules.Runner{
 		Spec: c.spec, Variant: c.variant, Most: f.most, Cores: f.cores, Precision: f.precision, Startup: f.startup, HPATarget: f.hpaTarget, Progress: r.env.show,
 		Resize: func(s plan.Shape) replay.Topology { return c.clusterOf(s) },
 		Points: func(part *loadgen.Workload) plan.Run {
-			own := &planRunner{flags: f, choices: []chosen{c}, env: r.env, samples: [][]func() *loadgen.Workload{{func() *loadgen.Workload { return part }}}}
+			own := &planRunner{flags: &alone, choices: []chosen{c}, env: r.env, samples: [][]func() *loadgen.Workload{{func() *loadgen.Workload { return part }}}}
 			return own.run
 		},
 		Judge: func(result *harness.Result, w *loadgen.Workload) (plan.Measure, error) {
@@ -68,18 +71,36 @@ func (f *planFlags) scheduleOf(r *planRunner, variant int) (*schedules.Runner, f
 
 // formatHours returns the schedule in words, "" without one.
 func (p *planSheet) formatHours() string {
-	h := p.hours
-	if h == nil {
+	if p.hours == nil {
 		return ""
 	}
-	head := "By hour"
+	return p.hours.Format(p.headHours(), p.flags.most, p.wrapText)
+}
+
+// headHours returns what the schedule is of.
+func (p *planSheet) headHours() string {
+	h, head := p.hours, "By hour"
 	if h.settings != "" {
 		head += ", " + h.settings
+	}
+	if growth := p.flags.growth; growth != 1 {
+		head += fmt.Sprintf(", with %g times the requests in each hour", growth)
 	}
 	if h.factor != 1 {
 		head += fmt.Sprintf(", with pass times %+.0f%%", 100*(h.factor-1))
 	}
-	return h.Format(head, p.flags.most, p.wrapText)
+	return head
+}
+
+// hourGrids returns the schedule as tables of a page.
+func (p *planSheet) hourGrids() []html.Grid {
+	if p.hours == nil {
+		return nil
+	}
+	hours, ways := html.Grid{Title: p.headHours()}, html.Grid{Title: "Ways to size the cluster"}
+	hours.Head, hours.Rows = p.hours.HourRows()
+	ways.Head, ways.Rows = p.hours.WayRows()
+	return []html.Grid{hours, ways}
 }
 
 func (p *planSheet) byHourDocument() *schedules.Document {

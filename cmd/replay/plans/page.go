@@ -93,7 +93,7 @@ func (p *planSheet) makeAnswer() *html.Answer {
 	if len(p.plan.Answers) > 1 {
 		page.Grids = append(page.Grids, p.makeVariants())
 	}
-	page.Grids = append(page.Grids, p.makeObjectives(a))
+	page.Grids = append(append(page.Grids, p.hourGrids()...), p.makeObjectives(a))
 	for _, v := range a.At.Values {
 		page.Limits = append(page.Limits, html.Limit{Name: p.nameObjective(&v), Unit: v.Unit, Limit: v.Limit})
 	}

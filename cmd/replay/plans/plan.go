@@ -309,7 +309,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of those that are answered", "admission"),
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology", "by-hour"),
-			cli.Needs(f.growth == 1 && f.survive.text == "", "without --growth and --survive", "by-hour"),
+			cli.Needs(f.survive.text == "", "without --survive", "by-hour"),
 			cli.Needs(!o.Changed("max-in-flight"), "without --max-in-flight: hours are those of an open loop", "by-hour"),
 			cli.Needs(f.byHour, "with --by-hour", "hpa-target"),
 			cli.Needs(f.byHour || f.pooling.isWanted(), "with --by-hour or --gpus", "worker-startup"),
@@ -456,6 +456,7 @@ type planRunner struct {
 	choices []chosen
 	samples [][]func() *loadgen.Workload // by variant; variants of one workload share them
 	env     *surroundings
+	seed    uint64
 	factors [][]float64  // by variant and resample: how much longer passes take
 	journal *planJournal // nil: nothing is remembered
 	parts   sync.Map     // workloads of which a plan replays a stretch alone, by stretch
@@ -478,7 +479,7 @@ func (r *planRunner) stretchOf(p plan.Point) *loadgen.Workload {
 }
 
 func newPlanRunner(ctx context.Context, env *surroundings, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
-	r := &planRunner{flags: f, choices: choices, env: env}
+	r := &planRunner{flags: f, choices: choices, env: env, seed: seed}
 	seen := map[string][]func() *loadgen.Workload{}
 	for _, c := range choices {
 		if c.variant.Refused != nil {

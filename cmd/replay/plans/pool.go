@@ -92,7 +92,7 @@ func (f *planFlags) runPool(ctx context.Context, s cli.Streams, o *options.Optio
 			return fmt.Errorf("%s: %w", path, runs.ExplainError(err))
 		}
 		own, factor := f.scheduleOf(runner, 0)
-		w := runner.samples[0][0]()
+		w := plan.Grow(runner.samples[0][0](), f.growth, runner.seed)
 		if w.Graph != nil {
 			return cli.Usagef("--trace=%s: only for requests that do not wait for others than the one before them", f.pooling.traces[i])
 		}

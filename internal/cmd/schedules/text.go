@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,17 +18,10 @@ const mostRows = 2 * dayHours
 func (h *ByHour) Format(head string, most int, wrap func(string) string) string {
 	b := &strings.Builder{}
 	b.WriteString(wrap(head + ":\n"))
-	t := table.New("hour", "requests/s", "GPUs", "smallest cluster")
-	if len(h.hours) <= mostRows {
-		for i := range h.hours {
-			one := &h.hours[i]
-			t.Add(strconv.Itoa(i), fmt.Sprintf("%.2f", one.rate()), fmt.Sprintf("%.0f", h.gpus(one.shape)), one.shape.String())
-		}
-	} else {
-		t = table.New("hour of the day", "GPUs", "largest of all days")
-		for i, shape := range h.pattern {
-			t.Add(strconv.Itoa(i), fmt.Sprintf("%.0f", h.gpus(shape)), shape.String())
-		}
+	columns, rows := h.HourRows()
+	t := table.New(columns...)
+	for _, row := range rows {
+		t.Add(row...)
 	}
 	b.WriteString(t.Text())
 	for i := range h.hours {
@@ -37,6 +31,38 @@ func (h *ByHour) Format(head string, most int, wrap func(string) string) string 
 	}
 	h.writeWays(b, wrap)
 	return b.String()
+}
+
+// HourRows returns a table with the cluster of each hour or, of long traces, of each hour of the day.
+func (h *ByHour) HourRows() (head []string, rows [][]string) {
+	if len(h.hours) > mostRows {
+		for i, shape := range h.pattern {
+			rows = append(rows, []string{strconv.Itoa(i), fmt.Sprintf("%.0f", h.gpus(shape)), shape.String()})
+		}
+		return []string{"hour of the day", "GPUs", "largest of all days"}, rows
+	}
+	for i := range h.hours {
+		one := &h.hours[i]
+		rows = append(rows, []string{strconv.Itoa(i), fmt.Sprintf("%.2f", one.rate()), fmt.Sprintf("%.0f", h.gpus(one.shape)), one.shape.String()})
+	}
+	return []string{"hour", "requests/s", "GPUs", "smallest cluster"}, rows
+}
+
+// WayRows returns a table of the ways to size the cluster, with costs where prices are known.
+func (h *ByHour) WayRows() (head []string, rows [][]string) {
+	head = []string{"size", "GPU-hours/day", "cost/day", "workers", "objectives"}
+	for i := range h.ways {
+		way := &h.ways[i]
+		day := way.gpuHours / h.countHours() * dayHours
+		rows = append(rows, []string{way.name, fmt.Sprintf("%.1f", day), fmt.Sprintf("%.2f", day*h.price), way.workers, formatMet(way.met)})
+	}
+	if h.price == 0 {
+		head = slices.Delete(head, 2, 3)
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 2, 3)
+		}
+	}
+	return head, rows
 }
 
 // rate returns the requests per second of an hour.
@@ -49,14 +75,10 @@ func (one *hourOf) rate() float64 {
 
 // writeWays writes what the ways to size the cluster take.
 func (h *ByHour) writeWays(b *strings.Builder, wrap func(string) string) {
-	t := table.NewLeft("size", "GPU-hours/day", "cost/day", "workers", "objectives")
-	for i := range h.ways {
-		way := &h.ways[i]
-		day := way.gpuHours / h.countHours() * dayHours
-		t.Add(way.name, fmt.Sprintf("%.1f", day), fmt.Sprintf("%.2f", day*h.price), way.workers, formatMet(way.met))
-	}
-	if h.price == 0 {
-		t.Remove(2)
+	head, rows := h.WayRows()
+	t := table.NewLeft(head...)
+	for _, row := range rows {
+		t.Add(row...)
 	}
 	b.WriteString("\n" + t.Text())
 	for i := range h.ways {
