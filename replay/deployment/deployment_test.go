@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -55,6 +56,15 @@ func TestWrite(t *testing.T) {
 	for _, want := range []string{"# A deployment\n", "\ngpu: h100  ", "\ntp: 2  ", "\n# max-num-seqs: 7  ", "# requests a worker runs at once;"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// A deployment file has every setting of a TensorRT-LLM server that is read.
+func TestFileHasSettingsOfTRTLLM(t *testing.T) {
+	for flag, name := range NamesOfTRTLLM() {
+		if !slices.Contains(Flags(), flag) {
+			t.Errorf("%s is read as %s, which no deployment file has", name, flag)
 		}
 	}
 }

@@ -104,7 +104,8 @@ func (s *Settings) Declare(d *schema.Decl) {
 	})
 	s.Waiting = cmp.Or(d.Name(schema.Row{
 		Key: "waiting_queue_policy", Default: WaitingPolicies()[0], Help: "order in which requests become active, by `name`", Names: WaitingPolicies(),
-		Doc: schema.Doc{Text: "order in which waiting requests become active: fcfs, or priority (the most urgent first, by the `priority` of the trace)"},
+		File: schema.File{Place: 322, Help: "order in which requests become active on a TensorRT-LLM worker"},
+		Doc:  schema.Doc{Text: "order in which waiting requests become active: fcfs, or priority (the most urgent first, by the `priority` of the trace)"},
 	}), WaitingPolicies()[0])
 	s.declareReuse(d)
 	s.declareRetention(d)
@@ -117,11 +118,13 @@ func (s *Settings) Declare(d *schema.Decl) {
 func (s *Settings) declareReuse(d *schema.Decl) {
 	d.Bool(&s.Partial, schema.Row{
 		Key: "enable_partial_reuse", Value: true, Help: "reuse blocks of which only the first tokens match; =false turns it off",
-		Doc: schema.Doc{Text: "blocks of which only the first tokens match are reused"},
+		File: schema.File{Place: 352, Help: "reuse KV blocks of which only the first tokens match"},
+		Doc:  schema.Doc{Text: "blocks of which only the first tokens match are reused"},
 	})
 	d.Bool(&s.Copy, schema.Row{
 		Key: "copy_on_partial_reuse", Value: true, Help: "copy such blocks if they are in use; =false turns it off",
-		Doc: schema.Doc{Text: "such blocks are copied if they are in use"},
+		File: schema.File{Place: 354, Help: "copy such blocks if they are in use"},
+		Doc:  schema.Doc{Text: "such blocks are copied if they are in use"},
 	})
 	d.Size(&s.HostBytes, schema.Row{
 		Key: "host_cache_size", Help: "`bytes` of host memory behind the KV blocks",
@@ -131,11 +134,13 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 	})
 	d.Size(&s.WaitIters, schema.Row{
 		Key: "batch_wait_timeout_iters", Help: "`passes` that prompts wait for more tokens at most",
-		Doc: schema.Doc{Text: "that prompts wait at most for more tokens"},
+		File: schema.File{Place: 362, Help: "passes that prompts wait for more tokens on a TensorRT-LLM worker"},
+		Doc:  schema.Doc{Text: "that prompts wait at most for more tokens"},
 	})
 	d.NumberIn(&s.WaitRatio, func(f float64) bool { return f >= 0 && f <= 1 }, "0 to 1", schema.Row{
 		Key: "batch_wait_max_tokens_ratio", Help: "`share` of max_num_tokens from which on prompts do not wait",
-		Doc: schema.Doc{Text: "share of `max_num_tokens` from which on prompts do not wait"},
+		File: schema.File{Place: 364, Help: "share of max-num-tokens from which on prompts do not wait"},
+		Doc:  schema.Doc{Text: "share of `max_num_tokens` from which on prompts do not wait"},
 	})
 }
 
@@ -143,7 +148,8 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 func (s *Settings) declareRetention(d *schema.Decl) {
 	d.String(&s.Ranges, schema.Row{
 		Key: "token_range_retention", Default: "none", Help: "retention priorities of prompt blocks, as `FIRST-END:PRIORITY:MS`, with commas between",
-		Doc: schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the token that a block begins with: `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s and the others 20 ([rules/trtllm.md](rules/trtllm.md#retention-priorities))"},
+		File: schema.File{Place: 366, Help: "retention priorities of prompt blocks"},
+		Doc:  schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the token that a block begins with: `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s and the others 20 ([rules/trtllm.md](rules/trtllm.md#retention-priorities))"},
 	})
 	if s.Ranges != "" && d.OK() {
 		if _, err := ParseRanges(s.Ranges); err != nil {
@@ -152,29 +158,35 @@ func (s *Settings) declareRetention(d *schema.Decl) {
 	}
 	d.Size(&s.Answer, schema.Row{
 		Key: "decode_retention_priority", Value: DefaultPriority, Help: "retention `priority` of blocks of answers, 0 to 100",
-		Doc: schema.Doc{Unit: "priority", Text: "retention priority of blocks of answers, 0 to 100"},
+		File: schema.File{Place: 368, Help: "retention priority of blocks of answers"},
+		Doc:  schema.Doc{Unit: "priority", Text: "retention priority of blocks of answers, 0 to 100"},
 	})
 	d.Size(&s.AnswerMs, schema.Row{
 		Key: "decode_duration_ms", Help: "`ms` for which blocks of answers keep it, 0 for ever",
-		Doc: schema.Doc{Text: "for which blocks of answers keep it after their request; 0: for ever"},
+		File: schema.File{Place: 370, Help: "ms for which blocks of answers keep it"},
+		Doc:  schema.Doc{Text: "for which blocks of answers keep it after their request; 0: for ever"},
 	})
 	d.Size(&s.Events, schema.Row{
 		Key: "event_buffer_max_size", Help: "KV `events` that a pass publishes at most, 0 for all; the oldest are dropped and counted",
-		Doc: schema.Doc{Text: "KV events that a pass publishes at most; the oldest are dropped and counted (`dropped_kv_events`). 0: all (an engine publishes none then)"},
+		File: schema.File{Place: 372, Help: "KV events that a TensorRT-LLM worker publishes of a pass at most"},
+		Doc:  schema.Doc{Text: "KV events that a pass publishes at most; the oldest are dropped and counted (`dropped_kv_events`). 0: all (an engine publishes none then)"},
 	})
 }
 
 func (b *Balance) declare(d *schema.Decl) {
 	d.Bool(&b.On, schema.Row{
 		Key: "enable_balance", Help: "ranks of data-parallel attention compute prompts in the same passes",
-		Doc: schema.Doc{Text: "ranks of data-parallel attention compute prompts in the same passes (`attention_dp_config`)"},
+		File: schema.File{Place: 374, Help: "ranks of data-parallel attention compute prompts in the same passes"},
+		Doc:  schema.Doc{Text: "ranks of data-parallel attention compute prompts in the same passes (`attention_dp_config`)"},
 	})
 	d.Size(&b.TimeoutIters, schema.Row{
 		Key: "timeout_iters", Value: 50, Help: "`passes` that prompts wait at most for those of other ranks",
-		Doc: schema.Doc{Text: "that prompts wait at most for those of other ranks"},
+		File: schema.File{Place: 376, Help: "passes that prompts wait for those of other ranks"},
+		Doc:  schema.Doc{Text: "that prompts wait at most for those of other ranks"},
 	})
 	d.Size(&b.WaitIters, schema.Row{
 		Key: "batching_wait_iters", Value: 10, Help: "`passes` that prompts of all ranks wait at most for more of them",
-		Doc: schema.Doc{Text: "that prompts of all ranks wait for more of them"},
+		File: schema.File{Place: 378, Help: "passes that prompts of all ranks wait for more of them"},
+		Doc:  schema.Doc{Text: "that prompts of all ranks wait for more of them"},
 	})
 }
