@@ -59,6 +59,19 @@ func (e *example) readConfig(t *testing.T, line string) {
 			t.Fatalf("%s: %v", line, err)
 		}
 	}
+	if _, ranges, ok := strings.Cut(line, " retention "); ok {
+		all, err := ParseRanges(strings.Fields(ranges)[0])
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		c.Retention = &Retention{Ranges: all, Answer: DefaultPriority}
+	}
+	if _, most, ok := strings.Cut(line, " buffer "); ok {
+		if _, err := fmt.Sscan(most, &c.EventBuffer); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	c.ByPriority = strings.Contains(line, " priority")
 	e.events = strings.Contains(line, " events")
 	c.Policy, c.Rules = ParsePolicy(policy), RulesOf(profile)
 	c.Reuse = c.Policy != MaxRequests
@@ -77,6 +90,11 @@ func (e *example) addRequest(t *testing.T, line string) {
 	var share int
 	if _, err := fmt.Sscanf(line, "request %s %d/%d stops=%d turn=%d shares=%d", &name, &a.input, &a.most, &a.out, &a.arrive, &share); err != nil {
 		t.Fatalf("%s: %v", line, err)
+	}
+	if _, priority, ok := strings.Cut(line, " priority="); ok {
+		if _, err := fmt.Sscan(priority, &a.priority); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
 	}
 	for i := range a.input {
 		id := uint64(i)
@@ -120,6 +138,9 @@ func TestExamples(t *testing.T) {
 	}
 	for _, e := range all {
 		t.Run(e.name, func(t *testing.T) {
+			if _, _, err := newPair(t, e.config, 1, e.asked).run(); err != nil {
+				t.Errorf("against the plain model: %v", err)
+			}
 			p := newPair(t, e.config, 1, e.asked)
 			var got []string
 			for len(got) < 100 && (p.core.Load() > 0 || len(p.todo) > 0) {
