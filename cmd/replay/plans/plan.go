@@ -71,7 +71,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&f.slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
 	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests to meet them")
 	fs.StringArrayVar(&f.try, "try", nil, "try values of a flag, `tp=2,4`; repeatable")
-	fs.StringArrayVar(&f.search.Vary, "vary", nil, "what the plan chooses: `names`, or values of a flag,\ntp=2,4; none: nothing; repeatable (default what is\nnot given of "+strings.Join(choices.Names(), ", ")+")")
+	fs.StringArrayVar(&f.search.Vary, "vary", nil, "what the plan chooses: `names`, or values of a flag, tp=2,4; none: nothing; repeatable (default what is not given)")
 	fs.StringSliceVar(&f.search.Fix, "fix", nil, "settings that the plan does not choose, `names` as in --vary")
 	fs.StringSliceVar(&f.search.Allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
 	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` after which a search of settings ends; the plan of the best follows; 0: no end")

@@ -1679,7 +1679,7 @@ class PlanFlags(TypedDict, total=False):
     until: Value
     """end the run at this time of its clock: ms, or with a unit, as 90s or 10m"""
     vary: Value
-    """what the plan chooses: names, or values of a flag, tp=2,4; none: nothing; repeatable (default what is not given of tp, max-num-batched-tokens, router, topology)"""
+    """what the plan chooses: names, or values of a flag, tp=2,4; none: nothing; repeatable (default what is not given)"""
     waiting_queue_policy: Literal["fcfs", "priority"]
     """trtllm: order in which requests become active, by name (default fcfs)"""
     warm_caches: Value
