@@ -31,7 +31,8 @@ config_module.HAS_TRITON = True  # as on a server with a GPU
 
 # Settings of the oracle that are no fields of SchedulerConfig.
 OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms",
-       "sliding_window", "attention_chunk_size", "layer_types", "window_groups", "full_groups", "v2_model_runner", "architecture"}
+       "sliding_window", "attention_chunk_size", "layer_types", "window_groups", "full_groups", "v2_model_runner", "architecture",
+       "num_g2_blocks", "kv_bytes_per_token", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps"}
 
 
 class Refused(Exception):
@@ -127,6 +128,18 @@ def configure(s):
         raise Refused(str(e).replace("\n", " ")) from e
 
 
+PAGE = 4096  # bytes of a KV block, as a connector is told; what transfers count is the setting's
+
+
+def transfer_config(s):
+    """The kv_transfer_config of a server with host memory, None without."""
+    if not s["num_g2_blocks"]:
+        return None
+    from vllm.config.kv_transfer import KVTransferConfig
+    return KVTransferConfig(kv_connector="OffloadingConnector", kv_role="kv_both", engine_id="0",
+                            kv_connector_extra_config={"cpu_bytes_to_use": s["num_g2_blocks"] * PAGE})
+
+
 def derive(s, fields):
     c = Config()
     c.scheduler_config = SchedulerConfig(max_model_len=s["max_model_len"], is_encoder_decoder=False, **fields)
@@ -141,19 +154,20 @@ def derive(s, fields):
         is_diffusion=False, supports_multimodal_inputs=False, multimodal_config=None, return_sampling_mask=False, is_hybrid=False,
         enable_return_routed_experts=False, is_multimodal_model=False, skip_tokenizer_init=True, architectures=[s["architecture"]],
         logits_processors=None, is_attention_free=False, quantization=None, enable_prompt_embeds=False, enforce_eager=False,
-        has_inner_state=False, use_mla=False, logprobs_mode="raw_logprobs")
+        has_inner_state=False, use_mla=False, get_total_num_kv_heads=lambda: 1, model="", dtype="torch.bfloat16", logprobs_mode="raw_logprobs")
     c.compilation_config = Bag(mode=None, pass_config=Bag(enable_sp=False))
     c.parallel_config = Bag(
         decode_context_parallel_size=1, prefill_context_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1,
         data_parallel_index=0, data_parallel_rank=0, distributed_executor_backend="mp", enable_dbo=False, all2all_backend="",
-        use_ubatching=False, enable_elastic_ep=False, tensor_parallel_size=1)
+        use_ubatching=False, enable_elastic_ep=False, tensor_parallel_size=1, world_size=1, rank=0, nnodes_within_dp=1, data_parallel_rank_local=0)
     c.is_encoder_only = False
+    c.kv_transfer_config = transfer_config(s)
     c.observability_config = Bag(
         kv_cache_metrics=False, kv_cache_metrics_sample=0.0, per_request_spec_decode_metrics=None, enable_mfu_metrics=False,
         enable_logging_iteration_details=False)
     c.ec_manager_config = Bag(get_encoder_cache_manager_obj=lambda: None)
     c.aux_output_config = Bag(enabled=False)
-    c.lora_config = c.kv_events_config = c.kv_transfer_config = c.ec_transfer_config = c.watermark_config = None
+    c.lora_config = c.kv_events_config = c.ec_transfer_config = c.watermark_config = None
     c.diffusion_config = c.structured_outputs_config = c.reasoning_config = None
     c.attention_config = Bag(hisparse_config=None)
     c.speculative_config = Speculation(s["speculative_config"]) if s["speculative_config"] else None
@@ -194,4 +208,7 @@ def kv_cache(c, s):
     except ImportError:
         planning = kv_cache_utils
     groups = planning.get_kv_cache_groups(c, layers)
-    return KVCacheConfig(**pick(KVCacheConfig, num_blocks=s["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=groups))
+    tensors = []
+    if c.kv_transfer_config:
+        tensors = [Bag(size=s["num_gpu_blocks"] * PAGE, shared_by=list(layers), block_stride=0)]
+    return KVCacheConfig(**pick(KVCacheConfig, num_blocks=s["num_gpu_blocks"], kv_cache_tensors=tensors, kv_cache_groups=groups))

@@ -3,6 +3,7 @@ import argparse
 import contextlib
 import inspect
 import json
+import logging
 import os
 import queue
 import sys
@@ -16,7 +17,9 @@ os.environ["VLLM_LOGGING_LEVEL"] = os.environ.get("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ["VLLM_NO_USAGE_STATS"] = "1"
 os.environ["VLLM_PLUGINS"] = ""
 stubs.install()
+logging.disable(logging.WARNING)
 
+import connectors  # noqa: E402
 from config import Bag, Refused, configure, kv_cache, pick  # noqa: E402
 from drafts import Drafts  # noqa: E402
 from timing import Profile  # noqa: E402
@@ -43,6 +46,7 @@ DEFAULTS = {
     "window_groups": 1, "full_groups": 1,
     "architecture": "LlamaForCausalLM", "v2_model_runner": None,  # the runner is what the release takes, unless it is said
     "speculative_config": None,  # see drafts.py
+    **connectors.DEFAULTS,
 }
 
 
@@ -86,17 +90,18 @@ class Flight:
         call(self)
 
 
-def runner_output(ids, sampled):
+def runner_output(ids, sampled, transfers):
     return ModelRunnerOutput(**pick(
         ModelRunnerOutput, req_ids=ids, req_id_to_index={id: i for i, id in enumerate(ids)}, sampled_token_ids=sampled,
-        logprobs=None, prompt_logprobs_dict={}, pooler_output=[]))
+        logprobs=None, prompt_logprobs_dict={}, pooler_output=[], kv_connector_output=transfers))
 
 
 class Executor:
     """Stands in for the executor: it computes passes one after the other, as long as the timing model says."""
 
-    def __init__(self, clock, profile, log, lives, drafts):
+    def __init__(self, clock, profile, log, lives, drafts, worker):
         self.clock, self.profile, self.log, self.lives, self.drafts = clock, profile, log, lives, drafts
+        self.worker = worker  # of the KV connector, or None
         self.free = 0.0  # when the device has nothing left to do
         self.last = None
         self.proposed = None
@@ -133,15 +138,16 @@ class Executor:
         if getattr(out, "skip_drafts", False):  # as its model runner does
             count = 0
         self.proposed = DraftTokenIds(ids, [[1] * count if t else [] for t in sampled])
-        if not ids:
-            end = max(now, self.free)
-            self.log.nothing(now)
-            self.last = Flight(runner_output([], []), end, self.clock)
-            return self.last
         start = max(now, self.free)
+        if self.worker:
+            start = max(start, self.worker.begin(out, now, self.free))
+        if not ids:
+            self.log.nothing(now)
+            self.last = Flight(runner_output([], [], self.worker and self.worker.end(out, self.free)), start, self.clock)
+            return self.last
         self.free = end = start + self.drafts.pass_ms(self.profile.pass_ms(work), count)
         self.log.pass_(now, start, end, out, before, sampled)
-        self.last = Flight(runner_output(ids, sampled), end, self.clock, rejected)
+        self.last = Flight(runner_output(ids, sampled, self.worker and self.worker.end(out, end)), end, self.clock, rejected)
         return Flight(None, start, self.clock)
 
     def take_draft_token_ids(self):
@@ -248,7 +254,11 @@ class Engine:
     def __init__(self, config, s, profile, lives, log):
         self.clock, self.lives, self.log, self.config = Clock(), lives, log, config
         self.scheduler = new_scheduler(config, s)
-        self.model_executor = Executor(self.clock, profile, log, lives, Drafts(s["speculative_config"]))
+        worker = None
+        if config.kv_transfer_config:
+            connectors.in_order(self.scheduler.connector)
+            worker = connectors.Worker(config, self.scheduler.kv_cache_config, s)
+        self.model_executor = Executor(self.clock, profile, log, lives, Drafts(s["speculative_config"]), worker)
         self.vllm_config = config
         self.async_scheduling = bool(config.scheduler_config.async_scheduling)
         self.batch_queue_size = getattr(config, "max_concurrent_batches", 2 if self.async_scheduling else 1)
@@ -324,7 +334,8 @@ def drive(engine, rows, hasher, block, priority):
         before = engine.log.passes
         process(engine)
         engine.log.delivered(clock.now)
-        idle = 0 if engine.log.passes != before else idle + 1
+        copies = scheduler.connector and scheduler.connector.has_pending_push_work()
+        idle = 0 if copies or engine.log.passes != before else idle + 1
         if idle > 1000:
             if at == len(rows):
                 raise Stuck("the scheduler plans nothing and has requests left: it would hang")
@@ -402,7 +413,7 @@ def run(rows, s, profile, block, out=None):
     config = configure(s)
     hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], digest, **pick(
         kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0) if hasattr(VllmConfig, "num_hash_lookahead_tokens") else 0)) \
-        if s["enable_prefix_caching"] else None
+        if s["enable_prefix_caching"] or config.kv_transfer_config else None
     began = time.monotonic()
     try:
         engine = Engine(config, s, profile, lives, log)

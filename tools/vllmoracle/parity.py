@@ -143,6 +143,20 @@ def speculate(rng, s):
         s["long_prefill_token_threshold"] = max(s["long_prefill_token_threshold"], k + 1)
 
 
+def offload(rng, s, rows):
+    """Host memory, small and large, behind links that are slow and fast beside a pass; prompts come again."""
+    need = max(r["input_length"] for r in rows) // s["block_size"] + 1
+    s["num_g2_blocks"] = rng.choice([1, 3, need, need * 3, need * 10, 100000])
+    s["kv_bytes_per_token"] = rng.choice([1, 20000, 131072, 1000000])
+    s["bandwidth_g1_to_g2_gbps"] = rng.choice([0, 0.1, 1, 14, 50])
+    s["bandwidth_g2_to_g1_gbps"] = rng.choice([0, 0.1, 1, 14, 50])
+    if rng.random() < 0.7:
+        for i, r in enumerate(rows):
+            if i and rng.random() < 0.5:
+                old = rng.choice(rows[:i])
+                r["input_length"], r["hash_ids"] = old["input_length"], list(old["hash_ids"])
+
+
 METHODS = os.environ.get("VLLM_ORACLE_METHODS", "eagle eagle3 mtp draft_model ngram_gpu ngram suffix medusa").split()
 
 
@@ -162,7 +176,7 @@ def replay(binary, trace_file, s, trace, profile, out):
         rules["watermark"] = s["watermark"]
     rules.update(s.get("replay_rules", {}))
     known = declared.rows(binary, "vllm")
-    engine = {k: v for k, v in s.items() if k in known and (v or v is False)}
+    engine = {k: v for k, v in s.items() if k in known and (v or v is False or k.startswith("bandwidth"))}
     engine |= {"scheduler_profile": PROFILE, "scheduler_rules": rules}
     if "policy" in s:
         engine["scheduling_policy"] = s["policy"]
@@ -360,6 +374,8 @@ def draw(a, i, fixed):
         speculate(rng, s)
     if s.get("sliding_window") == -1:
         window(rng, s, rows)
+    if s.get("num_g2_blocks") == -1:
+        offload(rng, s, rows)
     if s.get("policy") == "priority":
         rank(rng, rows)
     bound(rng, s, rows)

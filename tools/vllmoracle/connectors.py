@@ -1,0 +1,153 @@
+"""Runs a release's own KV connectors: both of their sides, scheduler and worker, on the clock of the oracle.
+
+What a worker copies is a model: each way is a queue of transfers, one after the other, of as many bytes as they have blocks,
+at a bandwidth of its own. A pass is handed to the worker when it is planned, and the worker takes it when it has taken the one
+before. It submits the stores of the pass before, which begin when the device has computed what it was given so far, waits for those
+that must end first, and asks what has ended. Loads begin at once, or where the release submits them after
+the pass, when the device has computed it.
+"""
+import inspect
+from collections.abc import MutableSet
+
+from config import Bag
+
+DEFAULTS = {"num_g2_blocks": 0, "kv_bytes_per_token": 0, "bandwidth_g1_to_g2_gbps": 14.0, "bandwidth_g2_to_g1_gbps": 14.0}
+
+
+class Ordered(MutableSet):
+    """A set in the order in which it was filled, which Python leaves open: a run must not depend on hashes of strings."""
+
+    def __init__(self, items=()):
+        self.items = dict.fromkeys(items)
+
+    def __contains__(self, item):
+        return item in self.items
+
+    def __iter__(self):
+        return iter(self.items)
+
+    def __len__(self):
+        return len(self.items)
+
+    def add(self, item):
+        self.items[item] = None
+
+    def discard(self, item):
+        self.items.pop(item, None)
+
+    def update(self, *others):
+        for o in others:
+            self.items.update(dict.fromkeys(o))
+
+    def difference_update(self, other):
+        for item in list(other):
+            self.items.pop(item, None)
+
+    def copy(self):
+        return Ordered(self.items)
+
+
+class Link:
+    """One direction: transfers one after the other."""
+
+    def __init__(self, gbps):
+        self.bytes_per_ms, self.busy, self.queue = gbps * 1e6, 0.0, []
+
+    def submit(self, job, at, size):
+        took = size / self.bytes_per_ms if self.bytes_per_ms else 0.0
+        self.busy = max(at, self.busy) + took
+        self.queue.append((job, self.busy))
+
+    def ended(self, now):
+        n = 0
+        while n < len(self.queue) and self.queue[n][1] <= now:
+            n += 1
+        done, self.queue = self.queue[:n], self.queue[n:]
+        return [job for job, _ in done]
+
+    def end_of(self, jobs):
+        return max((end for job, end in self.queue if job in jobs), default=0.0)
+
+
+class Copies:
+    """Stands in for the worker that copies blocks."""
+
+    def __init__(self, s):
+        self.to_host, self.to_device = Link(s["bandwidth_g1_to_g2_gbps"]), Link(s["bandwidth_g2_to_g1_gbps"])
+        self.block_bytes = float(s["block_size"]) * float(s["kv_bytes_per_token"])
+        self.now = 0.0  # when the worker has taken what it was given so far
+        self.computed = 0.0  # when the device has computed what it was given so far
+        self.load_after = False
+
+    def submit_store(self, job, src, dst):
+        self.to_host.submit(job, max(self.now, self.computed), len(src.block_ids) * self.block_bytes)
+        return True
+
+    def submit_load(self, job, src, dst, expedited=False):
+        self.to_device.submit(job, max(self.now, self.computed) if self.load_after else self.now, len(dst.block_ids) * self.block_bytes)
+        return True
+
+    def transfer_async(self, job, spec):
+        src, dst = spec
+        return self.submit_store(job, src, dst) if src.medium() == "GPU" else self.submit_load(job, src, dst)
+
+    def wait(self, jobs):
+        self.now = max(self.now, self.to_host.end_of(jobs), self.to_device.end_of(jobs))
+
+    def get_finished(self):
+        return [Bag(job_id=j, success=True, transfer_time=None, transfer_size=None)
+                for j in self.to_host.ended(self.now) + self.to_device.ended(self.now)]
+
+    def shutdown(self):
+        pass
+
+
+class Worker:
+    """The worker's side of the connector, called as the release's model runner calls it."""
+
+    def __init__(self, config, kv_cache_config, s):
+        import vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler as scheduler
+        import vllm.v1.worker.gpu.kv_connector as runner
+        from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
+        from vllm.distributed.kv_transfer.kv_connector.v1 import KVConnectorRole
+        scheduler.set = Ordered
+        self.connector = KVConnectorFactory.create_connector(config=config, role=KVConnectorRole.WORKER, kv_cache_config=kv_cache_config)
+        self.copies = Copies(s)
+        self.connector.connector_worker.worker = self.copies
+        post = inspect.signature(runner.ActiveKVConnector.post_forward).parameters
+        self.copies.load_after = "defer_finalize" in post  # the release submits loads after the pass
+        self.saves_nothing = "wait_for_save" in post  # its empty passes save nothing
+
+    def begin(self, out, now, computed):
+        """Takes a pass, which was planned at now, and returns when it may start."""
+        self.copies.now, self.copies.computed = max(now, self.copies.now), computed
+        self.connector.handle_preemptions(out.kv_connector_metadata)
+        self.connector.bind_connector_metadata(out.kv_connector_metadata)
+        if not self.copies.load_after:
+            self.connector.start_load_kv(None)
+        return self.copies.now
+
+    def end(self, out, computed):
+        """Ends what begin began, once the device has the pass, and returns what is reported of it."""
+        from vllm.v1.outputs import KVConnectorOutput
+        self.copies.computed = computed
+        if self.copies.load_after:
+            self.connector.start_load_kv(None)
+        if out.total_num_scheduled_tokens or not self.saves_nothing:
+            self.connector.wait_for_save()
+        sent, received = self.connector.get_finished(out.finished_req_ids)
+        told = KVConnectorOutput(finished_sending=sent or None, finished_recving=received or None)
+        told.kv_connector_worker_meta = self.connector.build_connector_worker_meta()
+        self.connector.clear_connector_metadata()
+        return told
+
+
+def in_order(connector):
+    """Has the scheduler's side see requests that ended in the order of their numbers, as a set has none."""
+    build = connector.build_connector_meta
+
+    def ordered(out):
+        out.finished_req_ids = dict.fromkeys(sorted(out.finished_req_ids))
+        return build(out)
+
+    connector.build_connector_meta = ordered
