@@ -65,7 +65,7 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 		return nil, errors.New("a scaler without an Autoscale, which says what it sees")
 	}
 	for _, a := range []*Autoscale{s.Autoscale, s.AutoscaleDecode} {
-		if a != nil && a.Kind == autoscale.Given && streams.Scaler == nil {
+		if a != nil && a.Kind == autoscale.Custom && streams.Scaler == nil {
 			return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
 		}
 	}

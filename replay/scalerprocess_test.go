@@ -147,7 +147,7 @@ func TestScalerFails(t *testing.T) {
 	if _, err := spec.Run(context.Background(), replay.Streams{Scaler: failing{}}); err != nil {
 		t.Errorf("a scaler that can decide: %v", err)
 	}
-	spec.Autoscale.Kind = autoscale.Given
+	spec.Autoscale.Kind = autoscale.Custom
 	if _, err := spec.Steps(context.Background(), replay.Streams{}); err == nil || !strings.Contains(err.Error(), "nobody who decides in its place") {
 		t.Errorf("in steps without a scaler: %v", err)
 	}

@@ -38,7 +38,7 @@ func run(out io.Writer) error {
 	hpa.Down.Set, hpa.Down.Window = true, 60_000 // ms, as all times are
 	hpa.Startup = autoscale.Ladder{Image: autoscale.Law{Mean: 10_000}, Weights: autoscale.Law{Mean: 15_000}, WarmUp: autoscale.Law{Mean: 5_000}}
 	own := hpa
-	own.Kind = autoscale.Given // what it sees and how workers start stays
+	own.Kind = autoscale.Custom // what it sees and how workers start stays
 
 	fmt.Fprintln(out, "               mean TTFT   p99 TTFT   workers   worker-hours   changes")
 	for _, r := range []struct {

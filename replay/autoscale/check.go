@@ -13,7 +13,7 @@ import (
 // Check refuses what makes no sense.
 func (c *Config) Check() error {
 	switch {
-	case c.Kind != Given && !slices.Contains(Kinds(), c.Kind):
+	case c.Kind != Custom && !slices.Contains(Kinds(), c.Kind):
 		return excerpt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
 	case c.Min < 1 && slices.Contains([]Kind{ByRate, Predict, Foreknown}, c.Kind):
 		return fmt.Errorf("min is %d, must be at least 1 with scaler: %s, which does not count requests that wait for a first worker (hpa, keda, rules, schedule and process may go to none)", c.Min, c.Kind)

@@ -136,7 +136,7 @@ func (c *Config) hasBehavior() bool {
 }
 
 // seesAll reports whether it is not known what the scaler looks at.
-func (c *Config) seesAll() bool { return c.Kind == Given || c.Kind == ByProgram }
+func (c *Config) seesAll() bool { return c.Kind == Custom || c.Kind == ByProgram }
 
 // SeesKV reports whether the scaler looks at KV blocks, or may.
 func (c *Config) SeesKV() bool { return c.seesAll() || slices.Contains(c.looks(), KVUsage) }

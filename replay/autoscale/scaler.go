@@ -35,9 +35,9 @@ func (r *reason) Why() string { return r.why }
 // Kind is a scaler that comes with this package.
 type Kind string
 
-// Given is the scaler of a caller in Go.
+// Custom is the scaler of a caller in Go.
 const (
-	Given     Kind = ""
+	Custom    Kind = ""
 	HPA       Kind = "hpa"      // Kubernetes' HorizontalPodAutoscaler
 	KEDA      Kind = "keda"     // KEDA's thresholds
 	ByRate    Kind = "rate"     // load by what a worker can take
@@ -54,7 +54,7 @@ func Kinds() []Kind {
 	return []Kind{HPA, KEDA, ByRate, Predict, ByRules, BySlots, ByRatio, ByProgram, Foreknown}
 }
 
-// New returns a scaler of c.Kind; nil where that is Given, or ByProgram, which NewProcess makes, or
+// New returns a scaler of c.Kind; nil where that is Custom, or ByProgram, which NewProcess makes, or
 // Foreknown, which NewPerfect does.
 func New(c *Config) Scaler {
 	switch c.Kind {

@@ -126,7 +126,7 @@ func prepareRun(cfg *Config) (*run, error) {
 		return nil, err
 	}
 	for i := range cfg.Pools {
-		if a := cfg.AutoscalerOf(i); a != nil && cfg.Scalers[i] == nil && (a.Kind == autoscale.Given || a.Kind == autoscale.ByProgram) {
+		if a := cfg.AutoscalerOf(i); a != nil && cfg.Scalers[i] == nil && (a.Kind == autoscale.Custom || a.Kind == autoscale.ByProgram) {
 			return nil, errors.New("an autoscaler that is not of the replay's own, and nobody who decides in its place")
 		}
 	}
