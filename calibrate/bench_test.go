@@ -14,7 +14,7 @@ func BenchmarkRun(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s, err := NewSimulation(m, nil, false)
+			s, err := newSimulation(m, nil, false)
 			if err != nil {
 				b.Fatal(err)
 			}

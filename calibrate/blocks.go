@@ -98,7 +98,7 @@ func quickLosses(ctx context.Context, o Options, simulations int, runs ...*Measu
 
 // quickLoss returns the loss of a fit to all requests by so many simulations.
 func quickLoss(ctx context.Context, m *Measured, o Options, simulations int) (float64, error) {
-	sim, err := NewSimulation(m, o.Prompts, o.Reference)
+	sim, err := newSimulation(m, o.Prompts, o.Reference)
 	if err != nil {
 		return 0, err
 	}

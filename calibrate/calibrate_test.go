@@ -63,7 +63,7 @@ func measureServer(t *testing.T, meta string, count int, parameters func(*measur
 			Arrival: float64(i)*0.11 + 0.05*math.Sin(float64(i)),
 		})
 	}
-	s, err := NewSimulation(m, nil, false)
+	s, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSimulation(m, nil, false)
+	s, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	}
 	engine := engineargs.Default()
 	engine.Blocks, engine.BlockTokens, engine.MaxSeqs, engine.MaxBatchedTokens = 400, 16, 16, 512
-	engine.Rules, engine.PassTimes = Rules(&m.Settings), timing.ParseSource(path)
+	engine.Rules, engine.PassTimes = rules(&m.Settings), timing.ParseSource(path)
 	result, err := offline.Run(t.Context(), offline.Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		Topology: engines.Topology{Pools: engines.OnePool(engine, 1)},
@@ -190,7 +190,7 @@ func TestRefused(t *testing.T) {
 		measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta(c.from, c.to))
 		m, err := Read(dir, 0)
 		if err == nil {
-			_, err = NewSimulation(m, nil, false)
+			_, err = newSimulation(m, nil, false)
 		}
 		if !errors.As(err, new(*measured.NotModelledError)) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.to, err, c.want)
@@ -246,7 +246,7 @@ func TestPrompts(t *testing.T) {
 		measuredtest.Write(t, path, c.text)
 		p, err := measured.ReadPrompts(path, 16)
 		if err == nil {
-			_, err = NewSimulation(m, p, false)
+			_, err = newSimulation(m, p, false)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)

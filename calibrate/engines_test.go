@@ -53,7 +53,7 @@ func serveIn(t *testing.T, settings string, requests []measured.Request, p timin
 	if m.Settings, err = measured.ReadServer(dir); err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSimulation(m, nil, false)
+	s, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,7 @@ func prepareRun(ctx context.Context, m *Measured, o Options) (*Measured, *Simula
 		m.Settings.AddNote("prompts are not told: none is taken to begin like another")
 	}
 	m.NoteSpeeds()
-	sim, err := NewSimulation(m, o.Prompts, o.Reference)
+	sim, err := newSimulation(m, o.Prompts, o.Reference)
 	if err != nil || m.Taken != nil || m.Settings.Pods < 2 || m.Settings.DataParallel > 1 {
 		return m, sim, err
 	}

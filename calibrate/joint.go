@@ -185,7 +185,7 @@ func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, erro
 	}
 	for i, dir := range dirs {
 		var err error
-		if all[i], err = ReadKnown(dir, blocks, filled); err != nil {
+		if all[i], err = readKnown(dir, blocks, filled); err != nil {
 			return nil, err
 		}
 	}

@@ -22,7 +22,7 @@ func clientRuns(t *testing.T) []*Measured {
 		for k := range m.Requests {
 			m.Requests[k].Arrival *= gap
 		}
-		sim, err := NewSimulation(m, nil, false)
+		sim, err := newSimulation(m, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestSpreadOfOneRun(t *testing.T) {
 			chosen = chosen[:2*measured.Fewest-1]
 		}
 		tr := &trial{sim: new(Simulation), target: newTarget(&m, chosen)}
-		tr.sim.rules = Rules(&m.Settings)
+		tr.sim.rules = rules(&m.Settings)
 		r := &Result{}
 		if got := piecesOf(tr, 1); (got > 1) != c.cut {
 			t.Errorf("%d requests are cut into %d pieces", len(chosen), got)

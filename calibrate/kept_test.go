@@ -70,7 +70,7 @@ func (k *keptRun) measure(t *testing.T, dir string) {
 			Place: len(m.Requests), Arrival: at, Input: between(1024, 256, 256, 2048), Output: between(160, 60, 16, 400),
 		})
 	}
-	sim, err := NewSimulation(m, nil, false)
+	sim, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestAccuracyIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := NewSimulation(runs[2], nil, false)
+	sim, err := newSimulation(runs[2], nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

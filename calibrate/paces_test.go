@@ -27,7 +27,7 @@ func pacedRuns(t *testing.T, speeds ...float64) (all []*Measured) {
 				r.Arrival = max(r.Arrival, m.Requests[k-1].Arrival)
 			}
 		}
-		sim, err := NewSimulation(m, nil, false)
+		sim, err := newSimulation(m, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

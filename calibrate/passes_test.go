@@ -35,7 +35,7 @@ func TestLedgerOfRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSimulation(m, nil, false)
+	s, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

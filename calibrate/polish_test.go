@@ -14,7 +14,7 @@ func TestPolish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := NewSimulation(m, nil, false)
+	sim, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,11 +29,11 @@ type Measured struct {
 }
 
 // Read reads a run as measured.ReadRun does.
-func Read(dir string, blocks int) (*Measured, error) { return ReadKnown(dir, blocks, nil) }
+func Read(dir string, blocks int) (*Measured, error) { return readKnown(dir, blocks, nil) }
 
-// ReadKnown reads a run as measured.ReadRun does, with settings by the keys of meta.json for what that
+// readKnown reads a run as measured.ReadRun does, with settings by the keys of meta.json for what that
 // leaves out; device_name is the GPU.
-func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) {
+func readKnown(dir string, blocks int, known map[string]any) (*Measured, error) {
 	return wrapRun(measured.ReadRun(dir, blocks, known))
 }
 

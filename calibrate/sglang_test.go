@@ -48,11 +48,11 @@ func serveTurns(t *testing.T, dir string, inFlight int) string {
 			rows = append(rows, map[string]any{"isl": 1200 + session + turn*(300+session*20), "osl": n, "ttft_ms": 60, "e2e_ms": 60 + 10*n})
 		}
 	}
-	m, err := ReadKnown(writeTurns(t, dir, inFlight, rows), 0, sheets())
+	m, err := readKnown(writeTurns(t, dir, inFlight, rows), 0, sheets())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSimulation(m, m.Prompts, false)
+	s, err := newSimulation(m, m.Prompts, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,15 +180,15 @@ func TestRefuseSGLang(t *testing.T) {
 		dir := t.TempDir()
 		path := writeTurns(t, dir, 4, rows)
 		measuredtest.Write(t, filepath.Join(dir, "command.txt"), strings.TrimSpace(launched)+" "+c.more)
-		if _, err := ReadKnown(path, 0, sheets()); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := readKnown(path, 0, sheets()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.more, err, c.want)
 		}
 	}
-	m, err := ReadKnown(writeTurns(t, t.TempDir(), 4, rows), 0, nil)
+	m, err := readKnown(writeTurns(t, t.TempDir(), 4, rows), 0, nil)
 	if err != nil || !slices.ContainsFunc(m.Settings.Notes, func(n string) bool { return strings.Contains(n, "never full") }) {
 		t.Errorf("%v, %+v: want a KV cache that is never full", err, m)
 	}
-	if _, err := NewSimulation(m, m.Prompts, true); err == nil {
+	if _, err := newSimulation(m, m.Prompts, true); err == nil {
 		t.Error("SGLang by the rules of the reference, want a refusal")
 	}
 }

@@ -25,7 +25,7 @@ func podsRun(t *testing.T, count int, speeds ...float64) *Measured {
 		m.Requests[i].Arrival /= 3
 	}
 	m.Settings.Pods = len(speeds)
-	sim, err := NewSimulation(m, nil, false)
+	sim, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func disturbedRun(t *testing.T) *Measured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := NewSimulation(m, nil, false)
+	sim, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestSpellIsLeft(t *testing.T) {
 // In a closed loop the replay has other requests at once, and is no measure of the server at that time.
 func TestSpellOfClosedLoop(t *testing.T) {
 	m := disturbedRun(t)
-	sim, err := NewSimulation(m, nil, false)
+	sim, err := newSimulation(m, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func TestReadTRTLLM(t *testing.T) {
 		{" --max_num_tokens 8", "trtllm.max_num_tokens is 8"},
 	} {
 		measuredtest.Write(t, filepath.Join(dir, "command.txt"), command+c.more+"\n")
-		m, err := ReadKnown(dir, 0, measured.KnownSettings(flags))
+		m, err := readKnown(dir, 0, measured.KnownSettings(flags))
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %s", c.more, err, c.want)
@@ -132,7 +132,7 @@ func TestReadTRTLLM(t *testing.T) {
 		if text := strings.Join(args, " "); !strings.Contains(text, `trtllm.capacity_scheduler_policy="MAX_UTILIZATION"`) || !strings.Contains(text, "trtllm.enable_chunked_prefill=true") {
 			t.Errorf("engine arguments %s", text)
 		}
-		if _, err := NewSimulation(m, nil, true); err == nil || !strings.Contains(err.Error(), "must follow its own rules") {
+		if _, err := newSimulation(m, nil, true); err == nil || !strings.Contains(err.Error(), "must follow its own rules") {
 			t.Errorf("%v, want a refusal of the reference's rules", err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestReadTRTLLM(t *testing.T) {
 		t.Errorf("%v, want the place of what is wrong", err)
 	}
 	measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta())
-	if _, err := ReadKnown(dir, 0, measured.KnownSettings(flags)); err == nil || !strings.Contains(err.Error(), "the engine is to be trtllm, and the run says vllm") {
+	if _, err := readKnown(dir, 0, measured.KnownSettings(flags)); err == nil || !strings.Contains(err.Error(), "the engine is to be trtllm, and the run says vllm") {
 		t.Errorf("%v, want a refusal of another engine", err)
 	}
 }

@@ -19,7 +19,7 @@ func TestWorseFit(t *testing.T) {
 	}
 	var sims []*Simulation
 	for _, m := range runs {
-		sim, err := NewSimulation(m, nil, false)
+		sim, err := newSimulation(m, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// IsAddress reports whether a command is the address of a server.
-func IsAddress(command string) bool {
+// isAddress reports whether a command is the address of a server.
+func isAddress(command string) bool {
 	network, _, _ := strings.Cut(command, ":")
 	return network == "unix" || network == "tcp"
 }
 
 // connect opens the ends of p.
 func (p *Peer) connect() error {
-	if IsAddress(p.Command) {
+	if isAddress(p.Command) {
 		network, address, _ := strings.Cut(p.Command, ":")
 		dialer := net.Dialer{Timeout: p.Timeout}
 		conn, err := dialer.DialContext(p.ctx, network, address)

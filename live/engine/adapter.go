@@ -144,9 +144,9 @@ type violation struct{ word string }
 
 func (v violation) Error() string { return "engine contract: " + v.word }
 
-// IsViolation reports whether a recovered panic says that an engine broke the
+// isViolation reports whether a recovered panic says that an engine broke the
 // contract.
-func IsViolation(p any) bool {
+func isViolation(p any) bool {
 	err, ok := p.(error)
 	var v violation
 	return ok && errors.As(err, &v)

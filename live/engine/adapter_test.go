@@ -193,7 +193,7 @@ func TestAfterTerminal(t *testing.T) {
 					words = append(words, word(c, err))
 				}
 			})
-			if !IsViolation(p) || !strings.Contains(fmt.Sprint(p), what) {
+			if !isViolation(p) || !strings.Contains(fmt.Sprint(p), what) {
 				t.Errorf("%s, then %s: panic %v, want one that tells", want, what, p)
 			}
 			if !slices.Equal(words, []string{want}) {
@@ -225,7 +225,7 @@ func TestAfterTerminalUnseen(t *testing.T) {
 			break
 		}
 	})
-	if !IsViolation(p) {
+	if !isViolation(p) {
 		t.Errorf("panic %v, want a broken contract", p)
 	}
 }
@@ -287,11 +287,11 @@ func TestModes(t *testing.T) {
 			t.Errorf("mode %q: %v, want an invalid argument", bad, err)
 		}
 	}
-	if got, err := ParseEndpointTypes("Chat, embeddings"); err != nil || !slices.Equal(got, []EndpointType{Chat, Embedding}) {
+	if got, err := parseEndpointTypes("Chat, embeddings"); err != nil || !slices.Equal(got, []EndpointType{Chat, Embedding}) {
 		t.Errorf("endpoint types %q (%v)", got, err)
 	}
 	for _, bad := range []string{"", "chat,", "speech"} {
-		if _, err := ParseEndpointTypes(bad); !errors.Is(err, fault.BackendInvalidArgument) {
+		if _, err := parseEndpointTypes(bad); !errors.Is(err, fault.BackendInvalidArgument) {
 			t.Errorf("endpoint types %q: %v, want an invalid argument", bad, err)
 		}
 	}

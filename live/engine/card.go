@@ -58,8 +58,8 @@ const (
 	PrefillEndpoint EndpointType = "prefill"
 )
 
-// ParseEndpointTypes reads a comma list of kinds of requests.
-func ParseEndpointTypes(text string) ([]EndpointType, error) {
+// parseEndpointTypes reads a comma list of kinds of requests.
+func parseEndpointTypes(text string) ([]EndpointType, error) {
 	var types []EndpointType
 	for word := range strings.SplitSeq(text, ",") {
 		t := EndpointType(strings.ToLower(strings.TrimSpace(word)))

@@ -125,7 +125,7 @@ func (g *generation) pullChunks(take func(*Chunk, error) bool) (failed error) {
 		p := recover()
 		switch {
 		case p == nil:
-		case IsViolation(p), g.yielding:
+		case isViolation(p), g.yielding:
 			panic(p)
 		case ended:
 			g.adapter.Log.ErrorContext(g.ctx, "engine contract: it went on after the end of its stream", "request", g.ID(), "panic", p)

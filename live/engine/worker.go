@@ -150,7 +150,7 @@ func NewWorker(e Engine, c WorkerConfig) (*Worker, error) {
 		return nil, err
 	}
 	c.Mode = mode
-	types, err := ParseEndpointTypes(c.EndpointTypes)
+	types, err := parseEndpointTypes(c.EndpointTypes)
 	if err != nil {
 		return nil, err
 	}

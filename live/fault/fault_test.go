@@ -61,7 +61,7 @@ func TestText(t *testing.T) {
 // top, seven of them and two more inside Backend.
 func TestTypes(t *testing.T) {
 	top, backend := 0, 0
-	for _, typ := range Types() {
+	for _, typ := range types() {
 		b, err := json.Marshal(typ)
 		if err != nil {
 			t.Fatal(err)

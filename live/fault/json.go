@@ -44,7 +44,7 @@ func (t *Type) UnmarshalJSON(b []byte) error {
 }
 
 func knownOr(t, other Type) Type {
-	if slices.Contains(Types(), t) {
+	if slices.Contains(types(), t) {
 		return t
 	}
 	return other

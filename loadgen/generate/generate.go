@@ -169,7 +169,7 @@ func newClass(k Class, place int, c Config) (*class, error) {
 		if text == "" {
 			return nil, fmt.Errorf("%s is missing, want a number of tokens or a law, such as 1000 or lognormal:mean=1000,sigma=0.8", l.name)
 		}
-		if *l.to, err = ParseLaw(text); err != nil {
+		if *l.to, err = parseLaw(text); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
 		if x := l.to.fixed; !math.IsNaN(x) && l.name != "think" && !(x >= 1 && x <= maxTokens) {

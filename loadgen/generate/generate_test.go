@@ -117,7 +117,7 @@ func TestLaws(t *testing.T) {
 		{"lognormal:mean=1000,sigma=0.8", 1000, 30}, {"exponential:mean=5", 5, 0.2}, {"gamma:mean=50,cv=2", 50, 3},
 		{"normal:mean=100,sd=200,min=90,max=110", 100, 1}, {"lognormal:median=100,sigma=1,max=100", 76, 2},
 	} {
-		law, err := ParseLaw(c.law)
+		law, err := parseLaw(c.law)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestLaws(t *testing.T) {
 // What is no law says what is wrong with it.
 func TestRefusedTexts(t *testing.T) {
 	for _, text := range []string{"", "-5", "lognormal:mean=1000", "lognormal:mean=0,sigma=1", "uniform:min=5,max=4", "normal:mean=1,sd=x", "normal:mean=1,sd=1,colour=2", "gamma:mean=5,mean=6", "pareto:alpha=2", "empirical:file=none.csv", "uniform"} {
-		if _, err := ParseLaw(text); err == nil {
+		if _, err := parseLaw(text); err == nil {
 			t.Errorf("%q is taken for a law", text)
 		}
 	}

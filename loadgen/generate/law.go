@@ -28,7 +28,7 @@ func fixedLaw(x float64) Law { return Law{func(*rand.Rand) float64 { return x },
 
 func varyingLaw(draw func(random *rand.Rand) float64) Law { return Law{draw, math.NaN()} }
 
-// ParseLaw reads a law:
+// parseLaw reads a law:
 //
 //	1000                            always that, also fixed:value=1000
 //	uniform:min=10,max=100          all of them alike
@@ -39,7 +39,7 @@ func varyingLaw(draw func(random *rand.Rand) float64) Law { return Law{draw, mat
 //	empirical:file=a.jsonl          inputs of a trace; of=output: its outputs
 //
 // min= and max= bound what all but uniform draw.
-func ParseLaw(text string) (Law, error) {
+func parseLaw(text string) (Law, error) {
 	if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && x >= 0 {
 		if x > sim.MaxTime {
 			return Law{}, fmt.Errorf("%s must be at most %.0f", strings.TrimSpace(text), sim.MaxTime)
@@ -100,7 +100,7 @@ func ReadDraw(text string) (draw func(random *rand.Rand) float64, err error) {
 	if parseParams(text).name == "empirical" {
 		return nil, excerpt.Errorf("%q: draws from a file, want a law with numbers", text)
 	}
-	law, err := ParseLaw(text)
+	law, err := parseLaw(text)
 	return law.Draw, err
 }
 

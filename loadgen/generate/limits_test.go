@@ -16,7 +16,7 @@ func TestSettingsHaveLimits(t *testing.T) {
 		"lognormal:mean=1e308,sigma=1", "lognormal:mean=5,sigma=1e155", "lognormal:median=1e-320,sigma=1", "exponential:mean=1e308",
 		"gamma:mean=5,cv=1e155", "gamma:mean=1e308", "gamma:mean=1e-320", "exponential:mean=5,max=1e308", "uniform:min=NaN,max=5", "uniform:min=1,max=Inf",
 	} {
-		if _, err := ParseLaw(text); err == nil || !strings.Contains(err.Error(), "must be ") {
+		if _, err := parseLaw(text); err == nil || !strings.Contains(err.Error(), "must be ") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -88,7 +88,7 @@ func newTasks(k *Class, stream func(name string) *rand.Rand) (*tasks, error) {
 		{"agent input", input, 1, maxTokens, &t.input}, {"agent output", cmp.Or(o.Output, k.Output), 1, maxTokens, &t.output},
 		{"tool input", cmp.Or(o.ToolInput, input), 1, maxTokens, &t.toolInput}, {"tool", cmp.Or(o.Tool, "0"), 0, math.MaxInt32, &t.tool},
 	} {
-		if *l.to, err = ParseLaw(l.text); err != nil {
+		if *l.to, err = parseLaw(l.text); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
 		if x := l.to.fixed; x < l.least || x > l.most {

@@ -24,7 +24,7 @@ type Command struct {
 // programs or by Dynamo's.
 func ReadCommands(script string) []Command {
 	var all []Command
-	for _, words := range SplitCommands(script) {
+	for _, words := range splitCommands(script) {
 		if c, ok := ReadCommand(words); ok {
 			all = append(all, c)
 		}
@@ -32,9 +32,9 @@ func ReadCommands(script string) []Command {
 	return all
 }
 
-// SplitCommands returns the words of each line of a shell script, without comments and quotes. Lines that end in a backslash
+// splitCommands returns the words of each line of a shell script, without comments and quotes. Lines that end in a backslash
 // continue.
-func SplitCommands(script string) [][]string {
+func splitCommands(script string) [][]string {
 	var all [][]string
 	var words []string
 	var word strings.Builder

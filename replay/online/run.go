@@ -182,7 +182,7 @@ func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	x.clock.start = time.Now()
-	x.driver.timer = NewTimer(x.clock, x.cfg.Precise)
+	x.driver.timer = newTimer(x.clock, x.cfg.Precise)
 	defer x.driver.timer.Close()
 
 	var demux sync.WaitGroup

@@ -35,9 +35,9 @@ type alarm interface {
 	close()
 }
 
-// NewTimer returns a timer of the clock. A precise one spends the end of each
+// newTimer returns a timer of the clock. A precise one spends the end of each
 // sleep looking at the clock, which takes a processor.
-func NewTimer(c *Clock, precise bool) *Timer {
+func newTimer(c *Clock, precise bool) *Timer {
 	make := newAlarm
 	if c.newAlarm != nil {
 		make = c.newAlarm

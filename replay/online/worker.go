@@ -86,7 +86,7 @@ const farBack = -farOff
 // NewWorker returns a worker that does nothing yet.
 func NewWorker(cfg WorkerConfig) *Worker {
 	w := &Worker{
-		cfg: cfg, timer: NewTimer(cfg.Clock, cfg.Precise), wake: make(chan struct{}, 1), came: farBack, next: farBack, planned: farBack,
+		cfg: cfg, timer: newTimer(cfg.Clock, cfg.Precise), wake: make(chan struct{}, 1), came: farBack, next: farBack, planned: farBack,
 	}
 	if cfg.Detail {
 		w.pass.Detail = new(scheduler.Detail)

@@ -51,7 +51,7 @@ func Summarize(names []string, rows []requests.Row, durationMS float64) *Summary
 	for i := range speeds {
 		speeds[i] = s.Classes[i].Speed
 	}
-	s.Fairness = JainIndex(speeds)
+	s.Fairness = jainIndex(speeds)
 	return s
 }
 
@@ -92,9 +92,9 @@ func summarizeClass(name string, rows []requests.Row, durationMS float64) Class 
 	return c
 }
 
-// JainIndex returns Jain's fairness index of shares >= 0: the square of their sum over their
+// jainIndex returns Jain's fairness index of shares >= 0: the square of their sum over their
 // number and the sum of their squares; 1 where all are alike, or there are none.
-func JainIndex(shares []float64) float64 {
+func jainIndex(shares []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range shares {
 		sum += x

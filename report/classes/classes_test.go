@@ -19,7 +19,7 @@ func TestJainIndex(t *testing.T) {
 		{nil, 1}, {[]float64{0, 0}, 1}, {[]float64{3}, 1}, {[]float64{2, 2, 2}, 1}, {[]float64{5, 0, 0, 0}, 0.25},
 		{[]float64{1, 2}, 0.9}, {[]float64{100, 200}, 0.9},
 	} {
-		if got := JainIndex(c.shares); math.Abs(got-c.want) > 1e-12 {
+		if got := jainIndex(c.shares); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("of %v: %v, want %v", c.shares, got, c.want)
 		}
 	}

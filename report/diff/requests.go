@@ -78,8 +78,8 @@ type key struct {
 // nothing else happened to any request of both.
 func PairRows(a, b []requests.Row) *Paired { return compareRequests(a, b, 0).Paired }
 
-// PairAll returns the statistics of the requests of both, without intervals.
-func PairAll(a, b []requests.Row) *Paired {
+// pairAll returns the statistics of the requests of both, without intervals.
+func pairAll(a, b []requests.Row) *Paired {
 	p := &Paired{}
 	pairs := joinRows(a, b)
 	whole := wholeOf(len(pairs))

@@ -58,7 +58,7 @@ func (p *Paired) holdBack(draws bool) {
 func (p *Paired) Repeat(seeds [][2][]requests.Row) {
 	values := map[[2]string][2][]float64{} // by metric and statistic, then side
 	for _, rows := range seeds {
-		for _, m := range PairAll(rows[0], rows[1]).Metrics {
+		for _, m := range pairAll(rows[0], rows[1]).Metrics {
 			k := [2]string{m.Metric, m.Statistic}
 			v := values[k]
 			values[k] = [2][]float64{append(v[0], m.A), append(v[1], m.B)}

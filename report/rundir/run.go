@@ -91,7 +91,7 @@ func Load(path string) (*Run, *collector.Report, error) {
 		return nil, nil, err
 	}
 	if !st.IsDir() {
-		report, err := ReadReport(path)
+		report, err := readReport(path)
 		return nil, report, err
 	}
 	run, err := Open(path)
@@ -104,7 +104,7 @@ func Load(path string) (*Run, *collector.Report, error) {
 
 // Report reads the run's report.
 func (r *Run) Report() (*collector.Report, error) {
-	return ReadReport(filepath.Join(r.dir, ReportFile))
+	return readReport(filepath.Join(r.dir, ReportFile))
 }
 
 // Rows reads the run's requests.
@@ -115,8 +115,8 @@ func (r *Run) Rows() ([]requests.Row, error) {
 	return requests.ReadFile(filepath.Join(r.dir, r.Requests))
 }
 
-// ReadReport reads a report file.
-func ReadReport(path string) (*collector.Report, error) {
+// readReport reads a report file.
+func readReport(path string) (*collector.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

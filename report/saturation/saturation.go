@@ -49,7 +49,7 @@ type Saturation struct {
 // Of judges a run in open loop, whether its requests are kept or folded.
 func Of(c *collector.Collector) Saturation {
 	if _, folded := c.Folds(); !folded {
-		return Judge(c.LetIn())
+		return judge(c.LetIn())
 	}
 	all := c.Stretches(windows)
 	if all.Requests < fewest {
@@ -58,9 +58,9 @@ func Of(c *collector.Collector) Saturation {
 	return judgeStretches(&all)
 }
 
-// Judge judges a run in open loop. Requests that were never admitted count as waiting
+// judge judges a run in open loop. Requests that were never admitted count as waiting
 // to the end.
-func Judge(records []collector.Record) Saturation {
+func judge(records []collector.Record) Saturation {
 	n := len(records)
 	if n < fewest {
 		return Saturation{Verdict: Unsettled}

@@ -136,7 +136,7 @@ func (s *transcript) do(words []string) error {
 	case "router":
 		return s.newRouter(args)
 	case "picker":
-		return s.newPicker(args)
+		return s.NewPicker(args)
 	case "policy":
 	case "accept", "hold", "shed":
 		d, _ := router.ParseDecision(words[0])

@@ -18,8 +18,8 @@ type Name struct {
 	index int32 // among the node's blocks, or in the request's list
 }
 
-// NodeName returns the name of a block of a prompt node.
-func NodeName(n prompt.NodeID, index int32) Name { return Name{int64(n), index} }
+// nodeName returns the name of a block of a prompt node.
+func nodeName(n prompt.NodeID, index int32) Name { return Name{int64(n), index} }
 
 // NameOf returns the name of block i of a request, the first shared of which are
 // those of a path; the others are its own, which only it can name.
@@ -28,7 +28,7 @@ func NameOf(tree *prompt.Tree, path []prompt.NodeID, shared int, id sim.RequestI
 		return Name{^int64(id), int32(i)}
 	}
 	n := path[tree.Index(path, i)]
-	return NodeName(n, int32(i)-tree.Start(n))
+	return nodeName(n, int32(i)-tree.Start(n))
 }
 
 // Node returns the prompt node the block is of and its place there; ok is false

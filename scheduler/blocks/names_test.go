@@ -52,7 +52,7 @@ func TestHostEvents(t *testing.T) {
 		var p scheduler.Pass
 		h.Begin(0, &p)
 		for i := range int32(2) {
-			b, isNew := h.Catalog.Add(NodeName(prompt.NodeID(i), 0), NoBlock)
+			b, isNew := h.Catalog.Add(nodeName(prompt.NodeID(i), 0), NoBlock)
 			if !isNew || !h.Wants(b) {
 				t.Fatal("a block that is nowhere is wanted")
 			}
@@ -74,7 +74,7 @@ func TestHostEvents(t *testing.T) {
 			p.Events[1].Removed[0] != 70 || p.Events[2].Stored[0].Seq != 71 || p.Events[2].Parent != 7 || p.Events[2].Tier != scheduler.HostPinned {
 			t.Errorf("%+v", p.Events)
 		}
-		if h.Check(); h.Catalog.Find(NodeName(0, 0)) != NoBlock {
+		if h.Check(); h.Catalog.Find(nodeName(0, 0)) != NoBlock {
 			t.Error("an evicted block is still known")
 		}
 	}

@@ -119,9 +119,9 @@ func listHybrids() []string {
 		"minimax", "minimax_m1", "minimax_text_01", "nemotron_h", "olmo_hybrid", "plamo2", "qwen3_next", "recurrent_gemma", "rwkv", "zamba2"}
 }
 
-// ReadModel reads the shape of a model from its config.json, or the directory that
+// readModel reads the shape of a model from its config.json, or the directory that
 // holds it.
-func ReadModel(path string) (Model, error) {
+func readModel(path string) (Model, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "config.json")
 	}

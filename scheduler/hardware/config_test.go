@@ -55,7 +55,7 @@ func TestConfigs(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadModel(dir)
+		got, err := readModel(dir)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -42,7 +42,7 @@ func FindModel(name string) (Model, error) {
 		return all[i], nil
 	}
 	if _, err := os.Stat(name); err == nil {
-		return ReadModel(name)
+		return readModel(name)
 	}
 	if reason := refuseName(name); reason != "" {
 		return Model{}, excerpt.Errorf("model is %q: %s", name, reason)

@@ -92,8 +92,8 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 		case "kv":
 			f.KVBits, err = DtypeBits(value)
 		case "graphs":
-			if f.Graphs = value; !slices.Contains(GraphModes(), value) {
-				err = excerpt.Errorf("%q, want one of %s", value, strings.Join(GraphModes(), ", "))
+			if f.Graphs = value; !slices.Contains(graphModes(), value) {
+				err = excerpt.Errorf("%q, want one of %s", value, strings.Join(graphModes(), ", "))
 			}
 		case EngineKey:
 			f.Engine = value
@@ -110,6 +110,6 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 	return nil
 }
 
-// GraphModes returns the names of what may be captured as graphs: passes of decoding as
+// graphModes returns the names of what may be captured as graphs: passes of decoding as
 // a whole, the pieces between attentions, nothing.
-func GraphModes() []string { return []string{"full", "piecewise", "none"} }
+func graphModes() []string { return []string{"full", "piecewise", "none"} }

@@ -84,7 +84,7 @@ func shareRows() []schema.Row {
 			Doc:  schema.Doc{Text: "type of the KV cache"},
 		},
 		{
-			Key: SettingPrefix + "graphs", Flag: "graphs", Kind: schema.Name, Default: "full", Help: "what runs as CUDA graphs, by `name`: full, piecewise, none", Names: GraphModes(), Alike: true,
+			Key: SettingPrefix + "graphs", Flag: "graphs", Kind: schema.Name, Default: "full", Help: "what runs as CUDA graphs, by `name`: full, piecewise, none", Names: graphModes(), Alike: true,
 			File: schema.File{Place: 90, Usual: "full", Help: "full, piecewise, or none for --enforce-eager"},
 			Doc:  schema.Doc{Text: "what runs as CUDA graphs: full, piecewise or none"},
 		},

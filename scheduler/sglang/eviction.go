@@ -5,13 +5,13 @@ import "github.com/replay-llm/replay/scheduler/sglang/radix"
 // Eviction is what is evicted first from the cache; by age in its zero value.
 type Eviction = radix.Eviction
 
-// Evictions returns the names of SGLang's radix_eviction_policy.
-func Evictions() []string { return []string{"lru", "lfu", "slru", "priority", "tlru"} }
+// evictions returns the names of SGLang's radix_eviction_policy.
+func evictions() []string { return []string{"lru", "lfu", "slru", "priority", "tlru"} }
 
-// NewEviction returns the policy of one of these names, with SGLang's own parameters; lru for
+// newEviction returns the policy of one of these names, with SGLang's own parameters; lru for
 // other names.
-func NewEviction(name string) Eviction {
-	for i, n := range Evictions() {
+func newEviction(name string) Eviction {
+	for i, n := range evictions() {
 		if n == name {
 			return Eviction{Policy: radix.Policy(i), ProtectedHits: 2}
 		}

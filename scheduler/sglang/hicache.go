@@ -31,14 +31,14 @@ const (
 	WriteBack                                // when the device evicts them
 )
 
-// WritePolicies returns their names.
-func WritePolicies() []string {
+// writePolicies returns their names.
+func writePolicies() []string {
 	return []string{"write_through", "write_through_selective", "write_back"}
 }
 
 // ParseWritePolicy returns the policy of that name, WriteThrough where there is none.
 func ParseWritePolicy(name string) WritePolicy {
-	return WritePolicy(max(0, slices.Index(WritePolicies(), name)))
+	return WritePolicy(max(0, slices.Index(writePolicies(), name)))
 }
 
 // HostPages returns the pages of host memory behind so many of a token pool, by hicache_ratio: SGLang adds one.

@@ -38,7 +38,7 @@ func (h *HiCacheSettings) declare(d *schema.Decl) {
 		Doc: schema.Doc{Text: "in which what is loaded from the host arrives; each is waited for by the layer of the pass"},
 	})
 	h.Policy = d.Name(schema.Row{
-		Key: "hicache_write_policy", Default: "write_through", Help: "when pages are copied to the host: write_through, write_through_selective or write_back, by `name`", After: "hicache-size", Names: WritePolicies(),
+		Key: "hicache_write_policy", Default: "write_through", Help: "when pages are copied to the host: write_through, write_through_selective or write_back, by `name`", After: "hicache-size", Names: writePolicies(),
 		Doc: schema.Doc{Text: "when pages are copied to the host: write_through, when they are cached; write_through_selective, the second time; write_back, when they are evicted"},
 	})
 	h.Storage.declare(d)
@@ -53,8 +53,8 @@ type StorageSettings struct {
 	TimeoutPerKiToken float64 // prefetch_timeout_per_ki_token, s; default 0.25
 }
 
-// StorageBackends returns the names of storage, which are simulated alike.
-func StorageBackends() []string {
+// storageBackends returns the names of storage, which are simulated alike.
+func storageBackends() []string {
 	return []string{"file", "sim", "mooncake", "npu_memcache", "hf3fs", "nixl", "aibrix", "dynamic", "eic", "simm", "mori", "shm", "tensorcast", "seaweedfs"}
 }
 
@@ -63,11 +63,11 @@ const usualRetries = 8
 
 func (s *StorageSettings) declare(d *schema.Decl) {
 	s.Backend = d.Name(schema.Row{
-		Key: "hicache_storage_backend", Default: "none", Help: "storage behind host memory, by SGLang's `name`; all are simulated alike", After: "hicache-layers", Names: StorageBackends(),
+		Key: "hicache_storage_backend", Default: "none", Help: "storage behind host memory, by SGLang's `name`; all are simulated alike", After: "hicache-layers", Names: storageBackends(),
 		Doc: schema.Doc{Text: "storage behind host memory, by a name of SGLang's (file, mooncake, hf3fs, nixl, ...), which are simulated alike; not with write_back"},
 	})
 	s.Policy = d.Name(schema.Row{
-		Key: "hicache_storage_prefetch_policy", Default: "timeout", Help: "how long requests wait for storage: timeout, best_effort or wait_complete, by `name`", Names: PrefetchPolicies(),
+		Key: "hicache_storage_prefetch_policy", Default: "timeout", Help: "how long requests wait for storage: timeout, best_effort or wait_complete, by `name`", Names: prefetchPolicies(),
 		Doc: schema.Doc{Text: "how long requests wait for storage: timeout; best_effort, not at all; wait_complete"},
 	})
 	retries := usualRetries

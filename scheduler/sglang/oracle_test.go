@@ -95,7 +95,7 @@ func (c *oracleCase) config() Config {
 			ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU, Layers: s.Layers, Storage: s.storage(),
 		}
 	}
-	eviction := NewEviction(s.Eviction)
+	eviction := newEviction(s.Eviction)
 	if e := s.EvictionConfig; e != nil {
 		eviction.Threshold, eviction.NextPrompt = e.Threshold, e.Next
 		if e.Protected != nil {

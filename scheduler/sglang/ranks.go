@@ -19,14 +19,14 @@ const (
 	TotalTokens                  // to the rank with the fewest tokens
 )
 
-// Balances returns the names of the ways to spread requests, auto first.
-func Balances() []string {
+// balances returns the names of the ways to spread requests, auto first.
+func balances() []string {
 	return []string{"auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"}
 }
 
 // ParseBalance returns the way of that name; auto, and none, depends on the role.
 func ParseBalance(name string, role scheduler.Role) Balance {
-	if at := slices.Index(Balances(), name); at > 0 {
+	if at := slices.Index(balances(), name); at > 0 {
 		return Balance(at - 1)
 	}
 	if role == scheduler.Prefill {
@@ -38,9 +38,9 @@ func ParseBalance(name string, role scheduler.Role) Balance {
 // rankShare is what the server scales conservativeness by where attention is data parallel.
 const rankShare = 0.3
 
-// OfRank returns the arguments of each of n ranks of an engine with the arguments c, as the
+// ofRank returns the arguments of each of n ranks of an engine with the arguments c, as the
 // server divides them.
-func OfRank(c Config, n int) Config {
+func ofRank(c Config, n int) Config {
 	if n > 1 {
 		c.ChunkTokens = floorTo(c.ChunkTokens/n, max(1, c.PageTokens))
 		c.Conservativeness *= rankShare
@@ -54,7 +54,7 @@ func OfRank(c Config, n int) Config {
 // NewRanks returns an idle worker of n engines in lockstep, each with the arguments
 // OfRank(c, n).
 func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
-	own := OfRank(c, n)
+	own := ofRank(c, n)
 	if own.ChunkTokens <= 0 && c.ChunkTokens > 0 {
 		return nil, fmt.Errorf("chunked_prefill_size is %d over %d ranks, want at least block_size %d for each", c.ChunkTokens, n, c.PageTokens)
 	}

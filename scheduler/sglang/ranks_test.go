@@ -82,11 +82,11 @@ func TestRanksAbort(t *testing.T) {
 func TestOfRank(t *testing.T) {
 	c := config(16, 100)
 	c.ChunkTokens, c.MaxRunning = 800, 9
-	if got := OfRank(c, 4); got.ChunkTokens != 192 || got.MaxRunning != 2 || got.Conservativeness != 0.3 || got.Pages != 100 {
+	if got := ofRank(c, 4); got.ChunkTokens != 192 || got.MaxRunning != 2 || got.Conservativeness != 0.3 || got.Pages != 100 {
 		t.Errorf("each of 4 ranks has chunks of %d, %d seats, conservativeness %v and %d pages, want 192, 2, 0.3 and 100",
 			got.ChunkTokens, got.MaxRunning, got.Conservativeness, got.Pages)
 	}
-	if got := OfRank(c, 1); got.ChunkTokens != 800 || got.MaxRunning != 9 || got.Conservativeness != 1 {
+	if got := ofRank(c, 1); got.ChunkTokens != 800 || got.MaxRunning != 9 || got.Conservativeness != 1 {
 		t.Errorf("one rank has %+v, want what it was given", got)
 	}
 	c.ChunkTokens = 32

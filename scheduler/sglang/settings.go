@@ -159,7 +159,7 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 		Doc: schema.Doc{Unit: "tokens", Text: "that decode workers keep free for each request"},
 	})
 	if how := d.Name(schema.Row{
-		Key: "load_balance_method", Default: "auto", Help: "how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room", After: "attn-dp-size", Names: Balances(),
+		Key: "load_balance_method", Default: "auto", Help: "how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room", After: "attn-dp-size", Names: balances(),
 		Doc: schema.Doc{Text: "how requests are spread over the ranks of a worker: round_robin, total_requests, total_tokens, follow_bootstrap_room, or auto ([rules/sglang.md](rules/sglang.md))"},
 	}); how != "" {
 		s.LoadBalance = how
@@ -248,11 +248,11 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 func (s *Settings) declareEviction(d *schema.Decl) {
 	const key = "radix_eviction_policy_config"
 	name := d.Name(schema.Row{
-		Key: "radix_eviction_policy", Default: "lru", Help: "what leaves its cache first, by `name`", After: "ignore-eos", Names: Evictions(),
+		Key: "radix_eviction_policy", Default: "lru", Help: "what leaves its cache first, by `name`", After: "ignore-eos", Names: evictions(),
 		Log: "sglang:radix_eviction_policy",
 		Doc: schema.Doc{Text: "what leaves the cache first: lru, lfu, slru, priority or tlru ([rules/sglang.md](rules/sglang.md#eviction)); not with `--compat`, nor with a pool for windows, nor with HiCache"},
 	})
-	e := NewEviction(name)
+	e := newEviction(name)
 	d.Members(schema.Row{
 		Key: "radix_eviction_policy_config", Default: "none", Help: "parameters of that policy, a `JSON` object",
 		Doc: schema.Doc{Text: "an object: `protected_threshold` (hits, 2) of slru, `threshold` and `next_prompt_estimate` (tokens) of tlru"},

@@ -30,12 +30,12 @@ const (
 	PrefetchComplete                         // until all of it is there
 )
 
-// PrefetchPolicies returns their names.
-func PrefetchPolicies() []string { return []string{"timeout", "best_effort", "wait_complete"} }
+// prefetchPolicies returns their names.
+func prefetchPolicies() []string { return []string{"timeout", "best_effort", "wait_complete"} }
 
 // ParsePrefetchPolicy returns the policy of that name, PrefetchTimeout where there is none.
 func ParsePrefetchPolicy(name string) PrefetchPolicy {
-	return PrefetchPolicy(max(0, slices.Index(PrefetchPolicies(), name)))
+	return PrefetchPolicy(max(0, slices.Index(prefetchPolicies(), name)))
 }
 
 // checkStorage returns an error that names what is wrong with the storage of c.

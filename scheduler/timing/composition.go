@@ -21,7 +21,7 @@ type Composition struct {
 
 // Compose returns the composition of the passes of a fit.
 func Compose(f *hardware.Fit) (*Composition, error) {
-	c, err := NewComposer(f)
+	c, err := newComposer(f)
 	if err != nil {
 		return nil, err
 	}

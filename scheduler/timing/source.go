@@ -97,7 +97,7 @@ func (s Source) Load() (Model, error) {
 		return nil, err
 	}
 	if zip || s.namesTable() {
-		return LoadNPZ(s.text)
+		return loadNPZ(s.text)
 	}
 	p, err := LoadProfile(s.text)
 	if err != nil {

@@ -39,8 +39,8 @@ const (
 	EqualProgress                 // all prompts advance by one block after the other
 )
 
-// ChunkingNames returns the names of the chunking policies, from FirstCome on.
-func ChunkingNames() []string { return []string{"FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"} }
+// chunkingNames returns the names of the chunking policies, from FirstCome on.
+func chunkingNames() []string { return []string{"FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"} }
 
 // Config is what one simulated TensorRT-LLM engine is made with. It has no defaults.
 type Config struct {
@@ -72,8 +72,8 @@ type Config struct {
 	Limit func(r *sim.Request) int
 }
 
-// Check returns an error that names the first argument in c that is wrong.
-func Check(c Config) error {
+// check returns an error that names the first argument in c that is wrong.
+func check(c Config) error {
 	switch {
 	case c.BlockTokens <= 0 || c.BlockTokens > math.MaxInt32:
 		return fmt.Errorf("block_size is %d, must be 1 to %d", c.BlockTokens, math.MaxInt32)

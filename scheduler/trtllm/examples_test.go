@@ -75,7 +75,7 @@ func (e *example) readConfig(t *testing.T, line string) {
 	e.events = strings.Contains(line, " events")
 	c.Policy, c.Rules = ParsePolicy(policy), RulesOf(profile)
 	c.Reuse = c.Policy != MaxRequests
-	for i, name := range ChunkingNames() {
+	for i, name := range chunkingNames() {
 		if name == chunking {
 			c.Chunking = FirstCome + Chunking(i)
 		}

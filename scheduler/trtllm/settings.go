@@ -59,7 +59,7 @@ func (s *Settings) ChunkingOf() Chunking {
 	switch {
 	case !s.Chunked:
 		return Whole
-	case s.Chunking == ChunkingNames()[1]:
+	case s.Chunking == chunkingNames()[1]:
 		return EqualProgress
 	}
 	return FirstCome
@@ -93,10 +93,10 @@ func (s *Settings) Declare(d *schema.Decl) {
 		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
 	})
 	s.Chunking = cmp.Or(d.Name(schema.Row{
-		Key: "context_chunking_policy", Default: ChunkingNames()[0], Help: "how prompts are cut, by `name`", Names: ChunkingNames(),
+		Key: "context_chunking_policy", Default: chunkingNames()[0], Help: "how prompts are cut, by `name`", Names: chunkingNames(),
 		File: schema.File{Place: 340, Help: "how a TensorRT-LLM worker cuts prompts"},
 		Doc:  schema.Doc{Text: "how prompts are cut: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS"},
-	}), ChunkingNames()[0])
+	}), chunkingNames()[0])
 	d.Bool(&s.NoOverlap, schema.Row{
 		Key: "disable_overlap_scheduler", Help: "plan each pass after the pass before it has ended",
 		File: schema.File{Place: 350, Help: "plan each pass after the pass before it has ended"},

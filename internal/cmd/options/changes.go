@@ -26,8 +26,8 @@ func routingFlags() []string {
 	return slices.Concat(chooserFlags(), []string{"router-config", endpointpicker.SkipFlag}, RouterFlags())
 }
 
-// ChangeableFlags are those that may have another value from an instant on.
-func ChangeableFlags() []string {
+// changeableFlags are those that may have another value from an instant on.
+func changeableFlags() []string {
 	return append([]string{"workers", "prefill-workers", "decode-workers", "admission", "faults", "speedup", "worker-speed", "prefill-worker-speed", "decode-worker-speed"}, routingFlags()...)
 }
 
@@ -166,7 +166,7 @@ func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (
 
 // checkChangeable refuses a flag whose value holds for the whole replay, or says what stands in for it.
 func (o *Options) checkChangeable(name string) error {
-	all := ChangeableFlags()
+	all := changeableFlags()
 	switch {
 	case slices.Contains(all, name):
 		return nil

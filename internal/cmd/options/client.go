@@ -75,7 +75,7 @@ func (c *client) fillClient(spec *replay.Spec) error {
 	if c.retries == 0 {
 		return nil
 	}
-	if err := ParseBackoff(c.backoff, spec.Client); err != nil {
+	if err := parseBackoff(c.backoff, spec.Client); err != nil {
 		return cli.Usagef("--retry-backoff=%s: %v", c.backoff, err)
 	}
 	if err := spec.Topology.CheckClient(); err != nil {
@@ -84,8 +84,8 @@ func (c *client) fillClient(spec *replay.Spec) error {
 	return nil
 }
 
-// ParseBackoff reads how long clients wait before they send again, as 500ms,x2,max=8s,jitter=0.25.
-func ParseBackoff(text string, c *engines.Client) error {
+// parseBackoff reads how long clients wait before they send again, as 500ms,x2,max=8s,jitter=0.25.
+func parseBackoff(text string, c *engines.Client) error {
 	first, rest, _ := strings.Cut(text, ",")
 	var err error
 	if c.Backoff, err = cli.ParseInstant(first); err != nil {

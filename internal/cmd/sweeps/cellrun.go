@@ -111,9 +111,9 @@ func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, 
 	return float64(gpus.Count), gpus.Price, err
 }
 
-// PrintWarnings prints what the cells are warned of, each once. Cells that cannot be run say
+// printWarnings prints what the cells are warned of, each once. Cells that cannot be run say
 // why when they are.
-func PrintWarnings(s cli.Streams, cells []plan.Cell) {
+func printWarnings(s cli.Streams, cells []plan.Cell) {
 	var all warnings
 	for i := range cells {
 		o, file, mode, err := options.OptionsOf(cells[i].Settings)

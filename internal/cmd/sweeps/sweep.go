@@ -100,7 +100,7 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	}
 	cli.ManyReplays()
 	cells := f.grid.CellsOf(g)
-	tasks, err := TasksOf(cells, NewDigests())
+	tasks, err := tasksOf(cells, NewDigests())
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	var traces warnings
 	runner := CellRunner{Warn: traces.add}
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
-	PrintWarnings(s, cells[:g.Size()])
+	printWarnings(s, cells[:g.Size()])
 	bar := cli.NewProgress(s.Err, "cells")
 	sweep.Progress = func(done int) { bar.Show(done, len(cells)) }
 	outcomes, _, err := sweep.Do(ctx)
@@ -134,8 +134,8 @@ const (
 	mostReplays = 10_000_000
 )
 
-// TasksOf are the tasks of cells, in their order.
-func TasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
+// tasksOf are the tasks of cells, in their order.
+func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 	program, err := ProgramVersion()
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ the first hold.`,
 				return cli.Usagef("%q: want no arguments", args[0])
 			}
 			build, _ := debug.ReadBuildInfo()
-			d := NewDocument(program, build)
+			d := newDocument(program, build)
 			if form.Value == "json" {
 				return cli.WriteJSON(s.Out, d)
 			}

@@ -41,8 +41,8 @@ type Formats struct {
 	Profile int    `json:"timing_profile"`
 }
 
-// NewDocument returns what the program of a name that was built like that says of itself.
-func NewDocument(program string, build *debug.BuildInfo) *Document {
+// newDocument returns what the program of a name that was built like that says of itself.
+func newDocument(program string, build *debug.BuildInfo) *Document {
 	tables, err := optables.Provenance()
 	if err != nil {
 		panic(err) // a file of the program itself

@@ -40,19 +40,19 @@ func TestReadBuild(t *testing.T) {
 		{"a test", "", nil, "devel", "", "", false},
 	} {
 		build := &debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: c.module}, Settings: c.settings}
-		d := NewDocument("replay", build)
+		d := newDocument("replay", build)
 		if d.Version != c.version || d.Commit != c.commit || d.Date != c.date || d.Changed != c.changed || d.Go != "go1.26.8" {
 			t.Errorf("%s: got %+v", c.name, d)
 		}
 	}
-	if d := NewDocument("replay", nil); d.Version != "devel" || d.Go == "" {
+	if d := newDocument("replay", nil); d.Version != "devel" || d.Go == "" {
 		t.Errorf("without build information: %+v", d)
 	}
 }
 
 // Every set of rules that users may ask for by a release is listed.
 func TestRules(t *testing.T) {
-	d := NewDocument("replay", nil)
+	d := newDocument("replay", nil)
 	for engine, names := range map[string][]string{"vllm": vllm.Profiles(), "sglang": sglang.Profiles()} {
 		releases := d.Rules[engine]
 		if len(releases) == 0 {
@@ -99,7 +99,7 @@ tables:   aiconfigurator-core 0.12.0, 3 GPUs
 
 // The JSON document has the origin and license of the operator times, and by GPU the engine releases and the rows.
 func TestOperatorTimes(t *testing.T) {
-	text, err := json.Marshal(NewDocument("replay", nil))
+	text, err := json.Marshal(newDocument("replay", nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ type NATS struct {
 	remove string // the directory to be removed, or ""
 }
 
-// StartNATS starts a server and waits until it is ready.
-func StartNATS(ctx context.Context, o NATSOptions) (*NATS, error) {
+// startNATS starts a server and waits until it is ready.
+func startNATS(ctx context.Context, o NATSOptions) (*NATS, error) {
 	n := new(NATS)
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "replay-nats-")

@@ -128,7 +128,7 @@ func (s *Stack) RestartNATS(ctx context.Context) error {
 		return errors.New("nats is running")
 	}
 	o := s.options
-	n, err := StartNATS(ctx, NATSOptions{
+	n, err := startNATS(ctx, NATSOptions{
 		Dir: filepath.Join(o.Dir, "nats"), Host: o.Host, Port: o.NATSPort, MaxPayload: o.MaxPayload, Sync: s.remove == "",
 		Cert: o.Cert, Key: o.Key, CA: o.CA, Username: o.Username, Password: o.Password,
 	})

@@ -28,8 +28,8 @@ type Table struct {
 	zstd *zstd.Decoder
 }
 
-// ReadTable reads the metadata of a file.
-func ReadTable(text []byte) (*Table, error) {
+// readTable reads the metadata of a file.
+func readTable(text []byte) (*Table, error) {
 	n := len(text)
 	if n < 12 || string(text[n-4:]) != magic {
 		return nil, errors.New("not a Parquet file")

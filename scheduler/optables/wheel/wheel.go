@@ -131,7 +131,7 @@ func (w *Wheel) Table(name string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := ReadTable(text)
+	t, err := readTable(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -16,7 +16,7 @@ func TestReadPyarrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := ReadTable(text)
+	table, err := readTable(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestReadOtherWriters(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		table, err := ReadTable(b.Bytes())
+		table, err := readTable(b.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func FuzzReadTable(f *testing.F) {
 
 // readColumns reads columns of each kind.
 func readColumns(text []byte) {
-	table, err := ReadTable(text)
+	table, err := readTable(text)
 	if err != nil {
 		return
 	}

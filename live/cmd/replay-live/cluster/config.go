@@ -18,7 +18,7 @@ import (
 // Config is what flags and environment say.
 func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	for name, urls := range map[string]string{"etcd": f.Etcd, "nats": f.Nats} {
-		if err := CheckURLs(name, urls); err != nil {
+		if err := checkURLs(name, urls); err != nil {
 			return drt.Config{}, err
 		}
 	}
@@ -62,8 +62,8 @@ func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	return c, nil
 }
 
-// CheckURLs refuses URLs on the command line that name a user: what is there others can read.
-func CheckURLs(flag, urls string) error {
+// checkURLs refuses URLs on the command line that name a user: what is there others can read.
+func checkURLs(flag, urls string) error {
 	if credential.Hide(urls) == urls {
 		return nil
 	}
