@@ -18,16 +18,6 @@ const (
 
 func (d Decision) String() string { return [...]string{"accept", "hold", "shed"}[d] }
 
-// ParseDecision returns the decision of that name; ok reports whether there is one.
-func ParseDecision(name string) (d Decision, ok bool) {
-	for d := Accept; d <= Shed; d++ {
-		if d.String() == name {
-			return d, true
-		}
-	}
-	return 0, false
-}
-
 // Admission decides what becomes of requests before a policy is asked.
 type Admission interface {
 	// Needs returns what the dispatcher has to keep for it; always the same, and no Hold

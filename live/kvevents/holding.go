@@ -30,9 +30,6 @@ func (h *Holding) Apply(e *scheduler.KVEvent, dst []uint64) []uint64 {
 	return dst
 }
 
-// Len returns the number of blocks there are.
-func (h *Holding) Len() int { return len(h.cached.at) }
-
 // Run is consecutive blocks that hang on one another.
 type Run struct {
 	Parent    uint64 // of the first

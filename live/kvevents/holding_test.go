@@ -78,8 +78,8 @@ func TestHoldingEqualsPlainTree(t *testing.T) {
 					t.Fatalf("seed %d: gone are %v, want %v", seed, got, gone)
 				}
 			}
-			if h.Len() != len(want) {
-				t.Fatalf("seed %d: %d blocks, want %d", seed, h.Len(), len(want))
+			if len(h.cached.at) != len(want) {
+				t.Fatalf("seed %d: %d blocks, want %d", seed, len(h.cached.at), len(want))
 			}
 			atMost := 1 + r.IntN(5)
 			checkRuns(t, h.Runs(atMost), want, atMost)

@@ -11,18 +11,6 @@ type fact struct {
 	all   func(c *Config, s *Signals) float64
 }
 
-// Fact is a name that rules may use, and what it stands for.
-type Fact struct{ Name, Help string }
-
-// Facts returns what rules may look at.
-func Facts() []Fact {
-	var all []Fact
-	for _, f := range ruleFacts() {
-		all = append(all, Fact{f.Name.Name, f.help})
-	}
-	return all
-}
-
 // ruleLanguage is that of rules.
 func ruleLanguage() *formula.Language {
 	var names []formula.Name

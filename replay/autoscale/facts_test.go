@@ -13,8 +13,8 @@ func TestFactsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range Facts() {
-		if row := fmt.Sprintf("| `%s` | %s |", f.Name, f.Help); !strings.Contains(string(text), row) {
+	for _, f := range ruleFacts() {
+		if row := fmt.Sprintf("| `%s` | %s |", f.Name.Name, f.help); !strings.Contains(string(text), row) {
 			t.Errorf("no row %s", row)
 		}
 	}

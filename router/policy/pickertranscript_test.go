@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// NewPicker is the command of a transcript that makes a router of a Picker.
-func (s *transcript) NewPicker(args map[string]string) error {
+// newPicker is the command of a transcript that makes a router of a Picker.
+func (s *transcript) newPicker(args map[string]string) error {
 	number := func(key string) float64 {
 		x, _ := strconv.ParseFloat(args[key], 64)
 		return x

@@ -107,15 +107,6 @@ func listCrossingFacts() []crossingFact {
 	return all
 }
 
-// CrossingFacts returns what the expression of a PrefillRule may look at.
-func CrossingFacts() []Fact {
-	var all []Fact
-	for _, f := range listCrossingFacts() {
-		all = append(all, Fact{f.Name.Name, f.help})
-	}
-	return all
-}
-
 // DescribePrefillRule returns an expression in a line, and what no real router knows of what
 // it looks at.
 func DescribePrefillRule(expression string) string {

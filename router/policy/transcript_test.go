@@ -136,10 +136,10 @@ func (s *transcript) do(words []string) error {
 	case "router":
 		return s.newRouter(args)
 	case "picker":
-		return s.NewPicker(args)
+		return s.newPicker(args)
 	case "policy":
 	case "accept", "hold", "shed":
-		d, _ := router.ParseDecision(words[0])
+		d := map[string]router.Decision{"accept": router.Accept, "hold": router.Wait, "shed": router.Shed}[words[0]]
 		s.rules = append(s.rules, AdmissionRule{d, strings.Join(words[1:], " ")})
 	case "keep", "sample", "score", "cost":
 		return s.addToText(words)

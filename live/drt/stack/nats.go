@@ -72,9 +72,6 @@ func (n *NATS) startServer(ctx context.Context, o NATSOptions) error {
 	return nil
 }
 
-// URL returns where clients reach the server.
-func (n *NATS) URL() string { return n.server.ClientURL() }
-
 // Port returns the port it listens on.
 func (n *NATS) Port() int {
 	a, ok := n.server.Addr().(*net.TCPAddr)
