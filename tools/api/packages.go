@@ -15,7 +15,7 @@ type stable struct {
 func listPackages() []stable {
 	return []stable{
 		{path: "replay"},
-		{path: "replay/autoscale", names: []string{"Config", "Kind", "Given", "Default", "Scaler", "Signals", "Target", "Metric", "Ladder", "Law"}},
+		{path: "replay/autoscale", names: []string{"Config", "Kind", "Custom", "Default", "Scaler", "Signals", "Target", "Metric", "Ladder", "Law"}},
 		{path: "replay/collector", names: []string{"Report", "ReadJSON", "Distribution", "Record", "Window"}},
 		{path: "replay/engineargs", names: []string{"Args", "Default"}},
 		{path: "replay/engines", names: []string{"Topology", "Pool", "Kind", "ScaleEvent", "Change", "Faults", "PD", "KeepSize", "OnePool", "TwoPools", "JoinPools", "Mix", "OversizeError"}},
