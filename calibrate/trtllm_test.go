@@ -139,19 +139,19 @@ func TestReadTRTLLM(t *testing.T) {
 	// The file of settings that the command names wins over it.
 	measuredtest.Write(t, filepath.Join(dir, "command.txt"), command+" --config /etc/extra.yaml\n")
 	known := measured.KnownSettings(map[string]string{"engine": "trtllm", "gpu": "h100", "model": "llama-3.1-8b"})
-	m, err := ReadKnown(dir, 0, known)
+	m, err := readKnown(dir, 0, known)
 	if err != nil || !slices.ContainsFunc(m.Settings.Notes, func(n string) bool { return strings.Contains(n, "/etc/extra.yaml are not read") }) {
 		t.Errorf("%v, want a note about the file", err)
 	}
 	measuredtest.Write(t, filepath.Join(dir, "extra.yaml"), "max_num_tokens: 640\nenable_chunked_prefill: true\nkv_cache_config:\n  enable_partial_reuse: false\nscheduler_config: {capacity_scheduler_policy: MAX_UTILIZATION}\n")
-	if m, err = ReadKnown(dir, 0, known); err != nil {
+	if m, err = readKnown(dir, 0, known); err != nil {
 		t.Fatal(err)
 	}
 	if text := fmt.Sprint(m.Settings.EngineArgs()); m.Settings.MaxBatchedTokens != 640 || m.Settings.MaxSeqs != 12 || !strings.Contains(text, "trtllm.enable_partial_reuse false") || !strings.Contains(text, "MAX_UTILIZATION") {
 		t.Errorf("read %+v", m.Settings)
 	}
 	measuredtest.Write(t, filepath.Join(dir, "extra.yaml"), "max_num_tokens: [640\n")
-	if _, err := ReadKnown(dir, 0, known); err == nil || !strings.Contains(err.Error(), "extra.yaml:") {
+	if _, err := readKnown(dir, 0, known); err == nil || !strings.Contains(err.Error(), "extra.yaml:") {
 		t.Errorf("%v, want the place of what is wrong", err)
 	}
 	measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta())
