@@ -159,7 +159,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	}
 	engine := engineargs.Default()
 	engine.Blocks, engine.BlockTokens, engine.MaxSeqs, engine.MaxBatchedTokens = 400, 16, 16, 512
-	engine.Rules, engine.PassTimes = rules(&m.Settings), timing.ParseSource(path)
+	engine.Rules, engine.PassTimes = pickRules(&m.Settings), timing.ParseSource(path)
 	result, err := offline.Run(t.Context(), offline.Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		Topology: engines.Topology{Pools: engines.OnePool(engine, 1)},

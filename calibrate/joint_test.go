@@ -125,7 +125,7 @@ func TestSpreadOfOneRun(t *testing.T) {
 			chosen = chosen[:2*measured.Fewest-1]
 		}
 		tr := &trial{sim: new(Simulation), target: newTarget(&m, chosen)}
-		tr.sim.rules = rules(&m.Settings)
+		tr.sim.rules = pickRules(&m.Settings)
 		r := &Result{}
 		if got := piecesOf(tr, 1); (got > 1) != c.cut {
 			t.Errorf("%d requests are cut into %d pieces", len(chosen), got)

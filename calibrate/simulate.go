@@ -34,7 +34,7 @@ type Simulation struct {
 // newSimulation prepares for replays of m, under the rules of the reference or
 // of vLLM 0.19. p may be nil.
 func newSimulation(m *Measured, p *measured.Prompts, reference bool) (*Simulation, error) {
-	s := &Simulation{settings: m.Settings, rules: rules(&m.Settings), speeds: m.Speeds, taken: m.Taken}
+	s := &Simulation{settings: m.Settings, rules: pickRules(&m.Settings), speeds: m.Speeds, taken: m.Taken}
 	if reference {
 		if m.Settings.DataParallel > 1 {
 			return nil, &measured.NotModelledError{Reasons: []string{fmt.Sprintf(
@@ -64,8 +64,8 @@ func newSimulation(m *Measured, p *measured.Prompts, reference bool) (*Simulatio
 	return s, nil
 }
 
-// rules returns the rules that a server's scheduler follows.
-func rules(s *measured.Settings) vllm.Rules {
+// pickRules returns the rules that a server's scheduler follows.
+func pickRules(s *measured.Settings) vllm.Rules {
 	r := vllm.RulesOf(s.Version)
 	r.TwoInFlight, r.ReserveWhole, r.LongPrefillTokens = s.Async, s.ReserveWhole, s.LongPrefillTokens
 	return r

@@ -168,8 +168,8 @@ func (t *Results) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// headlines returns the keys that people see first.
-func headlines() []string {
+// listHeadlines returns the keys that people see first.
+func listHeadlines() []string {
 	return []string{"completed_requests", "duration_ms", "output_throughput_tok_s", "prefix_cache_reused_ratio",
 		"median_ttft_ms", "p99_ttft_ms", "median_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms"}
 }
@@ -177,7 +177,7 @@ func headlines() []string {
 // Shown returns the keys that people see of this table: the headlines and, where there is
 // something to say, GPUs, their cost, and which cells did not keep up.
 func (t *Results) Shown() []string {
-	shown := headlines()
+	shown := listHeadlines()
 	if t.someRejected() {
 		shown = append(shown, rejectedKey)
 	}

@@ -84,7 +84,7 @@ func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), 
 		if c.Source.DPRank != 0 {
 			return nil, nil, fmt.Errorf("the event plane: rank is %d, want 0", c.Source.DPRank)
 		}
-		p, err := open(context.Background(), o, c.Runtime, c.Endpoint.Name())
+		p, err := openPlane(context.Background(), o, c.Runtime, c.Endpoint.Name())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -92,8 +92,8 @@ func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), 
 	}
 }
 
-// open begins to tell the KV events of the worker that serves an endpoint.
-func open(ctx context.Context, o Options, rt *drt.Runtime, name drt.Name) (*Publisher, error) {
+// openPlane begins to tell the KV events of the worker that serves an endpoint.
+func openPlane(ctx context.Context, o Options, rt *drt.Runtime, name drt.Name) (*Publisher, error) {
 	if o.Host == "" {
 		o.Host = "127.0.0.1"
 	}

@@ -134,7 +134,7 @@ func newPlane(t *testing.T) *plane {
 		}
 	})
 	warn := func(text string) { t.Errorf("warning: %s", text) }
-	p, err := open(drttest.Within(t), Options{NATS: true, ZMQ: true, Warn: warn}, rt, drt.Name{Namespace: "theirs", Component: "backend", Endpoint: "generate"})
+	p, err := openPlane(drttest.Within(t), Options{NATS: true, ZMQ: true, Warn: warn}, rt, drt.Name{Namespace: "theirs", Component: "backend", Endpoint: "generate"})
 	if err != nil {
 		t.Fatal(err)
 	}

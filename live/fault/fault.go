@@ -46,8 +46,8 @@ const (
 	BackendStreamIncomplete  Type = "Backend(StreamIncomplete)" // the stream ended without a terminal
 )
 
-// types lists all types there are.
-func types() []Type {
+// listTypes lists all types there are.
+func listTypes() []Type {
 	return []Type{
 		Unknown, InvalidArgument, CannotConnect, Disconnected,
 		ConnectionTimeout, ResponseTimeout, Cancelled, ResourceExhausted,
@@ -76,7 +76,7 @@ func (t Type) Backend() Type {
 	if _, ok := t.Variant(); ok {
 		return t
 	}
-	if b := Type("Backend(" + string(t) + ")"); slices.Contains(types(), b) {
+	if b := Type("Backend(" + string(t) + ")"); slices.Contains(listTypes(), b) {
 		return b
 	}
 	return BackendUnknown

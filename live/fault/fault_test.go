@@ -61,7 +61,7 @@ func TestText(t *testing.T) {
 // top, seven of them and two more inside Backend.
 func TestTypes(t *testing.T) {
 	top, backend := 0, 0
-	for _, typ := range types() {
+	for _, typ := range listTypes() {
 		b, err := json.Marshal(typ)
 		if err != nil {
 			t.Fatal(err)

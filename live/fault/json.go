@@ -44,7 +44,7 @@ func (t *Type) UnmarshalJSON(b []byte) error {
 }
 
 func knownOr(t, other Type) Type {
-	if slices.Contains(types(), t) {
+	if slices.Contains(listTypes(), t) {
 		return t
 	}
 	return other

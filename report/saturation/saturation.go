@@ -49,7 +49,7 @@ type Saturation struct {
 // Of judges a run in open loop, whether its requests are kept or folded.
 func Of(c *collector.Collector) Saturation {
 	if _, folded := c.Folds(); !folded {
-		return judge(c.LetIn())
+		return judgeQueue(c.LetIn())
 	}
 	all := c.Stretches(windows)
 	if all.Requests < fewest {
@@ -58,9 +58,9 @@ func Of(c *collector.Collector) Saturation {
 	return judgeStretches(&all)
 }
 
-// judge judges a run in open loop. Requests that were never admitted count as waiting
+// judgeQueue judges a run in open loop. Requests that were never admitted count as waiting
 // to the end.
-func judge(records []collector.Record) Saturation {
+func judgeQueue(records []collector.Record) Saturation {
 	n := len(records)
 	if n < fewest {
 		return Saturation{Verdict: Unsettled}
@@ -121,7 +121,7 @@ func byArrival(records []collector.Record) []int32 {
 	return order
 }
 
-// judge returns the verdict on waits against the mean time of service.
+// judgeQueue returns the verdict on waits against the mean time of service.
 func (s *Saturation) judge(service float64) Verdict {
 	growing := s.Trend > certain && s.WaitLast-s.WaitFirst > matters*service && s.WaitLast > lasting*s.WaitMost
 	switch {

@@ -51,7 +51,7 @@ func TestJudge(t *testing.T) {
 	} {
 		got := map[Verdict]int{}
 		for seed := range uint64(200) {
-			got[judge(serve(c.n, c.seats, c.gap, seed)).Verdict]++
+			got[judgeQueue(serve(c.n, c.seats, c.gap, seed)).Verdict]++
 		}
 		t.Logf("%s: %v", c.name, got)
 		if got[c.want] < c.least {
@@ -68,7 +68,7 @@ func TestBacklogThatWent(t *testing.T) {
 		all[i].First += 4000
 		all[i].Last += 4000
 	}
-	if s := judge(all); s.Verdict != Backlogged {
+	if s := judgeQueue(all); s.Verdict != Backlogged {
 		t.Errorf("%+v, want a backlog", s)
 	}
 }
@@ -80,7 +80,7 @@ func TestNeverAdmitted(t *testing.T) {
 		all[i] = collector.Record{Arrival: all[i].Arrival, Admit: -1}
 	}
 	all[399].Arrival += 60000
-	if s := judge(all); s.Verdict == Stable {
+	if s := judgeQueue(all); s.Verdict == Stable {
 		t.Errorf("%+v, want no stable run", s)
 	}
 }
@@ -166,7 +166,7 @@ func TestRejectedNeverWait(t *testing.T) {
 		all.Pass(&scheduler.Pass{Count: 1, End: r.Last, Marks: []scheduler.Mark{{Request: id, Tokens: 10, Last: true}}})
 		kept = append(kept, *r)
 	}
-	if got, want := Of(all), judge(kept); got.Verdict != want.Verdict || got.WaitMost != want.WaitMost {
+	if got, want := Of(all), judgeQueue(kept); got.Verdict != want.Verdict || got.WaitMost != want.WaitMost {
 		t.Errorf("with a third rejected: %+v, of the others alone %+v", got, want)
 	}
 }

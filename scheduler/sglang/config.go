@@ -26,13 +26,13 @@ const (
 	Random          // drawn anew for each look at the queue
 )
 
-// policies returns the names of the orders of the queue, by Policy.
-func policies() []string {
+// listPolicies returns the names of the orders of the queue, by Policy.
+func listPolicies() []string {
 	return []string{"fifo", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"}
 }
 
 // ParsePolicy returns the order of that name, FIFO where there is none.
-func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(policies(), name))) }
+func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(listPolicies(), name))) }
 
 // Config is what one simulated SGLang engine is made with. It has no defaults:
 // every field counts as it is. ChunkTokens is a multiple of PageTokens, and LogInterval > 0.

@@ -15,8 +15,8 @@ type DraftSettings struct {
 	Model  string // speculative_draft_model_path; "": not named
 }
 
-// algorithms returns the names of speculative_algorithm.
-func algorithms() []string {
+// listAlgorithms returns the names of speculative_algorithm.
+func listAlgorithms() []string {
 	return []string{"EAGLE", "EAGLE3", "NEXTN", "FROZEN_KV_MTP", "STANDALONE", "NGRAM"}
 }
 
@@ -44,7 +44,7 @@ func (s *DraftSettings) ReservedTokens() int {
 func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	breadth := 10
 	s.Name = d.Name(schema.Row{
-		Key: "speculative_algorithm", Default: "no drafts", Help: "speculative decoding with drafts by `name`: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM", After: "enable-mixed-chunk", Names: algorithms(),
+		Key: "speculative_algorithm", Default: "no drafts", Help: "speculative decoding with drafts by `name`: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM", After: "enable-mixed-chunk", Names: listAlgorithms(),
 		Doc: schema.Doc{Default: "none", Text: "speculative decoding: EAGLE (also NEXTN), EAGLE3, FROZEN_KV_MTP, STANDALONE (a draft model) or NGRAM"},
 	})
 	d.String(&s.Model, schema.Row{

@@ -19,14 +19,14 @@ const (
 	TotalTokens                  // to the rank with the fewest tokens
 )
 
-// balances returns the names of the ways to spread requests, auto first.
-func balances() []string {
+// listBalances returns the names of the ways to spread requests, auto first.
+func listBalances() []string {
 	return []string{"auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"}
 }
 
 // ParseBalance returns the way of that name; auto, and none, depends on the role.
 func ParseBalance(name string, role scheduler.Role) Balance {
-	if at := slices.Index(balances(), name); at > 0 {
+	if at := slices.Index(listBalances(), name); at > 0 {
 		return Balance(at - 1)
 	}
 	if role == scheduler.Prefill {

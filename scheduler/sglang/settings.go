@@ -159,7 +159,7 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 		Doc: schema.Doc{Unit: "tokens", Text: "that decode workers keep free for each request"},
 	})
 	if how := d.Name(schema.Row{
-		Key: "load_balance_method", Default: "auto", Help: "how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room", After: "attn-dp-size", Names: balances(),
+		Key: "load_balance_method", Default: "auto", Help: "how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room", After: "attn-dp-size", Names: listBalances(),
 		Doc: schema.Doc{Text: "how requests are spread over the ranks of a worker: round_robin, total_requests, total_tokens, follow_bootstrap_room, or auto ([rules/sglang.md](rules/sglang.md))"},
 	}); how != "" {
 		s.LoadBalance = how
@@ -248,7 +248,7 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 func (s *Settings) declareEviction(d *schema.Decl) {
 	const key = "radix_eviction_policy_config"
 	name := d.Name(schema.Row{
-		Key: "radix_eviction_policy", Default: "lru", Help: "what leaves its cache first, by `name`", After: "ignore-eos", Names: evictions(),
+		Key: "radix_eviction_policy", Default: "lru", Help: "what leaves its cache first, by `name`", After: "ignore-eos", Names: listEvictions(),
 		Log: "sglang:radix_eviction_policy",
 		Doc: schema.Doc{Text: "what leaves the cache first: lru, lfu, slru, priority or tlru ([rules/sglang.md](rules/sglang.md#eviction)); not with `--compat`, nor with a pool for windows, nor with HiCache"},
 	})

@@ -59,7 +59,7 @@ func TestTranscripts(t *testing.T) {
 			c.HiCache.Policy = WriteBack
 		}
 		c.ReservedDecode = e.Int("reserve", 0)
-		for _, name := range evictions() {
+		for _, name := range listEvictions() {
 			if e.Has("evict" + name) {
 				c.Eviction = newEviction(name)
 				c.Eviction.ProtectedHits, c.Eviction.Threshold, c.Eviction.NextPrompt = e.Int("protected", 2), e.Int("threshold", 0), e.Int("next", 0)

@@ -26,7 +26,7 @@ func (s Source) Account() (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newComposer(f)
+	c, err := NewComposer(f)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ type Composition struct {
 
 // Compose returns the composition of the passes of a fit.
 func Compose(f *hardware.Fit) (*Composition, error) {
-	c, err := newComposer(f)
+	c, err := NewComposer(f)
 	if err != nil {
 		return nil, err
 	}

@@ -25,12 +25,12 @@ const (
 // maxNPYBytes bounds what one array of a profile may take.
 const maxNPYBytes = 1 << 28
 
-// loadNPZ reads a profile from a NumPy .npz file: a zip archive of arrays of
+// LoadNPZ reads a profile from a NumPy .npz file: a zip archive of arrays of
 // float64, in either byte and either memory order.
 //
 // The format is read here and not by a library, because the one there is takes
 // truncated arrays for whole ones and panics on damaged headers.
-func loadNPZ(path string) (*Table, error) {
+func LoadNPZ(path string) (*Table, error) {
 	archive, err := zip.OpenReader(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -118,7 +118,7 @@ func TestLoadNPZ(t *testing.T) {
 					p[key] = f
 				}
 				p["another"] = npyFile{shape: "()", values: []float64{1}}
-				table, err := loadNPZ(writeNPZ(t, text(p), method))
+				table, err := LoadNPZ(writeNPZ(t, text(p), method))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -162,7 +162,7 @@ func TestTableClamps(t *testing.T) {
 	for i := range p["decode_itl"].values {
 		p["decode_itl"].values[i] *= 0.01
 	}
-	table, err := loadNPZ(writeNPZ(t, text(p), zip.Store))
+	table, err := LoadNPZ(writeNPZ(t, text(p), zip.Store))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestLoadNPZErrors(t *testing.T) {
 			files := text(profile())
 			c.change(files)
 			path := writeNPZ(t, files, zip.Deflate)
-			_, err := loadNPZ(path)
+			_, err := LoadNPZ(path)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path+": ") {
 				t.Errorf("LoadNPZ: %v, want %s: … %s", err, path, c.want)
 			}
@@ -242,7 +242,7 @@ func TestLoadNPZWithoutArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{missing, plain} {
-		if _, err := loadNPZ(path); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := LoadNPZ(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("LoadNPZ(%s): %v, want an error that names the file", path, err)
 		}
 	}

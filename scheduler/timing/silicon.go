@@ -74,8 +74,8 @@ func loadTables(f *hardware.Fit) (*optables.Tables, error) {
 	return tables, nil
 }
 
-// newComposer returns the operators of passes of a fit.
-func newComposer(f *hardware.Fit) (*silicon.Composer, error) {
+// NewComposer returns the operators of passes of a fit.
+func NewComposer(f *hardware.Fit) (*silicon.Composer, error) {
 	memo.Lock()
 	defer memo.Unlock()
 	tables, err := loadTables(f)

@@ -97,7 +97,7 @@ func (s Source) Load() (Model, error) {
 		return nil, err
 	}
 	if zip || s.namesTable() {
-		return loadNPZ(s.text)
+		return LoadNPZ(s.text)
 	}
 	p, err := LoadProfile(s.text)
 	if err != nil {

@@ -72,8 +72,8 @@ type Config struct {
 	Limit func(r *sim.Request) int
 }
 
-// check returns an error that names the first argument in c that is wrong.
-func check(c Config) error {
+// checkConfig returns an error that names the first argument in c that is wrong.
+func checkConfig(c Config) error {
 	switch {
 	case c.BlockTokens <= 0 || c.BlockTokens > math.MaxInt32:
 		return fmt.Errorf("block_size is %d, must be 1 to %d", c.BlockTokens, math.MaxInt32)

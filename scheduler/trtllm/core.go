@@ -66,7 +66,7 @@ func (f *flight) clear() { f.ctx, f.gen, f.planned = f.ctx[:0], f.gen[:0], false
 
 // New returns an idle core.
 func New(c Config) (*Core, error) {
-	if err := check(c); err != nil {
+	if err := checkConfig(c); err != nil {
 		return nil, err
 	}
 	core := &Core{Config: c, next: new(flight), after: new(flight), coming: map[place]struct{}{}}

@@ -52,9 +52,9 @@ func ParseRelease(text string) (name string, ok bool) {
 	return name, ok
 }
 
-// compared reports whether a release is one whose own scheduler was compared with the rules of
+// listCompared reports whether a release is one whose own scheduler was compared with the rules of
 // Nearest.
-func compared(version string) bool {
+func listCompared(version string) bool {
 	return slices.Contains(nearestProfile(version).compared, version)
 }
 
@@ -62,7 +62,7 @@ func compared(version string) bool {
 // release itself where these were not compared with it.
 func RulesName(version string) string {
 	name := newestProfile + "-" + version
-	if _, ok := parseRelease(name); !ok || compared(version) {
+	if _, ok := parseRelease(name); !ok || listCompared(version) {
 		return Nearest(version)
 	}
 	return name
@@ -72,7 +72,7 @@ func RulesName(version string) string {
 // was not compared, whose rules it gets and in what the next ones differ. It is "" of others.
 func Uncertainty(name string) string {
 	version, ok := parseRelease(name)
-	if !ok || compared(version) || NameProfile(name) == name {
+	if !ok || listCompared(version) || NameProfile(name) == name {
 		return ""
 	}
 	all := knownProfiles()

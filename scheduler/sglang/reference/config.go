@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 
-// check returns an error that names the first argument in c that is wrong.
-func check(c sglang.Config) error {
+// checkConfig returns an error that names the first argument in c that is wrong.
+func checkConfig(c sglang.Config) error {
 	if math.IsNaN(c.Conservativeness) || math.IsInf(c.Conservativeness, 0) {
 		return fmt.Errorf("schedule_conservativeness is %v, want a finite number", c.Conservativeness)
 	}

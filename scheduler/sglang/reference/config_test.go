@@ -26,7 +26,7 @@ func TestCheck(t *testing.T) {
 	} {
 		cfg := with(config(16, 100), c.set)
 		cfg.Tree = prompt.NewTree(16, 16, prompt.Options{})
-		err := check(cfg)
+		err := checkConfig(cfg)
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v, want no complaint", c.name, err)

@@ -66,7 +66,7 @@ type ratio struct{ now, first, least, step float64 }
 
 // New returns an idle core.
 func New(c sglang.Config) (*Core, error) {
-	if err := check(c); err != nil {
+	if err := checkConfig(c); err != nil {
 		return nil, err
 	}
 	core := &Core{Config: c, pool: c.Pages * c.PageTokens, tree: radix.New(c.Tree.PerNode())}
