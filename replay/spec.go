@@ -134,8 +134,13 @@ func (s *Spec) checkMode() error {
 func (s Spec) Recorded() any {
 	type fields Spec
 	s.Router = s.Choice()
-	if name, ok := s.Router.(policy.Name); ok && name.Info().Caches {
-		s.Router = &policy.Configured{Name: name, Config: router.DefaultConfig()}
+	if name, ok := s.Router.(policy.Name); ok {
+		switch info := name.Info(); {
+		case info.Caches:
+			s.Router = &policy.Configured{Name: name, Config: router.DefaultConfig()}
+		case info.Gateway:
+			s.Router = &policy.Gateway{Name: name, Settings: policy.DefaultGatewaySettings()}
+		}
 	}
 	return fields(s)
 }

@@ -37,6 +37,7 @@ func (s *Spec) checkStream() error {
 		{s.Classes != nil, "rules of classes"},
 		{s.Warm != nil, "caches to begin with"},
 		{!policy.IsListed(s.Router) && !policy.Is[*policy.Given](s.Router), "a router policy in a file or a program"},
+		{s.Choice().Info().Prompts, "a router policy that keeps the prompts it has sent"},
 		{s.Admission != nil, "an admission"},
 		{len(s.Signals.List()) > 0, "signals that are old"},
 		{s.Faults != nil, "faults"},

@@ -60,6 +60,9 @@ type ask struct {
 // newPicker returns a picker of no workers. Policies that look at caches are for
 // blocks of blockTokens tokens and passes of at most batchedTokens.
 func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*picker, error) {
+	if name.Info().Prompts {
+		return nil, excerpt.Errorf("router is %q, which keeps the prompts that it has sent, and the frontend keeps none: want another", string(name))
+	}
 	choose, err := policy.New(name, policy.Options{
 		Config: o.Router, Role: o.Role, Seed: o.Seed, BlockTokens: blockTokens, MaxBatchedTokens: batchedTokens,
 	})

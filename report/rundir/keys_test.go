@@ -48,7 +48,7 @@ func TestKeysOfSettings(t *testing.T) {
 			s.Pools[0].Mix, s.Pools[1].Role, s.Pools[2].Role = nil, scheduler.Prefill, scheduler.Decode
 		}
 		s.Window.From = 1
-		for _, c := range []policy.Choice{new(policy.Configured), new(policy.Picker), new(policy.Text), new(policy.Process)} {
+		for _, c := range []policy.Choice{new(policy.Configured), new(policy.Gateway), new(policy.Picker), new(policy.Text), new(policy.Process)} {
 			fillAll(reflect.ValueOf(c).Elem())
 			if s.Router = c; !policy.Is[*policy.Process](c) { // which no change may bring
 				s.Changes[0].Routing = c

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/router"
 )
 
-// Choice is how the requests of a pool are routed: a Name, a *Configured, a *Picker, a *Text, a *Process or a *Given.
+// Choice is how the requests of a pool are routed: a Name, a *Configured, a *Gateway, a *Picker, a *Text, a *Process or a *Given.
 type Choice interface {
 	// Info returns the row of the registry; of a policy that is not there it has the name alone.
 	Info() Info
@@ -54,7 +54,7 @@ func Is[T Choice](c Choice) bool {
 }
 
 // IsListed reports whether a choice, or nil for the default, is a policy of the registry.
-func IsListed(c Choice) bool { return c == nil || Is[Name](c) || Is[*Configured](c) }
+func IsListed(c Choice) bool { return c == nil || Is[Name](c) || Is[*Configured](c) || Is[*Gateway](c) }
 
 // IsGated reports whether a gate looks at what workers report.
 func IsGated(c Choice) bool {
@@ -73,6 +73,7 @@ type (
 type record struct {
 	Router       string
 	RouterConfig *router.Config
+	Gateway      *GatewaySettings
 	Picker       *pickerFields
 	Text         *textFields
 	Process      *processFields

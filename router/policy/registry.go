@@ -38,6 +38,8 @@ type Info struct {
 	// MinWorkers is how many workers a pool that does all of the work needs.
 	MinWorkers int
 	Draws      bool // workers at random
+	Gateway    bool // it is configured by GatewaySettings
+	Prompts    bool // it keeps the prompts that it has sent
 
 	make func(Options) (router.Policy, error)
 }
@@ -45,27 +47,29 @@ type Info struct {
 // All returns the registry, the default policy first.
 func All() []Info {
 	return []Info{
-		{RoundRobin, "rr", "round_robin", "workers in turn", false, 1, false, newRoundRobin},
-		{KV, "kv_router", "kv_router", "the worker where the request costs least, by what is cached there and what it has to do", true, 2, false, newKV},
-		{"random", "", "random", "any worker, all alike", false, 1, true, newRandom},
-		{"least-loaded", "", "least-loaded", "the worker with the fewest requests, then the fewest prompt tokens to compute", false, 1, false, newLeastLoaded},
-		{"p2c", "", "p2c", "of two workers drawn at random the one with less to do (power of two choices)", false, 1, true, newTwoChoices},
-		{"session", "", "session", "the same worker for all turns of a session, while it is there and has not too much to do", false, 1, false, newSession},
+		{RoundRobin, "rr", "round_robin", "workers in turn", false, 1, false, false, false, newRoundRobin},
+		{KV, "kv_router", "kv_router", "the worker where the request costs least, by what is cached there and what it has to do", true, 2, false, false, false, newKV},
+		{"random", "", "random", "any worker, all alike", false, 1, true, false, false, newRandom},
+		{"least-loaded", "", "least-loaded", "the worker with the fewest requests, then the fewest prompt tokens to compute", false, 1, false, false, false, newLeastLoaded},
+		{"p2c", "", "p2c", "of two workers drawn at random the one with less to do (power of two choices)", false, 1, true, false, false, newTwoChoices},
+		{"session", "", "session", "the same worker for all turns of a session, while it is there and has not too much to do", false, 1, false, false, false, newSession},
+		{"cache_aware", "", "cache_aware", "the worker that most of the prompt was sent to before, as gateways do; else the one with the fewest requests", false, 1, false, true, true, newCacheAware},
 	}
 }
 
 // Options are what a policy is made of.
 type Options struct {
-	Config           router.Config  // read by policies that look at caches
-	Role             scheduler.Role // of the workers
-	Prefills         bool           // decode workers compute prompts, too
-	BlockTokens      int            // tokens of an engine's block; read by policies that look at caches
-	MaxBatchedTokens int            // token budget of a pass of an engine; 0: no bound
-	WorkerBatches    []int          // that of each worker, where they differ
-	Seed             uint64         // of what is drawn; 0 is 42
-	Tree             *prompt.Tree   // that of the prompts; read by a Picker
-	CacheBlocks      int            // KV blocks of a worker; read by a Picker
-	Workers          []Worker       // what is known of each worker; read by a Text
+	Config           router.Config    // read by policies that look at caches
+	Role             scheduler.Role   // of the workers
+	Prefills         bool             // decode workers compute prompts, too
+	BlockTokens      int              // tokens of an engine's block; read by policies that look at caches
+	MaxBatchedTokens int              // token budget of a pass of an engine; 0: no bound
+	WorkerBatches    []int            // that of each worker, where they differ
+	Seed             uint64           // of what is drawn; 0 is 42
+	Tree             *prompt.Tree     // that of the prompts; read by a Picker and by policies that keep prompts
+	CacheBlocks      int              // KV blocks of a worker; read by a Picker
+	Workers          []Worker         // what is known of each worker; read by a Text
+	Gateway          *GatewaySettings // read by the policies of gateways; nil: the defaults
 	// Classes are those of requests; nil where there are none; read by a Text.
 	Classes []router.ClassTerms
 }

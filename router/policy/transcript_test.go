@@ -22,7 +22,7 @@ import (
 //
 //	router policy=NAME workers=N [role=prefill|decode] [budget=TOKENS] [seed=N] [KEY=VALUE...]
 //		makes a router of idle workers 0 to N-1. A block is 10 tokens. Further
-//		arguments are keys of the KV policy's configuration.
+//		arguments are keys of the KV policy's configuration, or settings of a gateway's policy.
 //	picker scorers=KIND:WEIGHT,... workers=N [draw=NAME] [seed=N] [relative=true] [speculative=MS]
 //	[capacity=N] [longest=N] [full=N] [idle=N] [busy=SHARE] [gate=true]
 //		makes a router of a Picker, with the given settings of its scorers.
@@ -198,7 +198,7 @@ func (s *transcript) do(words []string) error {
 	return nil
 }
 
-func (s *transcript) newRouter(args map[string]string) error {
+func (s *transcript) newRouter(args map[string]string) (err error) {
 	var keys []string
 	for key, value := range args {
 		switch key {
@@ -207,21 +207,27 @@ func (s *transcript) newRouter(args map[string]string) error {
 			keys = append(keys, fmt.Sprintf("%q:%s", key, value))
 		}
 	}
-	config, err := router.ParseConfig([]byte("{" + strings.Join(keys, ",") + "}"))
-	if err != nil {
+	o := Options{Tree: prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{}), BlockTokens: transcriptBlock}
+	name, text := Name(args["policy"]), []byte("{"+strings.Join(keys, ",")+"}")
+	if name.Info().Gateway {
+		settings, err := ParseGatewaySettings(text)
+		if err != nil {
+			return err
+		}
+		o.Gateway = &settings
+	} else if o.Config, err = router.ParseConfig(text); err != nil {
 		return err
 	}
 	role := map[string]scheduler.Role{"prefill": scheduler.Prefill, "decode": scheduler.Decode}[args["role"]]
 	workers, _ := strconv.Atoi(args["workers"])
 	budget, _ := strconv.Atoi(args["budget"])
 	seed, _ := strconv.Atoi(args["seed"])
-	p, err := New(Name(args["policy"]), Options{
-		Config: config, Role: role, BlockTokens: transcriptBlock, MaxBatchedTokens: budget, Seed: uint64(seed),
-	})
+	o.Role, o.MaxBatchedTokens, o.Seed = role, budget, uint64(seed)
+	p, err := New(name, o)
 	if err != nil {
 		return err
 	}
-	s.begin(workers, prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{}), p)
+	s.begin(workers, o.Tree, p)
 	return nil
 }
 

@@ -144,6 +144,9 @@ func (o *Options) fillRouter(spec *replay.Spec) error {
 	if err != nil {
 		return err
 	}
+	if name.Info().Gateway && o.Changed("router-config") {
+		return o.fillGateway(spec, name)
+	}
 	config, err := o.RouterConfig()
 	if err != nil {
 		return err
@@ -187,6 +190,7 @@ func (o *Options) checkCluster() error {
 	return cmp.Or(o.CheckLeast(1, counts...), o.Check(
 		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
 		cli.Needs(c.scale != "" || c.mayChange || len(c.changes) > 0 || c.autoscale != "" || c.faults != "", "with --scale, --change, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
-		cli.Needs(info.Caches, "with --router kv", append(RouterFlags(), "router-config")...),
+		cli.Needs(info.Caches, "with --router kv", RouterFlags()...),
+		cli.Needs(info.Caches || info.Gateway, "with --router kv or cache_aware", "router-config"),
 	))
 }

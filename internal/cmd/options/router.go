@@ -9,8 +9,10 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -48,7 +50,7 @@ func RouterFlags() []string {
 }
 
 func (r *routing) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&r.config, "router-config", "", "settings of the KV router: a `JSON` object with the keys of the reference, or @file")
+	fs.StringVar(&r.config, "router-config", "", "settings of the KV router or of cache_aware: a `JSON` object with the keys of the reference or of the gateways' flags, or @file")
 	r.flags = routerFlags()
 	BindFlags(fs, r.flags)
 }
@@ -78,6 +80,20 @@ func (o *Options) RouterConfig() (*router.Config, error) {
 		return nil, o.routerError(err)
 	}
 	return &config, nil
+}
+
+// fillGateway enters a policy of a gateway with its settings into spec.
+func (o *Options) fillGateway(spec *replay.Spec, name policy.Name) error {
+	text, err := engineargs.Load(o.Router.config)
+	if err != nil {
+		return fmt.Errorf("--router-config: %w", err)
+	}
+	settings, err := policy.ParseGatewaySettings(text)
+	if err != nil {
+		return fmt.Errorf("--router-config: %w", err)
+	}
+	spec.Router = &policy.Gateway{Name: name, Settings: settings}
+	return nil
 }
 
 // mergeFlags is the JSON object with the values of the flags in it.

@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// cacheAware sends a prompt where most of it was sent before, as the policy cache_aware of vllm-router and sglang-router does: it
+// keeps a radix tree of the prompts that it has sent, and hears nothing from caches. Of several workers that a prompt was sent to,
+// sglang-router takes the one that had it first and vllm-router the one with the fewest requests. A prompt of which too little is known goes to
+// the worker with the fewest requests, and so do all while the loads of the workers differ too much.
+type cacheAware struct {
+	settings    GatewaySettings
+	tree        *prompt.Tree
+	blockTokens int64
+	sent        *radix
+	members     []sim.WorkerID // at the last choice
+	evictions   int64          // that are over
+	runs        []run          // of the prompt in hand
+}
+
+func newCacheAware(o Options) (router.Policy, error) {
+	return &cacheAware{settings: o.gateway(), tree: o.Tree, blockTokens: int64(o.BlockTokens), sent: newRadix()}, nil
+}
+
+func (p *cacheAware) Needs() router.Needs { return router.Needs{Running: true} }
+
+func (p *cacheAware) Choose(q *sim.Request, c *router.Candidates) router.Choice {
+	p.follow(c.Workers)
+	p.evict(c.Now)
+	p.runs = appendRuns(p.runs[:0], p.tree, &q.Prompt)
+	w, keeps := p.choose(q, c)
+	if keeps && len(p.runs) > 0 {
+		p.sent.insert(p.runs, w)
+	}
+	return router.Choice{Worker: w, Second: router.None}
+}
+
+// choose returns the worker, and whether the tree learns of it.
+func (p *cacheAware) choose(q *sim.Request, c *router.Candidates) (w sim.WorkerID, keeps bool) {
+	if p.isUneven(c) {
+		return fewestRequests(c), true
+	}
+	node, blocks := p.sent.match(p.runs)
+	rate := float32(int64(blocks)*p.blockTokens) / float32(q.InputTokens)
+	if !(rate > float32(p.settings.CacheThreshold)) {
+		return fewestRequests(c), true
+	}
+	n := &p.sent.nodes[node]
+	switch {
+	case n.owner == router.None:
+		return c.Workers[0], false
+	case p.settings.Gateway == VLLMRouter:
+		return n.leastHolder(c), true
+	}
+	return n.owner, true
+}
+
+// isUneven reports whether the loads of the workers differ by more than both thresholds.
+func (p *cacheAware) isUneven(c *router.Candidates) bool {
+	least, most := c.Running[c.Workers[0]], c.Running[c.Workers[0]]
+	for _, w := range c.Workers[1:] {
+		least, most = min(least, c.Running[w]), max(most, c.Running[w])
+	}
+	return int(most-least) > p.settings.BalanceAbsThreshold &&
+		float32(most) > float32(float32(least)*float32(p.settings.BalanceRelThreshold))
+}
+
+// fewestRequests returns the worker with the fewest requests, the first among equals.
+func fewestRequests(c *router.Candidates) sim.WorkerID {
+	best := c.Workers[0]
+	for _, w := range c.Workers[1:] {
+		if c.Running[w] < c.Running[best] {
+			best = w
+		}
+	}
+	return best
+}
+
+// leastHolder returns the holder with the fewest requests, the first among equals.
+func (n *radixNode) leastHolder(c *router.Candidates) sim.WorkerID {
+	best := n.owner
+	for _, h := range n.holders {
+		if r, least := c.Running[h.worker], c.Running[best]; r < least || r == least && h.worker < best {
+			best = h.worker
+		}
+	}
+	return best
+}
+
+// follow takes what was sent to workers that have left out of the tree.
+func (p *cacheAware) follow(workers []sim.WorkerID) {
+	if slices.Equal(workers, p.members) {
+		return
+	}
+	for _, w := range p.members {
+		if !slices.Contains(workers, w) {
+			p.sent.shrink(w, 0)
+		}
+	}
+	for _, w := range workers {
+		if !slices.Contains(p.members, w) {
+			p.sent.epoch++ // a worker that joins is an insert
+		}
+	}
+	p.members = append(p.members[:0], workers...)
+}
+
+// evict shrinks what each worker has in the tree, at most once in an interval.
+func (p *cacheAware) evict(now sim.Time) {
+	if p.settings.EvictionIntervalSecs == 0 {
+		return
+	}
+	over := int64(float64(now) / (1000 * float64(p.settings.EvictionIntervalSecs)))
+	if over <= p.evictions {
+		return
+	}
+	p.evictions = over
+	for w := range p.sent.sizes {
+		p.sent.shrink(sim.WorkerID(w), int64(p.settings.MaxTreeSize)/p.blockTokens)
+	}
+}

@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// The policies choose what the gateways that they are of have chosen, request by request. make gateways records them:
+//
+//	router policy=NAME workers=N words=BOOL settings=JSON
+//	arrive ID text=TEXT worker=N
+//	finish ID
+//
+// _ is a blank. With words each word of a text is a token, else each character.
+func TestEqualsGateways(t *testing.T) {
+	paths, err := filepath.Glob("../../testdata/gateways/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no recorded gateways: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			file, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			var r recordedGateway
+			for lines := bufio.NewScanner(file); lines.Scan(); {
+				if err := r.do(lines.Text()); err != nil {
+					t.Error(err)
+				}
+			}
+			if r.requests < 100 {
+				t.Errorf("%d requests, want more", r.requests)
+			}
+		})
+	}
+}
+
+// recordedGateway repeats what a gateway was asked.
+type recordedGateway struct {
+	policy   router.Policy
+	tree     *prompt.Tree
+	words    bool
+	seen     router.Candidates
+	at       map[int]int // by request: its worker
+	requests int
+}
+
+func (r *recordedGateway) do(line string) error {
+	var id, worker int
+	var text string
+	switch {
+	case strings.HasPrefix(line, "router "):
+		return r.begin(line)
+	case strings.HasPrefix(line, "finish "):
+		if _, err := fmt.Sscanf(line, "finish %d", &id); err != nil {
+			return err
+		}
+		r.seen.Running[r.at[id]]--
+		return nil
+	}
+	if _, err := fmt.Sscanf(line, "arrive %d text=%s worker=%d", &id, &text, &worker); err != nil {
+		return fmt.Errorf("%s: %w", line, err)
+	}
+	var ids []uint64
+	for i := range len(text) {
+		if !r.words || text[i] != '_' {
+			ids = append(ids, uint64(text[i]))
+		}
+	}
+	q := &sim.Request{ID: sim.RequestID(id), InputTokens: len(ids), Prompt: r.tree.Add(ids, len(ids)), Session: -1}
+	if ours := int(r.policy.Choose(q, &r.seen).Worker); ours != worker {
+		return fmt.Errorf("request %d to worker %d, want %d as the gateway, of loads %v", id, ours, worker, r.seen.Running)
+	}
+	r.requests++
+	r.seen.Running[worker]++
+	r.at[id] = worker
+	return nil
+}
+
+func (r *recordedGateway) begin(line string) error {
+	var name, settings string
+	var workers int
+	if _, err := fmt.Sscanf(line, "router policy=%s workers=%d words=%t settings=%s", &name, &workers, &r.words, &settings); err != nil {
+		return fmt.Errorf("%s: %w", line, err)
+	}
+	s, err := ParseGatewaySettings([]byte(settings))
+	if err != nil {
+		return err
+	}
+	r.tree, r.at = prompt.NewTree(1, 1, prompt.Options{}), map[int]int{}
+	r.policy, err = New(Name(name), Options{Tree: r.tree, BlockTokens: 1, Gateway: &s})
+	r.seen.Running = make([]int32, workers)
+	for w := range workers {
+		r.seen.Workers = append(r.seen.Workers, sim.WorkerID(w))
+	}
+	return err
+}

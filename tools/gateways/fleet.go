@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/replay-llm/replay/internal/json"
+)
+
+// fleet is servers with a proxy in front of each, and a gateway in front of those.
+type fleet struct {
+	gateway string // URL
+	proxies []*httptest.Server
+	arrived chan int // worker that a request has come to
+	mu      sync.Mutex
+	held    map[string]chan struct{} // by request: closed when its answer may go
+	stops   []func()
+	log     strings.Builder
+}
+
+const startTime = 60 * time.Second
+
+// startFleet starts so many servers of a kind, and a gateway with these arguments.
+func startFleet(live, kind string, size int, program string, args []string) (*fleet, error) {
+	f := &fleet{arrived: make(chan int, 1), held: map[string]chan struct{}{}}
+	if err := f.startServers(live, kind, size); err != nil {
+		f.stop()
+		return nil, err
+	}
+	if err := f.startGateway(program, args); err != nil {
+		f.stop()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *fleet) startServers(live, kind string, size int) error {
+	cmd := exec.Command(live, kind, "--port=0", fmt.Sprintf("--fleet=%d", size), "--served-model-name=tiny", "--speedup-ratio=100")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	f.stopWith(cmd)
+	for lines := bufio.NewScanner(out); len(f.proxies) < size; {
+		if !lines.Scan() {
+			return fmt.Errorf("%s %s ends before it listens", live, kind)
+		}
+		var line struct{ HTTP string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return err
+		}
+		target, err := url.Parse(line.HTTP)
+		if err != nil {
+			return err
+		}
+		f.addProxy(target)
+	}
+	return nil
+}
+
+// addProxy adds a proxy in front of a server.
+func (f *fleet) addProxy(target *url.URL) {
+	worker, proxy := len(f.proxies), httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/completions") {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		var asked struct{ Prompt string }
+		_ = json.Unmarshal(body, &asked)
+		f.arrived <- worker
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		answer := httptest.NewRecorder()
+		proxy.ServeHTTP(answer, r)
+		f.mu.Lock()
+		free := f.held[asked.Prompt]
+		f.mu.Unlock()
+		if free != nil {
+			<-free
+		}
+		for key, values := range answer.Header() {
+			w.Header()[key] = values
+		}
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+	}))
+	f.proxies = append(f.proxies, server)
+	f.stops = append(f.stops, server.CloseClientConnections)
+}
+
+func (f *fleet) startGateway(program string, args []string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	metrics, err := freePort()
+	if err != nil {
+		return err
+	}
+	args = append(args, "--host=127.0.0.1", fmt.Sprintf("--port=%d", port), fmt.Sprintf("--prometheus-port=%d", metrics), "--worker-urls")
+	for _, p := range f.proxies {
+		args = append(args, p.URL)
+	}
+	if !strings.HasSuffix(program, "vllm-router") {
+		args = append([]string{"launch"}, args...)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &f.log, &f.log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	f.stopWith(cmd)
+	f.gateway = fmt.Sprintf("http://127.0.0.1:%d", port)
+	for begin := time.Now(); time.Since(begin) < startTime; time.Sleep(100 * time.Millisecond) {
+		if r, err := http.Get(f.gateway + "/health"); err == nil {
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				time.Sleep(2 * time.Second) // until it has asked all servers for their models
+				return nil
+			}
+		}
+	}
+	return errors.New("the gateway does not get up: " + f.log.String())
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// stopWith lets a process end when the fleet is stopped.
+func (f *fleet) stopWith(cmd *exec.Cmd) {
+	f.stops = append(f.stops, func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		kill.Stop()
+	})
+}
+
+// stop ends all processes, the gateway first.
+func (f *fleet) stop() {
+	for i := len(f.stops) - 1; i >= 0; i-- {
+		f.stops[i]()
+	}
+}
+
+// ask sends a prompt and returns the worker that it came to. Its answer stays back until free is closed, unless that is nil; done
+// gets the error of the request, or nil, once the answer is there.
+func (f *fleet) ask(prompt, session string, free chan struct{}) (worker int, done chan error, err error) {
+	if free != nil {
+		f.mu.Lock()
+		f.held[prompt] = free
+		f.mu.Unlock()
+	}
+	done = make(chan error, 1)
+	ctx, end := context.WithTimeout(context.Background(), 5*time.Minute)
+	go func() {
+		defer end()
+		done <- f.post(ctx, prompt, session)
+	}()
+	select {
+	case worker = <-f.arrived:
+		return worker, done, nil
+	case err := <-done:
+		return 0, nil, fmt.Errorf("a request came to no worker: %w", err)
+	case <-time.After(startTime):
+		return 0, nil, errors.New("a request came to no worker")
+	}
+}
+
+func (f *fleet) post(ctx context.Context, prompt, session string) error {
+	body, err := json.Marshal(map[string]any{"model": "tiny", "prompt": prompt, "max_tokens": 1})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.gateway+"/v1/completions", strings.NewReader(string(body)))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if session != "" {
+		r.Header.Set("X-Session-Id", session)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", answer.StatusCode, text)
+	}
+	return err
+}

@@ -1,0 +1,54 @@
+// Gateways compares the policies of gateways with the programs that they are of: it starts a fleet of replay-live vllm or sglang
+// servers behind vllm-router, sglang-router or smg, sends requests one after the other, and has every choice of a worker compared
+// with that of the policy in router/policy. Exit code 1 if any differs.
+//
+//	go run ./tools/gateways -programs bin/gateways -live bin/replay-live
+//
+// Between the gateway and each server stands a proxy that notes which requests come, and keeps some answers back so that workers have
+// different loads. A prompt is a text for the gateway and a token for each of its characters for the policy.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	programs := flag.String("programs", "bin/gateways", "`directory` of the virtual environments vllm-router, sglang-router and smg")
+	live := flag.String("live", "bin/replay-live", "`program` of the servers")
+	requests := flag.Int("n", 2000, "`number` of requests of each comparison")
+	seed := flag.Uint64("seed", 1, "`seed` of the prompts")
+	only := flag.String("only", "", "compare cases alone that have this `text` in their names")
+	record := flag.String("record", "", "write what the gateways chose to `DIR`, a file for each case")
+	flag.Parse()
+	differ := false
+	for _, c := range listCases() {
+		if !strings.Contains(c.name(), *only) {
+			continue
+		}
+		program := filepath.Join(*programs, c.program, "bin", c.program)
+		if _, err := os.Stat(program); err != nil {
+			fmt.Printf("%-44s skipped: no %s\n", c.name(), program)
+			continue
+		}
+		r, err := c.compare(program, *live, *requests, *seed)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "gateways: %s: %v\n", c.name(), err)
+			os.Exit(1)
+		}
+		fmt.Printf("%-44s %s\n", c.name(), r.tally())
+		differ = differ || r.differ > 0
+		if *record != "" {
+			if err := r.write(filepath.Join(*record, c.file())); err != nil {
+				fmt.Fprintln(os.Stderr, "gateways:", err)
+				os.Exit(1)
+			}
+		}
+	}
+	if differ {
+		os.Exit(1)
+	}
+}
