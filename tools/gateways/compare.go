@@ -26,14 +26,20 @@ type comparison struct {
 }
 
 func listCases() []comparison {
-	const tight = `"cache_threshold":0.5,"balance_abs_threshold":2,"balance_rel_threshold":1.2,"eviction_interval_secs":86400}`
+	const never, tight = `"eviction_interval_secs":86400`, `"cache_threshold":0.5,"balance_abs_threshold":2,"balance_rel_threshold":1.2`
 	var all []comparison
 	for _, program := range []string{"vllm-router", "sglang-router"} {
 		for _, kind := range []string{"vllm", "sglang"} {
-			all = append(all,
-				comparison{program, kind, "cache_aware", []string{"--eviction-interval-secs=86400"}, "cache_aware", `{"gateway":"` + program + `","eviction_interval_secs":86400}`, "", 4},
-				comparison{program, kind, "cache_aware",
-					[]string{"--cache-threshold=0.5", "--balance-abs-threshold=2", "--balance-rel-threshold=1.2", "--eviction-interval-secs=86400"}, "cache_aware", `{"gateway":"` + program + `",` + tight, "tight", 4})
+			c := comparison{program, kind, "cache_aware", []string{"--eviction-interval-secs=86400"}, "cache_aware", `{"gateway":"` + program + `",` + never + `}`, "", 4}
+			if program == "vllm-router" && kind == "sglang" { // a prompt without tokens is known nowhere
+				c.settings = `{"gateway":"vllm-router","cache_threshold":1,` + never + `}`
+				all = append(all, c)
+				continue
+			}
+			all = append(all, c)
+			c.args = append(c.args, "--cache-threshold=0.5", "--balance-abs-threshold=2", "--balance-rel-threshold=1.2")
+			c.settings, c.variant = `{"gateway":"`+program+`",`+tight+`,`+never+`}`, "tight"
+			all = append(all, c)
 		}
 	}
 	return all

@@ -731,7 +731,7 @@ class RunFlags(TypedDict, total=False):
     retry_backoff: Value
     """wait before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each is shortened at random (default 500ms,x2,max=8s,jitter=0.25)"""
     router: Value
-    """policy, by name: round_robin, kv, random, least-loaded, p2c, session or cache_aware, or a file as of --router-policy, NAME.yaml (default round_robin)"""
+    """policy, by name: round_robin, kv, random, least-loaded, p2c, session or cache_aware, or a policy file, NAME.yaml (default round_robin)"""
     router_assume_kv_reuse: bool
     """count blocks that running requests share once (default true)"""
     router_config: Value
@@ -1573,7 +1573,7 @@ class PlanFlags(TypedDict, total=False):
     retry_backoff: Value
     """wait before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each is shortened at random (default 500ms,x2,max=8s,jitter=0.25)"""
     router: Value
-    """policy, by name: round_robin, kv, random, least-loaded, p2c, session or cache_aware, or a file as of --router-policy, NAME.yaml (default round_robin)"""
+    """policy, by name: round_robin, kv, random, least-loaded, p2c, session or cache_aware, or a policy file, NAME.yaml (default round_robin)"""
     router_assume_kv_reuse: bool
     """count blocks that running requests share once (default true)"""
     router_config: Value
