@@ -227,6 +227,12 @@ func TestPickByEveryPolicy(t *testing.T) {
 	for _, info := range policy.All() {
 		t.Run(string(info.Name), func(t *testing.T) {
 			p, err := newPicker(info.Name, &Options{Router: router.DefaultConfig()}, blockTokens, 0)
+			if info.Prompts {
+				if err == nil {
+					t.Error("a policy that keeps prompts, which the frontend has not, is made")
+				}
+				return
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -49,7 +49,7 @@ type childKey struct {
 	from   int32
 }
 
-func newRadix() *radix {
+func makeRadix() *radix {
 	return &radix{nodes: []radixNode{{owner: router.None}}, child: map[childKey]int32{}}
 }
 

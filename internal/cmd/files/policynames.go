@@ -11,11 +11,13 @@ import (
 //go:embed policies
 var policies embed.FS
 
-// PolicyNames returns the names of the policies that PolicyText has, those of --router first.
+// PolicyNames returns the names of the policies that PolicyText has, those of --router first, without those of gateways.
 func PolicyNames() []string {
 	var all []string
 	for _, p := range policy.All() {
-		all = append(all, string(p.Name))
+		if !p.Gateway { // no expression has its state
+			all = append(all, string(p.Name))
+		}
 	}
 	entries, err := policies.ReadDir("policies")
 	if err != nil {
