@@ -54,7 +54,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	}
 	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose filters, scorers and flow control requests are routed")
 	fs.StringSliceVar(&c.skip, endpointpicker.SkipFlag, nil, "`plugins` of that file that are left out, by name or type: token-producer,latency-scorer")
-	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a policy file, NAME.yaml")
+	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file: NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
 	bindProcess(fs, &c.process)
 	fs.StringVar(&c.admission, "admission", "", "`file` that says which requests are held back or turned away, by load (docs/policies.md)")

@@ -50,7 +50,7 @@ func RouterFlags() []string {
 }
 
 func (r *routing) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&r.config, "router-config", "", "settings of the KV router or of cache_aware: a `JSON` object with the keys of the reference or of the gateways' flags, or @file")
+	fs.StringVar(&r.config, "router-config", "", "settings of the KV router or of cache_aware: a `JSON` object or @file")
 	r.flags = routerFlags()
 	BindFlags(fs, r.flags)
 }
