@@ -108,7 +108,7 @@ func (f *File) ReadPairs(node ast.Node, what string, read func(key, value ast.No
 	}
 	for _, e := range entries {
 		if err := read(e.Key, e.Value); err != nil {
-			return f.PlaceError(e.Key, fmt.Errorf("%s: %w", e.Key.GetToken().Value, err))
+			return f.PlaceError(e.Key, excerpt.Errorf("%s: %w", e.Key.GetToken().Value, err))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -92,6 +93,7 @@ ends with exit code 0.`,
 
 func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	f.mode = options.RouterChoice()
+	f.mode.Names = slices.DeleteFunc(f.mode.Names, func(name string) bool { return policy.Name(name).Info().Prompts }) // it keeps no prompts
 	fs.StringVar(&f.host, "http-host", "127.0.0.1", "`address` to listen at")
 	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any")
 	fs.Var(&f.mode, "router", "how requests find workers, by `name`: "+cli.Either(f.mode.Names))
