@@ -293,7 +293,6 @@ func TestPlanChoiceThatCannotRun(t *testing.T) {
 
 // A page has the clusters of each hour. --growth adds requests to the hours, and not hours.
 func TestPlanPageByHour(t *testing.T) {
-	t.Parallel()
 	path := filepath.Join(t.TempDir(), "plan.html")
 	text := printed(t, []string{"plan", "--input-tokens=2000", "--output-tokens=20", "--request-count=61", "--arrival-interval-ms=180000", "--slo=p99:ttft=2s",
 		"--resamples=0", "--front=false", "--by-hour", "--growth=2", "--json", "--out", path})
@@ -318,7 +317,6 @@ func TestPlanPageByHour(t *testing.T) {
 
 // A file of candidates has a row for each choice of settings, with what became of it.
 func TestPlanCandidates(t *testing.T) {
-	t.Parallel()
 	path := filepath.Join(t.TempDir(), "choices.csv")
 	printed(t, []string{"plan", "../../testdata/traces/burst.jsonl", "--block-size", "64", "--slo", "p99:ttft=2s", "--gpu", "h100", "--model", "llama-3.1-70b", "--vary", "tp,router",
 		"--resamples", "2", "--front=false", "--time-budget", "0", "--candidates", path})
