@@ -53,7 +53,7 @@ type Ceilings struct {
 	Least   float64 `json:",omitempty"`
 	Most    float64 `json:",omitempty"`
 	ByValue bool    `json:",omitempty"`
-	// Of are given ceilings in place of those, ascending by priority; 0 for one that is not there.
+	// Of are given ceilings instead of those, ascending by priority; 0 for one that is not there.
 	Of []Ceiling `json:",omitempty"`
 }
 

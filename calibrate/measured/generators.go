@@ -43,7 +43,7 @@ func (m *Run) readGenerated(path string) (found bool, err error) {
 	case x.runs == 0:
 		err = m.readSpans(path, x.spans)
 	case x.runs > 1 || x.benchmarks > 1:
-		return true, fmt.Errorf("%s: %d runs, want a file of one: each is a measured run of its own", path, max(x.runs, x.benchmarks))
+		return true, fmt.Errorf("%s: %d runs, want a file of one: each is a separate measured run", path, max(x.runs, x.benchmarks))
 	case x.benchmarks == 1:
 		err = m.readGuide(path, x.guide)
 	default:
@@ -113,7 +113,7 @@ func (m *Run) readBench(path string, b *bench) error {
 	}
 	if len(b.starts) != n {
 		if len(b.starts) > 0 || !b.unlimited {
-			return fmt.Errorf("%s: %d start_times for %d requests, and a request_rate that is not inf: without them nobody knows when a request arrived", path, len(b.starts), n)
+			return fmt.Errorf("%s: %d start_times for %d requests, and a request_rate that is not inf: without them the arrivals are unknown", path, len(b.starts), n)
 		}
 		m.assumed = append(m.assumed, b.start())
 	}
@@ -200,7 +200,7 @@ func newGuideRun(requests *scan.Fields) *guideRun {
 	return g
 }
 
-// guideRequest returns a row as a request, whose times are NaN where they are not told. Instants are s since 1970.
+// guideRequest returns a row as a request. Times that the row does not have are NaN, instants are s since 1970.
 // Releases before 0.5 have first_iteration and last_iteration, those before 0.4 have all in the row.
 func guideRequest(row *scan.Fields) Request {
 	times := row.OpenSub("info").OpenSub("timings")

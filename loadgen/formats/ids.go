@@ -84,7 +84,7 @@ func (b *Reblock) Apply(r *Record) {
 			r.IDs = append(r.IDs, b.ids.Of(node))
 		}
 	}
-	// A part of a block left out, which nobody shares, is of the last group now.
+	// A part of a block left out, which no other prompt shares, is of the last group now.
 	if r.Full && len(b.parts)%group != 0 {
 		r.IDs = r.IDs[:len(r.IDs)-1]
 	}
@@ -137,7 +137,7 @@ func (s *Stretch) Apply(r *Record) {
 	for j := range blocks {
 		last := float64((j+1)*s.block-1) / s.factor // the token of old that the block ends with
 		at := min(int(last)/s.block, (old-1)/s.block)
-		if at >= len(s.nodes) { // of the rest that nobody shares
+		if at >= len(s.nodes) { // of the rest that no other prompt shares
 			r.Full = true
 			if j < r.Input/s.block {
 				r.IDs = append(r.IDs, s.fresh(j))
@@ -151,7 +151,7 @@ func (s *Stretch) Apply(r *Record) {
 	}
 }
 
-// fresh is an id that nobody has.
+// fresh is an id that is not taken.
 func (s *Stretch) fresh(place int) uint64 {
 	node := s.paths.Child(TrieRoot, Piece{ID: uint64(len(s.ids)), Own: true})
 	return s.ids.Of(stretched{node, int32(place)})

@@ -77,7 +77,7 @@ type Collector struct {
 	W      *loadgen.Workload
 	Place  func(*Record) (Place, error)
 	lines  *scan.Lines  // of the file, to make room by; nil: none
-	OwnIDs bool         // the ids of records are kept by whoever reads them
+	OwnIDs bool         // the ids of records are kept by the reader of the records
 	last   []int32      // by session: its last turn
 	stamps []scan.Stamp // by session: when it starts; of ns 0 and not exact where At says it
 	ids    scan.Arena

@@ -245,7 +245,7 @@ func (t *radix) isLeaf(node int32, w sim.WorkerID) bool {
 	return true
 }
 
-// shrink takes leaves from w, the one used longest ago first, until it holds no more than so many blocks.
+// shrink takes leaves from w, the one used longest ago first, until it holds at most that number of blocks.
 func (t *radix) shrink(w sim.WorkerID, most int64) {
 	if int(w) >= len(t.sizes) || t.sizes[w] <= most {
 		return
@@ -266,7 +266,7 @@ func (t *radix) shrink(w sim.WorkerID, most int64) {
 	}
 }
 
-// release ends that w holds a node. A node that nobody holds goes with the last child.
+// release ends that w holds a node. A node that no worker holds goes with the last child.
 func (t *radix) release(node int32, w sim.WorkerID) {
 	n := &t.nodes[node]
 	n.holders = slices.DeleteFunc(n.holders, func(h holder) bool { return h.worker == w })

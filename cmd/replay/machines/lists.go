@@ -104,7 +104,7 @@ func modelRows() []modelRow {
 	return rows
 }
 
-// formatFixed returns a number with so many digits after the point.
+// formatFixed returns a number with the given count of digits after the point.
 func formatFixed(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
 // orDash returns a rate, or a dash where there is none.

@@ -17,7 +17,7 @@ const most = 20000
 // Choice is settings that a plan may choose, in addition to those of the command line.
 type Choice struct {
 	Settings []plan.Setting
-	Split    bool // prefill and decode have pools of their own
+	Split    bool // prefill and decode have separate pools
 	// Name, Kind, Single and Changes are those of plan.Variant.
 	Name, Kind, Single string
 	Changes            int

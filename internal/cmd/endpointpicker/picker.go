@@ -22,7 +22,7 @@ import (
 // SkipFlag is the flag that names plugins that are left out.
 const SkipFlag = "endpoint-picker-skip"
 
-// pickerConfig is an EndpointPickerConfig, as far as it is read.
+// pickerConfig is what is read of an EndpointPickerConfig.
 type pickerConfig struct {
 	Version  string         `yaml:"apiVersion"`
 	Kind     string         `yaml:"kind"`

@@ -52,7 +52,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	for i, prefix := range speedPrefixes() {
 		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
 	}
-	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose filters, scorers and flow control requests are routed")
+	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig: its filters, scorers and flow control route the requests")
 	fs.StringSliceVar(&c.skip, endpointpicker.SkipFlag, nil, "`plugins` of that file that are left out, by name or type: token-producer,latency-scorer")
 	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file: NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")

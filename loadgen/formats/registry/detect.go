@@ -226,7 +226,7 @@ func detectJSON(s *formats.Stream, samples []sample) (kind, error) {
 			first, firstLine = all[0], p.line
 			s.Also = namesOf(all[1:])
 		case first.name == formats.Mooncake && all[0].name == formats.Tasks:
-			first = all[0] // the rows before wait for nobody
+			first = all[0] // the rows before wait for no other
 		case s.Options.StopsAtBad() && !mayFollow(first.name, all[0].name):
 			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: p.line, Msg: fmt.Sprintf("line %d is %s, line %d was %s; want one format", p.line, all[0].name, firstLine, first.name)}
 		}

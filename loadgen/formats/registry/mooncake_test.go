@@ -117,7 +117,7 @@ func TestReadsLines(t *testing.T) {
 	}
 }
 
-// A session without a name is one from the first row on, whoever reads the rows.
+// A session without a name is one from the first row on, whichever way the rows are read.
 func TestSessionWithoutAName(t *testing.T) {
 	const row = `{"session_id":"","delay":0,"input_length":10,"output_length":4,"hash_ids":[9]}` + "\n"
 	s, err := NewStream(strings.NewReader(row+row+row), "f", formats.Options{})

@@ -230,7 +230,7 @@ func (a *Arena) grow() {
 // List is what was added since begin. Nothing appended to it can reach others.
 func (a *Arena) List() []uint64 { return a.ids[a.start:len(a.ids):len(a.ids)] }
 
-// Reset starts over in the memory of a list. Behind the last of its own lists is room that is nobody's.
+// Reset starts over in the memory of a list. The room behind its last list is free.
 func (a *Arena) Reset(memory []uint64) {
 	if last := a.ids[a.start:]; len(last) > 0 && cap(memory) > 0 && &memory[:1][0] == &last[0] {
 		memory = last

@@ -30,7 +30,7 @@ type agentRows struct {
 	group  uint64   // of the session at hand
 	shared uint64   // its first blocks that the group shares
 	ids    []uint64 // of its last prompt
-	unique uint64   // the next id that nobody shares
+	unique uint64   // the next id that no other prompt has
 	before float64  // delay of the turns dropped just before, in ms
 }
 

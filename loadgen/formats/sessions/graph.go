@@ -299,7 +299,7 @@ func afterOthers(all []formats.Record) []formats.Record {
 }
 
 // findCycle looks for requests that wait for each other: those left when all that
-// wait for nobody have been taken away again and again.
+// wait for no other have been taken away again and again.
 func (g *graphRows) findCycle() error {
 	open := make([]int, len(g.nodes)) // waits left
 	heirs := make([][]int, len(g.nodes))

@@ -289,7 +289,7 @@ class RunFlags(TypedDict, total=False):
     endpoint: Value
     """name of the workers' endpoint: namespace.component.endpoint (default dynamo.backend.generate)"""
     endpoint_picker: Value
-    """file of an EndpointPickerConfig, by whose filters, scorers and flow control requests are routed"""
+    """file of an EndpointPickerConfig: its filters, scorers and flow control route the requests"""
     endpoint_picker_skip: Value
     """plugins of that file that are left out, by name or type: token-producer,latency-scorer"""
     engine: Literal["vllm", "sglang", "trtllm"]
@@ -1173,7 +1173,7 @@ class PlanFlags(TypedDict, total=False):
     enable_priority_scheduling: bool
     """sglang: requests of higher priority first, who preempt running ones"""
     endpoint_picker: Value
-    """file of an EndpointPickerConfig, by whose filters, scorers and flow control requests are routed"""
+    """file of an EndpointPickerConfig: its filters, scorers and flow control route the requests"""
     endpoint_picker_skip: Value
     """plugins of that file that are left out, by name or type: token-producer,latency-scorer"""
     engine: Literal["vllm", "sglang", "trtllm"]
