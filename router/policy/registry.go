@@ -47,13 +47,20 @@ type Info struct {
 // All returns the registry, the default policy first.
 func All() []Info {
 	return []Info{
-		{RoundRobin, "rr", "round_robin", "workers in turn", false, 1, false, false, false, newRoundRobin},
-		{KV, "kv_router", "kv_router", "the worker where the request costs least, by what is cached there and what it has to do", true, 2, false, false, false, newKV},
-		{"random", "", "random", "any worker, all alike", false, 1, true, false, false, newRandom},
-		{"least-loaded", "", "least-loaded", "the worker with the fewest requests, then the fewest prompt tokens to compute", false, 1, false, false, false, newLeastLoaded},
-		{"p2c", "", "p2c", "of two workers drawn at random the one with less to do (power of two choices)", false, 1, true, false, false, newTwoChoices},
-		{"session", "", "session", "the same worker for all turns of a session, while it is there and has not too much to do", false, 1, false, false, false, newSession},
-		{"cache_aware", "", "cache_aware", "the worker that most of the prompt was sent to before, as gateways do; else the one with the fewest requests", false, 1, false, true, true, newCacheAware},
+		{Name: RoundRobin, Alias: "rr", Report: "round_robin", MinWorkers: 1, make: newRoundRobin,
+			Help: "workers in turn"},
+		{Name: KV, Alias: "kv_router", Report: "kv_router", MinWorkers: 2, Caches: true, make: newKV,
+			Help: "the worker where the request costs least, by what is cached there and what it has to do"},
+		{Name: "random", Report: "random", MinWorkers: 1, Draws: true, make: newRandom,
+			Help: "any worker, all alike"},
+		{Name: "least-loaded", Report: "least-loaded", MinWorkers: 1, make: newLeastLoaded,
+			Help: "the worker with the fewest requests, then the fewest prompt tokens to compute"},
+		{Name: "p2c", Report: "p2c", MinWorkers: 1, Draws: true, make: newTwoChoices,
+			Help: "of two workers drawn at random the one with less to do (power of two choices)"},
+		{Name: "session", Report: "session", MinWorkers: 1, make: newSession,
+			Help: "the same worker for all turns of a session, while it is there and has not too much to do"},
+		{Name: "cache_aware", Report: "cache_aware", MinWorkers: 1, Gateway: true, Prompts: true, make: newCacheAware,
+			Help: "the worker that most of the prompt was sent to before, as gateways do; else the one with the fewest requests"},
 	}
 }
 
