@@ -188,6 +188,10 @@ func (d *Dispatcher) growColumns() {
 	d.overlap.grow(n)
 	d.active.grow(n)
 	c.Overlap, c.Active = d.overlap.by, d.active.by
+	if c.groups == nil {
+		c.groups = &groups{overlap: &d.overlap, active: &d.active}
+	}
+	c.groups.grow(n)
 	if d.index != nil {
 		d.index.grow(n)
 	}
@@ -328,6 +332,9 @@ func (d *Dispatcher) isBusy(w sim.WorkerID) bool {
 func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 	before := d.isBusy(w)
 	d.tokens[w] += by
+	if d.lateLoads == nil {
+		d.seen.noteTokens(w, d.tokens[w]-by)
+	}
 	switch after := d.isBusy(w); {
 	case after == before || !d.workers.has(w):
 	case after:

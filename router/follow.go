@@ -31,6 +31,7 @@ func (d *Dispatcher) view() *Candidates {
 	d.zeros, d.zeros32 = growSlice(d.zeros, d.workers.known), growSlice(d.zeros32, d.workers.known)
 	v := &d.shown
 	*v = d.seen
+	v.groups = nil
 	if !n.Tokens {
 		v.Tokens = d.zeros
 	}

@@ -103,8 +103,9 @@ type Candidates struct {
 	Queued int      // requests held back
 	Now    sim.Time // the instant of the choice
 
-	names func(sim.WorkerID) uint64 // nil: ids are names
-	ages  ages                      // of signals
+	names  func(sim.WorkerID) uint64 // nil: ids are names
+	ages   ages                      // of signals
+	groups *groups                   // nil: see HasGroups
 }
 
 // Name returns the name of a worker, which it keeps wherever it is known.

@@ -109,26 +109,73 @@ func (p *kv) costOn(j job, x state) float64 {
 // findCheapest returns the candidate of least cost, the first among equals. Of many
 // workers most are idle or alike, so that few costs are worked out.
 func (p *kv) findCheapest(j job, c *router.Candidates) router.Choice {
-	held := stateOf(c.Workers[0], c) // on best.Worker
-	best := router.Choice{Worker: c.Workers[0], Cost: p.costOn(j, held), Second: router.None}
-	beyond := state{tokens: math.MaxInt64} // where the job costs best.SecondCost or more
-	for rest := c.Workers[1:]; ; rest = rest[1:] {
-		rest = skipBeyond(rest, c, &beyond)
+	held := stateOf(c.Workers[0], c)
+	s := search{
+		best: router.Choice{Worker: c.Workers[0], Cost: p.costOn(j, held), Second: router.None},
+		held: held, beyond: state{tokens: math.MaxInt64},
+	}
+	rest := c.Workers[1:]
+	if !c.HasGroups() || len(rest) <= router.GroupSize {
+		p.searchAmong(rest, j, c, &s)
+		return s.best
+	}
+	for len(rest) > 0 {
+		group, some := splitGroup(rest)
+		if s.best.Second == router.None || p.leastOn(j, c.Group(group)) < s.best.SecondCost {
+			p.searchAmong(rest[:some], j, c, &s)
+		}
+		rest = rest[some:]
+	}
+	return s.best
+}
+
+// splitGroup returns the group of the first worker, and how many workers from the first on are of it.
+func splitGroup(workers []sim.WorkerID) (group, some int) {
+	group = int(workers[0]) / router.GroupSize
+	if n := (group+1)*router.GroupSize - int(workers[0]); n <= len(workers) && int(workers[n-1]) == int(workers[0])+n-1 {
+		return group, n
+	}
+	for some < len(workers) && int(workers[some])/router.GroupSize == group {
+		some++
+	}
+	return group, some
+}
+
+// leastOn returns a cost that a job reaches on each worker of a group: on one with the bounds as its state, of
+// whose blocks no more are the job's than it has.
+func (p *kv) leastOn(j job, g router.Group) float64 {
+	if int64(g.Overlap)*p.blockTokens > j.tokens {
+		return math.Inf(-1) // more overlap may cost more
+	}
+	return p.costOn(j, state{tokens: g.Tokens, blocks: max(g.Blocks, int64(g.Active)), overlap: g.Overlap, active: g.Active})
+}
+
+// search is how far the search for the candidate of least cost has come.
+type search struct {
+	best   router.Choice
+	held   state // on best.Worker
+	beyond state // where the job costs best.SecondCost or more
+}
+
+// searchAmong goes on with a search among more workers.
+func (p *kv) searchAmong(rest []sim.WorkerID, j job, c *router.Candidates, s *search) {
+	for ; ; rest = rest[1:] {
+		rest = skipBeyond(rest, c, &s.beyond)
 		if len(rest) == 0 {
-			return best
+			return
 		}
 		w := rest[0]
 		x := stateOf(w, c)
 		dear := x
 		switch cost := p.costOn(j, x); {
-		case cost < best.Cost:
-			best = router.Choice{Worker: w, Cost: cost, Second: best.Worker, SecondCost: best.Cost}
-			dear, held = held, x
-		case best.Second == router.None || cost < best.SecondCost:
-			best.Second, best.SecondCost = w, cost
+		case cost < s.best.Cost:
+			s.best = router.Choice{Worker: w, Cost: cost, Second: s.best.Worker, SecondCost: s.best.Cost}
+			dear, s.held = s.held, x
+		case s.best.Second == router.None || cost < s.best.SecondCost:
+			s.best.Second, s.best.SecondCost = w, cost
 		}
 		if int64(dear.overlap)*p.blockTokens <= j.tokens { // else more overlap may cost more
-			beyond = dear
+			s.beyond = dear
 		}
 	}
 }
