@@ -25,21 +25,19 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 // false when events have taken over by then.
 func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, err error) {
 	p := c.pools[0]
-	p.due = make([]sim.Time, len(p.workers))
+	p.due = newDueTable(len(p.workers))
 	for {
 		next, ok := c.Next(c.now, 0)
 		if !ok || next >= end {
 			next, ok = end, false
 		}
-		for id, due := range p.due {
-			if due > next {
-				continue
-			}
+		err := p.due.visit(next, func(id int) (sim.Time, error) {
 			w := p.workers[id]
-			if err := c.bringWorker(ctx, w, next, end); err != nil {
-				return false, err
-			}
-			p.due[id] = w.nextDue()
+			err := c.bringWorker(ctx, w, next, end)
+			return w.nextDue(), err
+		})
+		if err != nil {
+			return false, err
 		}
 		if !ok {
 			return true, nil
@@ -53,7 +51,7 @@ func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, e
 				return false, err
 			}
 			c.dropEvents()
-			clear(p.due)
+			p.due.resetAll()
 		}
 	}
 }

@@ -40,9 +40,7 @@ func (c *cluster) seatOn(w *worker, placed *router.Placement, q *sim.Request) {
 		c.lives.seat(w, q.ID)
 	}
 	w.core.Submit(q)
-	if p.due != nil {
-		p.due[w.id] = 0
-	}
+	p.due.reset(int(w.id))
 	if !w.busy && !w.hung {
 		w.since = now
 		p.markIdle(w)

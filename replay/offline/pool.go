@@ -15,7 +15,7 @@ type pool struct {
 	*harness.Pool
 	workers []*worker  // by id
 	ready   bitset     // workers that could start a pass
-	due     []sim.Time // by worker: not to be looked at before (driveLazily)
+	due     *dueTable // nil except under driveLazily
 	first   uint64     // rank of worker 0 among all workers
 	metered bool       // its router reads what workers report after each pass
 	batches bool       // its router decides on requests of one instant together
