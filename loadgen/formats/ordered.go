@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"strconv"
 
 	"github.com/replay-llm/replay/internal/heap"
@@ -55,8 +56,13 @@ func (s *Stream) Source(window float64) (loadgen.Source, error) {
 	case err == nil && o.record.Session != nil:
 		return s.spill(&o.record)
 	}
-	o.peeked = err == nil
-	return o, err
+	if o.peeked = err == nil; err != nil {
+		return nil, err
+	}
+	if runtime.GOMAXPROCS(0) > 1 {
+		return readAhead(o), nil
+	}
+	return o, nil
 }
 
 // Next fills in with the next request; io.EOF comes after the last.

@@ -83,7 +83,7 @@ func (f *Fork) AdvanceTo(ctx context.Context, at sim.Time) error {
 	if at > c.now && c.canRest() {
 		c.dropEvents()
 		lazy, err := c.driveLazilyTo(ctx, at)
-		c.pools[0].due = nil
+		c.pools[0].due = dueTable{}
 		if err != nil {
 			return err
 		}

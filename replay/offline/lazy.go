@@ -25,7 +25,7 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 // false when events have taken over by then.
 func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, err error) {
 	p := c.pools[0]
-	p.due = newDueTable(len(p.workers))
+	p.due = dueTable{make([]sim.Time, len(p.workers)), make([]sim.Time, (len(p.workers)+dueGroup-1)/dueGroup)}
 	for {
 		next, ok := c.Next(c.now, 0)
 		if !ok || next >= end {
@@ -51,7 +51,8 @@ func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, e
 				return false, err
 			}
 			c.dropEvents()
-			p.due.resetAll()
+			clear(p.due.at)
+			clear(p.due.least)
 		}
 	}
 }

@@ -40,7 +40,9 @@ func (c *cluster) seatOn(w *worker, placed *router.Placement, q *sim.Request) {
 		c.lives.seat(w, q.ID)
 	}
 	w.core.Submit(q)
-	p.due.reset(int(w.id))
+	if p.due.at != nil {
+		p.due.at[w.id], p.due.least[w.id/dueGroup] = 0, 0
+	}
 	if !w.busy && !w.hung {
 		w.since = now
 		p.markIdle(w)

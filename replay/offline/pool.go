@@ -13,14 +13,14 @@ import (
 // pool is the workers of one stage and the router in front of them.
 type pool struct {
 	*harness.Pool
-	workers []*worker  // by id
-	ready   bitset     // workers that could start a pass
-	due     *dueTable // nil except under driveLazily
-	first   uint64     // rank of worker 0 among all workers
-	metered bool       // its router reads what workers report after each pass
-	batches bool       // its router decides on requests of one instant together
-	visible bool       // the tokens of its passes are those of answers
-	drafts  bool       // a pass may give a request several tokens
+	workers []*worker // by id
+	ready   bitset    // workers that could start a pass
+	due     dueTable  // empty except under driveLazily
+	first   uint64    // rank of worker 0 among all workers
+	metered bool      // its router reads what workers report after each pass
+	batches bool      // its router decides on requests of one instant together
+	visible bool      // the tokens of its passes are those of answers
+	drafts  bool      // a pass may give a request several tokens
 
 	serving int             // active workers
 	parked  []sim.RequestID // requests that wait for one, in the order in which they came
