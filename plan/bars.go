@@ -158,7 +158,7 @@ func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars 
 	if err != nil {
 		return err
 	}
-	values := make([][]float64, len(a.At.Values))
+	own := make([]*Measure, 0, c.Resamples)
 	for i, m := range all {
 		cluster := i % len(clusters)
 		if cluster > 0 {
@@ -167,16 +167,9 @@ func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars 
 			}
 			continue
 		}
-		if m.Met {
-			bars.Met++
-		}
-		for k := range m.Values {
-			values[k] = append(values[k], m.Values[k].Value)
-		}
+		own = append(own, m)
 	}
-	for _, v := range values {
-		bars.Values = append(bars.Values, newRange(v))
-	}
+	bars.Met, bars.Values = countMeeting(own), rangesOf(own)
 	return nil
 }
 

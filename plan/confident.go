@@ -15,6 +15,8 @@ type Confident struct {
 	Shape Shape // the largest tried when none is found
 	Met   int   // resamples in which Shape meets
 	At    Measure
+	// Values are those of each objective over the resamples, with Shape.
+	Values []Range
 }
 
 // seeksConfident reports whether every variant is held to resamples.
@@ -161,9 +163,11 @@ func (s *targetSearch) meetTarget(ctx context.Context, sizes []int) ([]bool, err
 // describe fills in what the cluster of f does in the resamples and on the workload as
 // recorded.
 func (s *targetSearch) describe(ctx context.Context, f *Confident) (err error) {
-	if f.Met, err = s.countMet(ctx, f.Shape); err != nil {
+	resampled, err := s.measureOn(ctx, s.allSamples(), f.Shape)
+	if err != nil {
 		return err
 	}
+	f.Met, f.Values = countMeeting(resampled), rangesOf(resampled)
 	all, err := s.bench.measure(ctx, Point{Variant: s.variant, Shape: f.Shape, Load: 1})
 	if err != nil {
 		return err
@@ -183,16 +187,30 @@ func (s *targetSearch) allSamples() []int {
 // countMet counts the resamples in which a cluster meets.
 func (s *targetSearch) countMet(ctx context.Context, shape Shape) (int, error) {
 	all, err := s.measureOn(ctx, s.allSamples(), shape)
-	if err != nil {
-		return 0, err
-	}
-	met := 0
+	return countMeeting(all), err
+}
+
+// countMeeting returns how many measures meet the objectives.
+func countMeeting(all []*Measure) (met int) {
 	for _, m := range all {
 		if m.Met {
 			met++
 		}
 	}
-	return met, nil
+	return met
+}
+
+// rangesOf returns where the middle 90 % of measures lie, for each objective.
+func rangesOf(all []*Measure) []Range {
+	ranges := make([]Range, len(all[0].Values))
+	for k := range ranges {
+		values := make([]float64, len(all))
+		for i, m := range all {
+			values[i] = m.Values[k].Value
+		}
+		ranges[k] = newRange(values)
+	}
+	return ranges
 }
 
 // measureOn measures shapes on resamples, shape by shape.

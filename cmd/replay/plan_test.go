@@ -202,6 +202,33 @@ func TestPlanPage(t *testing.T) {
 	}
 }
 
+// The figures below the recommended cluster are of this cluster; those of the minimum for the trace as recorded stand below
+// its name, with how often it meets, in the text and on the page.
+func TestPlanNamesTheMinimum(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	text := string(printed(t, []string{"plan", "--input-tokens=2000", "--output-tokens=100", "--request-count=200", "--arrival-interval-ms=60",
+		"--slo=p99:ttft=500ms,p99:itl=20ms", "--resamples=4", "--front=false", "--out=t.html"}))
+	recommended, minimum, ok := strings.Cut(text, "Minimum for the trace as recorded: 6 workers (6 GPUs)\n  meets the objectives in 0 of 4 resamples, fewer than the target of 95%\n")
+	if !ok || !strings.Contains(recommended, "  p99 itl   met  ") || !strings.Contains(minimum, "  p99 itl   met  ") || !strings.Contains(minimum, "Highest load of 6 workers: ") {
+		t.Errorf("a figure does not name its cluster:\n%s", text)
+	}
+	var page html.SheetPage
+	readPage(t, "t.html", &page)
+	var titles []string
+	for _, l := range page.Answer.Lists {
+		titles = append(titles, l.Title)
+	}
+	for _, want := range []string{"6 workers, the minimum for the trace as recorded", "Highest load of 6 workers, the minimum for the trace as recorded"} {
+		if !slices.Contains(titles, want) {
+			t.Errorf("the page has the lists %q, and not %q", titles, want)
+		}
+	}
+}
+
 // A given cluster that meets on the recorded workload, but in too few resamples, is not
 // shown as one to rely on; one that misses says what.
 func TestPlanPageOfGivenClusters(t *testing.T) {

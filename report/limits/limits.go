@@ -200,11 +200,11 @@ func (l Limit) String() string {
 	text := strings.Join(parts, ", ")
 	switch {
 	case l.Over:
-		return fmt.Sprintf("%s of the requests exceed the limit; of their time %s", formatShare(l.Part), text)
+		return fmt.Sprintf("%s of the requests exceed the limit; their time is %s", formatShare(l.Part), text)
 	case l.Part > 0.999:
-		return "of the time " + text
+		return "the time of all requests is " + text
 	}
-	return fmt.Sprintf("of the time of the slowest %s %s", formatShare(l.Part), text)
+	return fmt.Sprintf("the time of the slowest %s of the requests is %s", formatShare(l.Part), text)
 }
 
 // formatShare returns a share in per cent, with two digits where it is small.

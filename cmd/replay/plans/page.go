@@ -82,9 +82,14 @@ func (p *planSheet) makeAnswer() *html.Answer {
 	list(p.bounds.head(), p.bounds.lines())
 	list(sourcesTitle, p.describeSources())
 	list("What if, with the same settings", p.describeWhatIfs())
-	lines("Why not fewer than "+a.Shape.String(), p.writeSmaller)
-	lines("How much load "+a.Shape.String()+inflectVerb(a.Shape, " takes", " take"), p.writeHighest)
-	lines("How often "+a.Shape.String()+inflectVerb(a.Shape, " meets", " meet")+" the objectives", p.writeBars)
+	of := a.Shape.String()
+	if recommendsMore(a) {
+		of += ", the minimum for the trace as recorded"
+		lines(of, writeMet)
+	}
+	lines("Why not fewer than "+of, p.writeSmaller)
+	lines("Highest load of "+of, p.writeHighest)
+	lines("What resamples need", p.writeBars)
 	if p.narrowed != nil {
 		lines := p.narrowed.describe()
 		list(lines[0], lines[1:])

@@ -51,11 +51,12 @@ func (s *searched) formatInterrupted() string {
 
 // describe returns lines on what was searched and what was left out, by kind.
 func (s *searched) describe() []string {
-	lines := []string{fmt.Sprintf("Searched: %d choices of settings, in %d replays of the busiest stretches (%d requests, as many as %.1f replays of the whole workload)",
+	lines := []string{fmt.Sprintf("Searched: %d choices of settings, in %d replays of the busiest stretches (%d requests, equal to %.1f replays of the whole workload)",
 		len(s.choices), s.Replays, s.Requests, s.wholes())}
 	if s.Stopped {
 		lines[0] += ", which ended early (--time-budget, --replays)"
 	}
+	lines[0] += "; stretches are of a hard resample"
 	type family struct {
 		count, unseen int        // unseen: not replayed
 		best          *plan.Left // that meets
@@ -89,9 +90,9 @@ func (s *searched) describe() []string {
 		line := fmt.Sprintf("%s: %s left out", kind, countChoices(x.count))
 		switch {
 		case x.best != nil:
-			line += fmt.Sprintf(", the best of which needs %s in %s", countGPUs(s.gpusOf(x.best)), nameStretch(x.best.Part))
+			line += fmt.Sprintf(", the best needs %s in %s", countGPUs(s.gpusOf(x.best)), nameStretch(x.best.Part))
 		case x.most > 0:
-			line += fmt.Sprintf(", none of which meets with up to %s", countGPUs(x.most))
+			line += fmt.Sprintf(", none meets with up to %s", countGPUs(x.most))
 		}
 		if x.unseen > 0 {
 			line += fmt.Sprintf(", %d not replayed%s", x.unseen, s.reasonUnseen())
@@ -224,9 +225,9 @@ func countChoices(n int) string {
 // nameStretch names a part of the trace.
 func nameStretch(part int) string {
 	if part == 0 {
-		return "a hard resample"
+		return "the whole resample"
 	}
-	return fmt.Sprintf("the busiest 1/%d of a hard resample", 1<<part)
+	return fmt.Sprintf("the busiest 1/%d", 1<<part)
 }
 
 func (s *searched) gpusOf(l *plan.Left) int {

@@ -94,7 +94,7 @@ func (p *planSheet) describeSources() []string {
 		}
 		lines[i] = s.name + ": " + needs + lines[i]
 		if size := s.shape.Size(); i < last && s.found && size > p.sources[last].shape.Size() {
-			lines[last] = " (where passes take longest, fewer requests came: more --resamples tell more)"
+			lines[last] = "; the resamples with the longest passes have fewer requests, and raising --resamples evens this out"
 		}
 	}
 	return lines

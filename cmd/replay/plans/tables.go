@@ -118,7 +118,7 @@ func (p *planSheet) writeFront(b *strings.Builder) {
 	if len(p.plan.Front) == 0 {
 		return
 	}
-	b.WriteString(p.wrapText("Pareto front (clusters that meet; none has " + p.nameBurden() + ", more output tokens/s and lower latency at once):\n"))
+	b.WriteString(p.wrapText("Pareto front on the trace as recorded (clusters that meet; none has " + p.nameBurden() + ", more output tokens/s and lower latency at once):\n"))
 	all := p.frontColumns()
 	for i := range p.plan.Front {
 		all.Add(p.frontLine(&p.plan.Front[i])...)

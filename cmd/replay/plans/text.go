@@ -79,7 +79,11 @@ func (p *planSheet) formatText() string {
 	for _, line := range runs.AssumptionLines(p.assumptionsOf(p.shownAnswer())) {
 		fmt.Fprintln(&b, line)
 	}
-	fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
+	if p.narrowed != nil {
+		fmt.Fprintf(&b, "Replays after the search: %d\n", len(p.plan.Measures))
+	} else {
+		fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
+	}
 	b.WriteString(p.formatEmitted())
 	return b.String()
 }
@@ -149,6 +153,9 @@ func (p *planSheet) variantName(i int) string { return p.plan.Variants[i].Name }
 func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	fixed := p.plan.Variants[a.Variant].Fixed.Size() > 0
 	p.writeConfident(b, a)
+	if recommendsMore(a) {
+		p.writeFigures(b, &a.Confident.At, a.Confident.Values)
+	}
 	head, hourly := "Smallest cluster", ""
 	if p.plan.ByCost && a.Confident == nil {
 		head, hourly = "Cheapest cluster", p.formatHourly(a.Variant, a.Shape)
@@ -160,6 +167,8 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 		head = "No cluster meets the objectives for the trace as recorded; the largest considered"
 	case !a.Found:
 		head = "No cluster meets the objectives; the largest considered"
+	case a.Confident != nil && a.Confident.Found && a.Confident.Shape == a.Shape:
+		head = "Minimum for the trace as recorded, the same"
 	case a.Confident != nil:
 		head = "Minimum for the trace as recorded"
 	}
@@ -175,13 +184,44 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	if s := p.flags.describeSurvival(); s != "" && !a.Found && fixed {
 		fmt.Fprintf(b, "  Misses%s: %s\n", s, a.At.Missed)
 	}
+	writeMet(b, a)
+	var resampled []plan.Range
+	if a.Bars != nil {
+		resampled = a.Bars.Values
+	}
+	p.writeFigures(b, &a.At, resampled)
+	p.writeSmaller(b, a)
+	p.writeHighest(b, a)
+	p.writeBars(b, a)
+}
+
+// recommendsMore reports whether the recommended cluster of an answer is not its minimum for the trace as recorded.
+func recommendsMore(a *plan.Answer) bool {
+	return a.Confident != nil && a.Confident.Found && a.Confident.Shape != a.Shape
+}
+
+// writeMet writes in how many resamples the cluster of an answer meets, unless the recommendation has said so.
+func writeMet(b *strings.Builder, a *plan.Answer) {
+	bars := a.Bars
+	if bars == nil || a.Confident != nil && a.Confident.Shape == a.Shape {
+		return
+	}
+	fmt.Fprintf(b, "  meets the objectives in %d of %d resamples", bars.Met, bars.Resamples)
+	if c := a.Confident; c != nil && a.Found && float64(bars.Met) < c.Share*float64(bars.Resamples)-1e-9 {
+		fmt.Fprintf(b, ", fewer than the target of %g%%", 100*c.Share)
+	}
+	fmt.Fprintln(b)
+}
+
+// writeFigures writes what a replay of the trace as recorded measured, and where the middle 90 % of resamples lie.
+func (p *planSheet) writeFigures(b *strings.Builder, at *plan.Measure, resampled []plan.Range) {
 	t := table.NewLeft("", "", "")
-	for i := range a.At.Values {
-		v := &a.At.Values[i]
-		t.Add(v.Name, formatMet(v.Met), formatAmount(v.Value, v.Unit)+" (limit "+formatLimit(v)+")"+formatBar(a.Bars, i, v.Unit))
+	for i := range at.Values {
+		v := &at.Values[i]
+		t.Add(v.Name, formatMet(v.Met), formatAmount(v.Value, v.Unit)+" (limit "+formatLimit(v)+")"+formatBar(resampled, i, v.Unit))
 	}
 	b.WriteString(t.Text())
-	for _, v := range a.At.Others {
+	for _, v := range at.Others {
 		what := "each request's mean gap, instead of all gaps pooled"
 		if strings.HasSuffix(v.Name, "itl") {
 			what = "all gaps pooled, instead of each request's mean"
@@ -189,22 +229,19 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 		fmt.Fprintf(b, "  (%s, %s: %s)\n", v.Name, what, formatAmount(v.Value, v.Unit))
 	}
 	fmt.Fprintf(b, "  %.2f requests/s, %.2f output tokens/s, prefix-cache hit rate %.1f%%%s\n",
-		a.At.RequestsPerS, a.At.OutputTokensPerS, 100*a.At.PrefixReusedRatio, p.formatCost(&a.At))
-	if a.At.Window != "" {
-		b.WriteString(terminal.WrapLine("  Window: "+a.At.Window, 4) + "\n")
+		at.RequestsPerS, at.OutputTokensPerS, 100*at.PrefixReusedRatio, p.formatCost(at))
+	if at.Window != "" {
+		b.WriteString(terminal.WrapLine("  Window: "+at.Window, 4) + "\n")
 	}
-	if a.At.Rejected > 0 {
-		b.WriteString(terminal.WrapLine(fmt.Sprintf("  Rejected: %d requests with prompts longer than the engines take, which have missed their objectives", a.At.Rejected), 4) + "\n")
+	if at.Rejected > 0 {
+		b.WriteString(terminal.WrapLine(fmt.Sprintf("  Rejected: %d requests with prompts longer than the engines take, which have missed their objectives", at.Rejected), 4) + "\n")
 	}
-	if a.At.Capped > 0 {
-		b.WriteString(terminal.WrapLine(fmt.Sprintf("  Capped: %d answers, which end at the longest sequence", a.At.Capped), 4) + "\n")
+	if at.Capped > 0 {
+		b.WriteString(terminal.WrapLine(fmt.Sprintf("  Capped: %d answers, which end at the longest sequence", at.Capped), 4) + "\n")
 	}
-	if a.At.Arrived > 0 {
-		fmt.Fprintf(b, "  Shed: %d of %d requests, which have missed their objectives\n", a.At.Shed, a.At.Arrived)
+	if at.Arrived > 0 {
+		fmt.Fprintf(b, "  Shed: %d of %d requests, which have missed their objectives\n", at.Shed, at.Arrived)
 	}
-	p.writeSmaller(b, a)
-	p.writeHighest(b, a)
-	p.writeBars(b, a)
 }
 
 // writeConfident writes the answer to act on: the cluster that meets in most resamples.
@@ -314,12 +351,12 @@ func formatLimit(v *plan.Value) string {
 	return strconv.FormatFloat(v.Limit, 'f', -1, 64) + " " + v.Unit
 }
 
-// formatBar is the error bar of objective i.
-func formatBar(bars *plan.Bars, i int, unit string) string {
-	if bars == nil {
+// formatBar is the error bar of objective i, "" without resamples.
+func formatBar(resampled []plan.Range, i int, unit string) string {
+	if resampled == nil {
 		return ""
 	}
-	r := bars.Values[i]
+	r := resampled[i]
 	from := strings.TrimSuffix(formatAmount(r.P5, unit), " "+unit)
 	return fmt.Sprintf(", resampled %s to %s", from, formatAmount(r.P95, unit))
 }
@@ -332,10 +369,10 @@ func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 	for i := range a.Smaller {
 		m := &a.Smaller[i]
 		if m.Met {
-			fmt.Fprintf(b, "With %s: met too\n", p.nameCluster(m.Variant, m.Shape))
+			fmt.Fprintf(b, "With %s: met too%s\n", p.nameCluster(m.Variant, m.Shape), describeSmallerMet(a, i))
 			continue
 		}
-		fmt.Fprintf(b, "With %s: %s\n", p.nameCluster(m.Variant, m.Shape), m.Missed)
+		fmt.Fprintf(b, "With %s: %s%s\n", p.nameCluster(m.Variant, m.Shape), m.Missed, describeSmallerMet(a, i))
 	}
 	switch {
 	case p.plan.Variants[a.Variant].Fixed.Size() > 0:
@@ -352,12 +389,24 @@ func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 	}
 }
 
+// describeSmallerMet returns in how many resamples a smaller cluster meets, "" where it was not resampled.
+func describeSmallerMet(a *plan.Answer, smaller int) string {
+	if a.Bars == nil || smaller >= len(a.Bars.SmallerMet) {
+		return ""
+	}
+	return fmt.Sprintf("; meets in %d of %d resamples", a.Bars.SmallerMet[smaller], a.Bars.Resamples)
+}
+
 func (p *planSheet) writeHighest(b *strings.Builder, a *plan.Answer) {
+	head := "Highest load"
+	if recommendsMore(a) {
+		head += " of " + a.Shape.String()
+	}
 	switch {
 	case a.Highest != nil:
-		fmt.Fprintf(b, "Highest load: %s, %.2f output tokens/s%s\n", p.formatLoad(a.Highest), a.Highest.OutputTokensPerS, p.formatCost(a.Highest))
+		fmt.Fprintf(b, "%s: %s, %.2f output tokens/s%s\n", head, p.formatLoad(a.Highest), a.Highest.OutputTokensPerS, p.formatCost(a.Highest))
 	case a.Beyond != nil:
-		fmt.Fprintf(b, "Highest load: none down to %s\n", p.formatLoad(a.Beyond))
+		fmt.Fprintf(b, "%s: none down to %s\n", head, p.formatLoad(a.Beyond))
 	}
 	if a.Highest != nil && a.Beyond != nil {
 		fmt.Fprintf(b, "At %s: %s\n", p.formatLoad(a.Beyond), a.Beyond.Missed)
@@ -367,22 +416,27 @@ func (p *planSheet) writeHighest(b *strings.Builder, a *plan.Answer) {
 	}
 }
 
+// writeBars writes where the smallest clusters and the highest loads of resamples lie, nothing where resamples were not
+// searched.
 func (p *planSheet) writeBars(b *strings.Builder, a *plan.Answer) {
 	bars := a.Bars
 	if bars == nil {
 		return
 	}
-	fmt.Fprintf(b, "Resampled %d times (middle 90%%): met %d times", bars.Resamples, bars.Met)
-	for i := range bars.SmallerMet {
-		fmt.Fprintf(b, ", with %v %d times", a.Smaller[i].Shape, bars.SmallerMet[i])
-	}
+	var parts []string
 	if r := bars.Workers; r != nil {
-		fmt.Fprintf(b, "; smallest cluster %.0f to %.0f workers", r.P5, r.P95)
+		parts = append(parts, fmt.Sprintf("smallest cluster %.0f to %.0f workers", r.P5, r.P95))
 	}
 	if r := bars.Load; r != nil {
-		fmt.Fprintf(b, "; highest load %.2f to %.2f times the workload's", r.P5, r.P95)
+		of := ""
+		if recommendsMore(a) {
+			of = " of " + a.Shape.String()
+		}
+		parts = append(parts, fmt.Sprintf("highest load%s %.2f to %.2f times the workload's", of, r.P5, r.P95))
 	}
-	fmt.Fprintln(b)
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "Searched in each resample (middle 90%%): %s\n", strings.Join(parts, "; "))
+	}
 }
 
 // formatLoad writes how much is asked of a cluster.
