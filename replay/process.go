@@ -68,15 +68,19 @@ func (p *processes) scalersOf(s *Spec, given autoscale.Scaler) (all [2]autoscale
 		if all[i] = given; given != nil || a == nil || a.Kind != autoscale.ByProgram {
 			continue
 		}
-		name, role := "scaler process", s.Pools[i].Role.String()
+		name := "scaler process"
 		if s.Disaggregated() {
-			name += " of " + role + " workers"
+			name += " of " + s.Pools[i].Role.String() + " workers"
+		}
+		workers, err := s.Pools[i].Seen()
+		if err != nil {
+			return all, err
 		}
 		one, err := p.start(name, a.Program.Command, a.Program.Timeout)
 		if err != nil {
 			return all, err
 		}
-		if all[i], err = autoscale.NewProcess(one, a, role, s.Seed); err != nil {
+		if all[i], err = autoscale.NewProcess(one, a, workers, s.Seed); err != nil {
 			return all, err
 		}
 	}

@@ -63,6 +63,8 @@ func (c *Config) checkKind() error {
 		}
 	case ByProgram:
 		return c.Program.check()
+	case DynamoPlanner:
+		return c.checkPlanner()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package autoscale
 import (
 	"slices"
 
+	"github.com/replay-llm/replay/replay/autoscale/planner"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -43,8 +44,9 @@ type Config struct {
 	Slots    []Slot    `json:",omitempty" yaml:"slots" of:"schedule" list:"slots" each:"slot"` // of a schedule
 	Every    sim.Time  `json:",omitempty" yaml:"every" of:"schedule"`                          // after which it begins anew; 0: never
 	// Ratio is the number of workers for each worker of the other pool; of ratio.
-	Ratio   float64  `json:",omitempty" yaml:"ratio" of:"ratio"`
-	Program *Program `json:",omitempty" yaml:",inline"` // of process
+	Ratio   float64         `json:",omitempty" yaml:"ratio" of:"ratio"`
+	Program *Program        `json:",omitempty" yaml:",inline"` // of process
+	Planner *planner.Config `json:",omitempty" yaml:",inline"` // of dynamo-planner
 }
 
 // Target is the value that a metric is to have: its mean over ready workers with HPA, its sum by
@@ -102,6 +104,9 @@ func Default(kind Kind) Config {
 		c.Program = new(Program)
 	case Foreknown:
 		c.Load = &Load{Metric: InFlight}
+	case DynamoPlanner:
+		p := planner.Default()
+		c.Planner, c.Min, c.Max, c.Sync, c.Interval = &p, 0, MostWorkers, 5*second, 5*second
 	}
 	return c
 }

@@ -35,7 +35,9 @@ type process struct {
 	reason
 	facts []fact
 	line  []byte
-	err   error // why it cannot decide any more
+	// passes is whether the program reads the latest pass of each worker, and the traffic.
+	passes bool
+	err    error // why it cannot decide any more
 }
 
 // processVersion is that of the protocol.
@@ -51,12 +53,13 @@ type scalerGreeting struct {
 	Sync     sim.Time `json:"sync"`
 	Seed     uint64   `json:"seed"`
 	Facts    []string `json:"facts"`
+	Engine   any      `json:"engine"` // what is known of a worker
 }
 
-// NewProcess greets a program that scales workers of a role, and returns the scaler that it is.
-func NewProcess(a Asker, c *Config, role string, seed uint64) (Scaler, error) {
+// NewProcess greets a program that scales workers, and returns the scaler that it is.
+func NewProcess(a Asker, c *Config, w Workers, seed uint64) (Scaler, error) {
 	p := &process{c: c, asker: a, facts: ruleFacts()}
-	g := scalerGreeting{"replay-scaler", processVersion, role, c.Min, c.Max, c.Sync, seed, nil}
+	g := scalerGreeting{"replay-scaler", processVersion, w.Role.String(), c.Min, c.Max, c.Sync, seed, nil, w.Engine}
 	for _, f := range p.facts {
 		g.Facts = append(g.Facts, f.Name.Name)
 	}
@@ -69,12 +72,14 @@ func NewProcess(a Asker, c *Config, role string, seed uint64) (Scaler, error) {
 		return nil, err
 	}
 	var r struct {
-		Version int `json:"version"`
+		Version int  `json:"version"`
+		Passes  bool `json:"passes"`
 	}
 	const like = `{"version": 1}`
 	if err := decodeAnswer(answer, &r); err != nil || r.Version != processVersion {
 		return nil, a.Refuse(answer, like)
 	}
+	p.passes = r.Passes
 	return p, nil
 }
 
@@ -140,8 +145,44 @@ func (p *process) appendTick(to []byte, s *Signals) []byte {
 			}
 		}
 	}
+	if p.passes {
+		to = append(appendPasses(to, s), ',')
+	}
 	to[len(to)-1] = '}'
 	return to
+}
+
+// SeesPasses reports whether the program reads the latest pass of each worker, and the traffic.
+func (p *process) SeesPasses() bool { return p.passes }
+
+// appendPasses appends the latest pass of each worker that has had one, and the traffic.
+func appendPasses(to []byte, s *Signals) []byte {
+	type pass struct {
+		Worker               int     `json:"worker"`
+		Seconds              float64 `json:"seconds"`
+		Prefills             int     `json:"prefill_requests"`
+		PrefillTokens        int     `json:"prefill_tokens"`
+		PrefillCached        int     `json:"prefill_cached_tokens"`
+		Decodes              int     `json:"decode_requests"`
+		DecodeTokens         int     `json:"decode_kv_tokens"`
+		QueuedPrefills       int     `json:"queued_prefill_requests"`
+		QueuedPrefillTokens  int     `json:"queued_prefill_tokens"`
+		QueuedDecodes        int     `json:"queued_decode_requests"`
+		QueuedDecodeKVTokens int     `json:"queued_decode_kv_tokens"`
+	}
+	all := []pass{}
+	for i := range s.Each {
+		if p := s.Each[i].Pass; p != nil {
+			all = append(all, pass{
+				p.Worker, p.Seconds, p.Prefill.Requests, p.Prefill.Sum, p.PrefillCached, p.Decode.Requests, p.Decode.Sum,
+				p.QueuedPrefill.Requests, p.QueuedPrefill.Sum, p.QueuedDecode.Requests, p.QueuedDecode.Sum,
+			})
+		}
+	}
+	passes, _ := json.Marshal(all) // numbers, which are finite
+	traffic, _ := json.Marshal(&s.Traffic)
+	to = append(append(to, `"passes":`...), passes...)
+	return append(append(to, `,"traffic":`...), traffic...)
 }
 
 // appendFact appends what a fact is.

@@ -67,7 +67,7 @@ func (x *rig) greet(a *asked) {
 	c := Default(ByProgram)
 	c.Program.Command, c.Min, c.Max = "program", 0, 16
 	var err error
-	if x.scaler, err = NewProcess(a, &c, "aggregated", 7); err != nil {
+	if x.scaler, err = NewProcess(a, &c, Workers{}, 7); err != nil {
 		fmt.Fprintln(a.out, err)
 	}
 }

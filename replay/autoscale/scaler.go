@@ -26,6 +26,19 @@ type Explainer interface {
 	Why() string
 }
 
+// PassReader is a Scaler that may read the latest pass of each worker, and the traffic.
+type PassReader interface {
+	Scaler
+	SeesPasses() bool
+}
+
+// SeesPasses reports whether a scaler reads the latest pass of each worker, and the traffic: that of the kind, or another one
+// in its place, which may be nil.
+func SeesPasses(c *Config, other Scaler) bool {
+	reader, ok := other.(PassReader)
+	return c.Kind == DynamoPlanner || ok && reader.SeesPasses()
+}
+
 // reason is why a scaler wanted what it did last.
 type reason struct{ why string }
 
@@ -47,15 +60,17 @@ const (
 	ByRatio   Kind = "ratio"    // a number of workers for each of the other pool
 	ByProgram Kind = "process"  // a program of the user's, asked line by line
 	Foreknown Kind = "perfect"  // the load to come, which no real scaler knows
+	// DynamoPlanner is the planner of NVIDIA Dynamo.
+	DynamoPlanner Kind = "dynamo-planner"
 )
 
 // Kinds returns all that a file may name.
 func Kinds() []Kind {
-	return []Kind{HPA, KEDA, ByRate, Predict, ByRules, BySlots, ByRatio, ByProgram, Foreknown}
+	return []Kind{HPA, KEDA, ByRate, Predict, DynamoPlanner, ByRules, BySlots, ByRatio, ByProgram, Foreknown}
 }
 
-// New returns a scaler of c.Kind; nil where that is Custom, or ByProgram, which NewProcess makes, or
-// Foreknown, which NewPerfect does.
+// New returns a scaler of c.Kind; nil where that is Custom, or ByProgram, which NewProcess makes,
+// Foreknown, which NewPerfect does, or DynamoPlanner, which NewDynamo does.
 func New(c *Config) Scaler {
 	switch c.Kind {
 	case HPA:

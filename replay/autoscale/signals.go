@@ -1,6 +1,10 @@
 package autoscale
 
-import "github.com/replay-llm/replay/sim"
+import (
+	"github.com/replay-llm/replay/replay/autoscale/planner"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
 
 // Signals are what a scaler sees.
 type Signals struct {
@@ -34,6 +38,8 @@ type Scrape struct {
 	Rate, InputRate, OutputRate float64
 
 	Each []Gauge // of each ready worker
+
+	Traffic planner.Traffic // since the start, where SeesPasses
 }
 
 // Gauge is what a worker tells of itself.
@@ -41,6 +47,8 @@ type Gauge struct {
 	Worker           sim.WorkerID
 	Running, Waiting int
 	KV               float64
+	// Pass is the latest, empty where the worker has no requests; nil: it has had none, or nobody looks (SeesPasses).
+	Pass *scheduler.Snapshot
 }
 
 // value returns a metric of single workers.
@@ -56,8 +64,11 @@ func (g *Gauge) value(m Metric) float64 {
 	return float64(g.Running + g.Waiting)
 }
 
-// Add counts what a ready worker tells of itself.
+// Add counts what a ready worker tells of itself. Without requests its latest pass is an empty one.
 func (s *Scrape) Add(g Gauge) {
+	if g.Pass != nil && g.Running+g.Waiting == 0 {
+		g.Pass = &scheduler.Snapshot{Worker: int(g.Worker)}
+	}
 	s.Ready++
 	s.Running += g.Running
 	s.Waiting += g.Waiting

@@ -3,6 +3,9 @@ package engines
 import (
 	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/autoscale/planner"
 )
 
 // GPUs are those of a cluster.
@@ -39,6 +42,25 @@ func (p *Pool) Rents(gpuPrice float64) ([]Rent, error) {
 		all = append(all, rent)
 	}
 	return all, nil
+}
+
+// Seen returns what an autoscaler may know of the workers of the pool; in a mix, of its first kind.
+func (p *Pool) Seen() (autoscale.Workers, error) {
+	k := p.Kinds()[0]
+	rent, err := k.Rent(0)
+	a := &k.Engine
+	return autoscale.Workers{Role: p.Role, Engine: planner.Engine{
+		GPUs: rent.GPUs, MaxBatchedTokens: a.MaxBatchedTokens, MaxSeqs: a.MaxSeqs, ContextLength: a.MaxLength, KVTokens: a.Blocks * a.BlockTokens,
+	}}, err
+}
+
+// NewPlanner returns a scaler of the pool as Dynamo's planner is.
+func (p *Pool) NewPlanner(c *autoscale.Config) (autoscale.Scaler, error) {
+	w, err := p.Seen()
+	if err != nil {
+		return nil, err
+	}
+	return autoscale.NewDynamo(c, w)
 }
 
 // GPUs returns those of all workers at the start.

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/replay-llm/replay/replay/autoscale"
@@ -32,6 +33,7 @@ type autoscaler struct {
 type gauge struct {
 	running int
 	kv      float64
+	pass    *scheduler.Snapshot // nil: it has had none, or no autoscaler reads it
 }
 
 // planAutoscalers puts the autoscalers on the agenda, that of the entry pool first.
@@ -45,10 +47,17 @@ func (f *fleet) planAutoscalers() error {
 		if err != nil {
 			return err
 		}
+		if f.c.cfg.seesPasses() && len(p.workers) > 0 && !p.workers[0].core.Able().Has(scheduler.Shows) {
+			return fmt.Errorf("scaler: %s reads passes: data-parallel ranks, TensorRT-LLM and engines of programs are not supported with it", a.Kind)
+		}
+		scaler, err := f.newScaler(a, p)
+		if err != nil {
+			return err
+		}
 		p.auto = &autoscaler{
-			Config: a, pool: p, scaler: f.newScaler(a, p), exporter: autoscale.Exporter{Config: a},
+			Config: a, pool: p, scaler: scaler, exporter: autoscale.Exporter{Config: a},
 			wanted: p.Count, done: harness.NewScaling(p.Role), rents: rents, chance: sim.NewRand(f.c.Seed, "autoscaler of "+p.Role.String()),
-			single: a.SeesKV() || a.SeesTokens() || f.c.cfg.Scalers[i] != nil,
+			single: a.SeesKV() || a.SeesTokens() || a.Kind == autoscale.DynamoPlanner || f.c.cfg.Scalers[i] != nil,
 		}
 		p.auto.planScrape()
 		if a.Drain > 0 {
@@ -61,15 +70,17 @@ func (f *fleet) planAutoscalers() error {
 	return nil
 }
 
-// newScaler returns who decides on the workers of a pool.
-func (f *fleet) newScaler(a *autoscale.Config, p *pool) autoscale.Scaler {
+// newScaler returns the scaler of a pool.
+func (f *fleet) newScaler(a *autoscale.Config, p *pool) (autoscale.Scaler, error) {
 	switch {
 	case f.c.cfg.Scalers[p.Index] != nil:
-		return f.c.cfg.Scalers[p.Index]
+		return f.c.cfg.Scalers[p.Index], nil
 	case a.Kind == autoscale.Foreknown:
-		return autoscale.NewPerfect(a, f.c.cfg.Foreseen[p.Index], sim.Time(p.Engine.StartupSeconds*1000.0))
+		return autoscale.NewPerfect(a, f.c.cfg.Foreseen[p.Index], sim.Time(p.Engine.StartupSeconds*1000.0)), nil
+	case a.Kind == autoscale.DynamoPlanner:
+		return p.NewPlanner(a)
 	}
-	return autoscale.New(a)
+	return autoscale.New(a), nil
 }
 
 // planScrape sets when it looks next.
@@ -192,9 +203,11 @@ func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
 	if p.auto.single {
 		s.Output = p.auto.output
 	}
+	s.Traffic = f.c.flow
 	if p.Role == scheduler.Decode || f.c.handover.choose != nil {
 		s.Arrived = p.entered
 	}
+	s.Traffic.Requests = s.Arrived
 	for _, w := range p.workers {
 		if w.state != active {
 			continue
@@ -203,7 +216,7 @@ func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
 			w.keepGauge() // a pass of the run is over
 		}
 		running := min(w.gauge.running, len(w.has))
-		s.Add(autoscale.Gauge{Worker: w.id, Running: running, Waiting: len(w.has) - running, KV: w.gauge.kv})
+		s.Add(autoscale.Gauge{Worker: w.id, Running: running, Waiting: len(w.has) - running, KV: w.gauge.kv, Pass: w.gauge.pass})
 	}
 	return s
 }
@@ -211,13 +224,14 @@ func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
 // tellScaler lets the autoscaler know what w says of itself, whose pass is over.
 func (w *worker) tellScaler() {
 	w.keepGauge()
+	w.gauge.pass = w.shown
 	w.pool.auto.output += w.pass.Tokens * w.pass.Count
 }
 
 // keepGauge keeps what w says of itself after its pass.
 func (w *worker) keepGauge() {
 	if d := w.pass.Detail; d != nil {
-		w.gauge = gauge{d.Running, float64(d.Held) / float64(max(d.Blocks, 1))}
+		w.gauge.running, w.gauge.kv = d.Running, float64(d.Held)/float64(max(d.Blocks, 1))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/autoscale/planner"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -26,7 +27,8 @@ type cluster struct {
 	transit int     // KV caches on their way to a decode worker
 	pending int     // events that are not the end of a pass, these among them
 	window  window
-	saveAt  sim.Time // when caches are to be kept; 0: not before the end
+	flow    planner.Traffic // what has gone through, for planners
+	saveAt  sim.Time        // when caches are to be kept; 0: not before the end
 
 	// Its parts. Each has a duty and state of its own, and knows the cluster around it.
 	agenda   agenda   // incidents to come, see incidents.go
@@ -414,7 +416,7 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	} else if err := w.core.Step(c.now, until, &w.pass); err != nil {
 		return c.Failed(w.id, c.now, err)
 	}
-	w.pool.keepSnapshot(w)
+	w.pool.keepSnapshot(w, c.cfg.steps)
 	if len(w.pass.Aborted) > 0 {
 		if err := c.lives.endAborted(w); err != nil {
 			return err

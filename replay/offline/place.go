@@ -27,6 +27,7 @@ func (c *cluster) seatOn(w *worker, placed *router.Placement, q *sim.Request) {
 	now, p := c.now, w.pool
 	if p.Index == 0 {
 		c.window.addPlaced(placed)
+		c.flow.AddPlaced(placed.Blocks, placed.Overlap)
 	}
 	c.inFlight++
 	c.Routed(p.Role, now, placed)
@@ -77,7 +78,9 @@ func (c *cluster) enterDecode(id sim.RequestID) error {
 // Complete ends a request.
 func (c *cluster) Complete(id sim.RequestID, at sim.Time) error {
 	ttft, itl, known := c.Collector.Latencies(id)
-	c.window.addFinished(c.Requests.Get(int(id)), ttft, itl, known)
+	q := c.Requests.Get(int(id))
+	c.window.addFinished(q, ttft, itl, known)
+	c.flow.AddFinished(q.InputTokens, q.OutputTokens)
 	return c.finishRequest(id, at)
 }
 

@@ -58,15 +58,17 @@ func (p *pool) markIdle(w *worker) {
 	}
 }
 
-// keepSnapshot keeps what a planner sees of the pass w has begun.
-func (p *pool) keepSnapshot(w *worker) {
+// keepSnapshot keeps what a planner sees of the pass w has begun; of each pass for a Stepper.
+func (p *pool) keepSnapshot(w *worker, steps bool) {
 	if !p.Steps {
 		return
 	}
 	if w.core.Able().Has(scheduler.Shows) {
 		snap := w.core.Snapshot(&w.pass)
 		snap.Worker, snap.Seconds = int(w.id), float64(w.pass.End-w.pass.Start)/1000.0
-		p.snapshots = append(p.snapshots, snap)
+		if w.shown = &snap; steps {
+			p.snapshots = append(p.snapshots, snap)
+		}
 	}
 }
 
@@ -90,9 +92,10 @@ type worker struct {
 
 	life // see lives.go
 
-	gauge gauge    // see autoscale.go
-	runs  sim.Time // from when on its server runs, while it starts
-	left  sim.Time // when it was let go, see drain.go
+	gauge gauge               // see autoscale.go
+	shown *scheduler.Snapshot // of the latest pass that has begun, for planners
+	runs  sim.Time            // from when on its server runs, while it starts
+	left  sim.Time            // when it was let go, see drain.go
 }
 
 // endOrder is the place of the end of the run in progress.

@@ -120,6 +120,16 @@ type run struct {
 // driver moves time until every request has finished.
 type driver func(context.Context) error
 
+// seesPasses reports whether an autoscaler reads the passes of workers.
+func (c *Config) seesPasses() bool {
+	for i := range c.Pools {
+		if a := c.AutoscalerOf(i); a != nil && autoscale.SeesPasses(a, c.Scalers[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // prepareRun builds everything for a replay but its driver.
 func prepareRun(cfg *Config) (*run, error) {
 	if err := cfg.CheckScale(); err != nil {
@@ -148,7 +158,7 @@ func prepareRun(cfg *Config) (*run, error) {
 
 // openRun opens the workload; join allows a joined tree of prompts.
 func openRun(cfg *Config, join bool) (*run, error) {
-	h, err := harness.Open(&cfg.Config, engines.Use{Steps: cfg.steps, Whole: cfg.Reject}, join)
+	h, err := harness.Open(&cfg.Config, engines.Use{Steps: cfg.steps || cfg.seesPasses(), Whole: cfg.Reject}, join)
 	return &run{Run: h, cfg: cfg}, err
 }
 

@@ -137,7 +137,7 @@ func (s *settings) ask(ctx context.Context, config *autoscale.Config, f func(aut
 	}
 	loose := *config
 	loose.Min, loose.Max = 0, autoscale.MostWorkers // for what the controller itself wants
-	oracle, err := autoscale.NewProcess(p, &loose, "aggregated", 0)
+	oracle, err := autoscale.NewProcess(p, &loose, autoscale.Workers{}, 0)
 	if err == nil {
 		err = f(oracle)
 	}

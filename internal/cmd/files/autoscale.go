@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/formula"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/autoscale/planner"
 )
 
 // scalerFile is a file of an autoscaler.
@@ -35,8 +36,9 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 	}
 	f.Rules = rules{
 		"metric": yamlfile.OneOf(autoscale.Metrics()), "predictor": yamlfile.OneOf(autoscale.Predictors()),
-		"loss":   yamlfile.OneOf(autoscale.Losses()),
-		"select": yamlfile.OneOf([]string{"max", "min", "disabled"}), "law name": yamlfile.OneOf(autoscale.Laws()),
+		"loss":                yamlfile.OneOf(autoscale.Losses()),
+		"optimization target": yamlfile.OneOf(planner.Targets()),
+		"select":              yamlfile.OneOf([]string{"max", "min", "disabled"}), "law name": yamlfile.OneOf(autoscale.Laws()),
 		"kind":     func(ast.Node, any) error { return nil }, // see begin
 		"behavior": yamlfile.To(f.readBehavior), "law": yamlfile.To(f.readLaw), "timeout": yamlfile.To(readTimeout),
 		"number": expressionOf(false), "bool": expressionOf(true),

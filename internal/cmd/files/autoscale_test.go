@@ -51,7 +51,7 @@ func TestAutoscaleKinds(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"scaler: kda", "a.yaml:1: scaler: kda: want hpa, keda, rate, predict, rules, schedule, ratio, process or perfect, did you mean keda?"},
+		{"scaler: kda", "a.yaml:1: scaler: kda: want hpa, keda, rate, predict, dynamo-planner, rules, schedule, ratio, process or perfect, did you mean keda?"},
 		{"scaler: rate\ntolerance: 0.1", "a.yaml:2: tolerance: only with scaler: hpa or keda"},
 		{"scaler: rate\nper_worker: 2\nmetric: waiting", `a.yaml:1: metric "waiting", want one of`},
 		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "a.yaml:2: target: only with scaler: hpa"},

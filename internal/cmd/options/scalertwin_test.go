@@ -66,7 +66,7 @@ func TestScalersInProgramsEqualTheirTwins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked, err := autoscale.NewProcess(ask, own, "aggregated", seed)
+			asked, err := autoscale.NewProcess(ask, own, autoscale.Workers{}, seed)
 			if err != nil {
 				t.Fatal(err)
 			}

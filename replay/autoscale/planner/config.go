@@ -1,0 +1,157 @@
+// Package planner decides how many workers there should be as the planner of Dynamo 1.6.1 does: by the forward passes
+// that workers report, and by the traffic (docs/rules/planner.md).
+//
+// A Planner is ticked in order of time. It has no clock, and changes nothing but itself. Read config.go and planner.go,
+// then load.go, throughput.go, and below these model.go, regression.go and budget.go.
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/excerpt"
+)
+
+// Config has the keys of the planner's configuration. A pointer that is nil is a key that is not set.
+type Config struct {
+	Target Target `yaml:"optimization_target" is:"optimization target" of:"dynamo-planner"`
+	// Throughput and Load are the two kinds of scaling of the target sla; others scale by load alone.
+	Throughput bool `yaml:"enable_throughput_scaling" of:"dynamo-planner"`
+	Load       bool `yaml:"enable_load_scaling" of:"dynamo-planner"`
+
+	ThroughputInterval int `yaml:"throughput_adjustment_interval_seconds" is:"1..86400" of:"dynamo-planner"`
+	LoadInterval       int `yaml:"load_adjustment_interval_seconds" is:"1..86400" of:"dynamo-planner"`
+	MaxStep            int `yaml:"max_throughput_scaling_replicas" is:"1..100000" of:"dynamo-planner"`
+
+	MaxGPUBudget     int  `yaml:"max_gpu_budget" is:"-1..1000000" of:"dynamo-planner"` // -1: no bound
+	MinGPUBudget     int  `yaml:"min_gpu_budget" is:"-1..1000000" of:"dynamo-planner"`
+	MinEndpoint      int  `yaml:"min_endpoint" is:"1..100000" of:"dynamo-planner"`
+	PrefillMin       *int `json:",omitempty" yaml:"prefill_min_endpoint" is:"1..100000" of:"dynamo-planner"`
+	DecodeMin        *int `json:",omitempty" yaml:"decode_min_endpoint" is:"1..100000" of:"dynamo-planner"`
+	PrefillEngineGPU *int `json:",omitempty" yaml:"prefill_engine_num_gpu" is:"1..100000" of:"dynamo-planner"` // of a worker
+	DecodeEngineGPU  *int `json:",omitempty" yaml:"decode_engine_num_gpu" is:"1..100000" of:"dynamo-planner"`
+
+	TTFT float64 `yaml:"ttft_ms" of:"dynamo-planner"` // objectives of the target sla
+	ITL  float64 `yaml:"itl_ms" of:"dynamo-planner"`
+
+	Predictor string `yaml:"load_predictor" of:"dynamo-planner"`
+
+	Samples         int `yaml:"max_num_fpm_samples" is:"1..100000" of:"dynamo-planner"`
+	Buckets         int `yaml:"fpm_sample_bucket_size" is:"1..10000" of:"dynamo-planner"`
+	MinObservations int `yaml:"load_min_observations" is:"1..100000" of:"dynamo-planner"`
+	Sensitivity     int `yaml:"load_scaling_down_sensitivity" is:"0..100" of:"dynamo-planner"`
+
+	// Thresholds of the target load: prompt tokens that wait on a worker, and percent of its KV cache.
+	QueueUp   *int     `json:",omitempty" yaml:"prefill_scale_up_queue_tokens" of:"dynamo-planner"`
+	QueueDown *int     `json:",omitempty" yaml:"prefill_scale_down_queue_tokens" of:"dynamo-planner"`
+	KVUp      *float64 `json:",omitempty" yaml:"decode_scale_up_kv_rate" is:"0..100" of:"dynamo-planner"`
+	KVDown    *float64 `json:",omitempty" yaml:"decode_scale_down_kv_rate" is:"0..100" of:"dynamo-planner"`
+}
+
+// Target is what the planner scales for.
+type Target string
+
+const (
+	Throughput Target = "throughput" // KV caches and queues may be full
+	Latency    Target = "latency"    // they may not
+	Load       Target = "load"       // thresholds of the file
+	SLA        Target = "sla"        // TTFT and ITL
+)
+
+// Targets returns all of them.
+func Targets() []Target { return []Target{Throughput, Latency, Load, SLA} }
+
+// Constant is the predictor that foresees the latest load.
+const Constant = "constant"
+
+// Predictors returns those that run here.
+func Predictors() []string { return []string{Constant} }
+
+// Libraries returns the predictors that the planner takes from libraries for Python.
+func Libraries() []string { return []string{"arima", "kalman", "prophet"} }
+
+// Default returns the planner's own defaults, but for the predictor, which is arima there.
+func Default() Config {
+	return Config{
+		Target: Throughput, Throughput: true, ThroughputInterval: 180, LoadInterval: 5, MaxStep: 8,
+		MaxGPUBudget: 8, MinGPUBudget: -1, MinEndpoint: 1, TTFT: 500, ITL: 50, Predictor: Constant,
+		Samples: 64, Buckets: 16, MinObservations: 5, Sensitivity: 80,
+	}
+}
+
+// throughput reports whether the planner scales by traffic.
+func (c *Config) throughput() bool { return c.Target == SLA && c.Throughput }
+
+// load reports whether it scales by forward passes.
+func (c *Config) load() bool { return c.Target != SLA || c.Load }
+
+// Check refuses what the planner refuses, and what is not simulated.
+func (c *Config) Check(tick float64) error {
+	switch root := int(math.Sqrt(float64(c.Buckets))); {
+	case !slices.Contains(Targets(), c.Target):
+		return excerpt.Errorf("optimization_target is %q, must be one of %v", c.Target, Targets())
+	case slices.Contains(Libraries(), c.Predictor):
+		return fmt.Errorf("load_predictor %s is a library of Python: tools/dynamoplanner runs it as scaler: process", c.Predictor)
+	case !slices.Contains(Predictors(), c.Predictor):
+		return excerpt.Errorf("load_predictor is %q, must be one of %v", c.Predictor, Predictors())
+	case c.LoadInterval < 1 || c.ThroughputInterval < 1 || c.MaxStep < 1 || c.Samples < 1 || c.MinObservations < 1:
+		return errors.New("intervals, max_throughput_scaling_replicas, max_num_fpm_samples and load_min_observations must be at least 1")
+	case c.MinEndpoint < 1 || c.MinGPUBudget < -1 || c.MaxGPUBudget < -1:
+		return errors.New("min_endpoint must be at least 1, and GPU budgets at least -1, which is no bound")
+	case !(c.TTFT > 0 && c.ITL > 0):
+		return fmt.Errorf("ttft_ms is %v and itl_ms %v, must be above 0", c.TTFT, c.ITL)
+	case c.Sensitivity < 0 || c.Sensitivity > 100:
+		return fmt.Errorf("load_scaling_down_sensitivity is %d, must be 0 to 100", c.Sensitivity)
+	case c.Buckets < 1 || root*root != c.Buckets:
+		return fmt.Errorf("fpm_sample_bucket_size is %d, must be a square, such as 16", c.Buckets)
+	case !c.throughput() && !c.load():
+		return errors.New("enable_throughput_scaling and enable_load_scaling are both false: one must be true")
+	case c.throughput() && c.load() && c.LoadInterval >= c.ThroughputInterval:
+		return fmt.Errorf("load_adjustment_interval_seconds is %d, must be below throughput_adjustment_interval_seconds, which is %d", c.LoadInterval, c.ThroughputInterval)
+	}
+	if err := c.checkInterval("load_adjustment_interval_seconds", c.LoadInterval, tick); err != nil {
+		return err
+	}
+	if c.throughput() {
+		return c.checkInterval("throughput_adjustment_interval_seconds", c.ThroughputInterval, tick)
+	}
+	return nil
+}
+
+// checkInterval refuses an interval that is no multiple of the time between two ticks, in seconds.
+func (c *Config) checkInterval(name string, seconds int, tick float64) error {
+	if n := float64(seconds) / tick; math.Abs(n-math.Round(n)) > 1e-9*n || n < 1-1e-9 {
+		return fmt.Errorf("%s is %d, must be a multiple of sync, which is %gs", name, seconds, tick)
+	}
+	return nil
+}
+
+// checkThresholds refuses a target load without the thresholds of a pool.
+func (c *Config) checkThresholds(prefill bool) error {
+	switch {
+	case c.Target != Load:
+	case prefill && (c.QueueUp == nil || c.QueueDown == nil):
+		return errors.New("optimization_target: load of prefill workers requires prefill_scale_up_queue_tokens and prefill_scale_down_queue_tokens")
+	case prefill && *c.QueueUp <= *c.QueueDown:
+		return fmt.Errorf("prefill_scale_up_queue_tokens is %d, must be above prefill_scale_down_queue_tokens, which is %d", *c.QueueUp, *c.QueueDown)
+	case !prefill && (c.KVUp == nil || c.KVDown == nil):
+		return errors.New("optimization_target: load requires decode_scale_up_kv_rate and decode_scale_down_kv_rate")
+	case !prefill && *c.KVUp <= *c.KVDown:
+		return fmt.Errorf("decode_scale_up_kv_rate is %v, must be above decode_scale_down_kv_rate, which is %v", *c.KVUp, *c.KVDown)
+	}
+	return nil
+}
+
+// least returns the fewest workers of a pool.
+func (c *Config) least(prefill bool) int {
+	own := c.DecodeMin
+	if prefill {
+		own = c.PrefillMin
+	}
+	if own != nil {
+		return *own
+	}
+	return c.MinEndpoint
+}

@@ -1,0 +1,129 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// Thresholds of the targets throughput and latency: of the prompt tokens that wait on a prefill worker, as shares of the
+// longest context, and of the KV tokens on any other, as shares of its KV cache.
+const (
+	queueUpThroughput, queueDownThroughput = 1.0, 0.1
+	queueUpLatency, queueDownLatency       = 0.1, 0.0
+	kvUpThroughput, kvDownThroughput       = 1.0, 0.6
+	kvUpLatency, kvDownLatency             = 0.4, 0.1
+)
+
+// scaleByLoad returns the number of workers that the latest passes ask for.
+func (p *Planner) scaleByLoad(passes []scheduler.Snapshot) (int, bool) {
+	switch {
+	case p.ready != p.expected:
+		p.why = "workers are starting"
+		return 0, false
+	case len(passes) == 0:
+		p.why = "no worker has reported a pass"
+		return 0, false
+	case len(passes) != p.ready:
+		p.why = fmt.Sprintf("%d of %d workers have reported a pass", len(passes), p.ready)
+		return 0, false
+	}
+	var n int
+	var ok bool
+	if p.model == nil {
+		n, ok = p.compareShares(passes)
+		if !ok && p.role == scheduler.Aggregated {
+			return 0, false
+		}
+	} else if n, ok = p.compareObjectives(passes); !ok && p.role == scheduler.Aggregated && !p.model.isReady() {
+		return 0, false
+	}
+	if !ok {
+		n = p.ready
+	}
+	to := max(n, p.least)
+	if p.c.throughput() && to < p.floor {
+		to = p.floor
+		p.why += fmt.Sprintf("; traffic requires %d", to)
+	}
+	return p.guard(to), true
+}
+
+// share is what of a worker is compared with thresholds.
+func (p *Planner) share(s *scheduler.Snapshot) float64 {
+	switch {
+	case p.role == scheduler.Prefill && p.c.Target == Load:
+		return float64(s.QueuedPrefill.Sum)
+	case p.role == scheduler.Prefill:
+		return float64(s.QueuedPrefill.Sum) / float64(p.engine.ContextLength)
+	}
+	tokens := s.Decode.Sum + s.QueuedDecode.Sum
+	if p.role == scheduler.Aggregated {
+		tokens += s.QueuedPrefill.Sum
+	}
+	return float64(tokens) / float64(p.engine.KVTokens)
+}
+
+// thresholds are those above and below which the number of workers changes.
+type thresholds struct {
+	up, down float64
+	// upAt and downAt are whether the threshold itself is enough.
+	upAt, downAt bool
+}
+
+func (p *Planner) thresholds() thresholds {
+	c := p.c
+	switch prefill := p.role == scheduler.Prefill; {
+	case prefill && c.Target == Load:
+		return thresholds{float64(*c.QueueUp), float64(*c.QueueDown), true, true}
+	case prefill && c.Target == Latency:
+		return thresholds{queueUpLatency, queueDownLatency, true, true}
+	case prefill:
+		return thresholds{queueUpThroughput, queueDownThroughput, true, false}
+	case c.Target == Load:
+		return thresholds{*c.KVUp / 100, *c.KVDown / 100, true, true}
+	case c.Target == Latency:
+		return thresholds{kvUpLatency, kvDownLatency, false, false}
+	}
+	return thresholds{kvUpThroughput, kvDownThroughput, false, false}
+}
+
+// compareShares returns one worker more where one is above the threshold, and one fewer where all are below the other,
+// unless the others would then be above the first.
+func (p *Planner) compareShares(passes []scheduler.Snapshot) (int, bool) {
+	t, most := p.thresholds(), math.Inf(-1)
+	for i := range passes {
+		most = max(most, p.share(&passes[i]))
+	}
+	p.why = p.describeShare(most)
+	switch {
+	case most > t.up || t.upAt && most == t.up:
+		p.why += fmt.Sprintf(", above %s: one more", p.format(t.up))
+		return p.ready + 1, true
+	case p.ready > 1 && (most < t.down || t.downAt && most == t.down):
+		n := max(p.ready-1, p.least)
+		if n < p.ready && most*float64(p.ready)/float64(n) >= t.up {
+			p.why += fmt.Sprintf(", above %s with one fewer", p.format(t.up))
+			return p.ready, true
+		}
+		p.why += fmt.Sprintf(", below %s: one fewer", p.format(t.down))
+		return n, true
+	}
+	return 0, false
+}
+
+// describeShare describes the largest share.
+func (p *Planner) describeShare(most float64) string {
+	if p.role == scheduler.Prefill {
+		return "waiting prompt tokens of a worker up to " + p.format(most)
+	}
+	return "KV use of a worker up to " + p.format(most)
+}
+
+func (p *Planner) format(share float64) string {
+	if p.role == scheduler.Prefill && p.c.Target == Load {
+		return fmt.Sprintf("%.0f", share)
+	}
+	return fmt.Sprintf("%.3g %%", share*100)
+}

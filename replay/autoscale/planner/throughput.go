@@ -1,0 +1,86 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// foresight is what the planner remembers of the traffic. The predictor is constant.
+type foresight struct {
+	requests, input, output series
+	lastInput, lastOutput   float64 // of the latest interval with requests
+	any                     bool    // there has been one
+}
+
+// series is the latest value, after the zeros at the beginning.
+type series struct {
+	last  float64
+	begun bool
+}
+
+func (s *series) add(v float64) {
+	if s.begun = s.begun || v != 0; s.begun {
+		s.last = v
+	}
+}
+
+// interval is the traffic between two ticks; lengths are means of the requests that have finished.
+type interval struct {
+	seconds, requests float64
+	input, output     float64
+}
+
+// takeTraffic returns the traffic since it was taken last, and keeps the share of prompts that was cached.
+func (p *Planner) takeTraffic(seconds float64, t Traffic) interval {
+	old := p.seen
+	i := interval{seconds: seconds - p.traffic, requests: float64(t.Requests - old.Requests)}
+	if n := t.Finished - old.Finished; n > 0 {
+		i.input, i.output = float64(t.Input-old.Input)/float64(n), float64(t.Output-old.Output)/float64(n)
+	}
+	p.hitRate = 0
+	if n := t.Placed - old.Placed; n > 0 {
+		p.hitRate = (t.Reuse - old.Reuse) / float64(n)
+	}
+	p.traffic, p.seen = seconds, t
+	return i
+}
+
+// note takes in an interval. One without requests has the lengths of the latest with some.
+func (f *foresight) note(i interval) {
+	f.requests.add(i.requests)
+	switch {
+	case i.requests > 0:
+		f.any, f.lastInput, f.lastOutput = true, i.input, i.output
+	case f.any:
+		i.input, i.output = f.lastInput, f.lastOutput
+	}
+	f.input.add(i.input)
+	f.output.add(i.output)
+}
+
+// scaleByTraffic returns the number of workers that the foreseen traffic asks for; with scaling by load too, it is kept as
+// the fewest that the latter may want.
+func (p *Planner) scaleByTraffic(seconds float64, t Traffic) (int, bool) {
+	i := p.takeTraffic(seconds, t)
+	p.foresight.note(i)
+	f := &p.foresight
+	demand := f.requests.last / i.seconds
+	n, known := p.ready, false
+	p.why = "what a worker takes is not known yet"
+	c, ok := p.model.findCapacity(f.input.last, f.output.last, p.hitRate)
+	if ok && c.rate > 0 && (p.role != scheduler.Aggregated || p.engine.MaxBatchedTokens > 0) {
+		n, known = max(workersFor(demand, c.rate), p.least), true
+		p.why = fmt.Sprintf("%.4g requests/s foreseen, a worker takes %.4g: %d", demand, c.rate, n)
+	}
+	n = max(min(max(n, p.ready-p.c.MaxStep, 0), p.ready+p.c.MaxStep), p.least)
+	fits, _ := budget{-1, p.c.MaxGPUBudget}.guard(p.ready, n, p.engine.GPUs, p.least)
+	if p.c.load() {
+		p.floor = fits
+		return 0, false
+	}
+	if n = p.guard(fits); !known && n == p.ready {
+		return 0, false
+	}
+	return n, true
+}
