@@ -26,7 +26,7 @@ type cluster struct {
 	instant instant // see instant.go
 	transit int     // KV caches on their way to a decode worker
 	pending int     // events that are not the end of a pass, these among them
-	window  window
+	window  harness.TrafficWindow
 	flow    planner.Traffic // what has gone through, for planners
 	saveAt  sim.Time        // when caches are to be kept; 0: not before the end
 

@@ -233,7 +233,7 @@ func TestStepsEqualLiteral(t *testing.T) {
 			if diff := differentStates(l, c); diff != "" {
 				t.Fatalf("step %d: %s\n%s%q", step, diff, x.show(text), log)
 			}
-			if a, b := l.traffic.drain(l.now), c.window.closeWindow(c.now); a != b {
+			if a, b := l.traffic.drain(l.now), c.window.Close(c.now); a != b {
 				t.Fatalf("step %d: traffic %+v and %+v\n%s%q", step, a, b, x.show(text), log)
 			}
 			if c.isIdle() {

@@ -26,7 +26,7 @@ func (c *cluster) Submit(to *harness.Pool, _ sim.Time, placed *router.Placement,
 func (c *cluster) seatOn(w *worker, placed *router.Placement, q *sim.Request) {
 	now, p := c.now, w.pool
 	if p.Index == 0 {
-		c.window.addPlaced(placed)
+		c.window.AddPlaced(placed)
 		c.flow.AddPlaced(placed.Blocks, placed.Overlap)
 	}
 	c.inFlight++
@@ -79,7 +79,7 @@ func (c *cluster) enterDecode(id sim.RequestID) error {
 func (c *cluster) Complete(id sim.RequestID, at sim.Time) error {
 	ttft, itl, known := c.Collector.Latencies(id)
 	q := c.Requests.Get(int(id))
-	c.window.addFinished(q, ttft, itl, known)
+	c.window.AddFinished(q, ttft, itl, known)
 	c.flow.AddFinished(q.InputTokens, q.OutputTokens)
 	return c.finishRequest(id, at)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/harness"
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -87,7 +86,7 @@ func (p *pool) takeState() PoolState {
 }
 
 // Traffic is what went through since the last call, or since the start.
-func (s *Stepper) Traffic() Traffic { return s.cluster.window.closeWindow(s.cluster.now) }
+func (s *Stepper) Traffic() Traffic { return s.cluster.window.Close(s.cluster.now) }
 
 // Scale changes the pools to the given sizes; prefill is not read without a
 // prefill pool.
@@ -116,75 +115,4 @@ func (s *Stepper) Finish() (*harness.Result, error) {
 }
 
 // Traffic is what went through a cluster in a window of time (docs/rules/harness.md, Stepping).
-// A mean without samples is 0.
-type Traffic struct {
-	Seconds   float64 // length of the window
-	Requests  int     // finished in it
-	MeanISL   float64 // prompt tokens
-	MeanOSL   float64 // answer tokens asked for
-	MeanTTFT  sim.Time
-	MeanITL   sim.Time
-	MeanReuse float64 // share of a prompt's blocks that the router found cached on the chosen worker
-}
-
-// window adds up the traffic since an instant.
-type window struct {
-	from     sim.Time
-	requests int
-	isl, osl int
-	ttft     mean
-	itl      mean
-	reuse    mean
-}
-
-// mean adds up samples in the order in which they come.
-type mean struct {
-	sum float64
-	n   int
-}
-
-func (m *mean) add(v float64) {
-	m.sum += v
-	m.n++
-}
-
-func (m *mean) value() float64 {
-	if m.n == 0 {
-		return 0
-	}
-	return m.sum / float64(m.n)
-}
-
-// addFinished counts a request whose latencies are known.
-func (w *window) addFinished(q *sim.Request, ttft, itl sim.Time, known bool) {
-	w.requests++
-	w.isl += q.InputTokens
-	w.osl += q.OutputTokens
-	if known && ttft > 0 {
-		w.ttft.add(float64(ttft))
-	}
-	if known && itl > 0 {
-		w.itl.add(float64(itl))
-	}
-}
-
-// addPlaced counts a router's decision.
-func (w *window) addPlaced(p *router.Placement) {
-	if p.Blocks > 0 {
-		w.reuse.add(float64(p.Overlap) / float64(p.Blocks))
-	}
-}
-
-// closeWindow closes the window and opens the next.
-func (w *window) closeWindow(now sim.Time) Traffic {
-	t := Traffic{
-		Seconds: float64(now-w.from) / 1000.0, Requests: w.requests,
-		MeanTTFT: sim.Time(w.ttft.value()), MeanITL: sim.Time(w.itl.value()), MeanReuse: w.reuse.value(),
-	}
-	if w.requests > 0 {
-		t.MeanISL = float64(w.isl) / float64(w.requests)
-		t.MeanOSL = float64(w.osl) / float64(w.requests)
-	}
-	*w = window{from: now}
-	return t
-}
+type Traffic = harness.Traffic
