@@ -73,10 +73,12 @@ type Engine struct {
 	options Options
 	stage   *engines.Stage
 	tree    *prompt.Tree
-	tee     *kvevents.Tee      // nil without sockets of its own
-	texts   *texts             // nil where KV events tell no tokens
-	rooms   *rendezvous.Server // nil where decode workers do not meet this one
-	ids     atomic.Int32       // the latest sim.RequestID
+	prompts map[sim.RequestID]prompt.NodeID // the ends of the prompts on the core; of the worker's goroutine
+	leaving []sim.RequestID                 // of these, those that have left since the pass before
+	tee     *kvevents.Tee                   // nil without sockets of its own
+	texts   *texts                          // nil where KV events tell no tokens
+	rooms   *rendezvous.Server              // nil where decode workers do not meet this one
+	ids     atomic.Int32                    // the latest sim.RequestID
 
 	life sync.Mutex // one Start, one Cleanup
 	over bool       // it has been cleaned up
@@ -134,7 +136,7 @@ func (e *Engine) prepareStage() error {
 	case err != nil:
 		return err
 	}
-	e.tree = prompt.NewTree(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true})
+	e.tree, e.prompts = prompt.NewForgetful(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true}), make(map[sim.RequestID]prompt.NodeID)
 	stages, err := engines.NewStages(&engines.Topology{Pools: []engines.Pool{pool}},
 		engines.Use{Tree: e.tree, Events: e.options.KVEvents || e.hasTee()})
 	if err != nil {
@@ -169,7 +171,7 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	e.clock = online.NewClock()
 	w := online.NewWorker(online.WorkerConfig{
 		Core: core, Clock: e.clock, Precise: e.options.Precise, Detail: true,
-		Changed: e.publishEvents, Prepare: e.internPrompt,
+		Changed: e.publishEvents, Prepare: func(q *sim.Request) { e.internPrompt(core, q) },
 		Output:   func(p *scheduler.Pass, _ online.Span) { e.handOut(core, p) },
 		Admitted: e.noteAdmitted, Canceled: e.noteCanceled,
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // stream is what the scheduler has done for one request so far. The scheduler
@@ -61,15 +62,26 @@ func (s *stream) endWith(err error) {
 
 // internPrompt gives a request its prompt, as a path of the scheduler's tree, which
 // only the worker's goroutine may touch: blocks are hashed where requests come in,
-// and interned here.
-func (e *Engine) internPrompt(q *sim.Request) {
+// and interned here. Before that the tree forgets prompts that neither a request nor the cache has.
+func (e *Engine) internPrompt(core scheduler.Core, q *sim.Request) {
 	e.mu.Lock()
 	s := e.streams[q.ID]
 	e.mu.Unlock()
 	if s.text != nil {
 		e.texts.addRequest(q.ID, s.text, q.OutputTokens)
 	}
+	if e.tree.WantsSweep() && core.Able()&scheduler.Remembers != 0 {
+		e.tree.Sweep(func(need func(prompt.NodeID)) {
+			for _, end := range e.prompts {
+				need(end)
+			}
+			core.Nodes(need)
+		})
+	}
 	q.Prompt = e.tree.Add(s.hashes, q.InputTokens)
+	if n := len(q.Prompt.Nodes); n > 0 {
+		e.prompts[q.ID] = q.Prompt.Nodes[n-1]
+	}
 }
 
 // noteAdmitted notes what was found in the cache. The worker calls it, as it does
@@ -92,6 +104,10 @@ func (e *Engine) handOut(core scheduler.Core, p *scheduler.Pass) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held, e.computed = p.Detail.Held, e.computed+p.PrefillTokens
+	for _, id := range e.leaving { // the pass may have been planned before they were over
+		delete(e.prompts, id)
+	}
+	e.leaving = e.leaving[:0]
 	e.watchPass(p)
 	e.endAborted(p)
 	e.endFinished(p)
@@ -108,6 +124,9 @@ func (e *Engine) endFinished(p *scheduler.Pass) {
 	for i := range p.Marks {
 		m := &p.Marks[i]
 		s := e.streams[m.Request]
+		if m.Last {
+			e.leaving = append(e.leaving, m.Request)
+		}
 		if !m.Last || s == nil {
 			continue
 		}
@@ -127,6 +146,7 @@ func (e *Engine) endAborted(p *scheduler.Pass) {
 			s.endWith(fault.New(fault.BackendUnknown, "%s", a.Reason))
 		}
 		e.removeStream(a.Request)
+		e.leaving = append(e.leaving, a.Request)
 	}
 }
 
@@ -160,6 +180,7 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 		s.endWith(fault.New(fault.BackendCancelled, "mocker: the request was taken off the scheduler"))
 	}
 	e.removeStream(id)
+	e.leaving = append(e.leaving, id)
 	e.watchPass(p)
 	e.tellPass()
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Core is one SGLang engine's scheduler. Its parts have a duty and state of their own, and know the core
@@ -119,7 +120,18 @@ func (c *Core) forgetRequest(r *request) {
 
 // Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
-	return scheduler.Shows | scheduler.Warms
+	able := scheduler.Shows | scheduler.Warms
+	if !c.HiCache.Storage.On {
+		able |= scheduler.Remembers
+	}
+	return able
+}
+
+// Nodes calls need with every prompt node of which something is cached, in host memory too, and with those of changes that
+// have not been published.
+func (c *Core) Nodes(need func(prompt.NodeID)) {
+	c.pages.tree.Nodes(need)
+	c.record.nodes(need)
 }
 
 // Load returns the number of requests submitted and not finished.

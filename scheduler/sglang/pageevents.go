@@ -27,6 +27,8 @@ func (e *pageEvents) publish(p *scheduler.Pass) {
 
 func (e *pageEvents) waits() bool { return len(e.events) > 0 }
 
+func (e *pageEvents) nodes(func(prompt.NodeID)) {} // they have hashes
+
 // latest returns the event before, with which those go together that come after it: removals,
 // or what is stored after its last page.
 func (e *pageEvents) latest() *scheduler.KVEvent {

@@ -10,6 +10,8 @@ import (
 type recorder interface {
 	publish(p *scheduler.Pass) // enters into p what has happened since it was last asked
 	waits() bool               // there is something to publish
+	// nodes calls need with the prompt nodes of what is to be published.
+	nodes(need func(prompt.NodeID))
 }
 
 // startRecord chooses the recorder.
@@ -32,8 +34,9 @@ func (c *Core) startRecord() {
 // silent records nothing.
 type silent struct{}
 
-func (silent) publish(*scheduler.Pass) {}
-func (silent) waits() bool             { return false }
+func (silent) publish(*scheduler.Pass)   {}
+func (silent) waits() bool               { return false }
+func (silent) nodes(func(prompt.NodeID)) {}
 
 // publishRecord publishes what has happened to the cache, when the pass f ends, if SGLang
 // does: with prompts, and with every LogInterval-th pass of tokens alone.
@@ -76,6 +79,12 @@ func (s *residency) publish(p *scheduler.Pass) {
 }
 
 func (s *residency) waits() bool { return len(s.changes) > 0 }
+
+func (s *residency) nodes(need func(prompt.NodeID)) {
+	for i := range s.changes {
+		need(s.changes[i].Node)
+	}
+}
 
 func (s *residency) Stored(t *radix.Tree, n int32) {
 	s.countHead(t, n, 1)

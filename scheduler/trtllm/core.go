@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Core is one TensorRT-LLM engine's scheduler.
@@ -113,10 +114,20 @@ func (c *Core) takeSpare() *request {
 
 // Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
+	able := scheduler.Rooms | scheduler.Remembers
 	if c.KeepSent {
-		return scheduler.Rooms | scheduler.Keeps
+		able |= scheduler.Keeps
 	}
-	return scheduler.Rooms
+	return able
+}
+
+// Nodes calls need with every prompt node of which something is cached, in host memory too.
+func (c *Core) Nodes(need func(prompt.NodeID)) {
+	for i := range c.pool.all {
+		if k := &c.pool.all[i]; k.n > 0 && k.ref >= 0 && k.ref < ownPrompt {
+			need(prompt.NodeID(k.ref))
+		}
+	}
 }
 
 // Load returns the number of requests submitted and not finished.

@@ -110,7 +110,11 @@ func (e *events) hashTokens(k content, i int) uint64 {
 	tree := e.cfg.Tree
 	switch {
 	case int(k.prompt) < e.cfg.BlockTokens || k.ref >= ownAnswer:
-		own := blockhash.Chain(uint64(k.ref), uint64(k.owner))
+		ref := uint64(k.ref)
+		if tree.Hashed() && k.ref >= 0 && k.ref < ownPrompt { // the number of a node may come again
+			ref = tree.LocalHash(prompt.NodeID(k.ref), 0)
+		}
+		own := blockhash.Chain(ref, uint64(k.owner))
 		return blockhash.Chain(blockhash.Chain(own, uint64(i)), uint64(k.prompt)<<32|uint64(k.answer))
 	case k.ref >= ownPrompt:
 		return tree.UniqueHash(prompt.Prompt{Seed: int32(k.ref ^ ownPrompt)}, i)

@@ -94,7 +94,11 @@ func New(cfg Config) (*Core, error) {
 
 // Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
-	return scheduler.Rooms | scheduler.Keeps | scheduler.Remembers | scheduler.Shows | scheduler.Warms
+	able := scheduler.Rooms | scheduler.Keeps | scheduler.Shows | scheduler.Warms
+	if c.remembers() {
+		able |= scheduler.Remembers
+	}
+	return able
 }
 
 // Load returns the number of requests submitted and not finished.

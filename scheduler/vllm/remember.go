@@ -2,14 +2,32 @@ package vllm
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// Nodes calls need with every prompt node of which something is cached. Pools that are watched block by block
-// know of none.
+// Nodes calls need with every prompt node of which something is cached.
 func (c *Core) Nodes(need func(prompt.NodeID)) {
-	p, ok := c.pool.(*segments)
-	if !ok {
-		return
+	switch p := c.pool.(type) {
+	case *segments:
+		for n := range p.nodes.All() {
+			need(n)
+		}
+	case deviceOnly:
+		p.markNodes(need)
+	case *grouped:
+		p.markNodes(need)
 	}
-	for n := range p.nodes.All() {
-		need(n)
+}
+
+// remembers reports whether Nodes knows all that is cached: what is in host memory it does not.
+func (c *Core) remembers() bool {
+	_, ok := c.pool.(*tiered)
+	return !ok
+}
+
+// markNodes calls need with the node of each block that others can find.
+func (p *device) markNodes(need func(prompt.NodeID)) {
+	for i := range p.all {
+		if key := p.all[i].key; key >= 0 {
+			content, _ := p.parseGroup(key)
+			need(prompt.NodeID(content / int64(p.perNode)))
+		}
 	}
 }

@@ -20,14 +20,15 @@ type forgetful struct {
 }
 
 // NewForgetful returns an empty tree as NewTree does, which forgets nodes in a Sweep. Engine blocks must divide
-// trace blocks. Its prompts come one by one, and their blocks have no names: it keeps no hash id longer than its node.
-// An id of a node may be that of another later, also of one above it.
+// trace blocks. Its prompts come one by one, and it keeps no hash id longer than its node; blocks have names only with
+// Options.Hashed. An id of a node may be that of another later, also of one above it.
 func NewForgetful(traceTokens, blockTokens int, o Options) *Tree {
 	if traceTokens <= 0 || blockTokens <= 0 || traceTokens%blockTokens != 0 {
 		panic(fmt.Sprintf("prompt tree that forgets: blocks of %d and %d tokens, want the second to divide the first", traceTokens, blockTokens))
 	}
 	t := &Tree{
-		traceTokens: traceTokens, blockTokens: blockTokens, perNode: traceTokens / blockTokens, wrap: o.Wrap, forgetful: new(forgetful),
+		traceTokens: traceTokens, blockTokens: blockTokens, perNode: traceTokens / blockTokens, wrap: o.Wrap, hashed: o.Hashed,
+		forgetful: new(forgetful),
 	}
 	t.enterNodes(leastSlots)
 	return t
@@ -114,6 +115,7 @@ func (t *Tree) Sweep(mark func(need func(NodeID))) {
 			continue
 		}
 		t.freeSlot(NodeID(n))
+		t.hashes.forget(NodeID(n))
 		f.vacant = append(f.vacant, NodeID(n))
 	}
 	f.made, f.left = 0, len(t.parent)-len(f.vacant)

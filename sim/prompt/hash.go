@@ -14,8 +14,18 @@ type hashes struct {
 	known []bool
 }
 
+// forget forgets the hash of a node.
+func (h *hashes) forget(n NodeID) {
+	if int(n) < len(h.known) {
+		h.known[n] = false
+	}
+}
+
 // LocalHash returns the hash of the tokens of engine block k of n.
 func (t *Tree) LocalHash(n NodeID, k int) uint64 {
+	if t.forgetful != nil {
+		return t.forgetful.ids[n] // which is the hash of its block
+	}
 	c := t.contentOf(n, k)
 	for int(c) >= len(t.hashes.have) {
 		t.hashes.local = append(t.hashes.local, 0)

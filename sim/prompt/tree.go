@@ -151,6 +151,9 @@ func (t *Tree) Index(path []NodeID, block int) int {
 // BlockTokens returns the number of tokens of an engine block.
 func (t *Tree) BlockTokens() int { return t.blockTokens }
 
+// Hashed reports whether hash ids are the hashes of blocks.
+func (t *Tree) Hashed() bool { return t.hashed }
+
 // Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.parent) }
 

@@ -85,6 +85,9 @@ func New(cfg vllm.Config) *Core {
 
 // Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
+	if _, ok := c.pool.(*device); !ok {
+		return scheduler.Shows // what is in host memory is not known to Nodes
+	}
 	return scheduler.Remembers | scheduler.Shows
 }
 
