@@ -114,12 +114,30 @@ func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
 	return path
 }
 
+// otherEngine returns an engine of SGLang's, TensorRT-LLM's or vLLM's rules with what simple ones have not.
+func otherEngine(t *testing.T, rng *rand.Rand, block, blocks int) engineargs.Args {
+	t.Helper()
+	size := fmt.Sprintf(`"block_size":%d,"num_gpu_blocks":%d`, block, blocks)
+	a, err := engineargs.Parse([]byte([]string{
+		`{"engine_type":"sglang",` + size + `}`,
+		`{"engine_type":"sglang","sglang":{"disable_overlap_schedule":true,"schedule_policy":"lpm"},` + size + `}`,
+		`{"engine_type":"sglang","kv_bytes_per_token":1000,"sglang":{"enable_hierarchical_cache":true},` + size + `}`,
+		`{"engine_type":"trtllm",` + size + `}`,
+		`{"engine_type":"trtllm","kv_bytes_per_token":1000,"trtllm":{"host_cache_size":500000},` + size + `}`,
+		`{"scheduler_profile":"vllm-0.33","sliding_window":100,` + size + `}`,
+	}[rng.IntN(6)]), engineargs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // A replay that keeps nothing of its trace ends as one that has read it all.
 func TestStreamedEqualsKept(t *testing.T) {
 	for seed := range long.Cases(uint64(40), 80) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		requests, contents := 50+rng.IntN(400), 40
-		if seed%20 == 0 { // nodes are forgotten, and their ids used again
+		if seed%20 == 0 || seed%12 == 2 { // nodes are forgotten, and their ids used again
 			requests, contents = 30000, 1<<40
 		}
 		disorder := float64(rng.IntN(2) * rng.IntN(200))
@@ -135,12 +153,15 @@ func TestStreamedEqualsKept(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			engine.Rules = vllm.Rules033()
 		}
+		if seed%3 == 2 {
+			engine = otherEngine(t, rng, engine.BlockTokens, engine.Blocks)
+		}
 		spec.Pools = replay.OnePool(engine, 1+rng.IntN(6))
 		spec.Router = []policy.Name{policy.RoundRobin, policy.KV, "least-loaded"}[rng.IntN(3)]
-		if spec.Router == policy.KV && spec.Pools[0].Count == 1 {
+		if spec.Router == policy.KV && (spec.Pools[0].Count == 1 || engine.Windows.Given()) {
 			spec.Router = policy.RoundRobin
 		}
-		if rng.IntN(4) == 0 {
+		if rng.IntN(4) == 0 && !engine.SGLang.HiCache.On { // not of decode workers
 			prefill, decode := engine, engine
 			prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
 			spec.Pools = replay.TwoPools(replay.Pool{Engine: prefill, Count: 2}, replay.Pool{Engine: decode, Count: 1 + rng.IntN(3)})

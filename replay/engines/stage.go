@@ -126,6 +126,24 @@ func Joined(t *Topology, use Use) bool {
 	return !use.Events
 }
 
+// Forgets reports whether the engines of t go with a tree of prompts that forgets: all that they cache, and all that a router
+// knows of it, has nodes that they can list. Blocks known by their hashes have none.
+func Forgets(t *Topology, use Use) bool {
+	for i := range t.Pools {
+		for _, k := range t.Pools[i].Kinds() {
+			stage := Stage{Topology: t, Pool: k.pool(), Use: use}
+			a := &stage.Engine
+			switch {
+			case a.DPSize > 1, stage.offloadConfig().Blocks > 0, a.Engine == engineargs.SGLang && (t.Compat || a.SGLang.HiCache.Storage.Backend != ""):
+				return false
+			case (t.FollowsCaches() || stage.seesCaches() || policy.Is[*policy.Given](t.Router)) && stage.routerCapture() == scheduler.CaptureEvents:
+				return false
+			}
+		}
+	}
+	return !use.Events
+}
+
 // Ranked reports whether some workers are of several data-parallel ranks.
 func (t *Topology) Ranked() bool {
 	for i := range t.Pools {
