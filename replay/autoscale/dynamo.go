@@ -5,6 +5,7 @@ import (
 
 	"github.com/replay-llm/replay/replay/autoscale/planner"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
 )
 
 // dynamo scales as Dynamo's planner does (docs/autoscaling.md, Dynamo's planner).
@@ -36,6 +37,51 @@ func (d *dynamo) Want(s *Signals) int {
 		return s.Workers
 	}
 	return n
+}
+
+// dynamoPair is Dynamo's planner of two pools. It decides once at each instant.
+type dynamoPair struct {
+	planner *planner.Pair
+	at      sim.Time // of the latest decision
+	n       [2]int
+	ok      bool
+}
+
+// dynamoHalf is the scaler of one pool of a dynamoPair.
+type dynamoHalf struct {
+	pair *dynamoPair
+	half int // 0: prefill
+	reason
+}
+
+// NewDynamoPair returns the scalers of a prefill and a decode pool that Dynamo's planner plans together.
+func NewDynamoPair(c *Config, prefill, decode Workers) (all [2]Scaler, err error) {
+	p, err := planner.NewPair(c.Planner, prefill.Engine, decode.Engine)
+	if err != nil {
+		return all, err
+	}
+	pair := &dynamoPair{planner: p, at: -1}
+	return [2]Scaler{&dynamoHalf{pair: pair}, &dynamoHalf{pair: pair, half: 1}}, nil
+}
+
+// Want returns the number of workers.
+func (d *dynamoHalf) Want(s *Signals) int {
+	x := d.pair
+	if x.at != s.Now && s.Peer != nil {
+		both := [2]*Signals{s, s.Peer}
+		if d.half == 1 {
+			both = [2]*Signals{s.Peer, s}
+		}
+		x.at = s.Now
+		x.n[0], x.n[1], x.ok = x.planner.Tick(float64(s.Now)/1000, both[0].view(), both[1].view(), both[0].Traffic)
+	}
+	var why [2]string
+	why[0], why[1] = x.planner.Why()
+	d.why = why[d.half]
+	if !x.ok {
+		return s.Workers
+	}
+	return x.n[d.half]
 }
 
 // view returns what Dynamo's planner sees of a pool.

@@ -18,7 +18,9 @@ type Signals struct {
 	Other int
 	// Missing are the workers whose server runs by now, and of which the scrape has nothing.
 	Missing int
-	Scrape  // without the workers that are leaving or gone by now
+	// Peer is what is seen of the other pool, where Dynamo's planner plans both.
+	Peer   *Signals
+	Scrape // without the workers that are leaving or gone by now
 }
 
 // Scrape is what was read of the cluster at an instant.

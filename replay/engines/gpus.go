@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -54,13 +56,39 @@ func (p *Pool) Seen() (autoscale.Workers, error) {
 	}}, err
 }
 
-// NewPlanner returns a scaler of the pool as Dynamo's planner is.
-func (p *Pool) NewPlanner(c *autoscale.Config) (autoscale.Scaler, error) {
-	w, err := p.Seen()
-	if err != nil {
-		return nil, err
+// NewPlanners returns the scaler of each pool that has Dynamo's planner, nil for others.
+func (t *Topology) NewPlanners() (all [2]autoscale.Scaler, err error) {
+	var seen [2]autoscale.Workers
+	var configs [2]*autoscale.Config
+	for i := range t.Pools {
+		a := t.AutoscalerOf(i)
+		if a == nil || a.Kind != autoscale.DynamoPlanner {
+			continue
+		}
+		configs[i] = a
+		if seen[i], err = t.Pools[i].Seen(); err != nil {
+			return all, err
+		}
 	}
-	return autoscale.NewDynamo(c, w)
+	p, d := configs[0], configs[1]
+	if p != nil && d != nil && p.Planner.Plans(planner.Disagg) && d.Planner.Plans(planner.Disagg) {
+		if !reflect.DeepEqual(p.Planner, d.Planner) || p.Sync != d.Sync {
+			return all, errors.New("the settings of scaler: dynamo-planner of both pools differ, must be the same where it plans both (mode: prefill and mode: decode plan each by itself)")
+		}
+		return autoscale.NewDynamoPair(p, seen[0], seen[1])
+	}
+	for i, a := range configs {
+		if a == nil {
+			continue
+		}
+		if a.Planner.Mode == planner.Disagg {
+			return all, errors.New("mode: disagg of scaler: dynamo-planner requires it for the prefill and the decode pool")
+		}
+		if all[i], err = autoscale.NewDynamo(a, seen[i]); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
 }
 
 // GPUs returns those of all workers at the start.

@@ -38,6 +38,10 @@ type gauge struct {
 
 // planAutoscalers puts the autoscalers on the agenda, that of the entry pool first.
 func (f *fleet) planAutoscalers() error {
+	planners, err := f.c.NewPlanners()
+	if err != nil {
+		return err
+	}
 	for i, p := range f.c.pools {
 		a := f.c.AutoscalerOf(i)
 		if a == nil {
@@ -50,12 +54,8 @@ func (f *fleet) planAutoscalers() error {
 		if f.c.cfg.seesPasses() && len(p.workers) > 0 && !p.workers[0].core.Able().Has(scheduler.Shows) {
 			return fmt.Errorf("scaler: %s reads passes: data-parallel ranks, TensorRT-LLM and engines of programs are not supported with it", a.Kind)
 		}
-		scaler, err := f.newScaler(a, p)
-		if err != nil {
-			return err
-		}
 		p.auto = &autoscaler{
-			Config: a, pool: p, scaler: scaler, exporter: autoscale.Exporter{Config: a},
+			Config: a, pool: p, scaler: f.newScaler(a, p, planners[i]), exporter: autoscale.Exporter{Config: a},
 			wanted: p.Count, done: harness.NewScaling(p.Role), rents: rents, chance: sim.NewRand(f.c.Seed, "autoscaler of "+p.Role.String()),
 			single: a.SeesKV() || a.SeesTokens() || a.Kind == autoscale.DynamoPlanner || f.c.cfg.Scalers[i] != nil,
 		}
@@ -71,16 +71,16 @@ func (f *fleet) planAutoscalers() error {
 }
 
 // newScaler returns the scaler of a pool.
-func (f *fleet) newScaler(a *autoscale.Config, p *pool) (autoscale.Scaler, error) {
+func (f *fleet) newScaler(a *autoscale.Config, p *pool, planned autoscale.Scaler) autoscale.Scaler {
 	switch {
 	case f.c.cfg.Scalers[p.Index] != nil:
-		return f.c.cfg.Scalers[p.Index], nil
+		return f.c.cfg.Scalers[p.Index]
 	case a.Kind == autoscale.Foreknown:
-		return autoscale.NewPerfect(a, f.c.cfg.Foreseen[p.Index], sim.Time(p.Engine.StartupSeconds*1000.0)), nil
+		return autoscale.NewPerfect(a, f.c.cfg.Foreseen[p.Index], sim.Time(p.Engine.StartupSeconds*1000.0))
 	case a.Kind == autoscale.DynamoPlanner:
-		return p.NewPlanner(a)
+		return planned
 	}
-	return autoscale.New(a), nil
+	return autoscale.New(a)
 }
 
 // planScrape sets when it looks next.
@@ -97,10 +97,7 @@ func (a *autoscaler) happen(c *cluster) error {
 	if c.agenda.isPast() {
 		return nil
 	}
-	if a.scrape <= c.now {
-		a.exporter.Add(c.fleet.scrapeWorkers(a.pool))
-		a.planScrape()
-	}
+	a.lookIfDue(c)
 	if a.tick <= c.now {
 		a.tick += a.Sync
 		if err := c.fleet.rescale(a); err != nil {
@@ -116,20 +113,39 @@ func (a *autoscaler) happen(c *cluster) error {
 	return nil
 }
 
-// rescale asks the scaler how many workers there should be, and begins to bring that about.
-func (f *fleet) rescale(a *autoscaler) error {
+// lookIfDue scrapes, if that is due.
+func (a *autoscaler) lookIfDue(c *cluster) {
+	if a.scrape <= c.now {
+		a.exporter.Add(c.fleet.scrapeWorkers(a.pool))
+		a.planScrape()
+	}
+}
+
+// showPool returns what the scaler of a pool sees now.
+func (f *fleet) showPool(a *autoscaler) autoscale.Signals {
 	seen := a.exporter.Latest(f.c.now)
 	s := autoscale.Signals{Now: f.c.now, Workers: a.wanted, Scrape: seen.Keep(a.pool.isActive)}
 	s.Missing = f.countRunning(a.pool) - s.Ready
+	size := a.pool.countSizes(f.c.now)
+	s.Starting, s.Leaving = size.Starting, size.Leaving
+	return s
+}
+
+// rescale asks the scaler how many workers there should be, and begins to bring that about.
+func (f *fleet) rescale(a *autoscaler) error {
+	s := f.showPool(a)
 	var other *pool
 	if f.c.Disaggregated() {
 		s.Pool, other = a.pool.Role.String(), f.c.pools[1-a.pool.Index]
 		if other.auto != nil {
 			s.Other = other.auto.wanted
+			if a.Kind == autoscale.DynamoPlanner {
+				other.auto.lookIfDue(f.c)
+				peer := f.showPool(other.auto)
+				s.Peer = &peer
+			}
 		}
 	}
-	size := a.pool.countSizes(f.c.now)
-	s.Starting, s.Leaving = size.Starting, size.Leaving
 	n := a.Bound(a.scaler.Want(&s))
 	if x, ok := a.scaler.(autoscale.Fallible); ok && x.Err() != nil {
 		return x.Err()

@@ -37,8 +37,8 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 	f.Rules = rules{
 		"metric": yamlfile.OneOf(autoscale.Metrics()), "predictor": yamlfile.OneOf(autoscale.Predictors()),
 		"loss":                yamlfile.OneOf(autoscale.Losses()),
-		"optimization target": yamlfile.OneOf(planner.Targets()),
-		"select":              yamlfile.OneOf([]string{"max", "min", "disabled"}), "law name": yamlfile.OneOf(autoscale.Laws()),
+		"optimization target": yamlfile.OneOf(planner.Targets()), "planner mode": yamlfile.OneOf(planner.Modes()),
+		"select": yamlfile.OneOf([]string{"max", "min", "disabled"}), "law name": yamlfile.OneOf(autoscale.Laws()),
 		"kind":     func(ast.Node, any) error { return nil }, // see begin
 		"behavior": yamlfile.To(f.readBehavior), "law": yamlfile.To(f.readLaw), "timeout": yamlfile.To(readTimeout),
 		"number": expressionOf(false), "bool": expressionOf(true),

@@ -88,3 +88,25 @@ func TestAutoscaleKinds(t *testing.T) {
 		}
 	}
 }
+
+// What Dynamo's planner refuses, and what is not simulated of it, is refused with the place.
+func TestPlannerIsRefused(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"load_predictor: arima", "a.yaml:1: load_predictor arima is a library of Python: tools/dynamoplanner runs it as scaler: process"},
+		{"load_predictor: mean", `a.yaml:1: load_predictor is "mean", must be one of [constant]`},
+		{"min_endpoint: 0", "a.yaml:2: min_endpoint: 0, want 1 to 100000"},
+		{"optimization_target: cost", "a.yaml:2: optimization_target: cost: want throughput, latency, load or sla"},
+		{"optimization_target: sla\nenable_throughput_scaling: false", "a.yaml:1: enable_throughput_scaling and enable_load_scaling are both false: one must be true"},
+		{"load_adjustment_interval_seconds: 7", "a.yaml:1: load_adjustment_interval_seconds is 7, must be a multiple of sync, which is 5s"},
+		{"optimization_target: sla\nenable_load_scaling: true\nthroughput_adjustment_interval_seconds: 5", "must be below throughput_adjustment_interval_seconds, which is 5"},
+		{"fpm_sample_bucket_size: 15", "a.yaml:1: fpm_sample_bucket_size is 15, must be a square, such as 16"},
+		{"mode: both", "a.yaml:2: mode: both: want agg, prefill, decode or disagg"},
+		{"ttft_ms: 0", "a.yaml:1: ttft_ms is 0 and itl_ms 50, must be above 0"},
+		{"metric: held", "a.yaml:2: metric: only with scaler: rate or predict"},
+	} {
+		_, _, err := ParseAutoscale("a.yaml", []byte("scaler: dynamo-planner\n"+c.text), false)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, must have %s", c.text, err, c.want)
+		}
+	}
+}

@@ -12,10 +12,13 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // Config has the keys of the planner's configuration. A pointer that is nil is a key that is not set.
 type Config struct {
+	// Mode is which pools are planned; "": disagg where both have the planner, else that of the workers.
+	Mode   string `json:",omitempty" yaml:"mode" is:"planner mode" of:"dynamo-planner"`
 	Target Target `yaml:"optimization_target" is:"optimization target" of:"dynamo-planner"`
 	// Throughput and Load are the two kinds of scaling of the target sla; others scale by load alone.
 	Throughput bool `yaml:"enable_throughput_scaling" of:"dynamo-planner"`
@@ -62,6 +65,24 @@ const (
 
 // Targets returns all of them.
 func Targets() []Target { return []Target{Throughput, Latency, Load, SLA} }
+
+// Modes returns what Config.Mode may be.
+func Modes() []string { return []string{"agg", "prefill", "decode", Disagg} }
+
+// Disagg is the mode in which a prefill and a decode pool are planned together.
+const Disagg = "disagg"
+
+// Plans reports whether the mode is the given one, or none is set.
+func (c *Config) Plans(mode string) bool { return c.Mode == "" || c.Mode == mode }
+
+// checkMode refuses a mode that is not that of the workers.
+func (c *Config) checkMode(role scheduler.Role) error {
+	own := map[scheduler.Role]string{scheduler.Aggregated: "agg", scheduler.Prefill: "prefill", scheduler.Decode: "decode"}[role]
+	if c.Mode == "" || c.Mode == own || c.Mode == Disagg && role != scheduler.Aggregated {
+		return nil
+	}
+	return excerpt.Errorf("mode is %q, must be %s for these workers", c.Mode, own)
+}
 
 // Constant is the predictor that foresees the latest load.
 const Constant = "constant"

@@ -29,17 +29,12 @@ func (p *Planner) scaleByLoad(passes []scheduler.Snapshot) (int, bool) {
 		p.why = fmt.Sprintf("%d of %d workers have reported a pass", len(passes), p.ready)
 		return 0, false
 	}
-	var n int
-	var ok bool
-	if p.model == nil {
-		n, ok = p.compareShares(passes)
-		if !ok && p.role == scheduler.Aggregated {
-			return 0, false
-		}
-	} else if n, ok = p.compareObjectives(passes); !ok && p.role == scheduler.Aggregated && !p.model.isReady() {
+	n, ok := p.compare(passes)
+	switch {
+	case ok:
+	case p.role == scheduler.Aggregated && (p.model == nil || !p.model.isReady()):
 		return 0, false
-	}
-	if !ok {
+	default:
 		n = p.ready
 	}
 	to := max(n, p.least)
@@ -48,6 +43,14 @@ func (p *Planner) scaleByLoad(passes []scheduler.Snapshot) (int, bool) {
 		p.why += fmt.Sprintf("; traffic requires %d", to)
 	}
 	return p.guard(to), true
+}
+
+// compare returns the number of workers that the passes ask for by themselves.
+func (p *Planner) compare(passes []scheduler.Snapshot) (int, bool) {
+	if p.model == nil {
+		return p.compareShares(passes)
+	}
+	return p.compareObjectives(passes)
 }
 
 // share is what of a worker is compared with thresholds.

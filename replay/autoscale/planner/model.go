@@ -111,7 +111,11 @@ func (m *model) observe(passes []scheduler.Snapshot) {
 		return 1
 	})
 	for _, w := range byName {
-		m.learn(byWorker[w])
+		s := byWorker[w]
+		if m.role == scheduler.Decode && s.Prefill.Sum > 0 || m.role == scheduler.Prefill && s.Decode.Requests > 0 {
+			return // the planner refuses this pass, and those after it with it
+		}
+		m.learn(s)
 	}
 }
 

@@ -79,7 +79,7 @@ func (p *Planner) judge(e estimates, limit float64, name string) refused {
 	for _, t := range e.all {
 		least, most = min(least, t), max(most, t)
 	}
-	v := verdict{why: fmt.Sprintf("%s of the next request %.4g to %.4g ms, objective %.4g", name, least, most, limit)}
+	v := verdict{why: fmt.Sprintf("%s of the next request %s ms, objective %.4g", name, formatRange(least, most), limit)}
 	switch {
 	case least > limit:
 		v.n, v.known = p.ready+1, true
@@ -87,6 +87,15 @@ func (p *Planner) judge(e estimates, limit float64, name string) refused {
 		v.n, v.known = max(p.ready-1, p.least), true
 	}
 	return refused{v, !v.known && e.refused}
+}
+
+// formatRange returns two numbers in words, or one where they are alike.
+func formatRange(least, most float64) string {
+	low, high := fmt.Sprintf("%.4g", least), fmt.Sprintf("%.4g", most)
+	if low == high {
+		return low
+	}
+	return low + " to " + high
 }
 
 // consolidate returns by how much the load of each worker grows with one fewer.

@@ -68,6 +68,9 @@ type Planner struct {
 
 // New returns a planner of a pool.
 func New(c *Config, role scheduler.Role, e Engine) (*Planner, error) {
+	if err := c.checkMode(role); err != nil {
+		return nil, err
+	}
 	if err := c.checkThresholds(role == scheduler.Prefill); err != nil {
 		return nil, err
 	}

@@ -64,16 +64,11 @@ func (f *foresight) note(i interval) {
 func (p *Planner) scaleByTraffic(seconds float64, t Traffic) (int, bool) {
 	i := p.takeTraffic(seconds, t)
 	p.foresight.note(i)
-	f := &p.foresight
-	demand := f.requests.last / i.seconds
-	n, known := p.ready, false
-	p.why = "what a worker takes is not known yet"
-	c, ok := p.model.findCapacity(f.input.last, f.output.last, p.hitRate)
-	if ok && c.rate > 0 && (p.role != scheduler.Aggregated || p.engine.MaxBatchedTokens > 0) {
-		n, known = max(workersFor(demand, c.rate), p.least), true
-		p.why = fmt.Sprintf("%.4g requests/s foreseen, a worker takes %.4g: %d", demand, c.rate, n)
+	n, known := p.divideDemand(p.foresight.requests.last/i.seconds, &p.foresight)
+	if !known {
+		n = p.ready
 	}
-	n = max(min(max(n, p.ready-p.c.MaxStep, 0), p.ready+p.c.MaxStep), p.least)
+	n = p.limitStep(n)
 	fits, _ := budget{-1, p.c.MaxGPUBudget}.guard(p.ready, n, p.engine.GPUs, p.least)
 	if p.c.load() {
 		p.floor = fits
@@ -83,4 +78,21 @@ func (p *Planner) scaleByTraffic(seconds float64, t Traffic) (int, bool) {
 		return 0, false
 	}
 	return n, true
+}
+
+// divideDemand divides the foreseen requests in a second by those that a worker takes; known is false where these are not.
+func (p *Planner) divideDemand(demand float64, f *foresight) (n int, known bool) {
+	p.why = "what a worker takes is not known yet"
+	c, ok := p.model.findCapacity(f.input.last, f.output.last, p.hitRate)
+	if !ok || c.rate <= 0 || p.role == scheduler.Aggregated && p.engine.MaxBatchedTokens == 0 {
+		return 0, false
+	}
+	n = max(workersFor(demand, c.rate), p.least)
+	p.why = fmt.Sprintf("%.4g requests/s foreseen, a worker takes %.4g: %d", demand, c.rate, n)
+	return n, true
+}
+
+// limitStep returns the number of workers nearest to n that one decision by traffic may want.
+func (p *Planner) limitStep(n int) int {
+	return max(min(max(n, p.ready-p.c.MaxStep, 0), p.ready+p.c.MaxStep), p.least)
 }
