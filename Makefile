@@ -13,6 +13,7 @@ SGLANG_SETS = '"schedule_conservativeness":0.0' '"enable_mixed_chunk":true' '"ig
   '"draw":["outgrow"]' '"draw":["drafts","clip"]' '"schedule_policy":"random"' '"schedule_policy":"shortest-prefill-first"' '"draw":["eviction"]' '"draw":["interval"]'
 # The folder of optional data: recorded traces, measured servers, more results of the reference.
 REPLAY_DATA ?= ../shared
+PLANNER_PYTHON ?= .venv/bin/python
 MOONCAKE ?= $(REPLAY_DATA)/traces/mooncake_conversation.jsonl
 FUZZTIME ?= 30s
 COUNT ?= 10
@@ -144,6 +145,9 @@ parity-hpa: ## compare scaler: hpa with Kubernetes' own controller on N random c
 parity-keda: ## the same of scaler: keda with KEDA's own executor and fallback, and that controller
 	GOWORK=off $(GO) build -C tools/hpaoracle -o $(abspath bin/kedaoracle) ./keda
 	$(GO) run ./tools/parityscaler -kind keda -oracle bin/kedaoracle -n $(N) -seed $(SEED)
+
+parity-planner: ## compare scaler: dynamo-planner with the planner of Dynamo on replays of three traces (minutes; Python of .venv; skipped without)
+	$(GO) run ./tools/parityplanner -python $(PLANNER_PYTHON)
 
 launch: ## give the commands that replay plan --emit writes to the argument parsers of vLLM, SGLang and their routers (Python 3.10 to 3.13; skipped without)
 	@tools/launchoracle/run --python || exit 0; tools/launchoracle/run
@@ -299,4 +303,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-connectors parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-connectors parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -86,18 +86,16 @@ def read_pass(p):
 
 
 class Planner:
-    """The planner of one pool."""
+    """The planner of one pool, or of a prefill and a decode pool together."""
 
-    def __init__(self, path, role, engine):
-        self.config = read_config(path, MODES[role])
-        caps = read_engine(engine)
-        self.prefill = role == "prefill"
-        capabilities = WorkerCapabilities(prefill=caps) if self.prefill else WorkerCapabilities(decode=caps)
-        self.engine = OrchestratorEngineAdapter(self.config, capabilities, clock=VirtualClock())
+    def __init__(self, path, mode, engines):
+        self.config = read_config(path, mode)
+        caps = {"decode" if role == "aggregated" else role: read_engine(e) for role, e in engines.items()}
+        self.engine = OrchestratorEngineAdapter(self.config, WorkerCapabilities(**caps), clock=VirtualClock())
         self.loop = asyncio.new_event_loop()
         self.loop.run_until_complete(self.engine.bootstrap_plugins(historical_traffic=None))
         self.next = self.engine.initial_tick(0.0)
-        self.passes = {}  # the latest of each worker, in the order in which workers reported first
+        self.passes = {role: {} for role in caps}  # the latest of each worker, in the order in which workers reported first
         self.taken = None  # the traffic that the planner has seen
         self.taken_at = 0.0
 
@@ -115,37 +113,50 @@ class Planner:
             kv_hit_rate=d["reuse"] / placed if placed else 0.0,
         )
 
-    def tick(self, line):
-        """Returns the number of workers wanted, and why."""
-        now, workers = line["now"] / 1000.0, line["workers"]
+    def observe_passes(self, role, passes):
+        """Returns the latest pass of each worker, None without any."""
+        old, fresh = self.passes[role], {p["worker"]: read_pass(p) for p in passes or []}
+        self.passes[role] = {w: fresh[w] for w in old if w in fresh} | {w: p for w, p in fresh.items() if w not in old}
+        return {(p.worker_id, 0): p for p in self.passes[role].values()} or None
+
+    def tick(self, now, pools, traffic):
+        """Returns the number of workers wanted of each pool, and why; pools has its ready and wanted workers and their passes."""
+        pools = {"decode" if role == "aggregated" else role: p for role, p in pools.items()}
+        wanted = {role: p["workers"] for role, p in pools.items()}
         if self.next.at_s > now + 1e-9:
-            return workers, "no tick is due"
-        tick, fresh = self.next, {p["worker"]: read_pass(p) for p in line["passes"] or []}
-        self.passes = {w: fresh[w] for w in self.passes if w in fresh} | {w: p for w, p in fresh.items() if w not in self.passes}
-        traffic = fpm = None
-        if tick.need_traffic_metrics:
-            traffic = self.take_traffic(now, line["traffic"])
-        if tick.need_worker_fpm:
-            seen = {(p.worker_id, 0): p for p in self.passes.values()} or None
-            fpm = FpmObservations(prefill=seen) if self.prefill else FpmObservations(decode=seen)
-        ready = line["ready"] or 0
-        counts = (
-            WorkerCounts(ready_num_prefill=ready, expected_num_prefill=workers)
-            if self.prefill
-            else WorkerCounts(ready_num_decode=ready, expected_num_decode=workers)
-        )
+            return wanted, "no tick is due"
+        tick = self.next
+        passes = {role: self.observe_passes(role, p["passes"]) for role, p in pools.items()}
+        counts = {}
+        for role, p in pools.items():
+            counts[f"ready_num_{role}"], counts[f"expected_num_{role}"] = p["ready"] or 0, p["workers"]
         effects = self.loop.run_until_complete(
-            self.engine.tick(tick, TickInput(now_s=tick.at_s, traffic=traffic, worker_counts=counts, fpm_observations=fpm))
+            self.engine.tick(
+                tick,
+                TickInput(
+                    now_s=tick.at_s,
+                    traffic=self.take_traffic(now, traffic) if tick.need_traffic_metrics else None,
+                    worker_counts=WorkerCounts(**counts),
+                    fpm_observations=FpmObservations(**passes) if tick.need_worker_fpm else None,
+                ),
+            )
         )
         self.next = effects.next_tick
-        d = effects.diagnostics
-        why = d.load_decision_reason or d.throughput_decision_reason or "no decision"
-        if d.estimated_ttft_ms is not None or d.estimated_itl_ms is not None:
-            why += f"; TTFT {d.estimated_ttft_ms}, ITL {d.estimated_itl_ms}"
-        if d.predicted_num_req is not None:
-            why += f"; {d.predicted_num_req:.4g} requests foreseen"
-        want = effects.scale_to and (effects.scale_to.num_prefill if self.prefill else effects.scale_to.num_decode)
-        return (workers if want is None else want), why[:200]
+        for role in wanted:
+            want = effects.scale_to and getattr(effects.scale_to, f"num_{role}")
+            wanted[role] = wanted[role] if want is None else want
+        return wanted, describe_decision(effects.diagnostics)
+
+
+def describe_decision(d):
+    """Returns why the planner decided as it did."""
+    why = d.load_decision_reason or d.throughput_decision_reason or "no decision"
+    for name, ms in (("TTFT", d.estimated_ttft_ms), ("ITL", d.estimated_itl_ms)):
+        if ms is not None:
+            why += f"; {name} {ms:.4g} ms"
+    if d.predicted_num_req is not None:
+        why += f"; {d.predicted_num_req:.4g} requests foreseen"
+    return why[:200]
 
 
 def main():
@@ -154,11 +165,21 @@ def main():
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     greeting = json.loads(sys.stdin.readline())
-    planner = Planner(args.config, greeting["role"], greeting["engine"])
+    if "engines" in greeting:  # tools/parityplanner: both pools together
+        planner = Planner(args.config, "disagg", greeting["engines"])
+        print(json.dumps({"version": 1}), file=answers, flush=True)
+        for line in sys.stdin:
+            t = json.loads(line)
+            wanted, why = planner.tick(t["now"] / 1000.0, t["pools"], t["traffic"])
+            print(json.dumps(wanted | {"why": why}), file=answers, flush=True)
+        return
+    role = greeting["role"]
+    planner = Planner(args.config, MODES[role], {role: greeting["engine"]})
     print(json.dumps({"version": 1, "passes": True}), file=answers, flush=True)
     for line in sys.stdin:
-        workers, why = planner.tick(json.loads(line))
-        print(json.dumps({"workers": workers, "why": why}), file=answers, flush=True)
+        t = json.loads(line)
+        wanted, why = planner.tick(t["now"] / 1000.0, {role: t}, t["traffic"])
+        print(json.dumps({"workers": next(iter(wanted.values())), "why": why}), file=answers, flush=True)
 
 
 if __name__ == "__main__":
