@@ -21,10 +21,8 @@ type unmodelled struct {
 // isSet reports whether a value is one, and not none, false or 0.
 func isSet(v any) bool { return v != nil && v != false && v != 0.0 && v != "" && v != "None" }
 
-// isAbove returns a test for numbers above n.
-func isAbove(n float64) func(any) bool {
-	return func(v any) bool { x, ok := v.(float64); return ok && x > n }
-}
+// isAboveOne reports whether a value is a number above 1.
+func isAboveOne(v any) bool { x, ok := v.(float64); return ok && x > 1 }
 
 // isNoneOf returns a test for texts beside some, of which only the last part of a path counts.
 func isNoneOf(names ...string) func(any) bool {
@@ -39,9 +37,9 @@ func isNoneOf(names ...string) func(any) bool {
 func listUnmodelled() []unmodelled {
 	const stages = "want 1: one engine's passes overlap"
 	return []unmodelled{
-		{"pipeline_parallel_size", isAbove(1), stages, false},
-		{"decode_context_parallel_size", isAbove(1), stages, false},
-		{"prefill_context_parallel_size", isAbove(1), stages, false},
+		{"pipeline_parallel_size", isAboveOne, stages, false},
+		{"decode_context_parallel_size", isAboveOne, stages, false},
+		{"prefill_context_parallel_size", isAboveOne, stages, false},
 		{"speculative_config", nil, "want none: passes that verify drafts give requests several tokens", false},
 		{"num_lookahead_slots", nil, "want none: passes that verify drafts give requests several tokens", false},
 		{"kv_transfer_config", nil, "want none: KV blocks come from elsewhere, or go there", false},
@@ -52,9 +50,9 @@ func listUnmodelled() []unmodelled {
 		{"policy", isNoneOf("fcfs"), "want fcfs", false},
 		{"scheduling_policy", isNoneOf("fcfs"), "want fcfs", false},
 		{"scheduler_cls", isNoneOf("Scheduler", "AsyncScheduler"), "want vLLM's own scheduler", false},
-		{"num_scheduler_steps", isAbove(1), "want 1: requests get several tokens before others are looked at", false},
+		{"num_scheduler_steps", isAboveOne, "want 1: requests get several tokens before others are looked at", false},
 		{"enable_dbo", nil, "want passes that are not cut in two", false},
-		{"ubatch_size", isAbove(1), "want passes that are not cut in two", false},
+		{"ubatch_size", isAboveOne, "want passes that are not cut in two", false},
 		{"runner", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
 		{"runner_type", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
 		{"task", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
@@ -65,7 +63,7 @@ func listUnmodelled() []unmodelled {
 		{"kv_sharing_fast_prefill", nil, "prompts are taken to go through all layers", true},
 		{"data_parallel_external_lb", nil, "somebody else chose the engine of a request, who is taken to do as vLLM's front end does", true},
 		{"data_parallel_hybrid_lb", nil, "somebody else chose the engine of a request, who is taken to do as vLLM's front end does", true},
-		{"stream_interval", isAbove(1), "answers come in pieces of several tokens, and times between tokens are those of pieces", true},
+		{"stream_interval", isAboveOne, "answers come in pieces of several tokens, and times between tokens are those of pieces", true},
 	}
 }
 

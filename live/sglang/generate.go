@@ -163,10 +163,9 @@ func writeFailure(w http.ResponseWriter, err error) {
 }
 
 // addPiece adds a piece to its answer.
-func (g *generating) addPiece(p *openai.Piece) *answered {
+func (g *generating) addPiece(p *openai.Piece) {
 	a := &g.all[p.Choice]
 	a.text, a.tokens, a.reason, a.matched = append(a.text, p.Text...), append(a.tokens, p.TokenIDs()...), p.Reason, p.StopReason()
-	return a
 }
 
 // resultOf returns an answer as it is told.

@@ -45,7 +45,7 @@ func newProcess(c Config) (*process, error) {
 	p := parseParams(c.Arrivals)
 	a := &process{random: sim.NewRand(c.Seed, "generate/arrivals"), duration: float64(c.Duration)}
 	if p.name == "users" {
-		a.users = p.whole("count", 0, 1, math.MaxInt32)
+		a.users = p.whole("count", math.MaxInt32)
 		a.spread = p.milliseconds("start", 0)
 		if c.Rate != 0 || c.Duration != 0 {
 			p.complain("users come when they have thought, want neither rate nor duration")

@@ -86,18 +86,16 @@ func (p *params) number(key string, none float64, within span) float64 {
 	return x
 }
 
-// whole is a setting that is a whole number.
-func (p *params) whole(key string, none, least, most int) int {
+// whole is a setting that is a whole number from 1 to most, which must be there.
+func (p *params) whole(key string, most int) int {
 	text := p.value(key, "")
 	if text == "" {
-		if none < least {
-			p.complain("%s is missing, want an integer", key)
-		}
-		return none
+		p.complain("%s is missing, want an integer", key)
+		return 0
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		p.complain("%s is %s, want an integer from %d to %d", key, text, least, most)
+	if err != nil || n < 1 || n > most {
+		p.complain("%s is %s, want an integer from 1 to %d", key, text, most)
 	}
 	return n
 }

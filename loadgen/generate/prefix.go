@@ -47,16 +47,16 @@ func newPlan(text string, random *rand.Rand) (*plan, error) {
 	switch p.name {
 	case "system":
 	case "groups":
-		t.branch = p.whole("count", 0, 1, maxBranch)
+		t.branch = p.whole("count", maxBranch)
 		skew = p.number("zipf", 0, span{0, mostZipf})
 	case "tree":
-		t.depth = p.whole("depth", 0, 1, 64)
-		t.branch = p.whole("branch", 0, 1, maxBranch)
+		t.depth = p.whole("depth", 64)
+		t.branch = p.whole("branch", maxBranch)
 		skew = p.number("zipf", 0, span{0, mostZipf})
 	default:
 		return nil, excerpt.Errorf("prefix is %q, want none, system, groups or tree", text)
 	}
-	t.tokens = p.whole("tokens", 0, 1, maxTokens)
+	t.tokens = p.whole("tokens", maxTokens)
 	if err := p.end(); err != nil {
 		return nil, err
 	}

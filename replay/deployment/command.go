@@ -224,7 +224,7 @@ func (c *Command) Flags(config map[string]string) (map[string]string, error) {
 	case "sglang":
 		known, err = flagsOfSGLang(args)
 	default:
-		known, err = flagsOfTRTLLM(args)
+		known = flagsOfTRTLLM(args)
 	}
 	if err != nil {
 		return nil, err
@@ -361,7 +361,7 @@ func NamesOfTRTLLM() map[string]string {
 	return all
 }
 
-func flagsOfTRTLLM(args map[string]string) (map[string]string, error) {
+func flagsOfTRTLLM(args map[string]string) map[string]string {
 	known := map[string]string{}
 	for name, flag := range namesOfTRTLLM() {
 		text := args[name]
@@ -379,5 +379,5 @@ func flagsOfTRTLLM(args map[string]string) (map[string]string, error) {
 	if strings.ToLower(args["enable_attention_dp"]) == "true" && known["tp"] != "" {
 		known["dp"], known["tp"] = known["tp"], "1"
 	}
-	return known, nil
+	return known
 }

@@ -13,7 +13,7 @@ func newHybrid(c *Composer) hybrid {
 	if m.Linear == nil && m.Indexer == nil {
 		return h
 	}
-	h.whole = newGrid(mostPrompts, mostLength, func(n, tokens int) float64 {
+	h.whole = newGrid(mostPrompts, func(n, tokens int) float64 {
 		var p parts
 		c.scanStates(&p, n, tokens)
 		if m.Indexer != nil {
@@ -22,7 +22,7 @@ func newHybrid(c *Composer) hybrid {
 		return Sum(p)
 	})
 	if m.Indexer != nil {
-		h.behind = newGrid(mostTokens, mostLength, func(tokens, past int) float64 {
+		h.behind = newGrid(mostTokens, func(tokens, past int) float64 {
 			return float64(c.full * c.tables.SparsePast(c.sparse(), tokens, past).Ms)
 		})
 	}

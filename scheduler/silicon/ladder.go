@@ -79,11 +79,11 @@ func (t *table) at(x int) float64 {
 // grid is tables by requests of values by length.
 type grid []*table
 
-func newGrid(requests, length int, f func(requests, length int) float64) grid {
+func newGrid(requests int, f func(requests, length int) float64) grid {
 	var all grid
 	for rung := 0; ; rung++ {
 		n := byRequests.at(max(rung, 1))
-		all = append(all, newTable(byLength, length, func(s int) float64 { return f(n, s) }))
+		all = append(all, newTable(byLength, mostLength, func(s int) float64 { return f(n, s) }))
 		if n >= requests {
 			return all
 		}

@@ -51,13 +51,13 @@ func NewPasses(c *Composer) *Passes {
 		p.mixed = newTable(byTokens, mostTokens, func(x int) float64 { return Sum(c.Linear(x, true)) })
 	}
 	p.head = newTable(byRequests, mostRequests, func(n int) float64 { return Sum(c.Head(n)) })
-	p.generation = newGrid(mostRequests, mostLength, func(n, length int) float64 { return Sum(c.Decode(n, length)) })
+	p.generation = newGrid(mostRequests, func(n, length int) float64 { return Sum(c.Decode(n, length)) })
 	p.hybrid = newHybrid(c)
 	for _, k := range c.kinds() {
 		if c.fit.Model.Indexer != nil {
 			break
 		}
-		times := newGrid(mostPrompts, mostLength, func(n, length int) float64 { return math.Sqrt(max(c.wholePrompts(&k, n, length), 0)) })
+		times := newGrid(mostPrompts, func(n, length int) float64 { return math.Sqrt(max(c.wholePrompts(&k, n, length), 0)) })
 		if k.Window > 0 {
 			p.windowed, p.window = times, float64(k.Window)
 		} else {

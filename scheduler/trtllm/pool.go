@@ -542,16 +542,16 @@ func (p *pool) replaceKid(b, a blockID) {
 		p.exact[place{k.parent, k.content()}] = a
 		f := p.familyOf(k.parent, k.content())
 		of := p.families[f]
-		replaceLinked(p, &of, b, a, alikeLinks)
+		replaceLinked(p, &of, a, alikeLinks)
 		p.families[f] = of
-		replaceLinked(p, l, b, a, kinLinks)
+		replaceLinked(p, l, a, kinLinks)
 		return
 	}
 	*l = list{a, a}
 }
 
-// replaceLinked puts a, which has the links of b, into the place of b in l.
-func replaceLinked(p *pool, l *list, b, a blockID, which int) {
+// replaceLinked puts a, which has the links of another block, into its place in l.
+func replaceLinked(p *pool, l *list, a blockID, which int) {
 	k := *p.links(a, which)
 	if k.older == noBlock {
 		l.first = a

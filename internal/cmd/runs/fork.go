@@ -90,7 +90,7 @@ func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, 
 	if err != nil {
 		return err
 	}
-	x, err := f.readRun(s, cmd, args)
+	x, err := f.readRun(s, args)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []
 func recordingFlags() []string { return []string{"requests-format", "passes", "slo", "slo-attainment"} }
 
 // readRun returns what is to be forked: what a run directory was made by, or what the flags say.
-func (f *forkFlags) readRun(s cli.Streams, cmd *cobra.Command, args []string) (*forked, error) {
+func (f *forkFlags) readRun(s cli.Streams, args []string) (*forked, error) {
 	own := []string{"at", "future", "set", "grid", "output", "jobs", "out"}
 	recorded := false
 	if len(args) == 1 {

@@ -68,7 +68,7 @@ func (dial Dial) Dealer(ctx context.Context, endpoint string, silence time.Durat
 
 // Send queues a message.
 func (d *Dealer) Send(m Message) error {
-	if !d.conn.queueMessage(appendMessage(nil, m), maxFrames) {
+	if !d.conn.queueMessage(packMessage(m), maxFrames) {
 		return ErrClosed
 	}
 	return nil

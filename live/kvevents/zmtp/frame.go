@@ -32,16 +32,16 @@ const maxFrames = 64
 // Message is the frames of one message.
 type Message [][]byte
 
-// appendMessage appends a message as it goes over the wire.
-func appendMessage(dst []byte, m Message) []byte {
+// packMessage returns a message as it goes over the wire.
+func packMessage(m Message) (wire []byte) {
 	for i, body := range m {
 		flags := byte(0)
 		if i < len(m)-1 {
 			flags = flagMore
 		}
-		dst = appendFrame(dst, flags, body)
+		wire = appendFrame(wire, flags, body)
 	}
-	return dst
+	return wire
 }
 
 func appendFrame(dst []byte, flags byte, body []byte) []byte {

@@ -21,7 +21,7 @@ func TestEndpoints(t *testing.T) {
 
 // Whatever a peer says, reading it ends and makes room for no more than it sent.
 func FuzzPeer(f *testing.F) {
-	f.Add(appendMessage(appendReady(appendGreeting(nil), TypeSub), Message{nil, []byte("ab")}))
+	f.Add(append(appendReady(appendGreeting(nil), TypeSub), packMessage(Message{nil, []byte("ab")})...))
 	f.Add(appendCommand(appendReady(appendGreeting(nil), TypeSub), "PING", []byte{0, 1, 2}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bufio.NewReader(bytes.NewReader(b))

@@ -80,7 +80,7 @@ func (p *Pub) Send(m Message) (missed int) {
 			continue
 		}
 		if wire == nil {
-			wire = appendMessage(nil, m)
+			wire = packMessage(m)
 		}
 		if !c.queueMessage(wire, p.bound) {
 			missed++

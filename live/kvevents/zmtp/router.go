@@ -55,7 +55,7 @@ func (r *Router) servePeer(c *conn) {
 // Reply queues a message for the peer, without waiting. It reports false if the
 // peer is gone or had to be cut off.
 func (q Request) Reply(m Message) bool {
-	if q.peer.queueMessage(appendMessage(nil, m), q.bound) {
+	if q.peer.queueMessage(packMessage(m), q.bound) {
 		return true
 	}
 	q.peer.closeConn()

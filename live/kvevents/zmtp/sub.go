@@ -105,7 +105,7 @@ func (s *Sub) followConnection(ctx context.Context) error {
 		c.ponged = once // the answer to a ping says that what was sent before it was read
 		s.done.Go(func() { s.sendPings(c) })
 	} else { // ZMTP 3.0 subscribes by messages and has no heartbeat
-		c.queueMessage(appendMessage(nil, Message{append([]byte{1}, s.topic...)}), 1)
+		c.queueMessage(packMessage(Message{append([]byte{1}, s.topic...)}), 1)
 	}
 	for {
 		m, err := c.receiveMessage()

@@ -38,8 +38,8 @@ func TestBytes(t *testing.T) {
 		"greeting": {appendGreeting(nil), "ff00000000000000017f" + "0301" + hex.EncodeToString([]byte("NULL")) + strings.Repeat("00", 16) + "00" + strings.Repeat("00", 31)},
 		"ready": {appendReady(nil, TypePub), "0419" + "05" + hex.EncodeToString([]byte("READY")) +
 			"0b" + hex.EncodeToString([]byte("Socket-Type")) + "00000003" + hex.EncodeToString([]byte("PUB"))},
-		"message":   {appendMessage(nil, Message{nil, []byte("ab")}), "0100" + "00026162"},
-		"long":      {appendMessage(nil, Message{long, nil}), "030000000000000100" + hex.EncodeToString(long) + "0000"},
+		"message":   {packMessage(Message{nil, []byte("ab")}), "0100" + "00026162"},
+		"long":      {packMessage(Message{long, nil}), "030000000000000100" + hex.EncodeToString(long) + "0000"},
 		"subscribe": {appendCommand(nil, "SUBSCRIBE", []byte("A")), "040b09" + hex.EncodeToString([]byte("SUBSCRIBEA"))},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
@@ -208,7 +208,7 @@ func TestSlowDealer(t *testing.T) {
 	}
 	defer r.Close()
 	c, in := raw(t, r.Endpoint(), TypeDealer)
-	if _, err := c.Write(appendMessage(nil, Message{nil, []byte("q")})); err != nil {
+	if _, err := c.Write(packMessage(Message{nil, []byte("q")})); err != nil {
 		t.Fatal(err)
 	}
 	q := <-r.Requests()
@@ -250,7 +250,7 @@ func TestBadPeers(t *testing.T) {
 		"zmtp 2":           append([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 1}, make([]byte, 53)...),
 		"another security": append(slices.Concat([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0}, []byte("CURVE")), make([]byte, 47)...),
 		"a push socket":    appendReady(appendGreeting(nil), "PUSH"),
-		"no ready":         appendMessage(appendGreeting(nil), Message{[]byte("x")}),
+		"no ready":         append(appendGreeting(nil), packMessage(Message{[]byte("x")})...),
 		"torn metadata":    append(appendGreeting(nil), appendCommand(nil, "READY", []byte{11, 'S'})...),
 		"a huge frame":     append(slices.Clone(shaken), 2, 0, 0x10, 0, 0, 0, 0, 0, 0),
 		"endless frames":   append(slices.Clone(shaken), bytes.Repeat([]byte{1, 0}, 100)...),

@@ -56,7 +56,7 @@ func (c *Core) runPass(now sim.Time, p *scheduler.Pass) error {
 	if err != nil {
 		return err
 	}
-	ended, err := c.emitTokens(now, start, p)
+	ended, err := c.emitTokens(start, p)
 	if err != nil {
 		return err
 	}

@@ -1,18 +1,14 @@
 package serve
 
 import (
-	"cmp"
 	"context"
-	"fmt"
+	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
-	"github.com/replay-llm/replay/internal/cmd/options"
-	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/vllm"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -20,14 +16,9 @@ import (
 
 // vllmFlags hold the flags of vllm.
 type vllmFlags struct {
-	o         options.Options // of the engine
-	mock      mocker.Options
-	server    vllm.Options
-	precise   cli.Choice
-	fleet     fleet
-	tokenizer string
-	kvConfig  string // of KV events
-	untilEOF  bool
+	engineFlags
+	server   vllm.Options
+	kvConfig string // of KV events
 }
 
 // NewVLLMCommand makes the command that serves simulated engines as vLLM's own server does.
@@ -64,65 +55,32 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 
 // bindServer adds the flags of the server.
 func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
-	f.precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
-	fs.StringVar(&f.fleet.host, "host", "127.0.0.1", "`address` to listen at")
-	fs.IntVar(&f.fleet.port, "port", 8000, "`port` to listen at, the first one of a fleet; 0: any")
-	fs.IntVar(&f.fleet.size, "fleet", 1, "`number` of servers")
-	fs.StringVar(&f.mock.Model, "served-model-name", "", "`name` of the model that users ask for")
-	fs.Lookup("served-model-name").DefValue = "that of --model, or " + mocker.DefaultModel
-	fs.IntVar(&f.mock.ContextLength, "max-model-len", 8192, "`tokens` of the longest prompt with its answer")
+	f.bindCommon(fs, 8000, "max-model-len")
 	fs.StringSliceVar(&f.mock.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, that can be asked for as models")
 	fs.IntVar(&f.server.MaxAdapters, "max-loras", 1, "with --lora-modules: `adapters` in use at once, as metrics tell it")
-	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts as this tokenizer.json does, a `FILE`")
 	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; ports go up by one from server to server")
-	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
-	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
-	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
 }
 
 // bindEngine adds the engine's flags that a server of vLLM has.
 func (f *vllmFlags) bindEngine(fs *pflag.FlagSet) {
-	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
-	for _, one := range options.EngineFlags() {
-		switch one.Flag {
-		case "engine", "startup-time", "max-model-len", "dp":
-			continue
-		}
-		if one.Only != "sglang" {
-			f.o.Engine.Flags = append(f.o.Engine.Flags, one)
-		}
-	}
-	options.BindFlags(fs, f.o.Engine.Flags)
+	f.bindEngineFlags(fs, "sglang", "engine", "startup-time", "max-model-len", "dp")
 	fs.Lookup("block-size").DefValue, fs.Lookup("scheduler-profile").DefValue = "16", "vllm"
 	f.o.Usual = []engineargs.Setting{{Key: "scheduler_profile", Value: `"vllm"`}, {Key: "block_size", Value: "16"}}
 }
 
 // readConfig turns flags into a configuration. All complaints about them are here.
 func (f *vllmFlags) readConfig() error {
-	last := f.fleet.port + f.fleet.size - 1
-	if err := f.o.Check(
-		inRange("port", f.fleet.port, 0, 65535), inRange("fleet", f.fleet.size, 1, 1024), inRange("max-model-len", f.mock.ContextLength, 1, 1<<30),
-		inRange("max-loras", f.server.MaxAdapters, 1, 1024), cli.Wants(f.fleet.grace >= 0, "grace", "at least 0"),
-		cli.Needs(len(f.mock.Adapters) > 0, "with --lora-modules", "max-loras"),
-		cli.Wants(f.fleet.port == 0 || last <= 65535, "fleet", fmt.Sprintf("at most %d, ports end at 65535", 65536-f.fleet.port))); err != nil {
+	if err := f.checkCommon(); err != nil {
 		return err
 	}
-	p := options.Pool{Flag: "engine-args"}
-	err := f.o.ParseEngine(&p)
+	err := f.o.Check(inRange("max-loras", f.server.MaxAdapters, 1, 1024), cli.Needs(len(f.mock.Adapters) > 0, "with --lora-modules", "max-loras"))
+	if err == nil {
+		err = f.readEngine(engineargs.VLLM)
+	}
 	if err != nil {
 		return err
 	}
-	if err := f.o.CheckEngines([]options.Pool{p}); err != nil {
-		return err
-	}
-	if p.Args.Engine != engineargs.VLLM {
-		return cli.Usagef("--engine-args: engine_type is %v, want vllm", p.Args.Engine)
-	}
-	f.mock.Engine, f.mock.Precise = *p.Args, f.precise.Value == "spin"
-	if f.mock.Model == "" {
-		f.mock.Model = cmp.Or(options.HardwareOf(f.o.Engine.Flags).Text("model"), mocker.DefaultModel)
-	}
-	f.server.Root, f.server.Version = f.mock.Model, engines.VersionOf(p.Args.Profile)
+	f.server.Root, f.server.Version = f.mock.Model, engines.VersionOf(f.mock.Engine.Profile)
 	if f.mock.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version); err != nil {
 		return err
 	}
@@ -159,18 +117,7 @@ type vllmLine struct {
 }
 
 // run serves until ctx ends, or standard input if that was asked for.
-func (f *vllmFlags) run(ctx context.Context, s cli.Streams) (err error) {
-	s.EndInOwnTime()
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	if f.untilEOF {
-		go endWithInput(s, end)
-	}
-	log := newLog(s)
-	f.server.Log, f.mock.Warn = log, func(text string) { log.Warn(text) }
-	if f.server.Tokenize, err = loadTokenizer(f.tokenizer); err != nil {
-		return err
-	}
+func (f *vllmFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, i int) (fleetServer, error) {
 		o := f.server
 		o.Engine = f.mock
@@ -181,5 +128,7 @@ func (f *vllmFlags) run(ctx context.Context, s cli.Streams) (err error) {
 		events := one.(*vllm.Server).Source()
 		return vllmLine{url, f.mock.Model, events.Events, events.Replay}
 	}
-	return f.fleet.serve(ctx, s)
+	return f.runFleet(ctx, s, func(log *slog.Logger, tokenize func(string) []uint32) {
+		f.server.Log, f.server.Tokenize = log, tokenize
+	})
 }

@@ -1,0 +1,98 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/replay/engineargs"
+)
+
+// engineFlags hold the flags that vllm and sglang have in common.
+type engineFlags struct {
+	o         options.Options // of the engine
+	mock      mocker.Options
+	precise   cli.Choice
+	fleet     fleet
+	length    string // the flag of the longest prompt with its answer
+	tokenizer string
+	untilEOF  bool
+}
+
+// bindCommon adds the flags of a server that listens at a port.
+func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
+	f.precise, f.length = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}, length
+	fs.StringVar(&f.fleet.host, "host", "127.0.0.1", "`address` to listen at")
+	fs.IntVar(&f.fleet.port, "port", port, "`port` to listen at, the first one of a fleet; 0: any")
+	fs.IntVar(&f.fleet.size, "fleet", 1, "`number` of servers")
+	fs.StringVar(&f.mock.Model, "served-model-name", "", "`name` of the model that users ask for")
+	fs.Lookup("served-model-name").DefValue = "that of --model, or " + mocker.DefaultModel
+	fs.IntVar(&f.mock.ContextLength, length, 8192, "`tokens` of the longest prompt with its answer")
+	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts as this tokenizer.json does, a `FILE`")
+	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
+}
+
+// bindEngineFlags adds the engine's flags but those named, and those that other engines alone have.
+func (f *engineFlags) bindEngineFlags(fs *pflag.FlagSet, other string, without ...string) {
+	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
+	for _, one := range options.EngineFlags() {
+		if one.Only != other && !slices.Contains(without, one.Flag) {
+			f.o.Engine.Flags = append(f.o.Engine.Flags, one)
+		}
+	}
+	options.BindFlags(fs, f.o.Engine.Flags)
+}
+
+// checkCommon returns what is wrong with the common flags.
+func (f *engineFlags) checkCommon() error {
+	last := f.fleet.port + f.fleet.size - 1
+	return f.o.Check(
+		inRange("port", f.fleet.port, 0, 65535), inRange("fleet", f.fleet.size, 1, 1024), inRange(f.length, f.mock.ContextLength, 1, 1<<30),
+		cli.Wants(f.fleet.grace >= 0, "grace", "at least 0"),
+		cli.Wants(f.fleet.port == 0 || last <= 65535, "fleet", fmt.Sprintf("at most %d, ports end at 65535", 65536-f.fleet.port)))
+}
+
+// readEngine makes the engine of the flags, which is of the given kind.
+func (f *engineFlags) readEngine(kind engineargs.Engine) error {
+	p := options.Pool{Flag: "engine-args"}
+	if err := f.o.ParseEngine(&p); err != nil {
+		return err
+	}
+	if err := f.o.CheckEngines([]options.Pool{p}); err != nil {
+		return err
+	}
+	if p.Args.Engine != kind {
+		return cli.Usagef("--engine-args: engine_type is %v, want %v", p.Args.Engine, kind)
+	}
+	f.mock.Engine, f.mock.Precise = *p.Args, f.precise.Value == "spin"
+	f.mock.Model = cmp.Or(f.mock.Model, options.HardwareOf(f.o.Engine.Flags).Text("model"), mocker.DefaultModel)
+	return nil
+}
+
+// runFleet serves until ctx ends, or standard input if that was asked for. What prepare is given goes to the servers.
+func (f *engineFlags) runFleet(ctx context.Context, s cli.Streams, prepare func(log *slog.Logger, tokenize func(string) []uint32)) error {
+	s.EndInOwnTime()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	if f.untilEOF {
+		go endWithInput(s, end)
+	}
+	log := newLog(s)
+	f.mock.Warn = func(text string) { log.Warn(text) }
+	tokenize, err := loadTokenizer(f.tokenizer)
+	if err != nil {
+		return err
+	}
+	prepare(log, tokenize)
+	return f.fleet.serve(ctx, s)
+}
