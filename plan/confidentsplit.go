@@ -1,6 +1,9 @@
 package plan
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Bounds of the search for two pools: sizes of the cluster that are tried on the way up,
 // and splits of each size.
@@ -54,6 +57,8 @@ func (s *targetSearch) growPools(ctx context.Context, a *Answer, f *Confident) e
 // many resamples that meets; 0 when it was not run on all, since it misses too many.
 func (s *targetSearch) tryNear(ctx context.Context, at *Shape, size int) (met int, err error) {
 	shapes := listSplitsNear(*at, size)
+	v := &s.Variants[s.variant]
+	slices.SortStableFunc(shapes, func(a, b Shape) int { return v.GPUsOf(a) - v.GPUsOf(b) }) // where pools differ in GPUs, a split with fewer comes first
 	all, err := s.measureOn(ctx, s.probes, shapes...)
 	if err != nil {
 		return 0, err

@@ -96,18 +96,28 @@ type Plan struct {
 
 // GPUs returns the GPUs of a cluster of a variant's workers, at least 1 each.
 func (p *Plan) GPUs(variant int, shape Shape) int {
-	if count := p.Variants[variant].CountGPUs; count != nil {
-		return count(shape)
+	return p.Variants[variant].GPUsOf(shape)
+}
+
+// GPUsOf returns the GPUs of a cluster of the variant's workers, at least 1 each.
+func (v *Variant) GPUsOf(shape Shape) int {
+	if v.CountGPUs != nil && shape.Size() > 0 {
+		return v.CountGPUs(shape)
 	}
-	return shape.Size() * max(1, p.Variants[variant].GPUs)
+	return shape.Size() * max(1, v.GPUs)
+}
+
+// CostOf returns what a cluster of the variant's workers costs for an hour; 0: not known.
+func (v *Variant) CostOf(shape Shape) float64 {
+	if v.PricePerHour != nil && shape.Size() > 0 {
+		return v.PricePerHour(shape)
+	}
+	return v.Price * float64(v.GPUsOf(shape))
 }
 
 // PerHour returns what a cluster of a variant's workers costs for an hour; 0: not known.
 func (p *Plan) PerHour(variant int, shape Shape) float64 {
-	if price := p.Variants[variant].PricePerHour; price != nil {
-		return price(shape)
-	}
-	return p.Variants[variant].Price * float64(p.GPUs(variant, shape))
+	return p.Variants[variant].CostOf(shape)
 }
 
 // comparesCost reports whether all variants that can run have a price, and not the same

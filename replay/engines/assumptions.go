@@ -50,7 +50,7 @@ func (t *Topology) Assumptions() []Assumption {
 	}
 	all = append(all, t.assumeFrontEnd()...)
 	if t.Disaggregated() {
-		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine)})
+		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine) + t.describeUneven()})
 	}
 	if text := t.PD.describePrompts(); text != "" {
 		all = append(all, Assumption{"pd", text})
@@ -232,6 +232,16 @@ func limitText(n int) string {
 		return "any number of"
 	}
 	return strconv.Itoa(n)
+}
+
+// describeUneven describes transfers between workers of different numbers of GPUs, "" where they have as many.
+func (t *Topology) describeUneven() string {
+	prefill, _, _ := t.Pools[0].Engine.PassTimes.GPUs()
+	decode, _, _ := t.Pools[1].Engine.PassTimes.GPUs()
+	if prefill == decode || t.Pools[0].Engine.TransferGBPerSecond == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", the lower of both pools (GPUs a worker: prefill %d, decode %d); converting KV blocks from one to the other takes no time", prefill, decode)
 }
 
 // transferOf describes what a handoff from prefill to decode takes.

@@ -46,7 +46,7 @@ func placeRows() []schema.Row {
 func shareRows() []schema.Row {
 	return []schema.Row{
 		{
-			Key: SettingPrefix + "tp", Flag: "tp", Kind: schema.Int, Default: "1", Help: "tensor parallelism: `GPUs` per layer", Alike: true,
+			Key: SettingPrefix + "tp", Flag: "tp", Kind: schema.Int, Default: "1", Help: "tensor parallelism: `GPUs` per layer",
 			Log:  "vllm:tensor_parallel_size sglang:tp_size",
 			File: schema.File{Place: 30, Usual: "1", Help: "tensor parallelism: GPUs that share each layer"},
 			Knob: schema.Knob{Label: "Tensor parallelism", Preset: "1", Choices: "1 2 4 8 16"},

@@ -110,7 +110,8 @@ func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless,
 	})
 	nearest := -1
 	var least *hopeless
-	for some := range slices.Chunk(order, atOnce) {
+	for some, rest := order[:min(1, len(order))], order; len(some) > 0; some = rest[:min(atOnce, len(rest))] {
+		rest = rest[len(some):]
 		found, known := make([]*hopeless, len(some)), make([]bool, len(some))
 		err := plan.Each(ctx, len(some), f.cores, func(ctx context.Context, k int) (err error) {
 			found[k], known[k], err = f.findHopeless(ctx, r, some[k])
@@ -135,7 +136,7 @@ func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless,
 	return least, nil
 }
 
-// atOnce is how many choices are checked at most until one may meet the objectives.
+// atOnce is how many choices are checked at once behind the first, which mostly may meet the objectives.
 const atOnce = 2
 
 // findHopeless returns why no number of workers of a choice meets the objectives, nil when one may, and whether that is known.

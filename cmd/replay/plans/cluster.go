@@ -29,7 +29,9 @@ func (c *chosen) isMixed() bool { return len(c.spec.Entry().Mix) > 0 }
 func (c *chosen) countGPUs() (err error) {
 	if !c.isMixed() {
 		c.variant.GPUs, c.variant.Price, err = c.spec.Entry().Engine.PassTimes.GPUs()
-		return err
+		if alike, wrong := c.isAlike(); alike || wrong != nil {
+			return cmp.Or(err, wrong)
+		}
 	}
 	_, err = c.spec.GPUs()
 	c.variant.CountGPUs = func(shape plan.Shape) int {
@@ -43,6 +45,16 @@ func (c *chosen) countGPUs() (err error) {
 		return gpus.Price
 	}
 	return err
+}
+
+// isAlike reports whether workers of all pools have as many GPUs.
+func (c *chosen) isAlike() (bool, error) {
+	for i := range c.spec.Pools {
+		if n, _, err := c.spec.Pools[i].Engine.PassTimes.GPUs(); n != c.variant.GPUs || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // nameCluster names a cluster and, in a mix, how many workers of each kind it has.

@@ -285,6 +285,10 @@ func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
 	for _, k := range c.spec.Entry().Kinds() {
 		gpus := max(1, p.plan.Variants[a.Variant].GPUs)
 		key := ""
+		if k.Name == "" && p.plan.Variants[a.Variant].CountGPUs != nil {
+			rows = append(rows, c.listPoolGPUs()...)
+			continue
+		}
 		if k.Name != "" {
 			gpus, _, _ = k.Engine.PassTimes.GPUs()
 			key = " of " + k.Name
@@ -293,6 +297,19 @@ func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
 		rows = append(rows, [2]string{"GPU" + key, fmt.Sprintf("%s, %d a worker", gpu, gpus)}, [2]string{"model" + key, model})
 	}
 	return append(rows, [2]string{"price", p.describePrice(a)})
+}
+
+// listPoolGPUs returns what the workers of each pool run on, where they differ.
+func (c *chosen) listPoolGPUs() [][2]string {
+	var rows [][2]string
+	for i := range c.spec.Pools {
+		pool := &c.spec.Pools[i]
+		gpu, model := describeHardware(&pool.Engine)
+		gpus, _, _ := pool.Engine.PassTimes.GPUs()
+		of := " of " + pool.Role.String()
+		rows = append(rows, [2]string{"GPU" + of, fmt.Sprintf("%s, %d a worker", gpu, gpus)}, [2]string{"model" + of, model})
+	}
+	return rows
 }
 
 // describePrice returns what a GPU costs, and where that is from.

@@ -384,7 +384,7 @@ func (f *planFlags) tryChoice(o *options.Options, file string, settings []plan.S
 	if f.gpus > 0 && c.isMixed() {
 		return c, o.Only("gpus-per-worker", "where workers are all alike")
 	} else if f.gpus > 0 {
-		c.variant.GPUs = f.gpus
+		c.variant.GPUs, c.variant.CountGPUs = f.gpus, nil
 	}
 	if f.cost > 0 {
 		c.variant.Price, c.variant.PricePerHour = f.cost, nil

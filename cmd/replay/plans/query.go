@@ -58,7 +58,7 @@ func (r *planRunner) stageOf(at plan.Stage) Stage {
 	s := Stage{Round: at.Round, Rounds: at.Rounds, Done: at.Done, All: at.All}
 	if m := at.Best; m != nil {
 		v := &r.choices[m.Variant].variant
-		s.GPUs = m.Shape.Size() * max(1, v.GPUs)
+		s.GPUs = v.GPUsOf(m.Shape)
 		s.Best = strings.TrimSuffix(m.Shape.String()+", "+v.Name, ", ")
 	}
 	return s

@@ -31,9 +31,9 @@ func (s *searched) describeNext(planned int) []string {
 		for i := range m.Values {
 			values = append(values, m.Values[i].Name+" "+formatTime(m.Values[i].Value, m.Values[i].Unit))
 		}
-		gpus, hourly := m.Shape.Size()*max(1, c.variant.GPUs), ""
-		if c.variant.Price > 0 {
-			hourly = fmt.Sprintf(", %.2f an hour", c.variant.Price*float64(gpus))
+		gpus, hourly := c.variant.GPUsOf(m.Shape), ""
+		if cost := c.variant.CostOf(m.Shape); cost > 0 {
+			hourly = fmt.Sprintf(", %.2f an hour", cost)
 		}
 		lines = append(lines, fmt.Sprintf("%s (%s%s), %s: %s", m.Shape, countGPUs(gpus), hourly, c.variant.Name, strings.Join(values, ", ")))
 	}
@@ -78,7 +78,7 @@ func (s *searched) describe() []string {
 		case l.At == nil && l.Most.Size() == 0:
 			x.unseen++
 		case l.At == nil:
-			x.most = max(x.most, l.Most.Size()*max(1, s.choices[l.Variant].variant.GPUs))
+			x.most = max(x.most, s.choices[l.Variant].variant.GPUsOf(l.Most))
 		}
 	}
 	for _, kind := range names {
@@ -200,15 +200,15 @@ func (s *searched) choiceDocument(i, part int, at *plan.Measure, most plan.Shape
 	v := &s.choices[i].variant
 	d := choiceDocument{Settings: v.Name, Stretch: 1 / float64(int(1)<<part), Met: at != nil}
 	if at == nil {
-		if d.MostGPUs = most.Size() * max(1, v.GPUs); most.Size() > 0 {
+		if d.MostGPUs = v.GPUsOf(most); most.Size() > 0 {
 			d.Reason = "misses with up to " + countGPUs(d.MostGPUs)
 		} else {
 			d.Stretch, d.Reason = 0, "not replayed"+s.reasonUnseen()
 		}
 		return d
 	}
-	d.Workers, d.Prefill, d.Decode, d.GPUs = at.Shape.Workers, at.Shape.Prefill, at.Shape.Decode, at.Shape.Size()*max(1, v.GPUs)
-	d.PerHour = v.Price * float64(d.GPUs)
+	d.Workers, d.Prefill, d.Decode, d.GPUs = at.Shape.Workers, at.Shape.Prefill, at.Shape.Decode, v.GPUsOf(at.Shape)
+	d.PerHour = v.CostOf(at.Shape)
 	for _, value := range at.Values {
 		d.Objectives = append(d.Objectives, valueDocument(value))
 	}
@@ -231,7 +231,7 @@ func nameStretch(part int) string {
 }
 
 func (s *searched) gpusOf(l *plan.Left) int {
-	return l.At.Shape.Size() * max(1, s.choices[l.Variant].variant.GPUs)
+	return s.choices[l.Variant].variant.GPUsOf(l.At.Shape)
 }
 
 func (s *searched) burdenOf(l *plan.Left) float64 {

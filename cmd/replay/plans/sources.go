@@ -54,8 +54,11 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 	} else {
 		add("none", "the trace as recorded", func(*planRunner, *plan.Config) {})
 	}
-	add("arrivals", "arrivals redrawn", func(_ *planRunner, config *plan.Config) {
+	add("arrivals", "arrivals redrawn", func(own *planRunner, config *plan.Config) {
 		config.Resamples, config.Confidence = f.resamples, f.confidence
+		if f.growth == 1 {
+			config.Run = reuseRecorded(found, i, own.run)
+		}
 	})
 	if model.isGiven() {
 		// More of the same requests meet where passes are shorter, so that the target's own factor decides.
@@ -77,6 +80,26 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 		return nil, err
 	}
 	return append(all, source{"all", "all of them", c.Shape, true}), nil
+}
+
+// reuseRecorded returns run, which takes what a plan has measured of the trace as recorded with a variant.
+func reuseRecorded(found *plan.Plan, variant int, run plan.Run) plan.Run {
+	known := map[plan.Point]*plan.Measure{}
+	for k := range found.Measures {
+		if m := &found.Measures[k]; m.Variant == variant && m.Sample == 0 {
+			at := m.Point
+			at.Variant = 0
+			known[at] = m
+		}
+	}
+	return func(ctx context.Context, p plan.Point) (plan.Measure, error) {
+		if m := known[p]; m != nil {
+			own := *m
+			own.Point = p
+			return own, nil
+		}
+		return run(ctx, p)
+	}
 }
 
 // sourcesTitle is above what each source of uncertainty needs.

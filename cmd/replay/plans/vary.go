@@ -12,7 +12,9 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/choices"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay/engines"
 )
 
 // search is what a plan varies by itself, where a GPU and a model are named.
@@ -61,6 +63,9 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 		Watch: func(at plan.Stage) { r.env.watch(r.stageOf(at)) },
 		Stop:  func(replays int) bool { return f.search.replays > 0 && replays >= f.search.replays },
 	}
+	if err := r.refuseSmall(); err != nil {
+		return nil, err
+	}
 	for _, choice := range r.choices {
 		c.Variants = append(c.Variants, choice.variant)
 	}
@@ -99,6 +104,24 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 		}
 	}
 	return s, nil
+}
+
+// refuseSmall refuses the choices that cannot hold a request of the workload: a stretch of the search may not have this request.
+func (r *planRunner) refuseSmall() error {
+	for i := range r.choices {
+		c := &r.choices[i]
+		if c.variant.Refused != nil || c.spec.Reject {
+			continue
+		}
+		stages, err := engines.NewStages(&c.spec.Topology, engines.Use{})
+		if err != nil {
+			return err
+		}
+		if err := engines.CheckSizes(r.samples[i][0](), stages); err != nil {
+			c.variant.Refused = runs.ExplainError(err)
+		}
+	}
+	return nil
 }
 
 // sessionsOfFirst is about how many sessions the stretch of the first round has.

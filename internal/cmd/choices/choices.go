@@ -32,6 +32,12 @@ const (
 
 const none = "none"
 
+// Tensor parallelism of the workers of one of two pools.
+const (
+	prefillTP = "prefill-tp"
+	decodeTP  = "decode-tp"
+)
+
 // Names returns the names of all that varies by default.
 func Names() []string { return []string{TP, Budget, Router, Topology} }
 
@@ -39,7 +45,7 @@ func Names() []string { return []string{TP, Budget, Router, Topology} }
 func FlagsOf(name string) []string {
 	switch name {
 	case TP:
-		return []string{"tp", "pp", "dp", "ep"}
+		return []string{"tp", "pp", "dp", "ep", prefillTP, decodeTP}
 	case Budget:
 		return []string{"max-num-batched-tokens", "chunked-prefill-size", "max-num-tokens", "enable-chunked-context"}
 	case Router:
@@ -112,6 +118,9 @@ func (s *Space) IsNone() bool { return slices.Contains(s.Vary, none) }
 // varies reports whether something varies by default, or by its name without values.
 func (s *Space) varies(o *options.Options, name string) bool {
 	if s.Vary != nil && !slices.Contains(s.names, name) || slices.Contains(s.Fix, name) || s.hasAxis(name) {
+		return false
+	}
+	if name == TP && (s.hasAxis(prefillTP) || s.hasAxis(decodeTP)) {
 		return false
 	}
 	return o.FirstChanged(FlagsOf(name)...) == ""

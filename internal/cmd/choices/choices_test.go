@@ -77,3 +77,30 @@ func TestVaryRefuses(t *testing.T) {
 		t.Errorf("given and varied: %v", err)
 	}
 }
+
+// Prefill and decode workers may divide the model differently: the pools differ by a factor of two, in choices of two pools
+// with the server's own token budget.
+func TestPoolsDivideTheModel(t *testing.T) {
+	all, err := list(t, &Space{Topology: "aggregated"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for i := range all {
+		if c := &all[i]; isUneven(c.Settings) {
+			if kinds[c.Kind]++; !c.Split {
+				t.Errorf("%s has one pool", c.Name)
+			}
+		}
+	}
+	if len(kinds) != 6 || kinds["prefill-tp=4 decode-tp=2 disaggregated"] != 2 {
+		t.Errorf("%d kinds, want 6 of 2 routers each: %v", len(kinds), kinds)
+	}
+	all, err = list(t, &Space{Vary: []string{"topology", "prefill-tp=2,4", "decode-tp=1,8"}})
+	if err != nil || len(all) != 1+4 || all[1].Name != "disaggregated prefill-tp=2 decode-tp=1" {
+		t.Errorf("values of --vary: %v, %+v", err, all)
+	}
+	if _, err := list(t, &Space{Vary: []string{"tp"}}, "prefill-tp=2"); err == nil || !strings.Contains(err.Error(), "--prefill-tp gives it") {
+		t.Errorf("given and varied: %v", err)
+	}
+}

@@ -41,8 +41,11 @@ func (s *Space) List(o *options.Options) ([]Choice, error) {
 	for _, split := range splits {
 		for _, places := range listPlaces(dimensions) {
 			settings, changes := combineSettings(dimensions, places)
-			if split && s.varies(o, Budget) && isSmallBudget(settings) {
+			if split && s.varies(o, Budget) && isSmallBudget(settings) || isUneven(settings) && s.isLeftOut(o, settings, split) {
 				continue
+			}
+			if !split {
+				settings = dropTwoPools(settings)
 			}
 			c := Choice{Settings: settings, Split: split, Kind: kindOf(settings, split), Changes: changes}
 			c.Name = strings.TrimPrefix(NameOf(settings, split, len(splits) > 1), "aggregated ")
@@ -107,7 +110,30 @@ func combineSettings(dimensions []dimension, places []int) (settings []plan.Sett
 }
 
 func isHardware(s plan.Setting) bool {
-	return slices.Contains([]string{"gpu", "tp", "pp", "dp", "ep", "quantization"}, s.Name)
+	return slices.Contains([]string{"gpu", "tp", "pp", "dp", "ep", prefillTP, decodeTP, "quantization"}, s.Name)
+}
+
+// isUneven reports whether settings divide the model among GPUs by pool.
+func isUneven(settings []plan.Setting) bool {
+	return slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == prefillTP })
+}
+
+// isLeftOut reports whether settings that divide the model by pool are no choice of what varies by itself: they are of two
+// pools, with the server's own token budget.
+func (s *Space) isLeftOut(o *options.Options, settings []plan.Setting, split bool) bool {
+	if !s.varies(o, TP) {
+		return false
+	}
+	return !split || s.varies(o, Budget) && slices.ContainsFunc(settings, func(s plan.Setting) bool { return slices.Contains(FlagsOf(Budget), s.Name) })
+}
+
+// dropTwoPools returns settings without those of prefill and decode workers alone.
+func dropTwoPools(settings []plan.Setting) []plan.Setting {
+	names := make([]string, len(settings))
+	for i := range settings {
+		names[i] = settings[i].Name
+	}
+	return slices.DeleteFunc(settings, func(s plan.Setting) bool { return options.IsOfTwoPools(s.Name, names) })
 }
 
 // kindOf returns what clusters of a kind have in common: what they run on, and how they are divided.

@@ -72,8 +72,8 @@ func (s *Space) listDimensions(o *options.Options) ([]dimension, error) {
 	return all, nil
 }
 
-// listParallel returns how a model can be divided among the GPUs of a node: by tensor parallelism and, of experts, by
-// attention data parallelism with the experts dealt out.
+// listParallel returns how a model can be divided among the GPUs of a node: by tensor parallelism, the same in all pools or
+// not, and, of experts, by attention data parallelism with the experts dealt out.
 func listParallel(o *options.Options, gpu string) (dimension, error) {
 	model := ""
 	for _, s := range o.Settings() {
@@ -89,8 +89,13 @@ func listParallel(o *options.Options, gpu string) (dimension, error) {
 	for tp := 1; tp <= fit.GPU.NodeSize() && tp <= 8; tp *= 2 {
 		all = append(all, []plan.Setting{{Name: "tp", Value: strconv.Itoa(tp)}})
 	}
+	even := len(all)
 	if fit.Model.MoE != nil && fit.GPU.NodeSize() >= 8 {
 		all = append(all, []plan.Setting{{Name: "tp", Value: "1"}, {Name: "dp", Value: "8"}, {Name: "ep", Value: "8"}})
+	}
+	for i := 1; i < even; i++ { // of two pools, of which one has twice the GPUs of the other
+		less, more := all[i-1][0].Value, all[i][0].Value
+		all = append(all, []plan.Setting{{Name: prefillTP, Value: more}, {Name: decodeTP, Value: less}}, []plan.Setting{{Name: prefillTP, Value: less}, {Name: decodeTP, Value: more}})
 	}
 	return all, nil
 }

@@ -43,11 +43,32 @@ func HardwareOf(flags []*schema.Flag) Hardware {
 // Text returns the value of a flag, "" when it was not given.
 func (h Hardware) Text(name string) string {
 	for _, f := range h {
-		if f.Flag == name && f.JSON != "" {
+		if (f.Flag == name || f.Sets == hardware.SettingPrefix+name) && f.JSON != "" {
 			return f.String()
 		}
 	}
 	return ""
+}
+
+// flag returns the flag of a setting, which may be that of a pool.
+func (h Hardware) flag(name string) string {
+	for _, f := range h {
+		if f.Sets == hardware.SettingPrefix+name {
+			return f.Flag
+		}
+	}
+	return name
+}
+
+// hardwareOf returns what the workers of a pool run on: flags for this pool alone win.
+func (o *Options) hardwareOf(p *Pool) Hardware {
+	h := HardwareOf(o.Engine.Flags)
+	for i, f := range h {
+		if own := schema.Setter(schema.Given(p.own), f.Sets); own != nil && IsHardware(&own.Row) {
+			h[i] = own
+		}
+	}
+	return h
 }
 
 // Given reports whether there are a GPU and a model.
@@ -91,9 +112,9 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 	switch {
 	case !f.Divides() && f.Model.Heads%f.TP == 0:
 		l := f.Model.Linear
-		return f, &UnfitError{cli.Usagef("--tp=%d: must be a divisor of the %d key heads and %d value heads of the linear layers of %s", f.TP, l.KeyHeads, l.ValueHeads, f.Model.Name)}
+		return f, &UnfitError{cli.Usagef("--%s=%d: must be a divisor of the %d key heads and %d value heads of the linear layers of %s", h.flag("tp"), f.TP, l.KeyHeads, l.ValueHeads, f.Model.Name)}
 	case !f.Divides():
-		return f, &UnfitError{cli.Usagef("--tp=%d: want a divisor of the %d attention heads of %s", f.TP, f.Model.Heads, f.Model.Name)}
+		return f, &UnfitError{cli.Usagef("--%s=%d: want a divisor of the %d attention heads of %s", h.flag("tp"), f.TP, f.Model.Heads, f.Model.Name)}
 	case f.EP > 1 && (f.Model.MoE == nil || f.EP != f.TP*f.DP):
 		return f, cli.Usagef("--ep=%d: want 1, or --tp times --dp with a model of experts", f.EP)
 	case f.PP > f.Model.Layers:
@@ -189,6 +210,13 @@ func (o *Options) checkHardware() error {
 	for _, f := range HardwareOf(o.Engine.Flags) {
 		if f.Flag != "gpu" && f.Flag != "model" && f.Sets != lengthKey {
 			rest = append(rest, f.Flag)
+		}
+	}
+	for _, own := range o.Engine.Own {
+		for _, f := range schema.Given(own) {
+			if IsHardware(&f.Row) {
+				rest = append(rest, f.Flag)
+			}
 		}
 	}
 	return o.Check(

@@ -63,8 +63,26 @@ func (o *Options) fillEngines(spec *replay.Spec) error {
 	if err := o.CheckEngines(pools); err != nil {
 		return err
 	}
+	if o.givesPoolHardware() {
+		narrowLink(given[scheduler.Prefill], given[scheduler.Decode])
+	}
 	spec.Pools, err = engines.JoinPools(engines.ByRole[int]{c.Workers, c.PrefillWorkers, c.DecodeWorkers}, given)
 	return err
+}
+
+// givesPoolHardware reports whether a pool has flags of its own on what its workers run on.
+func (o *Options) givesPoolHardware() bool {
+	return slices.ContainsFunc(slices.Concat(schema.Given(o.Engine.Own[0]), schema.Given(o.Engine.Own[1])), func(f *schema.Flag) bool { return IsHardware(&f.Row) })
+}
+
+// narrowLink makes the bandwidth of transfers that of the pool of which a worker has less: it has fewer GPUs, which each have
+// their share of the network.
+func narrowLink(prefill, decode *engineargs.Args) {
+	if prefill == nil || decode == nil {
+		return
+	}
+	least := min(prefill.TransferGBPerSecond, decode.TransferGBPerSecond)
+	prefill.TransferGBPerSecond, decode.TransferGBPerSecond = least, least
 }
 
 // givenPools are those that the command line says something about.
@@ -126,7 +144,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 		return err
 	}
 	gives := func(key string) bool { return engineargs.Gives(text, set, key) }
-	follows, times, err := o.following(&a, gives, read)
+	follows, times, err := o.following(p, &a, gives, read)
 	if err != nil {
 		return err
 	}
@@ -143,8 +161,8 @@ func (o *Options) ParseEngine(p *Pool) error {
 // following returns the engine arguments that follow from what else is said, where they
 // are not given themselves: from the hardware, or from the server that a timing profile
 // was fitted to; with them the pass times of the hardware. gives reports whether an argument is given, and read reads the arguments with others where they are not.
-func (o *Options) following(a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
-	if h := HardwareOf(o.Engine.Flags); h.Given() {
+func (o *Options) following(p *Pool, a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
+	if h := o.hardwareOf(p); h.Given() {
 		return o.deriveSettings(h, a, gives, read)
 	}
 	if o.Reference || o.compat != "" {

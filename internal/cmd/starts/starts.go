@@ -29,7 +29,7 @@ func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Clu
 	}
 	all := &launch.Cluster{
 		Name: nameObjects(fit.Model.Name), Engine: engine.Engine.String(), Release: engines.NumberOf(engine), Model: checkpointOf(&fit.Model),
-		GPU: fit.GPU.Name, GPUs: fit.GPUs(), Nodes: fit.Nodes(), Router: string(policy.RoundRobin),
+		GPU: fit.GPU.Name, Router: string(policy.RoundRobin),
 	}
 	if name, ok := topology.Choice().(policy.Name); ok {
 		all.Router = string(name.Info().Name)
@@ -43,7 +43,11 @@ func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Clu
 		if err != nil {
 			return nil, err
 		}
-		pool := launch.Pool{Workers: p.Count, Settings: own}
+		runs, ok := p.Engine.PassTimes.Fit()
+		if !ok {
+			return nil, errors.New("--emit: only with --gpu and --model")
+		}
+		pool := launch.Pool{Workers: p.Count, GPUs: runs.GPUs(), Nodes: runs.Nodes(), Settings: own}
 		if p.Role != scheduler.Aggregated {
 			pool.Role = p.Role.String()
 		}

@@ -250,6 +250,8 @@ class RunFlags(TypedDict, total=False):
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     decode_token_range_retention: Value
     """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
+    decode_tp: int
+    """tensor parallelism: GPUs per layer (default 1)"""
     decode_waiting_queue_policy: Literal["fcfs", "priority"]
     """trtllm: order in which requests become active, by name (default fcfs)"""
     decode_worker_speed: Value
@@ -682,6 +684,8 @@ class RunFlags(TypedDict, total=False):
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     prefill_token_range_retention: Value
     """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
+    prefill_tp: int
+    """tensor parallelism: GPUs per layer (default 1)"""
     prefill_waiting_queue_policy: Literal["fcfs", "priority"]
     """trtllm: order in which requests become active, by name (default fcfs)"""
     prefill_worker_speed: Value
@@ -1136,6 +1140,8 @@ class PlanFlags(TypedDict, total=False):
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     decode_token_range_retention: Value
     """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
+    decode_tp: int
+    """tensor parallelism: GPUs per layer (default 1)"""
     decode_waiting_queue_policy: Literal["fcfs", "priority"]
     """trtllm: order in which requests become active, by name (default fcfs)"""
     decode_worker_speed: Value
@@ -1540,6 +1546,8 @@ class PlanFlags(TypedDict, total=False):
     """file of pass times: a profile of replay calibrate, or .npz (default a built-in model)"""
     prefill_token_range_retention: Value
     """trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)"""
+    prefill_tp: int
+    """tensor parallelism: GPUs per layer (default 1)"""
     prefill_waiting_queue_policy: Literal["fcfs", "priority"]
     """trtllm: order in which requests become active, by name (default fcfs)"""
     prefill_worker_speed: Value

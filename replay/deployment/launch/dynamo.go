@@ -24,9 +24,12 @@ func (w *writer) writeDynamo() []File {
 	w.writeHead(&b)
 	fmt.Fprintf(&b, "# The image must have %s %s.\n", w.nameEngine(), w.Release)
 	if w.Engine == "trtllm" {
-		fmt.Fprintf(&b, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s-config\ndata:\n  %s: |\n", w.Name, configName)
-		for line := range strings.Lines(writeFlat(w.pools[0].config)) {
-			b.WriteString("    " + line)
+		fmt.Fprintf(&b, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s-config\ndata:\n", w.Name)
+		for _, file := range w.listConfigs() {
+			fmt.Fprintf(&b, "  %s: |\n", file.Name)
+			for line := range strings.Lines(file.Text) {
+				b.WriteString("    " + line)
+			}
 		}
 		b.WriteString("---\n")
 	}
@@ -47,7 +50,7 @@ func (w *writer) writeDynamoPool(b *strings.Builder, pool int) {
 	if p.Role != "" {
 		fmt.Fprintf(b, "      subComponentType: %s\n", p.Role)
 	}
-	fmt.Fprintf(b, "      replicas: %d\n      resources:\n        limits:\n          gpu: '%d'\n      extraPodSpec:\n", p.Workers, w.GPUs)
+	fmt.Fprintf(b, "      replicas: %d\n      resources:\n        limits:\n          gpu: '%d'\n      extraPodSpec:\n", p.Workers, p.GPUs)
 	if w.Engine == "trtllm" {
 		fmt.Fprintf(b, "        volumes:\n        - name: config\n          configMap: {name: %s-config}\n", w.Name)
 	}
@@ -89,7 +92,7 @@ func (w *writer) dynamoArguments(pool int) []string {
 			words = append(words, "--kv-events-config", `{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:5557"}`)
 		}
 	default:
-		words = append(words, "--extra-engine-args", "/config/"+configName)
+		words = append(words, "--extra-engine-args", "/config/"+w.configOf(p))
 		if events {
 			words = append(words, "--publish-events-and-metrics")
 		}

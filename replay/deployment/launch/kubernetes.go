@@ -62,9 +62,12 @@ func (w *writer) writeKubernetes() []File {
 		w.miss("router %s: the Service spreads connections at random, not requests", w.Router)
 	}
 	if w.Engine == "trtllm" {
-		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s-config\ndata:\n  %s: |\n", w.Name, configName)
-		for line := range strings.Lines(writeFlat(w.pools[0].config)) {
-			b.WriteString("    " + line)
+		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s-config\ndata:\n", w.Name)
+		for _, file := range w.listConfigs() {
+			fmt.Fprintf(&b, "  %s: |\n", file.Name)
+			for line := range strings.Lines(file.Text) {
+				b.WriteString("    " + line)
+			}
 		}
 	}
 	var head strings.Builder
@@ -91,7 +94,7 @@ func (w *writer) writePool(b *strings.Builder, pool int, routed bool) {
 	if w.Engine == "sglang" {
 		arguments, command = append([]string{"--model-path"}, arguments...), command[:len(command)-1]
 	}
-	for _, x := range w.ownArguments(p, "/config/"+configName) {
+	for _, x := range w.ownArguments(p, "/config/"+w.configOf(p)) {
 		arguments = append(arguments, x.name, x.value)
 	}
 	b.WriteString("        command:\n")
@@ -102,7 +105,7 @@ func (w *writer) writePool(b *strings.Builder, pool int, routed bool) {
 	fmt.Fprintf(b, "        ports:\n        - {name: http, containerPort: %d}\n", serverPort)
 	b.WriteString("        readinessProbe:\n          httpGet: {path: /health, port: http}\n          periodSeconds: 10\n")
 	b.WriteString("        startupProbe:\n          httpGet: {path: /health, port: http}\n          periodSeconds: 10\n          failureThreshold: 180\n")
-	fmt.Fprintf(b, "        resources:\n          limits: {nvidia.com/gpu: %d}\n", w.GPUs)
+	fmt.Fprintf(b, "        resources:\n          limits: {nvidia.com/gpu: %d}\n", p.GPUs)
 	b.WriteString("        volumeMounts:\n        - {name: shm, mountPath: /dev/shm}\n")
 	if w.Engine == "trtllm" {
 		b.WriteString("        - {name: config, mountPath: /config, readOnly: true}\n")

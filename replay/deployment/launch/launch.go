@@ -17,8 +17,6 @@ type Cluster struct {
 	Release string // of the engine, as 0.33.0
 	Model   string // as the Hugging Face hub has it, or a directory
 	GPU     string // by its name in this program
-	GPUs    int    // of a worker
-	Nodes   int    // over which the GPUs of a worker are spread
 	Router  string // policy of this program
 	Pools   []Pool
 	Unknown []string // settings that no target has, with their values
@@ -28,6 +26,8 @@ type Cluster struct {
 type Pool struct {
 	Role     string // prefill or decode; "": both
 	Workers  int
+	GPUs     int               // of a worker
+	Nodes    int               // over which the GPUs of a worker are spread
 	Settings map[string]string // by flags of this program; engine arguments without a flag by their keys
 }
 
@@ -52,8 +52,10 @@ func Write(target string, c *Cluster) (*Output, error) {
 		return nil, err
 	}
 	w := &writer{Cluster: c, target: target, missing: slices.Clone(c.Unknown)}
-	if c.Nodes > 1 {
-		w.miss("a worker of %d GPUs spans %d nodes: each command starts one node; the engine's guide to several nodes has the rest", c.GPUs, c.Nodes)
+	for i := range c.Pools {
+		if p := &c.Pools[i]; p.Nodes > 1 {
+			w.miss("a worker of %d GPUs spans %d nodes: each command starts one node; the engine's guide to several nodes has the rest", p.GPUs, p.Nodes)
+		}
 	}
 	for i := range c.Pools {
 		w.pools = append(w.pools, w.writeArguments(&c.Pools[i]))
@@ -124,17 +126,29 @@ func (w *writer) nameEngine() string {
 
 // countAll returns how many workers there are, of how many GPUs.
 func (w *writer) countAll() string {
-	gpus := "GPUs"
-	if w.GPUs == 1 {
-		gpus = "GPU"
+	of := func(p *Pool) string {
+		if p.GPUs == 1 {
+			return " of 1 GPU"
+		}
+		return fmt.Sprintf(" of %d GPUs", p.GPUs)
 	}
 	var parts []string
-	for _, p := range w.Pools {
+	alike := !slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.GPUs != w.Pools[0].GPUs })
+	for i := range w.Pools {
+		p := &w.Pools[i]
 		noun := "workers"
 		if p.Workers == 1 {
 			noun = "worker"
 		}
-		parts = append(parts, strings.ReplaceAll(fmt.Sprintf("%d %s %s", p.Workers, p.Role, noun), "  ", " "))
+		part := strings.ReplaceAll(fmt.Sprintf("%d %s %s", p.Workers, p.Role, noun), "  ", " ")
+		if !alike {
+			part += of(p)
+		}
+		parts = append(parts, part)
 	}
-	return fmt.Sprintf("%s of %d %s", strings.Join(parts, " and "), w.GPUs, gpus)
+	all := strings.Join(parts, " and ")
+	if alike {
+		all += of(&w.Pools[0])
+	}
+	return all
 }

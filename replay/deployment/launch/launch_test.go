@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"flag"
 	"maps"
 	"os"
@@ -17,7 +18,10 @@ import (
 // cases returns clusters of each engine by name, of which one sets all that its engine has arguments for.
 func cases() map[string]*Cluster {
 	base := func(engine, release string, pools ...Pool) *Cluster {
-		return &Cluster{Name: "llama-3-1-70b", Engine: engine, Release: release, Model: "meta-llama/Llama-3.1-70B", GPU: "h100", GPUs: 4, Nodes: 1, Router: "round_robin", Pools: pools}
+		for i := range pools {
+			pools[i].GPUs, pools[i].Nodes = cmp.Or(pools[i].GPUs, 4), 1
+		}
+		return &Cluster{Name: "llama-3-1-70b", Engine: engine, Release: release, Model: "meta-llama/Llama-3.1-70B", GPU: "h100", Router: "round_robin", Pools: pools}
 	}
 	limits := map[string]string{"tp": "4", "max-model-len": "131072", "max-num-seqs": "256", "max-num-batched-tokens": "1024", "gpu-memory-utilization": "0.9"}
 	with := func(all map[string]string, more ...string) map[string]string {
@@ -35,8 +39,9 @@ func cases() map[string]*Cluster {
 		"vllm-all": base("vllm", "0.33.0", Pool{Workers: 2, Settings: with(limits, "pp", "2", "dp", "2", "ep", "8", "quantization", "fp8", "kv-cache-dtype", "fp8", "graphs", "piecewise",
 			"block-size", "32", "num-gpu-blocks", "5000", "enable-prefix-caching", "false", "enable-chunked-prefill", "true", "scheduling-policy", "priority",
 			"speculative-config", `{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}`)}),
-		"vllm-split": base("vllm", "0.33.0", Pool{Role: "prefill", Workers: 2, Settings: limits}, Pool{Role: "decode", Workers: 1, Settings: limits}),
-		"sglang":     base("sglang", "0.5.23", Pool{Workers: 2, Settings: sglang}),
+		"vllm-split":  base("vllm", "0.33.0", Pool{Role: "prefill", Workers: 2, Settings: limits}, Pool{Role: "decode", Workers: 1, Settings: limits}),
+		"vllm-uneven": base("vllm", "0.33.0", Pool{Role: "prefill", Workers: 2, Settings: limits}, Pool{Role: "decode", Workers: 1, GPUs: 2, Settings: with(limits, "tp", "2")}),
+		"sglang":      base("sglang", "0.5.23", Pool{Workers: 2, Settings: sglang}),
 		"sglang-all": base("sglang", "0.5.23", Pool{Workers: 1, Settings: with(sglang, "tp", "2", "dp", "4", "ep", "8", "pp", "2", "quantization", "fp8", "kv-cache-dtype", "fp8", "graphs", "none", "block-size", "64", "num-gpu-blocks", "1000",
 			"enable-prefix-caching", "false", "schedule-policy", "lpm", "max-prefill-tokens", "4096", "schedule-conservativeness", "0.8", "prefill-max-requests", "8", "overlap", "false",
 			"enable-mixed-chunk", "true", "enable-priority-scheduling", "true", "gpu-memory-utilization", "0.85", "radix-eviction-policy", "lfu")}),
@@ -45,8 +50,9 @@ func cases() map[string]*Cluster {
 			"priority-scheduling-preemption-threshold", "5", "disable-priority-preemption", "true", "enable-hierarchical-cache", "true", "hicache-ratio", "3", "hicache-size", "20",
 			"hicache-write-policy", "write_through_selective", "hicache-storage-backend", "file", "hicache-storage-prefetch-policy", "best_effort", "decode-log-interval", "10",
 			"speculative-algorithm", "EAGLE", "speculative-num-steps", "5", "speculative-eagle-topk", "4", "speculative-num-draft-tokens", "8")}),
-		"sglang-split": base("sglang", "0.5.23", Pool{Role: "prefill", Workers: 1, Settings: sglang}, Pool{Role: "decode", Workers: 2, Settings: sglang}),
-		"trtllm":       base("trtllm", "1.3.0", Pool{Workers: 2, Settings: trtllm}),
+		"sglang-split":  base("sglang", "0.5.23", Pool{Role: "prefill", Workers: 1, Settings: sglang}, Pool{Role: "decode", Workers: 2, Settings: sglang}),
+		"trtllm":        base("trtllm", "1.3.0", Pool{Workers: 2, Settings: trtllm}),
+		"trtllm-uneven": base("trtllm", "1.3.0", Pool{Role: "prefill", Workers: 2, Settings: trtllm}, Pool{Role: "decode", Workers: 1, GPUs: 8, Settings: with(trtllm, "tp", "8")}),
 		"trtllm-all": base("trtllm", "1.3.0", Pool{Workers: 1, Settings: with(trtllm, "tp", "1", "dp", "4", "ep", "4", "pp", "2", "kv-cache-dtype", "fp8", "graphs", "none", "block-size", "64", "enable-prefix-caching", "false",
 			"capacity-scheduler-policy", "MAX_UTILIZATION", "context-chunking-policy", "EQUAL_PROGRESS", "enable-chunked-context", "true", "disable-overlap-scheduler", "true", "enable-partial-reuse", "false",
 			"copy-on-partial-reuse", "false", "batch-wait-timeout-iters", "3", "batch-wait-max-tokens-ratio", "0.5", "enable-balance", "true", "timeout-iters", "20", "batching-wait-iters", "5")}),
@@ -103,14 +109,15 @@ func TestCommandsHaveTheSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commands, config := deployment.ReadCommands(out.Files[0].Text), map[string]string{}
-		if len(out.Files) > 1 {
-			config = flattenText(out.Files[1].Text)
-		}
+		commands := deployment.ReadCommands(out.Files[0].Text)
 		if len(commands) != len(c.Pools) {
 			t.Fatalf("%s: %d commands, want one for each of %d pools", name, len(commands), len(c.Pools))
 		}
 		for i := range commands {
+			config := map[string]string{}
+			if files := out.Files[1:]; len(files) > 0 { // one for all pools, or one for each
+				config = flattenText(files[min(i, len(files)-1)].Text)
+			}
 			got, err := commands[i].Flags(config)
 			if err != nil {
 				t.Fatal(err)
@@ -179,7 +186,7 @@ func TestMissing(t *testing.T) {
 	c.Pools[0].Settings = maps.Clone(c.Pools[0].Settings)
 	c.Pools[0].Settings["preemption-mode"] = "fifo"
 	c.Pools[0].Settings["quantization"] = "nvfp4"
-	c.Router, c.Nodes = "least-loaded", 2
+	c.Router, c.Pools[0].Nodes = "least-loaded", 2
 	out, err := Write("vllm", c)
 	if err != nil {
 		t.Fatal(err)

@@ -2,11 +2,32 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // configName is the file of settings of a TensorRT-LLM server.
 const configName = "trtllm.yaml"
+
+// configOf returns the file of a pool: there is one for all, unless pools differ.
+func (w *writer) configOf(p *Pool) string {
+	if slices.ContainsFunc(w.pools, func(a arguments) bool { return !slices.Equal(a.config, w.pools[0].config) }) {
+		return p.Role + "-" + configName
+	}
+	return configName
+}
+
+// listConfigs returns the files of settings of TensorRT-LLM servers.
+func (w *writer) listConfigs() []File {
+	var all []File
+	for i := range w.Pools {
+		file := File{w.configOf(&w.Pools[i]), writeFlat(w.pools[i].config)}
+		if !slices.Contains(all, file) {
+			all = append(all, file)
+		}
+	}
+	return all
+}
 
 // serverCommand returns the words that start a server, before its arguments.
 func (w *writer) serverCommand() []string {
@@ -68,7 +89,7 @@ func (w *writer) writeShell() []File {
 			fmt.Fprintf(&b, "VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -i) VLLM_NIXL_SIDE_CHANNEL_PORT=%d \\\n", transferPort)
 		}
 		b.WriteString(strings.Join(w.serverCommand(), " "))
-		for _, x := range append(w.pools[i].list, w.ownArguments(p, configName)...) {
+		for _, x := range append(w.pools[i].list, w.ownArguments(p, w.configOf(p))...) {
 			fmt.Fprintf(&b, " \\\n  %s", x.name)
 			if x.value != "" {
 				b.WriteString(" " + quoteWord(x.value))
@@ -83,7 +104,7 @@ func (w *writer) writeShell() []File {
 	w.writeHead(&head)
 	files := []File{{w.target + ".sh", head.String() + b.String()}}
 	if w.Engine == "trtllm" {
-		files = append(files, File{configName, writeFlat(w.pools[0].config)})
+		files = append(files, w.listConfigs()...)
 	}
 	return files
 }
