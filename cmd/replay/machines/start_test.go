@@ -55,6 +55,9 @@ func TestReadsWhatIsEmitted(t *testing.T) {
 		t.Fatalf("%d scripts, %v", len(scripts), err)
 	}
 	for _, path := range scripts {
+		if strings.Contains(path, "-uneven.") {
+			continue // a deployment file is of servers that are alike
+		}
 		name := filepath.Join(filepath.Dir(path), strings.SplitN(filepath.Base(path), ".", 2)[0])
 		want := readEmitted(t, path)
 		if want["model"] == "" || want["tp"] == "" {
