@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
@@ -89,12 +90,24 @@ type AIC struct {
 // alone. There is none when Blocks or Args.KVBytesPerToken is 0. The reference's released build
 // ignores them.
 type G2 struct {
-	Blocks         int     // KV blocks in host memory; 0: no offload
+	Blocks         int     // KV blocks in host memory; 0: no offload, or GiB of unknown size
+	GiB            float64 `record:"omitzero"` // kv_offload_gib, of which Parse computes Blocks; 0: not given
 	BatchBlocks    int     // blocks per transfer to the host, ≥ 1; default 32
 	ToHostGBPerSec float64 // 10^9 bytes per second; default 14; 0: transfers take no time
 	ToGPUGBPerSec  float64 // 10^9 bytes per second; default 14; 0: transfers take no time
 	// Between host memory and storage, SGLang's alone, with a backend of storage; default 5.
 	ToStorageGBPerSec, FromStorageGBPerSec float64
+}
+
+// Asked reports whether host memory is asked for.
+func (g *G2) Asked() bool { return g.Blocks > 0 || g.GiB > 0 }
+
+// Key returns the key by which host memory is asked for, and its value.
+func (g *G2) Key() (key, value string) {
+	if g.GiB > 0 {
+		return "kv_offload_gib", strconv.FormatFloat(g.GiB, 'g', -1, 64)
+	}
+	return "num_g2_blocks", strconv.Itoa(g.Blocks)
 }
 
 // Reasoning shapes answers that think first.
@@ -126,8 +139,9 @@ func (a *Args) Warnings() []string {
 	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(sglang.PolicyNames(), s) {
 		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof, hrrn, shortest-prefill-first or random", s))
 	}
-	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {
-		w = append(w, fmt.Sprintf("num_g2_blocks is %d without kv_bytes_per_token: nothing is offloaded", a.G2.Blocks))
+	if a.G2.Asked() && a.KVBytesPerToken == 0 {
+		key, value := a.G2.Key()
+		w = append(w, fmt.Sprintf("%s is %s without kv_bytes_per_token: nothing is offloaded", key, value))
 	}
 	if n := a.TRTLLM.HostBytes; n > 0 && a.KVBytesPerToken == 0 {
 		w = append(w, fmt.Sprintf("trtllm.host_cache_size is %d without kv_bytes_per_token: there is no host memory", n))

@@ -71,6 +71,7 @@ func TestEveryKey(t *testing.T) {
 		{"preemption_mode", `"fifo"`, set(func(a *Args) { a.Preemption = vllm.FIFO })},
 		{"router_queue_policy", `"wspt"`, set(func(a *Args) { a.QueuePolicy = "wspt" })},
 		{"num_g2_blocks", `9`, set(func(a *Args) { a.G2.Blocks = 9 })},
+		{"kv_offload_gib", `1`, set(func(a *Args) { a.G2.GiB = 1 })},
 		{"offload_batch_size", `8`, set(func(a *Args) { a.G2.BatchBlocks = 8 })},
 		{"bandwidth_g1_to_g2_gbps", `1`, set(func(a *Args) { a.G2.ToHostGBPerSec = 1 })},
 		{"bandwidth_g2_to_g1_gbps", `2`, set(func(a *Args) { a.G2.ToGPUGBPerSec = 2 })},
@@ -176,6 +177,12 @@ func TestRefused(t *testing.T) {
 		{`{"max_num_batched_tokens":0}`, `want at least 1`},
 		{`{"dp_size":0}`, `want at least 1`},
 		{`{"num_g2_blocks":0}`, `want at least 1`},
+		{`{"kv_offload_gib":-1}`, `want at least 0`},
+		{`{"kv_offload_gib":1,"num_g2_blocks":5}`, `kv_offload_gib is 1, want none with num_g2_blocks`},
+		{`{"kv_offload_gib":1e-6,"kv_bytes_per_token":1000}`, `kv_offload_gib is 1e-06, want room for 1 to 2147483647 blocks of 64 tokens of 1000 bytes`},
+		{`{"kv_offload_gib":1e300,"kv_bytes_per_token":1}`, `want room for`},
+		{`{"kv_offload_gib":1,"engine_type":"sglang"}`, `sglang.hicache_size instead of it`},
+		{`{"engine_type":"trtllm","kv_offload_gib":8}`, `trtllm.host_cache_size instead of it`},
 		{`{"offload_batch_size":0}`, `want at least 1`},
 		{`{"speedup_ratio":-1}`, `speedup_ratio is -1, want at least 0`},
 		{`{"decode_speedup_ratio":-0.5}`, `want at least 0`},
@@ -428,5 +435,24 @@ func TestTRTLLMRefused(t *testing.T) {
 	a, err := Parse([]byte(`{"engine_type":"trtllm"}`), Options{})
 	if err != nil || a.BlockTokens != 32 || a.MaxSeqs != 2048 || a.MaxBatchedTokens != 8192 || a.Profile != "trtllm-1.3" {
 		t.Errorf("defaults: %+v, %v", a, err)
+	}
+}
+
+// Host memory of so many GiB has as many whole blocks as fit.
+func TestOffloadSize(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"kv_offload_gib":64,"block_size":16,"kv_bytes_per_token":131072}`:     32768,
+		`{"kv_offload_gib":0.0000036,"block_size":16,"kv_bytes_per_token":100}`: 2,
+		`{"kv_offload_gib":64,"block_size":16}`:                                 0,
+		`{"kv_offload_gib":0,"num_g2_blocks":7,"kv_bytes_per_token":131072}`:    7,
+	} {
+		a, err := Parse([]byte(text), Options{})
+		if err != nil || a.G2.Blocks != want {
+			t.Errorf("%s: %d blocks, want %d (%v)", text, a.G2.Blocks, want, err)
+		}
+	}
+	a, _ := Parse([]byte(`{"kv_offload_gib":64}`), Options{})
+	if w := a.Warnings(); len(w) != 1 || w[0] != "kv_offload_gib is 64 without kv_bytes_per_token: nothing is offloaded" {
+		t.Errorf("warnings: %q", w)
 	}
 }

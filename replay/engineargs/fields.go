@@ -202,6 +202,10 @@ func (g *G2) declare(d *schema.Decl) {
 	d.Count(&g.Blocks, schema.Row{
 		Key: "num_g2_blocks", Default: "no offload", Help: "KV `blocks` in host memory, behind those of the GPU", Only: "vllm", After: "kv-transfer-latency-ms",
 	})
+	d.Ratio(&g.GiB, schema.Row{
+		Key: "kv_offload_gib", Default: "no offload", Help: "host memory of a worker in `GiB`, instead of --num-g2-blocks", Only: "vllm",
+		Doc: schema.Doc{Unit: "2³⁰ bytes", Default: "-", Text: "host memory of a worker, or of each data-parallel rank, instead of `num_g2_blocks`: as many whole blocks as fit, by `kv_bytes_per_token`"},
+	})
 	d.Count(&g.BatchBlocks, schema.Row{
 		Key: "offload_batch_size", Value: 32, Help: "KV `blocks` per transfer to the host", Only: "vllm",
 		Doc: schema.Doc{Text: "per transfer to the host"},

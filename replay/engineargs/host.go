@@ -2,6 +2,7 @@ package engineargs
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 
 	"github.com/replay-llm/replay/scheduler/sglang"
@@ -15,6 +16,9 @@ const storageGBPerSec = 5
 // that are not given.
 func (a *Args) checkHost(d *schema.Decl) {
 	h := &a.SGLang.HiCache
+	if a.G2.GiB > 0 && a.Engine == SGLang {
+		d.FailText("kv_offload_gib", "sglang.enable_hierarchical_cache and sglang.hicache_size instead of it")
+	}
 	if h.On && a.Engine == SGLang && a.DPSize > 1 {
 		d.Fail("sglang.enable_hierarchical_cache", "true", "dp_size 1: host memory behind ranks in lockstep is not simulated")
 	}
@@ -32,6 +36,27 @@ func (a *Args) checkHost(d *schema.Decl) {
 	case h.Policy == "write_back":
 		d.Fail("sglang.hicache_write_policy", `"write_back"`, "write_through or write_through_selective with hicache_storage_backend: pages that are copied at eviction were not held against SGLang")
 	}
+}
+
+// checkOffload refuses a size of host memory of vLLM engines that cannot be, and computes its blocks.
+func (a *Args) checkOffload() error {
+	g := &a.G2
+	if g.GiB == 0 {
+		return nil
+	}
+	key, value := g.Key()
+	if g.Blocks > 0 {
+		return refuseValue(key, value, "none with num_g2_blocks")
+	}
+	if a.KVBytesPerToken == 0 {
+		return nil // Warnings and the command line name it
+	}
+	blocks := g.GiB * (1 << 30) / float64(a.KVBytesPerToken) / float64(a.BlockTokens)
+	if blocks < 1 || blocks > maxBlocks {
+		return refuseValue(key, value, fmt.Sprintf("room for 1 to %d blocks of %d tokens of %d bytes", maxBlocks, a.BlockTokens, a.KVBytesPerToken))
+	}
+	g.Blocks = int(blocks)
+	return nil
 }
 
 // HostPages returns the pages of host memory behind the token pool.
@@ -67,8 +92,8 @@ func (a *Args) HostKey() (key, value string) {
 		return "sglang.enable_hierarchical_cache", "true"
 	case a.Engine == TRTLLM && a.TRTLLM.HostBytes > 0:
 		return "trtllm.host_cache_size", strconv.Itoa(a.TRTLLM.HostBytes)
-	case a.Engine == VLLM && a.G2.Blocks > 0:
-		return "num_g2_blocks", strconv.Itoa(a.G2.Blocks)
+	case a.Engine == VLLM && a.G2.Asked():
+		return a.G2.Key()
 	}
 	return "", ""
 }

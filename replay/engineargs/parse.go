@@ -151,6 +151,9 @@ func (a *Args) check(o *Options) error {
 	if a.BlockTokens == 0 {
 		a.BlockTokens = 64
 	}
+	if err := a.checkOffload(); err != nil {
+		return err
+	}
 	if a.PrefillInterval > 1 && a.DPSize > 1 {
 		return refuseValue("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "1 with dp_size, as vLLM counts it over all ranks of experts, which is not simulated")
 	}

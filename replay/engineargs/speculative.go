@@ -241,7 +241,8 @@ func (a *Args) checkSpeculative(d *schema.Decl) {
 		d.Fail("speculative_config", text, "scheduler_rules with it in which mixed_step, budget_gate, recompute_last, admit_idle, whole_allocation, last_victim and first_token_free are on")
 	case a.Windows.Given():
 		d.Fail("speculative_config", text, "no sliding_window with it; with disable_hybrid_kv_cache_manager layers with windows are like others")
-	case a.G2.Blocks > 0:
-		d.Fail("speculative_config", text, "no num_g2_blocks with it")
+	case a.G2.Asked():
+		key, _ := a.G2.Key()
+		d.Fail("speculative_config", text, "no "+key+" with it")
 	}
 }

@@ -1,9 +1,6 @@
 package engineargs
 
-import (
-	"fmt"
-	"strconv"
-)
+import "fmt"
 
 // checkWindows refuses groups of layers that cannot be.
 func (a *Args) checkWindows() error {
@@ -14,8 +11,9 @@ func (a *Args) checkWindows() error {
 	if err := a.Windows.Check(a.BlockTokens); err != nil {
 		return fmt.Errorf("%s and layer_types: %w", key, err)
 	}
-	if a.Windows.Given() && a.G2.Blocks > 0 {
-		return refuseValue("num_g2_blocks", strconv.Itoa(a.G2.Blocks), "none beside "+key)
+	if a.Windows.Given() && a.G2.Asked() {
+		host, value := a.G2.Key()
+		return refuseValue(host, value, "none beside "+key)
 	}
 	return nil
 }

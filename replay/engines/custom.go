@@ -42,7 +42,7 @@ func customFault(a *engineargs.Args) string {
 		return "drafts, want none"
 	case a.Windows.Given():
 		return "layers with sliding windows, want none"
-	case a.G2.Blocks > 0:
+	case a.G2.Asked():
 		return "host memory behind the KV blocks, want none"
 	case a.Warmup != vllm.Warmup{}:
 		return "a first pass that takes longer, want none"

@@ -341,9 +341,10 @@ func (t *Topology) Warnings() []string {
 			} else if k.Name != "" {
 				name = k.Name + ": "
 			}
-			if t.Compat && k.Engine.G2.Blocks > 0 {
-				all = append(all, fmt.Sprintf("%snum_g2_blocks is %d: nothing is offloaded, as in the reference's release", name, k.Engine.G2.Blocks))
-				k.Engine.G2.Blocks = 0
+			if t.Compat && k.Engine.G2.Asked() {
+				key, value := k.Engine.G2.Key()
+				all = append(all, fmt.Sprintf("%s%s is %s: nothing is offloaded, as in the reference's release", name, key, value))
+				k.Engine.G2.Blocks, k.Engine.G2.GiB = 0, 0
 			}
 			for _, w := range slices.Concat(k.Engine.Warnings(), profileWarnings(&k.Engine), nodeWarnings(&k.Engine)) {
 				all = append(all, name+w)

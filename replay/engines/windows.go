@@ -15,7 +15,7 @@ import (
 // memory behind the KV blocks the manager is off.
 func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) bool) []engineargs.Setting {
 	full := m.Layers - m.WindowLayers
-	if m.WindowLayers == 0 || full > 0 && keepsWhole(a) || a.G2.Blocks > 0 {
+	if m.WindowLayers == 0 || full > 0 && keepsWhole(a) || a.G2.Asked() {
 		return nil
 	}
 	window := engineargs.Setting{Key: "sliding_window", Value: strconv.Itoa(m.Window)}
@@ -36,7 +36,7 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 
 // keepsWhole reports whether an engine's layers with windows keep all tokens beside others:
 // with its hybrid KV cache manager off, as it is with host memory behind the KV blocks.
-func keepsWhole(a *engineargs.Args) bool { return a.NoHybrid || a.G2.Blocks > 0 }
+func keepsWhole(a *engineargs.Args) bool { return a.NoHybrid || a.G2.Asked() }
 
 // groupsOf returns what memory has to know of the groups of f's layers.
 func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {

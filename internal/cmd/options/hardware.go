@@ -182,7 +182,7 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 	if !legacy && !gives("sglang.max_running_requests") {
 		all = append(all, engines.Seats(&own, &f, own.Blocks)...)
 	}
-	if (o.TwoPools() || a.SGLang.HiCache.On || a.TRTLLM.HostBytes > 0) && a.KVBytesPerToken == 0 {
+	if (o.TwoPools() || a.SGLang.HiCache.On || a.TRTLLM.HostBytes > 0 || a.G2.GiB > 0) && a.KVBytesPerToken == 0 {
 		all = append(all, engineargs.Setting{Key: "kv_bytes_per_token", Value: strconv.Itoa(f.TransferBytes())})
 		if o.TwoPools() && a.TransferGBPerSecond == 0 {
 			all = append(all, engineargs.Setting{Key: "kv_transfer_bandwidth", Value: fmt.Sprint(f.NetworkGBPerSecond())})

@@ -56,7 +56,7 @@ func IsOfTwoPools(name string, all []string) bool {
 	case "kv-transfer-bandwidth", "kv-transfer-latency-ms", "prefill-engine-args", "decode-engine-args", "prefill-worker-speed", "decode-worker-speed":
 		return true
 	case "kv-bytes-per-token":
-		return !slices.Contains(all, "num-g2-blocks") && !slices.Contains(all, "enable-hierarchical-cache") && !slices.Contains(all, "host-cache-size")
+		return !slices.Contains(all, "num-g2-blocks") && !slices.Contains(all, "kv-offload-gib") && !slices.Contains(all, "enable-hierarchical-cache") && !slices.Contains(all, "host-cache-size")
 	}
 	if slices.Contains(pdFlags(), name) {
 		return true

@@ -301,8 +301,8 @@ func (o *Options) checkTransfers(pools []Pool) error {
 	if err := o.Check(
 		cli.Needs(two, twoPools, "kv-transfer-bandwidth", "kv-transfer-latency-ms"),
 		cli.Needs(bytes, "with --kv-bytes-per-token", "kv-transfer-bandwidth"),
-		cli.Needs(two || offload, twoPools+", --num-g2-blocks, --host-cache-size or --enable-hierarchical-cache", "kv-bytes-per-token"),
-		cli.Needs(bandwidth || offload || o.Cluster.pd.nic > 0 || o.Cluster.pd.core > 0, "with --kv-transfer-bandwidth, --nic-bandwidth, --core-bandwidth, --num-g2-blocks, --host-cache-size or --enable-hierarchical-cache", "kv-bytes-per-token"),
+		cli.Needs(two || offload, twoPools+", --num-g2-blocks, --kv-offload-gib, --host-cache-size or --enable-hierarchical-cache", "kv-bytes-per-token"),
+		cli.Needs(bandwidth || offload || o.Cluster.pd.nic > 0 || o.Cluster.pd.core > 0, "with --kv-transfer-bandwidth, --nic-bandwidth, --core-bandwidth, --num-g2-blocks, --kv-offload-gib, --host-cache-size or --enable-hierarchical-cache", "kv-bytes-per-token"),
 	); err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (o *Options) checkTransfers(pools []Pool) error {
 // checkOffload refuses flags about offload to host memory that have no effect;
 // offload reports whether some pool has it.
 func (o *Options) checkOffload(pools []Pool, offload bool) error {
-	const host = "with --num-g2-blocks, --host-cache-size or --enable-hierarchical-cache"
+	const host = "with --num-g2-blocks, --kv-offload-gib, --host-cache-size or --enable-hierarchical-cache"
 	if s := transferFlag(o.Engine.Flags); s != nil && !offload {
 		return o.Only(s.Flag, host)
 	}
@@ -326,7 +326,11 @@ func (o *Options) checkOffload(pools []Pool, offload bool) error {
 			continue
 		}
 		if s := o.Engine.givenFor(p, key); s != nil {
-			return o.Only(s.Flag, "with --kv-bytes-per-token")
+			where := "with --kv-bytes-per-token"
+			if key == "kv_offload_gib" {
+				where += ", or --gpu and --model"
+			}
+			return o.Only(s.Flag, where)
 		}
 		return excerpt.Errorf("--%s: %s is %s without kv_bytes_per_token, want both", p.from, key, value)
 	}

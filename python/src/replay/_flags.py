@@ -168,6 +168,8 @@ class RunFlags(TypedDict, total=False):
     """trtllm: bytes of host memory behind the KV blocks"""
     decode_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
+    decode_kv_offload_gib: float
+    """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     decode_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     decode_log_interval: int
@@ -404,6 +406,8 @@ class RunFlags(TypedDict, total=False):
     """type of the KV cache, by name; auto: bfloat16 (default auto)"""
     kv_events_file: Value
     """write what is stored in and removed from KV caches to FILE, a line of JSON per event"""
+    kv_offload_gib: float
+    """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     kv_transfer: Literal["all", "missing"]
     """what a transfer sends: all, or what is missing in the cache of the decode worker (default all)"""
     kv_transfer_bandwidth: float
@@ -602,6 +606,8 @@ class RunFlags(TypedDict, total=False):
     """trtllm: bytes of host memory behind the KV blocks"""
     prefill_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
+    prefill_kv_offload_gib: float
+    """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     prefill_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     prefill_load_scale: float
@@ -1058,6 +1064,8 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: bytes of host memory behind the KV blocks"""
     decode_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
+    decode_kv_offload_gib: float
+    """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     decode_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     decode_log_interval: int
@@ -1296,6 +1304,8 @@ class PlanFlags(TypedDict, total=False):
     """bytes of KV cache per token, for handoffs to decode workers and for offload (default unknown)"""
     kv_cache_dtype: Literal["auto", "bfloat16", "fp8"]
     """type of the KV cache, by name; auto: bfloat16 (default auto)"""
+    kv_offload_gib: float
+    """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     kv_transfer: Literal["all", "missing"]
     """what a transfer sends: all, or what is missing in the cache of the decode worker (default all)"""
     kv_transfer_bandwidth: float
@@ -1464,6 +1474,8 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: bytes of host memory behind the KV blocks"""
     prefill_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
+    prefill_kv_offload_gib: float
+    """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     prefill_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
     """sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)"""
     prefill_load_scale: float
