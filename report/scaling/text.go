@@ -27,7 +27,7 @@ func (s *Study) WriteText(w io.Writer, a *Act) error {
 	}
 	fmt.Fprintf(&b, "Act %d of %d at %s: %sworkers from %d to %d\n", a.Number, len(s.Acts), failures.RoundTime(a.AtMS), pool, a.From, a.To)
 	if a.Why != "" {
-		fmt.Fprintf(&b, "Why: %s\n", a.Why)
+		b.WriteString(terminal.WrapText("Why: "+a.Why+"\n", 2))
 	}
 	span := failures.RoundTime(a.UntilMS - a.AtMS)
 	switch {

@@ -42,6 +42,8 @@ func Knobs() []Knob {
 		{Flag: "workers", Group: "Cluster", Label: "Workers", Steps: few, Preset: "1"},
 		{Flag: "prefill-workers", Group: "Cluster", Label: "Prefill workers", Steps: few, Preset: "no pool"},
 		{Flag: "decode-workers", Group: "Cluster", Label: "Decode workers", Steps: few, Preset: "no pool"},
+		{Flag: "prefill-tp", Group: "Cluster", Label: "Tensor parallelism of prefill workers", Choices: splitWords("1 2 4 8 16"), Preset: "that of all"},
+		{Flag: "decode-tp", Group: "Cluster", Label: "Tensor parallelism of decode workers", Choices: splitWords("1 2 4 8 16"), Preset: "that of all"},
 		{Flag: "pd-threshold", Group: "Cluster", Label: "Prompts up to so many tokens stay on decode workers", Preset: "none"},
 		{Flag: "router", Group: "Cluster", Label: "Router", Choices: routers, Preset: "round_robin"},
 		{Flag: "router-policy", Group: "Cluster", Label: "Router policy of a file, in place of a router", File: true, Preset: "none"},

@@ -131,7 +131,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
   const fit = (s, flag) => {
     const drop = (...all) => all.forEach((f) => delete s[f]);
     const on = flag in s;
-    if (flag === "workers" && on) drop("prefill-workers", "decode-workers", "pd-threshold");
+    if (flag === "workers" && on) drop("prefill-workers", "decode-workers", "prefill-tp", "decode-tp", "pd-threshold");
     if (/^(prefill|decode)-workers$/.test(flag) && on) drop("workers");
     if (flag === "max-in-flight" && on) drop("speedup");
     if (flag === "speedup" && on) drop("max-in-flight");
