@@ -5,8 +5,12 @@
 package accuracy
 
 import (
-	_ "embed" // accuracy.json
+	"bytes"
+	"compress/gzip"
+	_ "embed" // accuracy.json.gz
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,11 +19,11 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// FileName is the name of the file of rows in this directory.
+// FileName is the name of the file of rows in this directory. The program has it packed, in a tenth of the bytes.
 const FileName = "accuracy.json"
 
-//go:embed accuracy.json
-var file []byte
+//go:embed accuracy.json.gz
+var packed []byte
 
 // Errors are all rows.
 type Errors struct {
@@ -78,19 +82,45 @@ const (
 // Load returns the rows that the program has.
 func Load() (*Errors, error) {
 	var e Errors
-	if err := json.Unmarshal(file, &e); err != nil {
+	text, err := unpackRows(packed)
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", FileName, err)
 	}
 	return &e, nil
 }
 
-// Write writes all rows to the file of the checkout in the working directory.
+// unpackRows returns what was packed with gzip.
+func unpackRows(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
+
+// Write writes all rows to the file of the checkout in the working directory, and to the packed one.
 func (e *Errors) Write() error {
 	text, err := json.MarshalIndent(e, "", " ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join("internal", "accuracy", FileName), append(text, '\n'), 0o644)
+	text = append(text, '\n')
+	var small bytes.Buffer
+	w, err := gzip.NewWriterLevel(&small, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	path := filepath.Join("internal", "accuracy", FileName)
+	return errors.Join(os.WriteFile(path, text, 0o644), os.WriteFile(path+".gz", small.Bytes(), 0o644))
 }
 
 // ReplaceTables replaces the tables between the marks of a document, by their names.

@@ -1,6 +1,8 @@
 package accuracy_test
 
 import (
+	"compress/gzip"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -22,6 +24,26 @@ func TestTablesOfThePage(t *testing.T) {
 		if want := "made by make accuracy -->\n\n" + table + "\n<!-- end of " + name + " -->"; !strings.Contains(string(text), want) {
 			t.Errorf("the table of %s is not that of %s: make accuracy writes both", name, accuracy.FileName)
 		}
+	}
+}
+
+// The packed rows are those of the file.
+func TestPackedFile(t *testing.T) {
+	want, err := os.ReadFile(accuracy.FileName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(accuracy.FileName + ".gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); err != nil || string(got) != string(want) {
+		t.Errorf("%s.gz does not hold %s (%v): make accuracy writes both", accuracy.FileName, accuracy.FileName, err)
 	}
 }
 

@@ -16,6 +16,8 @@
 package html
 
 import (
+	"bytes"
+	"compress/gzip"
 	"embed"
 	htmltext "html"
 	"io"
@@ -91,10 +93,10 @@ func writePage(w io.Writer, f *framed, data any) error {
 	}
 	inside := map[string]string{"TITLE": htmltext.EscapeString(f.title), "DATA": string(text), "PARTS": f.parts, "HEAD": f.head}
 	for mark, names := range map[string][]string{
-		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": f.scripts,
+		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js.gz"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": f.scripts,
 	} {
 		for _, name := range names {
-			text, err := assets.ReadFile("assets/" + name)
+			text, err := readAsset(name)
 			if err != nil {
 				return err
 			}
@@ -105,6 +107,19 @@ func writePage(w io.Writer, f *framed, data any) error {
 		inside["HEAD"] = policyAlone(inside["UPLOT"], inside["COMMON"], inside["JS"])
 	}
 	return fillFrame(w, string(frame), inside)
+}
+
+// readAsset returns a part of pages; one that ends in .gz is packed.
+func readAsset(name string) ([]byte, error) {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil || !strings.HasSuffix(name, ".gz") {
+		return text, err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
 }
 
 // fillFrame writes frame with what stands for {{MARK}} in the place of each mark.
