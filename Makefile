@@ -5,6 +5,8 @@ GO ?= go
 N ?= 200
 VLLM ?= 0.19.1:vllm-0.19 0.24.0:vllm-0.24 0.33.0:vllm-0.33
 SEED ?= 1
+# Random workloads of each setting of make parity-vllm.
+VLLM_EACH ?= 300
 # Settings that make parity-sglang tries on SGLANG_EACH random workloads each, in both loops.
 SGLANG_EACH ?= 50
 SGLANG_SETS = '"schedule_conservativeness":0.0' '"enable_mixed_chunk":true' '"ignore_eos":true' '"enable_prefix_caching":false' \
@@ -70,6 +72,9 @@ golden-arm64: ## replay them here and in an arm64 build under qemu: the same byt
 parity: ## replay N random workloads from SEED, here and with the reference
 	$(GO) run ./tools/parity -n $(N) -seed $(SEED)
 
+parity-all: ## compare with every oracle on 50 random cases each: vLLM, SGLang, Kubernetes, KEDA, Dynamo's planner, gateways, the reference (skipped without)
+	.ci/parity-all
+
 freeze: ## run 5,000 drawn command lines with the programs OLD and NEW: output, exit codes and files must be equal
 	$(GO) run ./tools/freeze -old $(OLD) -new $(NEW) -seed $(SEED)
 
@@ -100,20 +105,20 @@ parity-vllm-all:
 	done; done
 	for release in $(VLLM); do for setting in '"sliding_window":-1' '"policy":"priority"'; do \
 	  echo "== vLLM $${release%:*}, $$setting"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity 300 --seed 3 --set "{$$setting}" \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(VLLM_EACH) --seed 3 --set "{$$setting}" \
 	    --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done; done
 	for release in $(VLLM); do \
 	  echo "== vLLM $${release%:*}, speculative decoding"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity 300 \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(VLLM_EACH) \
 	    --seed 3 --set '{"speculative_config":"random"}' --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
 	echo "== vLLM 0.24.0, an interval between prompts, which it does not hold"
-	VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.24 tools/vllmoracle/run 0.24.0 --parity 100 --seed 3 \
+	VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.24 tools/vllmoracle/run 0.24.0 --parity $(VLLM_EACH) --seed 3 \
 	  --set '{"prefill_schedule_interval":4}' --replay bin/replay --out bin/parity-vllm
 	for setting in '"watermark":0.1' '"prefill_schedule_interval":4' '"max_num_active_seqs":3'; do \
 	  echo "== vLLM 0.33.0, $$setting"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.33 tools/vllmoracle/run 0.33.0 --parity 300 --seed 3 --set "{$$setting}" \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.33 tools/vllmoracle/run 0.33.0 --parity $(VLLM_EACH) --seed 3 --set "{$$setting}" \
 	    --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
 
