@@ -137,7 +137,7 @@ parity-sglang-all:
 	SGLANG_ORACLE_S=3600 tools/sglangoracle/run --parity $(SGLANG_EACH) --seed 2001 --set '{"decode_log_interval":3}' --events \
 	  --record bin/sglang-published.jsonl
 	SGLANG_CASES=$(abspath bin/sglang-published.jsonl) $(GO) test ./scheduler/sglang -run TestEqualsSGLang -count 1 -v | tail -4
-	test ! -e $(MOONCAKE) || for pool in '"page_size":16,"num_gpu_blocks":65536' '"page_size":64,"num_gpu_blocks":4096' \
+	test ! -e "$(MOONCAKE)" || for pool in '"page_size":16,"num_gpu_blocks":65536' '"page_size":64,"num_gpu_blocks":4096' \
 	  '"page_size":16,"num_gpu_blocks":16384,"schedule_policy":"lpm"'; do \
 	  echo "== SGLang, 3,000 rows of Mooncake, $$pool"; \
 	  SGLANG_ORACLE_S=3600 tools/sglangoracle/run --trace $(MOONCAKE) --limit 3000 --set "{$$pool}" --replay bin/replay || exit 1; \
@@ -308,4 +308,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-connectors parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-connectors parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
