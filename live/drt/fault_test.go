@@ -102,8 +102,13 @@ func TestLeaseRevoked(t *testing.T) {
 					t.Errorf("id %x, %v, want %x still and no error", rt.ID(), rt.Err(), id)
 				}
 				await(t, caller, 1)
-				if got, err := call(t, caller, `{"n":1}`, drt.RoundRobin()); err != nil || got != `0 "done"` {
-					t.Errorf("a new call: %q, %v", got, err)
+				var got string
+				poll.Until(t, "a new call, once the caller has learned of the loss and of the new key", func() bool {
+					got, err = call(t, caller, `{"n":1}`, drt.RoundRobin())
+					return err == nil
+				})
+				if got != `0 "done"` {
+					t.Errorf("a new call: %q", got)
 				}
 			}
 			for ctx := limited(t); serving.Active() != 1; { // the new call may still be ending
