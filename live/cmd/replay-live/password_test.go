@@ -99,7 +99,7 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 		r.Body.Close()
 		s.check("/metrics", all.String())
 	}
-	if code, said := s.run(env, "stack", "instances", "dynamo.backend.generate"); code != cli.ExitDone || !strings.Contains(said, "backend") {
+	if code, said := s.run(env, "stack", "instances", "--wait", "10s", "dynamo.backend.generate"); code != cli.ExitDone || !strings.Contains(said, "backend") {
 		t.Errorf("with the password: exit %d: %s", code, said)
 	}
 	trace := shortTrace(t, "short.jsonl", 2)
