@@ -81,12 +81,8 @@ func (f *engineFlags) readEngine(kind engineargs.Engine) error {
 
 // runFleet serves until ctx ends, or standard input if that was asked for. What prepare is given goes to the servers.
 func (f *engineFlags) runFleet(ctx context.Context, s cli.Streams, prepare func(log *slog.Logger, tokenize func(string) []uint32)) error {
-	s.EndInOwnTime()
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := beginServing(ctx, s, f.untilEOF)
 	defer end()
-	if f.untilEOF {
-		go endWithInput(s, end)
-	}
 	log := newLog(s)
 	f.mock.Warn = func(text string) { log.Warn(text) }
 	tokenize, err := loadTokenizer(f.tokenizer)

@@ -195,12 +195,8 @@ type frontendLine struct {
 
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Config, o routes.Options) (err error) {
-	s.EndInOwnTime()
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := beginServing(ctx, s, f.untilEOF)
 	defer end()
-	if f.untilEOF {
-		go endWithInput(s, end)
-	}
 	log := newLog(s)
 	config.Log, config.CallsOnly = log, true
 	rt, err := drt.Connect(ctx, config)
@@ -283,6 +279,17 @@ func closeRuntime(rt *drt.Runtime) error {
 // inRange is the rule of a flag that is a number from least to most.
 func inRange(name string, value, least, most int) cli.Rule {
 	return cli.Wants(value >= least && value <= most, name, fmt.Sprintf("%d to %d", least, most))
+}
+
+// beginServing returns the context of a server that ends in good order after a signal, and also when standard input ends
+// with untilEOF.
+func beginServing(ctx context.Context, s cli.Streams, untilEOF bool) (context.Context, context.CancelFunc) {
+	s.EndInOwnTime()
+	ctx, end := context.WithCancel(ctx)
+	if untilEOF {
+		go endWithInput(s, end)
+	}
+	return ctx, end
 }
 
 // endWithInput calls end when standard input ends.

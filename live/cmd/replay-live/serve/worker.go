@@ -238,12 +238,8 @@ func (w *worker) lookupEnv(name string) string {
 
 // run serves until ctx ends, or standard input if that was asked for.
 func (w *worker) run(ctx context.Context, s cli.Streams) error {
-	s.EndInOwnTime()
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := beginServing(ctx, s, w.untilEOF)
 	defer end()
-	if w.untilEOF {
-		go endWithInput(s, end)
-	}
 	log := newLog(s)
 	w.config.Log = log
 	w.mock.Warn = func(text string) { log.Warn(text) }
