@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// side is an engine with a tree of its own.
+// side is an engine with its tree of prompts.
 type side struct {
 	tree *prompt.Tree
 	core scheduler.Core
@@ -55,7 +55,7 @@ func (s *side) submit(id sim.RequestID, hashes []uint64, tokens, output int) (sw
 	return swept
 }
 
-// step runs a pass, cancels a request after it unless it is negative, and returns what both did, nodes aside.
+// step runs a pass and then cancels a request unless it is negative. It returns the effects of both, without node numbers.
 func (s *side) step(now sim.Time, cancel sim.RequestID) (string, error) {
 	if err := s.core.Step(now, now, &s.pass); err != nil {
 		return "", err
@@ -86,7 +86,7 @@ func (s *side) step(now sim.Time, cancel sim.RequestID) (string, error) {
 	return told, nil
 }
 
-// Engines do the same with a tree of prompts that forgets those that neither a request nor a cache has.
+// Engines make the same passes and events with a tree that drops prompts that no request and no cache needs.
 func TestForgetfulTreeChangesNothing(t *testing.T) {
 	const requests = 2500
 	const small = `"block_size":16,"num_gpu_blocks":900,"max_num_seqs":16,"max_num_batched_tokens":512`
@@ -116,7 +116,7 @@ func TestForgetfulTreeChangesNothing(t *testing.T) {
 				for id := sim.RequestID(0); id < requests || sides[0].core.Load() > 0; {
 					for n := r.IntN(max(1, 24-sides[0].core.Load())); n > 0 && id < requests; n-- {
 						var hashes []uint64
-						if len(told) > 0 && r.IntN(3) > 0 { // goes on from a prompt before, most often a late one
+						if len(told) > 0 && r.IntN(3) > 0 { // extends an earlier prompt, usually a recent one
 							from := told[max(0, len(told)-1-r.IntN(1+r.IntN(60)))]
 							hashes = append(hashes, from[:r.IntN(len(from))]...)
 						}

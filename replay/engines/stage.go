@@ -109,51 +109,36 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	return s, nil
 }
 
-// Joined reports whether the engines of all pools, and their routers, can do with
-// a joined tree, in which nobody asks for the name of a block: vLLM's cores, by any
-// rules, as long as nothing that happens to single blocks is told.
+// Joined reports whether the engines of all pools and their routers work with a joined tree, in which blocks have no
+// names: vLLM's cores, by any rules, if no KV events are captured.
 func Joined(t *Topology, use Use) bool {
-	for i := range t.Pools {
-		for _, k := range t.Pools[i].Kinds() {
-			stage := Stage{Topology: t, Pool: k.pool(), Use: use}
-			a := &stage.Engine
-			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() || stage.hashesAhead() ||
-				(t.FollowsCaches() || stage.seesCaches() || policy.Is[*policy.Given](t.Router)) && stage.routerCapture() == scheduler.CaptureEvents {
-				return false
-			}
-		}
-	}
-	return !use.Events
+	return t.allKinds(use, func(s *Stage) bool {
+		a := &s.Engine
+		return a.Engine == engineargs.VLLM && s.offloadConfig().Blocks == 0 && !a.Windows.Given() && !s.hashesAhead()
+	})
 }
 
-// Forgets reports whether the engines of t go with a tree of prompts that forgets: all that they cache, and all that a router
-// knows of it, has nodes that they can list. Blocks known by their hashes have none.
+// Forgets reports whether the engines of all pools and their routers work with a tree of prompts that forgets: the cores
+// can list the prompt nodes of all blocks that they cache (scheduler.Remembers).
 func Forgets(t *Topology, use Use) bool {
+	return t.allKinds(use, func(s *Stage) bool {
+		a := &s.Engine
+		return a.DPSize == 1 && s.offloadConfig().Blocks == 0 && (a.Engine != engineargs.SGLang || !t.Compat && a.SGLang.HiCache.Storage.Backend == "")
+	})
+}
+
+// allKinds reports whether each kind of workers passes a test and no KV events are captured.
+func (t *Topology) allKinds(use Use, passes func(*Stage) bool) bool {
 	for i := range t.Pools {
 		for _, k := range t.Pools[i].Kinds() {
-			stage := Stage{Topology: t, Pool: k.pool(), Use: use}
-			a := &stage.Engine
-			switch {
-			case a.DPSize > 1, stage.offloadConfig().Blocks > 0, a.Engine == engineargs.SGLang && (t.Compat || a.SGLang.HiCache.Storage.Backend != ""):
-				return false
-			case (t.FollowsCaches() || stage.seesCaches() || policy.Is[*policy.Given](t.Router)) && stage.routerCapture() == scheduler.CaptureEvents:
+			s := &Stage{Topology: t, Pool: k.pool(), Use: use}
+			follows := t.FollowsCaches() || s.seesCaches() || policy.Is[*policy.Given](t.Router)
+			if !passes(s) || follows && s.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}
 		}
 	}
 	return !use.Events
-}
-
-// Ranked reports whether some workers are of several data-parallel ranks.
-func (t *Topology) Ranked() bool {
-	for i := range t.Pools {
-		for _, k := range t.Pools[i].Kinds() {
-			if k.Engine.DPSize > 1 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // routerCapture returns what a KV router needs to see of the engine's cache. Residency of

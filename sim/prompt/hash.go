@@ -23,8 +23,8 @@ func (h *hashes) forget(n NodeID) {
 
 // LocalHash returns the hash of the tokens of engine block k of n.
 func (t *Tree) LocalHash(n NodeID, k int) uint64 {
-	if t.forgetful != nil {
-		return t.forgetful.ids[n] // which is the hash of its block
+	if t.forgetful != nil && t.hashed {
+		return t.forgetful.ids[n] // the hash id of a node is the hash of its block
 	}
 	c := t.contentOf(n, k)
 	for int(c) >= len(t.hashes.have) {
