@@ -5,17 +5,17 @@ import "github.com/replay-llm/replay/sim"
 // GroupSize is the number of workers of a Group.
 const GroupSize = 64
 
-// Group is a bound of what is known of GroupSize workers with ids next to each other: each of them has at least Tokens
-// and Blocks, and at most Overlap and Active.
+// Group has bounds for GroupSize workers with consecutive ids: each has at least Tokens and Blocks, and at most Overlap
+// and Active.
 type Group struct {
 	Tokens, Blocks  int64
 	Overlap, Active int32
 }
 
-// HasGroups reports whether Group has bounds: the dispatcher keeps them, and the columns are those it keeps.
+// HasGroups reports whether Group may be called: the columns are those of the dispatcher.
 func (c *Candidates) HasGroups() bool { return c.groups != nil }
 
-// Group returns the bounds of the workers with the ids from i * GroupSize on, c.Tokens and c.Blocks as they are now.
+// Group returns the bounds of the workers with ids from i * GroupSize on.
 func (c *Candidates) Group(i int) Group {
 	t, b := &c.groups.tokens[i], &c.groups.blocks[i]
 	from, to := i*GroupSize, min((i+1)*GroupSize, len(c.Tokens))
@@ -34,13 +34,13 @@ type groups struct {
 	overlap, active *scores
 }
 
-// floor is a bound from below of a column's values for a group.
+// floor is a lower bound of a column's values in a group.
 type floor struct {
 	least int64
 	stale bool // the value that was least has grown
 }
 
-// raise raises a floor to the least of the values. It stops at one that equals the floor, since none is below it.
+// raise sets a floor to the least of the values. It stops early at a value that equals the old floor.
 func (f *floor) raise(values []int64) {
 	least := values[0]
 	for _, v := range values {
@@ -51,7 +51,7 @@ func (f *floor) raise(values []int64) {
 	f.least, f.stale = least, false
 }
 
-// note takes in that a value of the group has changed.
+// note updates the floor after a value of the group has changed.
 func (f *floor) note(before, after int64) {
 	if after < f.least {
 		f.least = after
@@ -60,7 +60,7 @@ func (f *floor) note(before, after int64) {
 	}
 }
 
-// grow makes room for so many workers, and takes all bounds in anew.
+// grow makes room for workers and resets all bounds.
 func (g *groups) grow(workers int) {
 	n := (workers + GroupSize - 1) / GroupSize
 	g.tokens, g.blocks = growSlice(g.tokens, n), growSlice(g.blocks, n)
@@ -69,14 +69,14 @@ func (g *groups) grow(workers int) {
 	}
 }
 
-// noteTokens takes in that the prompt tokens of a worker, as the policy sees them, have changed.
+// noteTokens updates the bounds after the prompt tokens of a worker, as the policy sees them, have changed.
 func (c *Candidates) noteTokens(w sim.WorkerID, before int64) {
 	if c.groups != nil {
 		c.groups.tokens[w/GroupSize].note(before, c.Tokens[w])
 	}
 }
 
-// noteBlocks takes in that the blocks of a worker, as the policy sees them, have changed.
+// noteBlocks updates the bounds after the blocks of a worker, as the policy sees them, have changed.
 func (c *Candidates) noteBlocks(w sim.WorkerID, before int64) {
 	if c.groups != nil {
 		c.groups.blocks[w/GroupSize].note(before, c.Blocks[w])

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// FileName is the name of the file of rows in this directory. The program has it packed, in a tenth of the bytes.
+// FileName is the name of the file of rows in this directory. The program embeds it compressed, a tenth of the size.
 const FileName = "accuracy.json"
 
 //go:embed accuracy.json.gz
@@ -92,7 +92,7 @@ func Load() (*Errors, error) {
 	return &e, nil
 }
 
-// unpackRows returns what was packed with gzip.
+// unpackRows decompresses gzip data.
 func unpackRows(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -101,7 +101,7 @@ func unpackRows(packed []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// Write writes all rows to the file of the checkout in the working directory, and to the packed one.
+// Write writes all rows to the file of the checkout in the working directory, and to its compressed copy.
 func (e *Errors) Write() error {
 	text, err := json.MarshalIndent(e, "", " ")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// Memory follows what the cache holds and not how many prompts there have been: the tree forgets the others.
+// Memory grows with the KV cache and not with the number of distinct prompts: the tree drops the rest.
 func TestForgetsPrompts(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		for _, events := range []bool{false, true} {

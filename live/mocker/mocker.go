@@ -73,10 +73,10 @@ type Engine struct {
 	options Options
 	stage   *engines.Stage
 	tree    *prompt.Tree
-	prompts map[sim.RequestID]prompt.NodeID // the ends of the prompts on the core; of the worker's goroutine
-	leaving []sim.RequestID                 // of these, those that have left since the pass before
-	tee     *kvevents.Tee                   // nil without sockets of its own
-	texts   *texts                          // nil where KV events tell no tokens
+	prompts map[sim.RequestID]prompt.NodeID // last nodes of the prompts on the core; only the worker's goroutine reads them
+	leaving []sim.RequestID                 // requests that left the core since the last pass
+	tee     *kvevents.Tee                   // nil without sockets for KV events
+	texts   *texts                          // nil if KV events have no tokens
 	rooms   *rendezvous.Server              // nil where decode workers do not meet this one
 	ids     atomic.Int32                    // the latest sim.RequestID
 

@@ -62,7 +62,7 @@ func (s *stream) endWith(err error) {
 
 // internPrompt gives a request its prompt, as a path of the scheduler's tree, which
 // only the worker's goroutine may touch: blocks are hashed where requests come in,
-// and interned here. Before that the tree forgets prompts that neither a request nor the cache has.
+// and interned here. First the tree drops prompts that no request and no cache needs.
 func (e *Engine) internPrompt(core scheduler.Core, q *sim.Request) {
 	e.mu.Lock()
 	s := e.streams[q.ID]
@@ -104,7 +104,7 @@ func (e *Engine) handOut(core scheduler.Core, p *scheduler.Pass) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held, e.computed = p.Detail.Held, e.computed+p.PrefillTokens
-	for _, id := range e.leaving { // the pass may have been planned before they were over
+	for _, id := range e.leaving { // the pass may have been planned before they left
 		delete(e.prompts, id)
 	}
 	e.leaving = e.leaving[:0]

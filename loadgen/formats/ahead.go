@@ -6,43 +6,43 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// ahead is a source that another goroutine reads, a few batches before they are wanted. It gives the requests, the
-// error and the counts that the source itself gives. Requests of sessions do not go with it.
+// ahead reads a source in another goroutine, a few batches ahead. It returns the same requests, error and counts as the
+// source. Sessions are not supported.
 type ahead struct {
-	loadgen.Source // for what takes no reading
+	loadgen.Source // for methods that read no rows
 
-	full, empty chan *batch // empty holds batches to fill
-	filled      *batch      // by the goroutine, now
-	now         *batch      // that Next takes from
-	taken       int         // requests of it
-	told        int         // notes of it
+	full, empty chan *batch // batches to take from and to fill
+	filled      *batch      // the batch that the goroutine fills
+	now         *batch      // the batch that Next takes from
+	taken       int         // requests of now that Next has returned
+	told        int         // notes of now that were passed on
 	warn        func(string)
 	bad         func(error)
 	stop        func()
 	stopped     chan struct{}
 }
 
-// batchRows is the number of requests that are handed over at once.
+// batchRows is the number of requests of a batch.
 const batchRows = 256
 
-// batch has requests of a source, in order, and what stood after the last of them.
+// batch has consecutive requests of a source, and the error after the last of them.
 type batch struct {
 	rows    [batchRows]loadgen.Incoming
-	dropped [batchRows + 1]loadgen.Dropped // by the number of requests that were taken
-	last    loadgen.Dropped                // once err is known
+	dropped [batchRows + 1]loadgen.Dropped // by the number of requests that Next has returned
+	last    loadgen.Dropped                // after err
 	count   int
-	err     error // in place of the next request
+	err     error // instead of the next request
 	notes   []note
 }
 
-// note is what the source said on the way to a request of a batch: a warning, or the error of a row that is skipped.
+// note is a warning, or the error of a skipped row, before a request of a batch.
 type note struct {
 	before  int
 	warning string
 	bad     error
 }
 
-// readAhead returns a source that reads o in a goroutine of its own until it is closed.
+// readAhead returns a source that reads o in a new goroutine until Close.
 func readAhead(o *Ordered) *ahead {
 	a := &ahead{Source: o, full: make(chan *batch, 3), empty: make(chan *batch, 4), stopped: make(chan struct{}), now: &batch{}}
 	a.stop = sync.OnceFunc(func() { close(a.stopped) })
@@ -115,12 +115,12 @@ func (a *ahead) Next(in *loadgen.Incoming) error {
 		a.now.dropped[a.taken] = a.now.last
 		return a.now.err
 	}
-	*in, a.now.rows[a.taken] = a.now.rows[a.taken], *in // whose slice is used again
+	*in, a.now.rows[a.taken] = a.now.rows[a.taken], *in // in.IDs is reused
 	a.taken++
 	return nil
 }
 
-// passNotes passes on what the source said on the way to the next request.
+// passNotes passes on the warnings and errors of skipped rows before the next request.
 func (a *ahead) passNotes() {
 	for ; a.told < len(a.now.notes) && a.now.notes[a.told].before <= a.taken; a.told++ {
 		if n := &a.now.notes[a.told]; n.bad != nil {
@@ -131,11 +131,11 @@ func (a *ahead) passNotes() {
 	}
 }
 
-// Dropped counts the rows that stood before the next request and were left out.
+// Dropped returns the number of rows dropped before the next request.
 func (a *ahead) Dropped() loadgen.Dropped { return a.now.dropped[a.taken] }
 
-// Close lets the goroutine end and close the source, after the read that it may be in the middle of: of a pipe that
-// nothing comes from this may last.
+// Close stops the goroutine, which closes the source after the read in progress. Close does not wait for it: a read from
+// an idle pipe may block.
 func (a *ahead) Close() error {
 	a.stop()
 	return nil

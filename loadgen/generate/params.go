@@ -86,7 +86,7 @@ func (p *params) number(key string, none float64, within span) float64 {
 	return x
 }
 
-// whole is a setting that is a whole number from 1 to most, which must be there.
+// whole returns a required setting, a whole number from 1 to most.
 func (p *params) whole(key string, most int) int {
 	text := p.value(key, "")
 	if text == "" {

@@ -8,20 +8,20 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// dynamo scales as Dynamo's planner does (docs/autoscaling.md, Dynamo's planner).
+// dynamo scales one pool by the rules of Dynamo's planner (docs/autoscaling.md, "Dynamo's planner").
 type dynamo struct {
 	c *Config
 	reason
 	planner *planner.Planner
 }
 
-// Workers are what an autoscaler may know of the workers that it scales.
+// Workers describes the workers that an autoscaler scales.
 type Workers struct {
 	Role   scheduler.Role
 	Engine planner.Engine
 }
 
-// NewDynamo returns a scaler as Dynamo's planner is, of workers of some kind.
+// NewDynamo returns a scaler with the rules of Dynamo's planner.
 func NewDynamo(c *Config, w Workers) (Scaler, error) {
 	p, err := planner.New(c.Planner, w.Role, w.Engine)
 	if err != nil {
@@ -39,7 +39,7 @@ func (d *dynamo) Want(s *Signals) int {
 	return n
 }
 
-// dynamoPair is Dynamo's planner of two pools. It decides once at each instant.
+// dynamoPair is Dynamo's planner for two pools. It makes one decision at each instant.
 type dynamoPair struct {
 	planner *planner.Pair
 	at      sim.Time // of the latest decision
@@ -54,7 +54,7 @@ type dynamoHalf struct {
 	reason
 }
 
-// NewDynamoPair returns the scalers of a prefill and a decode pool that Dynamo's planner plans together.
+// NewDynamoPair returns the scalers of a prefill and a decode pool with one planner.
 func NewDynamoPair(c *Config, prefill, decode Workers) (all [2]Scaler, err error) {
 	p, err := planner.NewPair(c.Planner, prefill.Engine, decode.Engine)
 	if err != nil {
@@ -84,7 +84,7 @@ func (d *dynamoHalf) Want(s *Signals) int {
 	return x.n[d.half]
 }
 
-// view returns what Dynamo's planner sees of a pool.
+// view returns the state of a pool for Dynamo's planner.
 func (s *Signals) view() *planner.View {
 	v := planner.View{Ready: s.Ready, Expected: s.Workers}
 	for i := range s.Each {
@@ -95,7 +95,7 @@ func (s *Signals) view() *planner.View {
 	return &v
 }
 
-// checkPlanner refuses what Dynamo's planner refuses.
+// checkPlanner returns an error for settings that Dynamo's planner rejects.
 func (c *Config) checkPlanner() error {
 	if c.Planner == nil {
 		return errors.New("the planner has no configuration: start from Default")

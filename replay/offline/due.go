@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// dueTable has by worker the instant before which nothing happens on it (driveLazily), and the least of each dueGroup of
-// workers, so that an arrival does not go through all.
+// dueTable has for each worker the instant before which nothing happens on it (driveLazily), and the least instant of each
+// dueGroup workers, so that an arrival does not visit all workers.
 type dueTable struct{ at, least []sim.Time }
 
 const dueGroup = 32

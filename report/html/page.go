@@ -109,7 +109,7 @@ func writePage(w io.Writer, f *framed, data any) error {
 	return fillFrame(w, string(frame), inside)
 }
 
-// readAsset returns a part of pages; one that ends in .gz is packed.
+// readAsset returns an embedded file, decompressed if its name ends in .gz.
 func readAsset(name string) ([]byte, error) {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil || !strings.HasSuffix(name, ".gz") {

@@ -55,7 +55,7 @@ func (p *kv) findPlainly(j job, c *router.Candidates) router.Choice {
 	return choice
 }
 
-// checkedKV is a kv that looks at each choice again, and at the bounds of groups.
+// checkedKV is a kv that verifies each choice, and the bounds of groups.
 type checkedKV struct {
 	*kv
 	t       *testing.T
@@ -83,8 +83,8 @@ func (p *checkedKV) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return got
 }
 
-// Of hundreds of workers, which come and go, the choice is that from the costs of all, with what
-// is known of loads at once and late.
+// With hundreds of workers that join and leave, the choice equals that from the costs of all workers, with immediate and
+// with delayed loads.
 func TestCheapestInGroups(t *testing.T) {
 	for _, late := range []sim.Time{0, 40} {
 		r := sim.NewRand(7, "groups")

@@ -129,7 +129,7 @@ func (p *kv) findCheapest(j job, c *router.Candidates) router.Choice {
 	return s.best
 }
 
-// splitGroup returns the group of the first worker, and how many workers from the first on are of it.
+// splitGroup returns the group of the first worker and the number of leading workers in that group.
 func splitGroup(workers []sim.WorkerID) (group, some int) {
 	group = int(workers[0]) / router.GroupSize
 	if n := (group+1)*router.GroupSize - int(workers[0]); n <= len(workers) && int(workers[n-1]) == int(workers[0])+n-1 {
@@ -141,8 +141,8 @@ func splitGroup(workers []sim.WorkerID) (group, some int) {
 	return group, some
 }
 
-// leastOn returns a cost that a job reaches on each worker of a group: on one with the bounds as its state, of
-// whose blocks no more are the job's than it has.
+// leastOn returns a lower bound of the cost of a job on the workers of a group: the cost on a worker with the bounds as its
+// state, with at least as many blocks as active ones.
 func (p *kv) leastOn(j job, g router.Group) float64 {
 	if int64(g.Overlap)*p.blockTokens > j.tokens {
 		return math.Inf(-1) // more overlap may cost more
@@ -150,14 +150,14 @@ func (p *kv) leastOn(j job, g router.Group) float64 {
 	return p.costOn(j, state{tokens: g.Tokens, blocks: max(g.Blocks, int64(g.Active)), overlap: g.Overlap, active: g.Active})
 }
 
-// search is how far the search for the candidate of least cost has come.
+// search is the state of a search for the candidate of least cost.
 type search struct {
 	best   router.Choice
 	held   state // on best.Worker
 	beyond state // where the job costs best.SecondCost or more
 }
 
-// searchAmong goes on with a search among more workers.
+// searchAmong continues a search with more workers.
 func (p *kv) searchAmong(rest []sim.WorkerID, j job, c *router.Candidates, s *search) {
 	for ; ; rest = rest[1:] {
 		rest = skipBeyond(rest, c, &s.beyond)

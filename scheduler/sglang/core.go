@@ -127,8 +127,8 @@ func (c *Core) Able() scheduler.Ability {
 	return able
 }
 
-// Nodes calls need with every prompt node of which something is cached, in host memory too, and with those of changes that
-// have not been published.
+// Nodes calls need with every prompt node that has cached pages, also in host memory, and with the nodes of unpublished
+// changes.
 func (c *Core) Nodes(need func(prompt.NodeID)) {
 	c.pages.tree.Nodes(need)
 	c.record.nodes(need)

@@ -16,7 +16,7 @@ func (c *Core) Nodes(need func(prompt.NodeID)) {
 	}
 }
 
-// remembers reports whether Nodes knows all that is cached: what is in host memory it does not.
+// remembers reports whether Nodes lists all cached nodes. It does not list host memory.
 func (c *Core) remembers() bool {
 	_, ok := c.pool.(*tiered)
 	return !ok

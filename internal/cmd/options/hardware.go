@@ -50,7 +50,7 @@ func (h Hardware) Text(name string) string {
 	return ""
 }
 
-// flag returns the flag of a setting, which may be that of a pool.
+// flag returns the flag of a setting: that of the pool if it is given, else that of all workers.
 func (h Hardware) flag(name string) string {
 	for _, f := range h {
 		if f.Sets == hardware.SettingPrefix+name {

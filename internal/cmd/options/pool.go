@@ -70,13 +70,13 @@ func (o *Options) fillEngines(spec *replay.Spec) error {
 	return err
 }
 
-// givesPoolHardware reports whether a pool has flags of its own on what its workers run on.
+// givesPoolHardware reports whether flags of one pool, such as --prefill-tp, are given.
 func (o *Options) givesPoolHardware() bool {
 	return slices.ContainsFunc(slices.Concat(schema.Given(o.Engine.Own[0]), schema.Given(o.Engine.Own[1])), func(f *schema.Flag) bool { return IsHardware(&f.Row) })
 }
 
-// narrowLink makes the bandwidth of transfers that of the pool of which a worker has less: it has fewer GPUs, which each have
-// their share of the network.
+// narrowLink sets the bandwidth of KV transfers to that of the pool with fewer GPUs a worker: each GPU has a share of the
+// network.
 func narrowLink(prefill, decode *engineargs.Args) {
 	if prefill == nil || decode == nil {
 		return

@@ -1,9 +1,9 @@
 package planner
 
-// budget bounds the GPUs of the workers; a bound below 0 is none.
+// budget bounds the GPUs of all workers. A negative bound is no bound.
 type budget struct{ min, max int }
 
-// slack returns by how much GPUs may fall short of the lower bound where there is an upper one: by a worker.
+// slack returns the GPUs that may be missing at the lower bound: those of one worker if there is an upper bound, else 0.
 func (b budget) slack(gpus ...int) int {
 	most := 0
 	if b.min >= 0 && b.max >= 0 {
@@ -14,12 +14,12 @@ func (b budget) slack(gpus ...int) int {
 	return most
 }
 
-// has reports whether so many GPUs are within the bounds.
+// has reports whether a number of GPUs is within the bounds.
 func (b budget) has(gpus, slack int) bool {
 	return (b.max < 0 || gpus <= b.max) && (b.min < 0 || gpus >= b.min-slack)
 }
 
-// clamp returns the number of workers within the bounds that is nearest to n; 0 where the fewest do not fit.
+// clamp returns the number of workers nearest to n within the bounds; 0 if the minimum does not fit.
 func (b budget) clamp(n, gpus, least int) int {
 	switch total := n * gpus; {
 	case b.has(total, b.slack(gpus)):
@@ -32,8 +32,8 @@ func (b budget) clamp(n, gpus, least int) int {
 	return max(least, divideUp(b.min, gpus))
 }
 
-// guard returns the number of workers for a wanted one: never on the other side of the present number. held reports
-// whether a bound forbids the change.
+// guard limits a change from now to want workers: it returns a number between them. held reports whether a bound
+// forbids the change.
 func (b budget) guard(now, want, gpus, least int) (n int, held bool) {
 	switch total := now * gpus; {
 	case !b.has(total, b.slack(gpus)):

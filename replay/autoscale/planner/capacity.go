@@ -6,13 +6,13 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// capacity is the rate of requests that a worker takes with a batch of some size.
+// capacity is the request rate of a worker at one batch size.
 type capacity struct {
-	rate     float64 // requests in a second
-	eligible bool    // within the objectives
+	rate     float64 // requests/s
+	eligible bool    // the objectives are met
 }
 
-// better reports whether c is to be preferred to the one before.
+// better reports whether c is preferred to an earlier candidate.
 func (c capacity) better(old capacity) bool {
 	if c.eligible != old.eligible {
 		return c.eligible
@@ -35,8 +35,8 @@ func listSizes(most int) []int {
 	return all
 }
 
-// findCapacity returns the largest rate of requests of some mean lengths that a worker takes within the objectives; where
-// there is none, the largest of all.
+// findCapacity returns the highest request rate of a worker that meets the objectives, for requests of mean lengths; the
+// highest of all if no rate meets them.
 func (m *model) findCapacity(input, output, hits float64) (best capacity, ok bool) {
 	if input <= 0 || m.role != scheduler.Prefill && output <= 0 {
 		return best, false
@@ -47,7 +47,7 @@ func (m *model) findCapacity(input, output, hits float64) (best capacity, ok boo
 	})
 }
 
-// shape is a request: its tokens, and the prompt tokens of it that are not cached.
+// shape is the lengths of a request, and its prompt tokens that are not cached.
 type shape struct{ input, output, fresh int }
 
 // context returns the tokens of a request half way through its answer.
@@ -86,7 +86,7 @@ func (m *model) mostBatch(s shape) int {
 	return n
 }
 
-// multiplyTokens multiplies within what the planner counts.
+// multiplyTokens multiplies with the upper limit of the planner's token counts.
 func multiplyTokens(a, b int) int { return min(a*b, mostTokens) }
 
 // tryPrefill prefills n prompts at once.
@@ -95,7 +95,7 @@ func (m *model) tryPrefill(s shape, n int) (c capacity, counts, known bool) {
 	return capacity{float64(n) / t, t <= m.ttft}, t > 0, ok
 }
 
-// inChunksAlone returns how long prompt tokens of one request take.
+// inChunksAlone returns the time of the prompt tokens of one request, in passes of the token budget.
 func (m *model) inChunksAlone(tokens int) (float64, bool) {
 	return m.inChunks(tokens, work{prefills: 1})
 }
@@ -106,7 +106,7 @@ func (m *model) tryDecode(s shape, n int) (c capacity, counts, known bool) {
 	return capacity{float64(n) / (float64(s.output) * t), t <= m.itl}, t > 0, ok
 }
 
-// tryBoth decodes n requests at once and prefills as many prompts as end meanwhile.
+// tryBoth decodes n requests at once and prefills prompts at the rate at which requests finish.
 func (m *model) tryBoth(s shape, n int) (c capacity, counts, known bool) {
 	prompts := roundUp(float64(n) * float64(s.fresh) / float64(s.output))
 	if prompts > m.tokens-n {

@@ -1,7 +1,7 @@
-// Package planner decides how many workers there should be as the planner of Dynamo 1.6.1 does: by the forward passes
-// that workers report, and by the traffic (docs/rules/planner.md).
+// Package planner has the scaling rules of the planner of Dynamo 1.6.1: by the forward passes that workers report, and by
+// the traffic (docs/rules/planner.md).
 //
-// A Planner is ticked in order of time. It has no clock, and changes nothing but itself. Read config.go and planner.go,
+// The caller ticks a Planner in order of time. A Planner has no clock. Read config.go and planner.go,
 // then load.go, throughput.go, and below these model.go, regression.go and budget.go.
 package planner
 
@@ -17,10 +17,10 @@ import (
 
 // Config has the keys of the planner's configuration. A pointer that is nil is a key that is not set.
 type Config struct {
-	// Mode is which pools are planned; "": disagg where both have the planner, else that of the workers.
+	// Mode is the pools that are planned; "": disagg if both pools have this scaler, else the role of the workers.
 	Mode   string `json:",omitempty" yaml:"mode" is:"planner mode" of:"dynamo-planner"`
 	Target Target `yaml:"optimization_target" is:"optimization target" of:"dynamo-planner"`
-	// Throughput and Load are the two kinds of scaling of the target sla; others scale by load alone.
+	// Throughput and Load enable the two kinds of scaling of the target sla. Other targets scale by load.
 	Throughput bool `yaml:"enable_throughput_scaling" of:"dynamo-planner"`
 	Load       bool `yaml:"enable_load_scaling" of:"dynamo-planner"`
 
@@ -46,36 +46,36 @@ type Config struct {
 	MinObservations int `yaml:"load_min_observations" is:"1..100000" of:"dynamo-planner"`
 	Sensitivity     int `yaml:"load_scaling_down_sensitivity" is:"0..100" of:"dynamo-planner"`
 
-	// Thresholds of the target load: prompt tokens that wait on a worker, and percent of its KV cache.
+	// Thresholds of the target load: queued prompt tokens of a worker, and percent of its KV cache.
 	QueueUp   *int     `json:",omitempty" yaml:"prefill_scale_up_queue_tokens" of:"dynamo-planner"`
 	QueueDown *int     `json:",omitempty" yaml:"prefill_scale_down_queue_tokens" of:"dynamo-planner"`
 	KVUp      *float64 `json:",omitempty" yaml:"decode_scale_up_kv_rate" is:"0..100" of:"dynamo-planner"`
 	KVDown    *float64 `json:",omitempty" yaml:"decode_scale_down_kv_rate" is:"0..100" of:"dynamo-planner"`
 }
 
-// Target is what the planner scales for.
+// Target is the goal of scaling.
 type Target string
 
 const (
-	Throughput Target = "throughput" // KV caches and queues may be full
-	Latency    Target = "latency"    // they may not
-	Load       Target = "load"       // thresholds of the file
-	SLA        Target = "sla"        // TTFT and ITL
+	Throughput Target = "throughput" // scale up when KV caches or queues are full
+	Latency    Target = "latency"    // scale up before they fill
+	Load       Target = "load"       // by thresholds of the configuration
+	SLA        Target = "sla"        // by objectives of TTFT and ITL
 )
 
-// Targets returns all of them.
+// Targets returns all targets.
 func Targets() []Target { return []Target{Throughput, Latency, Load, SLA} }
 
-// Modes returns what Config.Mode may be.
+// Modes returns all modes.
 func Modes() []string { return []string{"agg", "prefill", "decode", Disagg} }
 
 // Disagg is the mode in which a prefill and a decode pool are planned together.
 const Disagg = "disagg"
 
-// Plans reports whether the mode is the given one, or none is set.
+// Plans reports whether the configuration is for a mode; without a mode it is for any.
 func (c *Config) Plans(mode string) bool { return c.Mode == "" || c.Mode == mode }
 
-// checkMode refuses a mode that is not that of the workers.
+// checkMode returns an error if the mode does not match the role of the workers.
 func (c *Config) checkMode(role scheduler.Role) error {
 	own := map[scheduler.Role]string{scheduler.Aggregated: "agg", scheduler.Prefill: "prefill", scheduler.Decode: "decode"}[role]
 	if c.Mode == "" || c.Mode == own || c.Mode == Disagg && role != scheduler.Aggregated {
@@ -84,16 +84,16 @@ func (c *Config) checkMode(role scheduler.Role) error {
 	return excerpt.Errorf("mode is %q, must be %s for these workers", c.Mode, own)
 }
 
-// Constant is the predictor that foresees the latest load.
+// Constant is the predictor that returns the latest value.
 const Constant = "constant"
 
-// Predictors returns those that run here.
+// Predictors returns the built-in predictors.
 func Predictors() []string { return []string{Constant} }
 
-// Libraries returns the predictors that the planner takes from libraries for Python.
+// Libraries returns the predictors that require Python libraries.
 func Libraries() []string { return []string{"arima", "kalman", "prophet"} }
 
-// Default returns the planner's own defaults, but for the predictor, which is arima there.
+// Default returns the defaults of Dynamo, except the predictor: arima in Dynamo, constant here.
 func Default() Config {
 	return Config{
 		Target: Throughput, Throughput: true, ThroughputInterval: 180, LoadInterval: 5, MaxStep: 8,
@@ -108,7 +108,7 @@ func (c *Config) throughput() bool { return c.Target == SLA && c.Throughput }
 // load reports whether it scales by forward passes.
 func (c *Config) load() bool { return c.Target != SLA || c.Load }
 
-// Check refuses what the planner refuses, and what is not simulated.
+// Check returns an error for settings that Dynamo rejects, and for those that are not simulated.
 func (c *Config) Check(tick float64) error {
 	switch root := int(math.Sqrt(float64(c.Buckets))); {
 	case !slices.Contains(Targets(), c.Target):
@@ -141,7 +141,7 @@ func (c *Config) Check(tick float64) error {
 	return nil
 }
 
-// checkInterval refuses an interval that is no multiple of the time between two ticks, in seconds.
+// checkInterval returns an error if an interval is not a multiple of the tick, in seconds.
 func (c *Config) checkInterval(name string, seconds int, tick float64) error {
 	if n := float64(seconds) / tick; math.Abs(n-math.Round(n)) > 1e-9*n || n < 1-1e-9 {
 		return fmt.Errorf("%s is %d, must be a multiple of sync, which is %gs", name, seconds, tick)
@@ -149,7 +149,7 @@ func (c *Config) checkInterval(name string, seconds int, tick float64) error {
 	return nil
 }
 
-// checkThresholds refuses a target load without the thresholds of a pool.
+// checkThresholds returns an error if the target load has no thresholds for a pool.
 func (c *Config) checkThresholds(prefill bool) error {
 	switch {
 	case c.Target != Load:
@@ -165,7 +165,7 @@ func (c *Config) checkThresholds(prefill bool) error {
 	return nil
 }
 
-// least returns the fewest workers of a pool.
+// least returns the minimum number of workers of a pool.
 func (c *Config) least(prefill bool) int {
 	own := c.DecodeMin
 	if prefill {

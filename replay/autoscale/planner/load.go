@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Thresholds of the targets throughput and latency: of the prompt tokens that wait on a prefill worker, as shares of the
-// longest context, and of the KV tokens on any other, as shares of its KV cache.
+// Thresholds of the targets throughput and latency: queued prompt tokens of a prefill worker, as a share of the maximum
+// context length, and KV tokens of other workers, as a share of the KV cache.
 const (
 	queueUpThroughput, queueDownThroughput = 1.0, 0.1
 	queueUpLatency, queueDownLatency       = 0.1, 0.0
@@ -16,7 +16,7 @@ const (
 	kvUpLatency, kvDownLatency             = 0.4, 0.1
 )
 
-// scaleByLoad returns the number of workers that the latest passes ask for.
+// scaleByLoad returns the number of workers required by the latest passes.
 func (p *Planner) scaleByLoad(passes []scheduler.Snapshot) (int, bool) {
 	switch {
 	case p.ready != p.expected:
@@ -45,7 +45,7 @@ func (p *Planner) scaleByLoad(passes []scheduler.Snapshot) (int, bool) {
 	return p.guard(to), true
 }
 
-// compare returns the number of workers that the passes ask for by themselves.
+// compare returns the number of workers required by the passes, without minimum and budget.
 func (p *Planner) compare(passes []scheduler.Snapshot) (int, bool) {
 	if p.model == nil {
 		return p.compareShares(passes)
@@ -53,7 +53,7 @@ func (p *Planner) compare(passes []scheduler.Snapshot) (int, bool) {
 	return p.compareObjectives(passes)
 }
 
-// share is what of a worker is compared with thresholds.
+// share is the load of a worker, to be compared with the thresholds.
 func (p *Planner) share(s *scheduler.Snapshot) float64 {
 	switch {
 	case p.role == scheduler.Prefill && p.c.Target == Load:
@@ -68,10 +68,10 @@ func (p *Planner) share(s *scheduler.Snapshot) float64 {
 	return float64(tokens) / float64(p.engine.KVTokens)
 }
 
-// thresholds are those above and below which the number of workers changes.
+// thresholds are the shares at which workers are added and removed.
 type thresholds struct {
 	up, down float64
-	// upAt and downAt are whether the threshold itself is enough.
+	// upAt and downAt report whether a share equal to the threshold is enough.
 	upAt, downAt bool
 }
 
@@ -92,8 +92,8 @@ func (p *Planner) thresholds() thresholds {
 	return thresholds{kvUpThroughput, kvDownThroughput, false, false}
 }
 
-// compareShares returns one worker more where one is above the threshold, and one fewer where all are below the other,
-// unless the others would then be above the first.
+// compareShares returns one worker more if a share is above the upper threshold, and one fewer if all are below the lower
+// one, unless the remaining workers would exceed the upper threshold.
 func (p *Planner) compareShares(passes []scheduler.Snapshot) (int, bool) {
 	t, most := p.thresholds(), math.Inf(-1)
 	for i := range passes {

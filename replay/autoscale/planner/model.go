@@ -8,17 +8,17 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Limits of a worker that has none of its own.
+// Limits of a worker without configured limits.
 const (
 	assumedTokens   = 8192
 	assumedSeqs     = 512
 	assumedKVTokens = 2_000_000
 	mostTokens      = math.MaxUint32
 	mostSizes       = 128  // batch sizes that a search tries
-	mostHits        = 0.95 // the largest share of prompts that counts as cached
+	mostHits        = 0.95 // upper limit of the cached share of prompts
 )
 
-// work is what one pass computes.
+// work is the work of one pass.
 type work struct{ prefills, prefillTokens, cached, decodes, decodeTokens int }
 
 // kinds of passes, each with a store.
@@ -29,7 +29,7 @@ const (
 	passKinds
 )
 
-// model estimates passes from those that were measured.
+// model estimates pass times from measured passes.
 type model struct {
 	role                scheduler.Role
 	tokens, seqs, kv    int
@@ -37,7 +37,7 @@ type model struct {
 	ttft, itl           float64 // objectives, in seconds
 	input, decodeLength average // of a request in a pass
 	perPass, perPassN   average // prompt tokens of a pass, and their requests
-	order               []int   // workers, as they reported first
+	order               []int   // workers, in the order of their first reports
 }
 
 func newModel(c *Config, role scheduler.Role, e Engine) *model {
@@ -57,7 +57,7 @@ func newModel(c *Config, role scheduler.Role, e Engine) *model {
 	return m
 }
 
-// average is the mean of the latest values, after the zeros at the beginning.
+// average is the mean of the latest values, without leading zeros.
 type average struct {
 	most   int
 	values []float64
@@ -88,7 +88,7 @@ func (m *model) isReady() bool {
 	return slices.ContainsFunc(m.stores[:], func(s *store) bool { return s.ready })
 }
 
-// observe takes in the latest pass of each worker.
+// observe adds the latest pass of each worker.
 func (m *model) observe(passes []scheduler.Snapshot) {
 	byWorker := map[int]*scheduler.Snapshot{}
 	for i := range passes {
@@ -113,13 +113,13 @@ func (m *model) observe(passes []scheduler.Snapshot) {
 	for _, w := range byName {
 		s := byWorker[w]
 		if m.role == scheduler.Decode && s.Prefill.Sum > 0 || m.role == scheduler.Prefill && s.Decode.Requests > 0 {
-			return // the planner refuses this pass, and those after it with it
+			return // the planner rejects this pass and all later passes of the tick
 		}
 		m.learn(s)
 	}
 }
 
-// noteLengths takes in how long the requests of a pass are.
+// noteLengths adds the mean lengths of the requests of a pass.
 func (m *model) noteLengths(s *scheduler.Snapshot) {
 	length := 0.0
 	if n := s.Prefill.Requests; n > 0 {
@@ -131,7 +131,7 @@ func (m *model) noteLengths(s *scheduler.Snapshot) {
 	}
 }
 
-// learn takes in how long a pass took.
+// learn adds a measured pass to its store.
 func (m *model) learn(s *scheduler.Snapshot) {
 	w := work{s.Prefill.Requests, s.Prefill.Sum, s.PrefillCached, s.Decode.Requests, s.Decode.Sum}
 	if kind, ok := m.kindOf(&w); ok && s.Seconds > 0 {
@@ -141,7 +141,7 @@ func (m *model) learn(s *scheduler.Snapshot) {
 	m.perPass.add(float64(s.Prefill.Sum))
 }
 
-// kindOf returns the store of a pass; ok is false where there is nothing in it.
+// kindOf returns the store of a pass; ok is false for an empty pass.
 func (m *model) kindOf(w *work) (kind int, ok bool) {
 	switch prefills, decodes := w.prefillTokens > 0, w.decodes > 0; {
 	case m.role == scheduler.Prefill:
@@ -157,7 +157,7 @@ func (m *model) kindOf(w *work) (kind int, ok bool) {
 	}
 }
 
-// measure returns the attention work of a pass, and its tokens.
+// measure returns the features of a pass: attention work and tokens.
 func (m *model) measure(w *work) (x [2]float64) {
 	if m.role != scheduler.Decode {
 		if p := float64(w.prefillTokens); p > 0 {
@@ -173,7 +173,7 @@ func (m *model) measure(w *work) (x [2]float64) {
 	return x
 }
 
-// estimate returns how long a pass takes, in seconds.
+// estimate returns the time of a pass, in seconds.
 func (m *model) estimate(w *work) (float64, bool) {
 	kind, ok := m.kindOf(w)
 	if !ok {
@@ -183,7 +183,7 @@ func (m *model) estimate(w *work) (float64, bool) {
 	return ms / 1000, ok
 }
 
-// inChunks returns how long prompt tokens take in passes as large as may be, each with the rest of w.
+// inChunks returns the time of prompt tokens in passes of the token budget, each with the other work of w.
 func (m *model) inChunks(tokens int, w work) (float64, bool) {
 	total := 0.0
 	for _, part := range [][2]int{{m.tokens, tokens / m.tokens}, {tokens % m.tokens, 1}} {
@@ -200,17 +200,17 @@ func (m *model) inChunks(tokens int, w work) (float64, bool) {
 	return total, true
 }
 
-// scales are by how much a worker's load is multiplied, and what counts of it.
+// scales are factors of the load of a worker, and the requests that count.
 type scales struct {
 	queue, decode float64
-	waiting       bool // requests that lost their place count as running
-	prompts       bool // prompts that wait count as running
+	waiting       bool // preempted requests count as running
+	prompts       bool // queued prompts count as running
 }
 
-// roundUp rounds up, at least to 0.
+// roundUp rounds up, to at least 0.
 func roundUp(x float64) int { return int(min(math.Ceil(max(x, 0)), mostTokens)) }
 
-// timeToFirst returns how long the next request waits for its first token on the worker, in ms.
+// timeToFirst returns the estimated TTFT of the next request on the worker, in ms.
 func (m *model) timeToFirst(s *scheduler.Snapshot, hits float64, by scales) (float64, bool) {
 	queued, requests := float64(s.QueuedPrefill.Sum)*by.queue, float64(s.QueuedPrefill.Requests)*by.queue
 	if n := m.input.value(); n > 0 {
@@ -234,7 +234,7 @@ func (m *model) scaleDecode(s *scheduler.Snapshot, by scales) (requests, tokens 
 	return roundUp(n * by.decode), roundUp(kv * by.decode)
 }
 
-// timeBetween returns how long a pass of the worker takes with one more request, in ms.
+// timeBetween returns the estimated ITL of the worker with one more request, in ms.
 func (m *model) timeBetween(s *scheduler.Snapshot, by scales) (float64, bool) {
 	n, kv := float64(s.Decode.Requests+s.QueuedDecode.Requests), float64(s.Decode.Sum+s.QueuedDecode.Sum)
 	if by.prompts {

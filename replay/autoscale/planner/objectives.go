@@ -6,14 +6,14 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// verdict is what an objective asks for.
+// verdict is the number of workers required by an objective.
 type verdict struct {
 	n     int
-	known bool // it asks for a number
+	known bool // there is a number
 	why   string
 }
 
-// compareObjectives returns the number of workers for which TTFT and ITL are below their objectives.
+// compareObjectives returns the number of workers required by the objectives of TTFT and ITL.
 func (p *Planner) compareObjectives(passes []scheduler.Snapshot) (int, bool) {
 	if p.why = "too few passes have been measured"; !p.model.isReady() {
 		return 0, false
@@ -31,7 +31,7 @@ func (p *Planner) compareObjectives(passes []scheduler.Snapshot) (int, bool) {
 	return v.n, v.known
 }
 
-// judgeBoth joins what TTFT and ITL ask for: more where one does, fewer where both do.
+// judgeBoth combines the verdicts of TTFT and ITL: more workers if either requires more, fewer if both allow fewer.
 func (p *Planner) judgeBoth(passes []scheduler.Snapshot) verdict {
 	first := p.keep(p.judge(p.judgeFirst(passes, scales{waiting: true}), p.c.TTFT, "TTFT"))
 	next := p.keep(p.judge(p.judgeNext(passes, true), p.c.ITL, "ITL"))
@@ -49,7 +49,7 @@ func (p *Planner) judgeBoth(passes []scheduler.Snapshot) verdict {
 	return v
 }
 
-// keep returns the verdict; one that is refused asks for the present number.
+// keep returns the verdict, with the present number if fewer workers are refused.
 func (p *Planner) keep(v refused) verdict {
 	if !v.known && v.refused {
 		v.n, v.known = p.ready, true
@@ -57,20 +57,20 @@ func (p *Planner) keep(v refused) verdict {
 	return v.verdict
 }
 
-// refused is a verdict with whether fewer workers would miss the objective.
+// refused is a verdict, and whether fewer workers would miss the objective.
 type refused struct {
 	verdict
 	refused bool
 }
 
-// estimates are those of all workers, in ms, and whether there may be one worker fewer.
+// estimates are the estimates of all workers, in ms, and whether one worker may be removed.
 type estimates struct {
 	all     []float64
 	fewer   bool
 	refused bool // fewer is false since the objective would be missed
 }
 
-// judge asks for one more where all workers miss the objective.
+// judge adds a worker if all workers miss the objective.
 func (p *Planner) judge(e estimates, limit float64, name string) refused {
 	if len(e.all) == 0 {
 		return refused{verdict: verdict{why: name + " cannot be estimated"}, refused: e.refused}
@@ -89,7 +89,7 @@ func (p *Planner) judge(e estimates, limit float64, name string) refused {
 	return refused{v, !v.known && e.refused}
 }
 
-// formatRange returns two numbers in words, or one where they are alike.
+// formatRange formats a range of numbers, as one number if both ends are equal.
 func formatRange(least, most float64) string {
 	low, high := fmt.Sprintf("%.4g", least), fmt.Sprintf("%.4g", most)
 	if low == high {
@@ -98,7 +98,7 @@ func formatRange(least, most float64) string {
 	return low + " to " + high
 }
 
-// consolidate returns by how much the load of each worker grows with one fewer.
+// consolidate returns the factor by which the load of each worker grows with one worker fewer.
 func (p *Planner) consolidate() float64 {
 	if p.ready > 1 {
 		return float64(p.ready) / float64(p.ready-1)
@@ -106,8 +106,8 @@ func (p *Planner) consolidate() float64 {
 	return 1
 }
 
-// judgeFirst estimates TTFT on each worker. With one fewer, the wait in the queue must stay below a share of what the
-// objective leaves for it.
+// judgeFirst estimates TTFT on each worker. With one worker fewer, the queue time must stay below a share of the slack of
+// the objective.
 func (p *Planner) judgeFirst(passes []scheduler.Snapshot, by scales) estimates {
 	e, m := estimates{fewer: p.ready > 1}, p.model
 	if p.engine.MaxBatchedTokens == 0 {
@@ -141,7 +141,7 @@ func (p *Planner) judgeFirst(passes []scheduler.Snapshot, by scales) estimates {
 	return e
 }
 
-// judgeNext estimates ITL on each worker. With one fewer, its requests must fit the KV cache, and ITL must stay below a
+// judgeNext estimates ITL on each worker. With one worker fewer, its requests must fit the KV cache, and ITL must stay below a
 // share of the objective.
 func (p *Planner) judgeNext(passes []scheduler.Snapshot, prompts bool) estimates {
 	e, m := estimates{fewer: p.ready > 1}, p.model

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Pair plans a prefill and a decode pool together, which share the GPU budget.
+// Pair plans a prefill and a decode pool with one GPU budget.
 type Pair struct {
 	c               *Config
 	prefill, decode *Planner
@@ -30,7 +30,7 @@ func NewPair(c *Config, prefill, decode Engine) (*Pair, error) {
 	return x, nil
 }
 
-// Why returns why it wanted what it did last, of each pool.
+// Why returns the reasons of the latest decision, for each pool.
 func (x *Pair) Why() (prefill, decode string) { return x.prefill.why, x.decode.why }
 
 func (x *Pair) ready() pair { return pair{x.prefill.ready, x.decode.ready} }
@@ -40,7 +40,7 @@ func (x *Pair) isSteady() bool {
 	return x.prefill.ready == x.prefill.expected && x.decode.ready == x.decode.expected
 }
 
-// Tick returns the numbers of workers wanted; ok is false where it wants nothing.
+// Tick returns the numbers of workers; ok is false if there is no decision.
 func (x *Pair) Tick(seconds float64, prefill, decode *View, t Traffic) (p, d int, ok bool) {
 	x.setWhy("no change")
 	if seconds <= 0 {
@@ -71,7 +71,7 @@ func (x *Pair) Tick(seconds float64, prefill, decode *View, t Traffic) (p, d int
 
 func (x *Pair) setWhy(why string) { x.prefill.why, x.decode.why = why, why }
 
-// scaleByTraffic is that of a Planner, of both pools: where one is not known, both stay.
+// scaleByTraffic is Planner.scaleByTraffic for both pools: if one is unknown, neither changes.
 func (x *Pair) scaleByTraffic(seconds float64, t Traffic) (pair, bool) {
 	i := x.prefill.takeTraffic(seconds, t)
 	f := &x.prefill.foresight
@@ -92,7 +92,7 @@ func (x *Pair) scaleByTraffic(seconds float64, t Traffic) (pair, bool) {
 	return n, n != x.ready()
 }
 
-// scaleByLoad is that of a Planner, of both pools. A pool without a pass asks for nothing.
+// scaleByLoad is Planner.scaleByLoad for both pools. A pool without a pass does not change.
 func (x *Pair) scaleByLoad(prefill, decode []scheduler.Snapshot) (pair, bool) {
 	now := x.ready()
 	switch {
@@ -120,7 +120,7 @@ func (x *Pair) scaleByLoad(prefill, decode []scheduler.Snapshot) (pair, bool) {
 	return n, n != now
 }
 
-// compareOr returns what the passes ask for, or else the present number.
+// compareOr returns the number of workers required by the passes, or else the present number.
 func (p *Planner) compareOr(passes []scheduler.Snapshot, now int) int {
 	if len(passes) == 0 {
 		p.why = "no worker has reported a pass"
@@ -137,7 +137,7 @@ func (x *Pair) lacks() bool {
 	return x.prefill.ready < x.prefill.least || x.decode.ready < x.decode.least
 }
 
-// fitCeiling returns the workers nearest to n within the upper bound of the budget.
+// fitCeiling returns the pair nearest to n within the upper bound of the budget.
 func (x *Pair) fitCeiling(n pair) pair {
 	ceiling := budget{-1, x.c.MaxGPUBudget}
 	if x.lacks() {
@@ -146,7 +146,7 @@ func (x *Pair) fitCeiling(n pair) pair {
 	return x.budget.fit(x.ready(), n, ceiling)
 }
 
-// guard returns the workers within the budget, of which no pool goes the other way.
+// guard limits a change to the budget. No pool changes in the opposite direction.
 func (x *Pair) guard(n pair) pair {
 	if x.lacks() {
 		return x.budget.clamp(pair{max(n.p, x.prefill.least), max(n.d, x.decode.least)}, x.budget.budget)
@@ -163,7 +163,7 @@ func (x *Pair) noteBudget(to pair) {
 	x.decode.why += fmt.Sprintf("; GPU budget allows %d", to.d)
 }
 
-// boundWanted returns what is wanted within the bounds, and false where these are the numbers that are ready.
+// boundWanted returns the required numbers within the bounds, and false if they equal the ready workers.
 func (x *Pair) boundWanted(n pair, ok bool) (pair, bool) {
 	now, steady := x.ready(), x.isSteady()
 	if !ok {

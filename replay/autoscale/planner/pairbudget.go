@@ -2,23 +2,23 @@ package planner
 
 import "math"
 
-// pair is a number of prefill workers and one of decode workers.
+// pair is the numbers of prefill and decode workers.
 type pair struct{ p, d int }
 
 // pairBudget is a budget of the GPUs of two pools.
 type pairBudget struct {
 	budget
-	gpus, least pair // of a worker; the fewest workers
+	gpus, least pair // GPUs of a worker, and minimum of workers
 }
 
 func (b *pairBudget) count(n pair) int { return n.p*b.gpus.p + n.d*b.gpus.d }
 
-// allows reports whether workers are within a budget.
+// allows reports whether a pair is within a budget.
 func (b *pairBudget) allows(n pair, band budget) bool {
 	return band.has(b.count(n), band.slack(b.gpus.p, b.gpus.d))
 }
 
-// clamp returns workers within a budget, both pools shrunk or grown in proportion.
+// clamp returns a pair within a budget: both pools shrink or grow in proportion.
 func (b *pairBudget) clamp(n pair, band budget) pair {
 	total := b.count(n)
 	switch {
@@ -48,8 +48,8 @@ func (b *pairBudget) clamp(n pair, band budget) pair {
 	return b.fit(n, pair{grown.p, n.d}, band)
 }
 
-// fit returns the workers between the present and the wanted ones that are nearest to these within a budget. Where one pool is
-// to grow and the other to shrink, both do or neither.
+// fit returns the pair between now and want that is nearest to want within a budget. If one pool grows and the other
+// shrinks, both change or neither.
 func (b *pairBudget) fit(now, want pair, band budget) pair {
 	low := pair{max(min(now.p, want.p), b.least.p), max(min(now.d, want.d), b.least.d)}
 	high := pair{max(now.p, want.p), max(now.d, want.d)}
@@ -74,19 +74,19 @@ func (b *pairBudget) fit(now, want pair, band budget) pair {
 	return f.best
 }
 
-// fitting is the search of fit. It goes through the numbers of the pool with fewer of them.
+// fitting is the search of fit. It enumerates the numbers of the pool with the smaller range.
 type fitting struct {
 	b         *pairBudget
 	now, want pair
 	band      budget
 	low, high pair
-	swapped   bool // that is the decode pool
+	swapped   bool // the enumerated pool is the decode pool
 	best      pair
 	score     [5]int
 	found     bool
 }
 
-// order returns the number of the pool that is gone through, then the other.
+// order returns the number of the enumerated pool, then that of the other.
 func (f *fitting) order(n pair) pair {
 	if f.swapped {
 		return pair{n.d, n.p}
@@ -94,7 +94,7 @@ func (f *fitting) order(n pair) pair {
 	return n
 }
 
-// tryOthers tries the number of the other pool that is nearest to the wanted one.
+// tryOthers tries the number of the other pool that is nearest to want.
 func (f *fitting) tryOthers(fixed int) {
 	gpus, now, want := f.order(f.b.gpus), f.order(f.now), f.order(f.want).d
 	low, high := f.order(f.low).d, f.order(f.high).d
@@ -142,12 +142,13 @@ func isBefore(a, b [5]int) bool {
 	return false
 }
 
-// isOpposing reports whether one pool is to grow and the other to shrink.
+// isOpposing reports whether one pool grows and the other shrinks.
 func isOpposing(now, want pair) bool {
 	return want.p < now.p && want.d > now.d || want.p > now.p && want.d < now.d
 }
 
-// guard returns the workers for wanted ones, of which no pool goes the other way; held reports that a bound forbids the change.
+// guard limits a change from now to want. No pool changes in the opposite direction. held reports whether a bound forbids
+// the change.
 func (b *pairBudget) guard(now, want pair) (n pair, held bool) {
 	band, total := b.budget, b.count(now)
 	down, up := want.p < now.p || want.d < now.d, want.p > now.p || want.d > now.d

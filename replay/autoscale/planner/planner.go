@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Engine is what the planner knows of a worker; 0: not known.
+// Engine describes a worker; 0: unknown.
 type Engine struct {
 	GPUs             int `json:"gpus"`
 	MaxBatchedTokens int `json:"max_num_batched_tokens"`
@@ -16,14 +16,14 @@ type Engine struct {
 	KVTokens         int `json:"kv_tokens"` // of its KV cache
 }
 
-// View is what the planner sees of a pool at a tick.
+// View is the state of a pool at a tick.
 type View struct {
 	Ready    int                  // workers that get requests
-	Expected int                  // with those that are starting
-	Passes   []scheduler.Snapshot // the latest of each ready worker that has had one; without requests an empty one
+	Expected int                  // including starting workers
+	Passes   []scheduler.Snapshot // the latest of each ready worker that has run a pass; empty if the worker has no requests
 }
 
-// Traffic is what has gone through the cluster since the start.
+// Traffic is the requests since the start.
 type Traffic struct {
 	Requests int     `json:"requests"` // that arrived
 	Finished int     `json:"finished"` // requests that have finished, and their tokens:
@@ -33,7 +33,7 @@ type Traffic struct {
 	Reuse    float64 `json:"reuse"`  // the share of the prompt that was cached on the worker
 }
 
-// AddPlaced counts a decision of the router, which found so many of a prompt's blocks cached.
+// AddPlaced counts a routing decision for a prompt, of which the worker has cached some blocks.
 func (t *Traffic) AddPlaced(blocks, cached int32) {
 	if blocks > 0 {
 		t.Placed++
@@ -56,10 +56,10 @@ type Planner struct {
 	model  *model // of the target sla
 
 	ready, expected int
-	floor           int // workers that the traffic requires
+	floor           int // minimum of workers required by the traffic
 
-	load, traffic float64 // seconds, of the latest tick of each
-	seen          Traffic // at the latter
+	load, traffic float64 // seconds, at the latest decision by load and by traffic
+	seen          Traffic // at the latest decision by traffic
 	foresight     foresight
 	hitRate       float64 // the latest
 
@@ -91,13 +91,13 @@ func New(c *Config, role scheduler.Role, e Engine) (*Planner, error) {
 	return p, nil
 }
 
-// Why returns why the planner wanted what it did last.
+// Why returns the reason of the latest decision.
 func (p *Planner) Why() string { return p.why }
 
-// Least returns the fewest workers that it wants.
+// Least returns the minimum number of workers.
 func (p *Planner) Least() int { return p.least }
 
-// Tick returns the number of workers wanted; ok is false where it wants nothing.
+// Tick returns the number of workers; ok is false if there is no decision.
 func (p *Planner) Tick(seconds float64, v *View, t Traffic) (n int, ok bool) {
 	p.why = "no change"
 	if seconds <= 0 {
@@ -127,7 +127,7 @@ func (p *Planner) Tick(seconds float64, v *View, t Traffic) (n int, ok bool) {
 // isDue reports whether an interval has passed since an instant.
 func isDue(last, now float64, interval int) bool { return now-last >= float64(interval)-1e-9 }
 
-// boundWanted returns what is wanted within the bounds, and false where that is the number that is ready.
+// boundWanted returns the required number within the bounds, and false if it equals the ready workers.
 func (p *Planner) boundWanted(n int, ok bool) (int, bool) {
 	steady := p.ready == p.expected
 	if !ok {
@@ -146,7 +146,7 @@ func (p *Planner) boundWanted(n int, ok bool) (int, bool) {
 	return n, n != p.ready
 }
 
-// guard returns the number of workers within the GPU budget, which may not turn a change around.
+// guard returns the number of workers within the GPU budget. It does not reverse a change.
 func (p *Planner) guard(n int) int {
 	to, held := p.budget.guard(p.ready, n, p.engine.GPUs, p.least)
 	if held && to != n {
@@ -155,7 +155,7 @@ func (p *Planner) guard(n int) int {
 	return to
 }
 
-// workersFor divides a load by what a worker takes, rounded up.
+// workersFor returns a load divided by the capacity of a worker, rounded up.
 func workersFor(load, perWorker float64) int {
 	return int(min(math.Ceil(load/perWorker), math.MaxInt32))
 }

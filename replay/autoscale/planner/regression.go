@@ -2,17 +2,17 @@ package planner
 
 import "math"
 
-// sample is a pass that was measured: attention work and tokens, and how long it took, in ms.
+// sample is a measured pass: attention work, tokens, and its time in ms.
 type sample struct {
 	x [2]float64
 	y float64
 }
 
-// store keeps samples spread evenly over what they measure, and the plane of least squares through them.
+// store keeps samples spread evenly over their features, and the least-squares plane through them.
 type store struct {
 	most, least, bins int
 	cells             map[[2]int][]sample // oldest first
-	order             [][2]int            // of the cells, as they were made
+	order             [][2]int            // of the cells, in order of creation
 	n                 int
 	low, high         [2]float64 // of the logarithms
 	fit               plane
@@ -33,7 +33,7 @@ func newStore(c *Config) *store {
 	}
 }
 
-// add takes in a sample. Of too many the oldest of the fullest cell is dropped.
+// add adds a sample. If there are too many, it drops the oldest of the fullest cell.
 func (s *store) add(x sample) {
 	wider := false
 	for j, v := range x.x {
@@ -64,7 +64,7 @@ func (s *store) put(x sample) {
 	s.cells[cell] = append(s.cells[cell], x)
 }
 
-// sortAgain puts all samples into the cells of the present bounds.
+// sortAgain assigns all samples to the cells of the present bounds.
 func (s *store) sortAgain() {
 	all := s.all()
 	s.cells, s.order = map[[2]int][]sample{}, nil
@@ -81,7 +81,7 @@ func (s *store) all() []sample {
 	return all
 }
 
-// drop drops the oldest sample of the fullest cell, of several the one that was made first.
+// drop drops the oldest sample of the fullest cell; of several cells, that created first.
 func (s *store) drop() {
 	most := s.order[0]
 	for _, cell := range s.order {
@@ -93,7 +93,7 @@ func (s *store) drop() {
 	s.n--
 }
 
-// solve lays the plane of least squares whose slopes are not negative, and reports whether there is one that rises.
+// solve fits the least-squares plane with slopes of at least 0. It reports whether a slope is above 0.
 func (s *store) solve() bool {
 	if s.n < s.least {
 		return false
@@ -123,7 +123,7 @@ func (s *store) solve() bool {
 	return s.fit.slope[0] > 0 || s.fit.slope[1] > 0 || s.n <= len(axes)
 }
 
-// bestFace returns the best of the planes that rise along some of the axes.
+// bestFace returns the best plane with positive slopes along some of the axes.
 func bestFace(f plane, all []sample, axes []int) plane {
 	var g [2][2]float64
 	var h [2]float64
@@ -164,7 +164,7 @@ func bestFace(f plane, all []sample, axes []int) plane {
 	return best
 }
 
-// solvePair solves g b = h. Of a matrix that cannot be inverted the diagonal is raised a little first.
+// solvePair solves g b = h. If g is singular, a small ridge is added to the diagonal first.
 func solvePair(g [2][2]float64, h [2]float64, n float64) [2]float64 {
 	const pivot, ridge = 1e-12, 1e-9
 	if math.Abs(g[1][1]-g[1][0]*g[0][1]/g[0][0]) < pivot {
@@ -185,7 +185,7 @@ func (f *plane) value(x [2]float64) float64 {
 	return f.at + f.slope[0]*u[0] + f.slope[1]*u[1]
 }
 
-// estimate returns how long a pass takes, in ms.
+// estimate returns the time of a pass, in ms.
 func (s *store) estimate(x [2]float64) (float64, bool) {
 	if !s.ready {
 		return 0, false

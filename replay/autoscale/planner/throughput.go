@@ -6,14 +6,14 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// foresight is what the planner remembers of the traffic. The predictor is constant.
+// foresight has the traffic of earlier intervals. The predictor is constant.
 type foresight struct {
 	requests, input, output series
 	lastInput, lastOutput   float64 // of the latest interval with requests
-	any                     bool    // there has been one
+	any                     bool    // there was one
 }
 
-// series is the latest value, after the zeros at the beginning.
+// series is the latest value, without leading zeros.
 type series struct {
 	last  float64
 	begun bool
@@ -31,7 +31,7 @@ type interval struct {
 	input, output     float64
 }
 
-// takeTraffic returns the traffic since it was taken last, and keeps the share of prompts that was cached.
+// takeTraffic returns the traffic since the last call, and notes the cached share of prompts.
 func (p *Planner) takeTraffic(seconds float64, t Traffic) interval {
 	old := p.seen
 	i := interval{seconds: seconds - p.traffic, requests: float64(t.Requests - old.Requests)}
@@ -46,7 +46,7 @@ func (p *Planner) takeTraffic(seconds float64, t Traffic) interval {
 	return i
 }
 
-// note takes in an interval. One without requests has the lengths of the latest with some.
+// note adds an interval. An interval without requests has the lengths of the latest one with requests.
 func (f *foresight) note(i interval) {
 	f.requests.add(i.requests)
 	switch {
@@ -59,8 +59,8 @@ func (f *foresight) note(i interval) {
 	f.output.add(i.output)
 }
 
-// scaleByTraffic returns the number of workers that the foreseen traffic asks for; with scaling by load too, it is kept as
-// the fewest that the latter may want.
+// scaleByTraffic returns the number of workers required by the predicted traffic. If scaling by load is enabled, this
+// number becomes its minimum.
 func (p *Planner) scaleByTraffic(seconds float64, t Traffic) (int, bool) {
 	i := p.takeTraffic(seconds, t)
 	p.foresight.note(i)
@@ -80,7 +80,7 @@ func (p *Planner) scaleByTraffic(seconds float64, t Traffic) (int, bool) {
 	return n, true
 }
 
-// divideDemand divides the foreseen requests in a second by those that a worker takes; known is false where these are not.
+// divideDemand returns the predicted request rate divided by the capacity of a worker; known is false if that is unknown.
 func (p *Planner) divideDemand(demand float64, f *foresight) (n int, known bool) {
 	p.why = "what a worker takes is not known yet"
 	c, ok := p.model.findCapacity(f.input.last, f.output.last, p.hitRate)
@@ -92,7 +92,7 @@ func (p *Planner) divideDemand(demand float64, f *foresight) (n int, known bool)
 	return n, true
 }
 
-// limitStep returns the number of workers nearest to n that one decision by traffic may want.
+// limitStep returns the number of workers nearest to n that one decision by traffic allows.
 func (p *Planner) limitStep(n int) int {
 	return max(min(max(n, p.ready-p.c.MaxStep, 0), p.ready+p.c.MaxStep), p.least)
 }
