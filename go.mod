@@ -12,13 +12,11 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/zeebo/xxh3 v1.1.0
-	go.uber.org/goleak v1.3.0
 	golang.org/x/term v0.47.0
 	gonum.org/v1/gonum v0.17.0
 )
 
 require (
-	github.com/agnivade/levenshtein v1.2.1
 	github.com/expr-lang/expr v1.17.8
 	github.com/goccy/go-json v0.12.0
 )

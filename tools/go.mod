@@ -19,7 +19,6 @@ require (
 )
 
 require (
-	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/expr-lang/expr v1.17.8 // indirect
 	github.com/goccy/go-json v0.12.0 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect

@@ -1,11 +1,7 @@
 // Package nearest finds the name that somebody meant.
 package nearest
 
-import (
-	"strings"
-
-	"github.com/agnivade/levenshtein"
-)
+import "strings"
 
 // longest bounds the bytes of names that are compared, which takes their number cubed.
 const longest = 100
@@ -46,10 +42,32 @@ func Name(typed string, names []string) string {
 
 // countChanges counts the letters that differ, two neighbours that were swapped being one.
 func countChanges(typed, name string) int {
-	least := levenshtein.ComputeDistance(typed, name)
+	least := countEdits(typed, name)
 	for i := 1; i < len(typed); i++ {
 		swapped := typed[:i-1] + typed[i:i+1] + typed[i-1:i] + typed[i+1:]
-		least = min(least, 1+levenshtein.ComputeDistance(swapped, name))
+		least = min(least, 1+countEdits(swapped, name))
 	}
 	return least
+}
+
+// countEdits returns the Levenshtein distance: the letters to insert, delete or replace.
+func countEdits(typed, name string) int {
+	letters := []rune(name)
+	row := make([]int, len(letters)+1) // edits from what was read of typed to each beginning of name
+	for j := range row {
+		row[j] = j
+	}
+	for _, r := range typed {
+		diagonal := row[0]
+		row[0]++
+		for j, l := range letters {
+			replaced := diagonal
+			if r != l {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(letters)]
 }

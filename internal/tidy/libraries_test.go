@@ -1,9 +1,37 @@
 package tidy
 
 import (
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
+
+// mostModules bounds the modules that the simulator's go.mod requires, directly or not. It may only fall.
+const mostModules = 66
+
+// Most modules are required by tests and drawings of libraries. An exclude directive would remove them, and
+// "go install" of a version rejects a module that has one.
+func TestModulesAreFew(t *testing.T) {
+	list := exec.Command("go", "list", "-m", "all")
+	list.Dir, list.Env = "../..", append(os.Environ(), "GOWORK=off")
+	out, err := list.Output()
+	if err != nil {
+		t.Skipf("go list -m all: %v: requires the module cache or a network", err)
+	}
+	if n := strings.Count(string(out), "\n") - 1; n > mostModules {
+		t.Errorf("the simulator requires %d modules, must be at most %d", n, mostModules)
+	}
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "exclude" || word == "replace" {
+			t.Errorf("go.mod: %s is not supported with go install github.com/replay-llm/replay/cmd/replay@latest", word)
+		}
+	}
+}
 
 // door is where a library may be used.
 type door struct {
@@ -21,7 +49,6 @@ func doors() []door {
 		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "internal/cmd", "live/cmd", "calibrate/measured", "scheduler/optables/wheel"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"internal/json"}},
 		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},
-		{library: "github.com/agnivade/levenshtein", rooms: []string{"internal/nearest"}},
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
 		{library: "github.com/zeebo/blake3", rooms: []string{"live/engine"}}, // digests in model cards
 		{library: "github.com/klauspost/compress", rooms: []string{"loadgen", "scheduler/optables"}},
@@ -42,7 +69,7 @@ func doors() []door {
 		{library: "go.opentelemetry.io/otel/sdk/trace", rooms: []string{"live/engine", "live/telemetry"}},
 		{library: "github.com/prometheus/", rooms: []string{"live/telemetry"}},
 		{library: "google.golang.org/grpc", rooms: []string{"live/drt", "live/telemetry"}},
-		{library: "go.uber.org/goleak", rooms: []string{"live", "replay"}, tests: true},
+		{library: "go.uber.org/goleak", rooms: []string{"live"}, tests: true},
 		{library: "github.com/go-zeromq/zmq4", rooms: []string{"live/kvevents"}, tests: true}, // another implementation to test against
 		{library: "github.com/cockroachdb/datadriven", rooms: []string{"."}, tests: true},
 	}

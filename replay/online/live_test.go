@@ -5,14 +5,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -36,6 +36,17 @@ func within(t *testing.T, do func()) {
 	case <-time.After(hang):
 		t.Fatal("hangs")
 	}
+}
+
+// endGoroutines fails the test if goroutines that it starts do not end.
+func endGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		if !poll.Wait(func() bool { return runtime.NumGoroutine() <= before }) {
+			stacks := make([]byte, 1<<16)
+			t.Errorf("goroutines are left:\n%s", stacks[:runtime.Stack(stacks, true)])
+		}
+	})
 }
 
 // Arrivals are on record with their times while the router holds all but the
@@ -123,7 +134,7 @@ func TestTaskPanics(t *testing.T) {
 
 // A worker that panics ends the run with an error.
 func TestWorkerPanics(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	endGoroutines(t)
 	c := config(t, 2, line(0, 64, 50, "1")+line(0, 64, 50, "2")+line(100000, 64, 1, "3"))
 	passes := 0
 	c.hooks.pass = func(w sim.WorkerID) {
@@ -144,7 +155,7 @@ func TestWorkerPanics(t *testing.T) {
 
 // A run that is interrupted ends at once, with what there is.
 func TestInterrupt(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	endGoroutines(t)
 	var trace string
 	for i := range 40 {
 		trace += line(i/20*3_600_000, 64, 2+10_000*(i/10%2), fmt.Sprint(i))
@@ -280,7 +291,7 @@ var runs = flag.Int("runs", 200, "how many short runs TestManyRuns makes")
 
 // Many short runs: no token before its arrival, all of them, no goroutine left.
 func TestManyRuns(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	endGoroutines(t)
 	for i := range *runs {
 		var trace string
 		for r := range 5 {
