@@ -154,7 +154,7 @@ parity-keda: ## the same of scaler: keda with KEDA's own executor and fallback, 
 parity-planner: ## compare scaler: dynamo-planner with the planner of Dynamo on replays of three traces (minutes; Python of .venv; skipped without)
 	$(GO) run ./tools/parityplanner -python $(PLANNER_PYTHON)
 
-launch: ## give the commands that replay plan --emit writes to the argument parsers of vLLM, SGLang and their routers (Python 3.10 to 3.13; skipped without)
+launch: ## give the commands that replay plan --emit writes to the argument parsers of vLLM, SGLang, their routers and Dynamo (Python 3.10 to 3.13; skipped without)
 	@tools/launchoracle/run --python || exit 0; tools/launchoracle/run
 
 real-vllm: ## drive, record, calibrate to and validate vLLM's own server on the CPU (Python 3.12, 7 GB, some minutes); skipped without Python

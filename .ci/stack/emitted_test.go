@@ -9,9 +9,80 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
+
+// graph is what the operator of Dynamo reads of a DynamoGraphDeployment (deploy/operator/api/v1alpha1 of ai-dynamo/dynamo): the fields that
+// graphs have.
+type graph struct {
+	meta.TypeMeta
+	Metadata meta.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		Services map[string]struct {
+			ComponentType    string        `json:"componentType"`
+			SubComponentType string        `json:"subComponentType"`
+			Replicas         *int32        `json:"replicas"`
+			EnvFromSecret    *string       `json:"envFromSecret"`
+			Envs             []core.EnvVar `json:"envs"`
+			Resources        *struct {
+				Limits struct {
+					GPU string `json:"gpu"`
+				} `json:"limits"`
+			} `json:"resources"`
+			ExtraPodSpec *struct {
+				core.PodSpec
+				MainContainer *core.Container `json:"mainContainer"`
+			} `json:"extraPodSpec"`
+		} `json:"services"`
+	} `json:"spec"`
+}
+
+// The graphs of Dynamo have only keys that its operator and Kubernetes know, and their volumes are ConfigMaps of the same file.
+func TestEmittedGraphs(t *testing.T) {
+	files, err := filepath.Glob("../../replay/deployment/launch/testdata/*.dynamo.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configs, graphs := map[string]bool{}, 0
+		for doc := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			if bytes.Contains(doc, []byte("kind: ConfigMap")) {
+				var o core.ConfigMap
+				if err := yaml.UnmarshalStrict(doc, &o); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+				configs[o.Name] = true
+				continue
+			}
+			var o graph
+			if err := yaml.UnmarshalStrict(doc, &o); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+			graphs++
+			for name, service := range o.Spec.Services {
+				if service.ExtraPodSpec == nil || service.ExtraPodSpec.MainContainer == nil || service.ExtraPodSpec.MainContainer.Image == "" || service.Replicas == nil {
+					t.Errorf("%s: %s has no image or no replicas", path, name)
+					continue
+				}
+				for _, v := range service.ExtraPodSpec.Volumes {
+					if v.ConfigMap == nil || !configs[v.ConfigMap.Name] {
+						t.Errorf("%s: %s: no ConfigMap of the volume %s", path, name, v.Name)
+					}
+				}
+			}
+		}
+		if graphs != 1 {
+			t.Errorf("%s: %d graphs, must be 1", path, graphs)
+		}
+	}
+}
 
 // The manifests of Kubernetes that replay plan --emit writes have only keys that Kubernetes knows; services, routers and
 // ConfigMaps are those that pods name.

@@ -107,8 +107,12 @@ func ReadCommand(words []string) (Command, bool) {
 			if i+len(s.words) > len(words) || !slices.Equal(words[i:i+len(s.words)], s.words) {
 				continue
 			}
+			rest := words[i+len(s.words):]
+			if s.engine == "trtllm" && s.model && (len(rest) == 0 || rest[0] == "disaggregated") {
+				return Command{}, false // a router
+			}
 			c := Command{Engine: s.engine, Args: map[string]string{}}
-			c.read(words[i+len(s.words):], s.model)
+			c.read(rest, s.model)
 			return c, true
 		}
 	}
@@ -372,6 +376,12 @@ func flagsOfTRTLLM(args map[string]string) map[string]string {
 			text = strings.ToLower(text)
 		}
 		known[flag] = text
+	}
+	if tokens, err := strconv.Atoi(args["kv_cache_config.max_tokens"]); err == nil {
+		block, err := strconv.Atoi(cmp.Or(known["block-size"], "32"))
+		if err == nil && block > 0 {
+			known["num-gpu-blocks"] = strconv.Itoa(tokens / block)
+		}
 	}
 	if text, ok := args["cuda_graph_config"]; ok && text == "null" {
 		known["graphs"] = "none"

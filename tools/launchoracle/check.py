@@ -1,6 +1,7 @@
 """Gives start commands to the parsers of their programs. See run."""
 import argparse
 import contextlib
+import functools
 import importlib.util
 import io
 import os
@@ -17,8 +18,8 @@ import stubs  # noqa: E402
 # Parts of SGLang that declare its arguments; the rest is a stand-in.
 ARGUMENTS = ("sglang.srt.server_args", "sglang.srt.arg_groups", "sglang.srt.environ", "sglang.srt.parser.reasoning_parser_names",
              "sglang.srt.function_call.parser_names", "sglang.srt.model_executor.cuda_graph_config")
-# Arguments of Dynamo's workers, which take those of their engines besides.
-DYNAMO = {"--disaggregation-mode"}
+# Parts of Dynamo that are compiled, or that only a running server uses.
+DYNAMO = ("dynamo._core", "dynamo.llm", "dynamo.runtime", "dynamo.nixl_connect", "dynamo.prometheus_names")
 
 
 for kind in (stubs.Meta, stubs.Thing):
@@ -45,6 +46,10 @@ class Missing(stubs.Finder):
 
     def find_spec(self, name, path=None, target=None):
         top = name.split(".")[0]
+        if any(name == part or name.startswith(part + ".") for part in DYNAMO):
+            spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+            spec.submodule_search_locations = []
+            return spec
         if top in ("vllm", "sglang", "vllm_router", "sglang_router") and not name.endswith("_rs"):  # which are compiled
             return None
         if top in sys.stdlib_module_names or top not in ("vllm_router", "sglang_router") and importlib.machinery.PathFinder.find_spec(top) is not None:
@@ -65,6 +70,7 @@ class GPU:
         return lambda *_, **__: name in ("is_cuda", "is_cuda_alike")
 
 
+@functools.cache
 def vllm_parser():
     from vllm import platforms
 
@@ -80,6 +86,7 @@ def vllm_parser():
     return parser
 
 
+@functools.cache
 def sglang_parser():
     where = importlib.util.find_spec("sglang").submodule_search_locations[0]
     for name in ("sglang", "sglang.srt", "sglang.srt.parser", "sglang.srt.function_call", "sglang.srt.model_executor"):
@@ -101,14 +108,96 @@ def router_parser(package):
     return parser
 
 
+def strict(make):
+    """A reader that refuses what the parser does not know."""
+    parser = make()
+
+    def read(arguments):
+        _, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            raise SystemExit(f"unknown arguments {unknown}")
+
+    return read
+
+
+def dynamo(engine, group, config, make):
+    """A reader of the arguments of Dynamo's worker: its own parser takes those that it knows, the engine's parser must know the rest."""
+    from dynamo.common.configuration.groups.runtime_args import DynamoRuntimeArgGroup, DynamoRuntimeConfig
+
+    module = importlib.import_module(f"dynamo.{engine}.backend_args")
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    DynamoRuntimeArgGroup().add_arguments(parser)
+    getattr(module, group)().add_arguments(parser)
+    own = getattr(module, config)
+    rest = make() if make else None
+
+    def read(arguments):
+        known, unknown = parser.parse_known_args(arguments)
+        for kind in (DynamoRuntimeConfig, own):
+            kind.validate(kind.from_cli_args(known))
+        if rest is not None:
+            parsed, unknown = rest.parse_known_args(unknown)
+            if engine == "sglang" and parsed.schedule_low_priority_values_first:  # as dynamo.sglang.args refuses it
+                raise SystemExit("--schedule-low-priority-values-first is refused")
+        if unknown:
+            raise SystemExit(f"unknown arguments {unknown}")
+
+    return read
+
+
+def frontend():
+    """A reader of the variables of Dynamo's front end, which stand for its arguments."""
+    from dynamo.frontend.frontend_args import FrontendArgGroup, FrontendConfig
+
+    def read(variables):
+        for name, value in variables:
+            os.environ[name] = value
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        FrontendArgGroup().add_arguments(parser)
+        known = parser.parse_args([f"--router-mode={os.environ.get('DYN_ROUTER_MODE', 'round-robin')}"])  # so that its value is checked too
+        FrontendConfig.validate(FrontendConfig.from_cli_args(known))
+        for name, _ in variables:
+            del os.environ[name]
+
+    return read
+
+
 PROGRAMS = [
-    (["vllm", "serve"], vllm_parser),
-    (["-m", "dynamo.vllm"], vllm_parser),
-    (["-m", "sglang.launch_server"], sglang_parser),
-    (["-m", "dynamo.sglang"], sglang_parser),
-    (["vllm-router"], lambda: router_parser("vllm_router")),
-    (["-m", "sglang_router.launch_router"], lambda: router_parser("sglang_router")),
+    (["vllm", "serve"], lambda: strict(vllm_parser)),
+    (["-m", "dynamo.vllm"], lambda: dynamo("vllm", "DynamoVllmArgGroup", "DynamoVllmConfig", vllm_parser)),
+    (["-m", "sglang.launch_server"], lambda: strict(sglang_parser)),
+    (["-m", "dynamo.sglang"], lambda: dynamo("sglang", "DynamoSGLangArgGroup", "DynamoSGLangConfig", sglang_parser)),
+    (["-m", "dynamo.trtllm"], lambda: dynamo("trtllm", "DynamoTrtllmArgGroup", "DynamoTrtllmConfig", None)),
+    (["-m", "dynamo.frontend"], frontend),
+    (["vllm-router"], lambda: strict(lambda: router_parser("vllm_router"))),
+    (["-m", "sglang_router.launch_router"], lambda: strict(lambda: router_parser("sglang_router"))),
 ]
+
+
+def engine_settings(path):
+    """The settings of trtllm-serve in a file, by their own file or by the ConfigMaps of a manifest."""
+    if path.endswith("trtllm.yaml"):
+        yield yaml.safe_load(open(path))
+    elif path.endswith(".yaml"):
+        for document in yaml.safe_load_all(open(path)):
+            if document.get("kind") == "ConfigMap":
+                yield from (yaml.safe_load(text) for name, text in document["data"].items() if name.endswith("trtllm.yaml"))
+
+
+def check_settings(paths):
+    """Gives the settings of trtllm-serve to TensorRT-LLM's own class. Returns how many were checked, and how many it refused."""
+    from tensorrt_llm.llmapi.llm_args import TorchLlmArgs
+
+    checked = wrong = 0
+    for path in paths:
+        for settings in engine_settings(path):
+            checked += 1
+            try:
+                TorchLlmArgs(model="model", skip_tokenizer_init=True, **settings)
+            except Exception as e:
+                wrong += 1
+                print(f"{os.path.basename(path)}: TorchLlmArgs: {e}")
+    return checked, wrong
 
 
 def commands(path):
@@ -128,6 +217,8 @@ def containers(value):
             yield from containers(x)
     elif isinstance(value, dict):
         words = value.get("command", [])
+        if value.get("componentType") == "frontend":
+            yield ["-m", "dynamo.frontend"] + [(x["name"], x["value"]) for x in value.get("envs", [])]
         if isinstance(words, list) and words:
             yield words + value.get("args", [])
         for x in value.values():
@@ -144,26 +235,26 @@ def rest_of(words):
 
 
 def main(paths):
+    if importlib.util.find_spec("tensorrt_llm") is not None:  # TensorRT-LLM's own environment
+        checked, wrong = check_settings(paths)
+        print(f"{checked} files of trtllm-serve, {wrong} refused")
+        return 1 if wrong or not checked else 0
     stubs.install()
     sys.meta_path.append(Missing())
-    parsers, checked, wrong = {}, 0, 0
+    readers, checked, wrong = {}, 0, 0
     for path in paths:
         for words in commands(path):
             program, make, arguments = rest_of(words)
             if program is None:
                 continue
-            if make not in parsers:
-                parsers[make] = make()
-            if program == "dynamo.vllm":
-                arguments = [w for i, w in enumerate(arguments) if w not in DYNAMO and (i == 0 or arguments[i - 1] not in DYNAMO)]
+            if program not in readers:
+                readers[program] = make()
             checked += 1
             said = io.StringIO()
             try:
                 with contextlib.redirect_stderr(said):
-                    _, unknown = parsers[make].parse_known_args(arguments)
-                if unknown:
-                    raise SystemExit(f"unknown arguments {unknown}")
-            except SystemExit as e:
+                    readers[program](arguments)
+            except (SystemExit, ValueError) as e:
                 wrong += 1
                 print(f"{os.path.basename(path)}: {program}: {e}: {said.getvalue().strip()[-300:]}")
     print(f"{checked} commands, {wrong} refused")

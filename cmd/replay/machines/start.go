@@ -47,6 +47,9 @@ func (f *initFlags) readStart() (known map[string]string, engine string, err err
 		switch {
 		case err != nil:
 			return nil, "", fmt.Errorf("%s: %w", f.from, err)
+		case known != nil && c.Engine == "trtllm" && slices.Equal(listDifferent(known, own), []string{"disable-overlap-scheduler"}):
+			delete(known, "disable-overlap-scheduler") // of workers that only prefill, which do not support it
+			delete(own, "disable-overlap-scheduler")
 		case known != nil && !maps.Equal(known, own):
 			return nil, "", fmt.Errorf("%s: servers with different %s: must be alike, as a deployment file is of one kind of servers", f.from, strings.Join(listDifferent(known, own), ", "))
 		}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -112,6 +113,8 @@ func (w *writer) writeArguments(p *Pool) arguments {
 		delete(rest, key)
 		switch name, negated := engineName(&r, w.Engine); {
 		case isSimulated(key):
+		case w.target == "dynamo" && name == "schedule_low_priority_values_first" && value == "true":
+			w.miss("%s %s: Dynamo's worker of SGLang refuses it", key, value)
 		case key == "speculative-config": // of SGLang's engines it has what is simulated alone
 		case r.Only != "" && r.Only != w.Engine:
 		case name == "" && value == r.Preset():
@@ -298,7 +301,7 @@ func (w *writer) writeTRTLLM(p *Pool) arguments {
 	for _, flag := range []string{"tp", "dp", "pp", "ep", "attn-dp-size"} {
 		delete(rest, flag)
 	}
-	var flat, nested [][2]string
+	flat, nested := w.placeTRTLLM(p, rest)
 	for _, flag := range slices.Sorted(maps.Keys(rest)) {
 		value := rest[flag]
 		switch name := names[flag]; {
@@ -309,6 +312,10 @@ func (w *writer) writeTRTLLM(p *Pool) arguments {
 			w.miss("quantization %s: the server reads it from the checkpoint: --model must name one of this precision", value)
 		case flag == "gpu-memory-utilization":
 			w.miss("gpu-memory-utilization %s: TensorRT-LLM takes a share of what weights and passes leave (free_gpu_memory_fraction)", value)
+		case flag == "num-gpu-blocks":
+			nested = append(nested, [2]string{"kv_cache_config.max_tokens", strconv.Itoa(sizeOf(value) * sizeOf(cmp.Or(p.Settings["block-size"], tokensPerBlock)))})
+		case flag == "capacity-scheduler-policy" && value == "MAX_REQUESTS":
+			w.miss("capacity-scheduler-policy %s: TensorRT-LLM's scheduler_config has no such value", value)
 		case name == "":
 			w.miss("%s %s: TensorRT-LLM has no such setting", flag, value)
 		case strings.Contains(name, "."):
@@ -320,4 +327,23 @@ func (w *writer) writeTRTLLM(p *Pool) arguments {
 	slices.SortStableFunc(nested, func(x, y [2]string) int { return strings.Compare(x[0], y[0]) })
 	a.config = append(append(a.config, flat...), nested...)
 	return a
+}
+
+// tokensPerBlock is TensorRT-LLM's default.
+const tokensPerBlock = "32"
+
+// placeTRTLLM returns the settings that follow from the pool's place in the cluster: top-level settings, and those in objects.
+func (w *writer) placeTRTLLM(p *Pool, rest map[string]string) (flat, nested [][2]string) {
+	if p.Role == "" {
+		return nil, nil
+	}
+	nested = append(nested, [2]string{"cache_transceiver_config.backend", "DEFAULT"})
+	if p.Role == "prefill" && rest["disable-overlap-scheduler"] != "true" { // which workers that only prefill do not support
+		delete(rest, "disable-overlap-scheduler")
+		flat = append(flat, [2]string{"disable_overlap_scheduler", "true"})
+	}
+	if w.Router == "kv" && w.target != "dynamo" && rest["event-buffer-max-size"] == "" {
+		nested = append(nested, [2]string{"kv_cache_config.event_buffer_max_size", "1024"})
+	}
+	return flat, nested
 }

@@ -25,12 +25,7 @@ func (w *writer) writeDynamo() []File {
 	fmt.Fprintf(&b, "# The image must have %s %s.\n", w.nameEngine(), w.Release)
 	if w.Engine == "trtllm" {
 		fmt.Fprintf(&b, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s-config\ndata:\n", w.Name)
-		for _, file := range w.listConfigs() {
-			fmt.Fprintf(&b, "  %s: |\n", file.Name)
-			for line := range strings.Lines(file.Text) {
-				b.WriteString("    " + line)
-			}
-		}
+		writeTexts(&b, w.listConfigs())
 		b.WriteString("---\n")
 	}
 	fmt.Fprintf(&b, "apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeployment\nmetadata:\n  name: %s\nspec:\n  services:\n", w.Name)
@@ -67,9 +62,9 @@ func (w *writer) writeDynamoPool(b *strings.Builder, pool int) {
 // dynamoArguments returns the arguments of Dynamo's worker of an engine, which takes the engine's own.
 func (w *writer) dynamoArguments(pool int) []string {
 	p := &w.Pools[pool]
-	model := "--model-path"
-	if w.Engine == "vllm" {
-		model = "--model"
+	model := "--model"
+	if w.Engine == "sglang" {
+		model = "--model-path"
 	}
 	words := append([]string{model, w.Model}, w.pools[pool].words()...)
 	if p.Role != "" {
@@ -93,8 +88,11 @@ func (w *writer) dynamoArguments(pool int) []string {
 		}
 	default:
 		words = append(words, "--extra-engine-args", "/config/"+w.configOf(p))
+		if block := p.Settings["block-size"]; block != "" { // the worker announces this number, not that of the file
+			words = append(words, "--kv-block-size", block)
+		}
 		if events {
-			words = append(words, "--publish-events-and-metrics")
+			words = append(words, "--publish-kv-events")
 		}
 	}
 	return words

@@ -28,6 +28,16 @@ func writeList(b *strings.Builder, indent string, words []string) {
 	}
 }
 
+// writeTexts writes files as the data of a ConfigMap.
+func writeTexts(b *strings.Builder, files []File) {
+	for _, file := range files {
+		fmt.Fprintf(b, "  %s: |\n", file.Name)
+		for line := range strings.Lines(file.Text) {
+			b.WriteString("    " + line)
+		}
+	}
+}
+
 // poolName returns the name of a pool's objects.
 func (w *writer) poolName(p *Pool) string {
 	if p.Role == "" {
@@ -49,7 +59,7 @@ func (w *writer) podHosts(p *Pool) []string {
 // one are a StatefulSet, those of which there is one a Deployment.
 func (w *writer) writeKubernetes() []File {
 	var b strings.Builder
-	routed := w.needsRouter() && w.Engine != "trtllm"
+	routed := w.needsRouter() && (w.Engine != "trtllm" || w.isSplit())
 	var hosts [][]string
 	for i := range w.Pools {
 		hosts = append(hosts, w.podHosts(&w.Pools[i]))
@@ -63,12 +73,11 @@ func (w *writer) writeKubernetes() []File {
 	}
 	if w.Engine == "trtllm" {
 		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s-config\ndata:\n", w.Name)
-		for _, file := range w.listConfigs() {
-			fmt.Fprintf(&b, "  %s: |\n", file.Name)
-			for line := range strings.Lines(file.Text) {
-				b.WriteString("    " + line)
-			}
+		files := w.listConfigs()
+		if routed {
+			files = append(files, w.writeSplit(hosts))
 		}
+		writeTexts(&b, files)
 	}
 	var head strings.Builder
 	w.writeHead(&head)
@@ -149,5 +158,8 @@ func (w *writer) writeRouter(b *strings.Builder, hosts [][]string) {
 		writeList(b, "        ", group)
 	}
 	fmt.Fprintf(b, "        ports:\n        - {name: http, containerPort: %d}\n        readinessProbe:\n          httpGet: {path: /health, port: http}\n", serverPort)
+	if w.Engine == "trtllm" {
+		fmt.Fprintf(b, "        volumeMounts:\n        - {name: config, mountPath: /config, readOnly: true}\n      volumes:\n      - name: config\n        configMap: {name: %s-config}\n", w.Name)
+	}
 	fmt.Fprintf(b, "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: %s\nspec:\n  selector: {app: %s}\n  ports:\n  - {name: http, port: %d, targetPort: http}\n", w.Name, name, serverPort)
 }

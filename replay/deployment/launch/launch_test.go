@@ -52,12 +52,13 @@ func cases() map[string]*Cluster {
 			"speculative-algorithm", "EAGLE", "speculative-num-steps", "5", "speculative-eagle-topk", "4", "speculative-num-draft-tokens", "8")}),
 		"sglang-split":  base("sglang", "0.5.23", Pool{Role: "prefill", Workers: 1, Settings: sglang}, Pool{Role: "decode", Workers: 2, Settings: sglang}),
 		"trtllm":        base("trtllm", "1.3.0", Pool{Workers: 2, Settings: trtllm}),
+		"trtllm-split":  base("trtllm", "1.3.0", Pool{Role: "prefill", Workers: 1, Settings: with(trtllm, "num-gpu-blocks", "1000")}, Pool{Role: "decode", Workers: 2, Settings: with(trtllm, "num-gpu-blocks", "1000")}),
 		"trtllm-uneven": base("trtllm", "1.3.0", Pool{Role: "prefill", Workers: 2, Settings: trtllm}, Pool{Role: "decode", Workers: 1, GPUs: 8, Settings: with(trtllm, "tp", "8")}),
 		"trtllm-all": base("trtllm", "1.3.0", Pool{Workers: 1, Settings: with(trtllm, "tp", "1", "dp", "4", "ep", "4", "pp", "2", "kv-cache-dtype", "fp8", "graphs", "none", "block-size", "64", "enable-prefix-caching", "false",
 			"capacity-scheduler-policy", "MAX_UTILIZATION", "context-chunking-policy", "EQUAL_PROGRESS", "enable-chunked-context", "true", "disable-overlap-scheduler", "true", "enable-partial-reuse", "false",
 			"copy-on-partial-reuse", "false", "batch-wait-timeout-iters", "3", "batch-wait-max-tokens-ratio", "0.5", "enable-balance", "true", "timeout-iters", "20", "batching-wait-iters", "5")}),
 	}
-	all["vllm"].Router, all["sglang"].Router, all["trtllm"].Router = "kv", "p2c", "kv"
+	all["vllm"].Router, all["sglang"].Router, all["trtllm"].Router, all["trtllm-split"].Router = "kv", "p2c", "kv", "kv"
 	return all
 }
 
@@ -124,6 +125,12 @@ func TestCommandsHaveTheSettings(t *testing.T) {
 			}
 			want := maps.Clone(c.Pools[i].Settings)
 			want["engine"], want["model"] = c.Engine, c.Model
+			if c.Engine == "trtllm" && c.Pools[i].Role == "prefill" {
+				want["disable-overlap-scheduler"] = "true"
+			}
+			if c.Engine == "trtllm" && c.Pools[i].Role != "" && c.Router == "kv" {
+				want["event-buffer-max-size"] = "1024"
+			}
 			if !maps.Equal(got, want) || c.Engine == "sglang" && commands[i].Role != c.Pools[i].Role {
 				t.Errorf("%s, pool %d:\n got %v %q\nwant %v %q", name, i, got, commands[i].Role, want, c.Pools[i].Role)
 			}

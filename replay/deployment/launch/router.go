@@ -1,6 +1,10 @@
 package launch
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
 
 // Releases of the routers. Their arguments were checked with the parsers of these.
 const (
@@ -30,6 +34,8 @@ func (w *writer) policy() string {
 		names = map[string]string{"kv": "kv", "round_robin": "round-robin", "random": "random", "p2c": "power-of-two", "least-loaded": "least-loaded"}
 	} else if w.Engine == "vllm" {
 		names["session"] = "consistent_hash"
+	} else if w.Engine == "trtllm" {
+		names = map[string]string{"round_robin": "round_robin", "least-loaded": "load_balancing"}
 	}
 	if name := names[w.Router]; name != "" {
 		return name
@@ -38,12 +44,18 @@ func (w *writer) policy() string {
 	case w.Router == "kv" && w.followsEvents():
 		w.miss("router kv: kv_aware of vllm-router follows KV events too, by a cost of its maker; --emit dynamo has the router of the plan")
 		return "kv_aware"
+	case w.Router == "kv" && w.Engine == "trtllm":
+		w.miss("router kv: kv_cache_aware of trtllm-serve follows KV events too, by a cost of its maker; --emit dynamo has the router of the plan")
+		return "kv_cache_aware"
 	case w.Router == "kv":
 		w.miss("router kv: cache_aware of the router below guesses from earlier prompts what is cached; --emit dynamo has the router of the plan")
 		return "cache_aware"
 	case w.target == "dynamo":
 		w.miss("router %s: Dynamo has no such mode", w.Router)
 		return "round-robin"
+	case w.Engine == "trtllm":
+		w.miss("router %s: the router below has no such policy; load_balancing is the nearest", w.Router)
+		return "load_balancing"
 	}
 	w.miss("router %s: the router below has no such policy; power_of_two is the nearest", w.Router)
 	return "power_of_two"
@@ -51,6 +63,9 @@ func (w *writer) policy() string {
 
 // routerCommand returns the command of the router in front of servers at these addresses, by pool.
 func (w *writer) routerCommand(hosts [][]string) (words []string, groups [][]string) {
+	if w.Engine == "trtllm" {
+		return []string{"trtllm-serve", "disaggregated"}, [][]string{{"--config", w.place(splitName)}}
+	}
 	policy := w.policy()
 	address := func(host string) string { return fmt.Sprintf("http://%s:%d", host, serverPort) }
 	words = []string{"vllm-router"}
@@ -88,4 +103,33 @@ func (w *writer) routerCommand(hosts [][]string) (words []string, groups [][]str
 		}
 	}
 	return words, groups
+}
+
+// splitName is the file of the router of trtllm-serve, which sends prompts to prefill servers and answers to decode servers.
+const splitName = "disaggregated.yaml"
+
+// place returns the path of a file of settings where the target has it.
+func (w *writer) place(name string) string {
+	if w.target == "kubernetes" {
+		return "/config/" + name
+	}
+	return name
+}
+
+// writeSplit returns the file of the router of trtllm-serve.
+func (w *writer) writeSplit(hosts [][]string) File {
+	policy := w.policy()
+	var b strings.Builder
+	fmt.Fprintf(&b, "hostname: 0.0.0.0\nport: %d\n", serverPort)
+	for i, kind := range []string{"context_servers", "generation_servers"} {
+		fmt.Fprintf(&b, "%s:\n  num_instances: %d\n  urls:\n", kind, len(hosts[i]))
+		for _, host := range hosts[i] {
+			fmt.Fprintf(&b, "  - %s:%d\n", host, serverPort)
+		}
+		fmt.Fprintf(&b, "  router:\n    type: %s\n", policy)
+		if policy == "kv_cache_aware" {
+			fmt.Fprintf(&b, "    tokens_per_block: %s\n", cmp.Or(w.Pools[i].Settings["block-size"], tokensPerBlock))
+		}
+	}
+	return File{splitName, b.String()}
 }

@@ -100,27 +100,27 @@ func (w *writer) writeShell() []File {
 	if w.needsRouter() {
 		w.writeShellRouter(&b, hosts)
 	}
+	var configs []File
+	if w.Engine == "trtllm" {
+		configs = w.listConfigs()
+		if w.isSplit() {
+			configs = append(configs, w.writeSplit(hosts))
+		}
+	}
 	var head strings.Builder
 	w.writeHead(&head)
-	files := []File{{w.target + ".sh", head.String() + b.String()}}
-	if w.Engine == "trtllm" {
-		files = append(files, w.listConfigs()...)
-	}
-	return files
+	return append([]File{{w.target + ".sh", head.String() + b.String()}}, configs...)
 }
 
 // writeShellRouter writes the command of the router.
 func (w *writer) writeShellRouter(b *strings.Builder, hosts [][]string) {
-	if w.Engine == "trtllm" {
+	if w.Engine == "trtllm" && !w.isSplit() {
 		w.miss("router %s: trtllm-serve has no router for servers that do prefill and decode: a load balancer in front of them has it", w.Router)
 		return
 	}
 	words, groups := w.routerCommand(hosts)
-	source := "pip install " + vllmRouter
-	if w.Engine == "sglang" {
-		source = "pip install sglang-router"
-	}
-	fmt.Fprintf(b, "\n# On the router (%s):\n%s", source, strings.Join(words, " "))
+	source := map[string]string{"vllm": " (pip install " + vllmRouter + ")", "sglang": " (pip install sglang-router)"}[w.Engine]
+	fmt.Fprintf(b, "\n# On the router%s:\n%s", source, strings.Join(words, " "))
 	for _, group := range groups {
 		fmt.Fprintf(b, " \\\n  %s", group[0])
 		joint := " "
