@@ -39,6 +39,7 @@ func layers() [][]string {
 		{"live/engine"},
 		{"live/conformance", "live/eventplane", "live/openai", "live/route"},
 		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
+		{"live/standalone"},
 		{"live/sglang", "live/vllm"},
 		{"internal/cmd", "internal/reference"},
 		{"cmd/explorer", "cmd/replay", "live/cmd/replay-live", "live/tutorial", "docs", "examples"},

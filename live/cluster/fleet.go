@@ -78,9 +78,6 @@ func (f *Fleet) Start(program string, args ...string) error {
 	return nil
 }
 
-// Lost is closed when a worker has ended that was not told to.
-func (f *Fleet) Lost() <-chan struct{} { return f.alive.Done() }
-
 // Err returns which worker has ended unasked, and how; nil if none has.
 func (f *Fleet) Err() error { return context.Cause(f.alive) }
 

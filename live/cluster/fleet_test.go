@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cluster"
 )
 
@@ -30,10 +31,8 @@ func TestFleet(t *testing.T) {
 	if got := log.String(); strings.Count(got, "over\n") != 3 || strings.Count(got, "warning\n") != 3 {
 		t.Errorf("said %q, want over and warning three times", got)
 	}
-	select {
-	case <-f.Lost():
-		t.Error("workers that were told to end were lost")
-	default:
+	if err := f.Err(); err != nil {
+		t.Errorf("workers that were told to end were lost: %v", err)
 	}
 
 	stubborn := cluster.NewFleet(&log)
@@ -46,7 +45,7 @@ func TestFleet(t *testing.T) {
 
 	weak := cluster.NewFleet(&log)
 	start(weak, "exit 3")
-	<-weak.Lost()
+	poll.Until(t, "an end", func() bool { return weak.Err() != nil })
 	if err := weak.Err(); err == nil || !strings.Contains(err.Error(), "worker process 0: exit status 3") {
 		t.Errorf("error %v, want exit status 3", err)
 	}

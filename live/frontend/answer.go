@@ -29,7 +29,7 @@ func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 			return
 		}
 		defer release()
-		rq, err := openai.ParseWith(kind, body, s.config.Tokenize)
+		rq, err := openai.Parse(kind, body, s.config.Tokenize)
 		if err != nil {
 			s.refuse(w, kind, err)
 			return

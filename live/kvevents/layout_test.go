@@ -102,7 +102,7 @@ func TestRecordedPublisher(t *testing.T) {
 			sameFrames(t, fmt.Sprintf("%s, message %d", release, i), got[i], zmtp.Message{[]byte(recordedTopic), encodeSequence(uint64(i)), m[0]})
 		}
 		answers := recorded(t, release, "answer")
-		d, err := zmtp.DialDealer(within(t), tee.Replay(), time.Minute)
+		d, err := zmtp.Dial(nil).Dealer(within(t), tee.Replay(), time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

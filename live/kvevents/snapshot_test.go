@@ -18,7 +18,7 @@ import (
 // the answer, without the empty one.
 func converse(t testing.TB, tee *Tee, from uint64) []step {
 	t.Helper()
-	d, err := zmtp.DialDealer(within(t), tee.Replay(), hang)
+	d, err := zmtp.Dial(nil).Dealer(within(t), tee.Replay(), hang)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/rendezvous"
+	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/online"
@@ -97,7 +98,7 @@ type Engine struct {
 	held, cached, computed int
 
 	clock *online.Clock
-	facts PassFacts // of the pass that has just ended
+	facts telemetry.Pass // of the pass that has just ended
 }
 
 var (

@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/live/conformance"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim/blockhash"
@@ -160,10 +161,10 @@ func TestManyAtOnce(t *testing.T) {
 // tally is a Watcher that counts tokens.
 type tally struct{ tokens atomic.Int64 }
 
-func (c *tally) Passed(p *PassFacts) { c.tokens.Add(int64(p.Generated)) }
-func (c *tally) Admitted(int, int)   {}
-func (c *tally) Prefilled(int, int)  {}
-func (c *tally) Over(*RequestFacts)  {}
+func (c *tally) Passed(p *telemetry.Pass) { c.tokens.Add(int64(p.Generated)) }
+func (c *tally) Admitted(int, int)        {}
+func (c *tally) Prefilled(int, int)       {}
+func (c *tally) Over(*RequestFacts)       {}
 
 // A token that a client has read is in the counters.
 func TestWatcherIsToldFirst(t *testing.T) {

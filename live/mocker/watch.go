@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -11,7 +12,7 @@ import (
 // Watcher is told what happens in a mocker, on the goroutine that must not wait.
 type Watcher interface {
 	// Passed is told of a pass that has ended. It is valid during the call.
-	Passed(p *PassFacts)
+	Passed(p *telemetry.Pass)
 	// Admitted is told of a request that has been let in: the tokens of its prompt, and those
 	// of them that were found cached.
 	Admitted(prompt, cached int)
@@ -22,26 +23,11 @@ type Watcher interface {
 	Over(r *RequestFacts)
 }
 
-// PassFacts are what a pass did, and how full the engine is after it.
-type PassFacts struct {
-	Running, Waiting int       // requests
-	Held, Blocks     int       // KV blocks held by requests, and all
-	PromptTokens     int       // computed, of requests that got their first token
-	Generated        int       // tokens
-	Preempted        int       // requests
-	Firsts           []float64 // seconds from the arrivals of requests to their first tokens
-	Gaps             []float64 // seconds between the tokens of requests
-	// Adapters of running and waiting requests, in order of their names.
-	RunningAdapters, WaitingAdapters []string
-}
-
-// RequestFacts are how a request fared. Times are in seconds.
+// RequestFacts are how a request fared.
 type RequestFacts struct {
-	PromptTokens, CachedTokens, Generated, Limit int
-	Queued, Prefill, Decode, Total               float64 // until it was admitted, its first, its last token; in all
-	Preemptions                                  int
-	Reason                                       engine.FinishReason
-	Group                                        *engine.Group // of answers that it was one of; nil: it was alone
+	telemetry.Request
+	Reason engine.FinishReason
+	Group  *engine.Group // of answers that it was one of; nil: it was alone
 }
 
 // course is when what happened to a stream, in ms of the engine's clock.
@@ -144,7 +130,8 @@ func (e *Engine) tellOver(s *stream, at sim.Time, why engine.FinishReason) {
 	if c.local != nil && c.local.Enough != nil && c.local.Enough() {
 		why = engine.FinishStop
 	}
-	r := &RequestFacts{PromptTokens: c.prompt, CachedTokens: s.reused, Generated: s.tokens, Limit: c.limit, Preemptions: c.lost, Reason: why}
+	r := &RequestFacts{Reason: why}
+	r.Prompt, r.Cached, r.Generated, r.Limit, r.Preemptions = c.prompt, s.reused, s.tokens, c.limit, c.lost
 	if c.local != nil {
 		r.Group = c.local.Group
 	}

@@ -184,7 +184,7 @@ func TestLogProbs(t *testing.T) {
 func TestFailingChoice(t *testing.T) {
 	broken := errors.New("broken")
 	body := `{"model":"tiny","prompt":"x","n":4,"max_tokens":400}`
-	rq, err := openai.Parse(openai.Completions, []byte(body))
+	rq, err := openai.Parse(openai.Completions, []byte(body), openai.Tokenize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,25 +249,25 @@ func (f targetFunc) Generate(ctx context.Context, rc cancel.Context, rq *engine.
 
 // Keys that nobody knows are told, and those that change nothing are not.
 func TestIgnored(t *testing.T) {
-	rq, err := openai.Parse(openai.Completions, []byte(`{"prompt":"x","zeta":1,"alpha":{},"user":"u","nothing":null,"skip_special_tokens":false}`))
+	rq, err := openai.Parse(openai.Completions, []byte(`{"prompt":"x","zeta":1,"alpha":{},"user":"u","nothing":null,"skip_special_tokens":false}`), openai.Tokenize)
 	if err != nil || fmt.Sprint(rq.Ignored) != "[alpha zeta]" {
 		t.Errorf("%v, %v, want alpha and zeta", rq, err)
 	}
 }
 
 // A tokenizer of the caller's cuts texts; which text its tokens are, it does not say.
-func TestParseWith(t *testing.T) {
+func TestTokenizer(t *testing.T) {
 	letters := func(text string) (tokens []uint32) {
 		for range text {
 			tokens = append(tokens, 5)
 		}
 		return tokens
 	}
-	rq, err := openai.ParseWith(openai.Completions, []byte(`{"prompt":["the people","x"],"echo":true}`), letters)
+	rq, err := openai.Parse(openai.Completions, []byte(`{"prompt":["the people","x"],"echo":true}`), letters)
 	if err != nil || rq.PromptTokens() != 11 || rq.Prompts[0].Text != "the people" {
 		t.Errorf("%+v, %v, want 11 tokens", rq, err)
 	}
-	if _, err := openai.ParseWith(openai.Completions, []byte(`{"prompt":"the people","echo":true,"logprobs":1}`), letters); err == nil || openai.ErrorOf(err).Param != "echo" {
+	if _, err := openai.Parse(openai.Completions, []byte(`{"prompt":"the people","echo":true,"logprobs":1}`), letters); err == nil || openai.ErrorOf(err).Param != "echo" {
 		t.Errorf("%v, want a refusal of echo", err)
 	}
 }
@@ -281,7 +281,7 @@ func TestLengthOfChats(t *testing.T) {
 		`{"messages":[{"role":"user","content":"x"}],"max_tokens":7,"max_completion_tokens":8}`: "8",
 		`{"messages":[{"role":"user","content":"x"}],"max_tokens":512}`:                         "501",
 	} {
-		rq, err := openai.Parse(openai.Chat, []byte(body))
+		rq, err := openai.Parse(openai.Chat, []byte(body), openai.Tokenize)
 		if err == nil {
 			err = rq.Fit(512)
 		}

@@ -17,7 +17,7 @@ func BenchmarkParse(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := openai.Parse(openai.Chat, body); err != nil {
+		if _, err := openai.Parse(openai.Chat, body, openai.Tokenize); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -25,7 +25,7 @@ func BenchmarkParse(b *testing.B) {
 
 // BenchmarkStream makes the events of a token each.
 func BenchmarkStream(b *testing.B) {
-	rq, err := openai.Parse(openai.Chat, []byte(`{"model":"tiny","messages":[{"role":"user","content":"x"}],"max_tokens":1000,"stream":true}`))
+	rq, err := openai.Parse(openai.Chat, []byte(`{"model":"tiny","messages":[{"role":"user","content":"x"}],"max_tokens":1000,"stream":true}`), openai.Tokenize)
 	if err == nil {
 		err = rq.Fit(8192)
 	}

@@ -10,10 +10,7 @@ import (
 
 // Parse reads the body of a request. What is wrong with it is an *Error, as vLLM's server
 // would answer; what depends on the model is left to Fit.
-func Parse(kind Kind, body []byte) (*Request, error) { return ParseWith(kind, body, Tokenize) }
-
-// ParseWith does the same with a tokenizer of the caller's.
-func ParseWith(kind Kind, body []byte, tokenize func(text string) []uint32) (*Request, error) {
+func Parse(kind Kind, body []byte, tokenize func(text string) []uint32) (*Request, error) {
 	f, err := openFields(body)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (d *drawing) Generate(ctx context.Context, rc cancel.Context, rq *engine.Re
 // serve answers a request for the model tiny with a context of 512 tokens.
 func serve(t *testing.T, kind openai.Kind, body []byte, target engine.Target) (string, error) {
 	t.Helper()
-	rq, err := openai.Parse(kind, body)
+	rq, err := openai.Parse(kind, body, openai.Tokenize)
 	if err != nil {
 		return "", err
 	}

@@ -3,7 +3,6 @@ package sglang
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,10 +10,8 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/openai"
+	"github.com/replay-llm/replay/live/standalone"
 )
-
-// mostBody is how many bytes a request may have.
-const mostBody = 8 << 20
 
 // generateRequest is the body of /generate. What it has besides is passed over.
 type generateRequest struct {
@@ -64,8 +61,8 @@ func (s *Server) parseGenerate(body []byte) (rq *openai.Request, ids []string, l
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if rq, err = openai.ParseWith(openai.Completions, b, s.options.Tokenize); err == nil {
-		err = rq.Fit(s.served.ContextLength)
+	if rq, err = openai.Parse(openai.Completions, b, s.Options.Tokenize); err == nil {
+		err = rq.Fit(s.Served.ContextLength)
 	}
 	if err != nil {
 		return nil, nil, false, err
@@ -134,9 +131,9 @@ type generating struct {
 // serveGenerate answers SGLang's own kind of request.
 func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
+	body, err := standalone.ReadBody(w, r)
 	if err != nil {
-		writeFailure(w, &openai.Error{Status: http.StatusRequestEntityTooLarge, Message: "body: want at most 8388608 bytes, all of them"})
+		writeFailure(w, err)
 		return
 	}
 	g := &generating{server: s, w: w, began: began, rc: cancel.New("")}
@@ -145,7 +142,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.all = make([]answered, g.rq.Choices())
-	g.answer = openai.NewAnswer(g.rq, g.rc.ID(), s.served.Name, began, began)
+	g.answer = openai.NewAnswer(g.rq, g.rc.ID(), s.Served.Name, began, began)
 	ctx, release := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer release()
 	defer context.AfterFunc(r.Context(), g.rc.Kill)()
@@ -159,7 +156,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request) {
 // writeFailure answers with an error.
 func writeFailure(w http.ResponseWriter, err error) {
 	e := openai.ErrorOf(err)
-	writeJSON(w, e.Status, map[string]any{"error": map[string]string{"message": e.Message}})
+	standalone.WriteJSON(w, e.Status, map[string]any{"error": map[string]string{"message": e.Message}})
 }
 
 // addPiece adds a piece to its answer.
@@ -203,7 +200,7 @@ func (g *generating) idOf(i int) string {
 
 // writeWhole answers once everything is there.
 func (g *generating) writeWhole(ctx context.Context) {
-	for p, err := range g.answer.Generate(ctx, g.rc, g.server.served.Target, nil) {
+	for p, err := range g.answer.Generate(ctx, g.rc, g.server.Served.Target, nil) {
 		if err != nil {
 			writeFailure(g.w, err)
 			return
@@ -214,14 +211,14 @@ func (g *generating) writeWhole(ctx context.Context) {
 		return // the client has left
 	}
 	if !g.list {
-		writeJSON(g.w, http.StatusOK, g.resultOf(0))
+		standalone.WriteJSON(g.w, http.StatusOK, g.resultOf(0))
 		return
 	}
 	all := make([]*result, len(g.all))
 	for i := range all {
 		all[i] = g.resultOf(i)
 	}
-	writeJSON(g.w, http.StatusOK, all)
+	standalone.WriteJSON(g.w, http.StatusOK, all)
 }
 
 // writeStream answers with events, each with all of its answer so far.
@@ -238,7 +235,7 @@ func (g *generating) writeStream(ctx context.Context) {
 		_, err := g.w.Write(append(append([]byte("data: "), data...), "\n\n"...))
 		return errors.Join(err, control.Flush())
 	}
-	for p, err := range g.answer.Generate(ctx, g.rc, g.server.served.Target, nil) {
+	for p, err := range g.answer.Generate(ctx, g.rc, g.server.Served.Target, nil) {
 		if err != nil && !begun {
 			writeFailure(g.w, err)
 			return

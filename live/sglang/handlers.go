@@ -3,11 +3,10 @@ package sglang
 import (
 	"context"
 	"net/http"
-	"strconv"
 
-	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/standalone"
 )
 
 // newHandler returns what serves SGLang's paths. own answers OpenAI's.
@@ -27,23 +26,11 @@ func (s *Server) newHandler(own http.Handler) http.Handler {
 	for _, path := range []string{"/server_info", "/get_server_info"} {
 		mux.HandleFunc("GET "+path, s.serveServer)
 	}
-	mux.Handle("GET /metrics", s.metrics.Handler())
+	mux.Handle("GET /metrics", s.Metrics.Handler())
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
+		standalone.WriteJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
 	})
 	return mux
-}
-
-// writeJSON answers with JSON.
-func writeJSON(w http.ResponseWriter, status int, answer any) {
-	b, err := json.MarshalUnescaped(answer)
-	if err != nil {
-		panic(err) // texts and numbers cannot fail
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // whoever asked may have left
 }
 
 func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
@@ -56,8 +43,8 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 		Parent  *string `json:"parent"`
 		Longest int     `json:"max_model_len"`
 	}
-	m := &s.served
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []model{{m.Name, "model", m.Since.Unix(), "sglang", m.Name, nil, m.ContextLength}}})
+	m := &s.Served
+	standalone.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []model{{m.Name, "model", m.Since.Unix(), "sglang", m.Name, nil, m.ContextLength}}})
 }
 
 // serveHealth answers when the engine has generated a token.
@@ -66,7 +53,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	rq.SetMaxTokens(1)
 	ctx, release := context.WithCancel(r.Context())
 	defer release()
-	chunks, err := s.served.Target.Generate(ctx, cancel.New(""), rq, nil)
+	chunks, err := s.Served.Target.Generate(ctx, cancel.New(""), rq, nil)
 	if err == nil {
 		for _, err = range chunks {
 			if err != nil {
@@ -82,13 +69,13 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serveModel(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"model_path": s.served.Name, "tokenizer_path": s.served.Name, "is_generation": true, "preferred_sampling_params": nil, "weight_version": "default"})
+	standalone.WriteJSON(w, http.StatusOK, map[string]any{"model_path": s.Served.Name, "tokenizer_path": s.Served.Name, "is_generation": true, "preferred_sampling_params": nil, "weight_version": "default"})
 }
 
 func (s *Server) serveServer(w http.ResponseWriter, _ *http.Request) {
-	a := &s.options.Engine.Engine
-	writeJSON(w, http.StatusOK, map[string]any{
-		"model_path": s.served.Name, "served_model_name": s.served.Name, "version": s.options.Version, "context_length": s.served.ContextLength, "page_size": a.BlockTokens,
+	a := &s.Options.Engine.Engine
+	standalone.WriteJSON(w, http.StatusOK, map[string]any{
+		"model_path": s.Served.Name, "served_model_name": s.Served.Name, "version": s.Options.Version, "context_length": s.Served.ContextLength, "page_size": a.BlockTokens,
 		"max_total_num_tokens": a.Blocks * a.BlockTokens, "max_running_requests": a.SGLang.MaxRunning, "chunked_prefill_size": a.SGLang.ChunkTokens,
 		"tp_size": 1, "dp_size": 1, "disaggregation_mode": "null", "status": "ready",
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/sglang"
+	"github.com/replay-llm/replay/live/standalone"
 	"github.com/replay-llm/replay/live/telemetry/telemetrytest"
 	"github.com/replay-llm/replay/replay/engineargs"
 )
@@ -24,7 +25,7 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := sglang.Start(t.Context(), sglang.Options{Engine: mocker.Options{Model: "tiny", ContextLength: 512, Engine: args}, Version: "0.5.23"})
+	s, err := sglang.Start(t.Context(), standalone.Options{Engine: mocker.Options{Model: "tiny", ContextLength: 512, Engine: args}, Version: "0.5.23"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -12,6 +14,9 @@ type SGLang struct {
 	promptTokens, generatedTokens                               prometheus.Observer
 	first, gap, perToken, total, queue                          prometheus.Observer
 	blockTokens                                                 int
+
+	since           time.Time // of the latest pass
+	admitted, found int       // prompt tokens of requests let in since then, and those of them that were cached
 }
 
 func sglangFirstBuckets() []float64 {
@@ -80,34 +85,25 @@ func (m *Metrics) SGLang(c SGLangConfig) *SGLang {
 		total:           histogram("e2e_request_latency_seconds", "Time of a request in all.", sglangRequestBuckets()),
 		queue:           histogram("queue_time_seconds", "Time that a request was in the queue.", sglangQueueBuckets()),
 		blockTokens:     c.BlockTokens,
+		since:           time.Now(),
 	}
 	s.capacity.Set(float64(c.Blocks * c.BlockTokens))
 	return s
 }
 
-// SGLangPass is a pass that has ended.
-type SGLangPass struct {
-	Running, Queued int
-	Held, Blocks    int // pages that requests hold, and all
-	Prompt, Cached  int // tokens of requests that were let in since the pass before
-	Generated       int
-	Retracted       int
-	Took            float64   // seconds since the pass before
-	Firsts, Gaps    []float64 // seconds
-}
-
 // Passed counts a pass.
-func (s *SGLang) Passed(p *SGLangPass) {
+func (s *SGLang) Passed(p *Pass) {
+	now := time.Now()
 	s.running.Set(float64(p.Running))
-	s.queued.Set(float64(p.Queued))
+	s.queued.Set(float64(p.Waiting))
 	s.usage.Set(float64(p.Held) / float64(max(1, p.Blocks)))
 	s.used.Set(float64(p.Held * s.blockTokens))
-	s.retracted.Add(float64(p.Retracted))
-	if p.Prompt > 0 {
-		s.hitRate.Set(float64(p.Cached) / float64(p.Prompt))
+	s.retracted.Add(float64(p.Preempted))
+	if s.admitted > 0 {
+		s.hitRate.Set(float64(s.found) / float64(s.admitted))
 	}
-	if p.Took > 0 {
-		s.throughput.Set(float64(p.Generated) / p.Took)
+	if took := now.Sub(s.since).Seconds(); took > 0 {
+		s.throughput.Set(float64(p.Generated) / took)
 	}
 	for _, t := range p.Firsts {
 		s.first.Observe(t)
@@ -115,19 +111,21 @@ func (s *SGLang) Passed(p *SGLangPass) {
 	for _, t := range p.Gaps {
 		s.gap.Observe(t)
 	}
+	s.since, s.admitted, s.found = now, 0, 0
 }
 
-// SGLangRequest is a request that is over. Times are in seconds.
-type SGLangRequest struct {
-	Prompt, Cached, Generated int
-	Queued, Decode, Total     float64
-	Aborted                   bool
+// Admitted counts a request that was let in.
+func (s *SGLang) Admitted(prompt, cached int) {
+	s.admitted, s.found = s.admitted+prompt, s.found+cached
 }
+
+// Prefilled counts nothing.
+func (s *SGLang) Prefilled(int, int) {}
 
 // Over counts a request that is over.
-func (s *SGLang) Over(r *SGLangRequest) {
+func (s *SGLang) Over(r *Request, aborted bool) {
 	s.requests.Inc()
-	if r.Aborted {
+	if aborted {
 		s.aborted.Inc()
 	}
 	s.prompt.Add(float64(r.Prompt))

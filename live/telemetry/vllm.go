@@ -197,20 +197,8 @@ func (v *VLLM) addConfig(k vllmMaker, c VLLMConfig) {
 	config.newGauge("vllm:cache_config_info", "The KV cache, in labels.").WithLabelValues().Set(1)
 }
 
-// VLLMPass is a pass that has ended.
-type VLLMPass struct {
-	Running, Waiting int
-	Held, Blocks     int // KV blocks that requests hold, and all
-	PromptTokens     int // computed, of requests that got their first token
-	Generated        int
-	Preempted        int
-	Firsts, Gaps     []float64 // seconds
-	// LoRA adapters that running and waiting requests are for, by name.
-	RunningAdapters, WaitingAdapters []string
-}
-
 // Passed counts a pass.
-func (v *VLLM) Passed(p *VLLMPass) {
+func (v *VLLM) Passed(p *Pass) {
 	v.running.Set(float64(p.Running))
 	v.waiting.Set(float64(p.Waiting))
 	v.capacity.Set(float64(p.Waiting))
@@ -247,17 +235,9 @@ func (v *VLLM) Prefilled(prompt, cached int) {
 	v.computed.Add(float64(prompt - cached))
 }
 
-// VLLMRequest is a request that is over. Times are in seconds.
-type VLLMRequest struct {
-	Prompt, Cached, Generated, Limit int
-	Queued, Prefill, Decode, Total   float64
-	Preemptions                      int
-	Reason                           string // stop, length, abort or error
-}
-
-// Over counts a request that is over.
-func (v *VLLM) Over(r *VLLMRequest) {
-	v.success.WithLabelValues(r.Reason).Inc()
+// Over counts a request that is over, because of stop, length, abort or error.
+func (v *VLLM) Over(r *Request, reason string) {
+	v.success.WithLabelValues(reason).Inc()
 	v.promptTokens.Observe(float64(r.Prompt))
 	v.generatedTokens.Observe(float64(r.Generated))
 	v.limit.Observe(float64(r.Limit))

@@ -1,14 +1,12 @@
 package vllm
 
 import (
-	"io"
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 
-	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/openai"
+	"github.com/replay-llm/replay/live/standalone"
 )
 
 // path is what is served at one.
@@ -22,7 +20,7 @@ type path struct {
 func (s *Server) newHandler(own http.Handler) http.Handler {
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
 	answers := s.countLoad(onlyJSON(own.ServeHTTP))
-	expose := s.metrics.Handler().ServeHTTP
+	expose := s.Metrics.Handler().ServeHTTP
 	paths := map[string]path{
 		"/health":              {serveNothing, get, true},
 		"/ping":                {serveNothing, []string{http.MethodGet, http.MethodPost}, true},
@@ -59,28 +57,12 @@ func (s *Server) newHandler(own http.Handler) http.Handler {
 
 // writeDetail answers with an error of the path.
 func writeDetail(w http.ResponseWriter, status int, detail string) {
-	writeJSON(w, status, map[string]string{"detail": detail})
-}
-
-// writeJSON answers with JSON.
-func writeJSON(w http.ResponseWriter, status int, answer any) {
-	b, err := json.MarshalUnescaped(answer)
-	if err != nil {
-		panic(err) // texts and numbers cannot fail
-	}
-	writeBytes(w, status, b)
-}
-
-func writeBytes(w http.ResponseWriter, status int, b []byte) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // whoever asked may have left
+	standalone.WriteJSON(w, status, map[string]string{"detail": detail})
 }
 
 func writeError(w http.ResponseWriter, err error) {
 	e := openai.ErrorOf(err)
-	writeBytes(w, e.Status, e.AppendJSON(nil))
+	standalone.WriteBytes(w, e.Status, e.AppendJSON(nil))
 }
 
 // onlyJSON lets bodies through that say that they are JSON.
@@ -112,13 +94,13 @@ func serveNothing(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"version": s.options.Version})
+	standalone.WriteJSON(w, http.StatusOK, map[string]string{"version": s.Options.Version})
 }
 
-// source is how vLLM tells where an engine publishes KV events.
-type source struct {
-	Enabled   bool    `json:"enable_kv_cache_events"`
-	Publisher string  `json:"publisher"`
+// KVConfig is how vLLM has it where an engine publishes KV events: in --kv-events-config and at /kv_event_sources.
+type KVConfig struct {
+	Enable    bool    `json:"enable_kv_cache_events"`
+	Publisher *string `json:"publisher"`
 	Endpoint  string  `json:"endpoint"`
 	Replay    *string `json:"replay_endpoint"`
 	Buffer    int     `json:"buffer_steps"`
@@ -129,19 +111,19 @@ type source struct {
 
 // serveSources answers where KV events are published, by rank.
 func (s *Server) serveSources(w http.ResponseWriter, _ *http.Request) {
-	all := map[string]source{}
-	if o := s.options.Engine.KVSockets; o != nil {
-		one := source{true, "zmq", o.Events, nil, o.BufferSteps, o.HighWater, o.QueueEvents, o.Topic}
+	all, publisher := map[string]KVConfig{}, "zmq"
+	if o := s.Options.Engine.KVSockets; o != nil {
+		one := KVConfig{true, &publisher, o.Events, nil, o.BufferSteps, o.HighWater, o.QueueEvents, o.Topic}
 		if o.Replay != "" {
 			one.Replay = &o.Replay
 		}
 		all["0"] = one
 	}
-	writeJSON(w, http.StatusOK, all)
+	standalone.WriteJSON(w, http.StatusOK, all)
 }
 
 func (s *Server) serveLoad(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]int64{"server_load": s.load.Load()})
+	standalone.WriteJSON(w, http.StatusOK, map[string]int64{"server_load": s.load.Load()})
 }
 
 // permission is what vLLM says of each model.
@@ -173,43 +155,34 @@ type model struct {
 }
 
 func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
-	o, created := &s.options, s.since.Unix()
+	o, created := &s.Options, s.Served.Since.Unix()
 	may := permission{ID: "modelperm-" + s.id, Object: "model_permission", Created: created, Sampling: true, LogProbs: true, View: true, Org: "*"}
 	list := struct {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
-	}{Object: "list", Data: []model{{o.Engine.Model, "model", created, "vllm", o.Root, nil, &o.Engine.ContextLength, []permission{may}}}}
+	}{Object: "list", Data: []model{{o.Engine.Model, "model", created, "vllm", o.Engine.Model, nil, &o.Engine.ContextLength, []permission{may}}}}
 	for _, name := range o.Engine.Adapters {
 		list.Data = append(list.Data, model{name, "model", created, "vllm", name, &o.Engine.Model, nil, []permission{may}})
 	}
-	writeJSON(w, http.StatusOK, list)
-}
-
-// readBody reads the body of a small request.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	const most = 8 << 20
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if err != nil {
-		writeError(w, &openai.Error{Status: http.StatusRequestEntityTooLarge, Message: "body: want at most 8388608 bytes, all of them"})
-	}
-	return body, err == nil
+	standalone.WriteJSON(w, http.StatusOK, list)
 }
 
 // knows reports whether a model is served, and answers if it is not.
 func (s *Server) knows(w http.ResponseWriter, name string) bool {
-	_, ok := s.models().Find(name)
+	_, ok := s.Find(name)
 	if !ok {
-		writeError(w, openai.UnknownModel(name, s.models().names()))
+		writeError(w, openai.UnknownModel(name, append([]string{s.Served.Name}, s.Options.Engine.Adapters...)))
 	}
 	return ok
 }
 
 func (s *Server) serveTokenize(w http.ResponseWriter, r *http.Request) {
-	body, ok := s.readBody(w, r)
-	if !ok {
+	body, err := standalone.ReadBody(w, r)
+	if err != nil {
+		writeError(w, err)
 		return
 	}
-	t, err := openai.ParseTokenize(body, s.options.Tokenize)
+	t, err := openai.ParseTokenize(body, s.Options.Tokenize)
 	if err != nil {
 		writeError(w, err)
 		return
@@ -217,17 +190,18 @@ func (s *Server) serveTokenize(w http.ResponseWriter, r *http.Request) {
 	if !s.knows(w, t.Model) {
 		return
 	}
-	writeJSON(w, http.StatusOK, struct {
+	standalone.WriteJSON(w, http.StatusOK, struct {
 		Count   int      `json:"count"`
 		Longest int      `json:"max_model_len"`
 		Tokens  []uint32 `json:"tokens"`
 		Texts   []string `json:"token_strs"`
-	}{len(t.Tokens), s.options.Engine.ContextLength, t.Tokens, t.Texts()})
+	}{len(t.Tokens), s.Options.Engine.ContextLength, t.Tokens, t.Texts()})
 }
 
 func (s *Server) serveDetokenize(w http.ResponseWriter, r *http.Request) {
-	body, ok := s.readBody(w, r)
-	if !ok {
+	body, err := standalone.ReadBody(w, r)
+	if err != nil {
+		writeError(w, err)
 		return
 	}
 	d, err := openai.ParseDetokenize(body)
@@ -236,6 +210,6 @@ func (s *Server) serveDetokenize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.knows(w, d.Model) {
-		writeJSON(w, http.StatusOK, map[string]string{"prompt": openai.Detokenize(d.Tokens)})
+		standalone.WriteJSON(w, http.StatusOK, map[string]string{"prompt": openai.Detokenize(d.Tokens)})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/live/standalone"
 	"github.com/replay-llm/replay/live/vllm"
 	"github.com/replay-llm/replay/replay/engineargs"
 )
@@ -20,7 +21,9 @@ func serve(t *testing.T, change ...func(*vllm.Options)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := vllm.Options{Engine: mocker.Options{Model: "tiny", ContextLength: 512, Engine: args}, Version: "0.32.0", Tokenize: tokenize}
+	o := vllm.Options{Options: standalone.Options{
+		Engine: mocker.Options{Model: "tiny", ContextLength: 512, Engine: args}, Version: "0.32.0", Tokenize: tokenize,
+	}}
 	for _, c := range change {
 		c(&o)
 	}

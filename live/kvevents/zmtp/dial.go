@@ -50,13 +50,8 @@ type Dealer struct {
 	stop func() bool
 }
 
-// DialDealer connects to a ROUTER socket. The end of ctx closes the connection.
+// Dealer connects to a ROUTER socket. The end of ctx closes the connection.
 // A silence of more than the given time while something is awaited is an error.
-func DialDealer(ctx context.Context, endpoint string, silence time.Duration) (*Dealer, error) {
-	return Dial(nil).Dealer(ctx, endpoint, silence)
-}
-
-// Dealer is DialDealer over dial.
 func (dial Dial) Dealer(ctx context.Context, endpoint string, silence time.Duration) (*Dealer, error) {
 	c, err := dial.dialEndpoint(ctx, endpoint, TypeDealer)
 	if err != nil {

@@ -98,7 +98,7 @@ func TestOtherRouter(t *testing.T) {
 	if err := theirs.Listen("tcp://127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	d, err := DialDealer(within(t), "tcp://"+theirs.Addr().String(), time.Minute)
+	d, err := Dial(nil).Dealer(within(t), "tcp://"+theirs.Addr().String(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -337,7 +337,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 	connected(t, s)
 	ctx, cancel := context.WithCancel(within(t))
-	d, err := DialDealer(ctx, r.Endpoint(), 0)
+	d, err := Dial(nil).Dealer(ctx, r.Endpoint(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

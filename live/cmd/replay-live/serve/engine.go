@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -13,13 +12,14 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/live/standalone"
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
 // engineFlags hold the flags that vllm and sglang have in common.
 type engineFlags struct {
 	o         options.Options // of the engine
-	mock      mocker.Options
+	server    standalone.Options
 	precise   cli.Choice
 	fleet     fleet
 	length    string // the flag of the longest prompt with its answer
@@ -33,9 +33,9 @@ func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	fs.StringVar(&f.fleet.host, "host", "127.0.0.1", "`address` to listen at")
 	fs.IntVar(&f.fleet.port, "port", port, "`port` to listen at, the first one of a fleet; 0: any")
 	fs.IntVar(&f.fleet.size, "fleet", 1, "`number` of servers")
-	fs.StringVar(&f.mock.Model, "served-model-name", "", "`name` of the model that users ask for")
+	fs.StringVar(&f.server.Engine.Model, "served-model-name", "", "`name` of the model that users ask for")
 	fs.Lookup("served-model-name").DefValue = "that of --model, or " + mocker.DefaultModel
-	fs.IntVar(&f.mock.ContextLength, length, 8192, "`tokens` of the longest prompt with its answer")
+	fs.IntVar(&f.server.Engine.ContextLength, length, 8192, "`tokens` of the longest prompt with its answer")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts as this tokenizer.json does, a `FILE`")
 	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
@@ -57,7 +57,7 @@ func (f *engineFlags) bindEngineFlags(fs *pflag.FlagSet, other string, without .
 func (f *engineFlags) checkCommon() error {
 	last := f.fleet.port + f.fleet.size - 1
 	return f.o.Check(
-		inRange("port", f.fleet.port, 0, 65535), inRange("fleet", f.fleet.size, 1, 1024), inRange(f.length, f.mock.ContextLength, 1, 1<<30),
+		inRange("port", f.fleet.port, 0, 65535), inRange("fleet", f.fleet.size, 1, 1024), inRange(f.length, f.server.Engine.ContextLength, 1, 1<<30),
 		cli.Wants(f.fleet.grace >= 0, "grace", "at least 0"),
 		cli.Wants(f.fleet.port == 0 || last <= 65535, "fleet", fmt.Sprintf("at most %d, ports end at 65535", 65536-f.fleet.port)))
 }
@@ -74,21 +74,20 @@ func (f *engineFlags) readEngine(kind engineargs.Engine) error {
 	if p.Args.Engine != kind {
 		return cli.Usagef("--engine-args: engine_type is %v, want %v", p.Args.Engine, kind)
 	}
-	f.mock.Engine, f.mock.Precise = *p.Args, f.precise.Value == "spin"
-	f.mock.Model = cmp.Or(f.mock.Model, options.HardwareOf(f.o.Engine.Flags).Text("model"), mocker.DefaultModel)
+	f.server.Engine.Engine, f.server.Engine.Precise = *p.Args, f.precise.Value == "spin"
+	f.server.Engine.Model = cmp.Or(f.server.Engine.Model, options.HardwareOf(f.o.Engine.Flags).Text("model"), mocker.DefaultModel)
 	return nil
 }
 
-// runFleet serves until ctx ends, or standard input if that was asked for. What prepare is given goes to the servers.
-func (f *engineFlags) runFleet(ctx context.Context, s cli.Streams, prepare func(log *slog.Logger, tokenize func(string) []uint32)) error {
+// runFleet serves until ctx ends, or standard input if that was asked for.
+func (f *engineFlags) runFleet(ctx context.Context, s cli.Streams) error {
 	ctx, end := beginServing(ctx, s, f.untilEOF)
 	defer end()
 	log := newLog(s)
-	f.mock.Warn = func(text string) { log.Warn(text) }
-	tokenize, err := loadTokenizer(f.tokenizer)
-	if err != nil {
+	f.server.Log, f.server.Engine.Warn = log, func(text string) { log.Warn(text) }
+	var err error
+	if f.server.Tokenize, err = loadTokenizer(f.tokenizer); err != nil {
 		return err
 	}
-	prepare(log, tokenize)
 	return f.fleet.serve(ctx, s)
 }

@@ -15,19 +15,8 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/live/vllm"
 )
-
-// kvConfig is vLLM's --kv-events-config.
-type kvConfig struct {
-	Enable    bool    `json:"enable_kv_cache_events"`
-	Publisher *string `json:"publisher"`
-	Endpoint  string  `json:"endpoint"`
-	Replay    *string `json:"replay_endpoint"`
-	Buffer    int     `json:"buffer_steps"`
-	HighWater int     `json:"hwm"`
-	Queue     int     `json:"max_queue_size"`
-	Topic     string  `json:"topic"`
-}
 
 // intHashes is the variable by which vLLM tells hashes of blocks as numbers (1) or bytes (0).
 const intHashes = "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"
@@ -38,8 +27,8 @@ func parseKVConfig(text, release string) (*kvevents.TeeOptions, error) {
 	if text == "" {
 		return nil, nil
 	}
-	c := kvConfig{Endpoint: "tcp://*:5557", Buffer: 10_000, HighWater: 100_000, Queue: 100_000}
-	if err := c.parse(text); err != nil {
+	c := vllm.KVConfig{Endpoint: "tcp://*:5557", Buffer: 10_000, HighWater: 100_000, Queue: 100_000}
+	if err := parseKeys(text, &c); err != nil {
 		return nil, cli.Usagef("--kv-events-config: %v", err)
 	}
 	o := &kvevents.TeeOptions{Events: c.Endpoint, Topic: c.Topic, BufferSteps: c.Buffer, HighWater: c.HighWater, QueueEvents: c.Queue}
@@ -73,14 +62,14 @@ func parseKVConfig(text, release string) (*kvevents.TeeOptions, error) {
 	return o, nil
 }
 
-// parse reads the JSON, whose keys are vLLM's.
-func (c *kvConfig) parse(text string) error {
+// parseKeys reads the JSON, the keys of which are vLLM's.
+func parseKeys(text string, c *vllm.KVConfig) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &keys); err != nil {
 		return fmt.Errorf("want a JSON object: %w", err)
 	}
 	var known []string
-	for f := range reflect.TypeFor[kvConfig]().Fields() {
+	for f := range reflect.TypeFor[vllm.KVConfig]().Fields() {
 		known = append(known, f.Tag.Get("json"))
 		delete(keys, f.Tag.Get("json"))
 	}

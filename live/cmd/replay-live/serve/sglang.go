@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,10 +12,7 @@ import (
 )
 
 // sglangFlags hold the flags of sglang.
-type sglangFlags struct {
-	engineFlags
-	server sglang.Options
-}
+type sglangFlags struct{ engineFlags }
 
 // NewSGLangCommand makes the command that serves simulated engines as SGLang's own server does.
 func NewSGLangCommand(s cli.Streams) *cobra.Command {
@@ -81,8 +77,6 @@ type sglangLine struct {
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *sglangFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, _ int) (fleetServer, error) { return sglang.Start(ctx, f.server) }
-	f.fleet.line = func(_ fleetServer, url string) any { return sglangLine{url, f.mock.Model} }
-	return f.runFleet(ctx, s, func(log *slog.Logger, tokenize func(string) []uint32) {
-		f.server.Engine, f.server.Log, f.server.Tokenize = f.mock, log, tokenize
-	})
+	f.fleet.line = func(_ fleetServer, url string) any { return sglangLine{url, f.server.Engine.Model} }
+	return f.runFleet(ctx, s)
 }

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +16,7 @@ import (
 // vllmFlags hold the flags of vllm.
 type vllmFlags struct {
 	engineFlags
-	server   vllm.Options
+	adapters int    // that may be in use at once
 	kvConfig string // of KV events
 }
 
@@ -56,8 +55,8 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 // bindServer adds the flags of the server.
 func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	f.bindCommon(fs, 8000, "max-model-len")
-	fs.StringSliceVar(&f.mock.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, that can be asked for as models")
-	fs.IntVar(&f.server.MaxAdapters, "max-loras", 1, "with --lora-modules: `adapters` in use at once, as metrics tell it")
+	fs.StringSliceVar(&f.server.Engine.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, that can be asked for as models")
+	fs.IntVar(&f.adapters, "max-loras", 1, "with --lora-modules: `adapters` in use at once, as metrics tell it")
 	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; ports go up by one from server to server")
 }
 
@@ -73,18 +72,18 @@ func (f *vllmFlags) readConfig() error {
 	if err := f.checkCommon(); err != nil {
 		return err
 	}
-	err := f.o.Check(inRange("max-loras", f.server.MaxAdapters, 1, 1024), cli.Needs(len(f.mock.Adapters) > 0, "with --lora-modules", "max-loras"))
+	err := f.o.Check(inRange("max-loras", f.adapters, 1, 1024), cli.Needs(len(f.server.Engine.Adapters) > 0, "with --lora-modules", "max-loras"))
 	if err == nil {
 		err = f.readEngine(engineargs.VLLM)
 	}
 	if err != nil {
 		return err
 	}
-	f.server.Root, f.server.Version = f.mock.Model, engines.VersionOf(f.mock.Engine.Profile)
-	if f.mock.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version); err != nil {
+	f.server.Version = engines.VersionOf(f.server.Engine.Engine.Profile)
+	if f.server.Engine.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version); err != nil {
 		return err
 	}
-	if err := checkKVFleet(f.mock.KVSockets, f.fleet.size); err != nil {
+	if err := checkKVFleet(f.server.Engine.KVSockets, f.fleet.size); err != nil {
 		return err
 	}
 	return f.checkAdapters()
@@ -93,16 +92,16 @@ func (f *vllmFlags) readConfig() error {
 // checkAdapters refuses names of adapters that mean two things. What follows "=", where vLLM
 // reads an adapter from, is cut off.
 func (f *vllmFlags) checkAdapters() error {
-	seen := map[string]bool{f.mock.Model: true}
-	for i, text := range f.mock.Adapters {
+	seen := map[string]bool{f.server.Engine.Model: true}
+	for i, text := range f.server.Engine.Adapters {
 		name, _, _ := strings.Cut(text, "=")
 		if name = strings.TrimSpace(name); name == "" || seen[name] {
-			return cli.Usagef("--lora-modules=%s: want names that differ from each other and from the model's, %s", strings.Join(f.mock.Adapters, ","), f.mock.Model)
+			return cli.Usagef("--lora-modules=%s: want names that differ from each other and from the model's, %s", strings.Join(f.server.Engine.Adapters, ","), f.server.Engine.Model)
 		}
-		seen[name], f.mock.Adapters[i] = true, name
+		seen[name], f.server.Engine.Adapters[i] = true, name
 	}
-	if len(f.mock.Adapters) == 0 {
-		f.server.MaxAdapters = 0
+	if len(f.server.Engine.Adapters) == 0 {
+		f.adapters = 0
 	}
 	return nil
 }
@@ -119,16 +118,13 @@ type vllmLine struct {
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *vllmFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, i int) (fleetServer, error) {
-		o := f.server
-		o.Engine = f.mock
-		o.Engine.KVSockets = kvSocketsOf(f.mock.KVSockets, i)
+		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters}
+		o.Engine.KVSockets = kvSocketsOf(o.Engine.KVSockets, i)
 		return vllm.Start(ctx, o)
 	}
 	f.fleet.line = func(one fleetServer, url string) any {
 		events := one.(*vllm.Server).Source()
-		return vllmLine{url, f.mock.Model, events.Events, events.Replay}
+		return vllmLine{url, f.server.Engine.Model, events.Events, events.Replay}
 	}
-	return f.runFleet(ctx, s, func(log *slog.Logger, tokenize func(string) []uint32) {
-		f.server.Log, f.server.Tokenize = log, tokenize
-	})
+	return f.runFleet(ctx, s)
 }
