@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // Options are where the servers listen and what they keep.
@@ -43,8 +45,8 @@ type Stack struct {
 	remove  string // the directory to be removed, or ""
 
 	mu   sync.Mutex
-	etcd *etcdServer // nil while it is killed
-	nats *NATS       // nil while it is killed
+	etcd *etcdServer    // nil while it is killed
+	nats *server.Server // nil while it is killed
 }
 
 // Start starts both servers and waits until they are ready, as long as ctx lasts.
@@ -115,7 +117,7 @@ func (s *Stack) KillNATS() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nats != nil {
-		s.nats.Stop()
+		stopNATS(s.nats)
 		s.nats = nil
 	}
 }
@@ -127,15 +129,11 @@ func (s *Stack) RestartNATS(ctx context.Context) error {
 	if s.nats != nil {
 		return errors.New("nats is running")
 	}
-	o := s.options
-	n, err := startNATS(ctx, NATSOptions{
-		Dir: filepath.Join(o.Dir, "nats"), Host: o.Host, Port: o.NATSPort, MaxPayload: o.MaxPayload, Sync: s.remove == "",
-		Cert: o.Cert, Key: o.Key, CA: o.CA, Username: o.Username, Password: o.Password,
-	})
+	n, port, err := startNATS(ctx, s.options, filepath.Join(s.options.Dir, "nats"), s.remove == "")
 	if err != nil {
 		return err
 	}
-	s.nats, s.options.NATSPort = n, n.Port()
+	s.nats, s.options.NATSPort = n, port
 	return nil
 }
 
@@ -156,16 +154,4 @@ func (s *Stack) Stop() error {
 	s.KillNATS()
 	s.KillEtcd()
 	return os.RemoveAll(s.remove)
-}
-
-// NATSOptions are where a NATS server listens and what it keeps.
-type NATSOptions struct {
-	Dir        string // where streams are kept; "": a directory that is removed at the end
-	Host       string // "": 127.0.0.1
-	Port       int    // 0: any that is free
-	MaxPayload int    // largest message, in bytes; 0: 16 MiB
-	Sync       bool   // streams are written through to the disk
-
-	Cert, Key, CA      string // as those of Options
-	Username, Password string
 }
