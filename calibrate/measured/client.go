@@ -1,8 +1,6 @@
 package measured
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/loadgen/formats/entries"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
 // readTimes reads the requests of a run.
@@ -101,59 +100,25 @@ func (e *noTimesError) Error() string {
 	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, nor spans, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
 }
 
-// record is a line of AIPerf's profile_export.jsonl.
-type record struct {
-	Metadata struct {
-		Start     *float64 `json:"request_start_ns"`
-		Phase     string   `json:"benchmark_phase"`
-		Cancelled bool     `json:"was_cancelled"`
-	} `json:"metadata"`
-	Metrics map[string]struct {
-		Value any    `json:"value"`
-		Unit  string `json:"unit"`
-	} `json:"metrics"`
-	Error any `json:"error"`
-}
-
-// number returns a metric in its unit, NaN when there is none.
-func (x *record) number(name string) float64 {
-	if v, ok := x.Metrics[name].Value.(float64); ok {
-		return v
-	}
-	return math.NaN()
-}
-
-// seconds returns a metric that is a time, in ms unless it says otherwise.
-func (x *record) seconds(name string) float64 {
-	perSecond := map[string]float64{"ns": 1e9, "us": 1e6, "s": 1, "sec": 1}
-	return x.number(name) / cmp.Or(perSecond[x.Metrics[name].Unit], 1e3)
-}
-
 // readAIPerf reads the records of a run of AIPerf, and counts those that failed or were cancelled.
 func readAIPerf(path string) (all []Request, failed int, err error) {
-	err = readLines(path, func(line int, text []byte) error {
-		var x record
-		if len(bytes.TrimSpace(text)) == 0 {
+	err = readEach(path, (*scan.Lines).EachLine, func(f *scan.Fields) error {
+		x := entries.ReadExport(f)
+		if !x.Profiled || x.Failed {
+			if x.Profiled {
+				failed++
+			}
 			return nil
 		}
-		if err := json.Unmarshal(text, &x); err != nil {
-			return err
-		}
-		switch {
-		case x.Metadata.Phase != "" && x.Metadata.Phase != "profiling":
-			return nil
-		case x.Error != nil || x.Metadata.Cancelled:
-			failed++
-			return nil
-		}
-		ttft, latency := x.seconds("time_to_first_token"), x.seconds("request_latency")
-		in, out := x.number("input_sequence_length"), x.number("output_sequence_length")
-		if x.Metadata.Start == nil || !(ttft >= 0 && latency >= ttft && in >= 1 && out >= 1) {
+		at, told := x.Metadata.ReadFloat("request_start_ns")
+		ttft, latency := x.Seconds("time_to_first_token"), x.Seconds("request_latency")
+		in, out := x.Number("input_sequence_length"), x.Number("output_sequence_length")
+		if !told || !(ttft >= 0 && latency >= ttft && in >= 1 && out >= 1) {
 			return errors.New("want request_start_ns, and time_to_first_token, request_latency, input_sequence_length and output_sequence_length")
 		}
-		at := *x.Metadata.Start / 1e9
+		at /= 1e9
 		all = append(all, Request{
-			ID: identifier(fmt.Sprint(line)), Place: len(all), Input: int(in), Output: int(out), Arrival: at,
+			ID: identifier(fmt.Sprint(f.Line)), Place: len(all), Input: int(in), Output: int(out), Arrival: at,
 			First: at + ttft, Last: at + latency, Queued: math.NaN(), Scheduled: math.NaN(),
 		})
 		return nil

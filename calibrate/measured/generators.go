@@ -1,7 +1,6 @@
 package measured
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -23,18 +22,8 @@ type generated struct {
 // readGenerated reads the result of a load generator: vllm bench serve, sglang.bench_serving
 // or GuideLLM; or spans of requests. It reports false when the file holds no requests with times.
 func (m *Run) readGenerated(path string) (found bool, err error) {
-	in, err := scan.OpenPacked(path)
-	if err != nil {
-		return false, err
-	}
-	defer in.Close()
 	x := generated{zero: math.NaN()}
-	var bad error
-	err = scan.NewLines(in, path, 0).EachObject(x.read, func(wrong error) bool {
-		bad = cmp.Or(bad, wrong)
-		return false
-	})
-	if err = cmp.Or(err, bad); err != nil {
+	if err := readEach(path, (*scan.Lines).EachObject, x.read); err != nil {
 		return false, err
 	}
 	switch {
@@ -201,30 +190,18 @@ func newGuideRun(requests *scan.Fields) *guideRun {
 }
 
 // guideRequest returns a row as a request. Times that the row does not have are NaN, instants are s since 1970.
-// Releases before 0.5 have first_iteration and last_iteration, those before 0.4 have all in the row.
 func guideRequest(row *scan.Fields) Request {
-	times := row.OpenSub("info").OpenSub("timings")
-	instant := func(old string, keys ...string) float64 {
-		for _, key := range keys {
-			if at, ok := times.ReadFloat(key); ok {
-				return at
-			}
-		}
-		if at, ok := row.ReadFloat(old); ok {
-			return at
-		}
-		return math.NaN()
-	}
-	tokens := func(old, sub string) int {
-		n, _ := row.OpenSub(sub).ReadCount("text_tokens")
-		before, _ := row.ReadCount(old)
-		return max(n, before)
-	}
-	return Request{
-		ID: identifier(row.ReadName("request_id")), Input: tokens("prompt_tokens", "input_metrics"), Output: tokens("output_tokens", "output_metrics"),
-		Arrival: instant("start_time", "request_start"), First: instant("first_token_time", "first_token_iteration", "first_iteration"),
-		Last: instant("last_token_time", "last_token_iteration", "last_iteration"), Queued: math.NaN(), Scheduled: math.NaN(),
-	}
+	g := entries.ReadGuide(row)
+	r := Request{ID: identifier(row.ReadName("request_id")), Queued: math.NaN(), Scheduled: math.NaN()}
+	r.Input, r.Output = countOf(g.Input()), countOf(g.Output())
+	r.Arrival, r.First, r.Last = g.Times()
+	return r
+}
+
+// countOf returns a number of tokens, 0 where it is not there.
+func countOf(f *scan.Fields, key string) int {
+	n, _ := f.ReadCount(key)
+	return n
 }
 
 // readGuide reads a benchmark of GuideLLM. Requests that its end cut short count as far as

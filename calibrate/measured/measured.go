@@ -170,6 +170,21 @@ func readLines(path string, read func(line int, text []byte) error) error {
 	return nil
 }
 
+// readEach calls do with the objects of a file, as each yields them, up to the first error.
+func readEach(path string, each func(*scan.Lines, func(*scan.Fields) error, func(error) bool) error, do func(*scan.Fields) error) error {
+	in, err := scan.OpenPacked(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var bad error
+	err = each(scan.NewLines(in, path, 0), do, func(wrong error) bool {
+		bad = cmp.Or(bad, wrong)
+		return false
+	})
+	return cmp.Or(err, bad)
+}
+
 func readRequest(text []byte) (Request, error) {
 	x := Request{Arrival: math.NaN(), Queued: math.NaN(), Scheduled: math.NaN(), First: math.NaN(), Last: math.NaN()}
 	if err := json.Unmarshal(text, &x); err != nil {

@@ -1,5 +1,5 @@
-// Package entries reads single requests from results of vllm bench serve and sglang.bench_serving (bench.go) and from spans
-// (spans.go), with all that these hold of a request.
+// Package entries reads single requests from results of vllm bench serve and sglang.bench_serving (bench.go), of AIPerf
+// (aiperf.go) and GuideLLM (guidellm.go) and from spans (spans.go), with all that these hold of a request.
 //
 // Package results makes records of a trace of them, and calibrate/measured requests with measured times.
 package entries

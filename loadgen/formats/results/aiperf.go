@@ -25,25 +25,20 @@ func OpenExport(s *formats.Stream) (formats.Reader, error) {
 }
 
 func (x *exportRows) readRow(f *scan.Fields) error {
-	meta := f.OpenSub("metadata")
-	phase := meta.ReadText("benchmark_phase")
-	cancelled := string(meta.Value("was_cancelled")) == "true"
-	failed := !entries.IsBlank(f.Value("error"))
-	at := meta.NeedStamp("request_start_ns", 0)
-	end, ends := meta.ReadStamp("request_end_ns", 0)
-	session := meta.ReadName("x_correlation_id")
+	e := entries.ReadExport(f)
+	at := e.Metadata.NeedStamp("request_start_ns", 0)
+	end, ends := e.Metadata.ReadStamp("request_end_ns", 0)
+	session := e.Metadata.ReadName("x_correlation_id")
 	if f.Err != nil {
 		return f.Err
 	}
-	if failed || cancelled || phase != nil && string(phase) != "profiling" {
+	if e.Failed || !e.Profiled {
 		x.S.Drop()
 		return nil
 	}
 	r := x.Add(f.Line)
 	r.Arrives(at)
-	metrics := f.OpenSub("metrics")
-	r.Input = needMetric(metrics, "input_sequence_length")
-	r.Output = needMetric(metrics, "output_sequence_length")
+	r.Input, r.Output = needCount(e.Metric("input_sequence_length")), needCount(e.Metric("output_sequence_length"))
 	if session == nil || f.Err != nil {
 		return f.Err
 	}
@@ -59,18 +54,8 @@ func (x *exportRows) readRow(f *scan.Fields) error {
 	return nil
 }
 
-// needMetric is the value of a metric, a number or an object with a value.
-func needMetric(f *scan.Fields, name string) int {
-	if v := f.Value(name); v != nil && v[0] == '{' {
-		m := f.OpenSub(name)
-		n, ok := m.ReadCount("value")
-		if !ok {
-			m.Missing("value", "a number of tokens")
-		}
-		return n
-	}
-	return f.NeedCount(name)
-}
+// needCount returns a number of tokens that has to be there.
+func needCount(f *scan.Fields, key string) int { return f.NeedCount(key) }
 
 // OpenInputs reads the bodies that AIPerf is to send.
 func OpenInputs(s *formats.Stream) (formats.Reader, error) {

@@ -57,17 +57,17 @@ func OpenGuide(s *formats.Stream) (formats.Reader, error) {
 
 // readGuideRow reads a request and counts the parents it has beyond one.
 func readGuideRow(f *scan.Fields, r *formats.Record) (joins int) {
-	in, out := f.OpenSub("input_metrics"), f.OpenSub("output_metrics")
-	r.Input, r.Output = in.NeedCount("text_tokens"), out.NeedCount("text_tokens")
-	about := f.OpenSub("info")
-	if id := about.ReadName("conversation_id"); id != nil {
+	g := entries.ReadGuide(f)
+	r.Input, r.Output = needCount(g.Input()), needCount(g.Output())
+	if id := g.Info.ReadName("conversation_id"); id != nil {
 		r.Session, r.Group = id, id
 	}
-	joins = max(0, len(about.ReadList("parent_node_ids"))-1)
-	times := about.OpenSub("timings")
-	r.Arrives(times.NeedStamp("request_start", 9))
+	joins = max(0, len(g.Info.ReadList("parent_node_ids"))-1)
+	times, key := g.Start()
+	r.Arrives(times.NeedStamp(key, 9))
 	var ok bool
-	if r.Ended, ok = times.ReadStamp("request_end", 9); !ok {
+	times, key = g.Instant("end_time", "request_end")
+	if r.Ended, ok = times.ReadStamp(key, 9); !ok {
 		r.Ended = r.When
 	}
 	return joins
