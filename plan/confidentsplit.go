@@ -59,23 +59,24 @@ func (s *targetSearch) tryNear(ctx context.Context, at *Shape, size int) (met in
 	shapes := listSplitsNear(*at, size)
 	v := &s.Variants[s.variant]
 	slices.SortStableFunc(shapes, func(a, b Shape) int { return v.GPUsOf(a) - v.GPUsOf(b) }) // where pools differ in GPUs, a split with fewer comes first
-	all, err := s.measureOn(ctx, s.probes, shapes...)
+	first := s.probes[:min(len(s.probes), s.Resamples-s.need+1)]                             // enough to miss too many
+	all, err := s.measureOn(ctx, first, shapes...)
 	if err != nil {
 		return 0, err
 	}
 	least := 0.0
 	for i, shape := range shapes {
-		missed, short := 0, 0.0
-		for k := range s.probes {
-			if m := all[i*len(s.probes)+k]; !m.Met {
-				missed++
-				short += m.shortfall()
-			}
-		}
+		missed, short := sumMissed(all[i*len(first) : (i+1)*len(first)])
 		if missed <= s.Resamples-s.need {
-			if met, err = s.countMet(ctx, shape); err != nil || met >= s.need {
-				*at = shape
-				return met, err
+			rest, err := s.measureOn(ctx, s.probes[len(first):], shape)
+			if err != nil {
+				return 0, err
+			}
+			if also, _ := sumMissed(rest); missed+also <= s.Resamples-s.need {
+				if met, err = s.countMet(ctx, shape); err != nil || met >= s.need {
+					*at = shape
+					return met, err
+				}
 			}
 		}
 		if i == 0 || short < least {
@@ -83,6 +84,17 @@ func (s *targetSearch) tryNear(ctx context.Context, at *Shape, size int) (met in
 		}
 	}
 	return 0, nil
+}
+
+// sumMissed returns how many replays miss, and by how much in all.
+func sumMissed(all []*Measure) (missed int, short float64) {
+	for _, m := range all {
+		if !m.Met {
+			missed++
+			short += m.shortfall()
+		}
+	}
+	return missed, short
 }
 
 // listSplitsNear returns splits of a size whose pools are about those of another cluster, or

@@ -31,7 +31,11 @@ func wideLadder(precision float64) ladder {
 			return []float64{last / 2, last / 4}
 		},
 		between: func(met, missed float64) []float64 {
-			step := math.Sqrt(math.Sqrt(missed / met))
+			half := math.Sqrt(missed / met)
+			if half <= 1+precision { // the one in the middle is enough
+				return []float64{met * half}
+			}
+			step := math.Sqrt(half)
 			return []float64{met * step, float64(met*step) * step, missed / step}
 		},
 	}

@@ -23,32 +23,40 @@ const frontPrecision = 0.02
 // at several shares of the highest load it sustains.
 func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, error) {
 	var starts []Point
+	var known []*Measure // by start: its highest load, where that was found
 	for i := range p.Answers {
 		a := &p.Answers[i]
 		if a.Refused != nil || !a.Found && c.Variants[i].Fixed.Size() == 0 {
 			continue
 		}
 		for _, shape := range shapesAround(a.Shape, c.Variants[i].Fixed.Size() > 0, c.Most) {
-			guess := 1.0
+			start, highest := Point{Variant: i, Shape: shape, Load: 1}, (*Measure)(nil)
 			if a.Highest != nil {
-				guess = a.Highest.Load * float64(shape.Size()) / float64(a.Shape.Size())
+				start.Load = a.Highest.Load * growthOf(a.Shape, shape)
 			}
-			starts = append(starts, Point{Variant: i, Shape: shape, Load: guess})
+			if shape == a.Shape && c.Precision <= frontPrecision {
+				highest = a.Highest
+			}
+			starts, known = append(starts, start), append(known, highest)
 		}
 	}
 	forks := make([]*bench, len(starts))
 	tops := make([][]*Measure, len(starts))
 	err := Each(ctx, len(starts), b.cores, func(ctx context.Context, i int) error {
 		forks[i] = b.fork(0)
-		top, _, err := forks[i].findHighest(ctx, starts[i], nearLadder(frontPrecision))
-		if err != nil || top == nil {
-			return err
+		top := known[i]
+		if top == nil {
+			var err error
+			if top, _, err = forks[i].findHighest(ctx, starts[i], nearLadder(frontPrecision)); err != nil || top == nil {
+				return err
+			}
 		}
 		at := make([]float64, 0, len(frontShares()))
 		for _, share := range frontShares() {
 			at = append(at, top.Load*share)
 		}
-		tops[i], err = forks[i].measureAt(ctx, top.Point, at...)
+		all, err := forks[i].measureAt(ctx, top.Point, at...)
+		tops[i] = all
 		return err
 	})
 	if err != nil {
@@ -70,6 +78,14 @@ func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, er
 		add(&p.Answers[i].At)
 	}
 	return rows, nil
+}
+
+// growthOf returns how many times the load of one cluster another about takes: that of the pool that grows least.
+func growthOf(from, to Shape) float64 {
+	if !from.Split() {
+		return float64(to.Workers) / float64(from.Workers)
+	}
+	return min(float64(to.Prefill)/float64(from.Prefill), float64(to.Decode)/float64(from.Decode))
 }
 
 // shapesAround returns the sizes that the front shows.

@@ -177,6 +177,25 @@ type Answer struct {
 
 // Find returns the plan for c.
 func Find(ctx context.Context, c Config) (*Plan, error) {
+	d, err := Begin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return d.Plan, d.Finish(ctx)
+}
+
+// Draft is a plan of which the answers are known, and the rest is yet to be measured.
+type Draft struct {
+	// Plan has the answers. Its Measures are those until now.
+	Plan *Plan
+
+	config Config
+	bench  *bench
+}
+
+// Begin finds the answers of the plan for c, with the chances of the best. Of a variant that has Near, the highest load is not
+// found yet.
+func Begin(ctx context.Context, c Config) (*Draft, error) {
 	if len(c.Variants) == 0 || c.Most < 1 || !(c.Precision > 0) {
 		return nil, fmt.Errorf("%d variants of up to %d workers to a precision of %v, want at least 1 of each and a precision above 0",
 			len(c.Variants), c.Most, c.Precision)
@@ -206,14 +225,29 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	if err := c.checkCheaper(ctx, b, p); err != nil {
 		return nil, err
 	}
-	if err := c.measureAround(ctx, b, p); err != nil {
+	if err := c.measureUncertainty(ctx, b, p); err != nil {
 		return nil, err
 	}
-	p.Requests = b.countRequests()
-	for _, point := range b.order {
-		p.Measures = append(p.Measures, *b.measures[point])
+	p.note(b)
+	return &Draft{Plan: p, config: c, bench: b}, nil
+}
+
+// Finish measures the rest: the highest load of the best answer, and the front. It changes no other field of the plan than these,
+// and in the end Measures and Requests, so that the plan can be read in the meantime.
+func (d *Draft) Finish(ctx context.Context) error {
+	if err := d.config.measureAround(ctx, d.bench, d.Plan); err != nil {
+		return err
 	}
-	return p, nil
+	d.Plan.note(d.bench)
+	return nil
+}
+
+// note takes over what has been measured.
+func (p *Plan) note(b *bench) {
+	p.Requests, p.Measures = b.countRequests(), make([]Measure, len(b.order))
+	for i, point := range b.order {
+		p.Measures[i] = *b.measures[point]
+	}
 }
 
 // tryVariant returns the answer of a variant or, of one that cannot run, the reason.
@@ -396,28 +430,30 @@ func (c *Config) isBetter(p *Plan, a, b *Answer) bool {
 	return a.Highest != nil && (b.Highest == nil || a.Highest.Load > b.Highest.Load)
 }
 
-// measureAround measures what surrounds the answers: error bars of the best
-// one, or of a given cluster, and the front.
-func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
-	if c.Brief {
-		return nil
-	}
+// measureUncertainty measures the error bars and the chances of the best answer, or of a given cluster.
+func (c *Config) measureUncertainty(ctx context.Context, b *bench, p *Plan) error {
 	i := p.Best
 	if i < 0 {
 		i = slices.IndexFunc(p.Answers, func(a Answer) bool { return a.Refused == nil && c.Variants[a.Variant].Fixed.Size() > 0 })
 	}
+	if c.Brief || i < 0 || c.Resamples == 0 || !p.Answers[i].Found && c.Variants[i].Fixed.Size() == 0 {
+		return nil
+	}
+	bars, err := c.measureBars(ctx, b, &p.Answers[i])
+	if err != nil {
+		return err
+	}
+	p.Answers[i].Bars = bars
+	return c.measureChances(ctx, b, &p.Answers[i])
+}
+
+// measureAround measures the highest load of the best answer, unless it is known, and the front.
+func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
+	if c.Brief {
+		return nil
+	}
 	if p.Best >= 0 && c.Variants[p.Best].Near.Size() > 0 && p.Answers[p.Best].Found {
 		if err := c.finish(ctx, b, &p.Answers[p.Best]); err != nil {
-			return err
-		}
-	}
-	if i >= 0 && c.Resamples > 0 && (p.Answers[i].Found || c.Variants[i].Fixed.Size() > 0) {
-		bars, err := c.measureBars(ctx, b, &p.Answers[i])
-		if err != nil {
-			return err
-		}
-		p.Answers[i].Bars = bars
-		if err := c.measureChances(ctx, b, &p.Answers[i]); err != nil {
 			return err
 		}
 	}

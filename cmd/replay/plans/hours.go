@@ -60,7 +60,7 @@ func (f *planFlags) scheduleOf(r *planRunner, variant int) (*schedules.Runner, f
 		Spec: c.spec, Variant: c.variant, Most: f.most, Cores: f.cores, Precision: f.precision, Startup: f.startup, HPATarget: f.hpaTarget, Progress: r.env.show,
 		Resize: func(s plan.Shape) replay.Topology { return c.clusterOf(s) },
 		Points: func(part *loadgen.Workload) plan.Run {
-			own := &planRunner{flags: &alone, choices: []chosen{c}, env: r.env, samples: [][]func() *loadgen.Workload{{func() *loadgen.Workload { return part }}}}
+			own := &planRunner{flags: &alone, choices: []chosen{c}, env: r.env, slots: r.slots, samples: [][]func() *loadgen.Workload{{func() *loadgen.Workload { return part }}}}
 			return own.run
 		},
 		Judge: func(result *harness.Result, w *loadgen.Workload) (plan.Measure, error) {

@@ -248,21 +248,25 @@ func (p *planSheet) find(ctx context.Context) (err error) {
 	for _, choice := range runner.choices {
 		c.Variants = append(c.Variants, choice.variant)
 	}
-	if p.plan, err = plan.Find(ctx, c); err != nil {
+	draft, err := plan.Begin(ctx, c)
+	if err != nil {
 		return err
 	}
+	p.plan = draft.Plan
 	best := p.shownAnswer()
 	if p.plan.Best < 0 && c.Variants[best.Variant].Fixed.Size() == 0 {
 		if p.reachable, err = f.findReachable(ctx, runner, p.plan, best); err != nil {
 			return err
 		}
 	}
-	err = plan.Each(ctx, 2, f.cores, func(ctx context.Context, i int) (err error) {
+	if p.bounds, err = f.findBounds(ctx, runner, p.plan, best); err != nil {
+		return err
+	}
+	err = plan.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) { // replays at once are limited by the runner
 		if i == 0 {
-			p.sources, err = f.findSources(ctx, runner, p.plan, best)
-			return err
+			return draft.Finish(ctx)
 		}
-		p.bounds, err = f.findBounds(ctx, runner, p.plan, best)
+		p.sources, err = f.findSources(ctx, runner, p.plan, best)
 		return err
 	})
 	if err != nil {
@@ -457,9 +461,10 @@ type planRunner struct {
 	samples [][]func() *loadgen.Workload // by variant; variants of one workload share them
 	env     *surroundings
 	seed    uint64
-	factors [][]float64  // by variant and resample: how much longer passes take
-	journal *planJournal // nil: nothing is remembered
-	parts   sync.Map     // workloads of which a plan replays a stretch alone, by stretch
+	factors [][]float64   // by variant and resample: how much longer passes take
+	journal *planJournal  // nil: nothing is remembered
+	parts   sync.Map      // workloads of which a plan replays a stretch alone, by stretch
+	slots   chan struct{} // of replays at once, shared by all searches of a plan
 }
 
 // stretch is a part of a workload.
@@ -479,7 +484,7 @@ func (r *planRunner) stretchOf(p plan.Point) *loadgen.Workload {
 }
 
 func newPlanRunner(ctx context.Context, env *surroundings, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
-	r := &planRunner{flags: f, choices: choices, env: env, seed: seed}
+	r := &planRunner{flags: f, choices: choices, env: env, seed: seed, slots: make(chan struct{}, f.cores)}
 	seen := map[string][]func() *loadgen.Workload{}
 	for _, c := range choices {
 		if c.variant.Refused != nil {
@@ -508,6 +513,8 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 	if m, ok := r.journal.findMeasure(p); ok {
 		return m, nil
 	}
+	r.slots <- struct{}{}
+	defer func() { <-r.slots }()
 	m, err := r.replaySurviving(ctx, p)
 	if err != nil {
 		return m, err

@@ -27,9 +27,9 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 	find := func(ctx context.Context, s *source, ask func(*planRunner, *plan.Config)) error {
 		flags := *f
 		flags.growth = 1
-		own := &planRunner{flags: &flags, choices: slices.Clone(r.choices[i : i+1]), samples: r.samples[i : i+1], factors: [][]float64{slices.Repeat([]float64{1}, f.resamples)}, env: r.env}
+		own := &planRunner{flags: &flags, choices: slices.Clone(r.choices[i : i+1]), samples: r.samples[i : i+1], factors: [][]float64{slices.Repeat([]float64{1}, f.resamples)}, env: r.env, slots: r.slots}
 		v := found.Variants[i]
-		if v.Near = a.Shape; !a.Found {
+		if v.Near = a.Shape; !a.Found || s.key == "pass_times" { // which take longest
 			v.Near = c.Shape
 		}
 		config := plan.Config{Run: own.run, Variants: []plan.Variant{v}, Most: f.most, Precision: f.precision, Cores: f.cores, Brief: true, Progress: r.env.show}

@@ -62,7 +62,7 @@ func (f *planFlags) askWhatIf(ctx context.Context, r *planRunner, found *plan.Pl
 	for k, objectives := range changed {
 		flags := *f
 		flags.slo.All = objectives
-		own := &planRunner{flags: &flags, choices: r.choices[i : i+1], samples: r.samples[i : i+1], factors: r.factors[i : i+1], env: r.env}
+		own := &planRunner{flags: &flags, choices: r.choices[i : i+1], samples: r.samples[i : i+1], factors: r.factors[i : i+1], env: r.env, slots: r.slots}
 		p, err := plan.Find(ctx, plan.Config{
 			Run: own.run, Variants: []plan.Variant{v}, Most: f.most, Precision: f.precision, Resamples: f.resamples, Confidence: f.confidence, Cores: f.cores,
 			Brief: true, Progress: r.env.show,
