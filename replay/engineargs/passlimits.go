@@ -8,8 +8,8 @@ type PassLimits struct {
 	Loose  int  // tokens that each prompt may miss Tokens by, since the engine counts whole pages
 	// Decodes is true where the tokens of requests that decode count for Tokens.
 	Decodes bool
-	// RunningAfter is true where a pass tells how many requests run after those that ended have left.
-	RunningAfter bool
+	// Ahead is true where a pass is planned while the one before it runs.
+	Ahead bool
 }
 
 // PassLimits returns what keeps requests in the queue out of a pass.
@@ -21,8 +21,8 @@ func (a *Args) PassLimits() PassLimits {
 		if s.ChunkTokens > 0 && (tokens == 0 || s.ChunkTokens < tokens) {
 			tokens = s.ChunkTokens
 		}
-		return PassLimits{Known: a.DPSize <= 1, Seats: s.MaxRunning, Tokens: tokens, Loose: a.BlockTokens, RunningAfter: true}
+		return PassLimits{Known: a.DPSize <= 1, Seats: s.MaxRunning, Tokens: tokens, Loose: a.BlockTokens}
 	default:
-		return PassLimits{Known: a.DPSize <= 1 && a.ChunkedPrefill, Seats: a.MaxSeqs, Tokens: a.MaxBatchedTokens, Decodes: true, RunningAfter: a.Engine == TRTLLM}
+		return PassLimits{Known: a.DPSize <= 1 && a.ChunkedPrefill, Seats: a.MaxSeqs, Tokens: a.MaxBatchedTokens, Decodes: true, Ahead: a.Engine == VLLM && a.Rules.TwoInFlight}
 	}
 }

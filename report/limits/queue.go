@@ -36,11 +36,9 @@ func reasonOf(e *engineargs.PassLimits, p *scheduler.Pass) reason {
 		return forPass
 	}
 	running, tokens := d.Running, 0
-	if e.RunningAfter {
-		for i := range p.Marks {
-			if p.Marks[i].Last {
-				running++
-			}
+	for i := range p.Marks {
+		if p.Marks[i].Last { // it has left, and had its seat when the pass was planned
+			running++
 		}
 	}
 	for i := range d.Work {
@@ -74,9 +72,12 @@ func (l *line) addPass(p *scheduler.Pass, r reason) {
 	l.starts, l.sums = append(l.starts, p.Start), append(l.sums, sum)
 }
 
-// between returns the time of passes that begin in a stretch of time and are over, by reason.
-func (l *line) between(from, to sim.Time) (by [reasons]sim.Time) {
+// between returns the time of passes that are planned and begin in a stretch of time and are over, by reason.
+func (l *line) between(from, to sim.Time, ahead bool) (by [reasons]sim.Time) {
 	first := sort.Search(len(l.starts), func(i int) bool { return l.starts[i] >= from })
+	if ahead && first > 0 {
+		first++ // that one was planned when the one before it began
+	}
 	last := sort.Search(len(l.starts), func(i int) bool { return l.starts[i] >= to })
 	if first >= last {
 		return by
@@ -93,9 +94,9 @@ func (l *line) between(from, to sim.Time) (by [reasons]sim.Time) {
 // waits is what a request waited for in queues, ms.
 type waits [reasons]float64
 
-// add adds the wait from an instant to the admission.
-func (w *waits) add(l *line, from, to sim.Time) {
-	by := l.between(from, to)
+// add adds the wait from an instant to the admission, in an engine that plans ahead or not.
+func (w *waits) add(l *line, from, to sim.Time, ahead bool) {
+	by := l.between(from, to, ahead)
 	rest := (to - from).Max0()
 	for r := forSeat; r < reasons; r++ {
 		ms := min(by[r], rest)

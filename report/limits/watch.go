@@ -71,7 +71,7 @@ func (w *Watch) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
 			if w.waits[request] == nil {
 				w.waits[request] = &waits{}
 			}
-			w.waits[request].add(l, since, p.Start)
+			w.waits[request].add(l, since, p.Start, e.Ahead)
 		}
 	}
 	if e.Known {

@@ -3,6 +3,7 @@ package plans
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
@@ -113,22 +114,42 @@ func (s *searched) reasonUnseen() string {
 // wholes returns how many replays of the whole workload have as many requests as those of the search.
 func (s *searched) wholes() float64 { return float64(s.Requests) / float64(max(1, s.workload)) }
 
-// describeRefused returns a line for each kind of which choices cannot run, with the reason of the first.
+// describeRefused returns a line for each reason why choices cannot run, with the text of the first: for each kind, and for values
+// of flags that do not go together, whatever the kind.
 func (s *searched) describeRefused() []string {
-	count, reason, kinds := map[string]int{}, map[string]string{}, []string(nil)
+	type family struct {
+		text  string
+		count int
+		kinds []string
+	}
+	families, keys := map[string]*family{}, []string(nil)
 	for i := range s.choices {
 		v := &s.choices[i].variant
 		if v.Refused == nil {
 			continue
 		}
-		if count[v.Kind]++; count[v.Kind] == 1 {
-			reason[v.Kind], _, _ = strings.Cut(v.Refused.Error(), ": of ")
-			kinds = append(kinds, v.Kind)
+		text, _, _ := strings.Cut(v.Refused.Error(), ": of ")
+		key := v.Kind
+		if flag, ok := strings.CutPrefix(text, "--"); ok {
+			key, _, _ = strings.Cut(flag, "=")
+		}
+		x := families[key]
+		if x == nil {
+			x = &family{text: text}
+			families[key], keys = x, append(keys, key)
+		}
+		if x.count++; !slices.Contains(x.kinds, v.Kind) {
+			x.kinds = append(x.kinds, v.Kind)
 		}
 	}
-	lines := make([]string, len(kinds))
-	for i, kind := range kinds {
-		lines[i] = fmt.Sprintf("%s: %s cannot run: %s", kind, countChoices(count[kind]), reason[kind])
+	lines := make([]string, len(keys))
+	for i, key := range keys {
+		x := families[key]
+		name := x.kinds[0]
+		if len(x.kinds) > 1 {
+			name = fmt.Sprintf("%d kinds", len(x.kinds))
+		}
+		lines[i] = strings.TrimPrefix(fmt.Sprintf("%s: %s cannot run: %s", name, countChoices(x.count), x.text), ": ")
 	}
 	return lines
 }

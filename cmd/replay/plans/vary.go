@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/replay-llm/replay/internal/cmd/choices"
@@ -44,15 +45,37 @@ func (f *planFlags) listSearched(o *options.Options, file string) ([]chosen, err
 		return nil, err
 	}
 	all := make([]chosen, len(listed))
+	alone := sync.OnceValue(func() error { return f.checkAlone(o, file) })
 	for i := range listed {
 		l, c := &listed[i], &all[i]
-		if *c, err = f.tryChoice(o, file, l.Settings, l.Split); err != nil {
+		if *c, err = f.tryChoice(o, file, l.Settings, l.Split); cli.IsUsage(err) && len(f.search.Axes()) > 1 {
+			if err := alone(); err != nil {
+				return nil, err
+			}
+			c.variant.Refused = err // these values do not go together
+		} else if err != nil {
 			return nil, err
 		}
 		v := &c.variant
 		v.Name, v.Kind, v.Single, v.Changes = l.Name, l.Kind, l.Single, l.Changes
 	}
 	return all, nil
+}
+
+// checkAlone refuses values that --vary lists and that are no values of their flags.
+func (f *planFlags) checkAlone(o *options.Options, file string) error {
+	gpu, _, _ := strings.Cut(choices.GPUs(o)[0], ",")
+	for _, axis := range f.search.Axes() {
+		if axis.Name == choices.Topology {
+			continue
+		}
+		for _, value := range axis.Values {
+			if _, err := f.tryChoice(o, file, []plan.Setting{{Name: "gpu", Value: gpu}, {Name: axis.Name, Value: value}}, options.IsOfTwoPools(axis.Name, []string{axis.Name})); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // narrowChoices finds the choices that are planned in full, and makes the runner one of them alone.

@@ -112,6 +112,9 @@ func (s *Space) hasAxis(name string) bool {
 	return slices.ContainsFunc(s.axes, func(a plan.Axis) bool { return a.Name == name })
 }
 
+// Axes returns what varies by values of the command line.
+func (s *Space) Axes() []plan.Axis { return s.axes }
+
 // IsNone reports whether nothing varies.
 func (s *Space) IsNone() bool { return slices.Contains(s.Vary, none) }
 
