@@ -203,7 +203,7 @@ func TestEngineArgumentTables(t *testing.T) {
 		at := strings.Index(text, "\n"+title+"\n")
 		from := at + strings.Index(text[at:], "\n| ") + 1
 		to := from + strings.Index(text[from:], "\n\n") + 1
-		want := schema.Table(pageRows(title))
+		want := writeTable(pageRows(title))
 		if text[from:to] != want && !*rewrite {
 			t.Errorf("engine-args.md, %s: the table is not that of the declarations: go test ./docs -run TestEngineArgumentTables -rewrite", title)
 		}

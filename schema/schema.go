@@ -2,7 +2,7 @@
 // follow the flags of the command line, the reading of JSON objects and its errors, the names in the logs of servers,
 // the lines of deployment files, and the reference page.
 //
-// Read schema.go, then read.go, object.go, flag.go and page.go.
+// Read schema.go, then read.go, object.go and flag.go.
 package schema
 
 import (
@@ -323,4 +323,19 @@ func Logs(rows []Row, engine string) (all []Logged) {
 		}
 	}
 	return all
+}
+
+// Unit returns the unit of a number, "" of other values.
+func (r *Row) Unit() string {
+	_, rest, _ := strings.Cut(r.Help, "`")
+	quoted, _, _ := strings.Cut(rest, "`")
+	switch {
+	case r.Doc.Unit == "-":
+		return ""
+	case r.Doc.Unit != "":
+		return r.Doc.Unit
+	case r.Kind == Int, r.Kind == Real, r.Kind == Limit:
+		return quoted
+	}
+	return ""
 }

@@ -141,41 +141,6 @@ func (t *tick) signals() *autoscale.Signals {
 	return s
 }
 
-// check returns an error if the scaler wants another number of workers at a tick than the planner did, and the number of acts.
-func (c *plannerCase) check() (acts int, err error) {
-	config := autoscale.Default(autoscale.DynamoPlanner)
-	config.Planner, config.Sync = c.Planner, c.Sync
-	var own [2]autoscale.Scaler
-	if c.Peer != nil {
-		own, err = autoscale.NewDynamoPair(&config, c.Workers, *c.Peer)
-	} else {
-		own[0], err = autoscale.NewDynamo(&config, c.Workers)
-	}
-	if err != nil {
-		return 0, err
-	}
-	for i := range c.Ticks {
-		t := &c.Ticks[i]
-		s := t.signals()
-		if t.Peer != nil {
-			s.Peer = t.Peer.signals()
-		}
-		for half := t; half != nil; half = half.Peer {
-			scaler := own[0]
-			if half != t {
-				scaler, s = own[1], s.Peer
-			}
-			if got := scaler.Want(s); got != half.Want {
-				return acts, fmt.Errorf("%gs: %d workers (%s), the planner wants %d", float64(t.Now)/1000, got, scaler.(autoscale.Explainer).Why(), half.Want)
-			}
-			if half.Want != half.Workers {
-				acts++
-			}
-		}
-	}
-	return acts, nil
-}
-
 // record writes the first ticks of a run.
 func (w *witness) record(folder string, r *run) error {
 	spec := r.spec("")
@@ -194,21 +159,6 @@ func (w *witness) record(folder string, r *run) error {
 		err = errors.Join(err, z.Close())
 	}
 	return errors.Join(err, f.Close())
-}
-
-// readCase reads a recorded run.
-func readCase(path string) (*plannerCase, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	c := new(plannerCase)
-	return c, json.NewDecoder(z).Decode(c)
 }
 
 // nameKeys returns a configuration by the planner's names.

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"compress/gzip"
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/replay/autoscale"
 )
 
 // Recorded runs of Dynamo's planner: the scaler of this program wants the same number of workers at every tick.
@@ -26,4 +32,54 @@ func TestPlannerEqualsDynamo(t *testing.T) {
 	if total < 80 {
 		t.Errorf("%d acts, must be at least 80", total)
 	}
+}
+
+// check returns an error if the scaler wants another number of workers at a tick than the planner did, and the number of acts.
+func (c *plannerCase) check() (acts int, err error) {
+	config := autoscale.Default(autoscale.DynamoPlanner)
+	config.Planner, config.Sync = c.Planner, c.Sync
+	var own [2]autoscale.Scaler
+	if c.Peer != nil {
+		own, err = autoscale.NewDynamoPair(&config, c.Workers, *c.Peer)
+	} else {
+		own[0], err = autoscale.NewDynamo(&config, c.Workers)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for i := range c.Ticks {
+		t := &c.Ticks[i]
+		s := t.signals()
+		if t.Peer != nil {
+			s.Peer = t.Peer.signals()
+		}
+		for half := t; half != nil; half = half.Peer {
+			scaler := own[0]
+			if half != t {
+				scaler, s = own[1], s.Peer
+			}
+			if got := scaler.Want(s); got != half.Want {
+				return acts, fmt.Errorf("%gs: %d workers (%s), the planner wants %d", float64(t.Now)/1000, got, scaler.(autoscale.Explainer).Why(), half.Want)
+			}
+			if half.Want != half.Workers {
+				acts++
+			}
+		}
+	}
+	return acts, nil
+}
+
+// readCase reads a recorded run.
+func readCase(path string) (*plannerCase, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	c := new(plannerCase)
+	return c, json.NewDecoder(z).Decode(c)
 }

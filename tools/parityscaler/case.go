@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 
 	"github.com/replay-llm/replay/internal/json"
@@ -79,19 +78,6 @@ func (t *tick) compare(own, oracle autoscale.Scaler, i int) (*difference, error)
 	return &difference{i, got, t.Want, own.(autoscale.Explainer).Why(), oracle.(autoscale.Explainer).Why()}, nil
 }
 
-// check shows the ticks to this program's scaler, and returns an error if it wants what the
-// controller does not.
-func (c *scalerCase) check() error {
-	own := autoscale.New(&c.Config)
-	for i := range c.Ticks {
-		t := &c.Ticks[i]
-		if got := own.Want(t.signals()); got != t.Want {
-			return fmt.Errorf("tick %d at %gs: %d workers (%s), must be %d", i, float64(t.Now)/1000, got, own.(autoscale.Explainer).Why(), t.Want)
-		}
-	}
-	return nil
-}
-
 // countActs returns how often the number of workers changes.
 func (c *scalerCase) countActs() (n int) {
 	for i := range c.Ticks {
@@ -113,20 +99,4 @@ func writeCases(path string, all []*scalerCase) error {
 		b.Write(append(line, '\n'))
 	}
 	return os.WriteFile(path, b.Bytes(), 0o644)
-}
-
-// readCases reads such a file.
-func readCases(path string) (all []*scalerCase, err error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	for line := range bytes.Lines(text) {
-		c := new(scalerCase)
-		if err := json.Unmarshal(line, c); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, len(all)+1, err)
-		}
-		all = append(all, c)
-	}
-	return all, nil
 }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/replay/autoscale"
 )
 
@@ -34,4 +38,33 @@ func TestScalersEqualControllers(t *testing.T) {
 			t.Errorf("%s: %d cases with %d acts, must be 60 with at least %d", tc.path, len(all), acts, tc.least)
 		}
 	}
+}
+
+// check shows the ticks to this program's scaler, and returns an error if it wants what the
+// controller does not.
+func (c *scalerCase) check() error {
+	own := autoscale.New(&c.Config)
+	for i := range c.Ticks {
+		t := &c.Ticks[i]
+		if got := own.Want(t.signals()); got != t.Want {
+			return fmt.Errorf("tick %d at %gs: %d workers (%s), must be %d", i, float64(t.Now)/1000, got, own.(autoscale.Explainer).Why(), t.Want)
+		}
+	}
+	return nil
+}
+
+// readCases reads such a file.
+func readCases(path string) (all []*scalerCase, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(text) {
+		c := new(scalerCase)
+		if err := json.Unmarshal(line, c); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, len(all)+1, err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
 }

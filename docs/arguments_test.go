@@ -1,12 +1,14 @@
-package schema
+package docs
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/replay-llm/replay/schema"
 )
 
-// Table returns the lines of the reference page for rows, in Markdown.
-func Table(rows []Row) string {
+// writeTable returns the lines of the reference page for rows, in Markdown.
+func writeTable(rows []schema.Row) string {
 	text := &strings.Builder{}
 	text.WriteString("| Key | Flag | Unit | Default | Meaning |\n| --- | --- | --- | --- | --- |\n")
 	for i := range rows {
@@ -18,7 +20,7 @@ func Table(rows []Row) string {
 		if r.Flag != "" {
 			flag = "`--" + r.Flag + "`"
 		}
-		fmt.Fprintf(text, "|%s|%s|%s|%s| %s |\n", padCell(key), padCell(flag), padCell(r.Unit()), padCell(r.pageDefault()), r.meaning())
+		fmt.Fprintf(text, "|%s|%s|%s|%s| %s |\n", padCell(key), padCell(flag), padCell(r.Unit()), padCell(pageDefault(r)), meaningOf(r))
 	}
 	return text.String()
 }
@@ -30,22 +32,7 @@ func padCell(text string) string {
 	return " " + text + " "
 }
 
-// Unit returns the unit of a number, "" of other values.
-func (r *Row) Unit() string {
-	_, rest, _ := strings.Cut(r.Help, "`")
-	quoted, _, _ := strings.Cut(rest, "`")
-	switch {
-	case r.Doc.Unit == "-":
-		return ""
-	case r.Doc.Unit != "":
-		return r.Doc.Unit
-	case r.Kind == Int, r.Kind == Real, r.Kind == Limit:
-		return quoted
-	}
-	return ""
-}
-
-func (r *Row) pageDefault() string {
+func pageDefault(r *schema.Row) string {
 	switch {
 	case r.Doc.Default == "-":
 		return ""
@@ -55,8 +42,8 @@ func (r *Row) pageDefault() string {
 	return r.Preset()
 }
 
-// meaning returns the text of the page, by which the reference is told not to have the setting.
-func (r *Row) meaning() string {
+// meaningOf returns the text of the page, by which the reference is told not to have the setting.
+func meaningOf(r *schema.Row) string {
 	text := r.Doc.Text
 	if text == "" {
 		text = strings.ReplaceAll(strings.TrimPrefix(r.Help, r.Only+": "), "`", "")
