@@ -13,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/internal/accuracy"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 // jointFit is a fit of replay calibrate to several runs of one server, held to these and to
@@ -71,8 +72,9 @@ func listJointFits() []jointFit {
 
 // judge returns the rows of a fit.
 func (f *jointFit) judge(ctx context.Context, data, dir string) ([]accuracy.Fit, error) {
-	program, profile := filepath.Join(dir, "replay"), filepath.Join(dir, "joint.json")
-	if err := runCommand(ctx, nil, "go", "build", "-o", program, "./cmd/replay"); err != nil {
+	profile := filepath.Join(dir, "joint.json")
+	program, err := stopwatch.Find(ctx, "", dir)
+	if err != nil {
 		return nil, err
 	}
 	args := append([]string{"calibrate", "--profile", profile}, f.sheets...)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/accuracy"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 // tableName names the tables in a document.
@@ -64,11 +65,8 @@ func (s *settings) run(out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if s.binary == "" {
-		s.binary = filepath.Join(dir, "replay")
-		if text, err := exec.Command("go", "build", "-o", s.binary, "./cmd/replay").CombinedOutput(); err != nil {
-			return fmt.Errorf("building replay: %w\n%s", err, text)
-		}
+	if s.binary, err = stopwatch.Find(context.Background(), s.binary, dir); err != nil {
+		return err
 	}
 	all := make([]comparison, min(s.questions, len(listQuestions())))
 	err = plan.Each(context.Background(), len(all), s.jobs, func(ctx context.Context, i int) error {

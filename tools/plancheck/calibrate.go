@@ -22,6 +22,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 // Of the plans at a confidence of 90 % this share must hold, on systems of which the truth is known.
@@ -130,7 +131,7 @@ func checkCalibration(n int, binary string, out io.Writer) (ok bool, err error) 
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	if binary, err = buildReplay(binary, dir); err != nil {
+	if binary, err = stopwatch.Find(context.Background(), binary, dir); err != nil {
 		return false, err
 	}
 	all := make([]verdict, n)

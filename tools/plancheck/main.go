@@ -16,6 +16,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -27,6 +28,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -167,7 +169,7 @@ func checkQuestions(n int, binary, keep string, out io.Writer) (missed int, err 
 			return 0, err
 		}
 	}
-	if binary, err = buildReplay(binary, dir); err != nil {
+	if binary, err = stopwatch.Find(context.Background(), binary, dir); err != nil {
 		return 0, err
 	}
 	all := listQuestions()
@@ -215,18 +217,6 @@ func judgeCost(exhaustive, searched cost, whole bool) (text string, ok bool) {
 		return text + fmt.Sprintf(", must be at most %.0f%% | MISSED", 100*mostCost), false
 	}
 	return text + fmt.Sprintf(", must be at most %.0f%%", 100*mostCost), true
-}
-
-// buildReplay builds the program in a directory, unless there is one.
-func buildReplay(binary, dir string) (string, error) {
-	if binary != "" {
-		return binary, nil
-	}
-	binary = filepath.Join(dir, "replay")
-	if text, err := exec.Command("go", "build", "-o", binary, "./cmd/replay").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building replay: %w\n%s", err, text)
-	}
-	return binary, nil
 }
 
 // checked is a question that was planned in both ways.
