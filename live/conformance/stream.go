@@ -20,13 +20,6 @@ func (mockContext) Metadata() map[string]string { return map[string]string{} }
 // themselves. Stop it and kill it as the test needs it.
 func MockContext() engine.GenContext { return mockContext{cancel.New("")} }
 
-// CancellingContext returns a MockContext that is stopped after a while.
-func CancellingContext(after time.Duration) engine.GenContext {
-	rc := MockContext()
-	time.AfterFunc(after, rc.Stop)
-	return rc
-}
-
 // element is one element of a stream.
 type element struct {
 	chunk *engine.Chunk

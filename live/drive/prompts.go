@@ -85,9 +85,6 @@ func CheckBlocks(w *loadgen.Workload) error {
 	return fmt.Errorf("%s: %d of %d requests have more hash ids than blocks of %d tokens in their prompts, want the tokens of an id by --trace-block-size%s", w.Name, bad, len(w.Turns), block, hint)
 }
 
-// TakesIDs reports whether prompts are token ids.
-func (p *Prompts) TakesIDs() bool { return p.words == nil }
-
 // turnOf returns the place of the turn that q is.
 func (p *Prompts) turnOf(q *sim.Request) int32 {
 	turn := p.workload.Sessions[q.Session].First

@@ -197,33 +197,25 @@ func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
 	return func(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 		worker := telemetry.Name{Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint, WorkerID: id()}
 		ctx, span := a.Tracing.StartPayload(ctx, worker, rc.ID(), rq.Headers)
-		chunks, err := a.generateDecoded(ctx, rc, rq)
-		if err != nil {
-			span.Fail(err)
-			span.End()
-			return nil, err
-		}
-		return func(yield func(drt.Item, error) bool) {
-			defer span.End()
-			for c, err := range chunks {
-				item, err := encodeItem(c, err)
-				if err != nil {
-					span.Fail(err)
-				}
-				if !yield(item, err) {
-					return
-				}
-			}
-		}, nil
+		items, err := a.generateItems(ctx, rc, rq)
+		return telemetry.Follow(span, items, err)
 	}
 }
 
-func (a *Adapter) generateDecoded(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[*Chunk, error], error) {
+// generateItems answers a request as the runtime sends it.
+func (a *Adapter) generateItems(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 	decoded, err := DecodeRequest(rq.Payload)
 	if err != nil {
 		return nil, fault.FromEngine(err)
 	}
-	return a.Generate(ctx, rc, decoded, rq.Headers)
+	chunks, err := a.Generate(ctx, rc, decoded, rq.Headers)
+	return func(yield func(drt.Item, error) bool) {
+		for c, err := range chunks {
+			if !yield(encodeItem(c, err)) {
+				return
+			}
+		}
+	}, err
 }
 
 // encodeItem returns an element as the runtime sends it.

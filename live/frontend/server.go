@@ -208,9 +208,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("frontend: %d requests under way: %w", n, err), s.http.Close())
 }
 
-// Active returns the number of requests that are being answered.
-func (s *Server) Active() int { return int(s.active.Load()) }
-
 // beginRequest counts a request, which is killed when the server ends, and returns
 // what to call when it is over.
 func (s *Server) beginRequest(rc cancel.Context) (end func()) {

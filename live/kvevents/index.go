@@ -55,14 +55,9 @@ func NewIndex(warn func(string)) *Index {
 // how many of the blocks with the given local hashes it caches from the first,
 // ordered by worker and rank.
 func (x *Index) Match(query []uint64, dst []router.Match) []router.Match {
-	return x.MatchTier(scheduler.Device, query, dst)
-}
-
-// MatchTier is Match for blocks in another memory.
-func (x *Index) MatchTier(t scheduler.Tier, query []uint64, dst []router.Match) []router.Match {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.tiers[t].Match(query, false, dst)
+	return x.tiers[scheduler.Device].Match(query, false, dst)
 }
 
 // Blocks counts, for each rank of each worker, the blocks on its device that a

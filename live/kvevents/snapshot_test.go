@@ -305,7 +305,7 @@ func TestSnapshotOfRanks(t *testing.T) {
 	if len(got) != 2 || got[0].Blocks != 2 || got[1].Blocks != 1 || got[1].Member.Rank != 1 {
 		t.Errorf("%v, want 2 blocks on rank 0 and 1 on rank 1", got)
 	}
-	if host := x.MatchTier(scheduler.HostPinned, []uint64{1, 2}, nil); len(host) != 1 || host[0].Blocks != 1 {
+	if host := x.tiers[scheduler.HostPinned].Match([]uint64{1, 2}, false, nil); len(host) != 1 || host[0].Blocks != 1 {
 		t.Errorf("in host memory %v, want 1 block", host)
 	}
 }

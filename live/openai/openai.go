@@ -24,14 +24,6 @@ const (
 	Chat        Kind = "chat_completions"
 )
 
-// Path returns the path at which requests of this kind are answered.
-func (k Kind) Path() string {
-	if k == Chat {
-		return "/v1/chat/completions"
-	}
-	return "/v1/completions"
-}
-
 // Request is a request as it was understood.
 type Request struct {
 	Kind    Kind

@@ -244,7 +244,7 @@ func shape(key string, v any, path string) any {
 func answer(t *testing.T, path string, body []byte) (status int, text string) {
 	t.Helper()
 	kind := openai.Completions
-	if path == openai.Chat.Path() {
+	if path == "/v1/chat/completions" {
 		kind = openai.Chat
 	}
 	text, err := serve(t, kind, body, &drawing{script: openai.Tokenize("that")})

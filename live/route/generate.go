@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -100,22 +101,7 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 		r.Read = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Role, chunk, at) }
 	}
 	chunks, err := r.Generate(ctx, rc, rq, headers)
-	if err != nil {
-		span.Fail(err)
-		span.End()
-		return nil, err
-	}
-	return func(yield func(*engine.Chunk, error) bool) {
-		defer span.End()
-		for chunk, err := range chunks {
-			if err != nil {
-				span.Fail(err)
-			}
-			if !yield(chunk, err) {
-				return
-			}
-		}
-	}, nil
+	return telemetry.Follow(span, chunks, err)
 }
 
 // routeFor returns how a worker is chosen for rq: the one it names, or as the pool does.

@@ -12,6 +12,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"net/url"
@@ -109,6 +110,26 @@ type Span struct{ trace.Span }
 // Fail marks the span as failed.
 func (s Span) Fail(err error) {
 	s.SetStatus(codes.Error, err.Error())
+}
+
+// Follow returns an answer with its error. It ends the span when the answer is over, and marks it as failed by errors.
+func Follow[T any](s Span, answer iter.Seq2[T, error], err error) (iter.Seq2[T, error], error) {
+	if err != nil {
+		s.Fail(err)
+		s.End()
+		return nil, err
+	}
+	return func(yield func(T, error) bool) {
+		defer s.End()
+		for one, err := range answer {
+			if err != nil {
+				s.Fail(err)
+			}
+			if !yield(one, err) {
+				return
+			}
+		}
+	}, nil
 }
 
 // startSpan begins a span of a stage.

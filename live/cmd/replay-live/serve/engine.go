@@ -42,15 +42,15 @@ func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
 }
 
-// bindEngineFlags adds the engine's flags but those named, and those that other engines alone have.
-func (f *engineFlags) bindEngineFlags(fs *pflag.FlagSet, other string, without ...string) {
+// bindEngineFlags adds the engine's flags but those named, and those that an other engine alone has; "": none.
+func bindEngineFlags(o *options.Options, fs *pflag.FlagSet, other string, without ...string) {
 	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
 	for _, one := range options.EngineFlags() {
-		if one.Only != other && !slices.Contains(without, one.Flag) {
-			f.o.Engine.Flags = append(f.o.Engine.Flags, one)
+		if (other == "" || one.Only != other) && !slices.Contains(without, one.Flag) {
+			o.Engine.Flags = append(o.Engine.Flags, one)
 		}
 	}
-	options.BindFlags(fs, f.o.Engine.Flags)
+	options.BindFlags(fs, o.Engine.Flags)
 }
 
 // checkCommon returns what is wrong with the common flags.

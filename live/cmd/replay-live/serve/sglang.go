@@ -47,7 +47,7 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 
 // bindEngine adds the engine's flags that a server of SGLang has.
 func (f *sglangFlags) bindEngine(fs *pflag.FlagSet) {
-	f.bindEngineFlags(fs, "vllm", "startup-time", "dp")
+	bindEngineFlags(&f.o, fs, "vllm", "startup-time", "dp")
 	engine := fs.Lookup("engine") // there is one
 	engine.Hidden, engine.DefValue = true, "sglang"
 	fs.Lookup("block-size").DefValue, fs.Lookup("scheduler-profile").DefValue = "1", "sglang-0.5.23"

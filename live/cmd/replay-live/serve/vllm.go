@@ -62,7 +62,7 @@ func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 
 // bindEngine adds the engine's flags that a server of vLLM has.
 func (f *vllmFlags) bindEngine(fs *pflag.FlagSet) {
-	f.bindEngineFlags(fs, "sglang", "engine", "startup-time", "max-model-len", "dp")
+	bindEngineFlags(&f.o, fs, "sglang", "engine", "startup-time", "max-model-len", "dp")
 	fs.Lookup("block-size").DefValue, fs.Lookup("scheduler-profile").DefValue = "16", "vllm"
 	f.o.Usual = []engineargs.Setting{{Key: "scheduler_profile", Value: `"vllm"`}, {Key: "block_size", Value: "16"}}
 }

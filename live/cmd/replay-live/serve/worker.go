@@ -109,13 +109,7 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 // bindEngine adds the engine's flags, but for those that only clusters on a
 // logical clock have.
 func (w *worker) bindEngine(fs *pflag.FlagSet) {
-	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
-	for _, one := range options.EngineFlags() {
-		if one.Flag != "startup-time" {
-			w.o.Engine.Flags = append(w.o.Engine.Flags, one)
-		}
-	}
-	options.BindFlags(fs, w.o.Engine.Flags)
+	bindEngineFlags(&w.o, fs, "", "startup-time")
 }
 
 func (w *worker) bindPair(fs *pflag.FlagSet) {
