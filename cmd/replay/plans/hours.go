@@ -2,10 +2,18 @@ package plans
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/schedules"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
+	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -13,11 +21,70 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
+// hourly holds the flags of schedules by hour.
+type hourly struct {
+	byHour    bool
+	hpaTarget float64
+	startup   time.Duration
+	stream    bool
+	begin     schedules.Begin
+	quantile  float64
+}
+
+func (f *hourly) bind(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.byHour, "by-hour", false, "also find the workers of each hour of the trace, next to a fixed size and HPA")
+	fs.BoolVar(&f.stream, "stream", false, "with --by-hour: keep few hours of the trace in memory; the plan is of the busiest")
+	fs.Var(&f.begin, "trace-begins", "`day` of the week and time of the first request, as \"Mon 08:00\", for --by-hour")
+	fs.Float64Var(&f.quantile, "week-quantile", 1, "`share` of the hours that fall on the same hour of the week for which its workers are enough, with --by-hour")
+	fs.DurationVar(&f.startup, "worker-startup", 0, "`time` until a worker serves that --by-hour or its HPA asks for")
+	fs.Float64Var(&f.hpaTarget, "hpa-target", 0, "requests in flight on a worker that HPA aims at, a `number`; 0: those of the busiest hour")
+}
+
 // byHour is the schedule of the best variant of a plan.
 type byHour struct {
 	*schedules.ByHour
 	settings string
-	factor   float64 // by which passes take longer than the model says
+	factor   float64        // by which passes take longer than the model says
+	cut      *schedules.Cut // with --stream
+}
+
+// openCut cuts the trace of a choice into hours, and returns the busiest of them.
+func (f *planFlags) openCut(ctx context.Context, env *surroundings, spec *replay.Spec) (*loadgen.Workload, *schedules.Cut, error) {
+	t := spec.Trace
+	if t == nil || t.Path == "" {
+		return nil, nil, cli.Usagef("--stream: only with a trace file")
+	}
+	o := formats.Options{
+		TraceBlock: t.BlockTokens, LeftOpen: t.LeftOpen, SharedRatio: t.SharedRatio, Groups: t.Groups, Seed: spec.Seed,
+		Stop: ctx.Err, Warn: env.Warn, Strict: true, Tasks: true, ReadLaw: generate.ReadDraw,
+	}
+	if !t.Detect {
+		o.Format = t.Format
+	}
+	stream, err := registry.OpenPath(t.Path, env.In, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	cut, err := schedules.CutTrace(stream, schedules.CutOptions{Speedup: spec.Speedup, Growth: f.growth, Seed: spec.Seed, Classes: spec.Classes})
+	if err = errors.Join(err, stream.Close()); err != nil {
+		return nil, nil, err
+	}
+	w, err := cut.OpenBusiest(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, cut.Close())
+	}
+	return w, cut, nil
+}
+
+// closeCuts removes the files of traces that are not in memory.
+func (r *planRunner) closeCuts() error {
+	var all []error
+	for _, cut := range r.cuts {
+		if cut != nil {
+			all = append(all, cut.Close())
+		}
+	}
+	return errors.Join(all...)
 }
 
 // checkHours refuses workloads that do not cover several hours.
@@ -42,6 +109,11 @@ func (f *planFlags) planHours(ctx context.Context, r *planRunner, found *plan.Pl
 	var own *schedules.Runner
 	own, h.factor = f.scheduleOf(r, best.Variant)
 	var err error
+	if cut := r.cuts[best.Variant]; cut != nil {
+		h.cut = cut
+		h.ByHour, err = own.FindCut(ctx, cut, best.Shape)
+		return h, err
+	}
 	h.ByHour, err = own.Find(ctx, plan.Grow(r.samples[best.Variant][0](), f.growth, r.seed), best.Shape)
 	return h, err
 }
@@ -58,6 +130,7 @@ func (f *planFlags) scheduleOf(r *planRunner, variant int) (*schedules.Runner, f
 	alone.growth = 1 // the workload has it
 	return &schedules.Runner{
 		Spec: c.spec, Variant: c.variant, Most: f.most, Cores: f.cores, Precision: f.precision, Startup: f.startup, HPATarget: f.hpaTarget, Progress: r.env.show,
+		Begin: f.begin, Quantile: f.quantile,
 		Resize: func(s plan.Shape) replay.Topology { return c.clusterOf(s) },
 		Points: func(part *loadgen.Workload) plan.Run {
 			own := &planRunner{flags: &alone, choices: []chosen{c}, env: r.env, slots: r.slots, samples: [][]func() *loadgen.Workload{{func() *loadgen.Workload { return part }}}}
@@ -74,7 +147,11 @@ func (p *planSheet) formatHours() string {
 	if p.hours == nil {
 		return ""
 	}
-	return p.hours.Format(p.headHours(), p.flags.most, p.wrapText)
+	text := p.hours.Format(p.headHours(), p.flags.most, p.wrapText)
+	if cut := p.hours.cut; cut != nil {
+		text = p.wrapText(fmt.Sprintf("The plan above is of hour %d, the busiest by tokens (--stream).\n", cut.Busiest())) + text
+	}
+	return text
 }
 
 // headHours returns what the schedule is of.

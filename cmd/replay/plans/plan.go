@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/cmd/schedules"
 	"github.com/replay-llm/replay/internal/cmd/sweeps"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
@@ -60,10 +61,8 @@ type planFlags struct {
 	files      sweeps.TableFiles
 	candidates string // file for a row per choice of settings
 	emission   emission
-	byHour     bool
-	hpaTarget  float64
-	startup    time.Duration
-	pooling    pooling
+	hourly
+	pooling pooling
 }
 
 func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
@@ -98,9 +97,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	f.files.Bind(fs)
 	f.emission.bind(fs)
 	f.pooling.bind(fs)
-	fs.BoolVar(&f.byHour, "by-hour", false, "also find the workers of each hour of the trace, next to a fixed size and HPA")
-	fs.DurationVar(&f.startup, "worker-startup", 0, "`time` until a worker serves that --by-hour or its HPA asks for")
-	fs.Float64Var(&f.hpaTarget, "hpa-target", 0, "requests in flight on a worker that HPA aims at, a `number`; 0: those of the busiest hour")
+	f.hourly.bind(fs)
 	fs.StringVar(&f.document, "report-json", "", "also write what --output json prints to `FILE`")
 	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
 }
@@ -194,7 +191,8 @@ func (f *planFlags) findSheet(ctx context.Context, env *surroundings, o *options
 	if err != nil {
 		return nil, runs.ExplainError(err)
 	}
-	if f.byHour {
+	defer func() { err = errors.Join(err, runner.closeCuts()) }()
+	if f.byHour && !f.stream {
 		if err := runner.checkHours(); err != nil {
 			return nil, err
 		}
@@ -315,7 +313,8 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology", "by-hour"),
 			cli.Needs(f.survive.text == "", "without --survive", "by-hour"),
 			cli.Needs(!o.Changed("max-in-flight"), "without --max-in-flight: hours are those of an open loop", "by-hour"),
-			cli.Needs(f.byHour, "with --by-hour", "hpa-target"),
+			cli.Needs(f.byHour, "with --by-hour", "hpa-target", "stream", "trace-begins", "week-quantile"),
+			cli.Wants(f.quantile > 0 && f.quantile <= 1, "week-quantile", "above 0, up to 1"),
 			cli.Needs(f.byHour || f.pooling.isWanted(), "with --by-hour or --gpus", "worker-startup"),
 			cli.Wants(f.startup >= 0 && f.startup < time.Hour, "worker-startup", "a time of less than an hour"),
 			cli.Needs(counted != "" || f.topology.Value != "aggregated" || firstOfTwoPools(o) == "", "with --topology disaggregated or both, or with --prefill-workers and --decode-workers", firstOfTwoPools(o)),
@@ -461,10 +460,11 @@ type planRunner struct {
 	samples [][]func() *loadgen.Workload // by variant; variants of one workload share them
 	env     *surroundings
 	seed    uint64
-	factors [][]float64   // by variant and resample: how much longer passes take
-	journal *planJournal  // nil: nothing is remembered
-	parts   sync.Map      // workloads of which a plan replays a stretch alone, by stretch
-	slots   chan struct{} // of replays at once, shared by all searches of a plan
+	factors [][]float64      // by variant and resample: how much longer passes take
+	journal *planJournal     // nil: nothing is remembered
+	parts   sync.Map         // workloads of which a plan replays a stretch alone, by stretch
+	slots   chan struct{}    // of replays at once, shared by all searches of a plan
+	cuts    []*schedules.Cut // by variant, of a trace that is not in memory
 }
 
 // stretch is a part of a workload.
@@ -484,8 +484,8 @@ func (r *planRunner) stretchOf(p plan.Point) *loadgen.Workload {
 }
 
 func newPlanRunner(ctx context.Context, env *surroundings, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
-	r := &planRunner{flags: f, choices: choices, env: env, seed: seed, slots: make(chan struct{}, f.cores)}
-	seen := map[string][]func() *loadgen.Workload{}
+	r := &planRunner{flags: f, choices: choices, env: env, seed: seed, slots: make(chan struct{}, f.cores), cuts: make([]*schedules.Cut, len(choices))}
+	seen, cuts := map[string][]func() *loadgen.Workload{}, map[string]*schedules.Cut{}
 	for _, c := range choices {
 		if c.variant.Refused != nil {
 			r.samples, r.factors = append(r.samples, nil), append(r.factors, nil)
@@ -493,7 +493,13 @@ func newPlanRunner(ctx context.Context, env *surroundings, f *planFlags, choices
 		}
 		key := plan.WorkloadKey(&c.spec)
 		if seen[key] == nil {
-			w, err := env.open(ctx, &c.spec)
+			var w *loadgen.Workload
+			var err error
+			if f.stream {
+				w, cuts[key], err = f.openCut(ctx, env, &c.spec)
+			} else {
+				w, err = env.open(ctx, &c.spec)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -502,7 +508,7 @@ func newPlanRunner(ctx context.Context, env *surroundings, f *planFlags, choices
 				seen[key] = append(seen[key], sync.OnceValue(func() *loadgen.Workload { return resampler.Sample(k) }))
 			}
 		}
-		r.samples = append(r.samples, seen[key])
+		r.samples, r.cuts[len(r.samples)] = append(r.samples, seen[key]), cuts[key]
 		r.factors = append(r.factors, passFactors(f.resamples, f.modelErrorOf(&c.spec), seed))
 	}
 	return r, nil

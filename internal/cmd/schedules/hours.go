@@ -1,7 +1,8 @@
 // Package schedules finds how many workers a cluster needs in each hour of a trace, and what that costs next to a fixed size and
 // an autoscaler; and how several deployments share a pool of GPUs.
 //
-// Read hours.go, text.go, then pool.go with pooltext.go: several deployments on one pool of GPUs.
+// Read hours.go, week.go, text.go, then cut.go with streamed.go: a trace that is not kept in memory; then pool.go with pooltext.go: several
+// deployments on one pool of GPUs.
 package schedules
 
 import (
@@ -17,7 +18,6 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
@@ -41,6 +41,8 @@ type Runner struct {
 	Startup     time.Duration // until a worker serves
 	HPATarget   float64       // requests in flight on a worker; 0: those of the busiest hour
 	Progress    func(done, expected int)
+	Begin       Begin   // when the trace begins
+	Quantile    float64 // of hours that fall on the same hour of the day or the week, 0 to 1
 }
 
 // CheckCover refuses workloads that do not cover several hours.
@@ -50,9 +52,14 @@ func CheckCover(w *loadgen.Workload, speedup float64) error {
 	}
 	first, last := plan.Span(w)
 	if covers := (last - first) / sim.Time(speedup); covers < 2*hourMS {
-		return cli.Usagef("--by-hour: the requests of the trace arrive within %s, must be at least 2 hours", time.Duration(covers)*time.Millisecond/time.Second*time.Second)
+		return refuseShort(covers)
 	}
 	return nil
+}
+
+// roundSeconds returns a time in whole seconds.
+func roundSeconds(t sim.Time) time.Duration {
+	return time.Duration(t) * time.Millisecond / time.Second * time.Second
 }
 
 // Find finds the smallest cluster of each hour, and holds the schedule, a fixed size and an HPA to the objectives. near is about
@@ -72,8 +79,11 @@ type ByHour struct {
 	ways    []wayToSize
 	price   float64 // of a GPU for an hour
 	gpus    func(plan.Shape) float64
-	// pattern is the most workers at each hour of the day, of traces of two days or more.
-	pattern []plan.Shape
+
+	begin     Begin
+	quantile  float64
+	day, week *rhythm // workers by hour of the day and of the week, of traces of two days or more
+	cut       *Cut    // of a trace that is not in memory
 }
 
 // hourOf is one hour of the trace.
@@ -105,17 +115,29 @@ func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, n
 			if one.shape, one.missed, err = r.findHour(ctx, part, near); err != nil {
 				return err
 			}
-			near = one.shape
+			if one.missed == "" {
+				near = one.shape
+			}
 		}
 		h.hours = append(h.hours, one)
 	}
-	if len(h.hours) >= 2*dayHours {
-		h.pattern = make([]plan.Shape, dayHours)
-		for i := range h.hours {
-			h.pattern[i%dayHours] = largerShape(h.pattern[i%dayHours], h.hours[i].shape)
+	h.resizeMissed(r)
+	return nil
+}
+
+// resizeMissed gives hours that no number of workers meets as many as the largest of the others, since more are of no use.
+func (h *ByHour) resizeMissed(r *Runner) {
+	largest, met := r.leastShape(), false
+	for i := range h.hours {
+		if one := &h.hours[i]; one.missed == "" && one.requests > 0 {
+			largest, met = largerShape(largest, one.shape), true
 		}
 	}
-	return nil
+	for i := range h.hours {
+		if one := &h.hours[i]; one.missed != "" && met {
+			one.shape = largest
+		}
+	}
 }
 
 // leastShape returns the smallest cluster.
@@ -169,6 +191,15 @@ func (h *ByHour) compareWays(ctx context.Context, r *Runner, w *loadgen.Workload
 		return err
 	}
 	h.ways = append(h.ways, wayToSize{"by hour", h.describeSizes(), h.countGPUHours(), m.Met, m.Missed})
+	h.findRhythms(r)
+	names, cycles := h.cycles()
+	for i := range cycles {
+		other := h.repeat(cycles[i])
+		if m, err = r.replaySchedule(ctx, w, other, 0); err != nil {
+			return err
+		}
+		h.ways = append(h.ways, wayToSize{names[i], other.describeSizes(), other.countGPUHours(), m.Met, m.Missed})
+	}
 	fixed := r.leastShape()
 	for i := range h.hours {
 		fixed = largerShape(fixed, h.hours[i].shape)
@@ -365,13 +396,17 @@ func (h *ByHour) addAutoscaled(ctx context.Context, r *Runner, w *loadgen.Worklo
 	if fixed.Split() {
 		return h.ways, nil // each pool has a separate HPA there, with a target that the plan does not have
 	}
-	target, err := h.findTarget(ctx, r, w)
-	if err != nil {
-		return nil, err
+	target := r.HPATarget
+	if target == 0 {
+		one := &h.hours[h.largestHour()]
+		speed := sim.Time(r.Spec.Speedup)
+		first, _ := plan.Span(w)
+		var err error
+		if target, err = r.findTarget(ctx, plan.Between(w, first+one.from*speed, first+one.from*speed+hourMS*speed), one.shape); err != nil {
+			return nil, err
+		}
 	}
-	config := autoscale.Default(autoscale.HPA)
-	config.Min, config.Max = 1, min(2*fixed.Workers, autoscale.MostWorkers)
-	config.Targets = []autoscale.Target{{Metric: autoscale.InFlight, Value: target}}
+	config := r.configHPA(fixed, target)
 	m, way, err := r.replayReported(ctx, w, func(s *replay.Spec) {
 		s.Topology = r.Resize(h.hours[0].shape)
 		s.Autoscale = &config
@@ -380,20 +415,18 @@ func (h *ByHour) addAutoscaled(ctx context.Context, r *Runner, w *loadgen.Worklo
 	return append(h.ways, way), err
 }
 
-// findTarget returns the mean number of requests in flight on a worker in the busiest hour, in whole requests of at least 1.
-func (h *ByHour) findTarget(ctx context.Context, r *Runner, w *loadgen.Workload) (float64, error) {
-	busiest := slices.IndexFunc(h.hours, func(one hourOf) bool {
+// largestHour returns the first hour with the most workers.
+func (h *ByHour) largestHour() int {
+	return slices.IndexFunc(h.hours, func(one hourOf) bool {
 		return !slices.ContainsFunc(h.hours, func(other hourOf) bool { return other.shape.Size() > one.shape.Size() })
 	})
-	if r.HPATarget > 0 {
-		return r.HPATarget, nil
-	}
-	one, spec := &h.hours[busiest], r.Spec
-	speed := sim.Time(spec.Speedup)
-	first, _ := plan.Span(w)
-	part := plan.Between(w, first+one.from*speed, first+one.from*speed+hourMS*speed)
-	spec.Topology = r.Resize(one.shape)
-	if one.shape.Workers == 1 {
+}
+
+// findTarget returns the mean number of requests in flight on a worker in an hour, in whole requests of at least 1.
+func (r *Runner) findTarget(ctx context.Context, part *loadgen.Workload, shape plan.Shape) (float64, error) {
+	spec := r.Spec
+	spec.Topology = r.Resize(shape)
+	if shape.Workers == 1 {
 		spec.Topology = r.Resize(plan.One(2)) // what a router takes
 	}
 	result, err := spec.RunOn(ctx, part, replay.Streams{})
@@ -401,5 +434,5 @@ func (h *ByHour) findTarget(ctx context.Context, r *Runner, w *loadgen.Workload)
 		return 0, err
 	}
 	inFlight := result.Report.RequestsPerS * result.Report.E2E.Mean / 1000
-	return max(1, math.Floor(inFlight/float64(one.shape.Workers))), nil
+	return max(1, math.Floor(inFlight/float64(shape.Workers))), nil
 }

@@ -24,22 +24,18 @@ func (h *ByHour) Format(head string, most int, wrap func(string) string) string 
 		t.Add(row...)
 	}
 	b.WriteString(t.Text())
-	for i := range h.hours {
-		if missed := h.hours[i].missed; missed != "" {
-			b.WriteString(wrap(fmt.Sprintf("  Hour %d is not met with any number of workers up to %d: %s\n", i, most, missed)))
-		}
+	if len(h.hours) > mostRows {
+		b.WriteString(wrap(h.describeWeek()))
 	}
+	h.writeMissed(b, most, wrap)
 	h.writeWays(b, wrap)
 	return b.String()
 }
 
-// HourRows returns a table with the cluster of each hour or, of long traces, of each hour of the day.
+// HourRows returns a table with the cluster of each hour or, of long traces, of each hour of the week.
 func (h *ByHour) HourRows() (head []string, rows [][]string) {
 	if len(h.hours) > mostRows {
-		for i, shape := range h.pattern {
-			rows = append(rows, []string{strconv.Itoa(i), fmt.Sprintf("%.0f", h.gpus(shape)), shape.String()})
-		}
-		return []string{"hour of the day", "GPUs", "largest of all days"}, rows
+		return h.weekRows()
 	}
 	for i := range h.hours {
 		one := &h.hours[i]
@@ -92,6 +88,9 @@ func (h *ByHour) writeWays(b *strings.Builder, wrap func(string) string) {
 // describeCover returns what the table of a day rests on.
 func (h *ByHour) describeCover() string {
 	text := fmt.Sprintf("  The trace covers %.1f hours, from which a day follows in proportion.", h.countHours())
+	if h.cut != nil {
+		text += " Every hour was replayed after the hour before it, and has to meet the objectives by itself."
+	}
 	if h.startup > 0 {
 		text += fmt.Sprintf(" Workers are asked for %g s before the hour that needs them, and count from then on.", h.startup)
 	} else {
@@ -110,7 +109,11 @@ type Document struct {
 	Startup   float64        `json:"startup_s"`
 	Covered   float64        `json:"hours_covered"`
 	Hours     []hourDocument `json:"hours"`
-	OfTheDay  []sizeDocument `json:"hours_of_the_day,omitempty"` // the largest of all days, of traces of two days or more
+	OfTheDay  []sizeDocument `json:"hours_of_the_day,omitempty"`  // of traces of two days or more; hour 0 is that of the first request unless --trace-begins is given
+	OfTheWeek []weekDocument `json:"hours_of_the_week,omitempty"` // of the same traces, hours without requests left out
+	Quantile  float64        `json:"week_quantile,omitempty"`     // of the hours that fall on the same hour of these
+	Streamed  bool           `json:"streamed,omitempty"`          // every hour has to meet the objectives by itself
+	Busiest   *int           `json:"busiest_hour,omitempty"`      // that the rest of the plan is of, with --stream
 	WaysToRun []wayDocument  `json:"sizes"`
 }
 
@@ -150,8 +153,20 @@ func (h *ByHour) Document(settings string, factor float64) *Document {
 		one := &h.hours[i]
 		d.Hours = append(d.Hours, hourDocument{float64(one.from) / 1000, float64(one.to) / 1000, one.requests, one.missed == "", one.missed, size(one.shape)})
 	}
-	for _, s := range h.pattern {
-		d.OfTheDay = append(d.OfTheDay, size(s))
+	if h.day != nil {
+		d.Quantile = h.quantile
+		for _, s := range h.day.slots {
+			d.OfTheDay = append(d.OfTheDay, size(s.shape))
+		}
+		for i, s := range h.week.slots {
+			if s.hours > 0 {
+				d.OfTheWeek = append(d.OfTheWeek, weekDocument{h.dayName(i / dayHours), i % dayHours, s.hours, size(s.shape)})
+			}
+		}
+	}
+	if h.cut != nil {
+		busiest := h.cut.Busiest()
+		d.Streamed, d.Busiest = true, &busiest
 	}
 	for i := range h.ways {
 		way := &h.ways[i]
@@ -166,4 +181,24 @@ func formatMet(ok bool) string {
 		return "met"
 	}
 	return "missed"
+}
+
+// mostMissed is the number of hours that are listed where no number of workers meets the objectives.
+const mostMissed = 3
+
+// writeMissed writes the hours that no number of workers meets.
+func (h *ByHour) writeMissed(b *strings.Builder, most int, wrap func(string) string) {
+	count := 0
+	for i := range h.hours {
+		missed := h.hours[i].missed
+		if missed == "" {
+			continue
+		}
+		if count++; count <= mostMissed {
+			b.WriteString(wrap(fmt.Sprintf("  Hour %d is not met with any number of workers up to %d: %s\n", i, most, missed)))
+		}
+	}
+	if count > mostMissed {
+		b.WriteString(wrap(fmt.Sprintf("  Nor are %d more hours. They have as many workers as the largest of the others.\n", count-mostMissed)))
+	}
 }

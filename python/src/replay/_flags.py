@@ -1660,6 +1660,8 @@ class PlanFlags(TypedDict, total=False):
     """divide the time of every pass by R; 0 leaves it (default 1)"""
     startup_time: float
     """seconds until a worker that --scale adds serves"""
+    stream: bool
+    """with --by-hour: keep few hours of the trace in memory; the plan is of the busiest"""
     survive: Value
     """number of workers that may be gone, or zone"""
     swa_full_tokens_ratio: float
@@ -1680,6 +1682,8 @@ class PlanFlags(TypedDict, total=False):
     """pools: aggregated, disaggregated or both (default aggregated)"""
     tp: int
     """tensor parallelism: GPUs per layer (default 1)"""
+    trace_begins: Value
+    """day of the week and time of the first request, as \"Mon 08:00\", for --by-hour"""
     trace_block_size: int
     """tokens that a hash id of the trace stands for, where file and format do not say it (default 512)"""
     trace_format: Literal["dynamo", "agentic_mooncake", "otlp", "weka", "bailian", "applied_compute_agentic", "llmservingsim", "aiperf-export", "genai-perf", "aiperf-inputs", "guidellm", "inference-perf", "vllm-bench", "sglang-bench", "mooncake-text", "tasks", "mooncake", "mooncake-delta", "aiperf-turns", "vllm-log", "vllm-custom", "azure-mm", "azure", "burstgpt", "vidur", "vidur-lengths", "splitwise", "servegen"]
@@ -1704,6 +1708,8 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: order in which requests become active, by name (default fcfs)"""
     warm_caches: Value
     """file of what workers have cached at the start, which --save-caches wrote (docs/warm.md)"""
+    week_quantile: float
+    """share of the hours that fall on the same hour of the week for which its workers are enough, with --by-hour (default 1)"""
     what_if: bool
     """also find what each objective costs: with its limit tighter and looser"""
     wide: bool

@@ -1,0 +1,268 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/registry"
+	"github.com/replay-llm/replay/loadgen/formats/write"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Cut is a trace in files of an hour each, of which few are in memory at a time.
+type Cut struct {
+	dir    string
+	block  int     // tokens of a hash id
+	first  float64 // arrival of the first row, in ms of the trace
+	last   float64
+	length float64 // of an hour of the replay, in ms of the trace
+	hours  []cutHour
+	CutOptions
+}
+
+// CutOptions say how the hours of a trace are replayed.
+type CutOptions struct {
+	Speedup float64
+	Growth  float64 // opened hours have so many times the sessions
+	Seed    uint64
+	Classes []loadgen.Class // that requests are put into
+}
+
+// cutHour is what an hour has.
+type cutHour struct {
+	requests int
+	tokens   int64 // of prompts and answers
+}
+
+// mostOpen bounds how many hours are written at once.
+const mostOpen = 8
+
+// cutter writes the rows of a trace to the files of their hours.
+type cutter struct {
+	*Cut
+	open     map[int]*hourFile
+	sessions map[string]int // hour in which a session begins
+	started  bool
+	fresh    uint64 // names of blocks that were made up
+}
+
+// hourFile is a file that is being written.
+type hourFile struct {
+	file   *os.File
+	writer *write.Writer
+}
+
+// CutTrace reads a trace once and writes its hours to temporary files, which Close removes. A session belongs to the hour in which
+// it begins.
+func CutTrace(s *formats.Stream, o CutOptions) (*Cut, error) {
+	dir, err := os.MkdirTemp("", "replay-hours-")
+	if err != nil {
+		return nil, err
+	}
+	c := &cutter{
+		Cut:  &Cut{dir: dir, block: s.Block, length: float64(hourMS) * o.Speedup, CutOptions: o},
+		open: map[int]*hourFile{}, sessions: map[string]int{},
+	}
+	err = formats.Each(s, func(r *formats.Record) error { return c.add(s, r) })
+	for k := range c.open {
+		err = errors.Join(err, c.closeHour(k))
+	}
+	if err == nil && c.last-c.first < 2*c.length {
+		err = refuseShort(c.span())
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c.Cut, nil
+}
+
+// add writes a row to the file of its hour.
+func (c *cutter) add(s *formats.Stream, r *formats.Record) error {
+	hour, known := 0, false
+	if r.Session != nil {
+		hour, known = c.sessions[string(r.Session)]
+	}
+	switch {
+	case known:
+	case r.Name != "":
+		return s.RowError(r, "waits for others than the turn before it: must be a trace without graphs with --stream")
+	case !r.HasAt || math.IsNaN(r.At) || math.IsInf(r.At, 0):
+		return s.RowError(r, "has no timestamp, which --by-hour requires")
+	case c.started && r.At < c.first:
+		return s.RowError(r, "arrives before the first row: the first row must be the earliest with --stream")
+	default:
+		if !c.started {
+			c.first, c.last, c.started = r.At, r.At, true
+		}
+		c.last = max(c.last, r.At)
+		hour = int((r.At - c.first) / c.length)
+		if r.Session != nil {
+			c.sessions[string(r.Session)] = hour
+		}
+	}
+	for hour >= len(c.hours) {
+		if len(c.hours) == mostHours {
+			return s.RowError(r, "arrives more than %d hours after the first row: must be at most so many with --by-hour", mostHours)
+		}
+		c.hours = append(c.hours, cutHour{})
+	}
+	c.hours[hour].requests++
+	c.hours[hour].tokens += int64(r.Input) + int64(r.Output)
+	c.nameBlocks(r)
+	f, err := c.openHour(hour)
+	if err != nil {
+		return err
+	}
+	return f.writer.Write(r)
+}
+
+// nameBlocks gives names to the blocks of a prompt that have none, since no other prompt shares them.
+func (c *cutter) nameBlocks(r *formats.Record) {
+	if r.Private {
+		r.IDs = r.IDs[:0]
+	}
+	for i := range r.IDs {
+		r.IDs[i] &= math.MaxInt64 // the most that a file may have
+	}
+	if r.Private || r.Full {
+		for len(r.IDs) < (r.Input+c.block-1)/c.block {
+			r.IDs = append(r.IDs, math.MaxInt64-c.fresh)
+			c.fresh++
+		}
+	}
+}
+
+// mostHours bounds the hours of a trace: ten years.
+const mostHours = 87600
+
+// nameHour returns the file of an hour.
+func (c *Cut) nameHour(k int) string { return filepath.Join(c.dir, fmt.Sprintf("%d.jsonl", k)) }
+
+// openHour returns the file of an hour to write to.
+func (c *cutter) openHour(k int) (*hourFile, error) {
+	if f := c.open[k]; f != nil {
+		return f, nil
+	}
+	if len(c.open) == mostOpen {
+		oldest := math.MaxInt
+		for other := range c.open {
+			oldest = min(oldest, other)
+		}
+		if err := c.closeHour(oldest); err != nil {
+			return nil, err
+		}
+	}
+	file, err := os.OpenFile(c.nameHour(k), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := write.NewWriter(file, "mooncake", c.block)
+	c.open[k] = &hourFile{file, writer}
+	return c.open[k], err
+}
+
+func (c *cutter) closeHour(k int) error {
+	f := c.open[k]
+	delete(c.open, k)
+	return errors.Join(f.writer.Flush(), f.file.Close())
+}
+
+// Close removes the files.
+func (c *Cut) Close() error { return os.RemoveAll(c.dir) }
+
+// Busiest returns the hour with the most tokens.
+func (c *Cut) Busiest() int {
+	busiest := 0
+	for k := range c.hours {
+		if c.hours[k].tokens > c.hours[busiest].tokens {
+			busiest = k
+		}
+	}
+	return busiest
+}
+
+// span returns the time from the first to the last arrival on the replay's clock.
+func (c *Cut) span() sim.Time { return sim.Time((c.last - c.first) / c.length * float64(hourMS)) }
+
+// Open returns the sessions that begin in the hours from one up to another. The workload's clock begins with the first of these hours.
+func (c *Cut) Open(ctx context.Context, from, to int) (*loadgen.Workload, error) {
+	w, err := c.open(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Grow(w, c.Growth, c.Seed), nil
+}
+
+// OpenBusiest returns the sessions of the hour with the most tokens, as they were recorded.
+func (c *Cut) OpenBusiest(ctx context.Context) (*loadgen.Workload, error) {
+	k := c.Busiest()
+	return c.open(ctx, k, k+1)
+}
+
+func (c *Cut) open(ctx context.Context, from, to int) (*loadgen.Workload, error) {
+	var all []io.Reader
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for k := from; k < to; k++ {
+		if c.hours[k].requests == 0 {
+			continue
+		}
+		f, err := os.Open(c.nameHour(k))
+		if err != nil {
+			return nil, err
+		}
+		files, all = append(files, f), append(all, f)
+	}
+	if len(all) == 0 {
+		return &loadgen.Workload{Synthetic: true}, nil
+	}
+	w, err := registry.Read(io.MultiReader(all...), fmt.Sprintf("hour %d of the trace", from), formats.Options{TraceBlock: c.block, Strict: true, Stop: ctx.Err, Seed: c.Seed})
+	if err == nil && len(c.Classes) > 0 {
+		err = w.Classify(c.Classes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	begin := sim.Time(c.first + float64(from)*c.length)
+	for i := range w.Sessions {
+		w.Sessions[i].Arrival -= begin
+	}
+	return w, nil
+}
+
+// refuseShort refuses a trace that does not cover several hours.
+func refuseShort(covers sim.Time) error {
+	return cli.Usagef("--by-hour: the requests of the trace arrive within %s, must be at least 2 hours", roundSeconds(covers))
+}
+
+// pairOf returns the workload of an hour with the hour before it, and when the hour begins on the clock of its replay, at most 0
+// where nothing comes before it.
+func (r *Runner) pairOf(ctx context.Context, c *Cut, k int) (*loadgen.Workload, sim.Time, error) {
+	from := max(0, k-1)
+	w, err := c.Open(ctx, from, k+1)
+	if err != nil {
+		return nil, 0, err
+	}
+	first, _ := plan.Span(w)
+	return w, hourMS*sim.Time(k-from) - first/sim.Time(r.Spec.Speedup), nil
+}
+
+// quantileOf returns the size of the nearest rank.
+func quantileOf(sizes []int, q float64) int {
+	slices.Sort(sizes)
+	return sizes[min(len(sizes)-1, max(0, int(math.Ceil(q*float64(len(sizes))-1e-9))-1))]
+}

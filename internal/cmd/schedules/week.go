@@ -1,0 +1,183 @@
+package schedules
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/plan"
+)
+
+// weekHours is the hours of a week.
+const weekHours = 7 * dayHours
+
+// Begin is when a trace begins: an hour of the week, Monday's first is 0.
+type Begin struct {
+	hour  int
+	known bool
+}
+
+// listDays returns the names of days.
+func listDays() []string { return []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} }
+
+// String returns the time as a flag takes it.
+func (b *Begin) String() string {
+	if !b.known {
+		return ""
+	}
+	return fmt.Sprintf("%s %02d:00", listDays()[b.hour/dayHours], b.hour%dayHours)
+}
+
+// Type names the value of a flag.
+func (*Begin) Type() string { return "time" }
+
+// Set reads a time such as "Mon 08:00".
+func (b *Begin) Set(text string) error {
+	m := regexp.MustCompile(`^([A-Za-z]{3})[a-z]* (\d{1,2})(:[0-5]\d)?$`).FindStringSubmatch(text)
+	if m == nil {
+		return errors.New("want a day of the week and a time, as Mon 08:00")
+	}
+	day := slices.IndexFunc(listDays(), func(name string) bool { return strings.EqualFold(name, m[1]) })
+	hour, err := strconv.Atoi(m[2])
+	if day < 0 || err != nil || hour >= dayHours {
+		return errors.New("want a day of the week and a time, as Mon 08:00")
+	}
+	b.hour, b.known = day*dayHours+hour, true
+	return nil
+}
+
+// slot is an hour of the week or of the day, and the hours of the trace that fall on it.
+type slot struct {
+	hours int
+	shape plan.Shape
+}
+
+// rhythm is the workers at each hour of a week or of a day.
+type rhythm struct {
+	begin int // of the first hour of the trace
+	slots []slot
+}
+
+// at returns the workers of an hour of the trace.
+func (p *rhythm) at(hour int) plan.Shape { return p.slots[(p.begin+hour)%len(p.slots)].shape }
+
+// findRhythm returns the workers at each hour of a cycle: of the hours of the trace that fall on it, those that a share of them
+// need at most.
+func (h *ByHour) findRhythm(cycle int, begin Begin, quantile float64) *rhythm {
+	p := &rhythm{begin: begin.hour % cycle, slots: make([]slot, cycle)}
+	for k := range p.slots {
+		var sizes [3][]int
+		for i := range h.hours {
+			if s := h.hours[i].shape; (p.begin+i)%cycle == k {
+				sizes[0], sizes[1], sizes[2] = append(sizes[0], s.Workers), append(sizes[1], s.Prefill), append(sizes[2], s.Decode)
+			}
+		}
+		if n := len(sizes[0]); n > 0 {
+			p.slots[k] = slot{n, plan.Shape{Workers: quantileOf(sizes[0], quantile), Prefill: quantileOf(sizes[1], quantile), Decode: quantileOf(sizes[2], quantile)}}
+		}
+	}
+	return p
+}
+
+// findRhythms finds the workers by hour of the day and of the week, of traces of two days or more.
+func (h *ByHour) findRhythms(r *Runner) {
+	if len(h.hours) < 2*dayHours {
+		return
+	}
+	h.begin, h.quantile = r.Begin, r.Quantile
+	h.day = h.findRhythm(dayHours, r.Begin, r.Quantile)
+	h.week = h.findRhythm(weekHours, r.Begin, r.Quantile)
+}
+
+// dayName returns the name of a day of the week, counted from that of the first request where it is not known.
+func (h *ByHour) dayName(day int) string {
+	if h.begin.known {
+		return listDays()[day]
+	}
+	return fmt.Sprintf("day %d", day+1)
+}
+
+// weekRows returns a table with the workers at each hour of each day of the week.
+func (h *ByHour) weekRows() (head []string, rows [][]string) {
+	head = []string{"hour"}
+	var days []int
+	for day := range 7 {
+		if slices.ContainsFunc(h.week.slots[day*dayHours:(day+1)*dayHours], func(s slot) bool { return s.hours > 0 }) {
+			days, head = append(days, day), append(head, h.dayName(day))
+		}
+	}
+	for hour := range dayHours {
+		row := []string{strconv.Itoa(hour)}
+		for _, day := range days {
+			row = append(row, formatSlot(h.week.slots[day*dayHours+hour]))
+		}
+		rows = append(rows, append(row, formatSlot(h.day.slots[hour])))
+	}
+	return append(head, "any day"), rows
+}
+
+// formatSlot returns the workers of an hour in few letters.
+func formatSlot(s slot) string {
+	switch {
+	case s.hours == 0:
+		return "-"
+	case s.shape.Split():
+		return fmt.Sprintf("%d+%d", s.shape.Prefill, s.shape.Decode)
+	}
+	return strconv.Itoa(s.shape.Workers)
+}
+
+// describeWeek returns what the table of a week has.
+func (h *ByHour) describeWeek() string {
+	text := "  Workers at each hour of the week"
+	if h.week.slots[0].shape.Split() || h.hours[0].shape.Split() {
+		text = "  Prefill + decode workers at each hour of the week"
+	}
+	if !h.begin.known {
+		text += ", counted from the first request (--trace-begins)"
+	}
+	if len(h.hours) > weekHours {
+		text += fmt.Sprintf(": %s of %.1f weeks", h.describeQuantile(), float64(len(h.hours))/weekHours)
+	}
+	return text + "; any day: " + h.describeQuantile() + " of all days.\n"
+}
+
+// describeQuantile returns how hours that fall on the same hour are combined.
+func (h *ByHour) describeQuantile() string {
+	if h.quantile == 1 {
+		return "the most"
+	}
+	return fmt.Sprintf("the %g quantile", h.quantile)
+}
+
+// cycles returns schedules that repeat, with their names: those of which the trace has more than one cycle.
+func (h *ByHour) cycles() (names []string, all []*rhythm) {
+	if h.week != nil && len(h.hours) > weekHours {
+		names, all = append(names, "by hour of the week"), append(all, h.week)
+	}
+	if h.day != nil {
+		names, all = append(names, "by hour of the day"), append(all, h.day)
+	}
+	return names, all
+}
+
+// repeat returns the schedule with the workers of a cycle.
+func (h *ByHour) repeat(p *rhythm) *ByHour {
+	other := *h
+	other.hours = slices.Clone(h.hours)
+	for i := range other.hours {
+		other.hours[i].shape = p.at(i)
+	}
+	return &other
+}
+
+// weekDocument is an hour of the week for programs.
+type weekDocument struct {
+	Day   string `json:"day"`
+	Hour  int    `json:"hour"`
+	Hours int    `json:"hours"` // of the trace that fall on it
+	sizeDocument
+}
