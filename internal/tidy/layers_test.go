@@ -32,7 +32,7 @@ func layers() [][]string {
 		{"replay/offline", "replay/online"},
 		{"replay"},
 		{"plan", "report", "calibrate"},
-		{"live/credential"},
+		{"live/bell", "live/credential"},
 		{"live/cancel", "live/fault", "live/measure", "live/tcp", "live/telemetry"},
 		{"live/link"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},

@@ -8,6 +8,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
+
+	"github.com/replay-llm/replay/live/bell"
 )
 
 // contact follows whether etcd answers, and says when what is known of it is to be read anew: an
@@ -50,7 +52,7 @@ func newContact(client *clientv3.Client, log *slog.Logger) *contact {
 func (c *contact) follow(ctx context.Context, renewed func()) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	lost := make(chan struct{}, 1)
+	lost := bell.New()
 	wg.Go(func() { c.noteLosses(ctx, lost) })
 	broken, revision, cluster := false, int64(0), uint64(0)
 	for {
@@ -84,17 +86,14 @@ func (c *contact) follow(ctx context.Context, renewed func()) {
 }
 
 // noteLosses notes in lost when a connection that was there is not.
-func (c *contact) noteLosses(ctx context.Context, lost chan<- struct{}) {
+func (c *contact) noteLosses(ctx context.Context, lost bell.Bell) {
 	conn := c.client.ActiveConnection()
 	for state := conn.GetState(); ; state = conn.GetState() {
 		if !conn.WaitForStateChange(ctx, state) {
 			return
 		}
 		if state == connectivity.Ready {
-			select {
-			case lost <- struct{}{}:
-			default:
-			}
+			lost.Ring()
 		}
 	}
 }

@@ -68,14 +68,6 @@ func (rt *Runtime) renewUntilLost(id uint64) error {
 	}
 }
 
-// suspectLease has the lease looked at now.
-func (rt *Runtime) suspectLease() {
-	select {
-	case rt.poke <- struct{}{}:
-	default:
-	}
-}
-
 // loseLease ends what depends on the lease: endpoints refuse from now on.
 func (rt *Runtime) loseLease(err error) {
 	rt.mu.Lock()
@@ -191,7 +183,7 @@ func (rt *Runtime) guardKey(key string) error {
 	there := func([]byte) (bool, error) { return true, nil }
 	return watchValues(rt.ctx, rt.store, keysOf{key, 0}, there, func(all []bool) {
 		if len(all) == 0 {
-			rt.suspectLease()
+			rt.poke.Ring()
 		}
 	})
 }

@@ -38,6 +38,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/bell"
 	"github.com/replay-llm/replay/live/link"
 )
 
@@ -63,7 +64,7 @@ type Runtime struct {
 	known    map[Name]*instances
 	cards    map[Name]json.RawMessage // by endpoint, as they were put
 	guarded  map[string]bool          // keys of our own that are looked at
-	poke     chan struct{}            // a lease is to be looked at now
+	poke     bell.Bell                // a lease is to be looked at now
 
 	announced map[string]json.RawMessage // by key
 }
@@ -77,7 +78,7 @@ func Connect(ctx context.Context, config Config) (*Runtime, error) {
 		return nil, err
 	}
 	rt := &Runtime{
-		config: config, log: config.Log, done: make(chan struct{}), poke: make(chan struct{}, 1),
+		config: config, log: config.Log, done: make(chan struct{}), poke: bell.New(),
 		known: make(map[Name]*instances), cards: make(map[Name]json.RawMessage), guarded: make(map[string]bool),
 		announced: make(map[string]json.RawMessage),
 	}
@@ -105,7 +106,7 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 	if rt.store, err = connectEtcd(ctx, rt.ctx, &rt.config); err != nil {
 		return err
 	}
-	rt.behind.Go(func() { rt.store.contact.follow(rt.ctx, rt.suspectLease) })
+	rt.behind.Go(func() { rt.store.contact.follow(rt.ctx, rt.poke.Ring) })
 	if rt.config.CallsOnly {
 		return nil
 	}

@@ -22,15 +22,15 @@ import (
 // and one for paths, kinds of requests as flags in a string, modes as roles, and
 // where the files of the model are, with their digests.
 
-// listFlags returns the kinds of requests as such cards spell them, in their order.
-func listFlags() []struct {
+// flagged is a kind of requests as such cards spell it.
+type flagged struct {
 	kind EndpointType
 	text string
-} {
-	return []struct {
-		kind EndpointType
-		text string
-	}{{Chat, "Chat"}, {Completions, "Completions"}, {Embedding, "Embedding"}, {Tensor, "TensorBased"}, {PrefillEndpoint, "Prefill"}}
+}
+
+// listFlags returns the kinds of requests in their order.
+func listFlags() []flagged {
+	return []flagged{{Chat, "Chat"}, {Completions, "Completions"}, {Embedding, "Embedding"}, {Tensor, "TensorBased"}, {PrefillEndpoint, "Prefill"}}
 }
 
 // aggregatedRole is what such cards call Aggregated.
@@ -86,12 +86,7 @@ func parseKinds(text json.RawMessage) (kinds []EndpointType, err error) {
 	}
 	for word := range strings.SplitSeq(joined, "|") {
 		word = strings.TrimSpace(word)
-		i := slices.IndexFunc(listFlags(), func(f struct {
-			kind EndpointType
-			text string
-		}) bool {
-			return strings.EqualFold(f.text, word)
-		})
+		i := slices.IndexFunc(listFlags(), func(f flagged) bool { return strings.EqualFold(f.text, word) })
 		if i >= 0 {
 			kinds = append(kinds, listFlags()[i].kind)
 		} else if word != "" {

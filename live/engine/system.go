@@ -280,7 +280,7 @@ func (c *canary) probeEngine() {
 	c.worker.log.Warn("health canary", "reason", err)
 }
 
-// sendProbe sends one probe. Only a terminal without an error is a good answer.
+// sendProbe sends one probe.
 func (c *canary) sendProbe(ctx context.Context) error {
 	rq, err := DecodeRequest(c.payload)
 	if err != nil {
@@ -288,7 +288,12 @@ func (c *canary) sendProbe(ctx context.Context) error {
 	}
 	rc, release := cancel.FromGo(ctx, "")
 	defer release()
-	chunks, err := c.worker.adapter.Generate(ctx, rc, rq, nil)
+	return Probe(ctx, rc, c.worker.adapter, rq)
+}
+
+// Probe sends a request. It returns an error unless the answer ends with a terminal without one.
+func Probe(ctx context.Context, rc cancel.Context, target Target, rq *Request) error {
+	chunks, err := target.Generate(ctx, rc, rq, nil)
 	if err != nil {
 		return err
 	}

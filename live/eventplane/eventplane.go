@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/live/bell"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/kvevents"
@@ -56,8 +57,8 @@ type Publisher struct {
 	mu      sync.Mutex
 	queue   []scheduler.KVEvent
 	closing bool
-	lost    int           // events that came while the queue was full
-	wake    chan struct{} // of capacity 1: there is something to do
+	lost    int       // events that came while the queue was full
+	wake    bell.Bell // there is something to do
 
 	state    sync.Mutex // what answers are made of
 	holding  *kvevents.Holding
@@ -102,7 +103,7 @@ func openPlane(ctx context.Context, o Options, rt *drt.Runtime, name drt.Name) (
 	}
 	p := &Publisher{
 		options: o, runtime: rt, name: name, worker: rt.ID(), done: make(chan struct{}),
-		wake: make(chan struct{}, 1), holding: kvevents.NewHolding(),
+		wake: bell.New(), holding: kvevents.NewHolding(),
 	}
 	for _, l := range allLayouts() {
 		one := &lane{layout: l, publisher: p.worker}
@@ -156,14 +157,7 @@ func (p *Publisher) Enqueue(e scheduler.KVEvent) {
 		p.queue = append(p.queue, e)
 	}
 	p.mu.Unlock()
-	p.wakePublisher()
-}
-
-func (p *Publisher) wakePublisher() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wake.Ring()
 }
 
 // publishAll publishes until the publisher is closed.
@@ -248,7 +242,7 @@ func (p *Publisher) Close() {
 	again := p.closing
 	p.closing = true
 	p.mu.Unlock()
-	p.wakePublisher()
+	p.wake.Ring()
 	<-p.done
 	if again {
 		return

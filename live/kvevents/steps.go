@@ -56,7 +56,7 @@ func (t *Tee) EnqueueStep(events []scheduler.KVEvent, of TextOf) (dropped int) {
 		}
 	}
 	t.mu.Unlock()
-	t.wakePublisher()
+	t.wake.Ring()
 	return dropped
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/live/bell"
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -90,7 +91,7 @@ type Tee struct {
 	closing  bool
 	stats    TeeStats
 	warnings []string
-	wake     chan struct{} // of capacity 1: there is something to do
+	wake     bell.Bell // there is something to do
 
 	// Of the goroutine alone.
 	next   uint64  // sequence number of the batch published next
@@ -115,7 +116,7 @@ func NewTee(o TeeOptions) (*Tee, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	t := &Tee{options: o, done: make(chan struct{}), quit: make(chan struct{}), wake: make(chan struct{}, 1)}
+	t := &Tee{options: o, done: make(chan struct{}), quit: make(chan struct{}), wake: bell.New()}
 	var err error
 	if t.pub, err = zmtp.ListenPub(o.Events, o.HighWater); err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 		t.queue = append(t.queue, queued{event: e})
 	}
 	t.mu.Unlock()
-	t.wakePublisher()
+	t.wake.Ring()
 	return dropped
 }
 
@@ -184,13 +185,6 @@ func (t *Tee) countLost(count *uint64, n int, format string, bound int) {
 	*count += uint64(n)
 	if before == 0 || before/warnEvery != *count/warnEvery {
 		t.warnings = append(t.warnings, fmt.Sprintf(format, *count, bound))
-	}
-}
-
-func (t *Tee) wakePublisher() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -334,7 +328,7 @@ func (t *Tee) Close() error {
 		<-t.done
 		return nil
 	}
-	t.wakePublisher()
+	t.wake.Ring()
 	var err error
 	late := time.NewTimer(closeTime)
 	defer late.Stop()

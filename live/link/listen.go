@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,11 +161,9 @@ func (l *Links) askToken(what string, h http.Handler, open []string) http.Handle
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, path := range open {
-			if r.URL.Path == path {
-				h.ServeHTTP(w, r)
-				return
-			}
+		if slices.Contains(open, r.URL.Path) {
+			h.ServeHTTP(w, r)
+			return
 		}
 		got, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		reason := wrongToken

@@ -24,6 +24,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/bell"
 )
 
 // The files of a run, and how requests ended.
@@ -119,7 +120,7 @@ type Run struct {
 	rows, trace []byte // whole lines, to be written
 	lost        int
 	ending      chan struct{}
-	wake        chan struct{}
+	wake        bell.Bell
 	written     chan error
 
 	part                int
@@ -141,7 +142,7 @@ func Create(dir string, o Options) (*Run, error) {
 			return nil, err
 		}
 	}
-	r := &Run{dir: dir, o: o, Start: time.Now(), ending: make(chan struct{}), wake: make(chan struct{}, 1), written: make(chan error, 1)}
+	r := &Run{dir: dir, o: o, Start: time.Now(), ending: make(chan struct{}), wake: bell.New(), written: make(chan error, 1)}
 	r.fresh = 1 << 52
 	if err := r.openPart(); err != nil {
 		return nil, err
@@ -169,10 +170,7 @@ func (r *Run) Add(row *Row) {
 	}
 	r.rows = append(append(r.rows, text...), '\n')
 	r.appendTrace(row)
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	r.wake.Ring()
 }
 
 // appendTrace appends a request as a line of a Mooncake trace. A prompt of which

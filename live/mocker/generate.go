@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/bell"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
@@ -172,7 +173,7 @@ func (g *generation) awaitPrefill() error {
 func (g *generation) submitRequest() (leave func(), err error) {
 	e := g.engine
 	q := &sim.Request{ID: sim.RequestID(e.ids.Add(1)), InputTokens: len(g.rq.TokenIDs), OutputTokens: g.max}
-	g.stream = &stream{rc: g.rc, notify: make(chan struct{}, 1)}
+	g.stream = &stream{rc: g.rc, notify: bell.New()}
 	if e.rooms != nil && g.rq.BootstrapInfo != nil {
 		g.stream.room = &g.rq.BootstrapInfo.Room
 	}

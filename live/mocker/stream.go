@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/live/bell"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"
@@ -18,10 +19,10 @@ import (
 // never waits for whoever reads it: tokens are a number until somebody does.
 type stream struct {
 	rc     engine.GenContext
-	hashes []uint64      // of the blocks of its prompt
-	text   *text         // nil where KV events tell no tokens
-	room   *uint64       // where its prefill is awaited; nil: nowhere
-	notify chan struct{} // of capacity 1: something has changed
+	hashes []uint64  // of the blocks of its prompt
+	text   *text     // nil where KV events tell no tokens
+	room   *uint64   // where its prefill is awaited; nil: nowhere
+	notify bell.Bell // something has changed
 
 	course course // under the engine's mu, as is
 	progress
@@ -35,28 +36,20 @@ type progress struct {
 	err    error // when it ended before its last token
 }
 
-// wakeReader wakes the reader: something has changed.
-func (s *stream) wakeReader() {
-	select {
-	case s.notify <- struct{}{}:
-	default:
-	}
-}
-
 // setTokens sets how many tokens there are by now.
 func (s *stream) setTokens(tokens int) {
 	if s.tokens == 0 {
 		s.rc.NotifyFirstToken()
 	}
 	s.tokens = tokens
-	s.wakeReader()
+	s.notify.Ring()
 }
 
 // endWith notes that no more tokens come.
 func (s *stream) endWith(err error) {
 	if !s.ended {
 		s.ended, s.err = true, err
-		s.wakeReader()
+		s.notify.Ring()
 	}
 }
 

@@ -62,6 +62,12 @@ func (f *fields) complain(kind, at, message, input, context string) {
 	}
 }
 
+// refuse notes the same, and returns all that is wrong.
+func (f *fields) refuse(kind, at, message, input, context string) error {
+	f.complain(kind, at, message, input, context)
+	return f.err()
+}
+
 // err returns what is wrong, if anything is.
 func (f *fields) err() error {
 	if len(f.bad) == 0 {

@@ -27,8 +27,7 @@ func (r *Request) readPrompt(f *fields) error {
 	}
 	var list []json.RawMessage
 	if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
-		f.complain("list_type", "body.prompt", "Input should be a valid list, or a string", inputOf(raw), "")
-		return f.err()
+		return f.refuse("list_type", "body.prompt", "Input should be a valid list, or a string", inputOf(raw), "")
 	}
 	switch {
 	case len(list) == 0:
@@ -41,8 +40,7 @@ func (r *Request) readPrompt(f *fields) error {
 	for i, one := range list {
 		place := fmt.Sprintf("body.prompt.%d", i)
 		if one[0] != list[0][0] {
-			f.complain("list_type", place, "Input should be a valid list, or a string as the others are", inputOf(one), "")
-			return f.err()
+			return f.refuse("list_type", place, "Input should be a valid list, or a string as the others are", inputOf(one), "")
 		}
 		if err := r.addPrompt(f, place, one); err != nil {
 			return err
@@ -57,8 +55,7 @@ func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error 
 	if raw[0] == '"' {
 		var text string
 		if err := json.Unmarshal(raw, &text); err != nil {
-			f.complain("string_type", place, "Input should be a valid string", inputOf(raw), "")
-			return f.err()
+			return f.refuse("string_type", place, "Input should be a valid string", inputOf(raw), "")
 		}
 		p = r.newTextPrompt(text)
 		if r.Echo && r.LogProbs >= 0 && Detokenize(p.Tokens) != text {
@@ -78,8 +75,7 @@ func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error 
 func (f *fields) complainTokens(place string, raw json.RawMessage) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		f.complain("list_type", place, "Input should be a valid list", inputOf(raw), "")
-		return f.err()
+		return f.refuse("list_type", place, "Input should be a valid list", inputOf(raw), "")
 	}
 	for i, one := range list {
 		at := fmt.Sprintf("%s.%d", place, i)
@@ -94,8 +90,7 @@ func (f *fields) complainTokens(place string, raw json.RawMessage) error {
 		}
 		return f.err()
 	}
-	f.complain("int_type", place, "Input should be a list of valid integers", inputOf(raw), "")
-	return f.err()
+	return f.refuse("int_type", place, "Input should be a list of valid integers", inputOf(raw), "")
 }
 
 // message is one of a conversation.
@@ -155,20 +150,17 @@ func (r *Request) readMessages(f *fields) error {
 func (r *Request) readMessage(f *fields, i int, raw json.RawMessage) (m message, content string, err error) {
 	place := fmt.Sprintf("body.messages.%d", i)
 	if err := json.Unmarshal(raw, &m); err != nil || raw[0] != '{' {
-		f.complain("dict_type", place, "Input should be an object with a role", inputOf(raw), "")
-		return m, "", f.err()
+		return m, "", f.refuse("dict_type", place, "Input should be an object with a role", inputOf(raw), "")
 	}
 	if m.Role == nil {
-		f.complain("missing", place+".role", "Field required", inputOf(raw), "")
-		return m, "", f.err()
+		return m, "", f.refuse("missing", place+".role", "Field required", inputOf(raw), "")
 	}
 	content, bad := m.contentText()
 	switch {
 	case bad == notText:
 		return m, "", Refuse("messages", "%s is not a multimodal model", r.Model)
 	case bad != "":
-		f.complain("string_type", place+".content", bad, inputOf(m.Content), "")
-		return m, "", f.err()
+		return m, "", f.refuse("string_type", place+".content", bad, inputOf(m.Content), "")
 	}
 	return m, content, nil
 }

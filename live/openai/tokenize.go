@@ -86,8 +86,7 @@ func ParseDetokenize(body []byte) (*DetokenizeRequest, error) {
 	raw, ok := f.keys["tokens"]
 	switch {
 	case !ok:
-		f.complain("missing", "body.tokens", "Field required", fmt.Sprintf("<dict of %d items>", size), "")
-		return nil, f.err()
+		return nil, f.refuse("missing", "body.tokens", "Field required", fmt.Sprintf("<dict of %d items>", size), "")
 	case json.Unmarshal(raw, &d.Tokens) != nil, d.Tokens == nil:
 		return nil, f.complainTokens("body.tokens", raw)
 	}

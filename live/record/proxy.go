@@ -126,10 +126,14 @@ func (p *Proxy) reportError(w http.ResponseWriter, r *http.Request, err error) {
 	}})
 }
 
-// Serve passes on what comes in at l until Shutdown, and returns nil then. What it
-// measures goes to run.
-func (p *Proxy) Serve(l net.Listener, run *measure.Run) error {
+// Into returns p, the measurements of which go to run.
+func (p *Proxy) Into(run *measure.Run) *Proxy {
 	p.run = run
+	return p
+}
+
+// Serve passes on what comes in at l until Shutdown, and returns nil then.
+func (p *Proxy) Serve(l net.Listener) error {
 	if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

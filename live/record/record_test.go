@@ -101,7 +101,7 @@ func newRig(t testing.TB, o record.Options, run measure.Options, serve http.Hand
 	}
 	r.url = "http://" + l.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- p.Serve(l, kept) }()
+	go func() { served <- p.Into(kept).Serve(l) }()
 	r.stop = func() {
 		r.client.CloseIdleConnections()
 		ctx, end := context.WithTimeout(t.Context(), 200*time.Millisecond)

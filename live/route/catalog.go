@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/live/bell"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/scheduler"
@@ -30,7 +31,7 @@ type Catalog struct {
 	options Options
 	quit    context.CancelFunc
 	done    sync.WaitGroup
-	workers chan struct{} // gets one when those of a pool have changed
+	workers bell.Bell // rings when those of a pool have changed
 
 	mu      sync.Mutex
 	pools   map[drt.Name]*Pool
@@ -49,7 +50,7 @@ func Follow(ctx context.Context, rt *drt.Runtime, o Options, seen func(model str
 	ctx, quit := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Catalog{
 		rt: rt, cards: cards, options: o, quit: quit, seen: seen,
-		workers: make(chan struct{}, 1),
+		workers: bell.New(),
 		pools:   make(map[drt.Name]*Pool), models: make(map[string]*Served), changed: make(chan struct{}),
 	}
 	c.done.Go(func() { c.followCards(ctx) })
@@ -171,12 +172,7 @@ func (c *Catalog) openPool(ctx context.Context, name drt.Name, role scheduler.Ro
 	}
 	o := c.options
 	o.Role = role
-	o.noted = func() {
-		select {
-		case c.workers <- struct{}{}:
-		default:
-		}
-	}
+	o.noted = c.workers.Ring
 	p, err := Open(ctx, c.rt, c.cards, name, o)
 	if err == nil {
 		c.pools[name] = p

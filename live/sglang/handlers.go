@@ -53,19 +53,11 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	rq.SetMaxTokens(1)
 	ctx, release := context.WithCancel(r.Context())
 	defer release()
-	chunks, err := s.Served.Target.Generate(ctx, cancel.New(""), rq, nil)
-	if err == nil {
-		for _, err = range chunks {
-			if err != nil {
-				break
-			}
-		}
+	status := http.StatusOK
+	if engine.Probe(ctx, cancel.New(""), s.Served.Target, rq) != nil {
+		status = http.StatusServiceUnavailable
 	}
-	if err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(status)
 }
 
 func (s *Server) serveModel(w http.ResponseWriter, _ *http.Request) {

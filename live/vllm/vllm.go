@@ -41,13 +41,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	a := &o.Engine.Engine
 	metrics := s.Metrics.VLLM(telemetry.VLLMConfig{
 		Model: o.Engine.Model, BlockTokens: a.BlockTokens, Blocks: a.Blocks, PrefixCaching: a.PrefixCaching, Longest: o.Engine.ContextLength,
-		Utilization: usualShare, MaxAdapters: o.MaxAdapters,
+		Utilization: 0.92, MaxAdapters: o.MaxAdapters, // the share of a GPU's memory that vLLM takes by default
 	})
 	return s, s.Server.Start(ctx, &meter{metrics, map[*engine.Group]tally{}}, s, s.newHandler)
 }
-
-// usualShare is the share of a GPU's memory that vLLM takes unless told otherwise.
-const usualShare = 0.92
 
 // Source returns where the worker publishes KV events; nothing, if it does not.
 func (s *Server) Source() kvevents.Source { return s.Engine.Source() }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/live/bell"
 )
 
 // ErrClosed means that a connection or socket was closed on this side.
@@ -25,10 +26,10 @@ type conn struct {
 	silent time.Duration
 
 	mu     sync.Mutex
-	queue  [][]byte      // messages as they go over the wire
-	size   int           // bytes of queue
-	urgent []byte        // commands, which go before them
-	wake   chan struct{} // of capacity 1: there is something to write
+	queue  [][]byte  // messages as they go over the wire
+	size   int       // bytes of queue
+	urgent []byte    // commands, which go before them
+	wake   bell.Bell // there is something to write
 
 	alive     context.Context // ends with the connection
 	end       context.CancelFunc
@@ -41,7 +42,7 @@ func shakeHands(n net.Conn, t Type, limit int) (*conn, error) {
 	if err := n.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return nil, err
 	}
-	c := &conn{net: n, limit: limit, wake: make(chan struct{}, 1)}
+	c := &conn{net: n, limit: limit, wake: bell.New()}
 	c.alive, c.end = context.WithCancel(context.Background())
 	c.in = bufio.NewReaderSize(deadlines{c}, 64<<10)
 	if _, err := n.Write(appendGreeting(nil)); err != nil {
@@ -92,7 +93,7 @@ func (c *conn) queueMessage(wire []byte, bound int) bool {
 	c.queue = append(c.queue, wire)
 	c.size += len(wire)
 	c.mu.Unlock()
-	c.wakeWriter()
+	c.wake.Ring()
 	return true
 }
 
@@ -106,14 +107,7 @@ func (c *conn) queueCommand(name string, body []byte) {
 		c.urgent = appendCommand(c.urgent, name, body)
 	}
 	c.mu.Unlock()
-	c.wakeWriter()
-}
-
-func (c *conn) wakeWriter() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake.Ring()
 }
 
 // maxWrite is the number of messages handed to the system at once: what is

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"testing"
+
+	"github.com/replay-llm/replay/live/bell"
 )
 
 func TestEndpoints(t *testing.T) {
@@ -31,7 +33,7 @@ func FuzzPeer(f *testing.F) {
 		if err := readReady(r, TypePub); err != nil {
 			return
 		}
-		c := &conn{in: r, limit: maxFromPeers, wake: make(chan struct{}, 1)}
+		c := &conn{in: r, limit: maxFromPeers, wake: bell.New()}
 		for {
 			if _, err := c.receiveMessage(); err != nil {
 				return

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/replay-llm/replay/live/bell"
 )
 
 // SubOptions are how a Sub keeps its connection.
@@ -39,9 +41,9 @@ type Sub struct {
 
 	mu    sync.Mutex
 	queue []Delivery
-	size  int           // bytes of it
-	taken chan struct{} // of capacity 1: the queue has been taken
-	wake  chan struct{} // of capacity 1: the queue has grown
+	size  int       // bytes of it
+	taken bell.Bell // the queue has been taken
+	wake  bell.Bell // the queue has grown
 }
 
 // Delivery is a message, or the news that from now on messages are delivered.
@@ -59,7 +61,7 @@ func NewSub(endpoint, topic string, o SubOptions) (*Sub, error) {
 	}
 	o.setDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Sub{endpoint: endpoint, topic: topic, options: o, cancel: cancel, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+	s := &Sub{endpoint: endpoint, topic: topic, options: o, cancel: cancel, wake: bell.New(), taken: bell.New()}
 	s.done.Go(func() { s.keepConnected(ctx) })
 	return s, nil
 }
@@ -164,10 +166,7 @@ func (s *Sub) queueDelivery(d Delivery) {
 		s.size += len(frame)
 	}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Ring()
 }
 
 // Receive appends all that has come in to dst, waiting until there is something.
@@ -178,10 +177,7 @@ func (s *Sub) Receive(ctx context.Context, dst []Delivery) ([]Delivery, error) {
 			dst = append(dst, s.queue...)
 			s.queue, s.size = nil, 0
 			s.mu.Unlock()
-			select {
-			case s.taken <- struct{}{}:
-			default:
-			}
+			s.taken.Ring()
 			return dst, nil
 		}
 		s.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/standalone"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -81,9 +82,9 @@ func (f *engineFlags) readEngine(kind engineargs.Engine) error {
 
 // runFleet serves until ctx ends, or standard input if that was asked for.
 func (f *engineFlags) runFleet(ctx context.Context, s cli.Streams) error {
-	ctx, end := beginServing(ctx, s, f.untilEOF)
+	ctx, end := serving.Begin(ctx, s, f.untilEOF)
 	defer end()
-	log := newLog(s)
+	log := serving.NewLog(s)
 	f.server.Log, f.server.Engine.Warn = log, func(text string) { log.Warn(text) }
 	var err error
 	if f.server.Tokenize, err = loadTokenizer(f.tokenizer); err != nil {

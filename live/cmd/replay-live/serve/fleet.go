@@ -10,13 +10,8 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 )
-
-// fleetServer is one of several servers of a process.
-type fleetServer interface {
-	Serve(l net.Listener) error
-	Shutdown(ctx context.Context) error
-}
 
 // fleet is servers at consecutive ports.
 type fleet struct {
@@ -25,14 +20,14 @@ type fleet struct {
 	size  int
 	grace time.Duration
 	// start starts the engine of one, by its number.
-	start func(ctx context.Context, i int) (fleetServer, error)
+	start func(ctx context.Context, i int) (serving.Server, error)
 	// line returns what is printed of one once all listen.
-	line func(one fleetServer, url string) any
+	line func(one serving.Server, url string) any
 }
 
 // member is a server of a fleet and where it listens.
 type member struct {
-	fleetServer
+	serving.Server
 	listener net.Listener
 }
 
@@ -58,7 +53,7 @@ func (f *fleet) serve(ctx context.Context, s cli.Streams) error {
 		all = append(all, one)
 	}
 	for _, one := range all {
-		if err := json.NewEncoder(s.Out).Encode(f.line(one.fleetServer, "http://"+one.listener.Addr().String())); err != nil {
+		if err := json.NewEncoder(s.Out).Encode(f.line(one.Server, "http://"+one.listener.Addr().String())); err != nil {
 			return stop(err)
 		}
 	}
@@ -83,7 +78,7 @@ func (f *fleet) open(ctx context.Context, i int) (one member, err error) {
 	if one.listener, err = net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(port))); err != nil {
 		return one, err
 	}
-	if one.fleetServer, err = f.start(ctx, i); err != nil {
+	if one.Server, err = f.start(ctx, i); err != nil {
 		return one, errors.Join(err, one.listener.Close())
 	}
 	return one, nil

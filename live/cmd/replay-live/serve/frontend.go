@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -18,8 +16,8 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
-	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cmd/replay-live/cluster"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/frontend"
 	"github.com/replay-llm/replay/live/kvevents"
@@ -188,16 +186,11 @@ func loadTokenizer(file string) (func(text string) []uint32, error) {
 	}, nil
 }
 
-// frontendLine is what a frontend prints when it listens.
-type frontendLine struct {
-	HTTP string `json:"http"`
-}
-
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Config, o routes.Options) (err error) {
-	ctx, end := beginServing(ctx, s, f.untilEOF)
+	ctx, end := serving.Begin(ctx, s, f.untilEOF)
 	defer end()
-	log := newLog(s)
+	log := serving.NewLog(s)
 	config.Log, config.CallsOnly = log, true
 	rt, err := drt.Connect(ctx, config)
 	if err != nil {
@@ -238,27 +231,10 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(s.Out).Encode(frontendLine{"http://" + l.Addr().String()}); err != nil {
-		return errors.Join(err, l.Close())
+	if err = serving.Announce(s, l); err == nil {
+		err = serving.Run(ctx, rt.Done(), server, l, f.grace)
 	}
-	return serveUntilEnd(ctx, rt, server, l, f.grace)
-}
-
-// serveUntilEnd serves until ctx ends or the runtime is lost.
-func serveUntilEnd(ctx context.Context, rt *drt.Runtime, server *frontend.Server, l net.Listener, grace time.Duration) error {
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	var lost error
-	select {
-	case err := <-served:
-		return err
-	case <-rt.Done():
-		lost = rt.Err()
-	case <-ctx.Done():
-	}
-	end, release := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer release()
-	return errors.Join(lost, server.Shutdown(end), <-served)
+	return errors.Join(rt.Err(), err)
 }
 
 // sinceStale returns how long ago what rt knows was up to date; 0: it is.
@@ -279,26 +255,4 @@ func closeRuntime(rt *drt.Runtime) error {
 // inRange is the rule of a flag that is a number from least to most.
 func inRange(name string, value, least, most int) cli.Rule {
 	return cli.Wants(value >= least && value <= most, name, fmt.Sprintf("%d to %d", least, most))
-}
-
-// beginServing returns the context of a server that ends in good order after a signal, and also when standard input ends
-// with untilEOF.
-func beginServing(ctx context.Context, s cli.Streams, untilEOF bool) (context.Context, context.CancelFunc) {
-	s.EndInOwnTime()
-	ctx, end := context.WithCancel(ctx)
-	if untilEOF {
-		go endWithInput(s, end)
-	}
-	return ctx, end
-}
-
-// endWithInput calls end when standard input ends.
-func endWithInput(s cli.Streams, end func()) {
-	_, _ = io.Copy(io.Discard, s.In)
-	end()
-}
-
-// newLog is what a command that serves logs to: warnings, on standard error.
-func newLog(s cli.Streams) *slog.Logger {
-	return slog.New(telemetry.LogHandler(telemetry.Throttle(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/sglang"
 	"github.com/replay-llm/replay/replay/engineargs"
 )
@@ -76,7 +77,7 @@ type sglangLine struct {
 
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *sglangFlags) run(ctx context.Context, s cli.Streams) error {
-	f.fleet.start = func(ctx context.Context, _ int) (fleetServer, error) { return sglang.Start(ctx, f.server) }
-	f.fleet.line = func(_ fleetServer, url string) any { return sglangLine{url, f.server.Engine.Model} }
+	f.fleet.start = func(ctx context.Context, _ int) (serving.Server, error) { return sglang.Start(ctx, f.server) }
+	f.fleet.line = func(_ serving.Server, url string) any { return sglangLine{url, f.server.Engine.Model} }
 	return f.runFleet(ctx, s)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/vllm"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -117,12 +118,12 @@ type vllmLine struct {
 
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *vllmFlags) run(ctx context.Context, s cli.Streams) error {
-	f.fleet.start = func(ctx context.Context, i int) (fleetServer, error) {
+	f.fleet.start = func(ctx context.Context, i int) (serving.Server, error) {
 		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters}
 		o.Engine.KVSockets = kvSocketsOf(o.Engine.KVSockets, i)
 		return vllm.Start(ctx, o)
 	}
-	f.fleet.line = func(one fleetServer, url string) any {
+	f.fleet.line = func(one serving.Server, url string) any {
 		events := one.(*vllm.Server).Source()
 		return vllmLine{url, f.server.Engine.Model, events.Events, events.Replay}
 	}

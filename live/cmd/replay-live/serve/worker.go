@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cmd/replay-live/cluster"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/eventplane"
 	"github.com/replay-llm/replay/live/link"
@@ -232,9 +233,9 @@ func (w *worker) lookupEnv(name string) string {
 
 // run serves until ctx ends, or standard input if that was asked for.
 func (w *worker) run(ctx context.Context, s cli.Streams) error {
-	ctx, end := beginServing(ctx, s, w.untilEOF)
+	ctx, end := serving.Begin(ctx, s, w.untilEOF)
 	defer end()
-	log := newLog(s)
+	log := serving.NewLog(s)
 	w.config.Log = log
 	w.mock.Warn = func(text string) { log.Warn(text) }
 	w.openEvents()

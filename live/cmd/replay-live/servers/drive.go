@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -104,16 +103,14 @@ func (f *driveFlags) check() error {
 	if err != nil {
 		return cli.Usagef("--url: %v", err)
 	}
-	hidden := credential.Hide(f.target.URL)
-	f.target.URL, f.user = bare, who
-	u, err := url.Parse(bare)
-	if f.target.URL == "" {
+	if bare == "" {
 		return cli.Usagef("--url: missing, want that of a server, such as http://server:8000")
 	}
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return cli.Usagef("--url=%s: want http://host:port", hidden)
+	u, err := parseServer("url", bare, credential.Hide(f.target.URL))
+	if err != nil {
+		return err
 	}
-	f.target.URL = strings.TrimSuffix(strings.TrimSuffix(f.target.URL, "/"), "/v1")
+	f.target.URL, f.user = u.String(), who
 	if f.out == "" {
 		return cli.Usagef("--out: missing, want a new directory for the measured run")
 	}
@@ -209,11 +206,7 @@ func (d *driving) open(ctx context.Context) error {
 			return err
 		}
 	}
-	for key, value := range drive.FindSettings(ctx, t.URL, t.Headers) {
-		if _, told := d.meta[key]; !told {
-			d.meta[key] = value
-		}
-	}
+	addFound(ctx, d.meta, t.URL, t.Headers)
 	d.meta["salt"] = f.salt
 	d.meta["recorded_by"], d.meta["url"], d.meta["served_model"], d.meta["prompts"] = "replay drive", t.URL, t.Model, f.prompts.Value
 	if d.run, err = measure.Create(f.out, measure.Options{BlockTokens: cmp.Or(d.workload.TraceBlock, 512), Meta: d.meta}); err != nil {

@@ -1,24 +1,19 @@
 package servers
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
-	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/credential"
-	"github.com/replay-llm/replay/live/drive"
 	"github.com/replay-llm/replay/live/measure"
 	"github.com/replay-llm/replay/live/record"
 )
@@ -90,9 +85,9 @@ func (f *recordFlags) check() error {
 		return cli.Usagef("--upstream: missing, want the URL of a server, such as http://server:8000")
 	}
 	for _, text := range f.upstreams {
-		u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/v1"))
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return cli.Usagef("--upstream=%s: want http://host:port", credential.Hide(text))
+		u, err := parseServer("upstream", text, credential.Hide(text))
+		if err != nil {
+			return err
 		}
 		f.o.Upstreams = append(f.o.Upstreams, u)
 	}
@@ -106,11 +101,6 @@ func (f *recordFlags) check() error {
 		cli.Wants(f.o.BlockTokens > 0, "block-size", "at least 1"), cli.Wants(f.o.BytesPerToken >= 0.1, "bytes-per-token", "at least 0.1"),
 		cli.Needs(f.o.Tokenizer == "", "without --tokenizer", "bytes-per-token"),
 		cli.Wants(f.partBytes >= 0, "part-bytes", "at least 0"), cli.Wants(f.partTime >= 0, "part-time", "at least 0"), cli.Wants(f.grace >= 0, "grace", "at least 0"))
-}
-
-// recordLine is what record prints when it listens.
-type recordLine struct {
-	HTTP string `json:"http"`
 }
 
 // hidePasswords returns URLs without passwords.
@@ -136,11 +126,7 @@ func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	if text := record.WarnOfKey(f.keyFile); text != "" {
 		s.Warn(text)
 	}
-	for key, value := range drive.FindSettings(ctx, f.o.Upstreams[0].String(), http.Header{}) {
-		if _, told := meta[key]; !told {
-			meta[key] = value
-		}
-	}
+	addFound(ctx, meta, f.o.Upstreams[0].String(), http.Header{})
 	meta["recorded_by"], meta["upstreams"] = "replay record", hidePasswords(f.upstreams)
 	f.o.Log = slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	p, err := record.New(f.o)
@@ -158,30 +144,10 @@ func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return errors.Join(f.serve(ctx, s, p, l, run), run.Close())
-}
-
-func (f *recordFlags) serve(ctx context.Context, s cli.Streams, p *record.Proxy, l net.Listener, run *measure.Run) error {
-	s.EndInOwnTime()
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := serving.Begin(ctx, s, f.untilEOF)
 	defer end()
-	if f.untilEOF {
-		go func() {
-			_, _ = io.Copy(io.Discard, s.In)
-			end()
-		}()
+	if err = serving.Announce(s, l); err == nil {
+		err = serving.Run(ctx, nil, p.Into(run), l, f.grace)
 	}
-	if err := json.NewEncoder(s.Out).Encode(recordLine{"http://" + l.Addr().String()}); err != nil {
-		return errors.Join(err, l.Close())
-	}
-	served := make(chan error, 1)
-	go func() { served <- p.Serve(l, run) }()
-	var err error
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-	}
-	grace, release := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
-	defer release()
-	return cmp.Or(err, p.Shutdown(grace))
+	return errors.Join(err, run.Close())
 }

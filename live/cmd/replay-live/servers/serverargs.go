@@ -1,10 +1,16 @@
 package servers
 
 import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/drive"
 )
 
 // serverArgs are settings of the server that a client knows, a JSON object.
@@ -21,4 +27,22 @@ func (a serverArgs) parse() (map[string]any, error) {
 		return nil, cli.Usagef("--server-args=%s: want a JSON object", string(a))
 	}
 	return all, nil
+}
+
+// addFound adds the settings that the server has itself, unless they are given.
+func addFound(ctx context.Context, meta map[string]any, url string, headers http.Header) {
+	for key, value := range drive.FindSettings(ctx, url, headers) {
+		if _, given := meta[key]; !given {
+			meta[key] = value
+		}
+	}
+}
+
+// parseServer returns the URL of a server without /v1. hidden is what errors quote.
+func parseServer(flag, text, hidden string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/v1"))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, cli.Usagef("--%s=%s: want http://host:port", flag, hidden)
+	}
+	return u, nil
 }

@@ -1,0 +1,63 @@
+// Package serving begins servers and ends them in good order.
+package serving
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/live/telemetry"
+)
+
+// Begin returns the context of a server that ends in good order after a signal, and also when standard input ends
+// with untilEOF.
+func Begin(ctx context.Context, s cli.Streams, untilEOF bool) (context.Context, context.CancelFunc) {
+	s.EndInOwnTime()
+	ctx, end := context.WithCancel(ctx)
+	if untilEOF {
+		go func() {
+			_, _ = io.Copy(io.Discard, s.In)
+			end()
+		}()
+	}
+	return ctx, end
+}
+
+// NewLog returns what a command that serves logs to: warnings, on standard error.
+func NewLog(s cli.Streams) *slog.Logger {
+	return slog.New(telemetry.LogHandler(telemetry.Throttle(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+}
+
+// Server serves until it is shut down.
+type Server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+}
+
+// Announce prints where a server listens.
+func Announce(s cli.Streams, l net.Listener) error {
+	if err := json.NewEncoder(s.Out).Encode(map[string]string{"http": "http://" + l.Addr().String()}); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return nil
+}
+
+// Run serves until ctx ends or lost is closed. Requests under way get the time of grace then.
+func Run(ctx context.Context, lost <-chan struct{}, server Server, l net.Listener, grace time.Duration) error {
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	var err error
+	select {
+	case err = <-served:
+	case <-lost:
+	case <-ctx.Done():
+	}
+	end, release := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer release()
+	return errors.Join(err, server.Shutdown(end))
+}
