@@ -139,7 +139,7 @@ func (s Spec) Recorded() any {
 		case info.Caches:
 			s.Router = &policy.Configured{Name: name, Config: router.DefaultConfig()}
 		case info.Gateway:
-			s.Router = &policy.Gateway{Name: name, Settings: policy.DefaultGatewaySettings()}
+			s.Router = &policy.Gateway{Name: name, Settings: policy.DefaultGatewaySettings(name)}
 		}
 	}
 	return fields(s)

@@ -79,7 +79,7 @@ func TestNoSuggestion(t *testing.T) {
 		"traces":                             "replay: traces: no command, want inspect, validate, convert, sample, merge, scale or anonymize\n",
 		"bounds requests.jsonl --slo-exit":   "replay: --slo-exit: only with replay trace and replay concurrency\n",
 		"gpus h100":                          "replay: gpus h100: want no arguments\n",
-		"trace requests.jsonl --router best": "replay: --router=best: want round_robin, kv, random, least-loaded, p2c, session or cache_aware\n",
+		"trace requests.jsonl --router best": "replay: --router=best: want round_robin, kv, random, least-loaded, p2c, session, cache_aware, consistent_hash or sticky_least_loaded\n",
 	} {
 		var out, errs bytes.Buffer
 		if code := run(strings.Fields(line), nil, &out, &errs); code == 0 || errs.String() != want {

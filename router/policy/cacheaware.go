@@ -23,7 +23,7 @@ type cacheAware struct {
 }
 
 func newCacheAware(o Options) (router.Policy, error) {
-	return &cacheAware{settings: o.gateway(), tree: o.Tree, blockTokens: int64(o.BlockTokens), sent: makeRadix()}, nil
+	return &cacheAware{settings: o.gateway("cache_aware"), tree: o.Tree, blockTokens: int64(o.BlockTokens), sent: makeRadix()}, nil
 }
 
 func (p *cacheAware) Needs() router.Needs { return router.Needs{Running: true} }

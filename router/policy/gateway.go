@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"strings"
+
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/schema"
 )
@@ -13,7 +15,7 @@ type Gateway struct {
 
 var _ Choice = (*Gateway)(nil)
 
-// GatewaySettings are settings of the policies that gateways have. Their keys are the names of the gateways' flags.
+// GatewaySettings are settings of the policies that gateways have. Each policy reads some of them.
 type GatewaySettings struct {
 	// Gateway is the program, by its name: it has defaults, and rules where programs differ.
 	Gateway string
@@ -26,6 +28,10 @@ type GatewaySettings struct {
 	// EvictionIntervalSecs is the time in seconds between evictions from the tree of prompts, 0: there are none.
 	EvictionIntervalSecs int
 	MaxTreeSize          int // tokens of the tree that a worker keeps at an eviction
+	// WorkerURL is the URL of a worker, with {id} for its number: hashes are made of it.
+	WorkerURL string `record:"omitzero"`
+	// SessionExpirationSecs is the time in seconds after the latest turn of a session from which on it counts no longer.
+	SessionExpirationSecs int `record:"omitzero"`
 }
 
 // The gateways.
@@ -34,31 +40,59 @@ const (
 	VLLMRouter   = "vllm-router"
 )
 
-// DefaultGatewaySettings returns what no settings mean: the defaults of sglang-router.
-func DefaultGatewaySettings() GatewaySettings {
-	return GatewaySettings{SGLangRouter, 0.3, 64, 1.5, 60, 1 << 26}
+// idInURL stands for the number of a worker.
+const idInURL = "{id}"
+
+// DefaultGatewaySettings returns what no settings mean to a policy: those of sglang-router where two programs have it.
+func DefaultGatewaySettings(name Name) GatewaySettings {
+	switch name {
+	case ConsistentHash:
+		return GatewaySettings{Gateway: VLLMRouter, WorkerURL: "http://worker-" + idInURL + ":8000"}
+	case StickyLeastLoaded:
+		return GatewaySettings{Gateway: VLLMRouter, WorkerURL: "http://worker-" + idInURL + ":8000", SessionExpirationSecs: 7200}
+	default:
+		return GatewaySettings{
+			Gateway: SGLangRouter, CacheThreshold: 0.3, BalanceAbsThreshold: 64, BalanceRelThreshold: 1.5, EvictionIntervalSecs: 60, MaxTreeSize: 1 << 26,
+		}
+	}
 }
 
-// ParseGatewaySettings reads settings from a JSON object. Keys that are absent keep their defaults.
-func ParseGatewaySettings(text []byte) (GatewaySettings, error) {
-	s := DefaultGatewaySettings()
+// ParseGatewaySettings reads the settings of a policy from a JSON object. Keys that are absent keep their defaults. The keys of
+// cache_aware are the names of the gateways' flags.
+func ParseGatewaySettings(name Name, text []byte) (GatewaySettings, error) {
+	s := DefaultGatewaySettings(name)
 	values, err := schema.ReadObject(text)
 	if err == nil {
-		err = schema.Read(values, false, s.declare)
+		err = schema.Read(values, false, func(d *schema.Decl) { s.declare(name, d) })
 	}
 	return s, err
 }
 
-func (s *GatewaySettings) declare(d *schema.Decl) {
+func (s *GatewaySettings) declare(name Name, d *schema.Decl) {
+	switch name {
+	case ConsistentHash, StickyLeastLoaded:
+		d.String(&s.WorkerURL, schema.Row{Key: "worker_url"})
+		if !strings.Contains(s.WorkerURL, idInURL) {
+			d.FailText("worker_url", "a text with "+idInURL+", which stands for the number of the worker")
+		}
+		if name == StickyLeastLoaded {
+			d.Count(&s.SessionExpirationSecs, schema.Row{Key: "session_expiration_secs"})
+		}
+	default:
+		s.declareCacheAware(d)
+	}
+	d.RefuseOthers()
+}
+
+func (s *GatewaySettings) declareCacheAware(d *schema.Decl) {
 	if d.Name(schema.Row{Key: "gateway", Names: []string{SGLangRouter, VLLMRouter}}) == VLLMRouter {
-		*s = GatewaySettings{VLLMRouter, 0.3, 64, 1.5, 120, 1 << 25}
+		s.Gateway, s.EvictionIntervalSecs, s.MaxTreeSize = VLLMRouter, 120, 1<<25
 	}
 	d.NumberIn(&s.CacheThreshold, func(x float64) bool { return x >= 0 && x <= 1 }, "a number from 0 to 1", schema.Row{Key: "cache_threshold"})
 	d.Size(&s.BalanceAbsThreshold, schema.Row{Key: "balance_abs_threshold"})
 	d.NumberIn(&s.BalanceRelThreshold, func(x float64) bool { return x >= 1 }, "a number of at least 1", schema.Row{Key: "balance_rel_threshold"})
 	d.Size(&s.EvictionIntervalSecs, schema.Row{Key: "eviction_interval_secs"})
 	d.Count(&s.MaxTreeSize, schema.Row{Key: "max_tree_size"})
-	d.RefuseOthers()
 }
 
 // Recorded returns the name and the settings.
@@ -71,9 +105,9 @@ func (g *Gateway) New(o Options) (router.Policy, error) {
 }
 
 // gateway returns the settings of a gateway's policy.
-func (o *Options) gateway() GatewaySettings {
+func (o *Options) gateway(name Name) GatewaySettings {
 	if o.Gateway != nil {
 		return *o.Gateway
 	}
-	return DefaultGatewaySettings()
+	return DefaultGatewaySettings(name)
 }

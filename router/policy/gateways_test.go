@@ -16,7 +16,7 @@ import (
 // The policies choose what the gateways that they are of have chosen, request by request. make gateways records them:
 //
 //	router policy=NAME workers=N words=BOOL settings=JSON
-//	arrive ID text=TEXT worker=N
+//	arrive ID text=TEXT session=N worker=N
 //	finish ID
 //
 // _ is a blank. With words each word of a text is a token, else each character.
@@ -56,7 +56,7 @@ type recordedGateway struct {
 }
 
 func (r *recordedGateway) do(line string) error {
-	var id, worker int
+	var id, worker, session int
 	var text string
 	switch {
 	case strings.HasPrefix(line, "router "):
@@ -68,7 +68,7 @@ func (r *recordedGateway) do(line string) error {
 		r.seen.Running[r.at[id]]--
 		return nil
 	}
-	if _, err := fmt.Sscanf(line, "arrive %d text=%s worker=%d", &id, &text, &worker); err != nil {
+	if _, err := fmt.Sscanf(line, "arrive %d text=%s session=%d worker=%d", &id, &text, &session, &worker); err != nil {
 		return fmt.Errorf("%s: %w", line, err)
 	}
 	var ids []uint64
@@ -77,7 +77,7 @@ func (r *recordedGateway) do(line string) error {
 			ids = append(ids, uint64(text[i]))
 		}
 	}
-	q := &sim.Request{ID: sim.RequestID(id), InputTokens: len(ids), Prompt: r.tree.Add(ids, len(ids)), Session: -1}
+	q := &sim.Request{ID: sim.RequestID(id), InputTokens: len(ids), Prompt: r.tree.Add(ids, len(ids)), Session: int32(session)}
 	if ours := int(r.policy.Choose(q, &r.seen).Worker); ours != worker {
 		return fmt.Errorf("request %d to worker %d, want %d as the gateway, of loads %v", id, ours, worker, r.seen.Running)
 	}
@@ -93,7 +93,7 @@ func (r *recordedGateway) begin(line string) error {
 	if _, err := fmt.Sscanf(line, "router policy=%s workers=%d words=%t settings=%s", &name, &workers, &r.words, &settings); err != nil {
 		return fmt.Errorf("%s: %w", line, err)
 	}
-	s, err := ParseGatewaySettings([]byte(settings))
+	s, err := ParseGatewaySettings(Name(name), []byte(settings))
 	if err != nil {
 		return err
 	}

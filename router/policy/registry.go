@@ -24,6 +24,9 @@ type Name string
 const (
 	RoundRobin Name = "round_robin"
 	KV         Name = "kv"
+
+	ConsistentHash    Name = "consistent_hash"
+	StickyLeastLoaded Name = "sticky_least_loaded"
 )
 
 // Info is a row of the registry.
@@ -55,12 +58,16 @@ func All() []Info {
 			Help: "any worker, all alike"},
 		{Name: "least-loaded", Report: "least-loaded", MinWorkers: 1, make: newLeastLoaded,
 			Help: "the worker with the fewest requests, then the fewest prompt tokens to compute"},
-		{Name: "p2c", Report: "p2c", MinWorkers: 1, Draws: true, make: newTwoChoices,
+		{Name: "p2c", Alias: "power_of_two", Report: "p2c", MinWorkers: 1, Draws: true, make: newTwoChoices,
 			Help: "of two workers drawn at random the one with less to do (power of two choices)"},
 		{Name: "session", Report: "session", MinWorkers: 1, make: newSession,
 			Help: "the same worker for all turns of a session, while it is there and has not too much to do"},
 		{Name: "cache_aware", Report: "cache_aware", MinWorkers: 1, Gateway: true, Prompts: true, make: newCacheAware,
 			Help: "the worker that most of the prompt was sent to before, as gateways do; else the one with the fewest requests"},
+		{Name: ConsistentHash, Report: string(ConsistentHash), MinWorkers: 1, Gateway: true, make: newConsistentHash,
+			Help: "the same worker for all turns of a session, by its place on a ring of hashes, as vllm-router does"},
+		{Name: StickyLeastLoaded, Report: string(StickyLeastLoaded), MinWorkers: 1, Gateway: true, make: newStickyLeastLoaded,
+			Help: "the worker with the fewest sessions for a new session, and the same worker for its turns, as vllm-router does"},
 	}
 }
 

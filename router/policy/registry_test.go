@@ -52,7 +52,7 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestUnknownName(t *testing.T) {
-	const want = `router is "nearest", want one of round_robin, kv, random, least-loaded, p2c, session, cache_aware`
+	const want = `router is "nearest", want one of round_robin, kv, random, least-loaded, p2c, session, cache_aware, consistent_hash, sticky_least_loaded`
 	if _, err := Parse("nearest"); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}

@@ -210,7 +210,7 @@ func (s *transcript) newRouter(args map[string]string) (err error) {
 	o := Options{Tree: prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{}), BlockTokens: transcriptBlock}
 	name, text := Name(args["policy"]), []byte("{"+strings.Join(keys, ",")+"}")
 	if name.Info().Gateway {
-		settings, err := ParseGatewaySettings(text)
+		settings, err := ParseGatewaySettings(name, text)
 		if err != nil {
 			return err
 		}

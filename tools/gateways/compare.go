@@ -23,6 +23,8 @@ type comparison struct {
 	settings      string // as --router-config takes them
 	variant       string // of the name
 	workers       int
+	sessions      int  // requests are turns of so many sessions; 0: they have none
+	draws         bool // workers are drawn: of two, the one with less load
 }
 
 func listCases() []comparison {
@@ -30,7 +32,10 @@ func listCases() []comparison {
 	var all []comparison
 	for _, program := range []string{"vllm-router", "sglang-router"} {
 		for _, kind := range []string{"vllm", "sglang"} {
-			c := comparison{program, kind, "cache_aware", []string{"--eviction-interval-secs=86400"}, "cache_aware", `{"gateway":"` + program + `",` + never + `}`, "", 4}
+			c := comparison{
+				program: program, kind: kind, theirs: "cache_aware", args: []string{"--eviction-interval-secs=86400"},
+				ours: "cache_aware", settings: `{"gateway":"` + program + `",` + never + `}`, workers: 4,
+			}
 			if program == "vllm-router" && kind == "sglang" { // a prompt without tokens is known nowhere
 				c.settings = `{"gateway":"vllm-router","cache_threshold":1,` + never + `}`
 				all = append(all, c)
@@ -42,7 +47,10 @@ func listCases() []comparison {
 			all = append(all, c)
 		}
 	}
-	return all
+	for _, name := range []policy.Name{policy.ConsistentHash, policy.StickyLeastLoaded} {
+		all = append(all, comparison{program: "vllm-router", kind: "vllm", theirs: string(name), ours: name, workers: 5, sessions: 300})
+	}
+	return append(all, comparison{program: "vllm-router", kind: "vllm", theirs: "power_of_two", ours: "p2c", workers: 4, draws: true})
 }
 
 func (c *comparison) name() string {
@@ -104,20 +112,32 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 		return nil, err
 	}
 	defer f.stop()
-	p := &pass{comparison: c, fleet: f, tree: prompt.NewTree(1, 1, prompt.Options{}), rand: rand.New(rand.NewPCG(seed, 0))}
+	own := *c
+	p := &pass{comparison: &own, fleet: f, tree: prompt.NewTree(1, 1, prompt.Options{}), rand: rand.New(rand.NewPCG(seed, 0))}
+	if c.sessions > 0 {
+		p.settings = `{"worker_url":"` + f.urlOfWorkers() + `"}`
+	}
+	if c.sessions > 0 || c.draws {
+		for w := range c.workers {
+			p.order = append(p.order, w)
+		}
+	}
 	if p.policy, err = p.newPolicy(); err != nil {
 		return nil, err
 	}
-	p.lines = append(p.lines, fmt.Sprintf("router policy=%s workers=%d words=%v settings=%s", c.ours, c.workers, c.takesWords(), c.settings))
+	p.lines = append(p.lines, fmt.Sprintf("router policy=%s workers=%d words=%v settings=%s", c.ours, c.workers, c.takesWords(), p.settings))
 	p.seen.Running = make([]int32, c.workers)
 	for w := range c.workers {
 		p.seen.Workers = append(p.seen.Workers, sim.WorkerID(w))
 	}
 	texts := newTexts(p.rand)
 	for i := range n {
-		text, session := texts.next()
-		if i < c.workers {
+		text, session := texts.next(), -1
+		if len(p.order) < c.workers && i < c.workers {
 			text = string(rune('A'+i)) + " " + text // held, so that each goes to the next worker
+		}
+		if c.sessions > 0 {
+			text, session = fmt.Sprintf("r%d", i), p.rand.IntN(c.sessions)
 		}
 		if err := p.send(i, text, session); err != nil {
 			return nil, fmt.Errorf("request %d: %w", i, err)
@@ -139,7 +159,7 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 func (p *pass) newPolicy() (router.Policy, error) {
 	o := policy.Options{Tree: p.tree, BlockTokens: 1}
 	if p.settings != "" {
-		s, err := policy.ParseGatewaySettings([]byte(p.settings))
+		s, err := policy.ParseGatewaySettings(p.ours, []byte(p.settings))
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +169,7 @@ func (p *pass) newPolicy() (router.Policy, error) {
 }
 
 // send lets the gateway place a request, and compares the worker.
-func (p *pass) send(id int, text, session string) error {
+func (p *pass) send(id int, text string, session int) error {
 	var free chan struct{}
 	if id < p.workers || p.rand.IntN(2) == 0 {
 		free = make(chan struct{})
@@ -163,10 +183,15 @@ func (p *pass) send(id int, text, session string) error {
 		theirs, p.order = len(p.order), append(p.order, at)
 	}
 	ids := p.split(text)
-	q := &sim.Request{ID: sim.RequestID(id), InputTokens: len(ids), Prompt: p.tree.Add(ids, len(ids)), Session: -1}
-	ours := int(p.policy.Choose(q, &p.seen).Worker)
-	p.lines = append(p.lines, fmt.Sprintf("arrive %d text=%s worker=%d", id, strings.ReplaceAll(text, " ", "_"), theirs))
+	q := &sim.Request{ID: sim.RequestID(id), InputTokens: len(ids), Prompt: p.tree.Add(ids, len(ids)), Session: int32(session)}
+	ours := -1
+	if !p.draws {
+		ours = int(p.policy.Choose(q, &p.seen).Worker)
+	}
+	p.lines = append(p.lines, fmt.Sprintf("arrive %d text=%s session=%d worker=%d", id, strings.ReplaceAll(text, " ", "_"), session, theirs))
 	switch {
+	case p.draws && p.mayDraw(theirs):
+		p.drawn++
 	case ours == theirs:
 		p.equal++
 	default:
@@ -180,6 +205,16 @@ func (p *pass) send(id int, text, session string) error {
 		return p.release(len(p.open) - 1)
 	}
 	return nil
+}
+
+// mayDraw reports whether a worker has no more load than some other.
+func (p *pass) mayDraw(worker int) bool {
+	for w, load := range p.seen.Running {
+		if w != worker && load >= p.seen.Running[worker] {
+			return true
+		}
+	}
+	return false
 }
 
 // split returns what the gateway compares of a text: vllm-router has a server of vLLM cut it into tokens, of which every
@@ -235,13 +270,13 @@ func (t *texts) letters(n int) string {
 	return string(b)
 }
 
-// next returns a prompt and the session that it is of.
-func (t *texts) next() (text, session string) {
+// next returns a prompt.
+func (t *texts) next() string {
 	g := t.rand.IntN(len(t.groups))
-	text = t.groups[g][:1+t.rand.IntN(40)]
+	text := t.groups[g][:1+t.rand.IntN(40)]
 	if g%2 == 0 {
 		text = t.system[:t.rand.IntN(21)] + text
 	}
 	text += t.letters(1 + t.rand.IntN(60))
-	return strings.Join(strings.Split(text, ""), " "), fmt.Sprint(g)
+	return strings.Join(strings.Split(text, ""), " ")
 }

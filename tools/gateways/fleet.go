@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 type fleet struct {
 	gateway string // URL
 	proxies []*httptest.Server
+	port    int      // of them all; 0: none is known
 	arrived chan int // worker that a request has come to
 	mu      sync.Mutex
 	held    map[string]chan struct{} // by request: closed when its answer may go
@@ -69,15 +71,26 @@ func (f *fleet) startServers(live, kind string, size int) error {
 		if err != nil {
 			return err
 		}
-		f.addProxy(target)
+		if err := f.addProxy(target); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// addProxy adds a proxy in front of a server.
-func (f *fleet) addProxy(target *url.URL) {
+// addProxy adds a proxy in front of a server, at the address of its number.
+func (f *fleet) addProxy(target *url.URL) error {
 	worker, proxy := len(f.proxies), httputil.NewSingleHostReverseProxy(target)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener, err := net.Listen("tcp", fmt.Sprintf(addressOfWorkers, strconv.Itoa(worker), f.port))
+	if err != nil {
+		return err
+	}
+	f.port = listener.Addr().(*net.TCPAddr).Port
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "load") { // what the servers report of themselves: the gateway counts requests then
+			http.NotFound(w, r)
+			return
+		}
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/completions") {
 			proxy.ServeHTTP(w, r)
 			return
@@ -104,8 +117,20 @@ func (f *fleet) addProxy(target *url.URL) {
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
 	}))
+	server.Listener.Close()
+	server.Listener = listener
+	server.Start()
 	f.proxies = append(f.proxies, server)
 	f.stops = append(f.stops, server.CloseClientConnections)
+	return nil
+}
+
+// addressOfWorkers is the address of a proxy, by its number and the port of all. They are loopback addresses.
+const addressOfWorkers = "127.0.1.%s:%d"
+
+// urlOfWorkers returns the URLs of the proxies, with {id} for the number.
+func (f *fleet) urlOfWorkers() string {
+	return "http://" + fmt.Sprintf(addressOfWorkers, "{id}", f.port)
 }
 
 func (f *fleet) startGateway(program string, args []string) error {
@@ -171,7 +196,7 @@ func (f *fleet) stop() {
 
 // ask sends a prompt and returns the worker that it came to. Its answer stays back until free is closed, unless that is nil; done
 // gets the error of the request, or nil, once the answer is there.
-func (f *fleet) ask(prompt, session string, free chan struct{}) (worker int, done chan error, err error) {
+func (f *fleet) ask(prompt string, session int, free chan struct{}) (worker int, done chan error, err error) {
 	if free != nil {
 		f.mu.Lock()
 		f.held[prompt] = free
@@ -193,7 +218,7 @@ func (f *fleet) ask(prompt, session string, free chan struct{}) (worker int, don
 	}
 }
 
-func (f *fleet) post(ctx context.Context, prompt, session string) error {
+func (f *fleet) post(ctx context.Context, prompt string, session int) error {
 	body, err := json.Marshal(map[string]any{"model": "tiny", "prompt": prompt, "max_tokens": 1})
 	if err != nil {
 		return err
@@ -203,8 +228,8 @@ func (f *fleet) post(ctx context.Context, prompt, session string) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if session != "" {
-		r.Header.Set("X-Session-Id", session)
+	if session >= 0 {
+		r.Header.Set("X-Session-Id", strconv.Itoa(session))
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Gateways compares the policies of gateways with the programs that they are of: it starts a fleet of replay-live vllm or sglang
-// servers behind vllm-router, sglang-router or smg, sends requests one after the other, and has every choice of a worker compared
+// servers behind vllm-router or sglang-router, sends requests one after the other, and has every choice of a worker compared
 // with that of the policy in router/policy. Exit code 1 if any differs.
 //
 //	go run ./tools/gateways -programs bin/gateways -live bin/replay-live
@@ -41,7 +41,7 @@ func main() {
 		}
 		fmt.Printf("%-44s %s\n", c.name(), r.tally())
 		differ = differ || r.differ > 0
-		if *record != "" {
+		if *record != "" && !c.draws {
 			if err := r.write(filepath.Join(*record, c.file())); err != nil {
 				fmt.Fprintln(os.Stderr, "gateways:", err)
 				os.Exit(1)

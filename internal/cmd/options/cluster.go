@@ -54,7 +54,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	}
 	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig: its filters, scorers and flow control route the requests")
 	fs.StringSliceVar(&c.skip, endpointpicker.SkipFlag, nil, "`plugins` of that file that are left out, by name or type: token-producer,latency-scorer")
-	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file: NAME.yaml")
+	fs.Var(&c.Router, "router", "policy, by `name`: "+strings.Join(plainPolicies(), ", ")+", more in docs/router.md, or NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
 	bindProcess(fs, &c.process)
 	fs.StringVar(&c.admission, "admission", "", "`file` that says which requests are held back or turned away, by load (docs/policies.md)")
@@ -132,6 +132,17 @@ func (c *cluster) fillSpeeds(spec *replay.Spec) error {
 // routerInfo returns what is known of the router that is asked for.
 func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).Info() }
 
+// plainPolicies returns the names of the policies that are of no gateway.
+func plainPolicies() []string {
+	var all []string
+	for _, p := range policy.All() {
+		if !p.Gateway {
+			all = append(all, string(p.Name))
+		}
+	}
+	return all
+}
+
 // fillRouter enters into spec how requests are routed.
 func (o *Options) fillRouter(spec *replay.Spec) error {
 	if err := o.Cluster.fillProcess(spec); err != nil || spec.Router != nil {
@@ -191,6 +202,6 @@ func (o *Options) checkCluster() error {
 		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
 		cli.Needs(c.scale != "" || c.mayChange || len(c.changes) > 0 || c.autoscale != "" || c.faults != "", "with --scale, --change, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
 		cli.Needs(info.Caches, "with --router kv", RouterFlags()...),
-		cli.Needs(info.Caches || info.Gateway, "with --router kv or cache_aware", "router-config"),
+		cli.Needs(info.Caches || info.Gateway, "with --router kv, cache_aware, consistent_hash or sticky_least_loaded", "router-config"),
 	))
 }

@@ -50,7 +50,7 @@ func RouterFlags() []string {
 }
 
 func (r *routing) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&r.config, "router-config", "", "settings of the KV router or of cache_aware: a `JSON` object or @file")
+	fs.StringVar(&r.config, "router-config", "", "settings of the KV router or of a gateway's policy: a `JSON` object or @file")
 	r.flags = routerFlags()
 	BindFlags(fs, r.flags)
 }
@@ -88,7 +88,7 @@ func (o *Options) fillGateway(spec *replay.Spec, name policy.Name) error {
 	if err != nil {
 		return fmt.Errorf("--router-config: %w", err)
 	}
-	settings, err := policy.ParseGatewaySettings(text)
+	settings, err := policy.ParseGatewaySettings(name, text)
 	if err != nil {
 		return fmt.Errorf("--router-config: %w", err)
 	}

@@ -741,11 +741,11 @@ class RunFlags(TypedDict, total=False):
     retry_backoff: Value
     """wait before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each is shortened at random (default 500ms,x2,max=8s,jitter=0.25)"""
     router: Value
-    """policy, by name: round_robin, kv, random, least-loaded, p2c, session or cache_aware, or a file: NAME.yaml (default round_robin)"""
+    """policy, by name: round_robin, kv, random, least-loaded, p2c, session, more in docs/router.md, or NAME.yaml (default round_robin)"""
     router_assume_kv_reuse: bool
     """count blocks that running requests share once (default true)"""
     router_config: Value
-    """settings of the KV router or of cache_aware: a JSON object or @file"""
+    """settings of the KV router or of a gateway's policy: a JSON object or @file"""
     router_policy: Value
     """file of a router policy: scorers, filters and a picker (docs/policies.md)"""
     router_prefill_load_model: Literal["none", "aic"]
@@ -1593,11 +1593,11 @@ class PlanFlags(TypedDict, total=False):
     retry_backoff: Value
     """wait before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each is shortened at random (default 500ms,x2,max=8s,jitter=0.25)"""
     router: Value
-    """policy, by name: round_robin, kv, random, least-loaded, p2c, session or cache_aware, or a file: NAME.yaml (default round_robin)"""
+    """policy, by name: round_robin, kv, random, least-loaded, p2c, session, more in docs/router.md, or NAME.yaml (default round_robin)"""
     router_assume_kv_reuse: bool
     """count blocks that running requests share once (default true)"""
     router_config: Value
-    """settings of the KV router or of cache_aware: a JSON object or @file"""
+    """settings of the KV router or of a gateway's policy: a JSON object or @file"""
     router_policy: Value
     """file of a router policy: scorers, filters and a picker (docs/policies.md)"""
     router_prefill_load_model: Literal["none", "aic"]

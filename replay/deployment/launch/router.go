@@ -33,7 +33,7 @@ func (w *writer) policy() string {
 	if w.target == "dynamo" {
 		names = map[string]string{"kv": "kv", "round_robin": "round-robin", "random": "random", "p2c": "power-of-two", "least-loaded": "least-loaded"}
 	} else if w.Engine == "vllm" {
-		names["session"] = "consistent_hash"
+		names["session"], names["consistent_hash"], names["sticky_least_loaded"] = "consistent_hash", "consistent_hash", "sticky_least_loaded"
 	} else if w.Engine == "trtllm" {
 		names = map[string]string{"round_robin": "round_robin", "least-loaded": "load_balancing"}
 	}
