@@ -6,6 +6,7 @@
 //	go run ./tools/plancheck -n 2     two of them, as .ci/run has it
 //	go run ./tools/plancheck -calibrate 200
 //
+// One question is also asked for prefill and decode workers with a tensor parallelism for each pool, and the search must find as few GPUs.
 // It prints a line for each question, and what both cost. Cost is counted in requests: a replay of a stretch of the workload
 // has the requests of the stretch. It ends with exit code 1 if the search missed a question, or if it replayed more than 5 % of
 // the requests of the exhaustive plans over all 40 questions. With -keep the answers of exhaustive plans are kept in a
@@ -107,6 +108,17 @@ const (
 	routers  = "round_robin,kv"
 )
 
+// Values of two pools of which each has its own tensor parallelism, which one question is also asked.
+const (
+	poolParallel = "1,2,4"
+	poolBudgets  = "2048,8192"
+)
+
+// hasPools reports whether the question is also asked for two pools: the best ones differ in tensor parallelism.
+func (q *question) hasPools() bool {
+	return q.model == "llama-3.1-8b" && q.gpu == "h100" && q.trace == "chat-hour" && q.slo == "p99:ttft=2s,p99:tpot=40ms"
+}
+
 // answer is what is read of a plan.
 type answer struct {
 	Found    bool
@@ -191,6 +203,17 @@ func checkQuestions(n int, binary, keep string, out io.Writer) (missed int, err 
 		exhaustive.add(c.exhaustive)
 		searched.add(c.searched)
 		fmt.Fprintln(out, c.line)
+		if !q.hasPools() {
+			continue
+		}
+		if c, err = q.checkPools(binary, dir); err != nil {
+			return missed, err
+		}
+		if !c.ok {
+			missed++
+			c.line += " | MISSED"
+		}
+		fmt.Fprintln(out, c.line)
 	}
 	fmt.Fprintf(out, "%d of %d questions: the search finds the best cluster, or one of a worker more\n", total-missed, total)
 	text, ok := judgeCost(exhaustive, searched, total == len(all))
@@ -245,6 +268,31 @@ func (q *question) check(binary, dir, keep string) (c checked, err error) {
 	}
 	c.ok = got <= best+worker && (got > 0) == (best > 0)
 	c.line = fmt.Sprintf("%s | %s | %s | %s | %d | %d | %s | %d, %d | %d, %d", q.model, q.gpu, q.slo, q.trace, best, got, name,
+		c.exhaustive.replays, c.searched.replays, c.exhaustive.requests, c.searched.requests)
+	return c, nil
+}
+
+// checkPools plans prefill and decode workers in both ways, with a tensor parallelism for each pool. The search must find as few GPUs. What
+// both cost is not added up, since the search is that of another question.
+func (q *question) checkPools(binary, dir string) (c checked, err error) {
+	two := append(q.flags(dir), "--topology", "disaggregated")
+	whole, err := runPlan(binary, append(two, "--vary", "none", "--try", "prefill-tp="+poolParallel, "--try", "decode-tp="+poolParallel, "--try", "max-num-batched-tokens="+poolBudgets))
+	if err != nil {
+		return c, err
+	}
+	found, err := runPlan(binary, append(two, "--time-budget", "0"))
+	if err != nil {
+		return c, err
+	}
+	best, _ := whole.gpus()
+	got, _ := found.gpus()
+	name := "none"
+	if found.Best != nil {
+		name = found.Best.Settings
+	}
+	c.exhaustive, c.searched = whole.cost(), found.cost()
+	c.ok = best > 0 && got > 0 && got <= best
+	c.line = fmt.Sprintf("%s | %s | %s | %s, two pools | %d | %d | %s | %d, %d | %d, %d", q.model, q.gpu, q.slo, q.trace, best, got, name,
 		c.exhaustive.replays, c.searched.replays, c.exhaustive.requests, c.searched.requests)
 	return c, nil
 }

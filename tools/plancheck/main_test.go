@@ -31,3 +31,18 @@ func TestCostHasTheSearch(t *testing.T) {
 		t.Errorf("with a search: %+v", got)
 	}
 }
+
+// One of the two questions of continuous integration is also asked for two pools.
+func TestPoolsAreAsked(t *testing.T) {
+	all, asked := listQuestions(), 0
+	for i := range all {
+		if all[i].hasPools() {
+			if asked++; i%(len(all)/2) != 0 {
+				t.Errorf("question %d is not asked with -n 2", i)
+			}
+		}
+	}
+	if asked != 1 {
+		t.Errorf("%d questions are asked for two pools, must be 1", asked)
+	}
+}
