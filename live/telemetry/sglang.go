@@ -105,12 +105,7 @@ func (s *SGLang) Passed(p *Pass) {
 	if took := now.Sub(s.since).Seconds(); took > 0 {
 		s.throughput.Set(float64(p.Generated) / took)
 	}
-	for _, t := range p.Firsts {
-		s.first.Observe(t)
-	}
-	for _, t := range p.Gaps {
-		s.gap.Observe(t)
-	}
+	p.observeTimes(s.first, s.gap)
 	s.since, s.admitted, s.found = now, 0, 0
 }
 

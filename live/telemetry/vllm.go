@@ -211,12 +211,7 @@ func (v *VLLM) Passed(p *Pass) {
 	if v.adapters != nil {
 		v.adapters.WithLabelValues(strings.Join(p.RunningAdapters, ","), strings.Join(p.WaitingAdapters, ",")).SetToCurrentTime()
 	}
-	for _, s := range p.Firsts {
-		v.first.Observe(s)
-	}
-	for _, s := range p.Gaps {
-		v.gap.Observe(s)
-	}
+	p.observeTimes(v.first, v.gap)
 }
 
 // Admitted counts the look-up of a prompt in the prefix cache.

@@ -192,13 +192,9 @@ func (s *server) choosePort() (string, error) {
 // await waits until the server answers a request.
 func (s *server) await(ctx context.Context) error {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		r, err := http.Post(s.url+"/v1/completions", "application/json", strings.NewReader(s.body(1, false)))
+		r, err := s.post(ctx, http.DefaultClient, s.body(1, false))
 		if err == nil {
-			r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = fmt.Errorf("status %d", r.StatusCode)
+			return r.Body.Close()
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
 			return fmt.Errorf("no answer in a minute: %w", err)
