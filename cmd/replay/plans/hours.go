@@ -174,7 +174,7 @@ func (p *planSheet) hourGrids() []html.Grid {
 	if p.hours == nil {
 		return nil
 	}
-	hours, ways := html.Grid{Title: p.headHours()}, html.Grid{Title: "Ways to size the cluster"}
+	hours, ways := html.Grid{Title: p.headHours() + p.hours.NameRows()}, html.Grid{Title: "Ways to size the cluster"}
 	hours.Head, hours.Rows = p.hours.HourRows()
 	ways.Head, ways.Rows = p.hours.WayRows()
 	return []html.Grid{hours, ways}

@@ -44,6 +44,14 @@ func (h *ByHour) HourRows() (head []string, rows [][]string) {
 	return []string{"hour", "requests/s", "GPUs", "smallest cluster"}, rows
 }
 
+// NameRows returns what the table of hours has, for its title: "" where each row is an hour of the trace.
+func (h *ByHour) NameRows() string {
+	if len(h.hours) <= mostRows {
+		return ""
+	}
+	return ": workers at each hour of the week, " + h.describeQuantile() + " of all weeks"
+}
+
 // WayRows returns a table of the ways to size the cluster, with costs where prices are known.
 func (h *ByHour) WayRows() (head []string, rows [][]string) {
 	head = []string{"size", "GPU-hours/day", "cost/day", "workers", "objectives"}

@@ -14,6 +14,11 @@ func (w *writer) runtimeImage() string {
 	return fmt.Sprintf("nvcr.io/nvidia/ai-dynamo/%s-runtime:%s", name, dynamoRelease)
 }
 
+// runtimeRelease returns the release of the engine in Dynamo's image, as the requirements of ai-dynamo on PyPI have it.
+func (w *writer) runtimeRelease() string {
+	return map[string]string{"vllm": "0.23.0", "sglang": "0.5.14", "trtllm": "1.3.0rc19"}[w.Engine]
+}
+
 // writeDynamo returns a DynamoGraphDeployment.
 func (w *writer) writeDynamo() []File {
 	mode := "round-robin"
@@ -22,7 +27,7 @@ func (w *writer) writeDynamo() []File {
 	}
 	var b strings.Builder
 	w.writeHead(&b)
-	fmt.Fprintf(&b, "# The image must have %s %s.\n", w.nameEngine(), w.Release)
+	fmt.Fprintf(&b, "# The image must have %s %s. Dynamo's own has %s.\n", w.nameEngine(), w.Release, w.runtimeRelease())
 	if w.Engine == "trtllm" {
 		fmt.Fprintf(&b, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s-config\ndata:\n", w.Name)
 		writeTexts(&b, w.listConfigs())

@@ -13,8 +13,14 @@ func (w *writer) image() string {
 	case "sglang":
 		return "lmsysorg/sglang:v" + w.Release
 	}
+	if w.Release == "1.3.0" { // which has no final release yet
+		return "nvcr.io/nvidia/tensorrt-llm/release:" + latestTRTLLM
+	}
 	return "nvcr.io/nvidia/tensorrt-llm/release:" + w.Release
 }
+
+// latestTRTLLM is the latest release of TensorRT-LLM 1.3 on PyPI.
+const latestTRTLLM = "1.3.0rc29"
 
 // quoteText returns a text as a YAML scalar.
 func quoteText(text string) string {
