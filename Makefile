@@ -89,7 +89,6 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with host memory only
 	@tools/vllmoracle/run 0.33.0 --python || exit 0; $(MAKE) --no-print-directory parity-vllm-$(or $(VLLM_SETS),all)
 
-# Differs so far (docs/differences.md), hence no part of all.
 parity-vllm-connectors:
 	$(GO) build -o bin/replay ./cmd/replay
 	for release in 0.24.0:vllm-0.24 0.33.0:vllm-0.33; do \
@@ -98,8 +97,7 @@ parity-vllm-connectors:
 	    --set '{"num_g2_blocks":-1,"enable_prefix_caching":true}' --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
 
-parity-vllm-all:
-	$(GO) build -o bin/replay ./cmd/replay
+parity-vllm-all: parity-vllm-connectors
 	for release in $(VLLM); do for seed in 1 2; do \
 	  echo "== vLLM $${release%:*}, seed $$seed"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed $$seed \

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -66,7 +67,7 @@ func newSimulation(m *Measured, p *measured.Prompts, reference bool) (*Simulatio
 
 // pickRules returns the rules that a server's scheduler follows.
 func pickRules(s *measured.Settings) vllm.Rules {
-	r := vllm.RulesOf(s.Version)
+	r := releases.RulesOf(s.Version)
 	r.TwoInFlight, r.ReserveWhole, r.LongPrefillTokens = s.Async, s.ReserveWhole, s.LongPrefillTokens
 	return r
 }

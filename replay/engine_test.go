@@ -21,6 +21,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/custom"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -41,7 +42,7 @@ func (e *counted) Plan(p *custom.Plan) {
 
 // firstComeRules are the rules of vLLM's that FirstCome follows.
 func firstComeRules() vllm.Rules {
-	r := vllm.Rules024()
+	r := releases.Rules024()
 	r.TwoInFlight, r.NullBlock, r.EmptyPassMs, r.EmptyPassIdle = false, false, 0, false
 	return r
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // crowded is a workload that keeps a few workers busy and shares beginnings.
@@ -28,7 +28,7 @@ func kindsOfTest() []Kind {
 	small := args(func(a *engineargs.Args) {
 		a.Blocks, a.MaxSeqs, a.MaxBatchedTokens, a.Speedup = 64, 3, 2048, 0.4
 	})
-	own, err := vllm.ParseProfile(vllm.Newest())
+	own, err := releases.ParseProfile(releases.Newest())
 	if err != nil {
 		panic(err)
 	}

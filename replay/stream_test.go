@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -151,7 +151,7 @@ func TestStreamedEqualsKept(t *testing.T) {
 		engine := engineargs.Default()
 		engine.BlockTokens, engine.Blocks = []int{16, 64}[rng.IntN(2)], 100+rng.IntN(400)
 		if rng.IntN(2) == 0 {
-			engine.Rules = vllm.Rules033()
+			engine.Rules = releases.Rules033()
 		}
 		if seed%3 == 2 {
 			engine = otherEngine(t, rng, engine.BlockTokens, engine.Blocks)

@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -31,7 +32,7 @@ func newCopier(t *testing.T, seed uint64) *copier {
 	c := &copier{rng: rand.New(rand.NewPCG(seed, 8)), tree: prompt.NewTree(copierBlock, copierBlock, prompt.Options{}), blocks: make(map[uint64]int)}
 	var err error
 	c.core, err = vllm.New(vllm.Config{
-		Settings: vllm.Settings{MaxSeqs: 6, MaxBatchedTokens: 8 + c.rng.IntN(40), ChunkedPrefill: true, Rules: vllm.Rules033()},
+		Settings: vllm.Settings{MaxSeqs: 6, MaxBatchedTokens: 8 + c.rng.IntN(40), ChunkedPrefill: true, Rules: releases.Rules033()},
 		Blocks:   24 + c.rng.IntN(30), BlockTokens: copierBlock,
 		PrefixCaching: true,
 		Clock:         timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -147,7 +147,7 @@ func (s *Settings) Flags() []Flag {
 		}
 	}
 	if s.Version != "" {
-		all = append(all, Flag{"scheduler-profile", vllm.RulesName(s.Version)})
+		all = append(all, Flag{"scheduler-profile", releases.RulesName(s.Version)})
 	}
 	all = append(s.addCluster(all), Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
 	return append(all, s.flags...)

@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -63,7 +64,7 @@ func newLoad(seed uint64, blocks, length int) *load {
 func newCopies(t testing.TB, seed uint64, blocks, length int) *load {
 	t.Helper()
 	l, cfg := newIdle(seed, blocks, length)
-	cfg.Rules, cfg.MaxBatchedTokens = vllm.Rules033(), 256
+	cfg.Rules, cfg.MaxBatchedTokens = releases.Rules033(), 256
 	core, err := vllm.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -38,7 +38,7 @@ func newTrial(seed uint64) *trial {
 	case 0:
 		a.Engine, a.BlockTokens, a.Blocks = engineargs.SGLang, 1, 1000+d.IntN(3000)
 	case 1:
-		a.Rules, a.Profile = vllm.Rules033(), "vllm-0.33"
+		a.Rules, a.Profile = releases.Rules033(), "vllm-0.33"
 	}
 	names := policy.All()
 	t := &trial{

@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 func TestEmptyTextAndEmptyObjectAreTheDefaults(t *testing.T) {
@@ -93,7 +94,7 @@ func TestEveryKey(t *testing.T) {
 			set(func(a *Args) { a.SGLang.Eviction = sglang.Eviction{Policy: 2, ProtectedHits: 4} })},
 		{"trtllm", `null`, Default()},
 		{"has_perf_model", `[{}]`, Default()},
-		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules, a.Profile = vllm.Rules019(), "vllm-0.19" })},
+		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules, a.Profile = releases.Rules019(), "vllm-0.19" })},
 		{"scheduler_rules", `{"null_block":true,"long_prefill_tokens":9}`, set(func(a *Args) { a.Rules.NullBlock, a.Rules.LongPrefillTokens = true, 9 })},
 	}
 	seen := map[string]bool{}

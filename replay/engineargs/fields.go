@@ -11,6 +11,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/trtllm"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/arguments"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -44,7 +46,7 @@ func (a *Args) declare(d *schema.Decl, o *Options) {
 	a.declareOthers(d)
 	d.Group(schema.Row{Key: "sglang"}, a.SGLang.Declare)
 	a.declareTRTLLM(d)
-	a.DeclareWindows(d)
+	arguments.DeclareWindows(&a.Settings, d)
 	a.declareSpeculative(d)
 	a.declareRules(d, o)
 	a.checkWarmup(d)
@@ -250,7 +252,7 @@ func declareReasoning(d *schema.Decl) (out *Reasoning) {
 
 // RuleNames returns the names of all rules that scheduler_profile takes, of all engines.
 func RuleNames() []string {
-	return slices.Concat(vllm.Profiles(), sglang.Profiles(), trtllm.Profiles())
+	return slices.Concat(releases.Profiles(), sglang.Profiles(), trtllm.Profiles())
 }
 
 // declareRules declares the rules of the scheduler: a set of them by name, then vLLM's single ones.
@@ -271,19 +273,19 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 		a.Profile = cmp.Or(d.Name(row), trtllm.Newest)
 		return
 	case !d.Listing():
-		row.Names = vllm.Profiles()
+		row.Names = releases.Profiles()
 	}
 	if a.Engine == SGLang {
 		d.Name(row)
 		a.checkHost(d)
 		return
 	}
-	name, isRelease := vllm.ParseRelease(d.Raw(row.Key))
+	name, isRelease := releases.ParseRelease(d.Raw(row.Key))
 	if !isRelease {
 		name = d.Name(row)
 	}
-	if rules, err := vllm.ParseProfile(name); err == nil {
-		a.Rules, a.Profile, a.Uncertain = rules, vllm.NameProfile(name), vllm.Uncertainty(name)
+	if rules, err := releases.ParseProfile(name); err == nil {
+		a.Rules, a.Profile, a.Uncertain = rules, releases.NameProfile(name), releases.Uncertainty(name)
 	}
 	given := false
 	d.Members(schema.Row{
@@ -292,7 +294,7 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 	}, func(m *schema.Decl) {
 		given = true
 		a.setAsync(m)
-		a.Rules.Declare(m)
+		arguments.DeclareRules(&a.Rules, m)
 		m.RefuseUnknown()
 	})
 	if !given && !a.Rules.Reference() {

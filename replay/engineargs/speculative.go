@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -122,13 +123,13 @@ func (s *Speculative) declareMethod(m *schema.Decl) {
 		Key: "method",
 		Doc: schema.Doc{Default: "draft_model", Text: "eagle, eagle3, mtp, draft_model, ngram, ngram_gpu, suffix or, before vllm-0.33, medusa; passes overlap as the release has it ([rules/vllm.md](rules/vllm.md#speculative-decoding))"},
 	}
-	for _, method := range vllm.Methods() {
+	for _, method := range releases.Methods() {
 		row.Names = append(row.Names, method.Name)
 	}
 	if name := m.Name(row); name != "" {
 		s.Name = name
 	}
-	s.Method = vllm.FindMethod(s.Name).Kind
+	s.Method = releases.FindMethod(s.Name).Kind
 }
 
 // setAsync sets whether passes overlap where an engine decodes speculatively, as the release
@@ -138,7 +139,7 @@ func (a *Args) setAsync(m *schema.Decl) {
 		return
 	}
 	given := m.Raw("two_in_flight")
-	method := vllm.FindMethod(a.Speculative.Name)
+	method := releases.FindMethod(a.Speculative.Name)
 	does, can := method.Asynchronous(a.Profile)
 	switch {
 	case given == "true" && !can:

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -31,7 +32,7 @@ func (a *Args) verify(d *schema.Decl, o *Options) {
 		return
 	}
 	a.CompleteLimits(a.MaxLength, d.Gives)
-	start, _ := vllm.StartOf(a.Profile)
+	start, _ := releases.StartOf(a.Profile)
 	a.verifyLimits(d, &start)
 	a.verifyLongPrompts(d, &start)
 	if a.Speculative != nil {
@@ -40,7 +41,7 @@ func (a *Args) verify(d *schema.Decl, o *Options) {
 }
 
 // verifyLimits holds the limits of a pass to each other.
-func (a *Args) verifyLimits(d *schema.Decl, start *vllm.Start) {
+func (a *Args) verifyLimits(d *schema.Decl, start *releases.Start) {
 	if a.MaxBatchedTokens != Unlimited {
 		if a.MaxLength > 0 && !a.ChunkedPrefill && a.MaxBatchedTokens < a.MaxLength {
 			d.Fail(vllm.TokensKey, strconv.Itoa(a.MaxBatchedTokens), fmt.Sprintf("at least max_model_len, which is %d, with enable_chunked_prefill false", a.MaxLength))
@@ -61,7 +62,7 @@ func (a *Args) verifyLimits(d *schema.Decl, start *vllm.Start) {
 
 // verifyLongPrompts holds the most tokens of one request in a pass to the longest sequence, and to the tokens
 // that a request with drafts has in every pass.
-func (a *Args) verifyLongPrompts(d *schema.Decl, start *vllm.Start) {
+func (a *Args) verifyLongPrompts(d *schema.Decl, start *releases.Start) {
 	const key = "scheduler_rules.long_prefill_tokens"
 	long := a.Rules.LongPrefillTokens
 	switch {
@@ -74,7 +75,7 @@ func (a *Args) verifyLongPrompts(d *schema.Decl, start *vllm.Start) {
 }
 
 // verifyDrafts refuses settings of speculative decoding.
-func (a *Args) verifyDrafts(d *schema.Decl, start *vllm.Start) {
+func (a *Args) verifyDrafts(d *schema.Decl, start *releases.Start) {
 	s := a.Speculative
 	if s.Name == medusa && a.Profile != "" && !start.Medusa {
 		d.Fail("speculative_config.method", strconv.Quote(medusa), fmt.Sprintf("another with scheduler_profile %s, whose releases of vLLM do not have it", a.Profile))

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // TestServerStarts holds what a vLLM server refuses when it starts to what its releases' own configuration classes raise.
@@ -41,7 +41,7 @@ func TestServerStarts(t *testing.T) {
 		{`"speculative_config":{"method":"ngram","num_speculative_tokens":3,"acceptance_rate":0.5,"prompt_lookup_min":4,"prompt_lookup_max":3}`, "speculative_config.prompt_lookup_min", nil},
 		{`"max_model_len":100,"speculative_config":{"method":"eagle","num_speculative_tokens":3,"acceptance_rate":0.5,"max_model_len":101}`, "speculative_config.max_model_len", nil},
 	} {
-		for _, profile := range vllm.Profiles()[1:] {
+		for _, profile := range releases.Profiles()[1:] {
 			if profile == "vllm" {
 				continue
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // Assumption is something a result rests on that nobody measured in it.
@@ -220,7 +220,7 @@ func schedulerRules(a *engineargs.Args) string {
 	if a.Rules.Reference() {
 		return "vLLM, by the reference's rules, which differ from vLLM's own: --scheduler-profile"
 	}
-	if rules, err := vllm.ParseProfile(a.Profile); err != nil || rules != a.Rules {
+	if rules, err := releases.ParseProfile(a.Profile); err != nil || rules != a.Rules {
 		return "vLLM, by rules that were chosen one by one"
 	}
 	return fmt.Sprintf("%s's own rules, %s requests at once, %s tokens a pass%s", a.Profile, limitText(a.MaxSeqs), limitText(a.MaxBatchedTokens), describeLimits(a))
@@ -261,7 +261,7 @@ func transferOf(a *engineargs.Args) string {
 // OnEngine returns f as an engine with these arguments has it.
 func OnEngine(f hardware.Fit, a *engineargs.Args) hardware.Fit {
 	f.BlockTokens, f.SGLang = a.BlockTokens, a.Engine == engineargs.SGLang
-	start, _ := vllm.StartOf(a.Profile)
+	start, _ := releases.StartOf(a.Profile)
 	f.TimesYarn = start.TimesYarn
 	if a.MaxSeqs != engineargs.Unlimited {
 		f.MaxSeqs = a.MaxSeqs

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // ProfileSettings returns the settings of the server that an engine's timing profile was
@@ -40,7 +41,7 @@ func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, e
 		}
 	}
 	if a.Engine == engineargs.VLLM && p.Engine.Kind == "" && p.Engine.Version != "" {
-		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(vllm.RulesName(p.Engine.Version))})
+		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(releases.RulesName(p.Engine.Version))})
 	}
 	if p.Engine.Rules != "" {
 		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(p.Engine.Rules)})

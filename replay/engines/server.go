@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // OnServer returns what an engine with the arguments a has on the hardware of f by its server's own rules where nothing is
@@ -29,7 +30,7 @@ func OnServer(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) 
 	}
 	release := a.Profile
 	if !gives(profile) {
-		release = vllm.Newest()
+		release = releases.Newest()
 	}
 	limits := serverLimits(a, release, f, gives)
 	all := []engineargs.Setting{
@@ -93,7 +94,7 @@ func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting
 // given, and for the others what the server takes with them.
 func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives func(key string) bool) engineargs.Args {
 	own := *a
-	tokens, seqs := vllm.ServerLimits(release, f.GPU.Name, f.GPU.MemoryGiB)
+	tokens, seqs := releases.ServerLimits(release, f.GPU.Name, f.GPU.MemoryGiB)
 	if !gives(vllm.SeqsKey) {
 		own.MaxSeqs = seqs
 	}
@@ -101,7 +102,7 @@ func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives fun
 		own.MaxBatchedTokens = tokens
 	}
 	if !gives("block_size") {
-		own.BlockTokens = vllm.ServerBlock
+		own.BlockTokens = releases.ServerBlock
 	}
 	own.CompleteLimits(f.LongestSequence(), gives)
 	return own
@@ -114,7 +115,7 @@ func describeLimits(a *engineargs.Args) string {
 	if !ok || !a.ChunkedPrefill {
 		return ""
 	}
-	tokens, seqs := vllm.ServerLimits(a.Profile, f.GPU.Name, f.GPU.MemoryGiB)
+	tokens, seqs := releases.ServerLimits(a.Profile, f.GPU.Name, f.GPU.MemoryGiB)
 	if tokens == a.MaxBatchedTokens && seqs == a.MaxSeqs {
 		return ", its server's defaults on " + f.GPU.Name
 	}
@@ -130,15 +131,15 @@ func ReleaseOf(a *engineargs.Args) string {
 }
 
 // NearestRules returns what scheduler_profile has for a release of vLLM, as 0.20.2.
-func NearestRules(release string) string { return vllm.RulesName(release) }
+func NearestRules(release string) string { return releases.RulesName(release) }
 
 // VersionOf returns the release of vLLM that a name of scheduler_profile stands for.
-func VersionOf(rules string) string { return vllm.Release(rules) }
+func VersionOf(rules string) string { return releases.Release(rules) }
 
 // ServerFlags returns what a vLLM engine on a GPU has where nothing is given, by flag; rules are the name of its rules, ""
 // where these are not given either.
 func ServerFlags(rules string, gpu *hardware.GPU) map[string]string {
-	rules = cmp.Or(rules, vllm.Newest())
-	tokens, seqs := vllm.ServerLimits(rules, gpu.Name, gpu.MemoryGiB)
+	rules = cmp.Or(rules, releases.Newest())
+	tokens, seqs := releases.ServerLimits(rules, gpu.Name, gpu.MemoryGiB)
 	return map[string]string{"scheduler-profile": rules, "max-num-batched-tokens": strconv.Itoa(tokens), "max-num-seqs": strconv.Itoa(seqs)}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // TestServerDefaults holds what an engine has on a GPU to what vLLM's own engine arguments
@@ -36,7 +36,7 @@ func TestServerDefaults(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			t.Fatal(err)
 		}
-		row.Set["scheduler_profile"] = vllm.Nearest(row.Release)
+		row.Set["scheduler_profile"] = releases.Nearest(row.Release)
 		text, err := json.Marshal(row.Set)
 		if err != nil {
 			t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -154,7 +155,7 @@ func (s *Stage) routerCapture() scheduler.Capture {
 		return scheduler.CaptureResidency
 	case s.Custom != nil:
 		return scheduler.CaptureNone
-	case a.Engine == engineargs.VLLM && a.PrefixCaching && !s.hashesAhead() && s.offloadConfig().Blocks == 0 && (!a.Windows.Given() || a.Windows.Full > 0) && (a.Rules.Reference() || a.DPSize == 1):
+	case a.Engine == engineargs.VLLM && a.PrefixCaching && !s.hashesAhead() && (s.offloadConfig().Blocks == 0 || !a.Rules.Reference()) && (!a.Windows.Given() || a.Windows.Full > 0) && (a.Rules.Reference() || a.DPSize == 1):
 		return scheduler.CaptureResidency
 	case a.Engine == engineargs.VLLM, a.Engine == engineargs.TRTLLM && a.DPSize > 1:
 		return scheduler.CaptureEvents
@@ -226,6 +227,7 @@ func (s *Stage) vllmConfig() vllm.Config {
 		Settings: a.Settings.Complete(), Blocks: a.Blocks, BlockTokens: a.BlockTokens, MaxLength: a.MaxLength, PrefixCaching: a.PrefixCaching,
 		Speculation: withSeed(a.Speculative, s.Seed), Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps, Offload: s.offloadConfig(),
+		RankedHost: releases.RanksHost(a.Profile),
 	}
 }
 

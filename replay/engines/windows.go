@@ -8,6 +8,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/arguments"
 )
 
 // groupWindows returns the settings that put the layers of m into groups, as a vLLM server does unless its hybrid KV
@@ -30,7 +31,7 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 	if m.Chunked && m.Window%max(1, a.BlockTokens) != 0 {
 		return nil
 	}
-	types, _ := json.Marshal(vllm.LayerTypes(m.WindowLayers, full, m.Chunked, m.FullFirst))
+	types, _ := json.Marshal(arguments.LayerTypes(m.WindowLayers, full, m.Chunked, m.FullFirst))
 	return []engineargs.Setting{window, {Key: "layer_types", Value: string(types)}}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -24,7 +24,7 @@ func (d draw) pd(t *engines.Topology) {
 	if d.oneIn(2) { // by rules that know all of it
 		for i := range t.Pools {
 			if e := &t.Pools[i].Engine; e.Engine == engineargs.VLLM && e.Rules.Reference() {
-				e.Rules, e.Blocks = pick(d, vllm.Rules019(), vllm.Rules033()), e.Blocks+1 // vLLM keeps one for itself
+				e.Rules, e.Blocks = pick(d, releases.Rules019(), releases.Rules033()), e.Blocks+1 // vLLM keeps one for itself
 			}
 		}
 	}
@@ -314,7 +314,7 @@ func readPD(t *testing.T, d *datadriven.TestData, x *trial) {
 	x.cfg.PD = p
 	for i := range x.cfg.Pools {
 		if e := &x.cfg.Pools[i].Engine; p.Chooses() || p.DecodeAdmission || p.HoldPrefill {
-			e.Rules = vllm.Rules033()
+			e.Rules = releases.Rules033()
 			e.Rules.TwoInFlight = false
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // coarse is a timing model of few different durations, so that passes of
@@ -244,7 +245,7 @@ func (d draw) ownRules(x *trial) {
 		if e.G2.Blocks > 0 {
 			continue
 		}
-		e.Rules = pick(d, vllm.Rules019, vllm.Rules033)()
+		e.Rules = pick(d, releases.Rules019, releases.Rules033)()
 		e.Rules.TwoInFlight = !d.oneIn(3)
 		e.Blocks++ // one is out of use
 		e.QueuePolicy = ""

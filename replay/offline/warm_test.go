@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // idleFrom is when the second half of a trace of drawHalves begins, long after the first has ended.
@@ -72,7 +73,7 @@ func drawWarmCase(seed uint64) warmCase {
 	c := warmCase{count: 1 + r.IntN(4), halves: drawHalves(r, a.BlockTokens)}
 	a.Blocks = c.least + r.IntN(3*c.least)
 	a.MaxSeqs = 4 + r.IntN(30)
-	a.Rules = []func() vllm.Rules{vllm.Rules019, vllm.Rules033}[r.IntN(2)]()
+	a.Rules = []func() vllm.Rules{releases.Rules019, releases.Rules033}[r.IntN(2)]()
 	if r.IntN(2) == 0 {
 		a.Engine = engineargs.SGLang
 		a.SGLang.Policy = []string{"fifo", "lpm"}[r.IntN(2)]

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/report/limits"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/slo"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -81,7 +81,7 @@ func TestLargestCause(t *testing.T) {
 
 // Where passes are planned ahead, a request keeps its seat in the pass after its last: who waits for that waits for a seat.
 func TestSeatsOfPassesPlannedAhead(t *testing.T) {
-	l, _ := watch(t, "p99:ttft=10ms", 5, func(a *engineargs.Args) { a.MaxSeqs, a.Rules = 24, vllm.Rules033() })
+	l, _ := watch(t, "p99:ttft=10ms", 5, func(a *engineargs.Args) { a.MaxSeqs, a.Rules = 24, releases.Rules033() })
 	for _, c := range l.Causes {
 		if c.Key == "queue_kv_blocks" {
 			t.Errorf("%.0f%% is %s, with blocks for all requests: %v", 100*c.Share, c.Key, l)

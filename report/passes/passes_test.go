@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/timing"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // run keeps the passes of a small replay.
@@ -111,7 +111,7 @@ func TestSame(t *testing.T) {
 // Passes of different lengths are kept one by one, though a core takes them together.
 func TestUnequalPasses(t *testing.T) {
 	all := run(t, func(s *replay.Spec) {
-		s.Pools[0].Engine.Rules, s.Pools[0].Engine.PassTimes = vllm.Rules033(), timing.ParseSource("roofline:h100/llama-3.1-8b")
+		s.Pools[0].Engine.Rules, s.Pools[0].Engine.PassTimes = releases.Rules033(), timing.ParseSource("roofline:h100/llama-3.1-8b")
 	})
 	longer, end := 0, map[int32]Pass{}
 	for _, p := range all {

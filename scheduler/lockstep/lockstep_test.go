@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -23,7 +24,7 @@ func clock() timing.Clock {
 // engine returns vLLM's scheduler for s.
 func engine(s schedulertest.Setup) *vllm.Core {
 	core, err := vllm.New(vllm.Config{
-		Settings: vllm.Settings{MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatchedTokens, ChunkedPrefill: true, Rules: vllm.Rules019()},
+		Settings: vllm.Settings{MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatchedTokens, ChunkedPrefill: true, Rules: releases.Rules019()},
 		Blocks:   s.Blocks, BlockTokens: s.BlockTokens,
 		PrefixCaching: true, Clock: clock(), Tree: s.Tree,
 	})

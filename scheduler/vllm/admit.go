@@ -2,7 +2,6 @@ package vllm
 
 import (
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/blocks"
 )
 
 // planWaiting admits requests from the head of the line.
@@ -19,18 +18,16 @@ func (c *Core) planWaiting(p *pass) {
 // is room for it. It reports whether there was.
 func (c *Core) admitHead(p *pass) bool {
 	s := c.waiting.Front()
-	switch c.pool.Fetch(s) {
-	case blocks.Parked:
-		return true
-	case blocks.Waiting:
-		return false
-	}
-	r := &c.requests[s]
 	hits := c.pool.Cached(s)
 	if hits > 0 && c.drafts.recomputesHit() {
 		hits--
 	}
-	cached := min(hits<<c.shift, c.findableTokens(r))
+	return c.admitRequest(p, s, hits, min(hits<<c.shift, c.findableTokens(&c.requests[s])))
+}
+
+// admitRequest lets s in, whose first blocks are cached with the given number of tokens, as admitHead does.
+func (c *Core) admitRequest(p *pass, s slot, hits, cached int) bool {
+	r := &c.requests[s]
 	want := r.target - cached
 	if p.shut && want > 1 {
 		return false

@@ -6,6 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -13,7 +14,7 @@ import (
 // A pass costs no memory once the core has seen what there is to see: requests of
 // a trace that goes round and round, on a pool that is too small for them.
 func TestPassDoesNotAllocate(t *testing.T) {
-	for name, rules := range map[string]vllm.Rules{"vllm-0.19": vllm.Rules019(), "vllm-0.33": vllm.Rules033()} {
+	for name, rules := range map[string]vllm.Rules{"vllm-0.19": releases.Rules019(), "vllm-0.33": releases.Rules033()} {
 		t.Run(name, func(t *testing.T) {
 			tree := prompt.NewTree(64, 16, prompt.Options{Joined: true})
 			prompts := tree.AddAll(300, func(i int) (ids []uint64, tokens int) {

@@ -12,8 +12,7 @@ import (
 // pass and nothing else happens to them, so no pass looks at them. They wake
 // when they open a block, sample their last token or lose their place.
 type calm struct {
-	off    bool // no request is ever steady
-	single bool // passes are taken one by one all the same
+	off bool // no request is ever steady
 	// byBlocks is whether how long a pass takes depends on the blocks that are held.
 	byBlocks bool
 	lively   []slot // running requests that are not steady, in order of admission
@@ -35,7 +34,6 @@ func (k *calm) init(cfg *Config) {
 	k.off = cfg.Planner || cfg.Speculation != nil || cfg.Scheduling == ByPriority || !r.WholeAllocation || !r.LastVictim || !r.AdmitIdle
 	k.calendar = make([][]slot, 2*cfg.BlockTokens)
 	k.marked = make([]uint64, (len(k.calendar)+63)/64)
-	k.single = cfg.Offload.Given()
 	_, whole := cfg.Clock.Model.(timing.Stepper)
 	k.byBlocks = !whole || !r.MixedStep
 }
@@ -107,7 +105,9 @@ func (c *Core) endSteady(s slot) {
 		c.next.steady--
 		c.next.extra = append(c.next.extra, s)
 	}
-	r.state = running
+	if r.state = running; c.conn != nil {
+		r.plan = c.plans - 1
+	}
 }
 
 // reserveSteady takes the tokens of the steady requests from the budget. Where

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -38,7 +39,7 @@ func TestSteadyRequestsChangeNothing(t *testing.T) {
 		tree := prompt.NewTree(8, 4, prompt.Options{})
 		cfg := config(schedulertest.Setup{
 			Tree: tree, BlockTokens: 4, Blocks: 30 + rng.IntN(60), MaxSeqs: 1 + rng.IntN(12), MaxBatchedTokens: 3 + rng.IntN(40),
-		}, vllm.Rules019())
+		}, releases.Rules019())
 		cfg.Rules.TwoInFlight = rng.IntN(2) == 0
 		cfg.Rules.LongPrefillTokens = rng.IntN(3) * 5
 		cfg.Rules.MixedStep = rng.IntN(4) > 0

@@ -19,6 +19,9 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	}
 	c.events.beginPass(p)
 	r := &c.requests[s]
+	if c.conn != nil {
+		c.conn.fencing = c.conn.isInFlight(s)
+	}
 	switch r.state {
 	case steady:
 		c.plans++ // as if the next plan had begun, which is when requests settle
@@ -30,6 +33,9 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	c.next.remove(s)
 	c.running = slices.DeleteFunc(c.running, func(x slot) bool { return x == s })
 	c.finishRequest(s)
+	if c.conn != nil {
+		c.conn.alone = c.conn.alone || c.live == 0
+	}
 	c.checkAccounts()
 	c.describePass(new(flight), p)
 	return true

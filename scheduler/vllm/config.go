@@ -50,6 +50,10 @@ type Config struct {
 	Capture       scheduler.Capture
 	Planner       bool           // keep what Snapshot tells, and take one pass at a time
 	Offload       blocks.Offload // host memory behind the KV blocks
+	// RankedHost keeps host memory as the connector of vLLM 0.33 does: what a request has stored or read is evicted by when it
+	// ended, its last block first, loads begin after a pass, and no request loses its place while a pass under way computes
+	// something of it. Otherwise as that of 0.24 does. Read with Offload only; not for the reference's rules.
+	RankedHost bool
 }
 
 // Budget returns the number of tokens a pass may compute.

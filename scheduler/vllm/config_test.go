@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -23,13 +24,13 @@ func TestFits(t *testing.T) {
 	}{
 		{vllm.Rules{}, 2, 4, 4, true, 0},
 		{vllm.Rules{}, 2, 4, 5, false, 3},
-		{vllm.Rules019(), 3, 4, 5, true, 0},
-		{vllm.Rules019(), 2, 4, 5, false, 3},
-		{vllm.Rules019(), 3, 4, 6, false, 4},
-		{vllm.Rules019(), 3, 4, 0, false, 0},
+		{releases.Rules019(), 3, 4, 5, true, 0},
+		{releases.Rules019(), 2, 4, 5, false, 3},
+		{releases.Rules019(), 3, 4, 6, false, 4},
+		{releases.Rules019(), 3, 4, 0, false, 0},
 		{vllm.Rules{}, math.MaxInt32, 1 << 30, 1<<30 - 1, true, 0},
 		{vllm.Rules{}, math.MaxInt32, 1 << 30, 1 << 30, false, 0}, // 2^31 tokens
-		{vllm.Rules019(), math.MaxInt32, math.MaxInt32, 1, false, 0},
+		{releases.Rules019(), math.MaxInt32, math.MaxInt32, 1, false, 0},
 	} {
 		cfg := vllm.Config{Settings: vllm.Settings{Rules: c.rules}, Blocks: c.blocks, BlockTokens: 4}
 		err := cfg.Fits(c.input, c.output)
@@ -62,30 +63,30 @@ func TestSlotsSuffice(t *testing.T) {
 
 // The profiles are the releases behind the reference, and each is its name's.
 func TestProfiles(t *testing.T) {
-	names := vllm.Profiles()
+	names := releases.Profiles()
 	if len(names) < 2 || names[0] != "reference" || names[1] != "vllm-0.19" {
 		t.Errorf("profiles %q", names)
 	}
 	for i, name := range names {
-		rules, err := vllm.ParseProfile(name)
+		rules, err := releases.ParseProfile(name)
 		if err != nil || rules.Reference() != (i == 0) {
 			t.Errorf("%s: %+v, %v", name, rules, err)
 		}
 	}
-	if rules, err := vllm.ParseProfile("vllm-0.19"); err != nil || rules != vllm.Rules019() {
+	if rules, err := releases.ParseProfile("vllm-0.19"); err != nil || rules != releases.Rules019() {
 		t.Errorf("vllm-0.19: %+v, %v", rules, err)
 	}
-	if rules, err := vllm.ParseProfile("vllm"); err != nil || rules != vllm.RulesOf("99.0") {
+	if rules, err := releases.ParseProfile("vllm"); err != nil || rules != releases.RulesOf("99.0") {
 		t.Errorf("vllm: %+v, %v", rules, err)
 	}
 	for release, want := range map[string]string{
 		"0.11.2": "vllm-0.19", "0.20.2": "vllm-0.20", "0.24.0": "vllm-0.24", "0.27.1": "vllm-0.27", "0.28.0": "vllm-0.28", "0.31.0": "vllm-0.31", "0.30.0": "vllm-0.30", "0.32.0": "vllm-0.32", "0.33.0": "vllm-0.33", "1.0": "vllm-0.33", "dev": "vllm-0.19",
 	} {
-		if got := vllm.Nearest(release); got != want {
+		if got := releases.Nearest(release); got != want {
 			t.Errorf("release %s: rules of %s, want %s", release, got, want)
 		}
 	}
-	if _, err := vllm.ParseProfile("vllm-0"); err == nil || err.Error() != `scheduler_profile is "vllm-0", want reference or vllm-0.19 or vllm-0.20 or vllm-0.24 or vllm-0.27 or vllm-0.28 or vllm-0.30 or vllm-0.31 or vllm-0.32 or vllm-0.33 or vllm` {
+	if _, err := releases.ParseProfile("vllm-0"); err == nil || err.Error() != `scheduler_profile is "vllm-0", want reference or vllm-0.19 or vllm-0.20 or vllm-0.24 or vllm-0.27 or vllm-0.28 or vllm-0.30 or vllm-0.31 or vllm-0.32 or vllm-0.33 or vllm` {
 		t.Errorf("vllm-0: %v", err)
 	}
 }

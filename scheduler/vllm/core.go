@@ -8,9 +8,9 @@
 // tokens that are known or in flight; a pass computes some of what is missing
 // up to there, and a request that reaches its target gains a token.
 //
-// Read rules.go, settings.go, server.go and config.go, then core.go, request.go, plan.go, admit.go,
+// Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
-// segments.go, segment.go and layer.go, device.go for single ones, tiered.go for host memory
+// segments.go, segment.go and layer.go, device.go for single ones, offloaded.go, connector.go and loop.go for host memory
 // behind these, windows.go, groups.go and residents.go for groups of layers, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm
@@ -39,13 +39,14 @@ type Core struct {
 	drafts   drafts // speculative decoding
 	live     int
 	waiting  scheduler.Line[slot]
-	running  []slot   // in order of admission
-	kept     []slot   // gone, with KV blocks that are to be sent, in the order in which they went
-	arrived  uint64   // requests submitted so far
-	admitted uint64   // admissions so far
-	pool     pool     // the KV blocks
-	groups   *grouped // the same where layers have windows, or nil
-	supply   supply   // of them
+	running  []slot     // in order of admission
+	kept     []slot     // gone, with KV blocks that are to be sent, in the order in which they went
+	arrived  uint64     // requests submitted so far
+	admitted uint64     // admissions so far
+	pool     pool       // the KV blocks
+	groups   *grouped   // the same where layers have windows, or nil
+	conn     *connector // to host memory behind them, or nil
+	supply   supply     // of them
 	events   events
 	calm     calm
 	gate     gate
@@ -74,7 +75,7 @@ func New(cfg Config) (*Core, error) {
 	if !cfg.Rules.OwnInterval {
 		cfg.PrefillInterval = 0
 	}
-	if cfg.Capture == scheduler.CaptureResidency && (cfg.HashesAhead() || cfg.Offload.Given() || cfg.Windows.Given() && cfg.Windows.Full == 0 || !cfg.PrefixCaching) {
+	if cfg.Capture == scheduler.CaptureResidency && (cfg.HashesAhead() || cfg.Windows.Given() && cfg.Windows.Full == 0 || !cfg.PrefixCaching) {
 		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it, or not be named by content")
 	}
 	c := &Core{
@@ -108,6 +109,9 @@ func (c *Core) Load() int { return c.live }
 func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
 	c.requests[s].init(s, r, &c.cfg)
+	if c.conn != nil {
+		c.conn.beginRequest(&c.requests[s])
+	}
 	c.arrived++
 	c.requests[s].rank.number = c.arrived
 	c.stuck = c.stuck && c.waiting.Len() > 0
@@ -145,7 +149,12 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	if err != nil || p.Blocked {
 		return err
 	}
-	if err := c.setEnd(step, p); err != nil {
+	if c.conn != nil {
+		err = c.conn.setEnd(p)
+	} else {
+		err = c.setEnd(step, p)
+	}
+	if err != nil {
 		return err
 	}
 	return c.End(p)
@@ -158,9 +167,8 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	c.events.beginPass(p)
-	fetched := c.pool.Begin(now, p)
-	for i := len(fetched) - 1; i >= 0; i-- {
-		c.joinLine(fetched[i], true)
+	if c.conn != nil {
+		return c.conn.begin(now, p)
 	}
 	c.further = false
 	if c.cfg.Speculation != nil {
@@ -177,7 +185,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		c.planPass(c.next, p)
 	}
 	c.idle = c.next.isEmpty()
-	if c.idle && !c.pool.Busy() {
+	if c.idle {
 		if p.Preempted == 0 && len(c.kept) == 0 {
 			return nil, c.stallError()
 		}
@@ -195,12 +203,12 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 
 // End is the second half of Step: the pass that Begin planned ends at p.End.
 func (c *Core) End(p *scheduler.Pass) error {
+	if c.conn != nil {
+		return c.conn.end(p)
+	}
 	f := c.next
 	c.next, c.after = c.after, f
 	c.deliverTokens(f, p)
-	if c.idle {
-		c.pool.Linger(p)
-	}
 	p.Gap = p.End - p.Start
 	c.passes++
 	if c.rules.TwoInFlight && !c.idle && c.next.isEmpty() && (c.live > 0 || c.rules.EmptyPassIdle) {
@@ -216,7 +224,9 @@ func (c *Core) End(p *scheduler.Pass) error {
 
 // Line returns the number of requests that wait and that run, as the server
 // tells its front end.
-func (c *Core) Line() (waiting, running int) { return c.waiting.Len(), len(c.running) }
+func (c *Core) Line() (waiting, running int) {
+	return c.waiting.Len() + c.pool.Fetching(), len(c.running)
+}
 
 // Room returns the KV blocks that nobody holds, less what the requests in line need.
 func (c *Core) Room() int {
@@ -248,6 +258,9 @@ func (c *Core) checkProgress(p *scheduler.Pass) error {
 func (c *Core) nextInLine() slot {
 	if c.waiting.Len() > 0 {
 		return c.waiting.Front()
+	}
+	if len(c.running) == 0 {
+		return c.conn.aside[0]
 	}
 	return c.running[0]
 }

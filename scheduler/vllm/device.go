@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm/host"
 	"github.com/replay-llm/replay/sim"
 )
 
 // blockID is a KV block's place in the pool.
-type blockID int32
+type blockID = host.Block
 
 const noBlock blockID = -1
 

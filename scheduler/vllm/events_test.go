@@ -8,6 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -17,7 +18,7 @@ import (
 func TestEventsAreOfRequests(t *testing.T) {
 	tree := prompt.NewTree(16, 16, prompt.Options{})
 	core := build(t, vllm.Config{
-		Settings: vllm.Settings{MaxSeqs: 8, MaxBatchedTokens: 8192, ChunkedPrefill: true, Rules: vllm.Rules033()},
+		Settings: vllm.Settings{MaxSeqs: 8, MaxBatchedTokens: 8192, ChunkedPrefill: true, Rules: releases.Rules033()},
 		Blocks:   64, BlockTokens: 16, PrefixCaching: true,
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 		Tree:  tree, Capture: scheduler.CaptureEvents,

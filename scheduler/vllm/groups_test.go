@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -45,7 +46,7 @@ func drawWindows(seed uint64, rules vllm.Rules) drawn {
 // Where layers have windows, the core does what its twin does, pass by pass.
 func TestWindowsDifferential(t *testing.T) {
 	cases := long.Cases(uint64(300), 1500)
-	for name, rules := range map[string]vllm.Rules{"0.19": vllm.Rules019(), "0.20": vllm.Rules020(), "0.24": vllm.Rules024(), "0.33": vllm.Rules033()} {
+	for name, rules := range map[string]vllm.Rules{"0.19": releases.Rules019(), "0.20": releases.Rules020(), "0.24": releases.Rules024(), "0.33": releases.Rules033()} {
 		var seen fate
 		for seed := range cases {
 			d := drawWindows(seed, rules)
@@ -64,7 +65,7 @@ func TestWindowsDifferential(t *testing.T) {
 func TestWindowsSuite(t *testing.T) {
 	for _, w := range []vllm.Windows{{Tokens: 6, Groups: 1, Full: 1}, {Tokens: 8, Chunked: true, Groups: 1, Full: 1}} {
 		schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core {
-			c := config(s, vllm.Rules033())
+			c := config(s, releases.Rules033())
 			c.Windows, c.Blocks = w, 2*s.Blocks
 			return build(t, c)
 		})
@@ -73,7 +74,7 @@ func TestWindowsSuite(t *testing.T) {
 
 // Groups that cannot be are refused.
 func TestWindowsRefused(t *testing.T) {
-	plain := draw(1, vllm.Rules033()).cfg
+	plain := draw(1, releases.Rules033()).cfg
 	for name, change := range map[string]func(*vllm.Config){
 		"no group":  func(c *vllm.Config) { c.Windows = vllm.Windows{Tokens: 8} },
 		"many":      func(c *vllm.Config) { c.Windows = vllm.Windows{Tokens: 8, Groups: 20, Full: 1} },
@@ -115,7 +116,7 @@ func TestGroupLayers(t *testing.T) {
 func TestWindowsEvents(t *testing.T) {
 	changes := 0
 	for seed := range uint64(400) {
-		d := drawWindows(seed, []vllm.Rules{vllm.Rules019(), vllm.Rules033()}[seed%2])
+		d := drawWindows(seed, []vllm.Rules{releases.Rules019(), releases.Rules033()}[seed%2])
 		d.cfg.PrefixCaching, d.cfg.Role = true, scheduler.Aggregated
 		d.cfg.Windows.Full = max(1, d.cfg.Windows.Full)
 		d.cfg.Blocks *= 2

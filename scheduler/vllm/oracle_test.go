@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -40,6 +42,10 @@ type oracleCase struct {
 		WindowGroups   int      `json:"window_groups"`
 		FullGroups     int      `json:"full_groups"`
 		LayerTypes     []string `json:"layer_types"`
+		HostBlocks     int      `json:"num_g2_blocks"`
+		TokenBytes     int      `json:"kv_bytes_per_token"`
+		ToHost         float64  `json:"bandwidth_g1_to_g2_gbps"`
+		ToGPU          float64  `json:"bandwidth_g2_to_g1_gbps"`
 		Speculative    *struct {
 			Method string          `json:"method"`
 			Tokens int             `json:"num_speculative_tokens"`
@@ -69,7 +75,7 @@ type oracleRequest [6]*float64
 func (c *oracleCase) config(t *testing.T) vllm.Config {
 	t.Helper()
 	s := &c.Settings
-	rules, err := vllm.ParseProfile(c.Profile)
+	rules, err := releases.ParseProfile(c.Profile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +97,10 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 		MaxLength: s.MaxLength, Blocks: s.Blocks, BlockTokens: s.BlockTokens,
 		PrefixCaching: s.PrefixCaching,
 		Clock:         clock, Speculation: c.speculation(),
+		Offload:    blocks.Offload{Blocks: s.HostBlocks, BytesPerToken: s.TokenBytes, BatchBlocks: 32, ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU},
+		RankedHost: releases.RanksHost(c.Profile),
 	}
-	joined := !windows.Given() && !cfg.HashesAhead() // as replays have it
+	joined := !windows.Given() && !cfg.HashesAhead() && !cfg.Offload.Given() // as replays have it
 	cfg.Tree = prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: joined})
 	return cfg
 }
@@ -120,7 +128,7 @@ func (c *oracleCase) speculation() *vllm.Speculation {
 	if d == nil {
 		return nil
 	}
-	method := vllm.FindMethod(d.Method)
+	method := releases.FindMethod(d.Method)
 	s := &vllm.Speculation{Method: method.Kind, Tokens: d.Tokens, Acceptance: scheduler.Acceptance{Seed: d.Seed}}
 	var both [2]float64
 	switch {

@@ -34,6 +34,7 @@ type flight struct {
 	// that are made after it.
 	drafted bool
 	step    timing.Step
+	transit
 }
 
 func (f *flight) isEmpty() bool { return f.live+f.steady == 0 }
@@ -61,14 +62,16 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	c.plans++
 	f.plan = c.plans
 	p := pass{flight: f, out: out, budget: c.cfg.Budget(), limit: c.rules.LongPrefillTokens}
-	if c.rules.WholeAlone && len(c.running)+c.waiting.Len() <= 1 {
+	if c.rules.WholeAlone && len(c.running)+c.waiting.Len()+c.pool.Fetching() <= 1 {
 		p.limit = 0
 	}
 	c.wakeDue()
 	p.shut = c.isShut()
 	c.reserveSteady(&p)
 	c.planRunning(&p)
-	if p.lost == 0 {
+	if p.lost == 0 && c.conn != nil {
+		c.conn.planWaiting(&p)
+	} else if p.lost == 0 {
 		c.planWaiting(&p)
 	}
 	c.stuck = p.lost == 0 && c.cfg.PrefillInterval <= 1
@@ -107,6 +110,10 @@ func (c *Core) planRunning(p *pass) {
 		}
 		left := 0 // requests after r that get nothing
 		for !c.allocBlocks(r, r.computed+want) {
+			if c.conn != nil && c.conn.keepsVictim() {
+				c.pauseAfter(p, r)
+				return
+			}
 			live := p.flight.live
 			v := c.preemptVictim(p)
 			if v == s && !c.rules.PastSelf {
@@ -126,6 +133,17 @@ func (c *Core) planRunning(p *pass) {
 			c.scheduleTokens(p, s, want)
 		}
 		i += left
+	}
+}
+
+// pauseAfter leaves steady requests that were admitted after r out of the pass.
+func (c *Core) pauseAfter(p *pass, r *request) {
+	for _, s := range c.running {
+		if x := &c.requests[s]; x.state == steady && x.order > r.order {
+			c.endSteady(s)
+			c.insertLively(s)
+			p.budget++
+		}
 	}
 }
 
@@ -161,13 +179,16 @@ func (c *Core) unfinishedTokens(p *pass, r *request) int {
 func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	r := &c.requests[s]
 	f := p.flight
-	r.plan, r.planned = c.plans, int32(len(f.shares))
+	r.before, r.plan, r.planned = r.plan, c.plans, int32(len(f.shares))
 	x := share{slot: s, before: int32(r.computed), tokens: int32(tokens), target: int32(r.target)}
 	p.prefills = p.prefills || r.midway
 	r.computed += tokens
 	p.budget -= tokens + c.drafts.draftSlots
 	if r.computed >= r.target {
 		x.samples = true
+		if r.offload != nil {
+			r.offload.Prefilling = false
+		}
 		if c.cfg.Speculation != nil {
 			c.drafts.sampleDrafts(&x, r, r.computed-r.target)
 		} else {
@@ -247,6 +268,9 @@ func (c *Core) preemptVictim(p *pass) slot {
 	i := c.victim()
 	s := c.running[i]
 	r := &c.requests[s]
+	if c.conn != nil {
+		c.conn.preempt(s)
+	}
 	if r.state == steady {
 		c.endSteady(s)
 	} else {

@@ -7,7 +7,7 @@ import (
 
 // pool is the engine's KV blocks as the scheduler sees them: whole segments of prompts
 // and answers (segments), or single blocks (device) where somebody is told of each,
-// with host memory behind them perhaps (tiered), or for several groups of layers (grouped). A request holds the first r.blocks of
+// with host memory behind them perhaps (offloaded), or for several groups of layers (grouped). A request holds the first r.blocks of
 // its list of blocks, of which the first r.named can be found; both numbers are the
 // pool's to keep.
 type pool interface {
@@ -43,7 +43,7 @@ func newPool(c *Core) pool {
 	c.supply = supply{usable: c.cfg.usableBlocks(), free: c.cfg.usableBlocks()}
 	switch {
 	case c.cfg.Offload.Given():
-		return newTiered(c)
+		return newOffloaded(c)
 	case c.cfg.Windows.Given():
 		c.groups = newGrouped(c)
 		return c.groups

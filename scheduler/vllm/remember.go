@@ -18,7 +18,7 @@ func (c *Core) Nodes(need func(prompt.NodeID)) {
 
 // remembers reports whether Nodes lists all cached nodes. It does not list host memory.
 func (c *Core) remembers() bool {
-	_, ok := c.pool.(*tiered)
+	_, ok := c.pool.(*offloaded)
 	return !ok
 }
 

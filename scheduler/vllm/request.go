@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/vllm/host"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -16,6 +17,7 @@ const (
 	gone      state = iota
 	waiting         // not admitted yet
 	preempted       // lost its place; waiting again
+	loading         // waits for blocks from host memory
 	running         // and to be looked at in every plan
 	steady          // running, and gains a token in every plan from since on
 )
@@ -36,6 +38,7 @@ type request struct {
 	pass    int64    // of the latest token; -1 before the first
 	lastAt  sim.Time // its time
 	plan    int64    // the plan that planned speaks of
+	before  int64    // the one before it that computes something of it
 	planned int32    // place in its shares
 	slot    slot
 	id      sim.RequestID
@@ -51,7 +54,7 @@ type request struct {
 
 	spec speculation
 
-	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
+	offload *host.Request // what the connector keeps of it, or nil
 }
 
 // keeping is the blocks that a request has and had.
@@ -92,10 +95,10 @@ func (a *rank) lessUrgent(b *rank) bool {
 func (r *request) init(s slot, q *sim.Request, cfg *Config) {
 	*r = request{
 		slot: s, id: q.ID, state: waiting, local: q.Local, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
-		keeping: keeping{held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0]}, pass: -1, plan: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
+		keeping: keeping{held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0]}, pass: -1, plan: -1, before: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
 		spec: speculation{draws: q.DrawKey()},
 	}
-	if cfg.PrefixCaching && !q.Prompt.Unique() {
+	if (cfg.PrefixCaching || cfg.Offload.Given()) && !q.Prompt.Unique() {
 		r.full = int(q.Prompt.Blocks)
 		r.shared, r.path = r.full, cfg.Tree.Full(&q.Prompt)
 		if cfg.HashesAhead() { // by the token after a block, which must be one of the prompt

@@ -6,6 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -16,7 +17,7 @@ import (
 func TestResidencyIsWhatEventsTell(t *testing.T) {
 	copies, changes := 0, 0
 	for seed := range uint64(400) {
-		d := draw(seed, []vllm.Rules{vllm.Rules019(), vllm.Rules033()}[seed%2])
+		d := draw(seed, []vllm.Rules{releases.Rules019(), releases.Rules033()}[seed%2])
 		if d.cfg.PrefixCaching = true; d.cfg.Role == scheduler.Decode {
 			d.cfg.Role = scheduler.Aggregated
 		}

@@ -1,10 +1,8 @@
 package vllm
 
-import "fmt"
-
 // Rules chooses, rule by rule, between vLLM's own scheduler and the reference
 // simulator (false, 0). What releases of vLLM follow are the rows of
-// knownProfiles; each is a value of Rules.
+// package releases; each is a value of Rules.
 //
 // Rules that are all as in the reference are followed by the package reference;
 // any other choice is followed by this one, each rule as it is set.
@@ -101,132 +99,8 @@ type Rules struct {
 	FirstTokenFree bool
 }
 
-// profile is what a range of releases of vLLM does: the rules they follow, and the limits
-// of their servers.
-type profile struct {
-	name  string
-	from  [2]int // the first release known to follow them
-	rules Rules
-	large bool // ServerLimits has more for GPUs of 160 GiB
-	start Start
-	// compared lists the releases whose own scheduler did the same as these rules.
-	compared []string
-}
-
-// knownProfiles lists what is known, the oldest first. docs/rules/vllm.md says which
-// releases were run to find where each rule changed.
-func knownProfiles() []profile {
-	oldest, early := Start{Medusa: true, NoSlots: true, TimesYarn: true}, Start{Medusa: true, SeqSlots: true, TimesYarn: true}
-	later, scaled := Start{Medusa: true, LongBounded: true, TimesYarn: true}, Start{Medusa: true, LongBounded: true}
-	active := scaled
-	active.ActiveSeqs = true
-	newest := active
-	newest.Medusa, newest.Lookahead = false, true
-	return []profile{
-		{"vllm-0.19", [2]int{0, 19}, Rules019(), false, oldest, []string{"0.19.0", "0.19.1"}},
-		{"vllm-0.20", [2]int{0, 20}, Rules020(), false, early, []string{"0.20.2"}},
-		{"vllm-0.24", [2]int{0, 24}, Rules024(), false, early, []string{"0.24.0"}},
-		{"vllm-0.27", [2]int{0, 27}, Rules027(), false, early, []string{"0.27.1"}},
-		{"vllm-0.28", [2]int{0, 28}, Rules028(), true, later, []string{"0.28.0"}},
-		{"vllm-0.30", [2]int{0, 30}, Rules030(), true, scaled, []string{"0.30.0"}},
-		{"vllm-0.31", [2]int{0, 31}, Rules031(), true, active, []string{"0.31.0"}},
-		{"vllm-0.32", [2]int{0, 32}, Rules032(), true, active, []string{"0.32.0"}},
-		{"vllm-0.33", [2]int{0, 33}, Rules033(), true, newest, []string{"0.33.0"}},
-	}
-}
-
-// newestProfile stands for the newest profile that is known.
-const newestProfile = "vllm"
-
-// Newest returns the name of the newest set of rules that is known.
-func Newest() string {
-	all := knownProfiles()
-	return all[len(all)-1].name
-}
-
-// Release returns the release of vLLM that a set of rules stands for, as 0.33.0: the first that
-// follows it; of names that stand for none, the newest that is known.
-func Release(name string) string {
-	k := findProfile(name)
-	if k == nil {
-		k = findProfile(Newest())
-	}
-	return fmt.Sprintf("%d.%d.0", k.from[0], k.from[1])
-}
-
-// Rules019 returns the rules of vLLM 0.19 with asynchronous scheduling.
-func Rules019() Rules {
-	return Rules{
-		MixedStep: true, BudgetGate: true, RecomputeLast: true, AdmitIdle: true, ReserveWhole: true,
-		WholeAllocation: true, OneQueue: true, NullBlock: true, LastVictim: true, TwoInFlight: true,
-		FirstTokenFree: true, NameAtEnd: true, EmptyPassMs: 1, DraftBudget: true,
-	}
-}
-
-// Rules020 returns the rules of vLLM 0.20 with asynchronous scheduling.
-func Rules020() Rules {
-	r := Rules019()
-	r.WindowBound = true
-	return r
-}
-
-// Rules024 returns the rules of vLLM 0.24 with asynchronous scheduling.
-func Rules024() Rules {
-	r := Rules020()
-	r.OneQueue, r.EmptyPassIdle, r.DraftRoom = false, true, true
-	return r
-}
-
-// Rules027 returns the rules of vLLM 0.27 with asynchronous scheduling.
-func Rules027() Rules {
-	r := Rules024()
-	r.WindowLag, r.PadDrafts = true, true
-	return r
-}
-
-// Rules028 returns the rules of vLLM 0.28 with asynchronous scheduling.
-func Rules028() Rules {
-	r := Rules027()
-	r.DraftSlots, r.DraftBudget, r.KeepNext = true, false, true
-	return r
-}
-
-// Rules030 returns the rules of vLLM 0.30 with asynchronous scheduling.
-func Rules030() Rules {
-	r := Rules028()
-	r.PadAlone = true
-	return r
-}
-
-// Rules031 returns the rules of vLLM 0.31 with asynchronous scheduling.
-func Rules031() Rules {
-	r := Rules030()
-	r.WholeAlone = true
-	return r
-}
-
-// Rules032 returns the rules of vLLM 0.32 with asynchronous scheduling.
-func Rules032() Rules { return Rules031() }
-
-// Rules033 returns the rules of vLLM 0.33 with asynchronous scheduling.
-func Rules033() Rules {
-	r := Rules032()
-	r.PastSelf, r.NameAccepted = true, true
-	r.SkipDrafts, r.HashAhead, r.OwnInterval = true, true, true
-	return r
-}
-
 // Reference reports whether every choice is the reference's.
 func (r Rules) Reference() bool { return r == Rules{} }
-
-// Profiles returns the names of the sets of rules that users may ask for.
-func Profiles() []string {
-	names := []string{"reference"}
-	for _, k := range knownProfiles() {
-		names = append(names, k.name)
-	}
-	return append(names, newestProfile)
-}
 
 // usableBlocks returns the number of blocks of the pool that requests can have.
 func (c *Config) usableBlocks() int {

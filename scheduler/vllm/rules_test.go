@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -33,10 +34,10 @@ func build(t testing.TB, cfg vllm.Config) scheduler.Core {
 // flips returns the rules of vLLM 0.19 with one of them as in the reference, by
 // the rule's name, and all of them.
 func flips() map[string]vllm.Rules {
-	all := map[string]vllm.Rules{"all": vllm.Rules019(), "none": {}}
+	all := map[string]vllm.Rules{"all": releases.Rules019(), "none": {}}
 	v := reflect.TypeFor[vllm.Rules]()
 	for i := range v.NumField() {
-		rules := vllm.Rules019()
+		rules := releases.Rules019()
 		f := reflect.ValueOf(&rules).Elem().Field(i)
 		if f.Kind() == reflect.Bool {
 			f.SetBool(!f.Bool())
@@ -104,7 +105,7 @@ func second() timing.Clock {
 
 func small(change func(*vllm.Config)) (vllm.Config, *prompt.Tree) {
 	tree := prompt.NewTree(4, 4, prompt.Options{})
-	c := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 100, MaxSeqs: 8, MaxBatchedTokens: 64}, vllm.Rules019())
+	c := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 100, MaxSeqs: 8, MaxBatchedTokens: 64}, releases.Rules019())
 	c.Clock = second()
 	change(&c)
 	return c, tree

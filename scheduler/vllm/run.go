@@ -16,7 +16,7 @@ func (c *Core) countAlike(now sim.Time) int {
 	if k.count == 0 || len(k.lively) > 0 || c.waiting.Len() > 0 && !c.stuck || now < c.drafts.awake {
 		return 0
 	}
-	if k.single || c.cold || k.count > c.cfg.Budget() {
+	if c.cold || c.conn != nil && !c.conn.isQuiet(now) || k.count > c.cfg.Budget() {
 		return 0
 	}
 	if f := c.next; !c.rules.TwoInFlight {
@@ -109,6 +109,11 @@ func (c *Core) takeRun(n int, until sim.Time, p *scheduler.Pass) error {
 	c.countPasses(p.Count, p.End)
 	p.CutEnds(p.Count)
 	c.idle, c.further, c.barren, c.gate.left = false, false, 0, c.waiting.Len() > 0
+	if c.conn != nil {
+		if err := c.conn.endRun(p); err != nil {
+			return err
+		}
+	}
 	c.describePass(f, p)
 	c.checkAccounts()
 	return nil
@@ -135,5 +140,8 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	c.countPasses(-back, p.End)
 	if c.rules.TwoInFlight {
 		c.next.step.Grow(-back)
+	}
+	if c.conn != nil {
+		c.conn.endRun(p)
 	}
 }

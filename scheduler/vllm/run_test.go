@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -21,7 +22,7 @@ import (
 // are long, so that runs are.
 func drawLong(seed uint64) drawn {
 	rng := rand.New(rand.NewPCG(seed, 21))
-	rules, block := vllm.Rules019(), 4<<rng.IntN(4)
+	rules, block := releases.Rules019(), 4<<rng.IntN(4)
 	rules.TwoInFlight, rules.MixedStep, rules.OneQueue = rng.IntN(3) > 0, rng.IntN(4) > 0, rng.IntN(2) == 0
 	d := drawn{cfg: vllm.Config{
 		Settings: vllm.Settings{MaxSeqs: 64, MaxBatchedTokens: 32 + rng.IntN(200), ChunkedPrefill: true, PrefillInterval: rng.IntN(8) / 2, Rules: rules},

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -217,7 +218,7 @@ func (c *cached) ofBlocks(tree *prompt.Tree, p *prompt.Prompt) (n int32) {
 // blocks after each.
 func TestSegmentsEqualBlocks(t *testing.T) {
 	cases := long.Cases(uint64(100), 300)
-	rules := []vllm.Rules{vllm.Rules019(), vllm.Rules024(), vllm.Rules033(), {MixedStep: true, RecomputeLast: true}}
+	rules := []vllm.Rules{releases.Rules019(), releases.Rules024(), releases.Rules033(), {MixedStep: true, RecomputeLast: true}}
 	all := [2]int{}
 	for seed := range cases {
 		w := drawSharing(seed, rules[seed%4])

@@ -8,6 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -24,12 +25,12 @@ func TestStalls(t *testing.T) {
 	}{
 		{
 			"a prompt that may not be cut exceeds a pass",
-			func(c *vllm.Config) { c.Rules, c.ChunkedPrefill, c.MaxBatchedTokens = vllm.Rules019(), false, 8 },
+			func(c *vllm.Config) { c.Rules, c.ChunkedPrefill, c.MaxBatchedTokens = releases.Rules019(), false, 8 },
 			[]int{8, 9}, 3, 1, "9 tokens to compute with chunked prefill off, want at most max_num_batched_tokens 8",
 		},
 		{
 			"a request is larger than the pool",
-			func(c *vllm.Config) { c.Rules, c.Blocks = vllm.Rules019(), 3 },
+			func(c *vllm.Config) { c.Rules, c.Blocks = releases.Rules019(), 3 },
 			[]int{9}, 0, 0, "nothing can run: 0 of 9 tokens computed, 2 of 3 KV blocks to be had",
 		},
 		{

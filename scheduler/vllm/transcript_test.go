@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // The transcripts of vLLM's own rules. A core line also knows async (two passes
@@ -17,7 +18,7 @@ import (
 // drafts, method=1 a draft model and 2 a head; draft-room and pad-drafts are rules.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
-		c := config(e.Setup, vllm.Rules019())
+		c := config(e.Setup, releases.Rules019())
 		c.Clock, c.Capture, c.Role = e.Clock, e.Capture, e.Role
 		c.Rules.TwoInFlight = e.Has("async")
 		c.Rules.OneQueue = !e.Has("unnamed-first")

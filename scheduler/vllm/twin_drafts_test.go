@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/long"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -200,8 +201,8 @@ func (t *twin) passIdly(now sim.Time) {
 // that it may have otherwise.
 func drawDrafts(seed uint64) drawn {
 	rng := rand.New(rand.NewPCG(seed, 17))
-	all := vllm.Profiles()[1:]
-	rules, _ := vllm.ParseProfile(all[rng.IntN(len(all))])
+	all := releases.Profiles()[1:]
+	rules, _ := releases.ParseProfile(all[rng.IntN(len(all))])
 	v := reflect.ValueOf(&rules).Elem()
 	for _, name := range []string{
 		"ReserveWhole", "OneQueue", "NullBlock", "PastSelf", "TwoInFlight", "WholeAlone", "EmptyPassIdle", "NameAtEnd",

@@ -67,7 +67,11 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 
 // Progress yields the requests that have gained a token and not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
-	for _, all := range [][]slot{c.running, c.waiting.All()} {
+	lines := [][]slot{c.running, c.waiting.All()}
+	if c.conn != nil {
+		lines = append(lines, c.conn.aside)
+	}
+	for _, all := range lines {
 		for _, s := range all {
 			r := &c.requests[s]
 			if n := c.calm.delivered - r.since + 1; r.state == steady && n > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -26,7 +27,7 @@ func TestWarmup(t *testing.T) {
 		{"none has three", false, 3, -1},
 	} {
 		tree := prompt.NewTree(4, 4, prompt.Options{})
-		rules := vllm.Rules019()
+		rules := releases.Rules019()
 		rules.TwoInFlight = c.twoInFlight
 		cfg := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 100, MaxSeqs: 8, MaxBatchedTokens: 64}, rules)
 		var plain, fresh []sim.Time

@@ -8,7 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler/optables"
 	"github.com/replay-llm/replay/scheduler/sglang"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
 // What is known of a commit depends on how the program was built.
@@ -53,7 +53,7 @@ func TestReadBuild(t *testing.T) {
 // Every set of rules that users may ask for by a release is listed.
 func TestRules(t *testing.T) {
 	d := newDocument("replay", nil)
-	for engine, names := range map[string][]string{"vllm": vllm.Profiles(), "sglang": sglang.Profiles()} {
+	for engine, names := range map[string][]string{"vllm": releases.Profiles(), "sglang": sglang.Profiles()} {
 		releases := d.Rules[engine]
 		if len(releases) == 0 {
 			t.Fatalf("%s: no rules", engine)

@@ -1,10 +1,12 @@
-package vllm
+// Package arguments declares engine arguments of vLLM that take more than a field: windows of layers, and single rules.
+package arguments
 
 import (
 	"fmt"
 	"strconv"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -34,7 +36,7 @@ func LayerTypes(windowed, full int, chunked, fullFirst bool) []string {
 
 // DeclareWindows declares which layers attend to the last tokens alone. Without layer_types all
 // do.
-func (s *Settings) DeclareWindows(d *schema.Decl) {
+func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	var sliding, chunk int
 	d.Limit(&sliding, schema.Row{
 		Key: "sliding_window",
@@ -81,8 +83,8 @@ func (s *Settings) DeclareWindows(d *schema.Decl) {
 	if windowed == 0 || tokens == 0 || s.NoHybrid && full > 0 {
 		return
 	}
-	s.Windows = Windows{Tokens: tokens, Chunked: chunk > 0, FullFirst: len(types) > 0 && types[0] == fullAttention}
-	s.Windows.Groups, s.Windows.Full = GroupLayers(windowed, full)
+	s.Windows = vllm.Windows{Tokens: tokens, Chunked: chunk > 0, FullFirst: len(types) > 0 && types[0] == fullAttention}
+	s.Windows.Groups, s.Windows.Full = vllm.GroupLayers(windowed, full)
 }
 
 // declareLayerTypes declares what each layer attends to.

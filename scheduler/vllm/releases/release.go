@@ -1,4 +1,4 @@
-package vllm
+package releases
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // Nearest returns the name of the set of rules that a release of vLLM, as 0.20.2,
@@ -16,7 +17,7 @@ import (
 func Nearest(version string) string { return nearestProfile(version).name }
 
 // RulesOf returns the rules of Nearest.
-func RulesOf(version string) Rules { return nearestProfile(version).rules }
+func RulesOf(version string) vllm.Rules { return nearestProfile(version).rules }
 
 // nearestProfile returns the newest profile that begins no later than a release, or else the
 // oldest.
@@ -113,14 +114,14 @@ func snakeCase(name string) string {
 
 // ParseProfile returns the set of rules of the given name; "" is the
 // reference's.
-func ParseProfile(name string) (Rules, error) {
+func ParseProfile(name string) (vllm.Rules, error) {
 	if k := findProfile(name); k != nil {
 		return k.rules, nil
 	}
 	if name == "reference" || name == "" {
-		return Rules{}, nil
+		return vllm.Rules{}, nil
 	}
-	return Rules{}, excerpt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
+	return vllm.Rules{}, excerpt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
 }
 
 // NameProfile returns the name of a set of rules of vLLM's own by one of its names, "" where

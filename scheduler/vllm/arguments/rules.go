@@ -1,9 +1,12 @@
-package vllm
+package arguments
 
-import "github.com/replay-llm/replay/schema"
+import (
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/schema"
+)
 
-// Declare declares single rules.
-func (r *Rules) Declare(d *schema.Decl) {
+// DeclareRules declares single rules.
+func DeclareRules(r *vllm.Rules, d *schema.Decl) {
 	d.Size(&r.LongPrefillTokens, schema.Row{Key: "long_prefill_tokens"})
 	d.Size(&r.EmptyPassMs, schema.Row{Key: "empty_pass_ms"})
 	if d.Ratio(&r.Watermark, schema.Row{Key: "watermark"}); r.Watermark >= 1 {

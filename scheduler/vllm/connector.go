@@ -1,0 +1,377 @@
+package vllm
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/vllm/host"
+	"github.com/replay-llm/replay/sim"
+)
+
+// connector is vLLM's OffloadingConnector in the scheduler: what it does to admission and to KV blocks
+// (docs/rules/vllm.md, "Host memory").
+type connector struct {
+	*host.Connector
+	core   *Core
+	device *device
+
+	aside    []slot // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
+	admitted []slot // by the pass that is planned, or loading from it on
+	watching bool   // taken is kept
+	taken    []takenBlock
+	fenced   []fence
+	fencing  bool            // a pass under way writes to the blocks that are released next
+	orphans  []*host.Job     // loads for requests that were cancelled
+	hashes   []blocks.Hashes // of blocks in host memory, while events are captured
+
+	loop
+}
+
+// takenBlock is a block that a request has taken.
+type takenBlock struct {
+	slot  slot
+	block blockID
+}
+
+// fence is blocks that are given back when the pass of that plan has ended.
+type fence struct {
+	plan   int64
+	blocks []blockID
+}
+
+// keys names the blocks of a request for host memory.
+type keys struct {
+	device  *device
+	request request // what names them
+}
+
+// Key returns the key of block i.
+func (k *keys) Key(i int) int64 { return k.device.keyOf(&k.request, i) }
+
+func newConnector(c *Core, d *device) *connector {
+	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost), core: c, device: d}
+	if c.cfg.Capture == scheduler.CaptureEvents {
+		k.Memory.Watcher = k
+	}
+	return k
+}
+
+// beginRequest makes r known to the connector.
+func (k *connector) beginRequest(r *request) {
+	r.offload = k.Add(r.id, r.input>>k.core.shift)
+	names, ok := r.offload.Keyer.(*keys)
+	if !ok {
+		names = &keys{device: k.device}
+		r.offload.Keyer = names
+	}
+	names.request = request{id: r.id, keeping: keeping{path: r.path, full: r.full, shared: r.shared}}
+}
+
+// endRequest notes that s, which holds nothing, is gone.
+func (k *connector) endRequest(s slot) {
+	k.aside = slices.DeleteFunc(k.aside, func(x slot) bool { return x == s })
+	k.End(k.core.requests[s].offload)
+}
+
+// releaseBlocks gives back the blocks of r, which may end, last to first: at once, or when the pass under way has ended that writes
+// to them. Those of a load under way are given back when that has ended.
+func (k *connector) releaseBlocks(r *request, ends bool) {
+	f := r.offload
+	if k.Memory.Ranked && ends && f.Next < f.Chunks {
+		f.Held = append(f.Held[:0], r.held[:min(len(r.held), r.computed>>k.core.shift)]...)
+	}
+	switch load := k.LoadOf(f); {
+	case load != nil && ends:
+		load.Held = slices.Clone(r.held)
+		k.orphans = append(k.orphans, load)
+	case k.fencing && len(r.held) > 0:
+		k.fenced = append(k.fenced, fence{k.latestPlan(), slices.Clone(r.held)})
+	default:
+		k.device.releaseBlocks(r)
+		k.fencing = false
+		return
+	}
+	k.fencing = false
+	r.held, r.blocks, r.named = r.held[:0], 0, 0
+}
+
+// latestPlan returns the number of the latest plan with something to compute that has not ended, 0 where there is none.
+func (k *connector) latestPlan() int64 {
+	if k.core.rules.TwoInFlight && k.queued > 0 && k.core.next.ran {
+		return k.core.next.plan
+	}
+	return 0
+}
+
+// isInFlight reports whether a pass under way computes something of s.
+func (k *connector) isInFlight(s slot) bool {
+	r, plan := &k.core.requests[s], k.latestPlan()
+	return plan > 0 && (r.state == steady || r.plan == plan || r.plan == k.core.plans && r.before == plan)
+}
+
+// keepsVictim reports whether no request loses its place: the blocks of the one that would could not be used at once.
+func (k *connector) keepsVictim() bool {
+	return k.Memory.Ranked && k.isInFlight(k.core.running[k.core.victim()])
+}
+
+// preempt notes that s loses its place.
+func (k *connector) preempt(s slot) {
+	k.fencing = k.isInFlight(s)
+	k.Preempt(k.core.requests[s].offload)
+}
+
+// drainFences gives back the blocks that waited for the end of f.
+func (k *connector) drainFences(f *flight) {
+	for len(k.fenced) > 0 && k.fenced[0].plan <= f.plan {
+		for _, b := range slices.Backward(k.fenced[0].blocks) {
+			k.device.letGoBlock(b)
+		}
+		k.fenced = k.fenced[1:]
+		k.core.stuck = false
+	}
+}
+
+// countReserved returns the blocks that requests whose prompts are under way have yet to take.
+func (k *connector) countReserved() (n int) {
+	for _, all := range [...][]slot{k.core.calm.lively, k.aside} {
+		for _, s := range all {
+			if r := &k.core.requests[s]; r.offload.Prefilling {
+				n += max(0, (k.core.knownTokens(r)+k.core.mask)>>k.core.shift-r.blocks)
+			}
+		}
+	}
+	return n
+}
+
+// planWaiting admits requests from the line, and lets others load, which are out of it meanwhile.
+func (k *connector) planWaiting(p *pass) {
+	c := k.core
+	p.ran = len(p.flight.shares)
+	open := func() bool { return !c.cfg.Crowded(len(c.running)) && p.budget > 0 }
+	for i := 0; i < len(k.aside) && open(); {
+		switch s := k.aside[i]; k.admit(p, s) {
+		case admitted:
+			k.aside = slices.DeleteFunc(k.aside, func(x slot) bool { return x == s })
+		case skipped:
+			i++
+		case refused:
+			return
+		}
+	}
+	for i := 0; i < c.waiting.Len() && open(); {
+		s := c.waiting.All()[i]
+		switch k.admit(p, s) {
+		case refused:
+			return
+		case skipped:
+			if c.requests[s].state != loading && k.Memory.Ranked {
+				i++
+				continue
+			}
+			c.waiting.Remove(s)
+			k.aside = append(k.aside, s)
+		}
+	}
+}
+
+// answer is what becomes of a request in line.
+type answer uint8
+
+const (
+	admitted answer = iota
+	skipped         // the next one may overtake it
+	refused         // no other one is tried
+)
+
+// admit admits s, if there is room for it, or lets it load.
+func (k *connector) admit(p *pass, s slot) answer {
+	c := k.core
+	r := &c.requests[s]
+	if r.state == loading {
+		if !r.offload.Arrived {
+			return skipped
+		}
+		k.endLoad(r)
+	}
+	hits, cached := r.blocks, r.computed
+	if r.blocks == 0 {
+		hits = c.pool.Cached(s)
+		more, ok := k.Lookup(r.offload, hits, c.cfg.PrefixCaching)
+		if !ok {
+			return skipped
+		}
+		if more > 0 {
+			return k.load(r, hits, hits+more)
+		}
+		if hits > 0 && c.drafts.recomputesHit() {
+			hits--
+		}
+		cached = min(hits<<c.shift, c.findableTokens(r))
+	}
+	before := len(c.running)
+	c.admitRequest(p, s, hits, cached)
+	if len(c.running) == before {
+		return refused
+	}
+	k.admitted = append(k.admitted, s)
+	r.offload.Prefilling = r.midway
+	return admitted
+}
+
+// load begins to load the blocks of r after those that are cached, up to an end, if there is room for them.
+func (k *connector) load(r *request, hits, end int) answer {
+	c, f := k.core, r.offload
+	free, whole := c.supply.free, 0
+	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
+		free -= int(w * float64(c.cfg.Blocks))
+	}
+	if c.rules.ReserveWhole {
+		whole = (r.target + c.mask) >> c.shift
+	}
+	if !c.pool.hasRoom(r, hits, end, 0, free-k.countReserved()) || !c.pool.hasRoom(r, hits, whole, 0, free) {
+		return refused
+	}
+	k.device.holdHits(r, hits)
+	c.pool.takeBlocks(r, end)
+	k.Load(f, hits, end)
+	r.computed = end << c.shift
+	f.Lost, r.state = r.state == preempted, loading
+	k.admitted = append(k.admitted, r.slot)
+	return skipped
+}
+
+// endLoad makes the blocks of r, which have been loaded, ones that can be found.
+func (k *connector) endLoad(r *request) {
+	k.core.nameBlocks(r, r.computed)
+	r.computed = min(r.computed, r.target-1)
+	r.state = waiting
+	if r.offload.Lost {
+		r.state = preempted
+	}
+}
+
+// closePlan gives the worker the pass f, which was planned at an instant.
+func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
+	if k.Storing {
+		k.eachTaken(f, k.Reuse)
+	}
+	k.offerBlocks(f)
+	if len(k.Ended) > 0 {
+		k.OfferEnded(func(all []host.Block) (taken bool) {
+			k.eachTaken(f, func(b blockID) { taken = taken || slices.Contains(all, b) })
+			return taken
+		}, k.noteHashes)
+	}
+	k.admitted, k.taken = k.admitted[:0], k.taken[:0]
+	f.end = k.Begin(at)
+	if f.ran = !f.isEmpty(); f.ran {
+		err = k.timePass(f)
+		k.Free = f.end
+	}
+	f.done = k.Finish(k.Free, f.done[:0])
+	return err
+}
+
+// eachTaken calls use with the blocks that requests have taken with the plan of f, and with all blocks of those that it admits.
+func (k *connector) eachTaken(f *flight, use func(blockID)) {
+	for _, s := range k.admitted {
+		if r := &k.core.requests[s]; r.state == loading || r.isPlanned(f) {
+			for _, b := range r.held {
+				use(b)
+			}
+		}
+	}
+	for _, t := range k.taken {
+		if k.core.requests[t.slot].isPlanned(f) {
+			use(t.block)
+		}
+	}
+}
+
+// isPlanned reports whether f, which was planned last, computes something of r.
+func (r *request) isPlanned(f *flight) bool {
+	return r.state == steady || r.state == running && r.plan == f.plan
+}
+
+// offerBlocks offers blocks of prompts that f fills to host memory.
+func (k *connector) offerBlocks(f *flight) {
+	c := k.core
+	if k.Failing > 0 {
+		for _, s := range c.running {
+			if r := &c.requests[s]; r.state == steady {
+				k.offerTo(r, r.offload.Chunks)
+			} else if r.plan == f.plan {
+				k.offerShare(&f.shares[r.planned])
+			}
+		}
+		return
+	}
+	for i := range f.shares {
+		x := &f.shares[i]
+		if r := &c.requests[x.slot]; !x.dropped && (int(x.before) < r.input || r.offload.Next < r.offload.Chunks) {
+			k.offerShare(x)
+		}
+	}
+}
+
+// offerShare offers the blocks of the request of x that x fills.
+func (k *connector) offerShare(x *share) {
+	r := &k.core.requests[x.slot]
+	k.offerTo(r, min(int(x.before+x.tokens), r.input)>>k.core.shift)
+}
+
+// offerTo offers the blocks of r before an end.
+func (k *connector) offerTo(r *request, end int) {
+	if j := k.Offer(r.offload, end, r.held); j != nil {
+		k.noteHashes(j)
+	}
+}
+
+// finishJobs ends the transfers that f reports.
+func (k *connector) finishJobs(f *flight) {
+	for _, j := range f.done {
+		if j.Orphan {
+			for _, b := range slices.Backward(j.Held) {
+				k.device.letGoBlock(b)
+			}
+			k.orphans = slices.DeleteFunc(k.orphans, func(x *host.Job) bool { return x == j })
+		}
+		if !j.Load && k.Memory.Watcher != nil {
+			k.noteStored(j)
+		}
+		k.Complete(j)
+		k.core.stuck = false
+	}
+	f.done = f.done[:0]
+}
+
+// noteHashes keeps the names of the blocks that j stores, for events.
+func (k *connector) noteHashes(j *host.Job) {
+	if k.Memory.Watcher == nil {
+		return
+	}
+	for n, b := range j.Blocks {
+		for int(b) >= len(k.hashes) {
+			k.hashes = append(k.hashes, blocks.Hashes{})
+		}
+		k.hashes[b] = k.core.events.hashesOf(&j.Of().Keyer.(*keys).request, int(j.Indices[n]))
+	}
+}
+
+// noteStored writes down that the blocks of j are in host memory.
+func (k *connector) noteStored(j *host.Job) {
+	out := k.core.events.out
+	for _, b := range j.Blocks {
+		h := &k.hashes[b]
+		out.Events = append(out.Events, scheduler.KVEvent{
+			Parent: h.Parent, HasParent: h.Follows, Stored: []scheduler.KVBlock{h.KVBlock}, Tier: scheduler.HostPinned,
+		})
+	}
+}
+
+// NoteEvicted writes down that b is in host memory no more.
+func (k *connector) NoteEvicted(b host.ID) {
+	out := k.core.events.out
+	out.Events = append(out.Events, scheduler.KVEvent{Removed: []uint64{k.hashes[b].Seq}, Tier: scheduler.HostPinned})
+}

@@ -1,0 +1,316 @@
+package host
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Block is a KV block of the device.
+type Block = int32
+
+// Connector is both sides of the OffloadingConnector, the scheduler's and the worker's, without admission.
+type Connector struct {
+	Memory   *Memory
+	Pending  int        // transfers that have not been reported as ended
+	Failing  int        // requests that run whose blocks found no room in host memory
+	Ended    []*Request // since the pass before was planned
+	Storing  bool       // blocks of requests that have ended are being copied
+	Free     sim.Time   // when the device has computed what it was given so far
+	blocks   float64    // bytes of a block
+	toHost   Link[*Job]
+	toDevice Link[*Job]
+
+	unsubmitted []*Job // stores of passes planned before
+	planned     []*Job // stores of the pass that is planned
+	loads       []*Job // of the pass that is planned
+	flushed     []*Job // that must have ended before it begins
+	now         sim.Time
+	stores      map[Block][]*Job // of requests that have ended, by the blocks that they copy
+	unused      []*Request
+}
+
+// Request is what the connector keeps of a request. It may outlive it.
+type Request struct {
+	User
+	ID         sim.RequestID
+	Chunks     int     // full blocks of the prompt
+	Next       int     // the first block that has not been offered
+	Held       []Block // of a request that has ended with blocks that were not offered
+	Prefilling bool    // it is loading, or a pass has left prompt tokens of it to compute
+	Arrived    bool    // its load has ended
+	Lost       bool    // it was preempted before it was loaded
+	From, To   int     // blocks that were loaded for its admission
+	jobs       []*Job
+	failed     bool // its blocks found no room in host memory
+	over       bool // it has ended
+	told       bool // and a pass was planned since
+}
+
+// Job is a transfer.
+type Job struct {
+	of      *Request
+	Load    bool
+	Orphan  bool    // the request of a load was cancelled
+	Held    []Block // that it gives back then
+	Blocks  []ID
+	Indices []int32 // of a store, in the list of the request
+	places  []Block // that it reads, of a store
+}
+
+// Of returns the request of j.
+func (j *Job) Of() *Request { return j.of }
+
+// NewConnector returns a connector to empty host memory for blocks of so many tokens.
+func NewConnector(o *blocks.Offload, blockTokens int, ranked bool) *Connector {
+	return &Connector{
+		Memory: New(o.Blocks, ranked), blocks: float64(blockTokens) * float64(o.BytesPerToken), stores: map[Block][]*Job{},
+		toHost: NewLink[*Job](o.ToHostGBPerSecond), toDevice: NewLink[*Job](o.ToGPUGBPerSecond),
+	}
+}
+
+// Add returns a new request with that many full blocks in its prompt, named by keys.
+func (c *Connector) Add(id sim.RequestID, chunks int) *Request {
+	r := new(Request)
+	if n := len(c.unused); n > 0 {
+		r, c.unused = c.unused[n-1], c.unused[:n-1]
+	}
+	r.ID, r.Chunks = id, chunks
+	return r
+}
+
+// recycle makes r usable for another request, if it has ended and nothing is left of it.
+func (c *Connector) recycle(r *Request) {
+	if r.told && len(r.jobs) == 0 {
+		r.User.Reset()
+		*r = Request{User: r.User, jobs: r.jobs[:0], Held: r.Held[:0]}
+		c.unused = append(c.unused, r)
+	}
+}
+
+// End notes that r has ended.
+func (c *Connector) End(r *Request) {
+	c.setFailed(r, false)
+	for _, j := range r.jobs {
+		if j.Load {
+			j.Orphan = true
+		} else {
+			c.watchStore(j)
+		}
+	}
+	r.Prefilling, r.over = false, true
+	c.Ended = append(c.Ended, r)
+}
+
+// watchStore watches the blocks that j copies.
+func (c *Connector) watchStore(j *Job) {
+	for _, b := range j.places {
+		c.stores[b] = append(c.stores[b], j)
+	}
+	c.Storing = len(c.stores) > 0
+}
+
+// LoadOf returns the load of r that is under way, or nil.
+func (c *Connector) LoadOf(r *Request) *Job {
+	if len(r.jobs) > 0 && r.jobs[0].Load {
+		return r.jobs[0]
+	}
+	return nil
+}
+
+// setFailed notes whether blocks of r found no room in host memory.
+func (c *Connector) setFailed(r *Request, failed bool) {
+	if r.failed == failed {
+		return
+	}
+	if r.failed = failed; failed {
+		c.Failing++
+	} else {
+		c.Failing--
+	}
+}
+
+// Lookup returns how many blocks of r, after the first ones, it can load. It is to be asked again later where ok is false: r has
+// transfers under way, or one of the blocks is being copied or, if that counts, read.
+func (c *Connector) Lookup(r *Request, hits int, reads bool) (blocks int, ok bool) {
+	if c.Memory.Ranked {
+		r.Next = 0
+		c.setFailed(r, false)
+	}
+	if len(r.jobs) > 0 {
+		return 0, false
+	}
+	found := c.Memory.Lookup(&r.User, hits, r.Chunks)
+	if !c.Memory.Ranked {
+		c.Memory.Touch(&r.User, r.Chunks)
+	}
+	if found.Coming || found.Read && reads {
+		return 0, false
+	}
+	return found.Blocks, true
+}
+
+// Load begins to load blocks of r with the pass that is planned.
+func (c *Connector) Load(r *Request, from, to int) {
+	r.Prefilling, r.Arrived = true, false
+	r.From, r.To, r.Next = from, to, to
+	j := &Job{of: r, Load: true, Blocks: c.Memory.Load(&r.User, from, to)}
+	r.jobs = append(r.jobs, j)
+	c.loads = append(c.loads, j)
+	c.Pending++
+}
+
+// Preempt notes that r loses its place with the pass that is planned, before which its stores must end.
+func (c *Connector) Preempt(r *Request) {
+	c.setFailed(r, false)
+	r.Prefilling = false
+	c.flushed = append(c.flushed, r.jobs...)
+}
+
+// Reuse notes that the pass that is planned gives a request block b: stores of it by requests that have ended must end before.
+func (c *Connector) Reuse(b Block) {
+	for _, j := range c.stores[b] {
+		c.flush(j)
+	}
+}
+
+func (c *Connector) flush(j *Job) {
+	if !slices.Contains(c.flushed, j) {
+		c.flushed = append(c.flushed, j)
+	}
+}
+
+// Offer offers the blocks of r before an end that have not been offered yet to host memory. held are the KV blocks of r. It returns
+// the store, or nil.
+func (c *Connector) Offer(r *Request, end int, held []Block) *Job {
+	if end <= r.Next {
+		if !c.Memory.Ranked {
+			r.Next = end
+		}
+		return nil
+	}
+	stored, places, ok := c.Memory.Offer(&r.User, r.Next, end)
+	c.setFailed(r, !ok && !r.over)
+	if !ok {
+		return nil
+	}
+	r.Next = end
+	if len(stored) == 0 {
+		return nil
+	}
+	j := &Job{of: r, Blocks: slices.Clone(places), Indices: slices.Clone(stored)}
+	for _, i := range stored {
+		j.places = append(j.places, held[i])
+	}
+	if !c.Memory.Ranked {
+		c.Memory.Touch(&r.User, r.Chunks)
+	}
+	r.jobs = append(r.jobs, j)
+	c.planned = append(c.planned, j)
+	c.Pending++
+	return j
+}
+
+// OfferEnded offers what is left of the requests that have ended, by the rules of 0.33. taken reports whether the pass that is
+// planned gives a request one of these blocks. It calls stored with each store.
+func (c *Connector) OfferEnded(taken func([]Block) bool, stored func(*Job)) {
+	slices.SortFunc(c.Ended, func(a, b *Request) int { return cmp.Compare(a.ID, b.ID) })
+	for _, r := range c.Ended {
+		if c.Memory.Ranked {
+			if j := c.Offer(r, min(r.Chunks, len(r.Held)), r.Held); j != nil {
+				c.watchStore(j)
+				stored(j)
+				if taken(j.places) {
+					c.flush(j)
+				}
+			}
+		}
+	}
+	for _, r := range c.Ended {
+		c.Memory.End(&r.User)
+		r.told = true
+		c.recycle(r)
+	}
+	c.Ended = c.Ended[:0]
+}
+
+// Begin lets the worker take the pass that was planned, at an instant, and returns when the pass may begin: it submits stores of
+// passes before and waits for those that must have ended.
+func (c *Connector) Begin(at sim.Time) sim.Time {
+	c.now = max(c.now, at)
+	if c.Memory.Ranked {
+		for _, j := range c.flushed {
+			if i := slices.Index(c.planned, j); i >= 0 {
+				c.planned = slices.Delete(c.planned, i, i+1)
+				c.unsubmitted = append(c.unsubmitted, j)
+			}
+		}
+	}
+	from := max(c.now, c.Free)
+	for _, j := range c.unsubmitted {
+		c.toHost.Submit(j, from, float64(len(j.Blocks))*c.blocks)
+	}
+	c.unsubmitted = append(c.unsubmitted[:0], c.planned...)
+	for _, j := range c.flushed {
+		c.now = c.toHost.EndOf(j, c.now)
+	}
+	c.planned, c.flushed = c.planned[:0], c.flushed[:0]
+	return max(at, c.Free, c.now)
+}
+
+// Finish ends what Begin began when it is known until when the device computes: it begins loads, by the rules of 0.33 when the pass
+// has been computed, and appends the transfers that the pass reports as ended.
+func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
+	c.Free = free
+	from := c.now
+	if c.Memory.Ranked {
+		from = max(c.now, c.Free)
+	}
+	for _, j := range c.loads {
+		c.toDevice.Submit(j, from, float64(len(j.Blocks))*c.blocks)
+	}
+	c.loads = c.loads[:0]
+	return c.toDevice.AppendEnded(c.toHost.AppendEnded(done, c.now), c.now)
+}
+
+// Complete ends j, which a pass has reported as ended.
+func (c *Connector) Complete(j *Job) {
+	r := j.of
+	c.Pending--
+	r.jobs = slices.DeleteFunc(r.jobs, func(x *Job) bool { return x == j })
+	if j.Load {
+		c.Memory.Loaded(j.Blocks)
+		r.Arrived = true
+	} else {
+		c.Memory.Stored(j.Blocks)
+		c.unwatchStore(j)
+	}
+	c.recycle(r)
+}
+
+// unwatchStore forgets the blocks that j copied.
+func (c *Connector) unwatchStore(j *Job) {
+	if !c.Storing {
+		return
+	}
+	for _, b := range j.places {
+		all := slices.DeleteFunc(c.stores[b], func(x *Job) bool { return x == j })
+		if c.stores[b] = all; len(all) == 0 {
+			delete(c.stores, b)
+		}
+	}
+	c.Storing = len(c.stores) > 0
+}
+
+// NextEnd returns when the next transfer ends after an instant, or that where none is under way.
+func (c *Connector) NextEnd(now sim.Time) sim.Time {
+	end := now
+	for _, l := range [...]*Link[*Job]{&c.toHost, &c.toDevice} {
+		if at, ok := l.Next(); ok && at > now && (end == now || at < end) {
+			end = at
+		}
+	}
+	return end
+}

@@ -1,0 +1,253 @@
+package vllm
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm/host"
+	"github.com/replay-llm/replay/sim"
+)
+
+// loop is the loop of vLLM's EngineCore with a connector: it takes in what has arrived, plans a pass, and waits for the end of the
+// oldest one where two are under way or nothing is left to plan. After an iteration that planned nothing to compute, while
+// requests or transfers are left, it sleeps.
+type loop struct {
+	queued   int      // passes under way: Core.next, and Core.after
+	executed bool     // the latest plan computes something
+	napping  bool     // the pass under way is a nap
+	slept    bool     // it has nothing to compute and ends with the nap after it
+	awake    sim.Time // the end of the latest nap
+	resumes  sim.Time // when the next iteration begins
+	alone    bool     // no request is left, and the iterations since are to be made up for
+}
+
+// transit is what a connector keeps of a pass.
+type transit struct {
+	ran   bool     // it computes something
+	start sim.Time // of its computation
+	end   sim.Time
+	nanos int64       // how long it takes, in ns, 0 where that is not whole
+	done  []*host.Job // transfers that it reports as ended
+}
+
+// hasWork reports whether vLLM's scheduler has something to do.
+func (k *connector) hasWork() bool {
+	return k.core.live > 0 || k.Pending > 0 || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
+}
+
+// napEnd returns the end of a nap that begins at now.
+func (k *connector) napEnd(now sim.Time) sim.Time {
+	if ms := k.core.rules.EmptyPassMs; ms > 0 {
+		return now + sim.Time(ms)
+	}
+	return k.NextEnd(now) // without naps it would ask again and again until a transfer ends
+}
+
+// begin is Core.Begin with a connector.
+func (k *connector) begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
+	c := k.core
+	if k.alone {
+		if err := k.catchUp(now, p); err != nil {
+			return nil, err
+		}
+		k.alone = false
+	}
+	c.further = false
+	if k.napping = now < k.awake; k.napping {
+		c.idle = true
+		return &timing.Step{}, nil
+	}
+	for {
+		if k.executed = false; k.hasWork() {
+			if err := k.plan(now, p); err != nil {
+				return nil, err
+			}
+			if k.isStalled(p) {
+				if k.queued = 0; len(c.kept) == 0 {
+					return nil, c.stallError()
+				}
+				p.Blocked = true
+				return nil, nil
+			}
+			if c.rules.TwoInFlight && k.queued < 2 && (k.executed || k.hasWork()) {
+				if k.executed {
+					continue
+				}
+				k.awake, k.napping, c.idle = k.napEnd(now), true, true
+				return &timing.Step{}, nil
+			}
+		}
+		c.idle = !c.next.ran
+		return &c.next.step, nil
+	}
+}
+
+// plan plans the next pass.
+func (k *connector) plan(now sim.Time, p *scheduler.Pass) error {
+	c := k.core
+	f := c.next
+	if k.queued == 1 {
+		f = c.after
+	}
+	k.watching = k.Storing || len(k.Ended) > 0
+	c.planPass(f, p)
+	err := k.closePlan(f, now)
+	k.queued++
+	k.executed = f.ran
+	return err
+}
+
+// isStalled reports whether the plan that was made found nothing to compute and nothing is under way that could change that.
+func (k *connector) isStalled(p *scheduler.Pass) bool {
+	return !k.executed && k.Pending == 0 && len(k.fenced) == 0 && k.core.live > 0 && p.Preempted == 0 && (k.queued < 2 || !k.core.next.ran)
+}
+
+// end is Core.End with a connector.
+func (k *connector) end(p *scheduler.Pass) error {
+	c := k.core
+	if k.napping {
+		p.Gap = p.End - p.Start
+		c.describePass(new(flight), p)
+		k.resumes = p.End
+		c.checkAccounts()
+		return c.checkProgress(p)
+	}
+	f := c.next
+	c.next, c.after = c.after, f
+	k.queued--
+	if f.ran {
+		k.drainFences(f)
+	}
+	c.deliverTokens(f, p)
+	k.finishJobs(f)
+	p.Gap = p.End - p.Start
+	c.passes++
+	k.resumes = p.End
+	if k.slept {
+		k.slept = false
+	} else if !k.executed && k.hasWork() {
+		k.awake = k.napEnd(p.End)
+		k.resumes = k.awake
+	}
+	k.alone = c.live == 0
+	c.describePass(f, p)
+	if c.cfg.Speculation != nil {
+		c.drafts.freeSlots(p.End)
+		c.drafts.left = 0
+	}
+	c.checkAccounts()
+	return c.checkProgress(p)
+}
+
+// catchUp makes up for the iterations before now in which no request was left.
+func (k *connector) catchUp(now sim.Time, p *scheduler.Pass) error {
+	c := k.core
+	live := c.live
+	c.live = 0
+	defer func() { c.live = live }()
+	t := k.resumes
+	for t < now {
+		if k.hasWork() {
+			f := c.next
+			if k.queued == 1 {
+				f = c.after
+			}
+			f.clear()
+			c.plans++
+			f.plan, f.step = c.plans, timing.Step{}
+			if err := k.closePlan(f, t); err != nil {
+				return err
+			}
+			k.queued++
+			if c.rules.TwoInFlight && k.queued < 2 && k.hasWork() {
+				t = k.napEnd(t)
+				continue
+			}
+		} else if k.queued == 0 {
+			t = now
+			break
+		}
+		f := c.next
+		c.next, c.after = c.after, f
+		k.queued--
+		if t = max(t, f.end); f.ran {
+			k.drainFences(f)
+		}
+		c.calm.delivered, c.calm.lastEnd = f.plan, t
+		k.finishJobs(f)
+		if k.hasWork() {
+			t = k.napEnd(t)
+		}
+	}
+	k.awake = t
+	return nil
+}
+
+// timePass fills f with the end of its pass.
+func (k *connector) timePass(f *flight) error {
+	p := scheduler.Pass{Start: f.end, End: f.end}
+	idle := k.core.idle
+	k.core.idle = false
+	err := k.core.setEnd(&f.step, &p)
+	k.core.idle = idle
+	f.start, f.nanos = p.Start, 0
+	if len(p.Nanos) > 0 {
+		f.nanos = p.Nanos[0]
+	}
+	f.end = p.End
+	return err
+}
+
+// setEnd fills p with the end of the pass under way.
+func (k *connector) setEnd(p *scheduler.Pass) error {
+	c := k.core
+	if k.napping {
+		p.End = max(p.Start, k.awake)
+		if p.Detail != nil {
+			p.Detail.PrefillEnd = p.Start
+		}
+		return nil
+	}
+	f := c.next
+	if !f.ran {
+		p.End = max(p.Start, f.end)
+		if k.slept = !k.executed && (c.live > 0 || k.Pending > len(f.done) || len(k.Ended) > 0 && c.rules.EmptyPassIdle); k.slept {
+			p.End = k.napEnd(p.End)
+		}
+		if p.Detail != nil {
+			p.Detail.PrefillEnd = p.Start
+		}
+		return nil
+	}
+	if p.Detail != nil {
+		if err := c.setEnd(&f.step, p); err != nil {
+			return err
+		}
+		p.Detail.PrefillEnd += f.end - p.End
+	}
+	p.End, p.Nanos = max(p.Start, f.end), p.Nanos[:0]
+	if f.nanos > 0 && p.Start == f.start {
+		p.Nanos = append(p.Nanos, f.nanos)
+	}
+	return nil
+}
+
+// isQuiet reports whether nothing but passes is under way at now, so that passes that are alike can be taken at once.
+func (k *connector) isQuiet(now sim.Time) bool {
+	passes := 0
+	if k.core.rules.TwoInFlight {
+		passes = 1
+	}
+	return k.Pending+len(k.aside)+len(k.Ended)+len(k.fenced)+k.Failing == 0 && k.queued == passes && !k.alone && now >= k.awake
+}
+
+// endRun brings the loop to the end of the run p.
+func (k *connector) endRun(p *scheduler.Pass) (err error) {
+	k.Free = p.End
+	if f := k.core.next; k.core.rules.TwoInFlight {
+		f.end = p.End
+		err = k.timePass(f)
+		k.Free = f.end
+	}
+	k.resumes, k.executed, k.napping = p.End, true, false
+	return err
+}

@@ -1,0 +1,115 @@
+package vllm
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+)
+
+// offloaded is a device with vLLM's OffloadingConnector behind it.
+type offloaded struct {
+	*device
+	blocks.DeviceOnly
+	conn *connector
+}
+
+func newOffloaded(c *Core) *offloaded {
+	d := newDevice(c)
+	if c.cfg.Capture == scheduler.CaptureResidency {
+		d.nodes = newResidents(c, 1, 0)
+	}
+	c.conn = newConnector(c, d)
+	return &offloaded{device: d, conn: c.conn}
+}
+
+// hasRoom reports whether so many free blocks are enough for r to have the first blocks of its list. Of one that was loaded it
+// holds some already.
+func (o *offloaded) hasRoom(r *request, hits, chunk, whole, free int) bool {
+	if r.blocks > 0 {
+		return max(chunk, whole)-r.blocks <= free
+	}
+	return o.device.hasRoom(r, hits, chunk, whole, free)
+}
+
+// holdHits makes r a holder of its first blocks, which are cached, unless it holds them already.
+func (o *offloaded) holdHits(r *request, hits int) {
+	if r.blocks == 0 {
+		o.device.holdHits(r, hits)
+	}
+}
+
+// takeBlocks takes what r lacks of the first blocks of its list.
+func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
+	had := r.blocks
+	enough = o.device.takeBlocks(r, blocks)
+	if o.conn.watching {
+		for _, b := range r.held[had:] {
+			o.conn.taken = append(o.conn.taken, takenBlock{r.slot, b})
+		}
+	}
+	return enough
+}
+
+// nameBlocks makes the first blocks of r ones that can be found.
+func (o *offloaded) nameBlocks(r *request, blocks int) {
+	if o.nodes == nil {
+		o.device.nameBlocks(r, blocks)
+		return
+	}
+	for ; r.named < blocks; r.named++ {
+		if isCopy := o.setKey(r, r.named, r.held[r.named]); !isCopy {
+			o.nodes.note(o.all[r.held[r.named]].key, 1)
+		}
+	}
+}
+
+// Release gives back all blocks of s, last to first, when no pass under way writes to them.
+func (o *offloaded) Release(s slot) { o.conn.releaseBlocks(&o.core.requests[s], true) }
+
+// stripBlocks takes all blocks from r, which remembers those that can be found.
+func (o *offloaded) stripBlocks(r *request) {
+	r.former = append(r.former[:0], r.held[:r.named]...)
+	o.conn.releaseBlocks(r, false)
+}
+
+// Forget drops what is kept for s, which holds nothing and is gone.
+func (o *offloaded) Forget(s slot) {
+	o.device.Forget(s)
+	o.conn.endRequest(s)
+}
+
+// FromHost returns how many of the first tokens of s, all cached, were loaded for it.
+func (o *offloaded) FromHost(s slot, tokens int) int {
+	f := o.core.requests[s].offload
+	from := f.From << o.core.shift
+	n := max(0, min(f.To<<o.core.shift, tokens)-from)
+	f.From, f.To = 0, 0
+	return n
+}
+
+// Fetching is the number of requests that wait outside of the line.
+func (o *offloaded) Fetching() int { return len(o.conn.aside) }
+
+// Busy reports whether something is being copied.
+func (o *offloaded) Busy() bool { return o.conn.Pending > 0 }
+
+// Check holds the accounts of both memories against each other.
+func (o *offloaded) Check() {
+	holders := o.noHolders()
+	for _, s := range o.conn.aside {
+		for _, b := range o.core.requests[s].held {
+			holders[b]++
+		}
+	}
+	for _, f := range o.conn.fenced {
+		for _, b := range f.blocks {
+			holders[b]++
+		}
+	}
+	for _, j := range o.conn.orphans {
+		for _, b := range j.Held {
+			holders[b]++
+		}
+	}
+	o.checkHolders(holders)
+	o.conn.Memory.Check()
+}
