@@ -77,7 +77,7 @@ func (p *planSheet) makeAnswer() *html.Answer {
 		list("Why no cluster meets", strings.Split(text, "\n"))
 	}
 	if p.narrowed != nil {
-		list("Next best of other kinds, in a hard resample", p.narrowed.describeNext(len(p.plan.Answers)))
+		list("Next best of other kinds, "+p.narrowed.nameStretch(-1), p.narrowed.describeNext(len(p.plan.Answers)))
 	}
 	list(p.bounds.head(), p.bounds.lines())
 	list(sourcesTitle, p.describeSources())

@@ -15,6 +15,7 @@ type searched struct {
 	*plan.Narrowed
 	choices  []chosen // all of them
 	workload int      // requests of the workload
+	hard     bool     // stretches are of a resample, and not of the trace as recorded
 }
 
 // describeNext returns lines on the best choices of other kinds, which were not planned in full.
@@ -43,11 +44,14 @@ func (s *searched) describeNext(planned int) []string {
 
 // formatInterrupted is what an interrupted search has found.
 func (s *searched) formatInterrupted() string {
-	lines := s.describeNext(0)
-	if len(lines) == 0 {
-		return fmt.Sprintf("Interrupted after %d replays: nothing meets the objectives so far\n", s.Replays)
+	lines, count := s.describeNext(0), fmt.Sprintf("%d replays", s.Replays)
+	if s.Replays == 1 {
+		count = "1 replay"
 	}
-	return terminal.WrapText(fmt.Sprintf("Interrupted after %d replays. Best so far, in a hard resample:\n  %s\n", s.Replays, strings.Join(lines, "\n  ")), 4)
+	if len(lines) == 0 {
+		return fmt.Sprintf("Interrupted after %s: nothing meets the objectives so far\n", count)
+	}
+	return terminal.WrapText(fmt.Sprintf("Interrupted after %s. Best so far, %s:\n  %s\n", count, s.nameStretch(-1), strings.Join(lines, "\n  ")), 4)
 }
 
 // describe returns lines on what was searched and what was left out, by kind.
@@ -57,7 +61,9 @@ func (s *searched) describe() []string {
 	if s.Stopped {
 		lines[0] += ", which ended early (--time-budget, --replays)"
 	}
-	lines[0] += "; stretches are of a hard resample"
+	if s.hard {
+		lines[0] += "; stretches are of a hard resample"
+	}
 	type family struct {
 		count, unseen int        // unseen: not replayed
 		best          *plan.Left // that meets
@@ -91,7 +97,7 @@ func (s *searched) describe() []string {
 		line := fmt.Sprintf("%s: %s left out", kind, countChoices(x.count))
 		switch {
 		case x.best != nil:
-			line += fmt.Sprintf(", the best needs %s in %s", countGPUs(s.gpusOf(x.best)), nameStretch(x.best.Part))
+			line += fmt.Sprintf(", the best needs %s %s", countGPUs(s.gpusOf(x.best)), s.nameStretch(x.best.Part))
 		case x.most > 0:
 			line += fmt.Sprintf(", none meets with up to %s", countGPUs(x.most))
 		}
@@ -243,12 +249,17 @@ func countChoices(n int) string {
 	return fmt.Sprintf("%d choices", n)
 }
 
-// nameStretch names a part of the trace.
-func nameStretch(part int) string {
-	if part == 0 {
-		return "the whole resample"
+// nameStretch returns on what part of the workload a search replays; -1: on any part.
+func (s *searched) nameStretch(part int) string {
+	switch {
+	case part > 0:
+		return fmt.Sprintf("in the busiest 1/%d", 1<<part)
+	case !s.hard:
+		return "on the trace as recorded"
+	case part < 0:
+		return "in a hard resample"
 	}
-	return fmt.Sprintf("the busiest 1/%d", 1<<part)
+	return "in the whole resample"
 }
 
 func (s *searched) gpusOf(l *plan.Left) int {

@@ -66,7 +66,7 @@ func (p *planSheet) formatText() string {
 	}
 	b.WriteString(p.wrapText(p.describeHopeless()))
 	if p.narrowed != nil {
-		p.writeList(&b, "Next best of other kinds, in a hard resample:", p.narrowed.describeNext(len(p.plan.Answers)))
+		p.writeList(&b, "Next best of other kinds, "+p.narrowed.nameStretch(-1)+":", p.narrowed.describeNext(len(p.plan.Answers)))
 	}
 	p.writeList(&b, p.bounds.head(), p.bounds.lines())
 	p.writeList(&b, sourcesTitle, p.describeSources())

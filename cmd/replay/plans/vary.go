@@ -110,7 +110,7 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 	if refused := refuseSearched(c.Variants); refused != nil {
 		return nil, refused
 	}
-	s := &searched{Narrowed: found, choices: slices.Clone(r.choices), workload: r.countRequests()}
+	s := &searched{Narrowed: found, choices: slices.Clone(r.choices), workload: r.countRequests(), hard: c.Hard > 0}
 	if err != nil {
 		return s, err
 	}
