@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
@@ -275,7 +276,7 @@ func (q *question) check(binary, dir, keep string) (c checked, err error) {
 // checkPools plans prefill and decode workers in both ways, with a tensor parallelism for each pool. The search must find as few GPUs. What
 // both cost is not added up, since the search is that of another question.
 func (q *question) checkPools(binary, dir string) (c checked, err error) {
-	two := append(q.flags(dir), "--topology", "disaggregated")
+	two := slices.Clip(append(q.flags(dir), "--topology", "disaggregated"))
 	whole, err := runPlan(binary, append(two, "--vary", "none", "--try", "prefill-tp="+poolParallel, "--try", "decode-tp="+poolParallel, "--try", "max-num-batched-tokens="+poolBudgets))
 	if err != nil {
 		return c, err

@@ -223,3 +223,51 @@ func TestRhythms(t *testing.T) {
 		}
 	}
 }
+
+// Of a trace of more than two days the schedule that repeats by the day has in every hour at least the workers of that hour, in
+// memory and cut, and stands next to the others.
+func TestDaysRepeat(t *testing.T) {
+	ctx := context.Background()
+	var requests []int
+	for hour := range 51 {
+		requests = append(requests, 20)
+		if hour%dayHours == 5 {
+			requests[hour] = 3000 + 20*hour
+		}
+	}
+	var text strings.Builder
+	for hour, n := range requests {
+		for i := range n {
+			fmt.Fprintf(&text, "{\"timestamp\":%d,\"input_length\":2000,\"output_length\":400,\"hash_ids\":[%d,%[2]d,%[2]d,%[2]d]}\n", int(hourMS)*hour+int(hourMS)*i/n, 10000*hour+i)
+		}
+	}
+	c, err := cutRows(t, text.String(), CutOptions{Speedup: 1, Growth: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := runnerOf(5.9, 0)
+	r.Quantile = 1
+	whole, err := r.Find(ctx, busyHours(requests...), plan.Shape{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, err := r.FindCut(ctx, c, plan.Shape{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range []*ByHour{whole, cut} {
+		for i := range h.hours {
+			if got := h.day.at(i); got.Workers < h.hours[i].shape.Workers || i%dayHours != 5 && got.Workers > 1 {
+				t.Errorf("hour %d has %v by the day and %v by itself", i, got, h.hours[i].shape)
+			}
+		}
+		day := &h.ways[1]
+		if day.name != "by hour of the day" || !day.met || day.gpuHours < h.ways[0].gpuHours || len(h.ways) != 4 || h.day.at(29).Workers < 2 {
+			t.Errorf("%+v", h.ways)
+		}
+		if out := h.Format("By hour", 16, func(s string) string { return s }); !strings.Contains(out, "  hour  day 1  day 2  day 3  any day\n") || !strings.Contains(out, "any day: the most of all days") {
+			t.Error(out)
+		}
+	}
+}
