@@ -20,7 +20,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	c.events.beginPass(p)
 	r := &c.requests[s]
 	if c.conn != nil {
-		c.conn.fencing = c.conn.isInFlight(s)
+		c.conn.Out, c.conn.fencing = p, c.conn.isInFlight(s)
 	}
 	switch r.state {
 	case steady:

@@ -3,7 +3,6 @@ package vllm
 import (
 	"slices"
 
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
 	"github.com/replay-llm/replay/sim"
@@ -21,9 +20,8 @@ type connector struct {
 	watching bool   // taken is kept
 	taken    []takenBlock
 	fenced   []fence
-	fencing  bool            // a pass under way writes to the blocks that are released next
-	orphans  []*host.Job     // loads for requests that were cancelled
-	hashes   []blocks.Hashes // of blocks in host memory, while events are captured
+	fencing  bool        // a pass under way writes to the blocks that are released next
+	orphans  []*host.Job // loads for requests that were cancelled
 
 	loop
 }
@@ -46,15 +44,16 @@ type keys struct {
 	request request // what names them
 }
 
-// Key returns the key of block i.
-func (k *keys) Key(i int) int64 { return k.device.keyOf(&k.request, i) }
+// Span returns the key of block i, and for how many blocks from there on the keys follow one another.
+func (k *keys) Span(i int) (key int64, blocks int) {
+	return k.device.keyOf(&k.request, i), k.device.countAlike(&k.request, i)
+}
+
+// Hashes returns what events say of block i.
+func (k *keys) Hashes(i int) blocks.Hashes { return k.device.core.events.hashesOf(&k.request, i) }
 
 func newConnector(c *Core, d *device) *connector {
-	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost), core: c, device: d}
-	if c.cfg.Capture == scheduler.CaptureEvents {
-		k.Memory.Watcher = k
-	}
-	return k
+	return &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, device: d}
 }
 
 // beginRequest makes r known to the connector.
@@ -261,7 +260,7 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 		k.OfferEnded(func(all []host.Block) (taken bool) {
 			k.eachTaken(f, func(b blockID) { taken = taken || slices.Contains(all, b) })
 			return taken
-		}, k.noteHashes)
+		})
 	}
 	k.admitted, k.taken = k.admitted[:0], k.taken[:0]
 	f.end = k.Begin(at)
@@ -300,7 +299,7 @@ func (k *connector) offerBlocks(f *flight) {
 	if k.Failing > 0 {
 		for _, s := range c.running {
 			if r := &c.requests[s]; r.state == steady {
-				k.offerTo(r, r.offload.Chunks)
+				k.Offer(r.offload, r.offload.Chunks, r.held)
 			} else if r.plan == f.plan {
 				k.offerShare(&f.shares[r.planned])
 			}
@@ -318,14 +317,7 @@ func (k *connector) offerBlocks(f *flight) {
 // offerShare offers the blocks of the request of x that x fills.
 func (k *connector) offerShare(x *share) {
 	r := &k.core.requests[x.slot]
-	k.offerTo(r, min(int(x.before+x.tokens), r.input)>>k.core.shift)
-}
-
-// offerTo offers the blocks of r before an end.
-func (k *connector) offerTo(r *request, end int) {
-	if j := k.Offer(r.offload, end, r.held); j != nil {
-		k.noteHashes(j)
-	}
+	k.Offer(r.offload, min(int(x.before+x.tokens), r.input)>>k.core.shift, r.held)
 }
 
 // finishJobs ends the transfers that f reports.
@@ -337,41 +329,8 @@ func (k *connector) finishJobs(f *flight) {
 			}
 			k.orphans = slices.DeleteFunc(k.orphans, func(x *host.Job) bool { return x == j })
 		}
-		if !j.Load && k.Memory.Watcher != nil {
-			k.noteStored(j)
-		}
 		k.Complete(j)
 		k.core.stuck = false
 	}
 	f.done = f.done[:0]
-}
-
-// noteHashes keeps the names of the blocks that j stores, for events.
-func (k *connector) noteHashes(j *host.Job) {
-	if k.Memory.Watcher == nil {
-		return
-	}
-	for n, b := range j.Blocks {
-		for int(b) >= len(k.hashes) {
-			k.hashes = append(k.hashes, blocks.Hashes{})
-		}
-		k.hashes[b] = k.core.events.hashesOf(&j.Of().Keyer.(*keys).request, int(j.Indices[n]))
-	}
-}
-
-// noteStored writes down that the blocks of j are in host memory.
-func (k *connector) noteStored(j *host.Job) {
-	out := k.core.events.out
-	for _, b := range j.Blocks {
-		h := &k.hashes[b]
-		out.Events = append(out.Events, scheduler.KVEvent{
-			Parent: h.Parent, HasParent: h.Follows, Stored: []scheduler.KVBlock{h.KVBlock}, Tier: scheduler.HostPinned,
-		})
-	}
-}
-
-// NoteEvicted writes down that b is in host memory no more.
-func (k *connector) NoteEvicted(b host.ID) {
-	out := k.core.events.out
-	out.Events = append(out.Events, scheduler.KVEvent{Removed: []uint64{k.hashes[b].Seq}, Tier: scheduler.HostPinned})
 }

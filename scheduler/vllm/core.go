@@ -168,6 +168,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	c.events.beginPass(p)
 	if c.conn != nil {
+		c.conn.Out = p
 		return c.conn.begin(now, p)
 	}
 	c.further = false

@@ -272,6 +272,14 @@ func (p *device) keyOf(r *request, i int) int64 {
 	return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)
 }
 
+// countAlike returns for how many blocks of r from i on the keys follow one another.
+func (p *device) countAlike(r *request, i int) int {
+	if i >= r.shared || p.core.drafts.ahead {
+		return 1
+	}
+	return min(p.perNode-i%p.perNode, r.shared-i)
+}
+
 // parseGroup returns the key of what a block of that key holds, and the group it is of.
 func (p *device) parseGroup(key int64) (content int64, group int) {
 	if key >= 0 {

@@ -55,10 +55,23 @@ func (o *offloaded) nameBlocks(r *request, blocks int) {
 		o.device.nameBlocks(r, blocks)
 		return
 	}
-	for ; r.named < blocks; r.named++ {
-		if isCopy := o.setKey(r, r.named, r.held[r.named]); !isCopy {
-			o.nodes.note(o.all[r.held[r.named]].key, 1)
+	for r.named < blocks {
+		key, n, added := o.keyOf(r, r.named), min(o.countAlike(r, r.named), blocks-r.named), int32(0)
+		for d, b := range r.held[r.named : r.named+n] {
+			isCopy := false
+			if key >= 0 {
+				isCopy = o.setSharedKey(b, key+int64(d))
+			} else {
+				isCopy = o.setKey(r, r.named, b)
+			}
+			if !isCopy {
+				added++
+			}
 		}
+		if added > 0 {
+			o.nodes.note(key+int64(n)-int64(added), added)
+		}
+		r.named += n
 	}
 }
 

@@ -25,7 +25,8 @@ func newResidents(c *Core, groups, watched int) *residents {
 	return &residents{out: &c.events, perNode: int64(c.cfg.Tree.PerNode()), groups: int64(groups), watched: int64(watched)}
 }
 
-// note notes that content of that key, the first or last copy of it, is cached or evicted.
+// note notes that content of that key, the first or last copy of it, is evicted, with -1, or cached, and that after it likewise, so
+// much in all.
 func (n *residents) note(key int64, by int32) {
 	if key < 0 || key%n.groups != n.watched {
 		return
@@ -36,9 +37,13 @@ func (n *residents) note(key int64, by int32) {
 		n.nodes = slices.Grow(n.nodes, node+1-len(n.nodes))
 		n.nodes = n.nodes[:cap(n.nodes)]
 	}
-	if want := i + (1-by)/2; invariant.Enabled && n.nodes[node] != want {
+	if want := i - min(by, 0); invariant.Enabled && n.nodes[node] != want {
 		panic(fmt.Sprintf("node %d has %d cached blocks when block %d changes, want %d", node, n.nodes[node], i, want))
 	}
 	n.nodes[node] += by
+	if all := n.out.out.KV; len(all) > 0 && all[len(all)-1].Node == prompt.NodeID(node) {
+		all[len(all)-1].Blocks = n.nodes[node]
+		return
+	}
 	n.out.out.KV = append(n.out.out.KV, scheduler.KVChange{Node: prompt.NodeID(node), Blocks: n.nodes[node]})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/sim"
 )
@@ -14,12 +15,13 @@ type Block = int32
 // Connector is both sides of the OffloadingConnector, the scheduler's and the worker's, without admission.
 type Connector struct {
 	Memory   *Memory
-	Pending  int        // transfers that have not been reported as ended
-	Failing  int        // requests that run whose blocks found no room in host memory
-	Ended    []*Request // since the pass before was planned
-	Storing  bool       // blocks of requests that have ended are being copied
-	Free     sim.Time   // when the device has computed what it was given so far
-	blocks   float64    // bytes of a block
+	Pending  int             // transfers that have not been reported as ended
+	Failing  int             // requests that run whose blocks found no room in host memory
+	Ended    []*Request      // since the pass before was planned
+	Out      *scheduler.Pass // the pass under way, which gets events
+	Storing  bool            // blocks of requests that have ended are being copied
+	Free     sim.Time        // when the device has computed what it was given so far
+	blocks   float64         // bytes of a block
 	toHost   Link[*Job]
 	toDevice Link[*Job]
 
@@ -30,6 +32,7 @@ type Connector struct {
 	now         sim.Time
 	stores      map[Block][]*Job // of requests that have ended, by the blocks that they copy
 	unused      []*Request
+	hashes      []blocks.Hashes // of blocks in host memory, while events are captured
 }
 
 // Request is what the connector keeps of a request. It may outlive it.
@@ -51,24 +54,24 @@ type Request struct {
 
 // Job is a transfer.
 type Job struct {
-	of      *Request
-	Load    bool
-	Orphan  bool    // the request of a load was cancelled
-	Held    []Block // that it gives back then
-	Blocks  []ID
-	Indices []int32 // of a store, in the list of the request
-	places  []Block // that it reads, of a store
+	of     *Request
+	Load   bool
+	Orphan bool    // the request of a load was cancelled
+	Held   []Block // that it gives back then
+	Blocks []ID
+	places []Block // that it reads, of a store
 }
 
-// Of returns the request of j.
-func (j *Job) Of() *Request { return j.of }
-
-// NewConnector returns a connector to empty host memory for blocks of so many tokens.
-func NewConnector(o *blocks.Offload, blockTokens int, ranked bool) *Connector {
-	return &Connector{
+// NewConnector returns a connector to empty host memory for blocks of so many tokens. It writes down its events when they are captured.
+func NewConnector(o *blocks.Offload, blockTokens int, ranked bool, capture scheduler.Capture) *Connector {
+	c := &Connector{
 		Memory: New(o.Blocks, ranked), blocks: float64(blockTokens) * float64(o.BytesPerToken), stores: map[Block][]*Job{},
 		toHost: NewLink[*Job](o.ToHostGBPerSecond), toDevice: NewLink[*Job](o.ToGPUGBPerSecond),
 	}
+	if capture == scheduler.CaptureEvents {
+		c.Memory.Watcher = c
+	}
+	return c
 }
 
 // Add returns a new request with that many full blocks in its prompt, named by keys.
@@ -200,10 +203,11 @@ func (c *Connector) Offer(r *Request, end int, held []Block) *Job {
 	if len(stored) == 0 {
 		return nil
 	}
-	j := &Job{of: r, Blocks: slices.Clone(places), Indices: slices.Clone(stored)}
+	j := &Job{of: r, Blocks: slices.Clone(places)}
 	for _, i := range stored {
 		j.places = append(j.places, held[i])
 	}
+	c.noteHashes(j, stored)
 	if !c.Memory.Ranked {
 		c.Memory.Touch(&r.User, r.Chunks)
 	}
@@ -214,14 +218,13 @@ func (c *Connector) Offer(r *Request, end int, held []Block) *Job {
 }
 
 // OfferEnded offers what is left of the requests that have ended, by the rules of 0.33. taken reports whether the pass that is
-// planned gives a request one of these blocks. It calls stored with each store.
-func (c *Connector) OfferEnded(taken func([]Block) bool, stored func(*Job)) {
+// planned gives a request one of these blocks.
+func (c *Connector) OfferEnded(taken func([]Block) bool) {
 	slices.SortFunc(c.Ended, func(a, b *Request) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range c.Ended {
 		if c.Memory.Ranked {
 			if j := c.Offer(r, min(r.Chunks, len(r.Held)), r.Held); j != nil {
 				c.watchStore(j)
-				stored(j)
 				if taken(j.places) {
 					c.flush(j)
 				}
@@ -285,6 +288,7 @@ func (c *Connector) Complete(j *Job) {
 		r.Arrived = true
 	} else {
 		c.Memory.Stored(j.Blocks)
+		c.noteStored(j)
 		c.unwatchStore(j)
 	}
 	c.recycle(r)

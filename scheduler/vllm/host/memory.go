@@ -45,7 +45,8 @@ type Memory struct {
 	found  [][]ID // 1 + the place by key >= 0, in pages
 	own    map[int64]ID
 	order
-	missing []int32
+	missing []int32 // of the latest offer
+	keys    []int64 // of these
 	places  []ID
 	// Watcher, if not nil, is told of each block that is evicted.
 	Watcher Watcher
@@ -62,8 +63,10 @@ func New(room int, ranked bool) *Memory {
 	return &Memory{Ranked: ranked, room: room, own: map[int64]ID{}, order: order{oldest: None, newest: None}}
 }
 
-// Keyer returns the key of block i of a list.
-type Keyer interface{ Key(i int) int64 }
+// Keyer returns the key of block i of a list, and of how many blocks from there on the keys follow one another.
+type Keyer interface {
+	Span(i int) (key int64, blocks int)
+}
 
 // User is a request as host memory knows it.
 type User struct {
@@ -134,6 +137,32 @@ func (m *Memory) takePlace() ID {
 	return ID(len(m.all) - 1)
 }
 
+// span returns the key of block i of u, for how many blocks before an end the keys follow it, and their entries of found, nil where
+// there are none. Of keys below 0 it returns one.
+func (m *Memory) span(u *User, i, end int) (key int64, entries []ID, blocks int) {
+	key, n := u.Span(i)
+	if key < 0 {
+		return key, nil, 1
+	}
+	page, from := int(key/pageBlocks), int(key%pageBlocks)
+	n = min(n, end-i, pageBlocks-from)
+	if page < len(m.found) && m.found[page] != nil {
+		entries = m.found[page][from : from+n]
+	}
+	return key, entries, n
+}
+
+// placeIn returns the place of a block of a span.
+func (m *Memory) placeIn(key int64, entries []ID, i int) ID {
+	switch {
+	case entries != nil:
+		return entries[i] - 1
+	case key < 0:
+		return m.find(key)
+	}
+	return None
+}
+
 // Found is what Lookup finds.
 type Found struct {
 	Blocks int  // without a gap
@@ -143,15 +172,19 @@ type Found struct {
 
 // Lookup returns how many blocks of u, from the first one on and before the end, are there.
 func (m *Memory) Lookup(u *User, from, end int) (f Found) {
-	for i := from; i < end; i++ {
-		b := m.find(u.Key(i))
-		if b == None {
-			break
+	for i := from; i < end; {
+		key, entries, n := m.span(u, i, end)
+		for d := range n {
+			b := m.placeIn(key, entries, d)
+			if b == None {
+				return f
+			}
+			k := &m.all[b]
+			f.Blocks++
+			f.Coming = f.Coming || k.state == coming
+			f.Read = f.Read || k.readers > 0
 		}
-		k := &m.all[b]
-		f.Blocks++
-		f.Coming = f.Coming || k.state == coming
-		f.Read = f.Read || k.readers > 0
+		i += n
 	}
 	return f
 }
@@ -161,26 +194,27 @@ func (m *Memory) Lookup(u *User, from, end int) (f Found) {
 // false where there is no room for all of them, and then none is stored.
 func (m *Memory) Offer(u *User, from, end int) (stored []int32, places []ID, ok bool) {
 	m.offers++
-	m.missing, m.places = m.missing[:0], m.places[:0]
-	for i := from; i < end; i++ {
-		b := m.find(u.Key(i))
-		if b == None {
-			m.missing = append(m.missing, int32(i))
-			if m.Ranked {
-				m.use(u, i, None)
+	m.missing, m.keys, m.places = m.missing[:0], m.keys[:0], m.places[:0]
+	for i := from; i < end; {
+		key, entries, n := m.span(u, i, end)
+		for d := range n {
+			b := m.placeIn(key, entries, d)
+			if b == None {
+				m.missing, m.keys = append(m.missing, int32(i+d)), append(m.keys, key+int64(d))
+			} else if m.all[b].offer = m.offers; m.all[b].state != ready {
+				continue
 			}
-			continue
+			if m.Ranked {
+				m.use(u, i+d, b)
+			}
 		}
-		m.all[b].offer = m.offers
-		if m.Ranked && m.all[b].state == ready {
-			m.use(u, i, b)
-		}
+		i += n
 	}
 	if lack := len(m.missing) - (m.room - m.used); lack > 0 && (lack > m.idle || !m.evict(lack)) {
 		return nil, nil, false
 	}
-	for _, i := range m.missing {
-		b, key := m.takePlace(), u.Key(int(i))
+	for n, i := range m.missing {
+		b, key := m.takePlace(), m.keys[n]
 		m.all[b] = block{key: key, place: i + 1, state: coming, older: None, newer: None, offer: m.offers}
 		m.setPlace(key, b)
 		if m.Ranked {
@@ -203,7 +237,8 @@ func (m *Memory) Stored(blocks []ID) {
 // Load pins blocks of u, from the first one on and before the end, which are there, and returns their places.
 func (m *Memory) Load(u *User, from, end int) (blocks []ID) {
 	for i := from; i < end; i++ {
-		b := m.find(u.Key(i))
+		key, entries, _ := m.span(u, i, end)
+		b := m.placeIn(key, entries, 0)
 		k := &m.all[b]
 		if k.readers == 0 {
 			m.idle--

@@ -90,7 +90,8 @@ func (m *Memory) insert(u *User, b ID) {
 // Touch moves the idle ones of the first blocks of u behind all others, the last of its list first.
 func (m *Memory) Touch(u *User, blocks int) {
 	for i := blocks - 1; i >= 0; i-- {
-		if b := m.find(u.Key(i)); b != None && m.all[b].isIdle() {
+		key, entries, _ := m.span(u, i, blocks)
+		if b := m.placeIn(key, entries, 0); b != None && m.all[b].isIdle() {
 			m.moveLast(b)
 		}
 	}
@@ -105,7 +106,8 @@ func (m *Memory) End(u *User) {
 		if u.seen[i/64]>>(i%64)&1 == 0 {
 			continue
 		}
-		if b := m.find(u.Key(i)); b != None {
+		key, entries, _ := m.span(u, i, i+1)
+		if b := m.placeIn(key, entries, 0); b != None {
 			m.rank++
 			m.all[b].rank, m.all[b].place = m.rank, 0
 			m.moveLast(b)
