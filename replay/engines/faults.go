@@ -55,10 +55,13 @@ const (
 	NoIndex FaultKind = "index"   // the router forgets what the workers have cached
 	Router  FaultKind = "router"  // the router begins anew: it knows of no cache and of no request under way
 	Rolling FaultKind = "rolling" // workers are drained and restarted, N at a time
+	Role    FaultKind = "role"    // workers are drained and serve in the other pool after Back; without Workers the latest N
 )
 
 // FaultKinds returns all of them.
-func FaultKinds() []FaultKind { return []FaultKind{Dies, Hangs, Slows, Link, NoIndex, Router, Rolling} }
+func FaultKinds() []FaultKind {
+	return []FaultKind{Dies, Hangs, Slows, Link, NoIndex, Router, Rolling, Role}
+}
 
 // Anywhere is no pool and no zone in particular, and Forever no end.
 const (
@@ -125,7 +128,28 @@ func (x *Fault) String() string {
 	case Router:
 		return "the router restarts"
 	}
+	if x.Kind == Role {
+		return x.nameMove()
+	}
 	return fmt.Sprintf("rolling update of %s, %d at a time", whom, x.N)
+}
+
+// nameMove returns which workers change their role, in words.
+func (x *Fault) nameMove() string {
+	roles, n := [...]scheduler.Role{scheduler.Prefill, scheduler.Decode}, max(len(x.Workers), 1)
+	whom := x.whom()
+	if len(x.Workers) == 0 {
+		n = x.N
+		whom = fmt.Sprintf("the latest %d %v workers", n, roles[x.Pool])
+		if n == 1 {
+			whom = fmt.Sprintf("the latest %v worker", roles[x.Pool])
+		}
+	}
+	becomes := fmt.Sprintf("become %v workers", roles[1-x.Pool])
+	if n == 1 {
+		becomes = fmt.Sprintf("becomes a %v worker", roles[1-x.Pool])
+	}
+	return whom + " " + becomes + ifTime(x.Back, ", there after ")
 }
 
 // whom names those who are hit.
@@ -229,6 +253,12 @@ func (t *Topology) checkFault(x *Fault) error {
 		return errors.New("a worker hangs, want for how long")
 	case x.Kind == Rolling && x.N < 1:
 		return fmt.Errorf("%d workers at a time, want at least 1", x.N)
+	case x.Kind == Role && (!t.Disaggregated() || x.Pool == Anywhere):
+		return errors.New("workers that change their role must be prefill or decode workers")
+	case x.Kind == Role && x.N < 1:
+		return fmt.Errorf("workers that change their role are %d, must be at least 1", x.N)
+	case x.Kind == Role && t.Autoscales():
+		return errors.New("workers that change their role, which an autoscaler of their pools would undo: must be without one")
 	}
 	if err := t.checkZone(x.Zone); err != nil {
 		return err

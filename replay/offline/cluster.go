@@ -371,7 +371,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 
 func (c *cluster) nextReady() *worker {
 	for _, p := range c.pools {
-		if i := p.ready.min(); i >= 0 {
+		if i := p.ready.Min(); i >= 0 {
 			return p.workers[i]
 		}
 	}
@@ -405,7 +405,7 @@ func (c *cluster) startPass(w *worker) error {
 // stepWorker lets w's core take a pass, or a run of them up to until, and shows the
 // router what is visible from its start.
 func (c *cluster) stepWorker(w *worker, until sim.Time) error {
-	w.pool.ready.clear(int(w.id))
+	w.pool.ready.Remove(int(w.id))
 	if w.pass.Detail == nil && (c.Observer != nil || w.pool.metered || w.pool.auto != nil) {
 		w.pass.Detail = new(scheduler.Detail)
 	}

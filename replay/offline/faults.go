@@ -122,6 +122,8 @@ func (x *fault) happen(c *cluster) error {
 		return c.faults.restartRouters(x.Pool)
 	case engines.Rolling:
 		return c.faults.beginRollout(x, hit)
+	case engines.Role:
+		return c.faults.changeRoles(x, hit)
 	}
 	if x.For >= 0 && x.Kind != engines.Hangs && x.Kind != engines.NoIndex {
 		c.agenda.schedule(c.now+x.For, &faultEnds{x, hit})
@@ -295,4 +297,35 @@ func (f *faults) goOnWithRollout(x *fault) error {
 		return f.c.lives.drainWorker(w, back, rolloutGoesOn{x})
 	}
 	return nil
+}
+
+// changeRoles drains workers that serve in the other pool then: those of the fault, or the latest ones.
+func (f *faults) changeRoles(x *fault, hit []*worker) error {
+	hit = slices.DeleteFunc(hit, func(w *worker) bool { return w.state != active })
+	if len(x.Workers) == 0 {
+		hit = hit[max(0, len(hit)-x.N):]
+	}
+	for _, w := range hit {
+		w.then = &newRole{f.c.pools[1-w.pool.Index], x.Back}
+		if err := f.c.fleet.dismissWorker(w); err != nil {
+			return err
+		}
+		if err := f.c.lives.restartIfGone(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newRole is a worker that has left its pool and serves in another after a time; engines.Forever: after that of a new worker.
+type newRole struct {
+	pool *pool
+	back sim.Time
+}
+
+func (x *newRole) happen(c *cluster) error {
+	if err := c.fleet.launchWorker(x.pool, x.back); err != nil {
+		return err
+	}
+	return c.openPool(x.pool)
 }

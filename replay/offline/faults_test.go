@@ -24,7 +24,9 @@ func (d draw) faults(t *engines.Topology) *engines.Faults {
 			f.OnLoss = engines.RetryThem
 		}
 	}
-	kinds := slices.DeleteFunc(engines.FaultKinds(), func(k engines.FaultKind) bool { return k == engines.Link && !t.Disaggregated() })
+	kinds := slices.DeleteFunc(engines.FaultKinds(), func(k engines.FaultKind) bool {
+		return (k == engines.Link || k == engines.Role) && !t.Disaggregated() || k == engines.Role && t.Autoscales()
+	})
 	for range 1 + d.IntN(6) {
 		x := engines.Fault{
 			Kind: pick(d, pick(d, kinds...), engines.Dies), Pool: engines.Anywhere, Zone: engines.Anywhere, N: 1 + d.IntN(2),
@@ -38,6 +40,8 @@ func (d draw) faults(t *engines.Topology) *engines.Faults {
 		}
 		if t.Disaggregated() && d.oneIn(2) {
 			x.Pool = d.IntN(2)
+		} else if x.Kind == engines.Role {
+			x.Pool = 1
 		}
 		if f.Zones > 0 && d.oneIn(3) {
 			x.Zone = d.IntN(f.Zones)

@@ -348,7 +348,7 @@ func (l *lives) cancelOn(w *worker, id sim.RequestID) error {
 	l.unseat(id)
 	l.c.inFlight--
 	if w.core.Load() == 0 {
-		w.pool.ready.clear(int(w.id))
+		w.pool.ready.Remove(int(w.id))
 	} else if !w.busy && !w.hung {
 		w.pool.markIdle(w) // who is behind it may have room
 	}

@@ -200,7 +200,7 @@ func (l *lives) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
 		}
 	}
 	l.c.inFlight -= len(w.has)
-	w.pool.ready.clear(int(w.id))
+	w.pool.ready.Remove(int(w.id))
 	core, err := w.pool.Core(w.id)
 	if err != nil {
 		return nil, err
@@ -319,7 +319,7 @@ func (l *lives) hangWorker(w *worker, lasts sim.Time) {
 		return
 	}
 	w.hung = true
-	w.pool.ready.clear(int(w.id))
+	w.pool.ready.Remove(int(w.id))
 	l.c.agenda.schedule(until, wakeUp{w})
 }
 

@@ -2,9 +2,9 @@ package offline
 
 import (
 	"fmt"
-	"math/bits"
 	"sort"
 
+	"github.com/replay-llm/replay/internal/bitset"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -13,14 +13,14 @@ import (
 // pool is the workers of one stage and the router in front of them.
 type pool struct {
 	*harness.Pool
-	workers []*worker // by id
-	ready   bitset    // workers that could start a pass
-	due     dueTable  // empty except under driveLazily
-	first   uint64    // rank of worker 0 among all workers
-	metered bool      // its router reads what workers report after each pass
-	batches bool      // its router decides on requests of one instant together
-	visible bool      // the tokens of its passes are those of answers
-	drafts  bool      // a pass may give a request several tokens
+	workers []*worker  // by id
+	ready   bitset.Set // workers that could start a pass
+	due     dueTable   // empty except under driveLazily
+	first   uint64     // rank of worker 0 among all workers
+	metered bool       // its router reads what workers report after each pass
+	batches bool       // its router decides on requests of one instant together
+	visible bool       // the tokens of its passes are those of answers
+	drafts  bool       // a pass may give a request several tokens
 
 	serving int             // active workers
 	parked  []sim.RequestID // requests that wait for one, in the order in which they came
@@ -54,7 +54,7 @@ func (p *pool) addWorker() error {
 func (p *pool) markIdle(w *worker) {
 	w.busy = false
 	if w.core.Load() > 0 {
-		p.ready.set(int(w.id))
+		p.ready.Add(int(w.id))
 	}
 }
 
@@ -132,30 +132,4 @@ func (w *worker) countBegun(now sim.Time, inclusive bool) int {
 		k++
 	}
 	return k + 1
-}
-
-// bitset is a set of small numbers.
-type bitset []uint64
-
-func (b *bitset) set(i int) {
-	for i/64 >= len(*b) {
-		*b = append(*b, 0)
-	}
-	(*b)[i/64] |= 1 << (i % 64)
-}
-
-func (b bitset) clear(i int) {
-	if i/64 < len(b) {
-		b[i/64] &^= 1 << (i % 64)
-	}
-}
-
-// min is the smallest member, -1 when there is none.
-func (b bitset) min() int {
-	for i, word := range b {
-		if word != 0 {
-			return 64*i + bits.TrailingZeros64(word)
-		}
-	}
-	return -1
 }

@@ -46,7 +46,7 @@ func (f *fleet) resizePool(p *pool, target int) error {
 		}
 	}
 	for ; have < target; have++ {
-		if err := f.launchWorker(p); err != nil {
+		if err := f.launchWorker(p, engines.Forever); err != nil {
 			return err
 		}
 	}
@@ -71,15 +71,19 @@ func (w *worker) isWanted() bool {
 	return w.state == active || w.state == starting || w.state == leaving && w.returns
 }
 
-// launchWorker makes a worker, which is active when its startup time has passed.
-func (f *fleet) launchWorker(p *pool) error {
+// launchWorker makes a worker, which is active after a while; engines.Forever: when its startup time has passed.
+func (f *fleet) launchWorker(p *pool, after sim.Time) error {
 	if err := p.addWorker(); err != nil {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
 	f.c.faults.planBreakdowns(w)
 	defer p.noteSize(f.c.now)
-	if runs, ready := p.drawStartup(); ready > 0 {
+	runs, ready := after, after
+	if after < 0 {
+		runs, ready = p.drawStartup()
+	}
+	if ready > 0 {
 		f.startWorker(w, runs, ready)
 		return nil
 	}

@@ -166,6 +166,8 @@ func (x *faultEntry) check(seen yamlfile.Seen, two bool) error {
 		return wantOnly(seen, what, nil, "at", "what", "pool")
 	case engines.Rolling:
 		return wantOnly(seen, what, nil, append(may, "n", "back")...)
+	case engines.Role:
+		err = wantOnly(seen, what, []string{"pool"}, append(may, "n", "back")...)
 	}
 	if err == nil && !seen.Has("worker") && !seen.Has("pool") && !seen.Has("zone") {
 		err = fmt.Errorf("%s: want worker, pool or zone; worker: all is all of them", x.Kind)

@@ -58,7 +58,7 @@ func TestFaultFileRefuses(t *testing.T) {
 		{"", false, "f.yaml: no faults"},
 		{"- [1]", false, "f.yaml:1: want a fault"},
 		{"- {at: -2s, worker: 1, what: dies}", false, "f.yaml:1: at: -2s: want ms"},
-		{"\n- {at: 2s, worker: 1, what: die}", false, "f.yaml:2: what: die: want dies, hangs, slow, link, index, router or rolling, did you mean dies?"},
+		{"\n- {at: 2s, worker: 1, what: die}", false, "f.yaml:2: what: die: want dies, hangs, slow, link, index, router, rolling or role, did you mean dies?"},
 		{"- {at: 2s, what: dies}", false, "f.yaml:1: dies: want worker, pool or zone"},
 		{"- {at: 2s, worker: 1, worker: 2, what: dies}", false, "f.yaml:1"},
 		{"- {at: 2s, worker: 1}", false, "want at and what"},

@@ -75,8 +75,10 @@ func (r *run) missingLines() []string {
 			lines = append(lines, fmt.Sprintf("Shed: %d of %d requests", by[collector.Shed], total))
 		}
 	}
-	if r.spec.Client != nil {
+	if n := r.countLost(); r.spec.Client != nil {
 		lines = append(lines, r.clientLine(total))
+	} else if n > 0 {
+		lines = append(lines, fmt.Sprintf("Lost: %d of %d requests, with the worker that had them or for want of any", n, total))
 	}
 	if !r.result.Partial {
 		return lines
@@ -86,6 +88,15 @@ func (r *run) missingLines() []string {
 		ended = "Ended at " + strconv.FormatFloat(float64(r.o.Limits.Until.At), 'f', -1, 64) + " ms"
 	}
 	return append(lines, fmt.Sprintf("%s: %d of %d requests unfinished", ended, countUnfinished(r.result, total), total))
+}
+
+// countLost returns the requests that were lost, by faults or by drains that end.
+func (r *run) countLost() int {
+	if !r.spec.MayLose() {
+		return 0
+	}
+	by, _ := r.result.Collector.Outcomes()
+	return by[collector.Lost]
 }
 
 // describeReasons describes why requests were rejected.
