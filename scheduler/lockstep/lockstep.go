@@ -25,6 +25,9 @@ type Rank interface {
 	End(p *scheduler.Pass) error
 	// Line returns the number of requests that wait and that run.
 	Line() (waiting, running int)
+	// WaitsUntil returns when the pass that has begun ends where no rank computes anything: an instant before it where it does not
+	// wait for transfers of KV blocks.
+	WaitsUntil() sim.Time
 }
 
 // Planner is a rank that plans a pass while the one before it runs. What others have
@@ -118,7 +121,9 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 		return err
 	}
 	p.Reset(now)
-	p.End = now + sim.Time(ms)
+	if p.End = now + sim.Time(ms); ms == 0 {
+		p.End = c.waitsUntil(now)
+	}
 	p.Gap = p.End - p.Start
 	if n, ok := timing.InNanos(ms); ok {
 		p.Nanos = append(p.Nanos, n)
@@ -135,6 +140,17 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 		c.join(p, &r.pass, int32(i))
 	}
 	return nil
+}
+
+// waitsUntil returns when the first of the ranks that wait has waited enough, or now.
+func (c *Core) waitsUntil(now sim.Time) sim.Time {
+	end := now
+	for i := range c.ranks {
+		if at := c.ranks[i].WaitsUntil(); c.ranks[i].begun && at > now && (end == now || at < end) {
+			end = at
+		}
+	}
+	return end
 }
 
 // beginPasses begins a pass on all ranks that have one and returns how long it takes, in ms.

@@ -195,3 +195,6 @@ func (b *balancer) readBoards(now sim.Time) {
 func (b *balancer) isIdle(now sim.Time) bool {
 	return !slices.ContainsFunc(b.ranks, func(c *Core) bool { return c.live > 0 || c.lastEnd >= now && now > 0 })
 }
+
+// WaitsUntil returns 0: no rank waits for transfers without a pass.
+func (c *Core) WaitsUntil() sim.Time { return 0 }

@@ -175,3 +175,6 @@ func (c *Core) Wait(now sim.Time, p *scheduler.Pass) {
 		c.planDuring(p)
 	}
 }
+
+// WaitsUntil returns 0: a pass that waits for KV blocks has its length from its planner.
+func (c *Core) WaitsUntil() sim.Time { return 0 }

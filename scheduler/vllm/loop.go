@@ -251,3 +251,16 @@ func (k *connector) endRun(p *scheduler.Pass) (err error) {
 	k.resumes, k.executed, k.napping = p.End, true, false
 	return err
 }
+
+// WaitsUntil returns when the pass that has begun ends, where the engine waits for transfers and computes nothing.
+func (c *Core) WaitsUntil() sim.Time {
+	switch k := c.conn; {
+	case k == nil:
+		return 0
+	case k.napping:
+		return k.awake
+	case !c.next.ran:
+		return c.next.end
+	}
+	return 0
+}

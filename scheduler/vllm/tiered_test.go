@@ -6,7 +6,9 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/lockstep"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -76,5 +78,47 @@ func TestHostMemoryBringsReuse(t *testing.T) {
 				t.Errorf("request %d is admitted at %v, want %v to %v, after a nap or two", a.Request, s.Start, want, want+2)
 			}
 		}
+	}
+}
+
+// Ranks in lockstep with host memory wait for loads: each of the two prompts of a rank evicts the other.
+func TestHostMemoryOfRanks(t *testing.T) {
+	tree := prompt.NewTree(4, 4, prompt.Options{})
+	cfg := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 26, MaxSeqs: 4, MaxBatchedTokens: 256}, releases.Rules033())
+	cfg.RankedHost = true
+	cfg.Offload = blocks.Offload{Blocks: 100, BytesPerToken: 1e6, BatchBlocks: 4, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 1}
+	var ranks []lockstep.Rank
+	for range 2 {
+		c, err := vllm.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranks = append(ranks, c)
+	}
+	core := lockstep.New(ranks, lockstep.Options{Clock: cfg.Clock})
+	var p scheduler.Pass
+	loaded, now := 0, sim.Time(0)
+	for turn := range 12 {
+		ids := make([]uint64, 20)
+		for i := range ids {
+			ids[i] = uint64(100*(turn/2%2) + i)
+		}
+		core.Submit(request(tree, turn, 80, 2, ids...))
+		if turn%2 == 0 {
+			continue
+		}
+		for steps := 0; core.Load() > 0; steps++ {
+			if err := core.Step(now, now, &p); err != nil || steps > 1000 {
+				t.Fatalf("step %d at %v: %v", steps, now, err)
+			}
+			for _, a := range p.Admitted {
+				loaded += a.FromHost
+			}
+			now = p.End
+		}
+		now += 1000
+	}
+	if loaded < 8*50 {
+		t.Errorf("%d tokens were loaded, want at least 400", loaded)
 	}
 }
