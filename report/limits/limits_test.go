@@ -79,7 +79,7 @@ func TestLargestCause(t *testing.T) {
 	}
 }
 
-// Where passes are planned ahead, a request keeps its seat in the pass after its last: who waits for that waits for a seat.
+// Where passes are planned ahead, a request keeps its seat in the pass after its last: a request that waits for this seat waits for a seat, and not for KV blocks.
 func TestSeatsOfPassesPlannedAhead(t *testing.T) {
 	l, _ := watch(t, "p99:ttft=10ms", 5, func(a *engineargs.Args) { a.MaxSeqs, a.Rules = 24, releases.Rules033() })
 	for _, c := range l.Causes {

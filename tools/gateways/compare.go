@@ -23,7 +23,7 @@ type comparison struct {
 	settings      string // as --router-config takes them
 	variant       string // of the name
 	workers       int
-	sessions      int  // requests are turns of so many sessions; 0: they have none
+	sessions      int  // number of sessions that requests are turns of; 0: they have none
 	draws         bool // workers are drawn: of two, the one with less load
 }
 

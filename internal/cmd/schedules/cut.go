@@ -33,7 +33,7 @@ type Cut struct {
 // CutOptions say how the hours of a trace are replayed.
 type CutOptions struct {
 	Speedup float64
-	Growth  float64 // opened hours have so many times the sessions
+	Growth  float64 // factor by which opened hours have more sessions
 	Seed    uint64
 	Classes []loadgen.Class // that requests are put into
 }
@@ -112,7 +112,7 @@ func (c *cutter) add(s *formats.Stream, r *formats.Record) error {
 	}
 	for hour >= len(c.hours) {
 		if len(c.hours) == mostHours {
-			return s.RowError(r, "arrives more than %d hours after the first row: must be at most so many with --by-hour", mostHours)
+			return s.RowError(r, "arrives more than %d hours after the first row, must be at most that many with --by-hour", mostHours)
 		}
 		c.hours = append(c.hours, cutHour{})
 	}

@@ -62,7 +62,7 @@ type Job struct {
 	places []Block // that it reads, of a store
 }
 
-// NewConnector returns a connector to empty host memory for blocks of so many tokens. It writes down its events when they are captured.
+// NewConnector returns a connector to empty host memory for blocks of a number of tokens. It writes down its events when they are captured.
 func NewConnector(o *blocks.Offload, blockTokens int, ranked bool, capture scheduler.Capture) *Connector {
 	c := &Connector{
 		Memory: New(o.Blocks, ranked), blocks: float64(blockTokens) * float64(o.BytesPerToken), stores: map[Block][]*Job{},

@@ -18,12 +18,12 @@ type transfer[T comparable] struct {
 	end float64
 }
 
-// NewLink returns an idle link of so many 10^9 bytes per second; 0 makes transfers take no time.
+// NewLink returns an idle link with a bandwidth in 10^9 bytes per second; 0 makes transfers take no time.
 func NewLink[T comparable](gbPerSecond float64) Link[T] {
 	return Link[T]{bytesPerMS: max(gbPerSecond, 0) * 1e6}
 }
 
-// Submit begins a transfer of so many bytes, at an instant or when those before it have ended.
+// Submit begins a transfer of a number of bytes, at an instant or when those before it have ended.
 func (l *Link[T]) Submit(of T, at sim.Time, bytes float64) {
 	took := 0.0
 	if l.bytesPerMS > 0 {

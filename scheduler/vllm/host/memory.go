@@ -48,17 +48,17 @@ type Memory struct {
 	missing []int32 // of the latest offer
 	keys    []int64 // of these
 	places  []ID
-	// Watcher, if not nil, is told of each block that is evicted.
+	// Watcher, if not nil, sees each block that is evicted.
 	Watcher Watcher
 }
 
-// Watcher is told of blocks that are evicted.
+// Watcher sees blocks that are evicted.
 type Watcher interface{ NoteEvicted(b ID) }
 
 // pageBlocks is the number of keys of a page of Memory.found.
 const pageBlocks = 1024
 
-// New returns empty host memory for so many blocks.
+// New returns empty host memory for a number of blocks.
 func New(room int, ranked bool) *Memory {
 	return &Memory{Ranked: ranked, room: room, own: map[int64]ID{}, order: order{oldest: None, newest: None}}
 }
@@ -277,7 +277,7 @@ func (m *Memory) release(b ID) {
 // isIdle reports whether b may be evicted.
 func (k *block) isIdle() bool { return k.state == ready && k.readers == 0 }
 
-// evict takes out the next blocks in order, so many, but none of the latest offer. It evicts none and returns false
+// evict takes out a number of blocks, the next in order, but none of the latest offer. It evicts none and returns false
 // where there are fewer.
 func (m *Memory) evict(n int) bool {
 	m.places = m.places[:0]
