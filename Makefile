@@ -56,7 +56,7 @@ fuzz: ## fuzz every target for FUZZTIME each
 release: ## make archives, checksums, lists of materials, the image and the formula of the commit in DIST
 	$(GO) run ./tools/release -out $(DIST) -platforms '$(PLATFORMS)'
 
-footprint: ## hold the stripped program to 27 MB, and replay --version and a replay of 100 requests to 16 MiB resident
+footprint: ## hold the stripped program to 27.5 MB, and replay --version and a replay of 100 requests to 16 MiB resident
 	$(GO) run ./tools/footprint
 
 wheel: ## make wheels of the commit in bin/wheels, for pip: PLATFORMS=linux/amd64 for one alone

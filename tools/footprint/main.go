@@ -26,7 +26,7 @@ import (
 
 // Bounds of the program.
 const (
-	mostBytes    = 27_000_000            // of the stripped binary
+	mostBytes    = 27_500_000            // of the stripped binary
 	mostResident = 16 << 20              // bytes that replay --version has at once, and a replay of 100 requests
 	mostTime     = 15 * time.Millisecond // of replay --version
 )

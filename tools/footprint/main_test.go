@@ -13,8 +13,8 @@ func TestMissed(t *testing.T) {
 		took taken
 		want []string
 	}{
-		{taken{27_000_000, 16 << 20, 16 << 20, 15 * time.Millisecond}, nil},
-		{taken{27_000_001, 1, 1, 1}, []string{"stripped"}},
+		{taken{27_500_000, 16 << 20, 16 << 20, 15 * time.Millisecond}, nil},
+		{taken{27_500_001, 1, 1, 1}, []string{"stripped"}},
 		{taken{1, 16<<20 + 1, 1, 1}, []string{"--version has 16.0 MiB"}},
 		{taken{1, 1, 16<<20 + 1, 1}, []string{"100 requests has 16.0 MiB"}},
 		{taken{1, 0, 0, 16 * time.Millisecond}, []string{"takes 16.0 ms"}},
