@@ -71,17 +71,22 @@ func (n *Names) Content(id sim.RequestID, i int) uint64 {
 	return n.Own(id, i)
 }
 
-// Tokens returns the hash of the tokens of block i of a request; a block with
-// generated tokens has one of its own.
+// Tokens returns the hash of the tokens of block i of a request. A block with generated tokens has a hash that no other
+// block has, and so has each block of a request that is not known any more.
 func (n *Names) Tokens(id sim.RequestID, i int) uint64 {
 	s := n.sources[id]
 	switch {
-	case i >= int(s.prompt.Blocks):
+	case s == nil || i >= int(s.prompt.Blocks):
 		return OwnTokens(id, i)
 	case s.prompt.Unique():
 		return s.local[i]
 	}
-	at := s.prompt.Nodes[n.tree.Index(s.prompt.Nodes, i)]
+	return n.PathTokens(s.prompt.Nodes, i)
+}
+
+// PathTokens returns the hash of the tokens of block i of a path.
+func (n *Names) PathTokens(path []prompt.NodeID, i int) uint64 {
+	at := path[n.tree.Index(path, i)]
 	return n.tree.LocalHash(at, i-int(n.tree.Start(at)))
 }
 

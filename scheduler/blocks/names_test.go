@@ -38,6 +38,12 @@ func TestNames(t *testing.T) {
 	if n.Remove(2); n.Own(2, 1) == sequence[1] {
 		t.Error("a request that is gone still names blocks by its prompt")
 	}
+	if n.Tokens(2, 1) != OwnTokens(2, 1) {
+		t.Error("tokens of a request that is gone are named by what they are")
+	}
+	if n.Remove(1); n.PathTokens(shared.Prompt.Nodes, 1) != tree.LocalHash(shared.Prompt.Nodes[1], 0) {
+		t.Error("a path of a request that is gone is named otherwise")
+	}
 	alone := NewNames(tree, false)
 	if alone.Add(&unique); alone.Hashed(2) || alone.Own(2, 1) == sequence[1] || alone.Tokens(2, 1) != local[1] {
 		t.Error("without a prefix cache each block has a name of its own")

@@ -152,7 +152,12 @@ func (e *events) hashesOf(r *request, i int) (h blocks.Hashes) {
 	if e.names == nil {
 		return h
 	}
-	h.KVBlock = scheduler.KVBlock{Seq: e.sequenceHash(r, i), Tokens: e.names.Tokens(r.id, i)}
+	h.KVBlock = scheduler.KVBlock{Seq: e.sequenceHash(r, i)}
+	if i < r.full {
+		h.Tokens = e.names.PathTokens(r.path, i) // also of a request that has ended
+	} else {
+		h.Tokens = e.names.Tokens(r.id, i)
+	}
 	if i > 0 {
 		h.Parent, h.Follows = e.sequenceHash(r, i-1), true
 	}
