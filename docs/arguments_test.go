@@ -42,7 +42,7 @@ func pageDefault(r *schema.Row) string {
 	return r.Preset()
 }
 
-// meaningOf returns the text of the page, by which the reference is told not to have the setting.
+// meaningOf returns the text of the page, which says that the reference does not have the setting.
 func meaningOf(r *schema.Row) string {
 	text := r.Doc.Text
 	if text == "" {

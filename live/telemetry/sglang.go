@@ -16,7 +16,7 @@ type SGLang struct {
 	blockTokens                                                 int
 
 	since           time.Time // of the latest pass
-	admitted, found int       // prompt tokens of requests let in since then, and those of them that were cached
+	admitted, found int       // prompt tokens of requests admitted since then, and those of them that were cached
 }
 
 func sglangFirstBuckets() []float64 {
@@ -109,7 +109,7 @@ func (s *SGLang) Passed(p *Pass) {
 	s.since, s.admitted, s.found = now, 0, 0
 }
 
-// Admitted counts a request that was let in.
+// Admitted counts a request that was admitted.
 func (s *SGLang) Admitted(prompt, cached int) {
 	s.admitted, s.found = s.admitted+prompt, s.found+cached
 }

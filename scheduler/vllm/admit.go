@@ -25,7 +25,7 @@ func (c *Core) admitHead(p *pass) bool {
 	return c.admitRequest(p, s, hits, min(hits<<c.shift, c.findableTokens(&c.requests[s])))
 }
 
-// admitRequest lets s in, whose first blocks are cached with the given number of tokens, as admitHead does.
+// admitRequest admits s, of which the given number of tokens is cached, as admitHead does.
 func (c *Core) admitRequest(p *pass, s slot, hits, cached int) bool {
 	r := &c.requests[s]
 	want := r.target - cached

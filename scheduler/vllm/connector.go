@@ -131,7 +131,7 @@ func (k *connector) drainFences(f *flight) {
 	}
 }
 
-// countReserved returns the blocks that requests whose prompts are under way have yet to take.
+// countReserved returns the blocks that requests with prompts in progress have yet to take.
 func (k *connector) countReserved() (n int) {
 	for _, all := range [...][]slot{k.core.calm.lively, k.aside} {
 		for _, s := range all {

@@ -21,7 +21,7 @@ func newOffloaded(c *Core) *offloaded {
 	return &offloaded{device: d, conn: c.conn}
 }
 
-// hasRoom reports whether so many free blocks are enough for r to have the first blocks of its list. Of one that was loaded it
+// hasRoom reports whether a number of free blocks is enough for r to have the first blocks of its list. Of one that was loaded it
 // holds some already.
 func (o *offloaded) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	if r.blocks > 0 {

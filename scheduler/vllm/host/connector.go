@@ -16,7 +16,7 @@ type Block = int32
 type Connector struct {
 	Memory   *Memory
 	Pending  int             // transfers that have not been reported as ended
-	Failing  int             // requests that run whose blocks found no room in host memory
+	Failing  int             // running requests that found no room in host memory for their blocks
 	Ended    []*Request      // since the pass before was planned
 	Out      *scheduler.Pass // the pass under way, which gets events
 	Storing  bool            // blocks of requests that have ended are being copied

@@ -97,7 +97,7 @@ func (m *Memory) Touch(u *User, blocks int) {
 	}
 }
 
-// End ends u: the blocks that it has used, as far as they are there, come behind all others, the last of its list first.
+// End ends u: those of its blocks that are still in host memory come behind all others, the last of its list first.
 func (m *Memory) End(u *User) {
 	if u.mark == 0 {
 		return

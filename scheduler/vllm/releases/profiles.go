@@ -19,7 +19,7 @@ type profile struct {
 	rules vllm.Rules
 	large bool // ServerLimits has more for GPUs of 160 GiB
 	start Start
-	// compared lists the releases whose own scheduler did the same as these rules.
+	// compared lists the releases of which the scheduler did the same as these rules.
 	compared []string
 }
 
