@@ -122,12 +122,11 @@ func TestCutRefuses(t *testing.T) {
 	}
 }
 
-// The schedule of a cut trace has the workers of each hour that the trace in memory has; all ways meet in every hour, and cost as much
-// as those in memory.
-func TestCutScheduleIsThat(t *testing.T) {
-	ctx := context.Background()
+// cutHours returns a trace with these requests in each hour, evenly spread, cut into hours.
+func cutHours(t *testing.T, requests []int) *Cut {
+	t.Helper()
 	var text strings.Builder
-	for hour, n := range []int{300, 6000, 2500, 0, 4000} {
+	for hour, n := range requests {
 		for i := range n {
 			fmt.Fprintf(&text, "{\"timestamp\":%d,\"input_length\":2000,\"output_length\":400,\"hash_ids\":[%d,%[2]d,%[2]d,%[2]d]}\n", int(hourMS)*hour+int(hourMS)*i/n, 10000*hour+i)
 		}
@@ -136,7 +135,15 @@ func TestCutScheduleIsThat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// The schedule of a cut trace has the workers of each hour that the trace in memory has; all ways meet in every hour, and cost as much
+// as those in memory.
+func TestCutScheduleIsThat(t *testing.T) {
+	ctx := context.Background()
+	c := cutHours(t, []int{300, 6000, 2500, 0, 4000})
 	for _, startup := range []time.Duration{2 * time.Minute} {
 		r := runnerOf(5.9, startup)
 		r.Quantile = 1
@@ -235,17 +242,7 @@ func TestDaysRepeat(t *testing.T) {
 			requests[hour] = 3000 + 20*hour
 		}
 	}
-	var text strings.Builder
-	for hour, n := range requests {
-		for i := range n {
-			fmt.Fprintf(&text, "{\"timestamp\":%d,\"input_length\":2000,\"output_length\":400,\"hash_ids\":[%d,%[2]d,%[2]d,%[2]d]}\n", int(hourMS)*hour+int(hourMS)*i/n, 10000*hour+i)
-		}
-	}
-	c, err := cutRows(t, text.String(), CutOptions{Speedup: 1, Growth: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := cutHours(t, requests)
 	r := runnerOf(5.9, 0)
 	r.Quantile = 1
 	whole, err := r.Find(ctx, busyHours(requests...), plan.Shape{})
