@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/replay/offline/links"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -20,7 +21,7 @@ type handover struct {
 	*engines.PD // nil: decode workers are chosen when KV caches have come
 	choose      *harness.Chooser
 	link        scheduler.Transfer // what a transfer has to itself
-	links       *links             // nil: nothing is shared
+	links       *links.Network     // nil: nothing is shared
 	tickets     []*ticket          // by request; nil: on no way between the pools
 	spare       []*ticket
 	asking      int // tickets in line for room
@@ -42,7 +43,7 @@ type ticket struct {
 	began  sim.Time // its transfer, or the wait for a link
 	lands  sim.Time // when it is there, while landing
 	order  order    // of the events of its transfer
-	load   transfer
+	load   links.Transfer
 }
 
 // stop is how far a request has come.
@@ -78,10 +79,7 @@ func (h *handover) planHandover() (err error) {
 			own = min(own, h.link.GBPerSecond)
 		}
 		h.link.GBPerSecond = own
-		h.links = newLinks(h.Sharing == engines.ShareInTurns, nic/own, core/own)
-	}
-	if h.links != nil {
-		h.links.traffic = h.c.traffic
+		h.links = links.New(h.Sharing == engines.ShareInTurns, nic/own, core/own)
 	}
 	h.choose, err = h.c.NewChooser([]*harness.Pool{h.c.pools[0].Pool, h.c.pools[1].Pool})
 	return err
@@ -180,7 +178,7 @@ func (h *handover) startTransfer(t *ticket) error {
 		}
 	}
 	t.began, t.order = h.c.now, h.c.nextOrder()
-	t.load.tokens = tokens
+	t.load.Tokens = tokens
 	if h.links == nil {
 		return h.land(t, h.c.now+t.delay)
 	}
@@ -190,9 +188,9 @@ func (h *handover) startTransfer(t *ticket) error {
 		return h.arrive(t)
 	}
 	t.at = sending
-	t.load = transfer{id: q.ID, from: t.source.id, to: t.worker.id, tokens: tokens, alone: alone.Delay(tokens), latency: h.link.Latency}
+	t.load = links.Transfer{ID: q.ID, From: t.source.id, To: t.worker.id, Tokens: tokens, Alone: alone.Delay(tokens), Latency: h.link.Latency}
 	h.c.transit++
-	h.links.ask(&t.load, h.c.now)
+	h.links.Ask(&t.load, h.c.now)
 	h.updateLinks()
 	return nil
 }
@@ -216,9 +214,9 @@ func (h *handover) pushHandoff(t *ticket, at sim.Time) {
 
 // updateLinks works out the speeds of all transfers after a change.
 func (h *handover) updateLinks() {
-	for _, l := range h.links.updateSpeeds(h.c.now) {
-		first, at := l.next(h.c.now)
-		h.pushHandoff(h.tickets[first.id], at)
+	for _, l := range h.links.UpdateSpeeds(h.c.now) {
+		first, at := l.Next(h.c.now)
+		h.pushHandoff(h.tickets[first.ID], at)
 	}
 }
 
@@ -232,19 +230,16 @@ func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
 	case t.at == landing && t.lands == h.c.now:
 		h.c.transit--
 		return true, h.arrive(t)
-	case t.at != sending || t.load.lane == nil:
+	case t.at != sending || !t.load.Sends() || !t.load.HasEnded(h.c.now):
 		return false, nil
 	}
-	l := t.load.lane
-	if first, at := l.next(h.c.now); first != &t.load || at > h.c.now {
-		return false, nil
-	}
-	at := h.c.now + t.load.latency
-	if !l.slowed && t.load.began == t.began {
+	at := h.c.now + t.load.Latency
+	if t.load.WasAlone(t.began) {
 		at = t.began + t.delay
 	}
 	h.c.transit--
-	h.links.end(&t.load, h.c.now)
+	h.links.End(&t.load, h.c.now)
+	h.c.traffic.waited = h.links.Waited()
 	if err := h.land(t, at); err != nil {
 		return true, err
 	}
@@ -262,7 +257,7 @@ func (h *handover) arrive(t *ticket) error {
 		return h.c.clients.endAttempt(&leaver{id: id, pool: h.c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
 	}
 	h.c.traffic.transfers++
-	h.c.traffic.tokens += t.load.tokens
+	h.c.traffic.tokens += t.load.Tokens
 	h.c.seatOn(t.worker, &t.placed, t.placed.Request)
 	return h.closeTicket(t)
 }
@@ -309,7 +304,7 @@ func (h *handover) dropWay(id sim.RequestID) (placed bool, err error) {
 		h.c.transit--
 	}
 	if t.at == sending {
-		h.links.cancel(&t.load)
+		h.links.Cancel(&t.load)
 		h.updateLinks()
 	}
 	return placed, h.closeTicket(t)
@@ -346,10 +341,8 @@ func (h *handover) leaveWay(id sim.RequestID) error {
 // now on, and where links are shared those on their way.
 func (h *handover) setLinkShare(share float64) {
 	h.c.LinkShare = share
-	if n := h.links; n != nil {
-		if n.share = share; share == 0 {
-			n.share = 1
-		}
+	if h.links != nil {
+		h.links.SetShare(share)
 		h.updateLinks()
 	}
 }
@@ -397,4 +390,14 @@ func (r *run) trafficFields() []collector.Field {
 		all = append(all, collector.Of("mean_decode_admission_wait_ms", r.traffic.asked/float64(max(r.traffic.transfers, 1))))
 	}
 	return all
+}
+
+// traffic is what has gone between the pools.
+type traffic struct {
+	local     int     // prompts that decode workers computed
+	transfers int     // that have arrived
+	tokens    int     // that these carried
+	waited    float64 // ms that they took longer than alone
+	asked     float64 // ms that they waited for room before
+	held      float64 // ms that prefill workers held their blocks, from the end of the prompt on
 }

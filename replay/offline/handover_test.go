@@ -182,8 +182,8 @@ func (h *handover) describeRest() string {
 			return fmt.Sprintf("request %d is on its way: %+v", t.id, *t)
 		}
 	}
-	if h.links != nil && (len(h.links.lanes) > 0 || len(h.links.waiting) > 0) {
-		return fmt.Sprintf("%d lanes are open and %d transfers wait", len(h.links.lanes), len(h.links.waiting))
+	if h.links != nil && !h.links.IsIdle() {
+		return "transfers are on links or wait for their turn"
 	}
 	return ""
 }

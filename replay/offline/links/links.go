@@ -1,4 +1,6 @@
-package offline
+// Package links is the network between the prefill and decode workers of a replay: how long transfers of KV caches
+// take that share it.
+package links
 
 import (
 	"fmt"
@@ -8,52 +10,42 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// links is the network between prefill and decode workers: a link out of each prefill worker,
-// one into each decode worker, and a core that all transfers cross (docs/pd.md).
+// Network has a link out of each prefill worker, one into each decode worker, and a core that all transfers
+// cross (docs/pd.md).
 //
 // Transfers between the same two workers are alike, so they go in a lane: all at the same speed,
 // which is 1 where each has its whole bandwidth. Between two changes of speed everything is
 // known in closed form.
-type links struct {
+type Network struct {
 	inTurns bool
 	nic     float64 // transfers at full speed that a worker's link carries; +Inf: any number
 	core    float64 // and the core
 	share   float64 // of its bandwidth that every link has
 
-	lanes   []*lane     // with transfers under way, in the order in which they were opened
-	waiting []*transfer // in turns: those that have not begun, in order
-	spare   []*lane
-	changed []*lane   // of the latest answer
+	lanes   []*Lane     // with transfers under way, in the order in which they were opened
+	waiting []*Transfer // in turns: those that have not begun, in order
+	spare   []*Lane
+	changed []*Lane   // of the latest answer
 	ends    [2][]link // out of prefill workers, into decode workers
 	middle  link      // the core
-
-	traffic *traffic
+	waited  float64   // ms, of transfers that have ended
 }
 
-// traffic is what has gone between the pools.
-type traffic struct {
-	local     int     // prompts that decode workers computed
-	transfers int     // that have arrived
-	tokens    int     // that these carried
-	waited    float64 // ms that they took longer than alone
-	asked     float64 // ms that they waited for room before
-	held      float64 // ms that prefill workers held their blocks, from the end of the prompt on
+// Transfer is a KV cache on its way, or that waits for its turn.
+type Transfer struct {
+	ID       sim.RequestID
+	From, To sim.WorkerID
+	Tokens   int
+	Alone    sim.Time // it takes, with its whole bandwidth
+	Latency  sim.Time // after that
+
+	asked sim.Time
+	began sim.Time
+	lane  *Lane // nil: it waits for its turn, or has left
 }
 
-// transfer is a KV cache on its way, or that waits for its turn.
-type transfer struct {
-	id       sim.RequestID
-	from, to sim.WorkerID
-	tokens   int
-	alone    sim.Time // it takes, with its whole bandwidth
-	latency  sim.Time // after that
-	asked    sim.Time
-	began    sim.Time
-	lane     *lane // nil: it waits for its turn, or has left
-}
-
-// lane is the transfers under way between two workers; in turns, a single one.
-type lane struct {
+// Lane is the transfers under way between two workers; in turns, a single one.
+type Lane struct {
 	from, to sim.WorkerID
 	speed    float64
 	// Virtual time goes at the lane's speed. A transfer ends when virtual time has come to its
@@ -61,7 +53,7 @@ type lane struct {
 	slowed bool
 	since  sim.Time // the latest change of speed,
 	then   sim.Time // and virtual time at that instant
-	all    heap.Heap[sim.Time, sim.RequestID, *transfer]
+	all    heap.Heap[sim.Time, sim.RequestID, *Transfer]
 
 	dirty bool    // another transfer may end first than before
 	fair  float64 // the speed that has been worked out
@@ -74,13 +66,13 @@ type link struct {
 	left  float64 // bandwidth that is left to these, in transfers at full speed
 }
 
-// newLinks returns a network whose links carry so many transfers at full speed.
-func newLinks(inTurns bool, nic, core float64) *links {
-	return &links{inTurns: inTurns, nic: nic, core: core, share: 1, traffic: new(traffic)}
+// New returns a network whose links carry so many transfers at full speed.
+func New(inTurns bool, nic, core float64) *Network {
+	return &Network{inTurns: inTurns, nic: nic, core: core, share: 1}
 }
 
 // virtual returns the virtual time of l.
-func (l *lane) virtual(now sim.Time) sim.Time {
+func (l *Lane) virtual(now sim.Time) sim.Time {
 	if !l.slowed {
 		return now
 	}
@@ -88,7 +80,7 @@ func (l *lane) virtual(now sim.Time) sim.Time {
 }
 
 // clockTime returns when virtual time comes to an instant.
-func (l *lane) clockTime(at, now sim.Time) sim.Time {
+func (l *Lane) clockTime(at, now sim.Time) sim.Time {
 	if !l.slowed {
 		return at
 	}
@@ -96,7 +88,7 @@ func (l *lane) clockTime(at, now sim.Time) sim.Time {
 }
 
 // setSpeed changes the speed of l from now on, and reports whether it has changed.
-func (l *lane) setSpeed(speed float64, now sim.Time) bool {
+func (l *Lane) setSpeed(speed float64, now sim.Time) bool {
 	if speed == l.speed {
 		return false
 	}
@@ -105,21 +97,46 @@ func (l *lane) setSpeed(speed float64, now sim.Time) bool {
 	return true
 }
 
-// next returns the transfer of l that ends first, and when, as it looks now.
-func (l *lane) next(now sim.Time) (*transfer, sim.Time) {
+// Next returns the transfer of l that ends first, and when, as it looks now.
+func (l *Lane) Next(now sim.Time) (*Transfer, sim.Time) {
 	first := l.all[0]
 	return first.Value, l.clockTime(first.Key, now)
 }
 
-// ask takes in a transfer, which begins now or waits for its turn.
-func (n *links) ask(t *transfer, now sim.Time) {
+// Waited returns the ms that transfers that have ended took longer than alone.
+func (n *Network) Waited() float64 { return n.waited }
+
+// IsIdle reports whether no transfer waits or is on its way.
+func (n *Network) IsIdle() bool { return len(n.lanes)+len(n.waiting) == 0 }
+
+// SetShare gives every link a share of its bandwidth, 0 all of it.
+func (n *Network) SetShare(share float64) {
+	if n.share = share; share == 0 {
+		n.share = 1
+	}
+}
+
+// Sends reports whether t is on a link: it has left none, and does not wait for its turn.
+func (t *Transfer) Sends() bool { return t.lane != nil }
+
+// HasEnded reports whether t, which is on a link, is the next to leave it and does so by now.
+func (t *Transfer) HasEnded(now sim.Time) bool {
+	first, at := t.lane.Next(now)
+	return first == t && at <= now
+}
+
+// WasAlone reports whether t, which is on a link, began at an instant and had its whole bandwidth since.
+func (t *Transfer) WasAlone(began sim.Time) bool { return !t.lane.slowed && t.began == began }
+
+// Ask takes in a transfer, which begins now or waits for its turn.
+func (n *Network) Ask(t *Transfer, now sim.Time) {
 	t.asked = now
 	if n.inTurns {
 		n.waiting = append(n.waiting, t)
 		return
 	}
 	for _, l := range n.lanes {
-		if l.from == t.from && l.to == t.to {
+		if l.from == t.From && l.to == t.To {
 			l.push(t, now)
 			return
 		}
@@ -128,34 +145,34 @@ func (n *links) ask(t *transfer, now sim.Time) {
 }
 
 // openLane begins a transfer in a lane of its own.
-func (n *links) openLane(t *transfer, now sim.Time) {
-	l := new(lane)
+func (n *Network) openLane(t *Transfer, now sim.Time) {
+	l := new(Lane)
 	if k := len(n.spare); k > 0 {
 		l, n.spare = n.spare[k-1], n.spare[:k-1]
 	}
-	*l = lane{from: t.from, to: t.to, speed: 1, all: l.all[:0]}
+	*l = Lane{from: t.From, to: t.To, speed: 1, all: l.all[:0]}
 	n.lanes = append(n.lanes, l)
 	l.push(t, now)
 }
 
-func (l *lane) push(t *transfer, now sim.Time) {
+func (l *Lane) push(t *Transfer, now sim.Time) {
 	t.lane, t.began = l, now
-	l.all.Push(l.virtual(now)+t.alone, t.id, t)
+	l.all.Push(l.virtual(now)+t.Alone, t.ID, t)
 	l.dirty = l.dirty || l.all[0].Value == t
 }
 
-// end takes out the transfer that ends first in its lane.
-func (n *links) end(t *transfer, now sim.Time) {
-	n.traffic.waited += float64(t.began - t.asked)
+// End takes out the transfer that ends first in its lane.
+func (n *Network) End(t *Transfer, now sim.Time) {
+	n.waited += float64(t.began - t.asked)
 	if t.lane.slowed {
-		n.traffic.waited += float64((now - t.began - t.alone).Max0())
+		n.waited += float64((now - t.began - t.Alone).Max0())
 	}
 	t.lane.all.Pop()
 	n.leave(t)
 }
 
-// cancel takes out a transfer wherever it is.
-func (n *links) cancel(t *transfer) {
+// Cancel takes out a transfer wherever it is.
+func (n *Network) Cancel(t *Transfer) {
 	if t.lane == nil {
 		for i, x := range n.waiting {
 			if x == t {
@@ -165,12 +182,12 @@ func (n *links) cancel(t *transfer) {
 		}
 		return
 	}
-	t.lane.all.Filter(func(item heap.Item[sim.Time, sim.RequestID, *transfer]) bool { return item.Value != t })
+	t.lane.all.Filter(func(item heap.Item[sim.Time, sim.RequestID, *Transfer]) bool { return item.Value != t })
 	n.leave(t)
 }
 
 // leave closes the lane of a transfer that has left it, if it was the last.
-func (n *links) leave(t *transfer) {
+func (n *Network) leave(t *Transfer) {
 	l := t.lane
 	t.lane, l.dirty = nil, true
 	if len(l.all) > 0 {
@@ -185,9 +202,9 @@ func (n *links) leave(t *transfer) {
 	n.spare = append(n.spare, l)
 }
 
-// updateSpeeds begins transfers whose turn it is, works out all speeds anew, and returns the lanes whose
+// UpdateSpeeds begins transfers whose turn it is, works out all speeds anew, and returns the lanes whose
 // first transfer may end at another time than before, until the next call.
-func (n *links) updateSpeeds(now sim.Time) []*lane {
+func (n *Network) UpdateSpeeds(now sim.Time) []*Lane {
 	n.countUsers()
 	if n.inTurns {
 		n.beginTurns(now)
@@ -206,10 +223,10 @@ func (n *links) updateSpeeds(now sim.Time) []*lane {
 
 // countUsers gives every link that somebody crosses or waits for all of its bandwidth, and counts
 // the transfers on it.
-func (n *links) countUsers() {
+func (n *Network) countUsers() {
 	n.middle = link{left: n.core}
 	for _, t := range n.waiting {
-		ends := n.linksOf(t.from, t.to)
+		ends := n.linksOf(t.From, t.To)
 		*ends[0], *ends[1] = link{left: n.nic}, link{left: n.nic}
 	}
 	for _, l := range n.lanes {
@@ -226,7 +243,7 @@ func (n *links) countUsers() {
 
 // fillFairly gives all transfers as much as the tightest link lets them have, then those that
 // do not cross it more, and so on.
-func (n *links) fillFairly() {
+func (n *Network) fillFairly() {
 	for {
 		var tight *link
 		level := 1.0
@@ -258,17 +275,17 @@ func (n *links) fillFairly() {
 }
 
 // crosses reports whether the transfers of l cross a link.
-func (n *links) crosses(l *lane, x *link) bool {
+func (n *Network) crosses(l *Lane, x *link) bool {
 	all := n.linksOf(l.from, l.to)
 	return x == all[0] || x == all[1] || x == all[2]
 }
 
 // beginTurns begins the transfers for which there is room, in order. One that has to wait for a
 // worker keeps those behind it from the two that it needs.
-func (n *links) beginTurns(now sim.Time) {
+func (n *Network) beginTurns(now sim.Time) {
 	kept := n.waiting[:0]
 	for _, t := range n.waiting {
-		ends := n.linksOf(t.from, t.to)
+		ends := n.linksOf(t.From, t.To)
 		if !ends[0].hasRoom() || !ends[1].hasRoom() || !ends[2].hasRoom() {
 			ends[0].left, ends[1].left = 0, 0
 			kept = append(kept, t)
@@ -288,7 +305,7 @@ func (n *links) beginTurns(now sim.Time) {
 func (x *link) hasRoom() bool { return float64(x.users+1) <= x.left }
 
 // linksOf returns the links between two workers: out of one, into the other, and the core.
-func (n *links) linksOf(from, to sim.WorkerID) [3]*link {
+func (n *Network) linksOf(from, to sim.WorkerID) [3]*link {
 	for len(n.ends[0]) <= int(from) {
 		n.ends[0] = append(n.ends[0], link{})
 	}
@@ -299,7 +316,7 @@ func (n *links) linksOf(from, to sim.WorkerID) [3]*link {
 }
 
 // checkShares panics where a link carries more than its bandwidth.
-func (n *links) checkShares() {
+func (n *Network) checkShares() {
 	if !invariant.Enabled {
 		return
 	}

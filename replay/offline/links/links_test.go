@@ -1,4 +1,4 @@
-package offline
+package links
 
 import (
 	"math"
@@ -76,15 +76,15 @@ func TestFairLinks(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 7))
 		capacity := func() float64 { return []float64{1, 1, 1.5, 2, 4, math.Inf(1)}[d.IntN(6)] }
-		n := newLinks(false, capacity(), capacity())
+		n := New(false, capacity(), capacity())
 		twin := &fluid{nic: n.nic, core: n.core}
-		of := map[*transfer]*fluidTransfer{}
+		of := map[*Transfer]*fluidTransfer{}
 		now, sent := sim.Time(0), 0
 		for sent < 60 || len(of) > 0 {
-			var next *transfer
+			var next *Transfer
 			at := sim.Time(math.Inf(1))
 			for _, l := range n.lanes {
-				if x, ends := l.next(now); ends < at {
+				if x, ends := l.Next(now); ends < at {
 					next, at = x, ends
 				}
 			}
@@ -98,7 +98,7 @@ func TestFairLinks(t *testing.T) {
 			}
 			now = then
 			if now == at {
-				n.end(next, now)
+				n.End(next, now)
 				x := of[next]
 				if math.Abs(x.left) > 1e-6 {
 					t.Fatalf("seed %d: a transfer ends at %v with %v ms left", seed, now, x.left)
@@ -112,17 +112,17 @@ func TestFairLinks(t *testing.T) {
 				}
 				twin.all = kept
 			} else {
-				x := &transfer{id: sim.RequestID(sent), from: sim.WorkerID(d.IntN(3)), to: sim.WorkerID(d.IntN(3)), alone: sim.Time(1 + d.IntN(5))}
-				y := &fluidTransfer{from: x.from, to: x.to, left: float64(x.alone)}
+				x := &Transfer{ID: sim.RequestID(sent), From: sim.WorkerID(d.IntN(3)), To: sim.WorkerID(d.IntN(3)), Alone: sim.Time(1 + d.IntN(5))}
+				y := &fluidTransfer{from: x.From, to: x.To, left: float64(x.Alone)}
 				of[x], twin.all = y, append(twin.all, y)
-				n.ask(x, now)
+				n.Ask(x, now)
 				sent++
 			}
-			n.updateSpeeds(now)
+			n.UpdateSpeeds(now)
 			twin.share()
 			for x, y := range of {
 				if math.Abs(x.lane.speed-y.speed) > 1e-9 {
-					t.Fatalf("seed %d: %d to %d at %v, want %v, of %v and %v", seed, x.from, x.to, x.lane.speed, y.speed, n.nic, n.core)
+					t.Fatalf("seed %d: %d to %d at %v, want %v, of %v and %v", seed, x.From, x.To, x.lane.speed, y.speed, n.nic, n.core)
 				}
 			}
 		}
@@ -137,38 +137,38 @@ func TestFairLinks(t *testing.T) {
 func TestLinksInTurns(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 9))
-		n := newLinks(true, float64(1+d.IntN(2)), float64(1+d.IntN(4)))
-		var asked []*transfer
+		n := New(true, float64(1+d.IntN(2)), float64(1+d.IntN(4)))
+		var asked []*Transfer
 		now := sim.Time(0)
 		for len(asked) < 60 || len(n.lanes)+len(n.waiting) > 0 {
-			var next *transfer
+			var next *Transfer
 			at := sim.Time(math.Inf(1))
 			for _, l := range n.lanes {
-				if x, ends := l.next(now); ends < at {
+				if x, ends := l.Next(now); ends < at {
 					next, at = x, ends
 				}
 			}
 			if arrives := now + sim.Time(d.IntN(3)); len(asked) < 60 && arrives < at {
 				now = arrives
-				x := &transfer{id: sim.RequestID(len(asked)), from: sim.WorkerID(d.IntN(3)), to: sim.WorkerID(d.IntN(3)), alone: sim.Time(1 + d.IntN(5))}
+				x := &Transfer{ID: sim.RequestID(len(asked)), From: sim.WorkerID(d.IntN(3)), To: sim.WorkerID(d.IntN(3)), Alone: sim.Time(1 + d.IntN(5))}
 				asked = append(asked, x)
-				n.ask(x, now)
+				n.Ask(x, now)
 			} else {
 				now = at
-				if now != next.began+next.alone {
-					t.Fatalf("seed %d: from %v for %v, and ends at %v", seed, next.began, next.alone, now)
+				if now != next.began+next.Alone {
+					t.Fatalf("seed %d: from %v for %v, and ends at %v", seed, next.began, next.Alone, now)
 				}
-				n.end(next, now)
+				n.End(next, now)
 			}
-			n.updateSpeeds(now)
+			n.UpdateSpeeds(now)
 			if len(n.lanes) > int(n.core) {
 				t.Fatalf("seed %d: %d at once, want at most %v", seed, len(n.lanes), n.core)
 			}
 		}
 		for i, a := range asked {
 			for _, b := range asked[i+1:] {
-				if a.from == b.from && a.to == b.to && b.began < a.began {
-					t.Fatalf("seed %d: %d begins at %v, %d behind it at %v", seed, a.id, a.began, b.id, b.began)
+				if a.From == b.From && a.To == b.To && b.began < a.began {
+					t.Fatalf("seed %d: %d begins at %v, %d behind it at %v", seed, a.ID, a.began, b.ID, b.began)
 				}
 			}
 		}
@@ -180,41 +180,41 @@ func TestLinksAllocateNothing(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("checks allocate")
 	}
-	n := newLinks(false, 1, 4)
+	n := New(false, 1, 4)
 	d := rand.New(rand.NewPCG(1, 1))
-	all := make([]transfer, 1000)
+	all := make([]Transfer, 1000)
 	for i := range all {
-		all[i] = transfer{id: sim.RequestID(i), from: sim.WorkerID(d.IntN(8)), to: sim.WorkerID(d.IntN(8)), alone: sim.Time(1 + d.IntN(50))}
-		n.ask(&all[i], 0)
+		all[i] = Transfer{ID: sim.RequestID(i), From: sim.WorkerID(d.IntN(8)), To: sim.WorkerID(d.IntN(8)), Alone: sim.Time(1 + d.IntN(50))}
+		n.Ask(&all[i], 0)
 	}
-	n.updateSpeeds(0)
+	n.UpdateSpeeds(0)
 	now := sim.Time(0)
 	if allocs := testing.AllocsPerRun(500, func() {
-		x, at := n.lanes[0].next(now)
+		x, at := n.lanes[0].Next(now)
 		now = at
-		n.end(x, now)
-		n.ask(x, now)
-		n.updateSpeeds(now)
+		n.End(x, now)
+		n.Ask(x, now)
+		n.UpdateSpeeds(now)
 	}); allocs > 0 {
 		t.Errorf("%v allocations an event, want none", allocs)
 	}
 }
 
 func BenchmarkLinks(b *testing.B) {
-	n := newLinks(false, 1, 4)
+	n := New(false, 1, 4)
 	d := rand.New(rand.NewPCG(1, 1))
-	all := make([]transfer, 1000)
+	all := make([]Transfer, 1000)
 	for i := range all {
-		all[i] = transfer{id: sim.RequestID(i), from: sim.WorkerID(d.IntN(8)), to: sim.WorkerID(d.IntN(8)), alone: sim.Time(1 + d.IntN(50))}
-		n.ask(&all[i], 0)
+		all[i] = Transfer{ID: sim.RequestID(i), From: sim.WorkerID(d.IntN(8)), To: sim.WorkerID(d.IntN(8)), Alone: sim.Time(1 + d.IntN(50))}
+		n.Ask(&all[i], 0)
 	}
-	n.updateSpeeds(0)
+	n.UpdateSpeeds(0)
 	now := sim.Time(0)
 	for b.Loop() {
-		x, at := n.lanes[0].next(now)
+		x, at := n.lanes[0].Next(now)
 		now = at
-		n.end(x, now)
-		n.ask(x, now)
-		n.updateSpeeds(now)
+		n.End(x, now)
+		n.Ask(x, now)
+		n.UpdateSpeeds(now)
 	}
 }
