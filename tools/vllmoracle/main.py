@@ -20,6 +20,7 @@ stubs.install()
 logging.disable(logging.WARNING)
 
 import connectors  # noqa: E402
+from connectors import PD  # noqa: E402
 from config import Bag, Refused, configure, kv_cache, pick  # noqa: E402
 from drafts import Drafts  # noqa: E402
 from timing import Profile  # noqa: E402
@@ -46,7 +47,7 @@ DEFAULTS = {
     "window_groups": 1, "full_groups": 1,
     "architecture": "LlamaForCausalLM", "v2_model_runner": None,  # the runner is what the release takes, unless it is said
     "speculative_config": None,  # see drafts.py
-    **connectors.DEFAULTS,
+    **connectors.DEFAULTS, **PD,
 }
 
 
@@ -102,6 +103,7 @@ class Executor:
     def __init__(self, clock, profile, log, lives, drafts, worker):
         self.clock, self.profile, self.log, self.lives, self.drafts = clock, profile, log, lives, drafts
         self.worker = worker  # of the KV connector, or None
+        self.drops = False  # tokens in flight of a request that loses its place are dropped
         self.free = 0.0  # when the device has nothing left to do
         self.last = None
         self.proposed = None
@@ -112,7 +114,7 @@ class Executor:
         before = {r.req_id: r.num_computed_tokens for r in out.scheduled_new_reqs}
         before.update(zip(out.scheduled_cached_reqs.req_ids, out.scheduled_cached_reqs.num_computed_tokens))
         for id in out.preempted_req_ids or ():
-            self.lives[id].lost(now)
+            self.lives[id].lost(self.drops)
         for id, n in out.num_scheduled_tokens.items():
             life, b = self.lives[id], before[id]
             drafts = len(out.scheduled_spec_decode_tokens.get(id, ()))
@@ -177,8 +179,10 @@ class Life:
         self.most_cached = max(self.most_cached, min(cached, self.input))
         self.running, self.places, self.over, self.proposed = True, self.places + 1, 0, False
 
-    def lost(self, now):
+    def lost(self, drops):
         self.running = False
+        if drops:
+            self.length = self.input + self.given
         self.preempted += 1
 
     def drafted(self, drafts, accepted):
@@ -251,11 +255,10 @@ class Log:
 class Engine:
     """The parts of EngineCore that its loop reads. The loop itself is EngineCore's."""
 
-    def __init__(self, config, s, profile, lives, log):
+    def __init__(self, config, s, profile, lives, log, worker=None):
         self.clock, self.lives, self.log, self.config = Clock(), lives, log, config
         self.scheduler = new_scheduler(config, s)
-        worker = None
-        if config.kv_transfer_config:
+        if config.kv_transfer_config and not worker:
             connectors.in_order(self.scheduler.connector)
             worker = connectors.Worker(config, self.scheduler.kv_cache_config, s)
         self.model_executor = Executor(self.clock, profile, log, lives, Drafts(s["speculative_config"]), worker)

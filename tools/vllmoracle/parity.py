@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import traceback
@@ -18,6 +19,7 @@ import traceback
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 import declared
 import main
+import pd
 from config import configure, kv_cache
 from timing import Profile
 from workload import read
@@ -157,7 +159,19 @@ def offload(rng, s, rows):
                 r["input_length"], r["hash_ids"] = old["input_length"], list(old["hash_ids"])
 
 
+PULL = os.environ.get("VLLM_ORACLE_PULL", "--decode-chosen before-transfer --hold-prefill-blocks --decode-admission --kv-transfer missing").split()
 METHODS = os.environ.get("VLLM_ORACLE_METHODS", "eagle eagle3 mtp draft_model ngram_gpu ngram suffix medusa").split()
+
+
+def disaggregate(rng, s, rows):
+    """Prefill and decode engines, with few blocks and many, and links on which a prompt takes less and more than a pass."""
+    most = max(r["input_length"] + r["output_length"] for r in rows)
+    need = (most - 2) // s["block_size"] + 2
+    s["prefill_workers"], s["decode_workers"] = rng.choice([(1, 1), (1, 1), (2, 1), (1, 2), (2, 2)])
+    s["decode_num_gpu_blocks"] = 1 + need + rng.choice([0, 1, 3, need // 2, need * 2, need * 8])
+    s["kv_bytes_per_token"] = rng.choice([20000, 131072, 1000000])
+    s["kv_transfer_bandwidth"] = rng.choice([0.1, 1, 14, 50])
+    s["kv_transfer_latency_ms"] = rng.choice([0, 0, 0.3, 5])
 
 
 def rename(rows):
@@ -185,7 +199,13 @@ def replay(binary, trace_file, s, trace, profile, out):
             engine["layer_types"] = s.get("layer_types") or [kind] * s["window_groups"] + ["full_attention"] * s["full_groups"]
     if os.path.exists(out):
         os.remove(out)
-    args = [binary, "trace", trace_file, "--workers", "1", "--trace-format", "mooncake", "--trace-block-size", str(trace),
+    pools = ["--workers", "1"]
+    if s.get("prefill_workers"):
+        pools = ["--prefill-workers", str(s["prefill_workers"]), "--decode-workers", str(s["decode_workers"]), "--router", "round_robin",
+                 "--decode-num-gpu-blocks", str(s["decode_num_gpu_blocks"]), "--kv-transfer-latency-ms", str(s["kv_transfer_latency_ms"])] + PULL
+        for name in ("prefill_workers", "decode_workers", "decode_num_gpu_blocks", "kv_transfer_latency_ms"):
+            engine.pop(name, None)
+    args = [binary, "trace", trace_file, *pools, "--trace-format", "mooncake", "--trace-block-size", str(trace),
             "--engine-args", json.dumps(engine),
             "--timing-profile", profile, "--requests", out, "--output", "json"]
     r = subprocess.run(args, capture_output=True, text=True, timeout=120)
@@ -239,7 +259,8 @@ class Outcome:
 def ask_engine(work, s, profile, trace, out):
     """What the engine did, or the Outcome if it did not get through."""
     try:
-        return main.run(read(work), main.settle(s), profile, trace, out), None
+        run = pd.run if s.get("prefill_workers") else main.run
+        return run(read(work), main.settle(s), profile, trace, out), None
     except main.Refused as e:
         return None, Outcome("only the engine refuses", str(e))
     except main.Stuck as e:
@@ -376,6 +397,8 @@ def draw(a, i, fixed):
         window(rng, s, rows)
     if s.get("num_g2_blocks") == -1:
         offload(rng, s, rows)
+    if s.get("prefill_workers") == -1:
+        disaggregate(rng, s, rows)
     if s.get("policy") == "priority":
         rank(rng, rows)
     bound(rng, s, rows)
@@ -386,11 +409,10 @@ def draw(a, i, fixed):
 
 def sweep_up(a, i):
     """Removes the files of a case."""
-    for x in (f"case-{i}.jsonl", f"timing-{i}.json", f"replay-{i}.jsonl", f"oracle-{i}/requests.jsonl", f"oracle-{i}/passes.jsonl", f"oracle-{i}/run.json"):
+    for x in (f"case-{i}.jsonl", f"timing-{i}.json", f"replay-{i}.jsonl"):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(a.out, x))
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(os.path.join(a.out, f"oracle-{i}"))
+    shutil.rmtree(os.path.join(a.out, f"oracle-{i}"), ignore_errors=True)
 
 
 def show(name, outcome, s):

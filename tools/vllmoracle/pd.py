@@ -1,0 +1,199 @@
+"""Runs prefill and decode engines of a release with its own NixlConnector, on one logical clock.
+
+Both schedulers are vLLM's, and so are the scheduler's sides of the connector. The worker's sides are a model: what a decode worker reads
+from a prefill worker takes the time of its blocks on a link to itself, from when the decode worker has been handed the pass that
+asks for it, and the prefill worker hears of it when it ends. As a proxy does, a request goes to the prefill engine with an answer of
+one token, and with that token to the decode engine, with its whole prompt. Engines take turns: the one that is earliest goes next, so that
+nothing that it is told comes from its past. What an engine holds for another is held without a limit of time, as the decode engine
+renews it.
+"""
+import json
+import os
+import time
+import types
+from collections import deque
+
+import main
+from config import Bag, Refused, configure, pick
+from workload import tokens
+
+import vllm.utils.hashing as hashing
+import vllm.v1.core.kv_cache_utils as kv_cache_utils
+import vllm.v1.engine.core as engine_core
+from vllm.config import VllmConfig
+from vllm.sampling_params import SamplingParams
+from vllm.v1.outputs import KVConnectorOutput
+from vllm.v1.request import Request
+
+
+class Reader:
+    """Stands in for a worker's side of the connector: reads blocks of others, and hears who has read its own."""
+
+    def __init__(self, id, s, peers):
+        self.bytes = s["block_size"] * s["kv_bytes_per_token"]
+        self.per_second, self.latency = s["kv_transfer_bandwidth"] * 1e9, s["kv_transfer_latency_ms"]
+        self.peers, peers[id] = peers, self
+        self.reading, self.heard, self.known = [], [], set()  # (end, request); (instant, request); of this engine, to be read
+        self.pulled = {}  # blocks by request
+        self.now = 0.0
+
+    def begin(self, out, now, computed):
+        self.now = max(self.now, now)
+        return now
+
+    def read(self, id, meta):
+        blocks = sum(len(g) for g in meta.local_block_ids)
+        self.pulled.setdefault(id, blocks)
+        end = self.now + (self.latency + float(blocks * self.bytes) / self.per_second * 1000.0)
+        if blocks:
+            self.reading.append((end, id))
+        self.peers[meta.remote.engine_id].heard.append((end if blocks else self.now, meta.remote.request_id))
+
+    def end(self, out, computed):
+        meta = out.kv_connector_metadata
+        for id, m in meta.reqs_to_recv.items():
+            self.read(id, m)
+        self.known |= set(meta.reqs_in_batch)
+        self.known -= set(meta.reqs_not_processed)
+        sent = [id for at, id in sorted(self.heard) if at <= self.now and id in self.known]
+        self.heard = [x for x in self.heard if x[0] > self.now]
+        self.known -= set(sent)
+        received = [id for at, id in self.reading if at <= self.now]
+        self.reading = [x for x in self.reading if x[0] > self.now]
+        return KVConnectorOutput(finished_sending=dict.fromkeys(sent) or None, finished_recving=dict.fromkeys(received) or None)
+
+
+class Side(main.Engine):
+    """An engine of a pool, and what has been sent to it."""
+
+    def __init__(self, role, number, s, profile, lives, log, peers, deliver):
+        id = f"{role}-{number}"
+        s = {**s, "kv_role": role, "engine_id": id}
+        config = configure(s)
+        super().__init__(config, s, profile, lives, log, Reader(id, s, peers))
+        self.model_executor.drops = getattr(self.scheduler, "requires_kv_delivery", False)
+        self.block_size, self.deliver = s["block_size"], deliver
+        self.hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], hashing.sha256, **pick(
+            kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0) if hasattr(VllmConfig, "num_hash_lookahead_tokens") else 0))
+        self.coming, self.idle = deque(), 0
+
+    def put_nowait(self, item):
+        super().put_nowait(item)
+        for o in item[1].outputs:
+            if o.finish_reason is not None:
+                self.deliver(self.lives[o.request_id], o.kv_transfer_params, self.clock.now)
+
+    def has_work(self):
+        return self.scheduler.has_requests() or self.batch_queue
+
+    def next(self):
+        """When it does something next."""
+        if self.has_work():
+            return self.clock.now
+        return max(self.clock.now, self.coming[0][0]) if self.coming else float("inf")
+
+    def advance(self):
+        """One iteration of EngineCore's loop."""
+        clock = self.clock
+        clock.now = self.next()
+        while self.coming and self.coming[0][0] <= clock.now:
+            self.scheduler.add_request(self.coming.popleft()[1])
+        engine_core.time = types.SimpleNamespace(**{**vars(time), "sleep": self.nap})
+        before = self.log.passes
+        engine_core.EngineCoreProc._process_engine_step(self)
+        self.log.delivered(clock.now)
+        self.idle = 0 if self.log.passes != before else self.idle + 1
+
+    def request(self, row, number, most, block, transfer):
+        params = SamplingParams(max_tokens=most, ignore_eos=True, extra_args={"kv_transfer_params": transfer})
+        return Request(**pick(
+            Request, request_id=main.name_of(number), prompt_token_ids=tokens(row, block), sampling_params=params, pooling_params=None, eos_token_id=None,
+            client_index=0, arrival_time=row.arrival / 1000, priority=0, block_hasher=self.hasher))
+
+
+def still(sides):
+    """What is true of engines as long as nothing moves."""
+    return [(len(x.scheduler.requests), len(x.coming), len(x.model_executor.worker.reading)) for x in sides]
+
+
+def drive(prefill, decode, rows, block, lives):
+    """Lets engines take turns until nothing is left."""
+    sides, at = prefill + decode, 0
+    left, since = None, 0
+    while True:
+        earliest = min(sides, key=lambda x: x.next())
+        now = earliest.next()
+        if at < len(rows) and rows[at].arrival <= now:
+            to = prefill[at % len(prefill)]
+            to.coming.append((rows[at].arrival, to.request(rows[at], at, 1, block, {"do_remote_decode": True, "do_remote_prefill": False})))
+            at += 1
+            continue
+        if now == float("inf"):
+            return
+        earliest.advance()
+        since += 1
+        if earliest.log.passes and earliest.idle == 0 or left != still(sides):
+            left, since = still(sides), 0
+        waits = any(x.model_executor.worker.reading for x in sides)
+        if since > main.ENDLESS and not waits:
+            if at == len(rows):
+                raise main.Stuck("the schedulers plan nothing and have requests left: they would hang")
+            for x in sides:  # only an arrival can change that
+                x.clock.now = max(x.clock.now, rows[at].arrival)
+            since = 0
+
+
+def run(rows, s, profile, block, out=None):
+    """Runs rows and returns what is to be told of the run; main.run.lives are the requests, in order."""
+    import vllm
+    if out:
+        os.makedirs(out, exist_ok=True)
+    kv_cache_utils.init_none_hash(hashing.sha256)
+    names = [main.name_of(i) for i in range(len(rows))]
+    firsts = {n: main.Life(r, i) for i, (n, r) in enumerate(zip(names, rows))}
+    lives = {n: main.Life(r, i) for i, (n, r) in enumerate(zip(names, rows))}
+    peers, logs, sent = {}, [], [0]
+
+    def hand_over(life, transfer, now):
+        to = decode[sent[0] % len(decode)]
+        sent[0] += 1
+        row = life.row
+        to.coming.append((now, to.request(row, life.number, min(row.output, s["max_model_len"] - row.input), block, transfer)))
+
+    def pool(role, n, lives, s, deliver):
+        made = []
+        for i in range(n):
+            logs.append(main.Log(os.path.join(out, f"passes-{role}-{i}.jsonl") if out else None, lives))
+            made.append(Side(role, i, s, profile, lives, logs[-1], peers, deliver))
+        return made
+
+    began = time.monotonic()
+    try:
+        prefill = pool("kv_producer", s["prefill_workers"], firsts, s, hand_over)
+        decode = pool("kv_consumer", s["decode_workers"], lives, {**s, "num_gpu_blocks": s["decode_num_gpu_blocks"] or s["num_gpu_blocks"]}, lambda *_: None)
+    except (AssertionError, ValueError) as e:
+        raise Refused(str(e)) from e
+    drive(prefill, decode, rows, block, lives)
+    done = [as_row(firsts[n], lives[n], n, decode, s["block_size"]) for n in names]
+    for log in logs:
+        log.close()
+    told = {"vllm": getattr(vllm, "__version__", "?"), "scheduler": type(prefill[0].scheduler).__name__, "async_scheduling": prefill[0].async_scheduling,
+            "requests": len(done), "passes": sum(x.passes for x in logs), "empty_passes": sum(x.empty for x in logs),
+            "preemptions": sum(d["preemptions"] for d in done), "cached_tokens": sum(d["cached_tokens"] for d in done),
+            "end_ms": max((d["last_token_ms"] or 0.0 for d in done), default=0.0), "wall_s": round(time.monotonic() - began, 2)}
+    if out:
+        with open(os.path.join(out, "requests.jsonl"), "w") as f:
+            f.writelines(json.dumps(d) + "\n" for d in done)
+        with open(os.path.join(out, "run.json"), "w") as f:
+            json.dump({**told, "settings": s, "timing": profile.raw, "trace_block_size": block}, f, indent=1)
+    main.run.lives = done
+    return told
+
+
+def as_row(first, life, name, decode, block):
+    """What happened to a request on both of its engines: it was first admitted by the prefill engine, and has its tokens from the decode engine."""
+    row = life.as_row()
+    blocks = next((x.model_executor.worker.pulled[name] for x in decode if name in x.model_executor.worker.pulled), None)
+    found = 0 if blocks is None else ((life.input + block - 1) // block - blocks) * block
+    return {**row, "admit_ms": first.first_admit, "prefill_end_ms": first.first, "decode_admit_ms": life.first_admit, "cached_tokens": first.cached, "found_tokens": found,
+            "reused_tokens": max(first.most_cached, found), "preemptions": first.preempted + life.preempted, "pulled_blocks": blocks}
