@@ -37,6 +37,8 @@ type Streams struct {
 	// Fold has requests folded that are over, so that memory holds those in flight alone; nil: all are kept. The
 	// collector of the result is to be closed. On the logical clock; it has no records, for those that want them.
 	Fold *collector.Folding
+	// Threads is how many goroutines may simulate at once; 0 is 1. The result does not depend on it. On the logical clock.
+	Threads int
 	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
 	// AutoscaleDecode; what it sees and how workers start is as they say.
 	Scaler autoscale.Scaler
@@ -131,7 +133,7 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 
 // offlineConfig is the replay of a workload on a logical clock.
 func (s *Spec) offlineConfig(workload *loadgen.Workload, streams Streams) offline.Config {
-	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject}
+	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject, Threads: streams.Threads}
 }
 
 // harnessConfig is what the replay of a workload depends on, whatever moves its time.

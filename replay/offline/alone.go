@@ -12,10 +12,11 @@ import (
 
 // alone drives workers that cannot tell of each other: in open loop a policy that
 // looks at nothing places requests, so each worker is replayed to its end before
-// the next.
+// the next, or several at once (threads.go).
 type alone struct {
 	*run
-	pass scheduler.Pass
+	pass   scheduler.Pass
+	aborts *[]abort // kept for the driver that joins several; nil: requests are turned away at once
 }
 
 func (a *alone) runWorkers(ctx context.Context) error {
@@ -24,19 +25,30 @@ func (a *alone) runWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for w, queue := range queues {
-		core, err := a.Stages[0].Core(sim.WorkerID(w))
-		if err != nil {
-			return err
-		}
-		if err := a.warmAlone(sim.WorkerID(w), core); err != nil {
-			return err
-		}
-		if err := a.runWorker(ctx, sim.WorkerID(w), core, queue); err != nil {
-			return err
-		}
-		a.saveAlone(sim.WorkerID(w), core)
+	if n := a.countThreads(); n > 1 {
+		return a.runAtOnce(ctx, queues, n)
 	}
+	for w, queue := range queues {
+		if err := a.replayWorker(ctx, sim.WorkerID(w), queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replayWorker replays a new worker from its first request to its last.
+func (a *alone) replayWorker(ctx context.Context, w sim.WorkerID, queue []harness.Entering) error {
+	core, err := a.Stages[0].Core(w)
+	if err != nil {
+		return err
+	}
+	if err := a.warmAlone(w, core); err != nil {
+		return err
+	}
+	if err := a.runWorker(ctx, w, core, queue); err != nil {
+		return err
+	}
+	a.saveAlone(w, core)
 	return nil
 }
 
@@ -116,6 +128,10 @@ func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Co
 func (a *alone) endAborted(w sim.WorkerID, at sim.Time) {
 	for i := range a.pass.Aborted {
 		x := &a.pass.Aborted[i]
+		if a.aborts != nil {
+			*a.aborts = append(*a.aborts, abort{worker: w, at: at, of: *x})
+			continue
+		}
 		if a.Observer != nil {
 			a.Observer.Left(&harness.Departure{
 				Request: x.Request, Stage: scheduler.Aggregated, Worker: w, At: at, Outcome: collector.Rejected, Gained: x.Tokens, Last: x.Last,

@@ -2,7 +2,7 @@
 // carries effects between feed, routers and cores (docs/rules/harness.md).
 //
 // There are four drivers. single.go steps one worker; alone.go runs the workers
-// of a round-robin pool one after the other, since none of them can tell;
+// of a round-robin pool one after the other, since none of them can tell, or with threads.go several at once;
 // lazy.go brings workers behind a KV router from arrival to arrival; cluster.go
 // is the event loop for everything else, and the twin of the others in the
 // tests. A cluster is its loop and parts with a duty each (agenda, faults, lives, clients,
@@ -30,6 +30,10 @@ type Config struct {
 	Scalers [2]autoscale.Scaler
 	// Foreseen is, by pool, the load that a perfect autoscaler knows beforehand.
 	Foreseen [2]*autoscale.Foreseen
+
+	// Threads is the number of workers that are simulated at once where they cannot tell of each other, at least 1; 0
+	// is 1. The result does not depend on it.
+	Threads int
 
 	steps bool // a planner looks at every pass
 }

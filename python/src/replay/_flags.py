@@ -826,6 +826,8 @@ class RunFlags(TypedDict, total=False):
     """with --stream: how far a row of the trace may come before one above it, a time as 500ms or 10s"""
     swa_full_tokens_ratio: float
     """sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)"""
+    threads: int
+    """cores that the simulation may use, a number; 0: all. The report does not depend on it"""
     timeline: Value
     """write what every worker did to FILE, for Perfetto"""
     timeline_from: Value

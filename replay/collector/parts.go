@@ -1,0 +1,55 @@
+package collector
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Part returns a collector that notes the passes of requests that have arrived at c. Several goroutines may
+// note passes at once, each in a part, if no two of them have a request in common and nothing is asked of c
+// before AddPart.
+func (c *Collector) Part() *Collector {
+	if c.fold != nil {
+		panic("collector: requests are folded, which one goroutine does")
+	}
+	p := &Collector{records: c.records, first: c.first, apart: c.apart, window: c.window, windowed: c.windowed}
+	p.gaps.grow(64)
+	return p
+}
+
+// AddPart adds what a part of c has noted. The order of parts has no influence on the report.
+func (c *Collector) AddPart(p *Collector) {
+	c.gaps.addAll(&p.gaps)
+	c.spans.addAll(&p.spans)
+	if more := len(p.fromHost) - len(c.fromHost); more > 0 {
+		c.fromHost = append(c.fromHost, make([]int32, more)...)
+	}
+	for i, n := range p.fromHost {
+		c.fromHost[i] = max(c.fromHost[i], n)
+	}
+	c.verified, c.drafts, c.accepted = c.verified+p.verified, c.drafts+p.drafts, c.accepted+p.accepted
+	c.toHost, c.loaded, c.lostEvents = c.toHost+p.toHost, c.loaded+p.loaded, c.lostEvents+p.lostEvents
+	c.clipped, c.clippedTokens = c.clipped+p.clipped, c.clippedTokens+p.clippedTokens
+	c.again, c.looked, c.found = c.again+p.again, c.looked+p.looked, c.found+p.found
+	c.made += p.made
+	for id, n := range p.hits {
+		if c.hits == nil {
+			c.hits = make(map[sim.RequestID]int32)
+		}
+		c.hits[id] = n
+	}
+}
+
+// addAll adds the latencies of another list.
+func (g *gaps) addAll(other *gaps) {
+	for i, bits := range other.bits {
+		g.add(sim.Time(math.Float64frombits(bits)), other.counts[i])
+	}
+}
+
+// addAll takes the latencies of another list, which is not used any more.
+func (s *spans) addAll(other *spans) {
+	s.chunks = append(s.chunks, other.chunks...)
+	s.n += other.n
+}

@@ -1,0 +1,119 @@
+package offline
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// abort is a request that the engine of a worker has aborted.
+type abort struct {
+	worker sim.WorkerID
+	at     sim.Time
+	of     scheduler.Abort
+}
+
+// countThreads returns how many workers are replayed at once. Observers are shown one worker after the other; caches
+// are filled and kept, and engines of programs made, one after the other too.
+func (a *alone) countThreads() int {
+	if a.Observer != nil || a.Warm != nil || a.Save != nil || a.Fold != nil || a.Engine != nil {
+		return 1
+	}
+	return max(1, min(a.cfg.Threads, a.Stages[0].Count))
+}
+
+// runAtOnce replays workers on n goroutines, each of which notes into a part of the collector. What it leaves does not
+// depend on n, and the error is that of the first worker that has one.
+func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n int) error {
+	shown := shownCount{show: a.Progress}
+	lanes, errs := make([]alone, n), make([]error, len(queues))
+	var next atomic.Int64
+	var all sync.WaitGroup
+	var broken atomic.Pointer[any]
+	for i := range lanes {
+		lanes[i] = alone{run: a.forkRun(&shown), aborts: new([]abort)}
+		all.Go(func() {
+			defer func() {
+				if value := recover(); value != nil {
+					broken.Store(&value)
+				}
+			}()
+			for {
+				w := next.Add(1) - 1
+				if w >= int64(len(queues)) {
+					return
+				}
+				if errs[w] = lanes[i].replayWorker(ctx, sim.WorkerID(w), queues[w]); errs[w] != nil {
+					next.Store(int64(len(queues))) // workers before it have begun
+				}
+			}
+		})
+	}
+	all.Wait()
+	if value := broken.Load(); value != nil {
+		panic(*value)
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	a.joinLanes(lanes)
+	return nil
+}
+
+// forkRun returns a run that notes into a part of the collector.
+func (a *alone) forkRun(shown *shownCount) *run {
+	config := *a.Config
+	config.Progress = nil
+	if shown.show != nil {
+		config.Progress = shown.newSource()
+	}
+	inner := *a.Run
+	inner.Config, inner.Collector = &config, a.Collector.Part()
+	return &run{Run: &inner, cfg: a.cfg}
+}
+
+// joinLanes adds what goroutines have noted. Aborted requests are turned away in the order of their workers.
+func (a *alone) joinLanes(lanes []alone) {
+	var aborts []abort
+	for i := range lanes {
+		l := &lanes[i]
+		a.Collector.AddPart(l.Collector)
+		a.done += l.done
+		a.partial = a.partial || l.partial
+		aborts = append(aborts, *l.aborts...)
+	}
+	slices.SortStableFunc(aborts, func(x, y abort) int { return cmp.Compare(x.worker, y.worker) })
+	for i := range aborts {
+		x := &aborts[i]
+		a.Reject(a.NewAbort(&x.of))
+		a.done++
+		a.ended = max(a.ended, x.at)
+	}
+}
+
+// shownCount adds up the requests that have finished on several goroutines.
+type shownCount struct {
+	mu   sync.Mutex
+	show func(finished int)
+	all  int
+}
+
+// newSource returns the function that one goroutine calls with the requests that have finished there.
+func (p *shownCount) newSource() func(finished int) {
+	before := 0
+	return func(finished int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.all += finished - before
+		before = finished
+		p.show(p.all)
+	}
+}
