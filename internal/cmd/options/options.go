@@ -41,6 +41,7 @@ type Options struct {
 	Outputs   Outputs
 	Live      live
 	Processes processes
+	Threads   int                 // that simulate at once; 0: as many as there are cores
 	settings  []plan.Setting      // those given, once somebody has asked for them
 	workload  *replay.Spec        // what is replayed, for whom it matters; nil: unknown
 	measured  *calibrate.Measured // whose requests are replayed in its place; nil: none
@@ -53,6 +54,9 @@ func (o *Options) Bind(cmd *cobra.Command) {
 	o.takeNames(cmd)
 	o.Flags.Bind(cmd, append(all[:last:last],
 		cli.NewGroup("Traces that are not kept", o.streaming.bindFlags).Rare(),
+		cli.NewGroup("Cores", func(fs *pflag.FlagSet) {
+			fs.IntVar(&o.Threads, "threads", 0, "cores that the simulation may use, a `number`; 0: all. The report does not depend on it")
+		}).Rare(),
 		cli.NewGroup("Objectives", o.Outputs.bindObjectives),
 		cli.NewGroup("Output (report, requests and records of the run)", func(fs *pflag.FlagSet) {
 			o.Output.bindFlags(fs)

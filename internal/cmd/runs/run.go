@@ -1,10 +1,12 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
@@ -25,13 +27,11 @@ type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *
 
 // run is one replay with all that is to be left of it.
 type run struct {
-	s       cli.Streams
-	o       *options.Options
-	spec    replay.Spec
-	drive   func(context.Context, replay.Streams) (*harness.Result, error)
-	threads int // that simulate at once
-
-	live bool // in real time: what there is of it is written even when its context ends
+	s     cli.Streams
+	o     *options.Options
+	spec  replay.Spec
+	drive func(context.Context, replay.Streams) (*harness.Result, error)
+	live  bool // in real time: what there is of it is written even when its context ends
 
 	stdin io.Reader // of the replay
 	cut   timeline.Options
@@ -42,8 +42,8 @@ type run struct {
 	result   *harness.Result   // once the replay is over
 }
 
-// Run replays spec on so many threads, and writes what the flags ask for.
-func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spec, threads int, onProcesses Cluster) error {
+// Run replays spec and writes what the flags ask for.
+func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spec, onProcesses Cluster) error {
 	if o.IsCluster() && onProcesses == nil {
 		return s.HandOver(ctx)
 	}
@@ -53,7 +53,7 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
 		s.Warn(warning)
 	}
-	r := &run{s: s, o: o, spec: spec, stdin: s.In, threads: threads, live: o.IsCluster() || o.IsLive()}
+	r := &run{s: s, o: o, spec: spec, stdin: s.In, live: o.IsCluster() || o.IsLive()}
 	switch {
 	case o.IsCluster():
 		r.drive = func(ctx context.Context, streams replay.Streams) (*harness.Result, error) {
@@ -182,7 +182,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	}
 	streams := replay.Streams{
 		Stdin: r.stdin, Warn: r.s.Warn,
-		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(), Fold: r.o.Folding(), Threads: r.threads,
+		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(), Fold: r.o.Folding(), Threads: cmp.Or(r.o.Threads, runtime.NumCPU()),
 		Opened: func(w *loadgen.Workload) {
 			r.workload = w
 			all.growAll(len(w.Turns))

@@ -3,7 +3,6 @@ package runs
 import (
 	"cmp"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -55,19 +54,14 @@ flight completes. Times of the trace do not count, delays within a session do.
 // the flags that mean nothing there left out of the help.
 func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *cobra.Command, hidden ...string) *cobra.Command {
 	o := &options.Options{}
-	threads := 0
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		spec, err := o.SpecOf(args, mode)
-		if err == nil {
-			err = o.CheckLeast(0, "threads")
-		}
-		if err != nil {
+		if err := cmp.Or(err, o.CheckLeast(0, "threads")); err != nil {
 			return err
 		}
-		return Run(cmd.Context(), s, o, spec, cmp.Or(threads, runtime.NumCPU()), onProcesses)
+		return Run(cmd.Context(), s, o, spec, onProcesses)
 	}
 	o.Bind(cmd)
-	cmd.Flags().IntVar(&threads, "threads", 0, "cores that the simulation may use, a `number`; 0: all. The report does not depend on it")
 	cli.Hide(cmd.Flags(), hidden...)
 	return cmd
 }
@@ -87,7 +81,7 @@ func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
 		if err != nil {
 			return err
 		}
-		return Run(cmd.Context(), s, o, spec, 1, onProcesses)
+		return Run(cmd.Context(), s, o, spec, onProcesses)
 	}
 	o.Bind(cmd)
 }
