@@ -27,6 +27,8 @@ func (s *Side) Draws() bool {
 			if text := string(value); text != "0" && text != "false" && text != "null" && text != `""` {
 				return true
 			}
+		case last == "gateway" && string(value) == `"`+policy.SMG+`"`: // it draws among equals
+			return true
 		case strings.HasPrefix(key, "picker.") && strings.Contains(string(value), "random-picker"):
 			return true
 		}

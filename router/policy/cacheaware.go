@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math/rand/v2"
 	"slices"
 
 	"github.com/replay-llm/replay/router"
@@ -8,10 +9,10 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// cacheAware sends a prompt where most of it was sent before, as the policy cache_aware of vllm-router and sglang-router does: it
+// cacheAware sends a prompt where most of it was sent before, as the policy cache_aware of vllm-router, sglang-router and smg does: it
 // keeps a radix tree of the prompts that it has sent, and hears nothing from caches. Of several workers that a prompt was sent to,
-// sglang-router takes the one that had it first and vllm-router the one with the fewest requests. A prompt of which too little is known goes to
-// the worker with the fewest requests, and so do all while the loads of the workers differ too much.
+// sglang-router takes the one that had it first, and vllm-router and smg the one with the fewest requests. A prompt of which too little is known goes to
+// the worker with the fewest requests, and so do all while the loads of the workers differ too much. spill.go has the rules of smg.
 type cacheAware struct {
 	settings    GatewaySettings
 	tree        *prompt.Tree
@@ -20,10 +21,19 @@ type cacheAware struct {
 	members     []sim.WorkerID // at the last choice
 	evictions   int64          // that are over
 	runs        []run          // of the prompt in hand
+
+	// Of smg alone.
+	rand  *rand.Rand
+	among func([]sim.WorkerID) sim.WorkerID
+	equal []sim.WorkerID // of the request in hand
 }
 
 func newCacheAware(o Options) (router.Policy, error) {
-	return &cacheAware{settings: o.gateway("cache_aware"), tree: o.Tree, blockTokens: int64(o.BlockTokens), sent: makeRadix()}, nil
+	p := &cacheAware{settings: o.gateway("cache_aware"), tree: o.Tree, blockTokens: int64(o.BlockTokens), sent: makeRadix()}
+	if p.settings.Gateway == SMG {
+		p.rand, p.among = newRand(o), o.Among
+	}
+	return p, nil
 }
 
 func (p *cacheAware) Needs() router.Needs { return router.Needs{Running: true} }
@@ -41,11 +51,13 @@ func (p *cacheAware) Choose(q *sim.Request, c *router.Candidates) router.Choice 
 
 // choose returns the worker, and whether the tree learns of it.
 func (p *cacheAware) choose(q *sim.Request, c *router.Candidates) (w sim.WorkerID, keeps bool) {
+	if p.settings.Gateway == SMG {
+		return p.chooseOrSpill(q, c), true
+	}
 	if p.isUneven(c) {
 		return fewestRequests(c), true
 	}
-	node, blocks := p.sent.match(p.runs)
-	rate := float32(int64(blocks)*p.blockTokens) / float32(q.InputTokens)
+	node, rate := p.matchRate(q)
 	if !(rate > float32(p.settings.CacheThreshold)) {
 		return fewestRequests(c), true
 	}
@@ -57,6 +69,12 @@ func (p *cacheAware) choose(q *sim.Request, c *router.Candidates) (w sim.WorkerI
 		return n.leastHolder(c), true
 	}
 	return n.owner, true
+}
+
+// matchRate returns the deepest node that the prompt in hand reaches, and which part of the prompt is in the tree.
+func (p *cacheAware) matchRate(q *sim.Request) (node int32, rate float32) {
+	node, blocks := p.sent.match(p.runs)
+	return node, float32(int64(blocks)*p.blockTokens) / float32(q.InputTokens)
 }
 
 // isUneven reports whether the loads of the workers differ by more than both thresholds.
@@ -119,7 +137,12 @@ func (p *cacheAware) evict(now sim.Time) {
 		return
 	}
 	p.evictions = over
+	most := int64(p.settings.MaxTreeSize) / p.blockTokens
+	if p.settings.Gateway == SMG {
+		p.sent.shrinkAll(most)
+		return
+	}
 	for w := range p.sent.sizes {
-		p.sent.shrink(sim.WorkerID(w), int64(p.settings.MaxTreeSize)/p.blockTokens)
+		p.sent.shrink(sim.WorkerID(w), most)
 	}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,12 +11,17 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// consistentHash sends the turns of a session to one worker, as the policy consistent_hash of vllm-router does: workers have 160 points
-// each on a ring, by the hashes of their URLs, and a session goes to the next point from its own hash on, whatever the load.
+// consistentHash sends the turns of a session to one worker, as the policies consistent_hash of vllm-router and consistent_hashing of
+// smg do: workers have points on a ring, by the hashes of their URLs, and a session goes to the next point from its own hash on,
+// whatever the load. smg draws a worker for a request without a session.
 type consistentHash struct {
-	url     string
-	members []sim.WorkerID // of the ring
-	ring    []point        // by hash; no hash twice
+	settings GatewaySettings
+	members  []sim.WorkerID // of the ring
+	ring     []point        // by hash; no hash twice
+
+	// Of smg alone.
+	rand  *rand.Rand
+	among func([]sim.WorkerID) sim.WorkerID
 }
 
 // point is a place of a worker on a ring.
@@ -24,11 +30,18 @@ type point struct {
 	worker sim.WorkerID
 }
 
-// pointsPerWorker is the number of places of a worker.
-const pointsPerWorker = 160
+// pointsPerWorker and pointsOfSMG are the numbers of places of a worker.
+const (
+	pointsPerWorker = 160
+	pointsOfSMG     = 150
+)
 
 func newConsistentHash(o Options) (router.Policy, error) {
-	return &consistentHash{url: o.gateway(ConsistentHash).WorkerURL}, nil
+	p := &consistentHash{settings: o.gateway(ConsistentHash)}
+	if p.settings.Gateway == SMG {
+		p.rand, p.among = newRand(o), o.Among
+	}
+	return p, nil
 }
 
 func (p *consistentHash) Needs() router.Needs { return router.Needs{} }
@@ -37,11 +50,18 @@ func (p *consistentHash) Choose(q *sim.Request, c *router.Candidates) router.Cho
 	if !slices.Equal(c.Workers, p.members) {
 		p.build(c)
 	}
-	key := "header:x-session-id:" + strconv.Itoa(int(q.Session))
-	if q.Session < 0 {
-		key = "request:" + strconv.Itoa(int(q.ID))
+	var hash uint64
+	switch smg := p.settings.Gateway == SMG; {
+	case smg && q.Session < 0:
+		return router.Choice{Worker: drawOne(c.Workers, p.rand, p.among), Second: router.None}
+	case smg:
+		hash = blakeHash(strconv.Itoa(int(q.Session)))
+	case q.Session < 0:
+		hash = ringHash("request:" + strconv.Itoa(int(q.ID)))
+	default:
+		hash = ringHash("header:x-session-id:" + strconv.Itoa(int(q.Session)))
 	}
-	i, _ := slices.BinarySearchFunc(p.ring, ringHash(key), func(x point, hash uint64) int { return cmp.Compare(x.hash, hash) })
+	i, _ := slices.BinarySearchFunc(p.ring, hash, func(x point, hash uint64) int { return cmp.Compare(x.hash, hash) })
 	if i == len(p.ring) {
 		i = 0
 	}
@@ -52,7 +72,13 @@ func (p *consistentHash) Choose(q *sim.Request, c *router.Candidates) router.Cho
 func (p *consistentHash) build(c *router.Candidates) {
 	p.members, p.ring = append(p.members[:0], c.Workers...), p.ring[:0]
 	for _, w := range c.Workers {
-		url := urlOf(p.url, c.Name(w))
+		url := urlOf(p.settings.WorkerURL, c.Name(w))
+		if p.settings.Gateway == SMG {
+			for i := range pointsOfSMG {
+				p.ring = append(p.ring, point{blakeHash(url + "#" + strconv.Itoa(i)), w})
+			}
+			continue
+		}
 		for i := range pointsPerWorker {
 			p.ring = append(p.ring, point{ringHash(url + ":" + strconv.Itoa(i)), w})
 		}

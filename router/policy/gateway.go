@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/replay-llm/replay/router"
@@ -38,6 +39,7 @@ type GatewaySettings struct {
 const (
 	SGLangRouter = "sglang-router"
 	VLLMRouter   = "vllm-router"
+	SMG          = "smg"
 )
 
 // idInURL stands for the number of a worker.
@@ -71,6 +73,9 @@ func ParseGatewaySettings(name Name, text []byte) (GatewaySettings, error) {
 func (s *GatewaySettings) declare(name Name, d *schema.Decl) {
 	switch name {
 	case ConsistentHash, StickyLeastLoaded:
+		if name == ConsistentHash {
+			s.Gateway = cmp.Or(d.Name(schema.Row{Key: "gateway", Names: []string{VLLMRouter, SMG}}), s.Gateway)
+		}
 		d.String(&s.WorkerURL, schema.Row{Key: "worker_url"})
 		if !strings.Contains(s.WorkerURL, idInURL) {
 			d.FailText("worker_url", "a text with "+idInURL+", which stands for the number of the worker")
@@ -85,8 +90,9 @@ func (s *GatewaySettings) declare(name Name, d *schema.Decl) {
 }
 
 func (s *GatewaySettings) declareCacheAware(d *schema.Decl) {
-	if d.Name(schema.Row{Key: "gateway", Names: []string{SGLangRouter, VLLMRouter}}) == VLLMRouter {
-		s.Gateway, s.EvictionIntervalSecs, s.MaxTreeSize = VLLMRouter, 120, 1<<25
+	s.Gateway = cmp.Or(d.Name(schema.Row{Key: "gateway", Names: []string{SGLangRouter, VLLMRouter, SMG}}), s.Gateway)
+	if s.Gateway == VLLMRouter {
+		s.EvictionIntervalSecs, s.MaxTreeSize = 120, 1<<25
 	}
 	d.NumberIn(&s.CacheThreshold, func(x float64) bool { return x >= 0 && x <= 1 }, "a number from 0 to 1", schema.Row{Key: "cache_threshold"})
 	d.Size(&s.BalanceAbsThreshold, schema.Row{Key: "balance_abs_threshold"})

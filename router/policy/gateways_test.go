@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,7 @@ type recordedGateway struct {
 	words    bool
 	seen     router.Candidates
 	at       map[int]int // by request: its worker
+	choice   int         // of the gateway, for the request in hand
 	requests int
 }
 
@@ -78,6 +80,7 @@ func (r *recordedGateway) do(line string) error {
 		}
 	}
 	q := &sim.Request{ID: sim.RequestID(id), InputTokens: len(ids), Prompt: r.tree.Add(ids, len(ids)), Session: int32(session)}
+	r.choice = worker
 	if ours := int(r.policy.Choose(q, &r.seen).Worker); ours != worker {
 		return fmt.Errorf("request %d to worker %d, want %d as the gateway, of loads %v", id, ours, worker, r.seen.Running)
 	}
@@ -98,10 +101,18 @@ func (r *recordedGateway) begin(line string) error {
 		return err
 	}
 	r.tree, r.at = prompt.NewTree(1, 1, prompt.Options{}), map[int]int{}
-	r.policy, err = New(Name(name), Options{Tree: r.tree, BlockTokens: 1, Gateway: &s})
+	r.policy, err = New(Name(name), Options{Tree: r.tree, BlockTokens: 1, Gateway: &s, Among: r.among})
 	r.seen.Running = make([]int32, workers)
 	for w := range workers {
 		r.seen.Workers = append(r.seen.Workers, sim.WorkerID(w))
 	}
 	return err
+}
+
+// among returns the gateway's choice, if it is one that a draw allows.
+func (r *recordedGateway) among(equal []sim.WorkerID) sim.WorkerID {
+	if slices.Contains(equal, sim.WorkerID(r.choice)) {
+		return sim.WorkerID(r.choice)
+	}
+	return equal[0]
 }

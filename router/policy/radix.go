@@ -15,9 +15,9 @@ type radix struct {
 	nodes  []radixNode // the first is the root
 	vacant []int32
 	child  map[childKey]int32
-	sizes  []int64 // by worker: blocks of the nodes that it holds
-	epoch  uint64  // counts matches and inserts
-	leaves heap.Heap[uint64, int32, struct{}]
+	sizes  []int64                            // by worker: blocks of the nodes that it holds
+	epoch  uint64                             // counts matches and inserts
+	leaves heap.Heap[uint64, int64, struct{}] // by use, nodes with a worker
 }
 
 // radixNode is a run of blocks, together with the nodes above it.
@@ -136,6 +136,11 @@ func (t *radix) holderOf(node int32, w sim.WorkerID) *holder {
 	return nil
 }
 
+// isHeld reports whether w is one of the holders.
+func (t *radix) isHeld(holders []holder, w sim.WorkerID) bool {
+	return slices.ContainsFunc(holders, func(h holder) bool { return h.worker == w })
+}
+
 // insert notes that a prompt goes to w.
 func (t *radix) insert(text []run, w sim.WorkerID) {
 	for int(w) >= len(t.sizes) {
@@ -251,19 +256,53 @@ func (t *radix) shrink(w sim.WorkerID, most int64) {
 		return
 	}
 	t.leaves = t.leaves[:0]
+	t.pushLeaves(w)
+	for len(t.leaves) > 0 && t.sizes[w] > most {
+		t.releaseOldest()
+	}
+}
+
+// shrinkAll takes leaves from all workers, the one used longest ago first, until they hold at most that number of blocks together.
+func (t *radix) shrinkAll(most int64) {
+	total := int64(0)
+	for _, n := range t.sizes {
+		total += n
+	}
+	if total <= most {
+		return
+	}
+	t.leaves = t.leaves[:0]
+	for w := range t.sizes {
+		t.pushLeaves(sim.WorkerID(w))
+	}
+	for len(t.leaves) > 0 && total > most {
+		total -= t.releaseOldest()
+	}
+}
+
+// pushLeaves adds the leaves of w to those that may be released.
+func (t *radix) pushLeaves(w sim.WorkerID) {
 	for i := range t.nodes {
 		if t.isLeaf(int32(i), w) {
-			t.leaves.Push(t.holderOf(int32(i), w).used, int32(i), struct{}{})
+			t.pushLeaf(int32(i), w)
 		}
 	}
-	for len(t.leaves) > 0 && t.sizes[w] > most {
-		node := t.leaves.Pop().Tie
-		parent := t.nodes[node].parent
-		t.release(node, w)
-		if t.isLeaf(parent, w) {
-			t.leaves.Push(t.holderOf(parent, w).used, parent, struct{}{})
-		}
+}
+
+func (t *radix) pushLeaf(node int32, w sim.WorkerID) {
+	t.leaves.Push(t.holderOf(node, w).used, int64(node)<<32|int64(w), struct{}{})
+}
+
+// releaseOldest takes the leaf used longest ago from its worker, and returns its blocks. The node above it may be a leaf then.
+func (t *radix) releaseOldest() int64 {
+	leaf := t.leaves.Pop().Tie
+	node, w := int32(leaf>>32), sim.WorkerID(int32(leaf))
+	parent, blocks := t.nodes[node].parent, int64(t.nodes[node].blocks)
+	t.release(node, w)
+	if t.isLeaf(parent, w) {
+		t.pushLeaf(parent, w)
 	}
+	return blocks
 }
 
 // release ends that w holds a node. A node that no worker holds goes with the last child.

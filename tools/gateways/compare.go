@@ -25,7 +25,15 @@ type comparison struct {
 	workers       int
 	sessions      int  // number of sessions that requests are turns of; 0: they have none
 	draws         bool // workers are drawn: of two, the one with less load
+	ties          bool // one of equal workers is drawn
+	open          int  // number of requests without an answer that is seldom exceeded; 0: 12
 }
+
+// urlsHere stands in settings for the URLs of the workers.
+const urlsHere = "URLS"
+
+// steadyWorkers keeps smg from leaving out workers that hold back answers.
+const steadyWorkers = "--worker-wedge-secs=86400"
 
 func listCases() []comparison {
 	const never, tight = `"eviction_interval_secs":86400`, `"cache_threshold":0.5,"balance_abs_threshold":2,"balance_rel_threshold":1.2`
@@ -47,10 +55,31 @@ func listCases() []comparison {
 			all = append(all, c)
 		}
 	}
-	for _, name := range []policy.Name{policy.ConsistentHash, policy.StickyLeastLoaded} {
-		all = append(all, comparison{program: "vllm-router", kind: "vllm", theirs: string(name), ours: name, workers: 5, sessions: 300})
+	for _, kind := range []string{"vllm", "sglang"} {
+		c := comparison{
+			program: "smg", kind: kind, theirs: "cache_aware", args: []string{"--eviction-interval-secs=86400", steadyWorkers},
+			ours: "cache_aware", settings: `{"gateway":"smg",` + never + `}`, workers: 4, ties: true,
+		}
+		all = append(all, c)
+		c.args = append(c.args, "--cache-threshold=0.5", "--balance-abs-threshold=2", "--balance-rel-threshold=1.2")
+		c.settings, c.variant = `{"gateway":"smg",`+tight+`,`+never+`}`, "tight"
+		all = append(all, c)
+		c.args = append(c.args, "--cache-threshold=0.1", "--balance-abs-threshold=64", "--balance-rel-threshold=1")
+		c.settings, c.variant, c.open = `{"gateway":"smg","cache_threshold":0.1,"balance_rel_threshold":1,`+never+`}`, "crowd", 120
+		all = append(all, c)
 	}
-	return append(all, comparison{program: "vllm-router", kind: "vllm", theirs: "power_of_two", ours: "p2c", workers: 4, draws: true})
+	for _, name := range []policy.Name{policy.ConsistentHash, policy.StickyLeastLoaded} {
+		all = append(all, comparison{program: "vllm-router", kind: "vllm", theirs: string(name), ours: name,
+			settings: `{"worker_url":"` + urlsHere + `"}`, workers: 5, sessions: 300})
+	}
+	for _, kind := range []string{"vllm", "sglang"} {
+		all = append(all, comparison{program: "smg", kind: kind, theirs: "consistent_hashing", args: []string{steadyWorkers},
+			ours: policy.ConsistentHash, settings: `{"gateway":"smg","worker_url":"` + urlsHere + `"}`, workers: 5, sessions: 300})
+	}
+	for _, program := range []string{"vllm-router", "smg"} {
+		all = append(all, comparison{program: program, kind: "vllm", theirs: "power_of_two", ours: "p2c", workers: 4, draws: true})
+	}
+	return append(all, comparison{program: "smg", kind: "sglang", theirs: "power_of_two", ours: "p2c", workers: 4, draws: true})
 }
 
 func (c *comparison) name() string {
@@ -96,13 +125,15 @@ type request struct {
 type pass struct {
 	*comparison
 	result
-	fleet  *fleet
-	policy router.Policy
-	tree   *prompt.Tree
-	rand   *rand.Rand
-	order  []int // the fleet's workers in the gateway's order
-	seen   router.Candidates
-	open   []request
+	fleet   *fleet
+	policy  router.Policy
+	tree    *prompt.Tree
+	rand    *rand.Rand
+	order   []int // the fleet's workers in the gateway's order
+	choice  int   // worker of the request in hand
+	tied    bool  // it was drawn
+	seen    router.Candidates
+	waiting []request
 }
 
 // compare runs a gateway and compares n requests.
@@ -114,10 +145,8 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 	defer f.stop()
 	own := *c
 	p := &pass{comparison: &own, fleet: f, tree: prompt.NewTree(1, 1, prompt.Options{}), rand: rand.New(rand.NewPCG(seed, 0))}
-	if c.sessions > 0 {
-		p.settings = `{"worker_url":"` + f.urlOfWorkers() + `"}`
-	}
-	if c.sessions > 0 || c.draws {
+	p.settings = strings.ReplaceAll(p.settings, urlsHere, f.urlOfWorkers())
+	if c.sessions > 0 || c.draws || c.ties {
 		for w := range c.workers {
 			p.order = append(p.order, w)
 		}
@@ -129,6 +158,10 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 	p.seen.Running = make([]int32, c.workers)
 	for w := range c.workers {
 		p.seen.Workers = append(p.seen.Workers, sim.WorkerID(w))
+	}
+	most := 12
+	if c.open > 0 {
+		most = c.open
 	}
 	texts := newTexts(p.rand)
 	for i := range n {
@@ -142,13 +175,13 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 		if err := p.send(i, text, session); err != nil {
 			return nil, fmt.Errorf("request %d: %w", i, err)
 		}
-		for len(p.open) > 0 && i+1 >= c.workers && p.rand.IntN(12) < len(p.open) {
-			if err := p.release(p.rand.IntN(len(p.open))); err != nil {
+		for len(p.waiting) > 0 && i+1 >= c.workers && p.rand.IntN(most) < len(p.waiting) {
+			if err := p.release(p.rand.IntN(len(p.waiting))); err != nil {
 				return nil, err
 			}
 		}
 	}
-	for len(p.open) > 0 {
+	for len(p.waiting) > 0 {
 		if err := p.release(0); err != nil {
 			return nil, err
 		}
@@ -157,7 +190,7 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 }
 
 func (p *pass) newPolicy() (router.Policy, error) {
-	o := policy.Options{Tree: p.tree, BlockTokens: 1}
+	o := policy.Options{Tree: p.tree, BlockTokens: 1, Among: p.among}
 	if p.settings != "" {
 		s, err := policy.ParseGatewaySettings(p.ours, []byte(p.settings))
 		if err != nil {
@@ -166,6 +199,15 @@ func (p *pass) newPolicy() (router.Policy, error) {
 		o.Gateway = &s
 	}
 	return policy.New(p.ours, o)
+}
+
+// among follows the gateway where it has drawn a worker, if it may have.
+func (p *pass) among(equal []sim.WorkerID) sim.WorkerID {
+	if theirs := sim.WorkerID(p.choice); slices.Contains(equal, theirs) {
+		p.tied = true
+		return theirs
+	}
+	return equal[0]
 }
 
 // send lets the gateway place a request, and compares the worker.
@@ -185,12 +227,13 @@ func (p *pass) send(id int, text string, session int) error {
 	ids := p.split(text)
 	q := &sim.Request{ID: sim.RequestID(id), InputTokens: len(ids), Prompt: p.tree.Add(ids, len(ids)), Session: int32(session)}
 	ours := -1
+	p.choice, p.tied = theirs, false
 	if !p.draws {
 		ours = int(p.policy.Choose(q, &p.seen).Worker)
 	}
 	p.lines = append(p.lines, fmt.Sprintf("arrive %d text=%s session=%d worker=%d", id, strings.ReplaceAll(text, " ", "_"), session, theirs))
 	switch {
-	case p.draws && p.mayDraw(theirs):
+	case p.draws && p.mayDraw(theirs), p.tied:
 		p.drawn++
 	case ours == theirs:
 		p.equal++
@@ -200,9 +243,9 @@ func (p *pass) send(id int, text string, session int) error {
 		}
 	}
 	p.seen.Running[theirs]++
-	p.open = append(p.open, request{id, theirs, free, done})
+	p.waiting = append(p.waiting, request{id, theirs, free, done})
 	if free == nil {
-		return p.release(len(p.open) - 1)
+		return p.release(len(p.waiting) - 1)
 	}
 	return nil
 }
@@ -230,8 +273,8 @@ func (p *pass) split(text string) (ids []uint64) {
 
 // release lets the answer of a request go and waits for it.
 func (p *pass) release(i int) error {
-	x := p.open[i]
-	p.open = slices.Delete(p.open, i, i+1)
+	x := p.waiting[i]
+	p.waiting = slices.Delete(p.waiting, i, i+1)
 	if x.free != nil {
 		close(x.free)
 	}

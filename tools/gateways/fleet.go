@@ -87,7 +87,7 @@ func (f *fleet) addProxy(target *url.URL) error {
 	}
 	f.port = listener.Addr().(*net.TCPAddr).Port
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "load") { // what the servers report of themselves: the gateway counts requests then
+		if strings.Contains(r.URL.Path, "load") || r.URL.Path == "/metrics" { // what the servers report of themselves: the gateway counts requests then
 			http.NotFound(w, r)
 			return
 		}
@@ -146,7 +146,7 @@ func (f *fleet) startGateway(program string, args []string) error {
 	for _, p := range f.proxies {
 		args = append(args, p.URL)
 	}
-	if !strings.HasSuffix(program, "vllm-router") {
+	if !strings.HasSuffix(program, "vllm-router") { // sglang-router and smg
 		args = append([]string{"launch"}, args...)
 	}
 	cmd := exec.Command(program, args...)
@@ -230,6 +230,7 @@ func (f *fleet) post(ctx context.Context, prompt string, session int) error {
 	r.Header.Set("Content-Type", "application/json")
 	if session >= 0 {
 		r.Header.Set("X-Session-Id", strconv.Itoa(session))
+		r.Header.Set("X-SMG-Routing-Key", strconv.Itoa(session))
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

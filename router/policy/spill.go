@@ -1,0 +1,80 @@
+package policy
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// chooseOrSpill returns the worker by the rules of smg: the holder of the deepest node with the fewest requests, unless all holders
+// have too many requests above the mean. Then, and for a prompt of which too little is known, it returns the worker with the
+// fewest requests. Workers with as many requests are drawn from.
+func (p *cacheAware) chooseOrSpill(q *sim.Request, c *router.Candidates) sim.WorkerID {
+	p.equal = p.equal[:0]
+	limit := p.spillLimit(c)
+	node, rate := p.matchRate(q)
+	holders := p.sent.nodes[node].holders
+	if !(rate > float32(p.settings.CacheThreshold)) {
+		holders = nil
+	}
+	for _, w := range c.Workers {
+		if p.sent.isHeld(holders, w) && float64(c.Running[w]) <= limit {
+			p.equal = append(p.equal, w)
+		}
+	}
+	if len(p.equal) == 0 && len(holders) > 0 {
+		for _, w := range c.Workers {
+			if float64(c.Running[w]) <= limit {
+				p.equal = append(p.equal, w)
+			}
+		}
+	}
+	if len(p.equal) == 0 {
+		p.equal = append(p.equal, c.Workers...)
+	}
+	return p.takeLeast(c)
+}
+
+// smallestSwing is the smallest number of requests above the mean from which on smg looks for another worker.
+const smallestSwing = 4
+
+// spillLimit returns how many requests a holder may have at most: more than it are above both thresholds. The absolute threshold is no
+// more than two standard deviations of a Poisson law with the mean of the workers' requests.
+func (p *cacheAware) spillLimit(c *router.Candidates) float64 {
+	total := 0
+	for _, w := range c.Workers {
+		total += int(c.Running[w])
+	}
+	mean := float64(total) / float64(len(c.Workers))
+	swing := max(smallestSwing, math.Ceil(2*math.Sqrt(mean)))
+	return max(float64(mean*float64(float32(p.settings.BalanceRelThreshold))), mean+min(float64(p.settings.BalanceAbsThreshold), swing))
+}
+
+// takeLeast returns the worker of p.equal with the fewest requests, and draws one of several.
+func (p *cacheAware) takeLeast(c *router.Candidates) sim.WorkerID {
+	least := c.Running[p.equal[0]]
+	for _, w := range p.equal[1:] {
+		least = min(least, c.Running[w])
+	}
+	kept := p.equal[:0]
+	for _, w := range p.equal {
+		if c.Running[w] == least {
+			kept = append(kept, w)
+		}
+	}
+	p.equal = kept
+	return drawOne(kept, p.rand, p.among)
+}
+
+// drawOne draws one of several workers, by among unless that is nil.
+func drawOne(workers []sim.WorkerID, rand *rand.Rand, among func([]sim.WorkerID) sim.WorkerID) sim.WorkerID {
+	switch {
+	case len(workers) == 1:
+		return workers[0]
+	case among != nil:
+		return among(workers)
+	}
+	return workers[rand.IntN(len(workers))]
+}
