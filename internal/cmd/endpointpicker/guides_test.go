@@ -1,0 +1,60 @@
+package endpointpicker
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReadGuides reads what the chart of the gateway-api-inference-extension and the guides of llm-d ship: names and parameters of their
+// plugins. What is refused is read with --endpoint-picker-skip, but for two profiles.
+func TestReadGuides(t *testing.T) {
+	const load = "- {type: queue-scorer}\n- {type: kv-cache-utilization-scorer}\n"
+	const one = "schedulingProfiles:\n- name: default\n  plugins:\n"
+	const weights = "  - {pluginRef: queue-scorer, weight: 2}\n  - {pluginRef: kv-cache-utilization-scorer, weight: 2}\n"
+	for _, c := range []struct{ name, text, want, refused string }{
+		{"chart", "plugins:\n" + load + "- {type: prefix-cache-scorer}\n- {type: metrics-data-source, parameters: {scheme: http, path: /metrics, insecureSkipVerify: true}}\n- {type: core-metrics-extractor}\n" +
+			one + weights + "  - {pluginRef: prefix-cache-scorer, weight: 3}\n", "queue-scorer 2, kv-cache-utilization-scorer 2, prefix-cache-scorer 3, max-score-picker; ", ""},
+		{"optimized-baseline", "plugins:\n- {type: token-load-scorer}\n- {type: inflight-load-producer}\n- {type: approx-prefix-cache-producer, parameters: {maxPrefixTokensToMatch: 40960}}\n" +
+			"- {type: prefix-cache-affinity-filter, parameters: {affinityThreshold: 0.80, maxTokensInFlightPenalty: 286720, maxTTFTPenaltyMs: 0}}\n" +
+			one + "  - {pluginRef: prefix-cache-affinity-filter}\n  - {pluginRef: token-load-scorer}\n", "prefix-cache-affinity-filter (from 0.8 of the prompt on), token-load-scorer 1, max-score-picker", ""},
+		{"tiered-prefix-cache", "plugins:\n" + load + "- {type: prefix-cache-scorer, name: gpu-prefix-cache-scorer}\n" +
+			"- {type: approx-prefix-cache-producer, name: cpuPrefixProducer, parameters: {autoTune: false, lruCapacityPerServer: 41000}}\n" +
+			"- {type: prefix-cache-scorer, name: cpu-prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: cpuPrefixProducer}}\n" +
+			one + weights + "  - {pluginRef: gpu-prefix-cache-scorer, weight: 1.0}\n  - {pluginRef: cpu-prefix-cache-scorer, weight: 1.0}\n", "queue-scorer 2, kv-cache-utilization-scorer 2, prefix-cache-scorer 1, prefix-cache-scorer 1, max-score-picker; ", ""},
+		{"flow-control", "featureGates: [flowControl]\nplugins:\n" + load + "- {type: prefix-cache-scorer}\n- {type: round-robin-fairness-policy}\n- {type: fcfs-ordering-policy}\n" +
+			"- {type: concurrency-detector, parameters: {maxConcurrency: 132, concurrencyMode: requests, headroom: 0.0}}\n" +
+			one + weights + "  - {pluginRef: prefix-cache-scorer, weight: 3}\n" +
+			"flowControl:\n  maxBytes: 10Gi\n  maxRequests: 1k\n  defaultRequestTTL: 60s\n  saturationDetector: {pluginRef: concurrency-detector}\n  priorityBands:\n" +
+			"  - {priority: 100, maxRequests: \"500\", fairnessPolicyRef: round-robin-fairness-policy, orderingPolicyRef: fcfs-ordering-policy}\n", "queue-scorer 2, kv-cache-utilization-scorer 2, prefix-cache-scorer 3, max-score-picker, flow control", "round-robin-fairness-policy"},
+		{"precise-prefix-cache-routing", "plugins:\n- {type: tokenizer, parameters: {modelName: Qwen/Qwen3-32B, udsTokenizerConfig: {socketFile: /tmp/t}}}\n- {type: endpoint-notification-source}\n- {type: metrics-data-source}\n" +
+			"- {type: core-metrics-extractor}\n- {type: single-profile-handler}\n- {type: decode-filter}\n- type: precise-prefix-cache-scorer\n  parameters: {tokenProcessorConfig: {blockSize: 64}, " +
+			"speculativeIndexing: true, indexerConfig: {kvBlockIndexConfig: {enableMetrics: true}}, kvEventsConfig: {topicFilter: kv@, discoverPods: true}}\n" + load + "- {type: no-hit-lru-scorer}\n- {type: max-score-picker}\n" +
+			"dataLayer:\n  sources:\n  - {pluginRef: endpoint-notification-source, extractors: [{pluginRef: precise-prefix-cache-scorer}]}\n" +
+			one + "  - {pluginRef: decode-filter}\n" + weights + "  - {pluginRef: precise-prefix-cache-scorer, weight: 3.0}\n  - {pluginRef: no-hit-lru-scorer, weight: 2.0}\n  - {pluginRef: max-score-picker}\n",
+			"queue-scorer 2, kv-cache-utilization-scorer 2, precise-prefix-cache-scorer 3 (what is sent counts for 2000 ms), max-score-picker; ", "no-hit-lru-scorer"},
+		{"pd-disaggregation", "plugins:\n- {type: always-disagg-pd-decider}\n- {type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}\n- {type: prefill-filter}\n- {type: decode-filter}\n" +
+			"- {type: token-load-scorer}\n- {type: active-request-scorer}\nschedulingProfiles:\n- {name: prefill, plugins: [{pluginRef: token-load-scorer}]}\n- {name: decode, plugins: [{pluginRef: active-request-scorer}]}\n", "", "2 schedulingProfiles, must be one"},
+	} {
+		path := filepath.Join(t.TempDir(), "router.yaml")
+		if err := os.WriteFile(path, []byte("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"+c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Read(path)
+		switch {
+		case err == nil && c.refused != "":
+			t.Errorf("%s is read, must be refused for %s", c.name, c.refused)
+		case err == nil && !strings.HasPrefix(p.String(), c.want):
+			t.Errorf("%s: %s, want %s", c.name, p, c.want)
+		case err != nil && (c.refused == "" || !strings.Contains(err.Error(), c.refused)):
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.want == "" || err == nil {
+			continue
+		}
+		if p, err := Read(path, c.refused); err != nil || !strings.HasPrefix(p.String(), c.want) {
+			t.Errorf("%s without %s: %v, %v, want %s", c.name, c.refused, p, err, c.want)
+		}
+	}
+}
