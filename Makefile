@@ -29,6 +29,8 @@ EQUAL ?= 10e6
 PLATFORMS ?=
 # Requests that make gateways sends to each gateway.
 GATEWAY_REQUESTS ?= 2000
+# Seeds that it draws them with.
+GATEWAY_SEEDS ?= 2
 # How long make fleet-soak lasts.
 SOAK ?= 10m
 
@@ -243,7 +245,7 @@ gateways: ## compare the policies of vllm-router, sglang-router and smg with the
 	  { $(PYTHON3) -m venv $$d && $$d/bin/pip install -q $$p; } || { rm -rf $$d; echo "gateways: skipped: $$p cannot be installed"; }; done
 	test ! -x bin/gateways/vllm-router/bin/vllm-router || $(GO) test ./live/cmd/replay-live -run TestVLLMRouter -count 1 -v -gateways "$(CURDIR)/bin/gateways/vllm-router/bin"
 	$(GO) build -o bin/replay-live ./live/cmd/replay-live
-	$(GO) run ./tools/gateways -n $(GATEWAY_REQUESTS)
+	$(GO) run ./tools/gateways -n $(GATEWAY_REQUESTS) -seeds $(GATEWAY_SEEDS)
 
 vllm-twin: ## hold the metrics, paths and errors of live/vllm to vLLM's own server at VLLM_SERVER (host:port; docs/vllm-server.md has its flags)
 	$(GO) test ./live/vllm -run TestMetricsEqualVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"

@@ -20,7 +20,8 @@ func main() {
 	programs := flag.String("programs", "bin/gateways", "`directory` of the virtual environments vllm-router, sglang-router and smg")
 	live := flag.String("live", "bin/replay-live", "`program` of the servers")
 	requests := flag.Int("n", 2000, "`number` of requests of each comparison")
-	seed := flag.Uint64("seed", 1, "`seed` of the prompts")
+	seed := flag.Uint64("seed", 1, "first `seed` of the prompts")
+	seeds := flag.Int("seeds", 2, "`number` of seeds that each comparison is made with")
 	only := flag.String("only", "", "compare cases alone that have this `text` in their names")
 	record := flag.String("record", "", "write what the gateways chose to `DIR`, a file for each case")
 	flag.Parse()
@@ -34,14 +35,17 @@ func main() {
 			fmt.Printf("%-44s skipped: no %s\n", c.name(), program)
 			continue
 		}
-		r, err := c.compare(program, *live, *requests, *seed)
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "gateways: %s: %v\n", c.name(), err)
-			os.Exit(1)
+		var r *result
+		for i := range *seeds {
+			var err error
+			if r, err = c.compare(program, *live, *requests, *seed+uint64(i)); err != nil {
+				fmt.Fprintf(os.Stderr, "gateways: %s: %v\n", c.name(), err)
+				os.Exit(1)
+			}
+			fmt.Printf("%-36s seed %d: %s\n", c.name(), *seed+uint64(i), r.tally())
+			differ = differ || r.differ > 0
 		}
-		fmt.Printf("%-44s %s\n", c.name(), r.tally())
-		differ = differ || r.differ > 0
-		if *record != "" && !c.draws {
+		if r != nil && *record != "" && !c.draws {
 			if err := r.write(filepath.Join(*record, c.file())); err != nil {
 				fmt.Fprintln(os.Stderr, "gateways:", err)
 				os.Exit(1)
