@@ -3,6 +3,7 @@ package eventplane
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -252,10 +253,13 @@ func TestMessagesOverZeroMQ(t *testing.T) {
 		}
 		before := uint64(i)
 		p.Enqueue(scheduler.KVEvent{Stored: []scheduler.KVBlock{{Seq: 100 + before, Tokens: 5}}})
-		if got, err = sub.Receive(drttest.Within(t), got[:0]); err != nil || len(got) != 1 || len(got[0].Message) != 4 {
-			t.Fatalf("%v, %v, want one message of four frames", got, err)
+		var m zmtp.Message
+		for len(m) < 4 || binary.BigEndian.Uint64(m[2]) < before { // the event of the lane before may come late
+			if got, err = sub.Receive(drttest.Within(t), got[:0]); err != nil || len(got[len(got)-1].Message) != 4 {
+				t.Fatalf("%v, %v, want messages of four frames", got, err)
+			}
+			m = got[len(got)-1].Message
 		}
-		m := got[0].Message
 		head := fmt.Sprintf("%s %x %x %x", m[0], m[1], m[2], m[3][:5])
 		if want := fmt.Sprintf("kv-events %016x %016x 01%08x", l.publisher, before, len(m[3])-5); head != want {
 			t.Errorf("%s, want %s", head, want)
