@@ -22,7 +22,7 @@ type Network struct {
 	core    float64 // and the core
 	share   float64 // of its bandwidth that every link has
 
-	lanes   []*Lane     // with transfers under way, in the order in which they were opened
+	lanes   []*Lane     // with transfers on their way, in the order in which they were opened
 	waiting []*Transfer // in turns: those that have not begun, in order
 	spare   []*Lane
 	changed []*Lane   // of the latest answer
@@ -44,7 +44,7 @@ type Transfer struct {
 	lane  *Lane // nil: it waits for its turn, or has left
 }
 
-// Lane is the transfers under way between two workers; in turns, a single one.
+// Lane is the transfers on their way between two workers; in turns, a single one.
 type Lane struct {
 	from, to sim.WorkerID
 	speed    float64
@@ -202,8 +202,8 @@ func (n *Network) leave(t *Transfer) {
 	n.spare = append(n.spare, l)
 }
 
-// UpdateSpeeds begins transfers whose turn it is, works out all speeds anew, and returns the lanes whose
-// first transfer may end at another time than before, until the next call.
+// UpdateSpeeds begins transfers that have their turn, works out all speeds anew, and returns the lanes in
+// which the first transfer may end at another time than before; they are valid until the next call.
 func (n *Network) UpdateSpeeds(now sim.Time) []*Lane {
 	n.countUsers()
 	if n.inTurns {
