@@ -44,9 +44,9 @@ type keys struct {
 	request request // what names them
 }
 
-// Span returns the key of block i, and for how many blocks from there on the keys follow one another.
-func (k *keys) Span(i int) (key int64, blocks int) {
-	return k.device.keyOf(&k.request, i), k.device.countAlike(&k.request, i)
+// Span returns the key of block i, and for how many blocks from there on, at most a number, the keys follow one another.
+func (k *keys) Span(i, most int) (key int64, blocks int) {
+	return k.device.keyOf(&k.request, i), k.device.countAlike(&k.request, i, most)
 }
 
 // Hashes returns what events say of block i.
@@ -77,8 +77,8 @@ func (k *connector) endRequest(s slot) {
 // to them. Those of a load under way are given back when that has ended.
 func (k *connector) releaseBlocks(r *request, ends bool) {
 	f := r.offload
-	if k.Memory.Ranked && ends && f.Next < f.Chunks {
-		f.Held = append(f.Held[:0], r.held[:min(len(r.held), r.computed>>k.core.shift)]...)
+	if ends {
+		k.Leave(f, r.held, r.computed>>k.core.shift)
 	}
 	switch load := k.LoadOf(f); {
 	case load != nil && ends:
@@ -123,9 +123,7 @@ func (k *connector) preempt(s slot) {
 // drainFences gives back the blocks that waited for the end of f.
 func (k *connector) drainFences(f *flight) {
 	for len(k.fenced) > 0 && k.fenced[0].plan <= f.plan {
-		for _, b := range slices.Backward(k.fenced[0].blocks) {
-			k.device.letGoBlock(b)
-		}
+		k.device.letGoBlocks(k.fenced[0].blocks)
 		k.fenced = k.fenced[1:]
 		k.core.stuck = false
 	}
@@ -299,7 +297,7 @@ func (k *connector) offerBlocks(f *flight) {
 	if k.Failing > 0 {
 		for _, s := range c.running {
 			if r := &c.requests[s]; r.state == steady {
-				k.Offer(r.offload, r.offload.Chunks, r.held)
+				k.Offer(r.offload, r.offload.Chunks)
 			} else if r.plan == f.plan {
 				k.offerShare(&f.shares[r.planned])
 			}
@@ -317,16 +315,14 @@ func (k *connector) offerBlocks(f *flight) {
 // offerShare offers the blocks of the request of x that x fills.
 func (k *connector) offerShare(x *share) {
 	r := &k.core.requests[x.slot]
-	k.Offer(r.offload, min(int(x.before+x.tokens), r.input)>>k.core.shift, r.held)
+	k.Offer(r.offload, min(int(x.before+x.tokens), r.input)>>k.core.shift)
 }
 
 // finishJobs ends the transfers that f reports.
 func (k *connector) finishJobs(f *flight) {
 	for _, j := range f.done {
 		if j.Orphan {
-			for _, b := range slices.Backward(j.Held) {
-				k.device.letGoBlock(b)
-			}
+			k.device.letGoBlocks(j.Held)
 			k.orphans = slices.DeleteFunc(k.orphans, func(x *host.Job) bool { return x == j })
 		}
 		k.Complete(j)

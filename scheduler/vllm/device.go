@@ -153,6 +153,13 @@ func (p *device) letGoBlock(b blockID) {
 	p.last = b
 }
 
+// letGoBlocks takes a holder from blocks, last to first.
+func (p *device) letGoBlocks(all []blockID) {
+	for i := len(all) - 1; i >= 0; i-- {
+		p.letGoBlock(all[i])
+	}
+}
+
 // setKey makes b, which holds block i of r, one that can be found, and reports
 // whether there are others that hold the same.
 func (p *device) setKey(r *request, i int, b blockID) (isCopy bool) {
@@ -272,12 +279,19 @@ func (p *device) keyOf(r *request, i int) int64 {
 	return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)
 }
 
-// countAlike returns for how many blocks of r from i on the keys follow one another.
-func (p *device) countAlike(r *request, i int) int {
-	if i >= r.shared || p.core.drafts.ahead {
+// countAlike returns for how many blocks of r from i on, at most a number, the keys follow one another.
+func (p *device) countAlike(r *request, i, most int) int {
+	if p.core.drafts.ahead {
 		return 1
 	}
-	return min(p.perNode-i%p.perNode, r.shared-i)
+	if i >= r.shared {
+		return most
+	}
+	n, most := p.perNode-i%p.perNode, min(most, r.shared-i)
+	for k := i / p.perNode; n < most && r.path[k+1] == r.path[k]+1; k++ {
+		n += p.perNode
+	}
+	return min(n, most)
 }
 
 // parseGroup returns the key of what a block of that key holds, and the group it is of.
@@ -367,9 +381,7 @@ func (p *device) nameBlocks(r *request, blocks int) {
 func (p *device) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
 func (p *device) releaseBlocks(r *request) {
-	for i := len(r.held) - 1; i >= 0; i-- {
-		p.letGoBlock(r.held[i])
-	}
+	p.letGoBlocks(r.held)
 	r.held, r.blocks, r.named = r.held[:0], 0, 0
 }
 

@@ -200,18 +200,14 @@ func (k *connector) timePass(f *flight) error {
 // setEnd fills p with the end of the pass under way.
 func (k *connector) setEnd(p *scheduler.Pass) error {
 	c := k.core
-	if k.napping {
-		p.End = max(p.Start, k.awake)
-		if p.Detail != nil {
-			p.Detail.PrefillEnd = p.Start
-		}
-		return nil
-	}
 	f := c.next
-	if !f.ran {
-		p.End = max(p.Start, f.end)
-		if k.slept = !k.executed && (c.live > 0 || k.Pending > len(f.done) || len(k.Ended) > 0 && c.rules.EmptyPassIdle); k.slept {
-			p.End = k.napEnd(p.End)
+	if k.napping || !f.ran {
+		if k.napping {
+			p.End = max(p.Start, k.awake)
+		} else if p.End = max(p.Start, f.end); !k.executed && (c.live > 0 || k.Pending > len(f.done) || len(k.Ended) > 0 && c.rules.EmptyPassIdle) {
+			k.slept, p.End = true, k.napEnd(p.End)
+		} else {
+			k.slept = false
 		}
 		if p.Detail != nil {
 			p.Detail.PrefillEnd = p.Start

@@ -56,19 +56,20 @@ func (o *offloaded) nameBlocks(r *request, blocks int) {
 		return
 	}
 	for r.named < blocks {
-		key, n, added := o.keyOf(r, r.named), min(o.countAlike(r, r.named), blocks-r.named), int32(0)
+		key, added := o.keyOf(r, r.named), int32(0)
+		n := o.countAlike(r, r.named, min(blocks-r.named, o.perNode-r.named%o.perNode))
 		for d, b := range r.held[r.named : r.named+n] {
 			isCopy := false
 			if key >= 0 {
 				isCopy = o.setSharedKey(b, key+int64(d))
 			} else {
-				isCopy = o.setKey(r, r.named, b)
+				isCopy = o.setKey(r, r.named+d, b)
 			}
 			if !isCopy {
 				added++
 			}
 		}
-		if added > 0 {
+		if added > 0 && key >= 0 {
 			o.nodes.note(key+int64(n)-int64(added), added)
 		}
 		r.named += n

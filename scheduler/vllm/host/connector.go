@@ -32,7 +32,7 @@ type Connector struct {
 	now         sim.Time
 	stores      map[Block][]*Job // of requests that have ended, by the blocks that they copy
 	unused      []*Request
-	hashes      []blocks.Hashes // of blocks in host memory, while events are captured
+	hashes      map[Key]blocks.Hashes // of blocks in host memory, while events are captured
 }
 
 // Request is what the connector keeps of a request. It may outlive it.
@@ -58,8 +58,8 @@ type Job struct {
 	Load   bool
 	Orphan bool    // the request of a load was cancelled
 	Held   []Block // that it gives back then
-	Blocks []ID
-	places []Block // that it reads, of a store
+	spans  []Span
+	places []Block // that it reads, of a store of a request that has ended
 }
 
 // NewConnector returns a connector to empty host memory for blocks of a number of tokens. It writes down its events when they are captured.
@@ -69,7 +69,7 @@ func NewConnector(o *blocks.Offload, blockTokens int, ranked bool, capture sched
 		toHost: NewLink[*Job](o.ToHostGBPerSecond), toDevice: NewLink[*Job](o.ToGPUGBPerSecond),
 	}
 	if capture == scheduler.CaptureEvents {
-		c.Memory.Watcher = c
+		c.Memory.Watcher, c.hashes = c, map[Key]blocks.Hashes{}
 	}
 	return c
 }
@@ -97,22 +97,43 @@ func (c *Connector) recycle(r *Request) {
 func (c *Connector) End(r *Request) {
 	c.setFailed(r, false)
 	for _, j := range r.jobs {
-		if j.Load {
-			j.Orphan = true
-		} else {
-			c.watchStore(j)
-		}
+		j.Orphan = j.Load
 	}
 	r.Prefilling, r.over = false, true
 	c.Ended = append(c.Ended, r)
 }
 
-// watchStore watches the blocks that j copies.
-func (c *Connector) watchStore(j *Job) {
+// Leave notes that r, which is about to end, holds these KV blocks, of which the first ones are computed: it watches those that are
+// being copied, and keeps those that have yet to be offered.
+func (c *Connector) Leave(r *Request, held []Block, computed int) {
+	if c.Memory.Ranked && r.Next < r.Chunks {
+		r.Held = append(r.Held[:0], held[:min(len(held), computed)]...)
+	}
+	for _, j := range r.jobs {
+		if !j.Load {
+			c.watchStore(j, held)
+		}
+	}
+}
+
+// watchStore watches the blocks that j copies, of those of its request.
+func (c *Connector) watchStore(j *Job, held []Block) {
+	for _, s := range j.spans {
+		first, end := min(int(s.Index), len(held)), min(int(s.Index+s.Blocks), len(held))
+		j.places = append(j.places, held[first:end]...)
+	}
 	for _, b := range j.places {
 		c.stores[b] = append(c.stores[b], j)
 	}
 	c.Storing = len(c.stores) > 0
+}
+
+// countBlocks returns the number of blocks of j.
+func (j *Job) countBlocks() (n int) {
+	for i := range j.spans {
+		n += int(j.spans[i].Blocks)
+	}
+	return n
 }
 
 // LoadOf returns the load of r that is under way, or nil.
@@ -159,7 +180,7 @@ func (c *Connector) Lookup(r *Request, hits int, reads bool) (blocks int, ok boo
 func (c *Connector) Load(r *Request, from, to int) {
 	r.Prefilling, r.Arrived = true, false
 	r.From, r.To, r.Next = from, to, to
-	j := &Job{of: r, Load: true, Blocks: c.Memory.Load(&r.User, from, to)}
+	j := &Job{of: r, Load: true, spans: c.Memory.Load(&r.User, from, to)}
 	r.jobs = append(r.jobs, j)
 	c.loads = append(c.loads, j)
 	c.Pending++
@@ -185,16 +206,15 @@ func (c *Connector) flush(j *Job) {
 	}
 }
 
-// Offer offers the blocks of r before an end that have not been offered yet to host memory. held are the KV blocks of r. It returns
-// the store, or nil.
-func (c *Connector) Offer(r *Request, end int, held []Block) *Job {
+// Offer offers the blocks of r before an end that have not been offered yet to host memory. It returns the store, or nil.
+func (c *Connector) Offer(r *Request, end int) *Job {
 	if end <= r.Next {
 		if !c.Memory.Ranked {
 			r.Next = end
 		}
 		return nil
 	}
-	stored, places, ok := c.Memory.Offer(&r.User, r.Next, end)
+	stored, ok := c.Memory.Offer(&r.User, r.Next, end)
 	c.setFailed(r, !ok && !r.over)
 	if !ok {
 		return nil
@@ -203,11 +223,8 @@ func (c *Connector) Offer(r *Request, end int, held []Block) *Job {
 	if len(stored) == 0 {
 		return nil
 	}
-	j := &Job{of: r, Blocks: slices.Clone(places)}
-	for _, i := range stored {
-		j.places = append(j.places, held[i])
-	}
-	c.noteHashes(j, stored)
+	j := &Job{of: r, spans: slices.Clone(stored)}
+	c.noteHashes(j)
 	if !c.Memory.Ranked {
 		c.Memory.Touch(&r.User, r.Chunks)
 	}
@@ -223,8 +240,8 @@ func (c *Connector) OfferEnded(taken func([]Block) bool) {
 	slices.SortFunc(c.Ended, func(a, b *Request) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range c.Ended {
 		if c.Memory.Ranked {
-			if j := c.Offer(r, min(r.Chunks, len(r.Held)), r.Held); j != nil {
-				c.watchStore(j)
+			if j := c.Offer(r, min(r.Chunks, len(r.Held))); j != nil {
+				c.watchStore(j, r.Held)
 				if taken(j.places) {
 					c.flush(j)
 				}
@@ -253,7 +270,7 @@ func (c *Connector) Begin(at sim.Time) sim.Time {
 	}
 	from := max(c.now, c.Free)
 	for _, j := range c.unsubmitted {
-		c.toHost.Submit(j, from, float64(len(j.Blocks))*c.blocks)
+		c.toHost.Submit(j, from, float64(j.countBlocks())*c.blocks)
 	}
 	c.unsubmitted = append(c.unsubmitted[:0], c.planned...)
 	for _, j := range c.flushed {
@@ -272,7 +289,7 @@ func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 		from = max(c.now, c.Free)
 	}
 	for _, j := range c.loads {
-		c.toDevice.Submit(j, from, float64(len(j.Blocks))*c.blocks)
+		c.toDevice.Submit(j, from, float64(j.countBlocks())*c.blocks)
 	}
 	c.loads = c.loads[:0]
 	return c.toDevice.AppendEnded(c.toHost.AppendEnded(done, c.now), c.now)
@@ -284,10 +301,10 @@ func (c *Connector) Complete(j *Job) {
 	c.Pending--
 	r.jobs = slices.DeleteFunc(r.jobs, func(x *Job) bool { return x == j })
 	if j.Load {
-		c.Memory.Loaded(j.Blocks)
+		c.Memory.Loaded(j.spans)
 		r.Arrived = true
 	} else {
-		c.Memory.Stored(j.Blocks)
+		c.Memory.Stored(j.spans)
 		c.noteStored(j)
 		c.unwatchStore(j)
 	}

@@ -1,37 +1,9 @@
 // Package host is the host memory of vLLM's OffloadingConnector: which KV blocks are there, in which order they
 // are evicted, and the links to it (docs/rules/vllm.md, "Host memory").
 //
-// A block is known by a key, which names its content. Read memory.go, then order.go, connector.go and link.go.
+// A block is known by a key, which names its content. Blocks with keys that follow one another, and that were stored or read
+// together, are one extent. Read memory.go, then pages.go, extents.go, order.go, connector.go and link.go.
 package host
-
-import "fmt"
-
-// ID is a block's place in a Memory. Places are used again.
-type ID int32
-
-// None is the place of no block.
-const None ID = -1
-
-// block is a block in host memory, or the mark of a user in the order of eviction.
-type block struct {
-	key          int64
-	rank         int64
-	older, newer ID
-	place        int32 // in the list of its user, from 1 on; 0 once that has ended
-	readers      int32 // loads that read it
-	offer        int32 // the latest offer that had it
-	state        state
-}
-
-// state is what a place of a Memory is used for.
-type state uint8
-
-const (
-	unused state = iota
-	coming       // its copy has not ended
-	ready
-	mark // of a user
-)
 
 // Memory is host memory for a number of blocks.
 type Memory struct {
@@ -40,127 +12,48 @@ type Memory struct {
 	used   int // blocks that are there or coming
 	idle   int // of these, the ones that may be evicted
 	offers int32
-	all    []block
-	free   []ID
-	found  [][]ID // 1 + the place by key >= 0, in pages
-	own    map[int64]ID
+	all    []extent
+	free   []id
+	pages
 	order
-	missing []int32 // of the latest offer
-	keys    []int64 // of these
-	places  []ID
+	stored []Span  // by the latest offer
+	pieces []piece // of the blocks of a user
 	// Watcher, if not nil, sees each block that is evicted.
 	Watcher Watcher
 }
 
 // Watcher sees blocks that are evicted.
-type Watcher interface{ NoteEvicted(b ID) }
-
-// pageBlocks is the number of keys of a page of Memory.found.
-const pageBlocks = 1024
+type Watcher interface{ NoteEvicted(key Key) }
 
 // New returns empty host memory for a number of blocks.
 func New(room int, ranked bool) *Memory {
-	return &Memory{Ranked: ranked, room: room, own: map[int64]ID{}, order: order{oldest: None, newest: None}}
+	return &Memory{Ranked: ranked, room: room, pages: newPages(), order: order{oldest: none, newest: none}}
 }
 
-// Keyer returns the key of block i of a list, and of how many blocks from there on the keys follow one another.
+// Keyer returns the key of block i of a list, and of how many blocks from there on, at most a number, the keys follow one another:
+// upwards from 0 on, downwards below 0.
 type Keyer interface {
-	Span(i int) (key int64, blocks int)
+	Span(i, most int) (key int64, blocks int)
+}
+
+// Span is blocks with keys that follow one another.
+type Span struct {
+	Key    Key   // of the first
+	Index  int32 // of the first in the list of its user
+	Blocks int32
 }
 
 // User is a request as host memory knows it.
 type User struct {
-	Keyer           // of its list of blocks
-	seen   []uint64 // bits of the blocks it has stored or read
-	mark   ID       // 0: none; otherwise 1 + the place of its mark
-	marked int64    // the rank of its mark
+	Keyer        // of its list of blocks
+	seen   runs  // the blocks it has stored or read
+	mark   id    // 0: none; otherwise 1 + the place of its mark
+	marked int64 // the rank of its mark
 }
 
 // Reset makes u a new user.
 func (u *User) Reset() {
-	clear(u.seen)
 	u.seen, u.mark = u.seen[:0], 0
-}
-
-// see notes that u has used block i and reports whether it had not before.
-func (u *User) see(i int) bool {
-	for i/64 >= len(u.seen) {
-		u.seen = append(u.seen, 0)
-	}
-	bit := uint64(1) << (i % 64)
-	first := u.seen[i/64]&bit == 0
-	u.seen[i/64] |= bit
-	return first
-}
-
-// find returns the place of a key, or None.
-func (m *Memory) find(key int64) ID {
-	if key < 0 {
-		if b, ok := m.own[key]; ok {
-			return b
-		}
-		return None
-	}
-	if page := int(key / pageBlocks); page < len(m.found) && m.found[page] != nil {
-		return m.found[page][key%pageBlocks] - 1
-	}
-	return None
-}
-
-func (m *Memory) setPlace(key int64, b ID) {
-	if key < 0 {
-		if b == None {
-			delete(m.own, key)
-		} else {
-			m.own[key] = b
-		}
-		return
-	}
-	page := int(key / pageBlocks)
-	for page >= len(m.found) {
-		m.found = append(m.found, nil)
-	}
-	if m.found[page] == nil {
-		m.found[page] = make([]ID, pageBlocks)
-	}
-	m.found[page][key%pageBlocks] = b + 1
-}
-
-// takePlace returns an unused place.
-func (m *Memory) takePlace() ID {
-	if n := len(m.free); n > 0 {
-		b := m.free[n-1]
-		m.free = m.free[:n-1]
-		return b
-	}
-	m.all = append(m.all, block{})
-	return ID(len(m.all) - 1)
-}
-
-// span returns the key of block i of u, for how many blocks before an end the keys follow it, and their entries of found, nil where
-// there are none. Of keys below 0 it returns one.
-func (m *Memory) span(u *User, i, end int) (key int64, entries []ID, blocks int) {
-	key, n := u.Span(i)
-	if key < 0 {
-		return key, nil, 1
-	}
-	page, from := int(key/pageBlocks), int(key%pageBlocks)
-	n = min(n, end-i, pageBlocks-from)
-	if page < len(m.found) && m.found[page] != nil {
-		entries = m.found[page][from : from+n]
-	}
-	return key, entries, n
-}
-
-// placeIn returns the place of a block of a span.
-func (m *Memory) placeIn(key int64, entries []ID, i int) ID {
-	switch {
-	case entries != nil:
-		return entries[i] - 1
-	case key < 0:
-		return m.find(key)
-	}
-	return None
 }
 
 // Found is what Lookup finds.
@@ -172,164 +65,133 @@ type Found struct {
 
 // Lookup returns how many blocks of u, from the first one on and before the end, are there.
 func (m *Memory) Lookup(u *User, from, end int) (f Found) {
-	for i := from; i < end; {
-		key, entries, n := m.span(u, i, end)
-		for d := range n {
-			b := m.placeIn(key, entries, d)
-			if b == None {
-				return f
-			}
-			k := &m.all[b]
-			f.Blocks++
-			f.Coming = f.Coming || k.state == coming
-			f.Read = f.Read || k.readers > 0
-		}
-		i += n
+	c := cursor{user: u, at: from, end: end}
+	for c.next(m) && c.found != none {
+		k := &m.all[c.found]
+		f.Blocks += int(c.blocks)
+		f.Coming = f.Coming || k.state == coming
+		f.Read = f.Read || k.readers > 0
 	}
 	return f
 }
 
 // Offer stores the blocks of u from the first one on and before the end that are neither there nor coming,
-// evicting others for them. It returns their indices and places, until the next call; ok is
+// evicting others for them. It returns them, until the next call; ok is
 // false where there is no room for all of them, and then none is stored.
-func (m *Memory) Offer(u *User, from, end int) (stored []int32, places []ID, ok bool) {
+func (m *Memory) Offer(u *User, from, end int) (stored []Span, ok bool) {
 	m.offers++
-	m.missing, m.keys, m.places = m.missing[:0], m.keys[:0], m.places[:0]
-	for i := from; i < end; {
-		key, entries, n := m.span(u, i, end)
-		for d := range n {
-			b := m.placeIn(key, entries, d)
-			if b == None {
-				m.missing, m.keys = append(m.missing, int32(i+d)), append(m.keys, key+int64(d))
-			} else if m.all[b].offer = m.offers; m.all[b].state != ready {
+	m.stored = m.stored[:0]
+	missing := 0
+	c := cursor{user: u, at: from, end: end}
+	for c.next(m) {
+		if c.found == none {
+			m.stored = append(m.stored, Span{c.key, int32(c.index), c.blocks})
+			missing += int(c.blocks)
+		} else {
+			c.found = m.cut(c.found, c.key, c.blocks)
+			if m.all[c.found].offer = m.offers; m.all[c.found].state != ready {
 				continue
 			}
-			if m.Ranked {
-				m.use(u, i+d, b)
-			}
 		}
-		i += n
+		if m.Ranked {
+			m.use(u, &c.piece)
+		}
 	}
-	if lack := len(m.missing) - (m.room - m.used); lack > 0 && (lack > m.idle || !m.evict(lack)) {
-		return nil, nil, false
+	if lack := missing - (m.room - m.used); lack > 0 && (lack > m.idle || !m.evict(lack)) {
+		return nil, false
 	}
-	for n, i := range m.missing {
-		b, key := m.takePlace(), m.keys[n]
-		m.all[b] = block{key: key, place: i + 1, state: coming, older: None, newer: None, offer: m.offers}
-		m.setPlace(key, b)
+	for i := range m.stored {
+		s := &m.stored[i]
+		b := m.add(extent{key: s.Key, blocks: s.Blocks, place: s.Index + 1, state: coming, offer: m.offers})
+		m.enterPage(b)
 		if m.Ranked {
 			m.insert(u, b)
 		}
-		m.places = append(m.places, b)
 	}
-	m.used += len(m.missing)
-	return m.missing, m.places, true
+	m.used += missing
+	return m.stored, true
 }
 
 // Stored ends the copies of blocks, which are ready from now on.
-func (m *Memory) Stored(blocks []ID) {
-	for _, b := range blocks {
-		m.all[b].state = ready
-		m.release(b)
-	}
-}
-
-// Load pins blocks of u, from the first one on and before the end, which are there, and returns their places.
-func (m *Memory) Load(u *User, from, end int) (blocks []ID) {
-	for i := from; i < end; i++ {
-		key, entries, _ := m.span(u, i, end)
-		b := m.placeIn(key, entries, 0)
-		k := &m.all[b]
-		if k.readers == 0 {
-			m.idle--
-			if !m.Ranked {
-				m.unlink(b)
-			}
-		}
-		k.readers++
-		blocks = append(blocks, b)
-	}
-	if m.Ranked {
-		for i := from; i < end; i++ {
-			m.use(u, i, blocks[i-from])
-		}
-	}
-	return blocks
-}
-
-// Loaded ends a load of blocks.
-func (m *Memory) Loaded(blocks []ID) {
-	for _, b := range blocks {
-		if m.all[b].readers--; m.all[b].readers == 0 {
+func (m *Memory) Stored(all []Span) {
+	for i := range all {
+		s := &all[i]
+		for at, left := s.Key, s.Blocks; left > 0; {
+			b := m.cut(m.find(at), at, left)
+			k := &m.all[b]
+			at, left, k.state = at+Key(k.blocks), left-k.blocks, ready
 			m.release(b)
 		}
 	}
 }
 
-// release makes b, which nothing reads or writes any more, one that may be evicted.
-func (m *Memory) release(b ID) {
-	m.idle++
-	if !m.Ranked {
-		m.link(b, None)
+// Load pins blocks of u, from the first one on and before the end, which are there, and returns them.
+func (m *Memory) Load(u *User, from, end int) (loaded []Span) {
+	c := cursor{user: u, at: from, end: end}
+	for c.next(m) {
+		b := m.cut(c.found, c.key, c.blocks)
+		k := &m.all[b]
+		if k.readers == 0 {
+			m.idle -= int(k.blocks)
+			if !m.Ranked {
+				m.unlink(b)
+			}
+		}
+		k.readers++
+		loaded = append(loaded, Span{c.key, int32(c.index), c.blocks})
+	}
+	if m.Ranked {
+		for i := range loaded {
+			s := &loaded[i]
+			m.use(u, &piece{key: s.Key, index: int(s.Index), blocks: s.Blocks, found: m.find(s.Key)})
+		}
+	}
+	return loaded
+}
+
+// Loaded ends a load of blocks.
+func (m *Memory) Loaded(all []Span) {
+	for i := range all {
+		s := &all[i]
+		for at, left := s.Key, s.Blocks; left > 0; {
+			b := m.cut(m.find(at), at, left)
+			k := &m.all[b]
+			at, left = at+Key(k.blocks), left-k.blocks
+			if k.readers--; k.readers == 0 {
+				m.release(b)
+			}
+		}
 	}
 }
 
-// isIdle reports whether b may be evicted.
-func (k *block) isIdle() bool { return k.state == ready && k.readers == 0 }
+// release makes b, which nothing reads or writes any more, one that may be evicted.
+func (m *Memory) release(b id) {
+	m.idle += int(m.all[b].blocks)
+	if !m.Ranked {
+		m.all[b].upward = true
+		m.link(b, none)
+	}
+	m.join(b)
+}
 
 // evict takes out a number of blocks, the next in order, but none of the latest offer. It evicts none and returns false
 // where there are fewer.
 func (m *Memory) evict(n int) bool {
-	m.places = m.places[:0]
-	for b := m.oldest; b != None && len(m.places) < n; b = m.all[b].newer {
+	m.pieces = m.pieces[:0]
+	left := n
+	for b := m.oldest; b != none && left > 0; b = m.all[b].newer {
 		if k := &m.all[b]; k.isIdle() && k.offer != m.offers {
-			m.places = append(m.places, b)
+			m.pieces = append(m.pieces, piece{found: b, blocks: int32(min(left, int(k.blocks)))})
+			left -= int(m.pieces[len(m.pieces)-1].blocks)
 		}
 	}
-	if len(m.places) < n {
+	if left > 0 {
 		return false
 	}
-	for _, b := range m.places {
-		if m.Watcher != nil {
-			m.Watcher.NoteEvicted(b)
-		}
-		m.unlink(b)
-		m.setPlace(m.all[b].key, None)
-		m.all[b].state = unused
-		m.free = append(m.free, b)
+	for _, x := range m.pieces {
+		m.shrink(x.found, x.blocks)
 	}
 	m.used -= n
 	m.idle -= n
-	m.places = m.places[:0]
 	return true
-}
-
-// Check counts blocks.
-func (m *Memory) Check() {
-	used, idle := 0, 0
-	for i := range m.all {
-		if k := &m.all[i]; k.state == coming || k.state == ready {
-			used++
-			if k.isIdle() {
-				idle++
-			}
-			if m.find(k.key) != ID(i) {
-				panic(fmt.Sprintf("host memory: block %d of key %d is not found", i, k.key))
-			}
-		}
-	}
-	if used != m.used || idle != m.idle || used > m.room {
-		panic(fmt.Sprintf("host memory: %d blocks, %d idle, of %d; %d and %d counted", m.used, m.idle, m.room, used, idle))
-	}
-	last, listed := int64(-1), 0
-	for b := m.oldest; b != None; b = m.all[b].newer {
-		k := &m.all[b]
-		if listed++; m.Ranked && k.rank < last {
-			panic(fmt.Sprintf("host memory: rank %d after %d", k.rank, last))
-		}
-		last = k.rank
-	}
-	if !m.Ranked && listed != idle {
-		panic(fmt.Sprintf("host memory: %d blocks in order, %d idle", listed, idle))
-	}
 }

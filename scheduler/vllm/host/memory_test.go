@@ -12,12 +12,31 @@ import (
 // list is the blocks of a user: keys that follow one another, in parts.
 type list []int64
 
-func (l list) Span(i int) (key int64, blocks int) {
+func (l list) Span(i, most int) (key int64, blocks int) {
+	by := int64(1)
+	if l[i] < 0 {
+		by = -1
+	}
 	for n := 1; ; n++ {
-		if i+n == len(l) || l[i] < 0 || l[i+n] != l[i]+int64(n) {
+		if n == most || i+n == len(l) || l[i+n] != l[i]+by*int64(n) {
 			return l[i], n
 		}
 	}
+}
+
+// evicted is the keys of blocks that were evicted, in order.
+type evicted []host.Key
+
+func (e *evicted) NoteEvicted(key host.Key) { *e = append(*e, key) }
+
+// indicesOf returns the indices of spans.
+func indicesOf(all []host.Span) (indices []int32) {
+	for _, s := range all {
+		for d := range s.Blocks {
+			indices = append(indices, s.Index+d)
+		}
+	}
+	return indices
 }
 
 // plain is host memory as vLLM's manager and its policy have it: every block with its rank, and the least of all that may be
@@ -27,6 +46,7 @@ type plain struct {
 	ranked bool
 	blocks map[int64]*plainBlock
 	rank   int
+	out    evicted
 }
 
 type plainBlock struct {
@@ -84,6 +104,10 @@ func (m *plain) offer(u *plainUser, from, end int) (stored []int32, ok bool) {
 	}
 	for _, key := range out {
 		delete(m.blocks, key)
+		if key < 0 {
+			key = -1<<63 + ^key
+		}
+		m.out.NoteEvicted(host.Key(key))
 	}
 	for _, i := range stored {
 		b := &plainBlock{}
@@ -125,10 +149,15 @@ func TestMemoryEqualsPlain(t *testing.T) {
 		ranked := seed%2 == 0
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			room := 1 + r.IntN(40)
+			room, size := 1+r.IntN(40), 8
+			if seed%5 == 0 {
+				room, size = room+40, 30
+			}
+			var out evicted
 			m, p := host.New(room, ranked), &plain{room: room, ranked: ranked, blocks: map[int64]*plainBlock{}}
+			m.Watcher = &out
 			type job struct {
-				blocks []host.ID
+				blocks []host.Span
 				keys   []int64
 			}
 			var users []*host.User
@@ -137,11 +166,11 @@ func TestMemoryEqualsPlain(t *testing.T) {
 			for range 6 {
 				var l list
 				for range 1 + r.IntN(4) {
-					part := int64(1 + 8*r.IntN(5)) // parts of 8 keys that follow one another
+					part := int64(1000 + size*r.IntN(5)) // parts of keys that follow one another, and of two pages
 					if r.IntN(6) == 0 {
-						part = -100 - 10*int64(len(users)) - int64(len(l))
+						part = -1000 - 100*int64(len(users)) - int64(len(l))
 					}
-					for d := range int64(1 + r.IntN(8)) {
+					for d := range int64(1 + r.IntN(size)) {
 						if part < 0 {
 							d = -d
 						}
@@ -168,14 +197,18 @@ func TestMemoryEqualsPlain(t *testing.T) {
 				}
 				switch k := r.IntN(6); {
 				case k < 2:
-					stored, places, ok := m.Offer(u, from, end)
+					stored, ok := m.Offer(u, from, end)
 					want, wantOK := p.offer(q, from, end)
-					if ok != wantOK || !slices.Equal(stored, want) {
+					if ok != wantOK || !slices.Equal(indicesOf(stored), want) {
 						t.Fatalf("step %d: stored %v, %v, want %v, %v", step, stored, ok, want, wantOK)
 					}
+					if !slices.Equal(out, p.out) {
+						t.Fatalf("step %d: evicted %v, want %v", step, out, p.out)
+					}
+					out, p.out = out[:0], p.out[:0]
 					if len(stored) > 0 {
-						j := job{blocks: slices.Clone(places)}
-						for _, i := range stored {
+						j := job{blocks: slices.Clone(stored)}
+						for _, i := range want {
 							j.keys = append(j.keys, q.list[i])
 						}
 						stores = append(stores, j)

@@ -1,22 +1,24 @@
 package host
 
+import "slices"
+
 // order is the order of eviction, the next one first. By the rules of 0.24 it has the idle blocks. By those of 0.33 it has
 // all, by rank; those that a user has stored or read have its rank, the last of its list first, until it ends.
 type order struct {
-	oldest, newest ID
+	oldest, newest id
 	rank           int64
 }
 
-// link puts b before another in order, or last before None.
-func (m *Memory) link(b, before ID) {
+// link puts b before another in order, or last before none.
+func (m *Memory) link(b, before id) {
 	k := &m.all[b]
 	k.newer = before
-	if before == None {
+	if before == none {
 		k.older, m.newest = m.newest, b
 	} else {
 		k.older, m.all[before].older = m.all[before].older, b
 	}
-	if k.older == None {
+	if k.older == none {
 		m.oldest = b
 	} else {
 		m.all[k.older].newer = b
@@ -24,42 +26,43 @@ func (m *Memory) link(b, before ID) {
 }
 
 // unlink takes b out of the order.
-func (m *Memory) unlink(b ID) {
+func (m *Memory) unlink(b id) {
 	k := &m.all[b]
-	if k.older == None {
+	if k.older == none {
 		m.oldest = k.newer
 	} else {
 		m.all[k.older].newer = k.newer
 	}
-	if k.newer == None {
+	if k.newer == none {
 		m.newest = k.older
 	} else {
 		m.all[k.newer].older = k.older
 	}
 }
 
-// moveLast makes b, which is in order, the last.
-func (m *Memory) moveLast(b ID) {
-	if m.newest != b {
-		m.unlink(b)
-		m.link(b, None)
-	}
-}
-
-// use notes that u uses block i, which is at b or, as None, not there yet. It has the rank of u from now on, unless that is
-// lower than its own or u has used it before.
-func (m *Memory) use(u *User, i int, b ID) {
-	if !u.see(i) {
-		return
-	}
-	m.enter(u)
-	if b == None {
-		return
-	}
-	if k := &m.all[b]; k.rank < u.marked || k.rank == u.marked && k.place > int32(i+1) {
-		m.unlink(b)
-		k.place = int32(i + 1)
-		m.insert(u, b)
+// use notes that u uses the blocks of x, which an extent of their own has or, as none, are not there yet. They have the rank of u from
+// now on, unless that is lower than their own or u has used them before.
+func (m *Memory) use(u *User, x *piece) {
+	for from, end := int32(x.index), int32(x.index)+x.blocks; ; {
+		first, last := u.seen.addNext(from, end)
+		if first == last {
+			return
+		}
+		from = last
+		m.enter(u)
+		if x.found == none {
+			continue
+		}
+		b := x.found
+		if last-first < x.blocks {
+			key := x.key + Key(first-int32(x.index))
+			b = m.cut(m.find(key), key, last-first)
+		}
+		if k := &m.all[b]; k.rank < u.marked || k.rank == u.marked && k.place > first+1 {
+			m.unlink(b)
+			k.place = first + 1
+			m.insert(u, b)
+		}
 	}
 }
 
@@ -69,32 +72,54 @@ func (m *Memory) enter(u *User) {
 		return
 	}
 	m.rank++
-	b := m.takePlace()
-	m.all[b] = block{rank: m.rank, state: mark}
-	m.link(b, None)
+	b := m.add(extent{rank: m.rank, state: mark})
+	m.link(b, none)
 	u.mark, u.marked = b+1, m.rank
 }
 
 // insert puts b among the blocks that have the rank of u, behind those that come later in the list of u.
-func (m *Memory) insert(u *User, b ID) {
+func (m *Memory) insert(u *User, b id) {
 	m.enter(u)
 	k := &m.all[b]
 	k.rank = u.marked
 	at := m.all[u.mark-1].newer
-	for at != None && m.all[at].rank == u.marked && m.all[at].place > k.place {
+	for at != none && m.all[at].rank == u.marked && m.all[at].place > k.place {
 		at = m.all[at].newer
 	}
 	m.link(b, at)
 }
 
-// Touch moves the idle ones of the first blocks of u behind all others, the last of its list first.
-func (m *Memory) Touch(u *User, blocks int) {
-	for i := blocks - 1; i >= 0; i-- {
-		key, entries, _ := m.span(u, i, blocks)
-		if b := m.placeIn(key, entries, 0); b != None && m.all[b].isIdle() {
-			m.moveLast(b)
+// findPieces fills m.pieces with the blocks of u from the first one on and before the end that are there.
+func (m *Memory) findPieces(u *User, from, end int) {
+	m.pieces = m.pieces[:0]
+	c := cursor{user: u, at: from, end: end}
+	for c.next(m) {
+		if c.found != none {
+			m.pieces = append(m.pieces, c.piece)
 		}
 	}
+}
+
+// Touch moves the idle ones of the first blocks of u behind all others, the last of its list first.
+func (m *Memory) Touch(u *User, blocks int) {
+	m.findPieces(u, 0, blocks)
+	for i := range slices.Backward(m.pieces) {
+		x := &m.pieces[i]
+		b := m.find(x.key)
+		if !m.all[b].isIdle() {
+			continue
+		}
+		b = m.cut(b, x.key, x.blocks)
+		m.moveLast(b)
+	}
+}
+
+// moveLast makes b, which is in order, the last, and its last block the one that is evicted first.
+func (m *Memory) moveLast(b id) {
+	m.unlink(b)
+	m.link(b, none)
+	m.all[b].upward = false
+	m.join(b)
 }
 
 // End ends u: those of its blocks that are still in host memory come behind all others, the last of its list first.
@@ -102,20 +127,56 @@ func (m *Memory) End(u *User) {
 	if u.mark == 0 {
 		return
 	}
-	for i := 64*len(u.seen) - 1; i >= 0; i-- {
-		if u.seen[i/64]>>(i%64)&1 == 0 {
-			continue
-		}
-		key, entries, _ := m.span(u, i, i+1)
-		if b := m.placeIn(key, entries, 0); b != None {
-			m.rank++
-			m.all[b].rank, m.all[b].place = m.rank, 0
+	for _, r := range slices.Backward(u.seen) {
+		m.findPieces(u, int(r.from), int(r.end))
+		for i := range slices.Backward(m.pieces) {
+			x := &m.pieces[i]
+			b := m.cut(m.find(x.key), x.key, x.blocks)
+			m.all[b].rank, m.all[b].place = m.rank+1, 0
+			m.rank += int64(x.blocks)
 			m.moveLast(b)
 		}
 	}
-	b := u.mark - 1
-	m.unlink(b)
-	m.all[b].state = unused
-	m.free = append(m.free, b)
+	m.unlink(u.mark - 1)
+	m.drop(u.mark - 1)
 	u.mark = 0
+}
+
+// run is the indices from one on and before another.
+type run struct{ from, end int32 }
+
+// runs is a set of indices, in order.
+type runs []run
+
+// addNext adds to the set the first indices from one on and before an end that are not in it and follow one another. It returns the
+// first and the end of these, which are the same where all are in it.
+func (s *runs) addNext(from, end int32) (first, last int32) {
+	all, i := *s, 0
+	for i < len(all) && all[i].end < from {
+		i++
+	}
+	first, j := from, i
+	extends := i < len(all) && all[i].from <= from
+	if extends {
+		first, j = all[i].end, i+1
+	}
+	if first >= end {
+		return end, end
+	}
+	last = end
+	if j < len(all) {
+		last = min(last, all[j].from)
+	}
+	switch joins := j < len(all) && all[j].from == last; {
+	case extends && joins:
+		all[i].end = all[j].end
+		*s = slices.Delete(all, j, j+1)
+	case extends:
+		all[i].end = last
+	case joins:
+		all[j].from = first
+	default:
+		*s = slices.Insert(all, j, run{first, last})
+	}
+	return first, last
 }

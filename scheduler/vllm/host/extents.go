@@ -1,0 +1,199 @@
+package host
+
+import "fmt"
+
+// id is an extent's place in a Memory. Places are used again.
+type id int32
+
+const none id = -1
+
+// extent is blocks in host memory with keys that follow one another, or the mark of a user in the order of eviction.
+type extent struct {
+	key          Key   // of the first
+	rank         int64 // of all or, where place is 0, of the last one; then each before it has one more
+	older, newer id
+	blocks       int32
+	place        int32 // of the first in the list of its user, from 1 on; 0 once that has ended
+	readers      int32 // loads that read it
+	offer        int32 // the latest offer that had it
+	state        state
+	upward       bool // the first block is evicted first; otherwise the last one
+}
+
+// state is what an extent is.
+type state uint8
+
+const (
+	unused state = iota
+	coming       // its copy has not ended
+	ready
+	mark // of a user
+)
+
+func (k *extent) end() Key { return k.key + Key(k.blocks) }
+
+// isIdle reports whether k may be evicted.
+func (k *extent) isIdle() bool { return k.state == ready && k.readers == 0 }
+
+// isUpward reports whether the blocks of k may be taken as ones that are evicted from the first one on, or with false from the last.
+func (k *extent) isUpward(upward bool) bool { return k.upward == upward || k.blocks == 1 }
+
+// add puts an extent that is in no list into m.
+func (m *Memory) add(k extent) id {
+	k.older, k.newer = none, none
+	if n := len(m.free); n > 0 {
+		b := m.free[n-1]
+		m.free = m.free[:n-1]
+		m.all[b] = k
+		return b
+	}
+	m.all = append(m.all, k)
+	return id(len(m.all) - 1)
+}
+
+// drop takes out b, which is in no page.
+func (m *Memory) drop(b id) {
+	m.all[b].state = unused
+	m.free = append(m.free, b)
+}
+
+// cut makes the first blocks of b from a key on, at most a number, an extent, and returns it.
+func (m *Memory) cut(b id, from Key, blocks int32) id {
+	if m.all[b].key < from {
+		b = m.split(b, from)
+	}
+	if to := from + Key(blocks); to < m.all[b].end() {
+		m.split(b, to)
+	}
+	return b
+}
+
+// split makes the blocks of b from a key on another extent, which it returns.
+func (m *Memory) split(b id, at Key) (upper id) {
+	k := m.all[b]
+	below := int32(at - k.key)
+	k.key, k.blocks = at, k.blocks-below
+	if k.place > 0 {
+		k.place += below
+	} else {
+		m.all[b].rank += int64(k.blocks)
+	}
+	m.all[b].blocks = below
+	upper = m.add(k)
+	if m.Ranked || k.isIdle() {
+		before := b
+		if k.upward {
+			before = m.all[b].newer
+		}
+		m.link(upper, before)
+	}
+	m.enterPage(upper)
+	return upper
+}
+
+// join makes b and those with the keys before and after it, which are evicted right after or before it, one extent.
+func (m *Memory) join(b id) {
+	page := m.pageOf(m.all[b].key)
+	i := m.search(page, m.all[b].key)
+	if i+1 < len(page) && m.areAlike(b, page[i+1]) {
+		m.merge(b, page[i+1])
+	}
+	if i > 0 && m.areAlike(page[i-1], b) {
+		m.merge(page[i-1], b)
+	}
+}
+
+// areAlike reports whether upper goes on where lower ends, in keys as in the order of eviction.
+func (m *Memory) areAlike(lower, upper id) bool {
+	a, b := &m.all[lower], &m.all[upper]
+	switch {
+	case a.end() != b.key || !a.isIdle() || !b.isIdle():
+		return false
+	case !m.Ranked && a.newer == upper && a.isUpward(true) && b.isUpward(true):
+		return true
+	case b.newer != lower:
+		return false
+	case !m.Ranked:
+		return a.isUpward(false) && b.isUpward(false)
+	case a.place > 0:
+		return b.place == a.place+a.blocks && a.rank == b.rank
+	}
+	return b.place == 0 && a.rank == b.rank+int64(b.blocks)
+}
+
+// merge makes upper, which goes on where lower ends, part of it.
+func (m *Memory) merge(lower, upper id) {
+	m.leavePage(upper)
+	a, b := &m.all[lower], &m.all[upper]
+	a.upward = a.newer == upper
+	m.unlink(upper)
+	a.blocks += b.blocks
+	if a.place == 0 {
+		a.rank = b.rank
+	}
+	m.drop(upper)
+}
+
+// shrink takes out a number of blocks of b, the next to be evicted.
+func (m *Memory) shrink(b id, blocks int32) {
+	k := &m.all[b]
+	if m.Watcher != nil {
+		for i := range Key(blocks) {
+			if k.upward {
+				m.Watcher.NoteEvicted(k.key + i)
+			} else {
+				m.Watcher.NoteEvicted(k.end() - 1 - i)
+			}
+		}
+	}
+	if blocks == k.blocks {
+		m.leavePage(b)
+		m.unlink(b)
+		m.drop(b)
+		return
+	}
+	k.blocks -= blocks
+	switch {
+	case k.upward:
+		k.key += Key(blocks)
+	case k.place == 0:
+		k.rank += int64(blocks)
+	}
+}
+
+// Check counts blocks.
+func (m *Memory) Check() {
+	used, idle := 0, 0
+	for i := range m.all {
+		if k := &m.all[i]; k.state == coming || k.state == ready {
+			used += int(k.blocks)
+			if k.isIdle() {
+				idle += int(k.blocks)
+			}
+			if m.find(k.key) != id(i) || m.find(k.end()-1) != id(i) || k.blocks < 1 {
+				panic(fmt.Sprintf("host memory: extent %d of %d blocks from key %d on is not found", i, k.blocks, k.key))
+			}
+		}
+	}
+	if used != m.used || idle != m.idle || used > m.room {
+		panic(fmt.Sprintf("host memory: %d blocks, %d idle, of %d; %d and %d counted", m.used, m.idle, m.room, used, idle))
+	}
+	m.checkOrder()
+}
+
+// checkOrder holds the order of eviction against ranks, by the rules of 0.24 against what is idle.
+func (m *Memory) checkOrder() {
+	last, listed := int64(-1), 0
+	for b := m.oldest; b != none; b = m.all[b].newer {
+		k := &m.all[b]
+		if listed += int(k.blocks); m.Ranked && k.rank < last {
+			panic(fmt.Sprintf("host memory: rank %d after %d", k.rank, last))
+		}
+		if last = k.rank; k.place == 0 && k.state != mark {
+			last += int64(k.blocks) - 1
+		}
+	}
+	if !m.Ranked && listed != m.idle {
+		panic(fmt.Sprintf("host memory: %d blocks in order, %d idle", listed, m.idle))
+	}
+}

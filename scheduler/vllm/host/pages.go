@@ -1,0 +1,143 @@
+package host
+
+import (
+	"slices"
+	"sort"
+)
+
+// Key names the content of a block: keys of lists from 0 on, and behind these the ones below 0, in the order of their lists.
+type Key uint64
+
+// ownKeys is the first key that only one user has.
+const ownKeys Key = 1 << 63
+
+func asKey(key int64) Key {
+	if key < 0 {
+		return ownKeys + Key(^key)
+	}
+	return Key(key)
+}
+
+// pageBlocks is the number of keys of a page. No extent has keys of two pages.
+const pageBlocks = 1024
+
+// pages finds extents by their keys.
+type pages struct {
+	shared [][]id       // by key / pageBlocks, in order of keys
+	own    map[Key][]id // likewise
+	spare  [][]id       // pages without extents
+}
+
+func newPages() pages { return pages{own: map[Key][]id{}} }
+
+// pageOf returns the extents of the page of a key.
+func (p *pages) pageOf(key Key) []id {
+	switch page := key / pageBlocks; {
+	case key >= ownKeys:
+		return p.own[page]
+	case page < Key(len(p.shared)):
+		return p.shared[page]
+	}
+	return nil
+}
+
+func (p *pages) setPage(key Key, all []id) {
+	page := key / pageBlocks
+	if len(all) == 0 {
+		p.spare = append(p.spare, all)
+		all = nil
+	}
+	switch {
+	case key < ownKeys:
+		for page >= Key(len(p.shared)) {
+			p.shared = append(p.shared, nil)
+		}
+		p.shared[page] = all
+	case all == nil:
+		delete(p.own, page)
+	default:
+		p.own[page] = all
+	}
+}
+
+// search returns the index in a page of the first extent that ends behind a key.
+func (m *Memory) search(page []id, key Key) int {
+	if len(page) > 8 {
+		return sort.Search(len(page), func(i int) bool { return m.all[page[i]].end() > key })
+	}
+	for i, b := range page {
+		if m.all[b].end() > key {
+			return i
+		}
+	}
+	return len(page)
+}
+
+// find returns the extent that has a key, or none.
+func (m *Memory) find(key Key) id {
+	page := m.pageOf(key)
+	if i := m.search(page, key); i < len(page) && m.all[page[i]].key <= key {
+		return page[i]
+	}
+	return none
+}
+
+// enterPage makes b one that is found.
+func (m *Memory) enterPage(b id) {
+	key := m.all[b].key
+	page := m.pageOf(key)
+	if n := len(m.spare); page == nil && n > 0 {
+		page, m.spare = m.spare[n-1], m.spare[:n-1]
+	}
+	m.setPage(key, slices.Insert(page, m.search(page, key), b))
+}
+
+// leavePage makes b one that is not found any more.
+func (m *Memory) leavePage(b id) {
+	key := m.all[b].key
+	page := m.pageOf(key)
+	i := m.search(page, key)
+	m.setPage(key, slices.Delete(page, i, i+1))
+}
+
+// piece is blocks of a user with keys that follow one another, which one extent has or, at none, no extent.
+type piece struct {
+	key    Key // of the first
+	index  int // of the first
+	blocks int32
+	found  id
+}
+
+// cursor goes through blocks of a user, piece by piece.
+type cursor struct {
+	user    *User
+	at, end int // the blocks to come
+	piece       // that next found
+	span    Key // the key of the next block, where left is not 0
+	left    int // blocks to come with keys that follow one another
+}
+
+// next moves to the next piece and reports whether there is one.
+func (c *cursor) next(m *Memory) bool {
+	if c.left == 0 {
+		if c.at >= c.end {
+			return false
+		}
+		key, n := c.user.Span(c.at, c.end-c.at)
+		c.span, c.left = asKey(key), n
+	}
+	c.piece = piece{key: c.span, index: c.at, found: none}
+	n := Key(min(c.left, pageBlocks))
+	n = min(n, pageBlocks-c.key%pageBlocks)
+	page := m.pageOf(c.key)
+	if i := m.search(page, c.key); i < len(page) {
+		if k := &m.all[page[i]]; k.key <= c.key {
+			c.found, n = page[i], min(n, k.end()-c.key)
+		} else {
+			n = min(n, k.key-c.key)
+		}
+	}
+	c.blocks = int32(n)
+	c.at, c.left, c.span = c.at+int(n), c.left-int(n), c.span+n
+	return true
+}
