@@ -80,12 +80,14 @@ func (p *device) checkHolders(holders []int32) {
 
 func (p *device) checkQueue(held int) {
 	queued, cached := p.fresh+len(p.plain), 0
-	for b := p.first; b != noBlock; b = p.all[b].newer {
-		queued++
-		if p.all[b].key != unnamed {
-			cached++
+	p.queue.Visit(func(b blockID, place uint32) {
+		if p.isQueued(b, place) {
+			queued++
+			if p.all[b].key != unnamed {
+				cached++
+			}
 		}
-	}
+	})
 	if queued != p.free || cached != p.cached || held+queued != p.usable {
 		panic(fmt.Sprintf("block pool: %d held + %d free (%d counted) != %d, %d cached (%d counted)",
 			held, queued, p.free, p.usable, cached, p.cached))

@@ -11,7 +11,7 @@
 // Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go, segment.go and layer.go, device.go for single ones, offloaded.go, connector.go and loop.go for host memory
-// behind these, windows.go, groups.go and residents.go for groups of layers, measure.go for what a pass costs, and events.go and
+// behind these, windows.go and groups.go for groups of layers, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm
 

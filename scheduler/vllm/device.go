@@ -5,6 +5,8 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
+	"github.com/replay-llm/replay/scheduler/vllm/queue"
+	"github.com/replay-llm/replay/scheduler/vllm/residency"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -18,8 +20,8 @@ const unnamed int64 = -1
 
 // block is one KV block.
 type block struct {
-	older, newer blockID // in the queue of blocks that nobody holds
-	holders      int32
+	place   uint32 // in the queue of blocks that nobody holds
+	holders int32
 	// later and earlier stand beside it in the ring of blocks of equal content, by
 	// when they were named; noBlock where there never was another.
 	later, earlier blockID
@@ -36,15 +38,14 @@ type device struct {
 	told    bool // events are captured
 	all     []block
 	fresh   int // blocks never used, which stand in front of all others
-	first   blockID
-	last    blockID
+	queue   queue.Queue
 	plain   []blockID // blocks without a name, where these go first
 	split   bool      // they do
 	perNode int
-	groups  int         // of layers, each of which has a block for the same tokens
-	watched int         // of these, the one that events tell of
-	nodes   *residents  // of that group, if residency is told
-	found   [][]blockID // by place in the tree, in pages: 1 + the first block that holds it
+	groups  int              // of layers, each of which has a block for the same tokens
+	watched int              // of these, the one that events tell of
+	nodes   *residency.Nodes // of that group, if residency is told
+	found   [][]blockID      // by place in the tree, in pages: 1 + the first block that holds it
 	// firstOwn is the first block by key, for what only one request can name and
 	// several blocks hold. A single one stands in the request itself.
 	firstOwn map[int64]blockID
@@ -61,7 +62,7 @@ func newDevice(c *Core) *device {
 	return &device{
 		supply: &c.supply, core: c,
 		told:  c.cfg.Capture == scheduler.CaptureEvents,
-		fresh: c.supply.usable, first: noBlock, last: noBlock,
+		fresh: c.supply.usable,
 		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(), groups: 1, firstOwn: make(map[int64]blockID),
 	}
 }
@@ -77,7 +78,7 @@ func (p *device) takeBlock() blockID {
 		if len(p.all) == cap(p.all) {
 			p.all = slices.Grow(p.all, min(p.fresh+1, max(len(p.all), leastGrowth)))
 		}
-		p.all = append(p.all, block{older: noBlock, newer: noBlock, later: noBlock, earlier: noBlock, holders: 1, key: unnamed})
+		p.all = append(p.all, block{later: noBlock, earlier: noBlock, holders: 1, key: unnamed})
 		return blockID(len(p.all) - 1)
 	}
 	if n := len(p.plain); n > 0 {
@@ -86,44 +87,82 @@ func (p *device) takeBlock() blockID {
 		p.all[b].holders = 1
 		return b
 	}
-	b := p.first
-	p.unlinkBlock(b)
-	k := &p.all[b]
-	k.holders = 1
-	if k.key != unnamed {
-		left := k.later != noBlock && p.removeCopy(b)
-		if p.told {
-			content, group := p.parseGroup(k.key)
-			p.core.events.noteRemoved(content, left || group != p.watched)
-		}
-		if p.nodes != nil && !left {
-			p.nodes.note(k.key, -1)
-		}
-		k.key = unnamed
-		p.cached--
-	}
+	b := p.popBlock()
+	p.all[b].holders = 1
+	p.unnameBlock(b)
 	return b
 }
 
-func (p *device) unlinkBlock(b blockID) {
+// appendTaken appends a number of blocks, the next ones. There must be as many.
+func (p *device) appendTaken(dst []blockID, n int) []blockID {
+	for ; n > 0 && p.fresh+len(p.plain) > 0; n-- {
+		dst = append(dst, p.takeBlock())
+	}
+	key, alike := unnamed, int32(0) // of blocks that were evicted one after the other, the last one's key
+	for range n {
+		b := p.popBlock()
+		k := &p.all[b]
+		dst, k.holders = append(dst, b), 1
+		single := k.key < 0 || p.told || k.later != noBlock
+		if alike > 0 && (single || k.key != key-1) {
+			p.noteEvicted(key, alike)
+			alike = 0
+		}
+		if single {
+			p.unnameBlock(b)
+		} else {
+			key, k.key = k.key, unnamed
+			alike++
+		}
+	}
+	p.noteEvicted(key, alike)
+	p.free -= n
+	return dst
+}
+
+// noteEvicted notes that blocks with keys from one on are evicted, the last of them first.
+func (p *device) noteEvicted(key int64, blocks int32) {
+	if p.cached -= int(blocks); p.nodes != nil && blocks > 0 {
+		p.nodes.NoteEvicted(p.core.events.out, key, blocks)
+	}
+}
+
+// unnameBlock makes b, which is evicted, a block that nobody can find.
+func (p *device) unnameBlock(b blockID) {
 	k := &p.all[b]
-	if k.older == noBlock {
-		p.first = k.newer
-	} else {
-		p.all[k.older].newer = k.newer
+	if k.key == unnamed {
+		return
 	}
-	if k.newer == noBlock {
-		p.last = k.older
-	} else {
-		p.all[k.newer].older = k.older
+	left := k.later != noBlock && p.removeCopy(b)
+	if p.told {
+		content, group := p.parseGroup(k.key)
+		p.core.events.noteRemoved(content, left || group != p.watched)
 	}
+	if p.nodes != nil && !left {
+		p.nodes.Note(p.core.events.out, k.key, -1)
+	}
+	k.key = unnamed
+	p.cached--
+}
+
+// popBlock takes the first block out of the queue.
+func (p *device) popBlock() blockID {
+	for {
+		if b, place := p.queue.Pop(); p.isQueued(b, place) {
+			return b
+		}
+	}
+}
+
+// isQueued reports whether b stands at a place in the queue.
+func (p *device) isQueued(b blockID, place uint32) bool {
+	return p.all[b].holders == 0 && p.all[b].place == place
 }
 
 // holdBlock adds a holder to b, which can be found.
 func (p *device) holdBlock(b blockID) {
 	k := &p.all[b]
 	if k.holders == 0 {
-		p.unlinkBlock(b)
 		p.free--
 		p.cached--
 	}
@@ -144,13 +183,12 @@ func (p *device) letGoBlock(b blockID) {
 	if k.key != unnamed {
 		p.cached++
 	}
-	k.older, k.newer = p.last, noBlock
-	if p.last == noBlock {
-		p.first = b
-	} else {
-		p.all[p.last].newer = b
+	if p.queue.IsFull() {
+		k.holders = -1 // it has no place yet
+		p.queue.MakeRoom(p.isQueued, func(b blockID, place uint32) { p.all[b].place = place })
+		k.holders = 0
 	}
-	p.last = b
+	k.place = p.queue.Push(b)
 }
 
 // letGoBlocks takes a holder from blocks, last to first.
@@ -360,9 +398,7 @@ func (p *device) takeBlocks(r *request, blocks int) (enough bool) {
 		}
 		n = p.free
 	}
-	for range n {
-		r.held = append(r.held, p.takeBlock())
-	}
+	r.held = p.appendTaken(r.held, n)
 	r.blocks += n
 	return enough
 }

@@ -3,6 +3,7 @@ package vllm
 import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/vllm/residency"
 )
 
 // grouped is a device from which several groups of layers take their blocks, as vLLM's
@@ -20,7 +21,7 @@ func newGrouped(c *Core) *grouped {
 	d := newDevice(c)
 	d.groups, d.watched = w.Groups+w.Full, w.watched()
 	if c.cfg.Capture == scheduler.CaptureResidency {
-		d.nodes = newResidents(c, d.groups, d.watched)
+		d.nodes = residency.New(c.cfg.Tree, d.groups, d.watched)
 	}
 	return &grouped{deviceOnly: deviceOnly{device: d}, windows: w, from: w.first(), to: w.first() + w.Groups}
 }
@@ -184,7 +185,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 		p.all[b].key = key
 	}
 	if p.nodes != nil && !isCopy {
-		p.nodes.note(key, 1)
+		p.nodes.Note(p.core.events.out, key, 1)
 	}
 	if p.told {
 		p.core.events.noteStored(r, i, isCopy || g != p.watched)

@@ -17,6 +17,7 @@ type loop struct {
 	slept    bool     // it has nothing to compute and ends with the nap after it
 	awake    sim.Time // the end of the latest nap
 	resumes  sim.Time // when the next iteration begins
+	nanos    []int64  // of timePass
 	alone    bool     // no request is left, and the iterations since are to be made up for
 }
 
@@ -184,12 +185,12 @@ func (k *connector) catchUp(now sim.Time, p *scheduler.Pass) error {
 
 // timePass fills f with the end of its pass.
 func (k *connector) timePass(f *flight) error {
-	p := scheduler.Pass{Start: f.end, End: f.end}
+	p := scheduler.Pass{Start: f.end, End: f.end, Nanos: k.nanos[:0]}
 	idle := k.core.idle
 	k.core.idle = false
 	err := k.core.setEnd(&f.step, &p)
 	k.core.idle = idle
-	f.start, f.nanos = p.Start, 0
+	f.start, f.nanos, k.nanos = p.Start, 0, p.Nanos
 	if len(p.Nanos) > 0 {
 		f.nanos = p.Nanos[0]
 	}

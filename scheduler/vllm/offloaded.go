@@ -3,6 +3,7 @@ package vllm
 import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/vllm/residency"
 )
 
 // offloaded is a device with vLLM's OffloadingConnector behind it.
@@ -15,7 +16,7 @@ type offloaded struct {
 func newOffloaded(c *Core) *offloaded {
 	d := newDevice(c)
 	if c.cfg.Capture == scheduler.CaptureResidency {
-		d.nodes = newResidents(c, 1, 0)
+		d.nodes = residency.New(c.cfg.Tree, 1, 0)
 	}
 	c.conn = newConnector(c, d)
 	return &offloaded{device: d, conn: c.conn}
@@ -51,26 +52,30 @@ func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
 
 // nameBlocks makes the first blocks of r ones that can be found.
 func (o *offloaded) nameBlocks(r *request, blocks int) {
-	if o.nodes == nil {
+	if o.told {
 		o.device.nameBlocks(r, blocks)
 		return
 	}
 	for r.named < blocks {
-		key, added := o.keyOf(r, r.named), int32(0)
-		n := o.countAlike(r, r.named, min(blocks-r.named, o.perNode-r.named%o.perNode))
+		key := o.keyOf(r, r.named)
+		if key < 0 {
+			o.setKey(r, r.named, r.held[r.named])
+			r.named++
+			continue
+		}
+		n, added := o.countAlike(r, r.named, min(blocks-r.named, o.perNode-r.named%o.perNode, pageBlocks-int(key%pageBlocks))), int32(0)
+		o.placeOf(key)
+		page := o.found[key/pageBlocks][key%pageBlocks:]
 		for d, b := range r.held[r.named : r.named+n] {
-			isCopy := false
-			if key >= 0 {
-				isCopy = o.setSharedKey(b, key+int64(d))
-			} else {
-				isCopy = o.setKey(r, r.named+d, b)
-			}
-			if !isCopy {
+			if page[d] == 0 {
+				page[d], o.all[b].key = b+1, key+int64(d)
+				added++
+			} else if !o.setSharedKey(b, key+int64(d)) {
 				added++
 			}
 		}
-		if added > 0 && key >= 0 {
-			o.nodes.note(key+int64(n)-int64(added), added)
+		if added > 0 && o.nodes != nil {
+			o.nodes.Note(o.core.events.out, key+int64(n)-int64(added), added)
 		}
 		r.named += n
 	}

@@ -30,7 +30,8 @@ type Connector struct {
 	loads       []*Job // of the pass that is planned
 	flushed     []*Job // that must have ended before it begins
 	now         sim.Time
-	stores      map[Block][]*Job // of requests that have ended, by the blocks that they copy
+	watched     []*Job  // stores of requests that have ended
+	copied      []int32 // by block, how many of these copy it
 	unused      []*Request
 	hashes      map[Key]blocks.Hashes // of blocks in host memory, while events are captured
 }
@@ -65,7 +66,7 @@ type Job struct {
 // NewConnector returns a connector to empty host memory for blocks of a number of tokens. It writes down its events when they are captured.
 func NewConnector(o *blocks.Offload, blockTokens int, ranked bool, capture scheduler.Capture) *Connector {
 	c := &Connector{
-		Memory: New(o.Blocks, ranked), blocks: float64(blockTokens) * float64(o.BytesPerToken), stores: map[Block][]*Job{},
+		Memory: New(o.Blocks, ranked), blocks: float64(blockTokens) * float64(o.BytesPerToken),
 		toHost: NewLink[*Job](o.ToHostGBPerSecond), toDevice: NewLink[*Job](o.ToGPUGBPerSecond),
 	}
 	if capture == scheduler.CaptureEvents {
@@ -122,10 +123,16 @@ func (c *Connector) watchStore(j *Job, held []Block) {
 		first, end := min(int(s.Index), len(held)), min(int(s.Index+s.Blocks), len(held))
 		j.places = append(j.places, held[first:end]...)
 	}
-	for _, b := range j.places {
-		c.stores[b] = append(c.stores[b], j)
+	if len(j.places) == 0 {
+		return
 	}
-	c.Storing = len(c.stores) > 0
+	for _, b := range j.places {
+		if lack := int(b) + 1 - len(c.copied); lack > 0 {
+			c.copied = slices.Grow(c.copied, lack)[:len(c.copied)+lack]
+		}
+		c.copied[b]++
+	}
+	c.watched, c.Storing = append(c.watched, j), true
 }
 
 // countBlocks returns the number of blocks of j.
@@ -195,8 +202,13 @@ func (c *Connector) Preempt(r *Request) {
 
 // Reuse notes that the pass that is planned gives a request block b: stores of it by requests that have ended must end before.
 func (c *Connector) Reuse(b Block) {
-	for _, j := range c.stores[b] {
-		c.flush(j)
+	if int(b) >= len(c.copied) || c.copied[b] == 0 {
+		return
+	}
+	for _, j := range c.watched {
+		if slices.Contains(j.places, b) {
+			c.flush(j)
+		}
 	}
 }
 
@@ -313,16 +325,13 @@ func (c *Connector) Complete(j *Job) {
 
 // unwatchStore forgets the blocks that j copied.
 func (c *Connector) unwatchStore(j *Job) {
-	if !c.Storing {
-		return
-	}
 	for _, b := range j.places {
-		all := slices.DeleteFunc(c.stores[b], func(x *Job) bool { return x == j })
-		if c.stores[b] = all; len(all) == 0 {
-			delete(c.stores, b)
-		}
+		c.copied[b]--
 	}
-	c.Storing = len(c.stores) > 0
+	if len(j.places) > 0 {
+		c.watched = slices.DeleteFunc(c.watched, func(x *Job) bool { return x == j })
+		c.Storing = len(c.watched) > 0
+	}
 }
 
 // NextEnd returns when the next transfer ends after an instant, or that where none is under way.
