@@ -141,7 +141,9 @@ func (c *Core) joinLine(s slot, front bool) {
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	if until > now {
 		if n := c.countAlike(now); n > 0 {
-			p.Reset(now)
+			if p.Reset(now); c.conn != nil {
+				until = c.conn.QuietUntil(until)
+			}
 			return c.takeRun(n, until, p)
 		}
 	}

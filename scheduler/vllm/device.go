@@ -42,10 +42,10 @@ type device struct {
 	plain   []blockID // blocks without a name, where these go first
 	split   bool      // they do
 	perNode int
-	groups  int              // of layers, each of which has a block for the same tokens
-	watched int              // of these, the one that events tell of
-	nodes   *residency.Nodes // of that group, if residency is told
-	found   [][]blockID      // by place in the tree, in pages: 1 + the first block that holds it
+	groups  int                    // of layers, each of which has a block for the same tokens
+	watched int                    // of these, the one that events tell of
+	nodes   *residency.Nodes       // of that group, if residency is told
+	found   []*[pageBlocks]blockID // by place in the tree, in pages: 1 + the first block that holds it
 	// firstOwn is the first block by key, for what only one request can name and
 	// several blocks hold. A single one stands in the request itself.
 	firstOwn map[int64]blockID
@@ -56,7 +56,7 @@ type device struct {
 const leastGrowth = 1 << 12
 
 // pageBlocks is the number of places of a page of device.found.
-const pageBlocks = 1024
+const pageBlocks = 128
 
 func newDevice(c *Core) *device {
 	return &device{
@@ -300,7 +300,7 @@ func (p *device) placeOf(key int64) *blockID {
 		p.found = append(p.found, nil)
 	}
 	if p.found[page] == nil {
-		p.found[page] = make([]blockID, pageBlocks)
+		p.found[page] = new([pageBlocks]blockID)
 	}
 	return &p.found[page][key%pageBlocks]
 }

@@ -228,13 +228,20 @@ func (k *connector) setEnd(p *scheduler.Pass) error {
 	return nil
 }
 
-// isQuiet reports whether nothing but passes is under way at now, so that passes that are alike can be taken at once.
+// isQuiet reports whether nothing happens but passes and transfers, none of which begins or ends at now, so that passes that are alike
+// can be taken at once.
 func (k *connector) isQuiet(now sim.Time) bool {
 	passes := 0
 	if k.core.rules.TwoInFlight {
 		passes = 1
 	}
-	return k.Pending+len(k.aside)+len(k.Ended)+len(k.fenced)+k.Failing == 0 && k.queued == passes && !k.alone && now >= k.awake
+	for _, s := range k.aside {
+		if r := &k.core.requests[s]; r.state != loading || r.offload.Arrived {
+			return false
+		}
+	}
+	waits := len(k.Ended) + len(k.fenced) + k.Failing + len(k.core.next.done)
+	return waits == 0 && k.queued == passes && !k.alone && now >= k.awake && k.QuietUntil(now+1) > now
 }
 
 // endRun brings the loop to the end of the run p.

@@ -52,18 +52,13 @@ func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
 
 // nameBlocks makes the first blocks of r ones that can be found.
 func (o *offloaded) nameBlocks(r *request, blocks int) {
+	shared := min(blocks, r.shared)
 	if o.told {
-		o.device.nameBlocks(r, blocks)
-		return
+		shared = 0
 	}
-	for r.named < blocks {
+	for r.named < shared {
 		key := o.keyOf(r, r.named)
-		if key < 0 {
-			o.setKey(r, r.named, r.held[r.named])
-			r.named++
-			continue
-		}
-		n, added := o.countAlike(r, r.named, min(blocks-r.named, o.perNode-r.named%o.perNode, pageBlocks-int(key%pageBlocks))), int32(0)
+		n, added := o.countAlike(r, r.named, min(shared-r.named, o.perNode-r.named%o.perNode, pageBlocks-int(key%pageBlocks))), int32(0)
 		o.placeOf(key)
 		page := o.found[key/pageBlocks][key%pageBlocks:]
 		for d, b := range r.held[r.named : r.named+n] {
@@ -79,6 +74,7 @@ func (o *offloaded) nameBlocks(r *request, blocks int) {
 		}
 		r.named += n
 	}
+	o.device.nameBlocks(r, blocks)
 }
 
 // Release gives back all blocks of s, last to first, when no pass under way writes to them.
@@ -114,20 +110,19 @@ func (o *offloaded) Busy() bool { return o.conn.Pending > 0 }
 // Check holds the accounts of both memories against each other.
 func (o *offloaded) Check() {
 	holders := o.noHolders()
-	for _, s := range o.conn.aside {
-		for _, b := range o.core.requests[s].held {
+	count := func(all []blockID) {
+		for _, b := range all {
 			holders[b]++
 		}
+	}
+	for _, s := range o.conn.aside {
+		count(o.core.requests[s].held)
 	}
 	for _, f := range o.conn.fenced {
-		for _, b := range f.blocks {
-			holders[b]++
-		}
+		count(f.blocks)
 	}
 	for _, j := range o.conn.orphans {
-		for _, b := range j.Held {
-			holders[b]++
-		}
+		count(j.Held)
 	}
 	o.checkHolders(holders)
 	o.conn.Memory.Check()

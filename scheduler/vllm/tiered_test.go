@@ -2,6 +2,7 @@ package vllm_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
@@ -78,6 +79,48 @@ func TestHostMemoryBringsReuse(t *testing.T) {
 				t.Errorf("request %d is admitted at %v, want %v to %v, after a nap or two", a.Request, s.Start, want, want+2)
 			}
 		}
+	}
+}
+
+// Passes that are alike are taken at once while a transfer is under way, up to its end: a prompt is copied for 80 ms while its request
+// decodes, and passes one at a time end at the same instants.
+func TestRunsWhileBlocksAreCopied(t *testing.T) {
+	tree := prompt.NewTree(4, 4, prompt.Options{})
+	cfg := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 400, MaxSeqs: 4, MaxBatchedTokens: 256}, releases.Rules033())
+	cfg.RankedHost = true
+	cfg.Offload = blocks.Offload{Blocks: 100, BytesPerToken: 1e6, BatchBlocks: 4, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 1}
+	ids := make([]uint64, 20)
+	for i := range ids {
+		ids[i] = uint64(i)
+	}
+	ends, most := map[bool][]sim.Time{}, 0
+	for _, single := range []bool{false, true} {
+		core, p, now := build(t, cfg), new(scheduler.Pass), sim.Time(0)
+		core.Submit(request(tree, 0, 80, 200, ids...))
+		for core.Load() > 0 {
+			until := now + 1e6
+			if single {
+				until = now
+			}
+			if err := core.Step(now, until, p); err != nil {
+				t.Fatal(err)
+			}
+			if now < 80 {
+				most = max(most, p.Count)
+			}
+			if len(p.Ends) > 0 {
+				ends[single] = append(ends[single], p.Ends...)
+			} else {
+				ends[single] = append(ends[single], p.End)
+			}
+			now = p.End
+		}
+	}
+	if most < 2 {
+		t.Errorf("at most %d passes are taken at once during the transfer, want several", most)
+	}
+	if !slices.Equal(ends[true], ends[false]) {
+		t.Errorf("passes end at %v, one at a time at %v", ends[false], ends[true])
 	}
 }
 

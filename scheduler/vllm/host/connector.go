@@ -334,6 +334,19 @@ func (c *Connector) unwatchStore(j *Job) {
 	}
 }
 
+// QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 where one begins with the next pass.
+func (c *Connector) QuietUntil(until sim.Time) sim.Time {
+	if len(c.unsubmitted)+len(c.planned)+len(c.loads) > 0 {
+		return 0
+	}
+	for _, l := range [...]*Link[*Job]{&c.toHost, &c.toDevice} {
+		if at, ok := l.Next(); ok {
+			until = min(until, at)
+		}
+	}
+	return until
+}
+
 // NextEnd returns when the next transfer ends after an instant, or that where none is under way.
 func (c *Connector) NextEnd(now sim.Time) sim.Time {
 	end := now
