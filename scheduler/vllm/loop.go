@@ -240,7 +240,8 @@ func (k *connector) isQuiet(now sim.Time) bool {
 			return false
 		}
 	}
-	waits := len(k.Ended) + len(k.fenced) + k.Failing + len(k.core.next.done)
+	// A request in line may wait for a transfer.
+	waits := min(k.Pending, k.core.waiting.Len()) + len(k.Ended) + len(k.fenced) + k.Failing + len(k.core.next.done)
 	return waits == 0 && k.queued == passes && !k.alone && now >= k.awake && k.QuietUntil(now+1) > now
 }
 
