@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -62,7 +63,7 @@ func NewPicker(p Picker, o Options) router.Policy {
 		all.noteSessions(f.Kind == SessionFilter)
 	}
 	for _, s := range p.Scorers {
-		all.scorers = append(all.scorers, scorer{Scorer: s, match: all.matchOf(s.Kind, s.Prefix, o)})
+		all.scorers = append(all.scorers, scorer{Scorer: s, match: all.matchOf(cmp.Or(s.Match, s.Kind), s.Prefix, o)})
 		all.noteSessions(s.Kind == SessionAffinity)
 	}
 	return all
@@ -123,7 +124,7 @@ func (p *Picker) readsMetrics() bool {
 
 // FollowsCaches reports whether a scorer looks at what workers have cached.
 func (p *Picker) FollowsCaches() bool {
-	return slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind == PrecisePrefix }) || p.InFlight != nil && p.InFlight.Match == PrecisePrefix ||
+	return slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return cmp.Or(s.Match, s.Kind) == PrecisePrefix }) || p.InFlight != nil && p.InFlight.Match == PrecisePrefix ||
 		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Match == PrecisePrefix })
 }
 
@@ -152,6 +153,9 @@ func (p *picker) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	}
 	w := p.draw(c.Workers)
 	p.note(q, all, w)
+	for i := range p.scorers {
+		p.scorers[i].noteCold(w)
+	}
 	choice := router.Choice{Worker: w, Second: router.None}
 	if p.charge != nil {
 		choice.Cached = p.charge.found[w]

@@ -37,10 +37,14 @@ func (s *transcript) newPicker(args map[string]string) error {
 		if !ok || err != nil {
 			return fmt.Errorf("scorer %q, want KIND:WEIGHT", part)
 		}
-		p.Scorers = append(p.Scorers, Scorer{
+		s := Scorer{
 			Kind: ScorerKind(kind), Weight: w, Relative: args["relative"] == "true",
 			Prefix: prefix, Full: int(number("full")), Idle: int(number("idle")), Busy: number("busy"),
-		})
+		}
+		if s.Kind == NoHitLRU {
+			s.Match = ScorerKind(args["match"])
+		}
+		p.Scorers = append(p.Scorers, s)
 	}
 	if args["gate"] == "true" {
 		p.Gate = &router.Gate{Queue: 5, KV: 0.8, Each: 1}

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
@@ -15,7 +17,9 @@ type Scorer struct {
 	Relative bool              `json:",omitempty"`
 	Prefix   `record:"inline"` // of PrecisePrefix and ApproximatePrefix
 
-	Full int     `json:",omitempty"` // of LoadAware: waiting requests that are scored 0, > 0; of TokenLoad: tokens
+	Match ScorerKind `json:",omitempty" record:"omitzero"` // of NoHitLRU: finds what is cached, by Prefix
+
+	Full int     `json:",omitempty"` // of LoadAware: waiting requests that are scored 0, > 0; of TokenLoad: tokens; of NoHitLRU: workers that are remembered
 	Idle int     `json:",omitempty"` // of ActiveRequests: requests that are scored 1 like none
 	Busy float64 `json:",omitempty"` // of ActiveRequests: the most that a worker with more gets, 0 to 1
 }
@@ -33,11 +37,12 @@ const (
 	ActiveRequests    ScorerKind = "active-request-scorer"        // requests that the router sent and that are not over
 	TokenLoad         ScorerKind = "token-load-scorer"            // prompt tokens still to compute, those of the request included
 	SessionAffinity   ScorerKind = "session-affinity-scorer"      // whether the session's last request went there
+	NoHitLRU          ScorerKind = "no-hit-lru-scorer"            // how long ago a request that was cached nowhere went there
 )
 
 // ScorerKinds returns all kinds of scorers.
 func ScorerKinds() []ScorerKind {
-	return []ScorerKind{PrecisePrefix, ApproximatePrefix, FreeKV, ShortQueue, FewRunning, LoadAware, ActiveRequests, TokenLoad, SessionAffinity}
+	return []ScorerKind{PrecisePrefix, ApproximatePrefix, FreeKV, ShortQueue, FewRunning, LoadAware, ActiveRequests, TokenLoad, SessionAffinity, NoHitLRU}
 }
 
 // readsMetrics reports whether a scorer looks at what workers report of themselves.
@@ -48,9 +53,14 @@ func (k ScorerKind) readsMetrics() bool {
 // scorer is a Scorer at work.
 type scorer struct {
 	Scorer
-	match       *match // of PrecisePrefix and ApproximatePrefix
+	match       *match // of PrecisePrefix, ApproximatePrefix and NoHitLRU
 	counts      []int32
 	least, most int32 // of counts; where Relative, of those > 0
+
+	// Of NoHitLRU.
+	isCold bool           // the request in hand is cached nowhere
+	cold   []sim.WorkerID // to which such requests went, the one used longest ago first
+	place  []int32        // by worker: index in cold + 1; 0: none
 }
 
 // addScores adds the weighted scores of the candidates for a request to their totals.
@@ -61,6 +71,9 @@ func (s *scorer) addScores(q *sim.Request, c *router.Candidates, known *known, t
 			totals[i] += float64(s.Weight * s.scoreAlone(q, c, known, w))
 		}
 		return
+	case NoHitLRU:
+		s.addColdScores(c, totals)
+		return
 	}
 	s.count(c)
 	blocks := q.Prompt.Blocks
@@ -69,6 +82,52 @@ func (s *scorer) addScores(q *sim.Request, c *router.Candidates, known *known, t
 	}
 	for i := range c.Workers {
 		totals[i] += float64(s.Weight * s.score(s.counts[i], blocks))
+	}
+}
+
+// addColdScores adds scores by the order in which workers were sent requests that were cached nowhere, and the same score for all of a request
+// that is cached anywhere. Workers that were sent none come first.
+func (s *scorer) addColdScores(c *router.Candidates, totals []float64) {
+	s.isCold = s.match == nil || !slices.ContainsFunc(c.Workers, func(w sim.WorkerID) bool { return s.match.found[w] > 0 })
+	unused := 0
+	for _, w := range c.Workers {
+		for int(w) >= len(s.place) {
+			s.place = append(s.place, 0)
+		}
+		if s.place[w] == 0 {
+			unused++
+		}
+	}
+	next := 0
+	for i, w := range c.Workers {
+		rank := unused + int(s.place[w]) - 1
+		if s.place[w] == 0 {
+			rank = next
+			next++
+		}
+		score := 0.5
+		switch {
+		case s.isCold && len(c.Workers) == 1:
+			score = 1
+		case s.isCold:
+			score = max(0, 1-float64(rank)/float64(len(c.Workers)-1))
+		}
+		totals[i] += float64(s.Weight * score)
+	}
+}
+
+// noteCold notes that the request in hand goes to w.
+func (s *scorer) noteCold(w sim.WorkerID) {
+	if s.Kind != NoHitLRU || !s.isCold {
+		return
+	}
+	s.cold = append(slices.DeleteFunc(s.cold, func(x sim.WorkerID) bool { return x == w }), w)
+	if len(s.cold) > s.Full {
+		s.place[s.cold[0]] = 0
+		s.cold = slices.Delete(s.cold, 0, 1)
+	}
+	for i, x := range s.cold {
+		s.place[x] = int32(i + 1)
 	}
 }
 

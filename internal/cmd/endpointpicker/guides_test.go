@@ -33,7 +33,7 @@ func TestReadGuides(t *testing.T) {
 			"speculativeIndexing: true, indexerConfig: {kvBlockIndexConfig: {enableMetrics: true}}, kvEventsConfig: {topicFilter: kv@, discoverPods: true}}\n" + load + "- {type: no-hit-lru-scorer}\n- {type: max-score-picker}\n" +
 			"dataLayer:\n  sources:\n  - {pluginRef: endpoint-notification-source, extractors: [{pluginRef: precise-prefix-cache-scorer}]}\n" +
 			one + "  - {pluginRef: decode-filter}\n" + weights + "  - {pluginRef: precise-prefix-cache-scorer, weight: 3.0}\n  - {pluginRef: no-hit-lru-scorer, weight: 2.0}\n  - {pluginRef: max-score-picker}\n",
-			"queue-scorer 2, kv-cache-utilization-scorer 2, precise-prefix-cache-scorer 3 (what is sent counts for 2000 ms), max-score-picker; ", "no-hit-lru-scorer"},
+			"queue-scorer 2, kv-cache-utilization-scorer 2, precise-prefix-cache-scorer 3 (what is sent counts for 2000 ms), no-hit-lru-scorer 2 (what is sent counts for 2000 ms), max-score-picker; ", ""},
 		{"pd-disaggregation", "plugins:\n- {type: always-disagg-pd-decider}\n- {type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}\n- {type: prefill-filter}\n- {type: decode-filter}\n" +
 			"- {type: token-load-scorer}\n- {type: active-request-scorer}\nschedulingProfiles:\n- {name: prefill, plugins: [{pluginRef: token-load-scorer}]}\n- {name: decode, plugins: [{pluginRef: active-request-scorer}]}\n", "", "2 schedulingProfiles, must be one"},
 	} {

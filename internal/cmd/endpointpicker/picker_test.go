@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 		{"a: 1\n", "no EndpointPickerConfig"},
 		{"a: [1\n", path},
 		{strings.Replace(pickerYAML, "queue-scorer\n", "load-aware-scorer\n", 1), `"queue-scorer" is none of the plugins`},
-		{strings.Replace(pickerYAML, "type: precise-prefix-cache-scorer", "type: no-hit-lru-scorer", 1), `of type "no-hit-lru-scorer", which is not simulated: --endpoint-picker-skip ppc leaves it out`},
+		{strings.Replace(pickerYAML, "type: precise-prefix-cache-scorer", "type: latency-scorer", 1), `of type "latency-scorer", which is not simulated: --endpoint-picker-skip ppc leaves it out`},
 		{strings.Replace(pickerYAML, "weight: 3.0", "weight: -3.0", 1), "weight of ppc is -3"},
 		{strings.Replace(pickerYAML, "type: precise-prefix-cache-scorer", "type: precise-prefix-scorer", 1), "which is unknown, did you mean precise-prefix-cache-scorer?"},
 		{strings.Replace(pickerYAML, "name: ppc", "name: queue-scorer", 1), `two plugins are named "queue-scorer"`},
@@ -87,6 +87,9 @@ func TestReadScorers(t *testing.T) {
 		{"- {type: approx-prefix-cache-producer, parameters: {autoTune: false}}\n- {type: prefix-cache-scorer}", `[{"Kind":"prefix-cache-scorer","Weight":1,"Capacity":31250,"Longest":131072}]`},
 		{"- {type: precise-prefix-cache-producer, name: x}\n- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: x}}", `[{"Kind":"precise-prefix-cache-scorer","Weight":1}]`},
 		{"- {type: load-aware-scorer}\n- {type: active-request-scorer, parameters: {idleThreshold: 2, maxBusyScore: 0.5}}", `[{"Kind":"load-aware-scorer","Weight":1,"Full":128},{"Kind":"active-request-scorer","Weight":1,"Idle":2,"Busy":0.5}]`},
+		{"- {type: no-hit-lru-scorer}\n- {type: prefix-cache-scorer}", `[{"Kind":"no-hit-lru-scorer","Weight":1,"Longest":131072,"Match":"prefix-cache-scorer","Full":1024},{"Kind":"prefix-cache-scorer","Weight":1,"Longest":131072}]`},
+		{"- {type: precise-prefix-cache-producer, name: x}\n- {type: no-hit-lru-scorer, parameters: {lruSize: 8, prefixMatchInfoProducerName: x}}", `[{"Kind":"no-hit-lru-scorer","Weight":1,"Match":"precise-prefix-cache-scorer","Full":8}]`},
+		{"- {type: precise-prefix-cache-scorer}\n- {type: no-hit-lru-scorer}", `[{"Kind":"precise-prefix-cache-scorer","Weight":1},{"Kind":"no-hit-lru-scorer","Weight":1,"Match":"precise-prefix-cache-scorer","Full":1024}]`},
 		{"- {type: queue-scorer}\n- {type: tokenizer}", `[{"Kind":"queue-scorer","Weight":1}] [tokenizer (tokens are counted by the trace, in no time)]`},
 	} {
 		if err := os.WriteFile(path, []byte("apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nplugins:\n"+c.plugins+"\n"), 0o600); err != nil {

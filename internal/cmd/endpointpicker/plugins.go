@@ -38,7 +38,7 @@ func pluginTypes() map[string]string {
 			"models-data-source model-server-protocol-models",
 		"requests are taken as they are":                  "openai-parser vllmgrpc-parser passthrough-parser",
 		"held requests go by priority, then as they came": "fcfs-ordering-policy global-strict-fairness-policy static-usage-limit-policy",
-		notSimulated: "no-hit-lru-scorer no-hit-lru-filter context-length-aware latency-scorer topology-affinity-scorer topology-affinity-filter " +
+		notSimulated: "no-hit-lru-filter context-length-aware latency-scorer topology-affinity-scorer topology-affinity-filter " +
 			"by-label by-label-selector slo-headroom-tier-filter pd-profile-handler disagg-profile-handler data-parallel-profile-handler " +
 			"round-robin-fairness-policy edf-ordering-policy predicted-latency-scorer predicted-latency-producer latency-slo-admitter " +
 			"soft-reflective-ceiling-policy endpoint-attribute-scorer endpoint-attribute-filter model-affinity-filter load-aware-picker",
@@ -100,6 +100,7 @@ const (
 	prefixTokens     = 131072
 	loadAwareWaiting = 128
 	tokenLoadTokens  = 4194304
+	noHitWorkers     = 1024
 )
 
 // readScorer returns the scorer of a plugin, without its weight.
@@ -115,10 +116,46 @@ func (c *pickerConfig) readScorer(x *pickerPlugin) (s policy.Scorer, err error) 
 		err = readLoad(x, &s)
 	case policy.SessionAffinity:
 		err = readSession(x)
+	case policy.NoHitLRU:
+		err = c.readNoHit(x, &s)
 	default:
 		err = readParameters(x, &struct{}{})
 	}
 	return s, err
+}
+
+// noHitParameters are those of the scorer of requests that are cached nowhere.
+type noHitParameters struct {
+	Size     int    `yaml:"lruSize"`
+	Producer string `yaml:"prefixMatchInfoProducerName"`
+	Type     string `yaml:"prefixPluginType"` // without effect, and the name
+	Name     string `yaml:"prefixPluginName"`
+}
+
+// readNoHit reads a scorer of requests that are cached nowhere. It learns what is cached from the producer named; without one from the only producer, from
+// a scorer that follows caches, or from what was sent.
+func (c *pickerConfig) readNoHit(x *pickerPlugin, s *policy.Scorer) error {
+	var own noHitParameters
+	if err := readParameters(x, &own); err != nil {
+		return err
+	}
+	if s.Full = noHitWorkers; own.Size > 0 {
+		s.Full = own.Size
+	}
+	var err error
+	if s.Match, s.Prefix, err = c.readProducer(own.Producer); s.Match != "" || err != nil {
+		return err
+	}
+	for i := range c.Plugins {
+		if c.Plugins[i].Type == string(policy.PrecisePrefix) {
+			s.Match = policy.PrecisePrefix
+			s.Prefix, err = readPrecise(&c.Plugins[i])
+			return err
+		}
+	}
+	s.Match = policy.ApproximatePrefix
+	s.Prefix, err = (&approximateParameters{}).prefix()
+	return err
 }
 
 // readParameters reads the parameters of a plugin, which has no others.
