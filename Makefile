@@ -88,7 +88,7 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED) -only trtllm
 	$(GO) run ./tools/parity -alone -only hopeless -n $(N) -seed $(SEED)
 
-parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with host memory only
+parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with its KV connectors only
 	@tools/vllmoracle/run 0.33.0 --python || exit 0; $(MAKE) --no-print-directory parity-vllm-$(or $(VLLM_SETS),all)
 
 parity-vllm-connectors:
@@ -97,6 +97,9 @@ parity-vllm-connectors:
 	  echo "== vLLM $${release%:*}, its offloading connector"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
 	    --set '{"num_g2_blocks":-1,"enable_prefix_caching":true}' --replay bin/replay --out bin/parity-vllm || exit 1; \
+	  echo "== vLLM $${release%:*}, prefill and decode engines with its NIXL connector"; \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
+	    --set '{"prefill_workers":-1}' --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
 
 parity-vllm-all: parity-vllm-connectors

@@ -60,6 +60,10 @@ type Core interface {
 	// Release gives back the blocks that are kept of a request, last to first; prefixes stay cached. It
 	// is called between passes, and reports false when there are none. [Keeps]
 	Release(id sim.RequestID) bool
+	// NoteTransfer notes that a KV cache which Pass.Pulls has named was read as a whole, at an instant that is not
+	// before that of the latest note: on the decode worker that it came to, and on the prefill worker that has kept
+	// its blocks until then. It may be called during a pass. [Pulls]
+	NoteTransfer(id sim.RequestID, at sim.Time)
 	// Nodes calls need with every prompt node of which KV blocks are cached, requests on the core
 	// aside, in no order that means anything. [Remembers]
 	Nodes(need func(prompt.NodeID))
@@ -90,6 +94,10 @@ const (
 	Shows
 	// Warms is the ability to list a prefix cache, and to begin with one: Core.Cache, Core.Warm.
 	Warms
+	// Pulls is the ability of a decode worker to read KV caches from prefill workers, and of a prefill worker to keep
+	// blocks until they have been read: Pass.Pulls, Core.NoteTransfer. Where nothing can run before, Step sets
+	// Pass.Blocked.
+	Pulls
 )
 
 // Has reports whether all of the bits x are set.
@@ -111,6 +119,11 @@ func (Base) Room() int { panic("scheduler: Room of a core that is not able to: r
 // Release is not supported.
 func (Base) Release(sim.RequestID) bool {
 	panic("scheduler: Release of a core that is not able to: requires Keeps")
+}
+
+// NoteTransfer is not supported.
+func (Base) NoteTransfer(sim.RequestID, sim.Time) {
+	panic("scheduler: NoteTransfer of a core that is not able to: requires Pulls")
 }
 
 // Nodes is not supported.

@@ -69,17 +69,26 @@ type Pass struct {
 	// PrefillTokens is the number of prompt tokens computed in this pass.
 	PrefillTokens int
 
+	// Pulls lists the KV caches that begin to be read from prefill workers at Start.
+	Pulls []Pull
+
 	// Waits is whether the pass does nothing but wait, and ends earlier where a request comes:
 	// EndWait is for whoever submits one. Runs have none.
 	Waits bool
 
-	// Blocked is whether there was no pass: nothing can run before KV blocks are given back by Core.Release, or
-	// other requests are on the core.
+	// Blocked is whether there was no pass: nothing can run before KV blocks are given back by Core.Release, a KV
+	// cache has been read, or other requests are on the core.
 	Blocked bool
 
 	// Detail, when not nil, is filled with what the pass did to single
 	// requests.
 	Detail *Detail
+}
+
+// Pull is a KV cache that a decode worker reads from a prefill worker.
+type Pull struct {
+	Request sim.RequestID
+	Tokens  int // of the blocks that are read
 }
 
 // FirstEnd returns the end of the first pass of the run.
@@ -144,6 +153,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.EventsLost, p.Preempted, p.PrefillTokens = false, 0, 0, 0
 	p.ToHost, p.FromHost, p.Waits, p.Blocked = 0, 0, false, false
+	p.Pulls = p.Pulls[:0]
 	if p.Detail != nil {
 		p.Detail.Reset()
 	}

@@ -68,7 +68,7 @@ func (a *Args) declareSizes(d *schema.Decl) {
 		Knob: schema.Knob{Label: "Tokens of a block", Preset: "the engine's"},
 		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16 (below), sglang 1, trtllm 32", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
 	})
-	a.DeclareLimits(d)
+	arguments.DeclareLimits(&a.Settings, d)
 	if d.Count(&a.MaxLength, schema.Row{
 		Key: "max_model_len", Default: "the model's", Help: "longest sequence, in `tokens` of prompt and answer", Alike: true, After: "gpu-memory-utilization",
 		Log:  "vllm:max_model_len vllm:max_seq_len sglang:context_length",
@@ -84,7 +84,7 @@ func (a *Args) declareSizes(d *schema.Decl) {
 		Knob: schema.Knob{Label: "Prefix caching", Preset: "true"},
 		Doc:  schema.Doc{Text: "reuse KV blocks across requests"},
 	})
-	a.DeclareChunks(d)
+	arguments.DeclareChunks(&a.Settings, d)
 }
 
 // declareTimes declares what divides and delays passes, and the link between prefill and decode workers.
@@ -105,7 +105,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 		Key: "startup_time", Help: "`seconds` until a worker that --scale adds serves", After: "bandwidth-g2-to-g1-gbps",
 		Doc: schema.Doc{Unit: "s", Text: "until a worker that `--scale` adds serves ([reference-cli.md](reference-cli.md))"},
 	})
-	a.DeclareWarmup(d)
+	arguments.DeclareWarmup(&a.Settings, d)
 	d.Size(&a.KVBytesPerToken, schema.Row{
 		Key: "kv_bytes_per_token", Default: "unknown", Help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload", Alike: true, After: "scheduler-profile",
 		Doc: schema.Doc{Text: "KV cache of a token; unknown: handoffs take no time, nothing is offloaded"},
@@ -122,7 +122,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 
 // declareOrders declares who goes first.
 func (a *Args) declareOrders(d *schema.Decl) {
-	a.DeclareOrders(d)
+	arguments.DeclareOrders(&a.Settings, d)
 	a.QueuePolicy = d.Name(schema.Row{
 		Key: "router_queue_policy", Names: []string{"fcfs", "lcfs", "wspt", "priority", "wfq", "edf"},
 		Doc: schema.Doc{Default: "the router's", Text: "fcfs, lcfs, wspt, priority, wfq or edf, wins over the router's setting"},

@@ -40,6 +40,9 @@ type PD struct {
 	DecodeAdmission bool `json:",omitempty"`
 	// HoldPrefill keeps the KV blocks of a prompt on its prefill worker until they have been sent.
 	HoldPrefill bool `json:",omitempty"`
+	// Pull has requests wait on their decode workers, which take KV blocks for a prompt and then read what they have not cached
+	// from the prefill worker, as with vLLM's NixlConnector. It takes HoldPrefill.
+	Pull bool `json:",omitempty"`
 }
 
 // DecodeChosen is when a request gets its decode worker.
@@ -98,6 +101,9 @@ func (p *PD) describeTransfers() string {
 		}
 		parts = append(parts, "transfers "+text+" "+strings.Join(links, " and "))
 	}
+	if p.Pull {
+		parts = append(parts, "decode workers take KV blocks for a prompt and read what they have not cached, as with vLLM's NixlConnector")
+	}
 	if p.Missing {
 		parts = append(parts, "what the decode worker has cached is not sent")
 	}
@@ -138,6 +144,9 @@ func (s *Stage) keepsSent() bool {
 	return s.Role == scheduler.Prefill && s.PD != nil && s.PD.HoldPrefill
 }
 
+// pulls reports whether KV caches go to or from these workers as with vLLM's NixlConnector.
+func (s *Stage) pulls() bool { return s.Role != scheduler.Aggregated && s.PD != nil && s.PD.Pull }
+
 // keptLoads returns what the router of the pool keeps beside what its policy needs.
 func (s *Stage) keptLoads() router.Needs {
 	n := router.Needs{Overlap: s.seesCaches()}
@@ -166,7 +175,7 @@ func (t *Topology) CheckPD() error {
 	if p.DecodeChosen == BeforePrefill && admits {
 		return errors.New("an admission decides before the router of prefill workers, and requests come before that of decode workers first, want one or the other")
 	}
-	if err := cmp.Or(t.checkAdmission(), t.checkHold()); err != nil {
+	if err := cmp.Or(t.checkPull(), t.checkAdmission(), t.checkHold()); err != nil {
 		return err
 	}
 	if err := t.checkTransfers(); err != nil || !p.Chooses() {
@@ -226,6 +235,34 @@ func (t *Topology) checkHold() error {
 		return errors.New("prefill workers hold no KV blocks of prompts that are computed by the reference's rules, want vLLM's own (--scheduler-profile)")
 	case len(prefill.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
 		return errors.New("prefill workers of several kinds, of data-parallel ranks or with layers that have windows hold no KV blocks of prompts that are computed, want others")
+	}
+	return nil
+}
+
+// checkPull refuses workers whose KV caches cannot be read as with vLLM's NixlConnector.
+func (t *Topology) checkPull() error {
+	p := t.PD
+	switch {
+	case !p.Pull:
+		return nil
+	case p.DecodeAdmission || p.Missing:
+		return errors.New("decode workers that read KV caches take blocks and find what is missing themselves: an admission of transfers is not supported with them")
+	case !p.HoldPrefill:
+		return errors.New("decode workers read KV caches from prefill workers, which must hold the KV blocks")
+	case p.DecodeChosen == AfterTransfer:
+		return fmt.Errorf("decode workers read KV caches, must be chosen %s or %s", BeforeTransfer, BeforePrefill)
+	case t.Faults != nil:
+		return errors.New("KV caches that decode workers read are not supported with faults")
+	}
+	for i := range t.Pools {
+		switch s := &t.Pools[i]; {
+		case s.Engine.Engine != engineargs.VLLM || s.Engine.Rules.Reference():
+			return errors.New("workers that read KV caches from each other must be of vLLM, by its own rules (--scheduler-profile)")
+		case len(s.Mix) > 0 || s.Engine.DPSize > 1 || s.Engine.Windows.Given() || s.Engine.Speculative != nil || s.Engine.G2.Blocks > 0:
+			return errors.New("KV caches that decode workers read are not supported with workers of several kinds, data-parallel ranks, layers with windows, speculative decoding or host memory")
+		case i == 0 && s.Engine.KVBytesPerToken == 0:
+			return errors.New("transfers of unknown size: kv_bytes_per_token is required")
+		}
 	}
 	return nil
 }

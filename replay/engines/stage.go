@@ -115,7 +115,7 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 func Joined(t *Topology, use Use) bool {
 	return t.allKinds(use, func(s *Stage) bool {
 		a := &s.Engine
-		return a.Engine == engineargs.VLLM && s.offloadConfig().Blocks == 0 && !a.Windows.Given() && !s.hashesAhead()
+		return a.Engine == engineargs.VLLM && s.offloadConfig().Blocks == 0 && !s.pulls() && !a.Windows.Given() && !s.hashesAhead()
 	})
 }
 
@@ -124,7 +124,7 @@ func Joined(t *Topology, use Use) bool {
 func Forgets(t *Topology, use Use) bool {
 	return t.allKinds(use, func(s *Stage) bool {
 		a := &s.Engine
-		return a.DPSize == 1 && s.offloadConfig().Blocks == 0 && (a.Engine != engineargs.SGLang || !t.Compat && a.SGLang.HiCache.Storage.Backend == "")
+		return a.DPSize == 1 && s.offloadConfig().Blocks == 0 && !s.pulls() && (a.Engine != engineargs.SGLang || !t.Compat && a.SGLang.HiCache.Storage.Backend == "")
 	})
 }
 
@@ -225,7 +225,7 @@ func (s *Stage) vllmConfig() vllm.Config {
 	a := &s.Engine
 	return vllm.Config{
 		Settings: a.Settings.Complete(), Blocks: a.Blocks, BlockTokens: a.BlockTokens, MaxLength: a.MaxLength, PrefixCaching: a.PrefixCaching,
-		Speculation: withSeed(a.Speculative, s.Seed), Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(),
+		Speculation: withSeed(a.Speculative, s.Seed), Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(), Pull: s.pulls(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps, Offload: s.offloadConfig(),
 		RankedHost: releases.RanksHost(a.Profile),
 	}

@@ -416,6 +416,11 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	} else if err := w.core.Step(c.now, until, &w.pass); err != nil {
 		return c.Failed(w.id, c.now, err)
 	}
+	if len(w.pass.Pulls) > 0 {
+		if err := c.handover.startPulls(w); err != nil {
+			return err
+		}
+	}
 	w.pool.keepSnapshot(w, c.cfg.steps)
 	if len(w.pass.Aborted) > 0 {
 		if err := c.lives.endAborted(w); err != nil {

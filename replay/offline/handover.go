@@ -53,6 +53,7 @@ const (
 	computing stop = iota // on its way through prefill
 	computed              // without a decode worker
 	asking                // in line for room on its decode worker
+	seated                // on its decode worker, which has not begun to read its KV cache
 	sending               // on the links
 	landing               // off the links, and not there yet
 	arrived               // there
@@ -160,6 +161,9 @@ func (h *handover) sendToDecode(id sim.RequestID, delay sim.Time) error {
 // wait for room there.
 func (h *handover) beginTransfer(t *ticket) error {
 	t.asked = h.c.now
+	if h.Pull {
+		return h.seatEarly(t)
+	}
 	if h.DecodeAdmission {
 		return h.askForRoom(t)
 	}
@@ -170,8 +174,10 @@ func (h *handover) beginTransfer(t *ticket) error {
 func (h *handover) startTransfer(t *ticket) error {
 	q := t.placed.Request
 	tokens := q.InputTokens
-	if h.Missing {
-		tokens -= min(tokens, int(t.placed.Overlap)*h.c.pools[1].Engine.BlockTokens)
+	if h.Pull || h.Missing {
+		if tokens -= min(tokens, int(t.placed.Overlap)*h.c.pools[1].Engine.BlockTokens); h.Pull {
+			tokens = t.load.Tokens
+		}
 		t.delay = h.link.Delay(tokens)
 		if h.links == nil && h.c.LinkShare != 0 {
 			t.delay = sim.Time(float64(t.delay) / h.c.LinkShare)
@@ -185,7 +191,7 @@ func (h *handover) startTransfer(t *ticket) error {
 	alone := scheduler.Transfer{GBPerSecond: h.link.GBPerSecond, BytesPerToken: h.link.BytesPerToken}
 	t.delay = h.link.Delay(tokens)
 	if t.delay <= 0 {
-		return h.arrive(t)
+		return h.land(t, h.c.now)
 	}
 	t.at = sending
 	t.load = links.Transfer{ID: q.ID, From: t.source.id, To: t.worker.id, Tokens: tokens, Alone: alone.Delay(tokens), Latency: h.link.Latency}
@@ -197,7 +203,7 @@ func (h *handover) startTransfer(t *ticket) error {
 
 // land lets the KV cache of a request, which is off the links, arrive at an instant.
 func (h *handover) land(t *ticket, at sim.Time) error {
-	if at <= h.c.now {
+	if at <= h.c.now && !h.Pull {
 		return h.arrive(t)
 	}
 	h.c.transit++
@@ -253,6 +259,9 @@ func (h *handover) arrive(t *ticket) error {
 		h.c.Observer.Handoff(t.placed.Request.ID, t.asked, h.c.now)
 	}
 	t.at = arrived
+	if h.Pull {
+		return h.endPull(t)
+	}
 	if id := t.id; h.c.clients.hasHungUp(id) {
 		return h.c.clients.endAttempt(&leaver{id: id, pool: h.c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
 	}
@@ -386,7 +395,7 @@ func (r *run) trafficFields() []collector.Field {
 	if r.PD.HoldPrefill {
 		all = append(all, collector.Of("mean_prefill_hold_ms", r.traffic.held/float64(max(r.traffic.transfers, 1))))
 	}
-	if r.PD.DecodeAdmission {
+	if r.PD.DecodeAdmission || r.PD.Pull {
 		all = append(all, collector.Of("mean_decode_admission_wait_ms", r.traffic.asked/float64(max(r.traffic.transfers, 1))))
 	}
 	return all

@@ -12,8 +12,14 @@ func (h *handover) freeSource(t *ticket) {
 	if !h.HoldPrefill || w == nil || w.core == nil {
 		return
 	}
+	if h.Pull {
+		w.noteTransfer(h.c.now, t.id)
+	}
 	if t.at == arrived {
 		h.c.traffic.held += float64(h.c.now - t.asked)
+	}
+	if h.Pull {
+		return
 	}
 	if !w.busy {
 		w.release(t.id)

@@ -352,5 +352,8 @@ func (l *lives) cancelOn(w *worker, id sim.RequestID) error {
 	} else if !w.busy && !w.hung {
 		w.pool.markIdle(w) // who is behind it may have room
 	}
-	return w.pool.Leave(l.c.now, id)
+	if err := w.pool.Leave(l.c.now, id); err != nil {
+		return err
+	}
+	return l.c.handover.dropPull(id)
 }

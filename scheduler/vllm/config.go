@@ -45,14 +45,18 @@ type Config struct {
 	Role          scheduler.Role
 	Transfer      scheduler.Transfer // read on prefill workers only
 	KeepSent      bool               // KV blocks of a prompt are held until Release when it has left; not for the reference's rules, nor with Windows
-	Clock         timing.Clock
-	Tree          *prompt.Tree // the tree of the requests' prompts, for BlockTokens
-	Capture       scheduler.Capture
-	Planner       bool           // keep what Snapshot tells, and take one pass at a time
-	Offload       blocks.Offload // host memory behind the KV blocks
+	// Pull has KV caches go from prefill to decode workers as with vLLM's NixlConnector, on both of these roles: a decode
+	// worker takes blocks for a prompt and reads what it has not cached, and a prefill worker with KeepSent keeps its
+	// blocks until then. Not for the reference's rules, nor with Windows, Speculation or Offload.
+	Pull    bool
+	Clock   timing.Clock
+	Tree    *prompt.Tree // the tree of the requests' prompts, for BlockTokens
+	Capture scheduler.Capture
+	Planner bool           // keep what Snapshot tells, and take one pass at a time
+	Offload blocks.Offload // host memory behind the KV blocks
 	// RankedHost keeps host memory as the connector of vLLM 0.33 does: what a request has stored or read is evicted by when it
 	// ended, its last block first, loads begin after a pass, and no request loses its place while a pass under way computes
-	// something of it. Otherwise as that of 0.24 does. Read with Offload only; not for the reference's rules.
+	// something of it. Otherwise as that of 0.24 does. Read with Offload or Pull only; not for the reference's rules.
 	RankedHost bool
 }
 

@@ -3,6 +3,7 @@ package vllm
 import (
 	"slices"
 
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
 	"github.com/replay-llm/replay/sim"
@@ -14,6 +15,9 @@ type connector struct {
 	*host.Connector
 	core   *Core
 	device *device
+	hosts  bool    // there is host memory
+	fences bool    // blocks that a pass under way writes to are given back when it has ended
+	remote *remote // KV caches between prefill and decode workers, or nil
 
 	aside    []slot // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
 	admitted []slot // by the pass that is planned, or loading from it on
@@ -53,7 +57,11 @@ func (k *keys) Span(i, most int) (key int64, blocks int) {
 func (k *keys) Hashes(i int) blocks.Hashes { return k.device.core.events.hashesOf(&k.request, i) }
 
 func newConnector(c *Core, d *device) *connector {
-	return &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, device: d}
+	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, device: d}
+	if k.hosts, k.fences = c.cfg.Offload.Given(), true; c.cfg.Pull {
+		k.remote, k.fences = new(remote), c.cfg.Role == scheduler.Decode
+	}
+	return k
 }
 
 // beginRequest makes r known to the connector.
@@ -69,6 +77,9 @@ func (k *connector) beginRequest(r *request) {
 
 // endRequest notes that s, which holds nothing, is gone.
 func (k *connector) endRequest(s slot) {
+	if k.remote != nil && k.core.requests[s].state == loading {
+		k.Pending--
+	}
 	k.aside = slices.DeleteFunc(k.aside, func(x slot) bool { return x == s })
 	k.End(k.core.requests[s].offload)
 }
@@ -77,7 +88,7 @@ func (k *connector) endRequest(s slot) {
 // to them. Those of a load under way are given back when that has ended.
 func (k *connector) releaseBlocks(r *request, ends bool) {
 	f := r.offload
-	if ends {
+	if k.hosts && ends {
 		k.Leave(f, r.held, r.computed>>k.core.shift)
 	}
 	switch load := k.LoadOf(f); {
@@ -111,12 +122,14 @@ func (k *connector) isInFlight(s slot) bool {
 
 // keepsVictim reports whether no request loses its place: the blocks of the one that would could not be used at once.
 func (k *connector) keepsVictim() bool {
-	return k.Memory.Ranked && k.isInFlight(k.core.running[k.core.victim()])
+	return k.fences && k.Memory.Ranked && k.isInFlight(k.core.running[k.core.victim()])
 }
 
 // preempt notes that s loses its place.
 func (k *connector) preempt(s slot) {
-	k.fencing = k.isInFlight(s)
+	if k.fencing = k.fences && k.isInFlight(s); !k.fences && k.Memory.Ranked {
+		k.dropToken(s)
+	}
 	k.Preempt(k.core.requests[s].offload)
 }
 
@@ -191,25 +204,33 @@ func (k *connector) admit(p *pass, s slot) answer {
 		}
 		k.endLoad(r)
 	}
-	hits, cached := r.blocks, r.computed
+	hits, cached, pulled := r.blocks, r.computed, k.remote != nil && r.blocks > 0
 	if r.blocks == 0 {
 		hits = c.pool.Cached(s)
-		more, ok := k.Lookup(r.offload, hits, c.cfg.PrefixCaching)
-		if !ok {
-			return skipped
+		if k.pulls(r) {
+			return k.pull(r, hits)
 		}
-		if more > 0 {
-			return k.load(r, hits, hits+more)
+		if k.hosts {
+			more, ok := k.Lookup(r.offload, hits, c.cfg.PrefixCaching)
+			if !ok {
+				return skipped
+			}
+			if more > 0 {
+				return k.load(r, hits, hits+more)
+			}
 		}
 		if hits > 0 && c.drafts.recomputesHit() {
 			hits--
 		}
 		cached = min(hits<<c.shift, c.findableTokens(r))
 	}
-	before := len(c.running)
+	before, from := len(c.running), r.offload.From
 	c.admitRequest(p, s, hits, cached)
 	if len(c.running) == before {
 		return refused
+	}
+	if pulled {
+		p.out.Admitted[len(p.out.Admitted)-1].Reused = from << c.shift
 	}
 	k.admitted = append(k.admitted, s)
 	r.offload.Prefilling = r.midway
@@ -218,7 +239,19 @@ func (k *connector) admit(p *pass, s slot) answer {
 
 // load begins to load the blocks of r after those that are cached, up to an end, if there is room for them.
 func (k *connector) load(r *request, hits, end int) answer {
-	c, f := k.core, r.offload
+	if !k.takeRoom(r, hits, end) {
+		return refused
+	}
+	k.Load(r.offload, hits, end)
+	r.computed = end << k.core.shift
+	r.offload.Lost, r.state = r.state == preempted, loading
+	k.admitted = append(k.admitted, r.slot)
+	return skipped
+}
+
+// takeRoom gives r, whose first blocks are cached, blocks up to an end, into which something is to be copied, if there is room for them.
+func (k *connector) takeRoom(r *request, hits, end int) bool {
+	c := k.core
 	free, whole := c.supply.free, 0
 	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
 		free -= int(w * float64(c.cfg.Blocks))
@@ -227,15 +260,10 @@ func (k *connector) load(r *request, hits, end int) answer {
 		whole = (r.target + c.mask) >> c.shift
 	}
 	if !c.pool.hasRoom(r, hits, end, 0, free-k.countReserved()) || !c.pool.hasRoom(r, hits, whole, 0, free) {
-		return refused
+		return false
 	}
 	k.device.holdHits(r, hits)
-	c.pool.takeBlocks(r, end)
-	k.Load(f, hits, end)
-	r.computed = end << c.shift
-	f.Lost, r.state = r.state == preempted, loading
-	k.admitted = append(k.admitted, r.slot)
-	return skipped
+	return c.pool.takeBlocks(r, end)
 }
 
 // endLoad makes the blocks of r, which have been loaded, ones that can be found.
@@ -253,7 +281,9 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 	if k.Storing {
 		k.eachTaken(f, k.Reuse)
 	}
-	k.offerBlocks(f)
+	if k.hosts {
+		k.offerBlocks(f)
+	}
 	if len(k.Ended) > 0 {
 		k.OfferEnded(func(all []host.Block) (taken bool) {
 			k.eachTaken(f, func(b blockID) { taken = taken || slices.Contains(all, b) })
@@ -267,6 +297,9 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 		k.Free = f.end
 	}
 	f.done = k.Finish(k.Free, f.done[:0])
+	if k.remote != nil {
+		f.read = k.remote.takeRead(at, f.read[:0])
+	}
 	return err
 }
 
@@ -329,4 +362,8 @@ func (k *connector) finishJobs(f *flight) {
 		k.core.stuck = false
 	}
 	f.done = f.done[:0]
+	for _, id := range f.read {
+		k.finishTransfer(id)
+	}
+	f.read = f.read[:0]
 }

@@ -11,7 +11,7 @@
 // Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go, segment.go and layer.go, device.go for single ones, offloaded.go, connector.go and loop.go for host memory
-// behind these, windows.go and groups.go for groups of layers, measure.go for what a pass costs, and events.go and
+// behind these, pull.go for KV caches that go from prefill to decode workers, windows.go and groups.go for groups of layers, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm
 
@@ -96,6 +96,9 @@ func New(cfg Config) (*Core, error) {
 // Able returns what the core can do apart from running passes.
 func (c *Core) Able() scheduler.Ability {
 	able := scheduler.Rooms | scheduler.Keeps | scheduler.Shows | scheduler.Warms
+	if c.cfg.Pull {
+		able |= scheduler.Pulls
+	}
 	if c.remembers() {
 		able |= scheduler.Remembers
 	}

@@ -12,6 +12,9 @@ func (c *Core) keepBlocks(s slot) {
 	c.requests[s].state = gone
 	c.kept = append(c.kept, s)
 	c.live--
+	if c.cfg.Pull {
+		c.conn.keepSent(&c.requests[s])
+	}
 }
 
 // Release gives back the KV blocks of a prompt that has been sent, or will not be.

@@ -18,7 +18,7 @@ type loop struct {
 	awake    sim.Time // the end of the latest nap
 	resumes  sim.Time // when the next iteration begins
 	nanos    []int64  // of timePass
-	alone    bool     // no request is left, and the iterations since are to be made up for
+	alone    bool     // nothing can run, and the iterations since are to be made up for
 }
 
 // transit is what a connector keeps of a pass.
@@ -26,8 +26,9 @@ type transit struct {
 	ran   bool     // it computes something
 	start sim.Time // of its computation
 	end   sim.Time
-	nanos int64       // how long it takes, in ns, 0 where that is not whole
-	done  []*host.Job // transfers that it reports as ended
+	nanos int64           // how long it takes, in ns, 0 where that is not whole
+	done  []*host.Job     // transfers that it reports as ended
+	read  []sim.RequestID // KV caches of which it reports that they were read
 }
 
 // hasWork reports whether vLLM's scheduler has something to do.
@@ -67,6 +68,10 @@ func (k *connector) begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error)
 					return nil, c.stallError()
 				}
 				p.Blocked = true
+				return nil, nil
+			}
+			if p.Blocked = k.waitsForOthers(p); p.Blocked {
+				k.resumes, k.alone = k.passIdly(now), true
 				return nil, nil
 			}
 			if c.rules.TwoInFlight && k.queued < 2 && (k.executed || k.hasWork()) {
@@ -159,28 +164,40 @@ func (k *connector) catchUp(now sim.Time, p *scheduler.Pass) error {
 				return err
 			}
 			k.queued++
-			if c.rules.TwoInFlight && k.queued < 2 && k.hasWork() {
-				t = k.napEnd(t)
-				continue
-			}
+			t = k.passIdly(t)
 		} else if k.queued == 0 {
 			t = now
-			break
-		}
-		f := c.next
-		c.next, c.after = c.after, f
-		k.queued--
-		if t = max(t, f.end); f.ran {
-			k.drainFences(f)
-		}
-		c.calm.delivered, c.calm.lastEnd = f.plan, t
-		k.finishJobs(f)
-		if k.hasWork() {
-			t = k.napEnd(t)
+		} else {
+			t = k.takeOldest(t)
 		}
 	}
 	k.awake = t
 	return nil
+}
+
+// passIdly ends the iteration at t, which has planned a pass with nothing to compute, and returns when the next one begins.
+func (k *connector) passIdly(t sim.Time) sim.Time {
+	if k.core.rules.TwoInFlight && k.queued < 2 && k.hasWork() {
+		return k.napEnd(t)
+	}
+	return k.takeOldest(t)
+}
+
+// takeOldest ends the oldest pass under way, which has no token, in the iteration at t, and returns when the next one begins.
+func (k *connector) takeOldest(t sim.Time) sim.Time {
+	c := k.core
+	f := c.next
+	c.next, c.after = c.after, f
+	k.queued--
+	if t = max(t, f.end); f.ran {
+		k.drainFences(f)
+	}
+	c.calm.delivered, c.calm.lastEnd = f.plan, t
+	k.finishJobs(f)
+	if k.hasWork() {
+		t = k.napEnd(t)
+	}
+	return t
 }
 
 // timePass fills f with the end of its pass.
@@ -234,6 +251,9 @@ func (k *connector) isQuiet(now sim.Time) bool {
 	passes := 0
 	if k.core.rules.TwoInFlight {
 		passes = 1
+	}
+	if k.remote != nil && k.Pending+len(k.aside) > 0 { // when a KV cache will have been read is not known here
+		return false
 	}
 	for _, s := range k.aside {
 		if r := &k.core.requests[s]; r.state != loading || r.offload.Arrived {

@@ -72,7 +72,7 @@ func (c *Core) measurePass(f *flight) timing.Step {
 		s.Tokens, s.Requests, s.Readers, s.Decodes = n, n, n, n
 		s.Context, s.DecodeLength = context, int(context)
 	}
-	decodeRole, counted := c.cfg.Role == scheduler.Decode, !c.rules.FirstTokenFree
+	decodeRole, counted := c.cfg.Role == scheduler.Decode && !c.cfg.Pull, !c.rules.FirstTokenFree
 	for i := range f.shares {
 		x := &f.shares[i]
 		if x.dropped {

@@ -42,7 +42,7 @@ func (n *supply) held() int { return n.usable - n.free }
 func newPool(c *Core) pool {
 	c.supply = supply{usable: c.cfg.usableBlocks(), free: c.cfg.usableBlocks()}
 	switch {
-	case c.cfg.Offload.Given():
+	case c.cfg.Offload.Given(), c.cfg.Pull:
 		return newOffloaded(c)
 	case c.cfg.Windows.Given():
 		c.groups = newGrouped(c)

@@ -1,13 +1,5 @@
 package vllm
 
-import (
-	"strconv"
-
-	"github.com/replay-llm/replay/internal/excerpt"
-	"github.com/replay-llm/replay/schema"
-	"github.com/replay-llm/replay/sim"
-)
-
 // Names of the limits of a pass: of the arguments, in the logs of servers and in errors.
 const (
 	SeqsKey   = "max_num_seqs"
@@ -37,82 +29,4 @@ func (s Settings) Complete() Settings {
 		s.MaxSeqs = s.ActiveSeqs
 	}
 	return s
-}
-
-// DeclareLimits declares the limits of a pass.
-func (s *Settings) DeclareLimits(d *schema.Decl) {
-	d.Limit(&s.MaxSeqs, schema.Row{
-		Key: SeqsKey, Value: 256, Default: "256; with --gpu as a server of vLLM on it", Help: "`requests` a worker runs at once, or unlimited", Only: "vllm", After: "page-size",
-		Log:  "vllm:" + SeqsKey,
-		File: schema.File{Place: 160, Usual: "1024", Help: "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
-		Knob: schema.Knob{Label: "Most requests in a pass", Preset: "the engine's", Steps: "8 16 32 64 128 256 512 1024"},
-		Doc:  schema.Doc{Default: "256, with a GPU by its memory (below)", Text: "running at once; null (flag: unlimited) lifts it"},
-	})
-	d.Limit(&s.MaxBatchedTokens, schema.Row{
-		Key: TokensKey, Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",
-		Log:  "vllm:" + TokensKey,
-		File: schema.File{Place: 170, Usual: "8192", Help: "tokens a worker computes per pass; left out likewise"},
-		Knob: schema.Knob{Label: "Most tokens in a pass", Preset: "the engine's", Steps: "512 1024 2048 4096 8192 16384 32768"},
-		Doc:  schema.Doc{Default: "8192, with a GPU by its memory (below)", Text: "vllm: tokens a worker computes per pass; null (flag: unlimited) lifts it. The KV router's queue reads it for both engines"},
-	})
-}
-
-// DeclareChunks declares whether prompts are cut.
-func (s *Settings) DeclareChunks(d *schema.Decl) {
-	d.Bool(&s.ChunkedPrefill, schema.Row{
-		Key: "enable_chunked_prefill", Value: true, Help: "cut prompts that exceed what is left of a pass; =false turns it off", Only: "vllm",
-		Log:  "vllm:enable_chunked_prefill",
-		File: schema.File{Place: 190, Usual: "true", Help: "cut prompts that exceed what is left of a pass"},
-		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
-	})
-}
-
-// DeclareOrders declares the order of admission and preemption.
-func (s *Settings) DeclareOrders(d *schema.Decl) {
-	if d.Name(schema.Row{
-		Key: "preemption_mode", Default: "lifo", Help: "who is preempted first: lifo or fifo, by `name`", Only: "vllm", After: "enable-chunked-prefill", Names: []string{"lifo", "fifo"},
-		Doc: schema.Doc{Text: "who loses its place when blocks run out: lifo the one admitted last, fifo the one admitted first"},
-	}) == "fifo" {
-		s.Preemption = FIFO
-	}
-	d.Count(&s.ActiveSeqs, schema.Row{
-		Key: "max_num_active_seqs",
-		Doc: schema.Doc{Default: "none", Text: "requests that run at once, a further limit beside `max_num_seqs`", Part: "vLLM"},
-	})
-	d.Count(&s.PrefillInterval, schema.Row{
-		Key: "prefill_schedule_interval",
-		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while others decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, as a warning says ([rules/vllm.md](rules/vllm.md))", Part: "vLLM"},
-	})
-	if d.Name(schema.Row{
-		Key: "scheduling_policy", Default: "fcfs", Help: "who is admitted first, by vLLM's own rules: fcfs or priority, by `name`", Only: "vllm", Names: []string{FirstCome.String(), ByPriority.String()},
-		Doc: schema.Doc{Text: "who is admitted first, and who loses its place: fcfs, or priority, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md))"},
-	}) == ByPriority.String() {
-		s.Scheduling = ByPriority
-	}
-}
-
-// DeclareWarmup declares for how long a worker that has never served stands still, once.
-func (s *Settings) DeclareWarmup(d *schema.Decl) {
-	d.Members(schema.Row{
-		Key: "warmup",
-		Doc: schema.Doc{Default: "none", Text: "an object: a worker that has never served stands still once, for `time` s, in its first pass in which `requests` (1) or more gain a token, as servers do that compile kernels when they need them first; with vLLM's own rules alone ([calibration.md](calibration.md#fresh-servers))", Part: "vLLM"},
-	}, func(m *schema.Decl) {
-		seconds, requests := 0.0, 1
-		m.Ratio(&seconds, schema.Row{Key: "time"})
-		m.Size(&requests, schema.Row{Key: "requests"})
-		m.RefuseUnknown()
-		if requests < 1 {
-			m.Fail("requests", strconv.Itoa(requests), "at least 1")
-		}
-		if seconds == 0 {
-			value := "missing"
-			if m.Has("time") {
-				value = excerpt.CutLine(m.Raw("time"))
-			}
-			m.Fail("time", value, "s above 0")
-		}
-		if m.OK() {
-			s.Warmup = Warmup{Requests: requests, Time: sim.Time(1000 * seconds)}
-		}
-	})
 }

@@ -169,6 +169,7 @@ class Life:
         self.running, self.places, self.preempted = False, 0, 0
         self.first_admit = self.first = self.second = self.last = None
         self.cached, self.most_cached, self.given = 0, 0, 0
+        self.cached_again = 0  # the most of admissions after the first
         self.over = 0  # drafts rejected by passes of which the scheduler has no output yet
         self.verified, self.drafts, self.accepted = 0, 0, 0  # passes with drafts, drafts in them
         self.proposed = False  # there are drafts for its next pass
@@ -177,6 +178,8 @@ class Life:
         if self.places == 0:
             self.first_admit, self.cached = now, cached
         self.most_cached = max(self.most_cached, min(cached, self.input))
+        if self.places:
+            self.cached_again = max(self.cached_again, min(cached, self.input))
         self.running, self.places, self.over, self.proposed = True, self.places + 1, 0, False
 
     def lost(self, drops):

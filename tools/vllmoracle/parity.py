@@ -159,7 +159,7 @@ def offload(rng, s, rows):
                 r["input_length"], r["hash_ids"] = old["input_length"], list(old["hash_ids"])
 
 
-PULL = os.environ.get("VLLM_ORACLE_PULL", "--decode-chosen before-transfer --hold-prefill-blocks --decode-admission --kv-transfer missing").split()
+PULL = os.environ.get("VLLM_ORACLE_PULL", "--kv-transfer pull").split()
 METHODS = os.environ.get("VLLM_ORACLE_METHODS", "eagle eagle3 mtp draft_model ngram_gpu ngram suffix medusa").split()
 
 

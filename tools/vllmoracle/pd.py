@@ -7,6 +7,7 @@ one token, and with that token to the decode engine, with its whole prompt. Engi
 nothing that it is told comes from its past. What an engine holds for another is held without a limit of time, as the decode engine
 renews it.
 """
+import heapq
 import json
 import os
 import time
@@ -116,9 +117,9 @@ def still(sides):
     return [(len(x.scheduler.requests), len(x.coming), len(x.model_executor.worker.reading)) for x in sides]
 
 
-def drive(prefill, decode, rows, block, lives):
-    """Lets engines take turns until nothing is left."""
-    sides, at = prefill + decode, 0
+def drive(prefill, decode, rows, block, handed):
+    """Lets engines take turns until nothing is left. Handed is the requests that prefill engines have handed over, by time."""
+    sides, at, sent = prefill + decode, 0, 0
     left, since = None, 0
     while True:
         earliest = min(sides, key=lambda x: x.next())
@@ -127,6 +128,13 @@ def drive(prefill, decode, rows, block, lives):
             to = prefill[at % len(prefill)]
             to.coming.append((rows[at].arrival, to.request(rows[at], at, 1, block, {"do_remote_decode": True, "do_remote_prefill": False})))
             at += 1
+            continue
+        if handed and handed[0][0] <= now:
+            when, _, row, number, transfer = heapq.heappop(handed)
+            to = decode[sent % len(decode)]
+            most = min(row.output, to.config.model_config.max_model_len - row.input)
+            to.coming.append((when, to.request(row, number, most, block, transfer)))
+            sent += 1
             continue
         if now == float("inf"):
             return
@@ -152,13 +160,13 @@ def run(rows, s, profile, block, out=None):
     names = [main.name_of(i) for i in range(len(rows))]
     firsts = {n: main.Life(r, i) for i, (n, r) in enumerate(zip(names, rows))}
     lives = {n: main.Life(r, i) for i, (n, r) in enumerate(zip(names, rows))}
-    peers, logs, sent = {}, [], [0]
+    peers, logs, handed = {}, [], []
 
     def hand_over(life, transfer, now):
-        to = decode[sent[0] % len(decode)]
-        sent[0] += 1
-        row = life.row
-        to.coming.append((now, to.request(row, life.number, min(row.output, s["max_model_len"] - row.input), block, transfer)))
+        heapq.heappush(handed, (now, hand_over.count, life.row, life.number, transfer))
+        hand_over.count += 1
+
+    hand_over.count = 0
 
     def pool(role, n, lives, s, deliver):
         made = []
@@ -173,7 +181,7 @@ def run(rows, s, profile, block, out=None):
         decode = pool("kv_consumer", s["decode_workers"], lives, {**s, "num_gpu_blocks": s["decode_num_gpu_blocks"] or s["num_gpu_blocks"]}, lambda *_: None)
     except (AssertionError, ValueError) as e:
         raise Refused(str(e)) from e
-    drive(prefill, decode, rows, block, lives)
+    drive(prefill, decode, rows, block, handed)
     done = [as_row(firsts[n], lives[n], n, decode, s["block_size"]) for n in names]
     for log in logs:
         log.close()
@@ -196,4 +204,4 @@ def as_row(first, life, name, decode, block):
     blocks = next((x.model_executor.worker.pulled[name] for x in decode if name in x.model_executor.worker.pulled), None)
     found = 0 if blocks is None else ((life.input + block - 1) // block - blocks) * block
     return {**row, "admit_ms": first.first_admit, "prefill_end_ms": first.first, "decode_admit_ms": life.first_admit, "cached_tokens": first.cached, "found_tokens": found,
-            "reused_tokens": max(first.most_cached, found), "preemptions": first.preempted + life.preempted, "pulled_blocks": blocks}
+            "reused_tokens": max(first.most_cached, found, life.cached_again), "preemptions": first.preempted + life.preempted, "pulled_blocks": blocks}

@@ -1,4 +1,4 @@
-// Package arguments declares engine arguments of vLLM that take more than a field: windows of layers, and single rules.
+// Package arguments declares the engine arguments that vLLM alone has: limits and order of a pass, windows of layers, and single rules.
 package arguments
 
 import (

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+)
+
+// pullCase is a workload and what prefill and decode engines of vLLM did with it, as tools/vllmoracle writes them down.
+type pullCase struct {
+	Name     string            `json:"name"`
+	Profile  string            `json:"profile"`
+	Settings map[string]any    `json:"settings"`
+	Tokens   int               `json:"trace_block_size"`
+	Timing   json.RawMessage   `json:"timing"`
+	Rows     []json.RawMessage `json:"rows"`
+	Columns  []string          `json:"columns"`
+	Requests [][]*float64      `json:"requests"`
+}
+
+// command returns the command line that replays c, with files in dir.
+func (c *pullCase) command(t *testing.T, dir string) []string {
+	var trace []byte
+	for _, row := range c.Rows {
+		trace = append(append(trace, row...), '\n')
+	}
+	for name, content := range map[string][]byte{"trace.jsonl": trace, "times.json": c.Timing} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	engine, args := maps.Clone(c.Settings), []string{"trace", filepath.Join(dir, "trace.jsonl"), "--kv-transfer=pull", "--trace-format=mooncake"}
+	engine["scheduler_profile"] = c.Profile
+	engine["scheduler_rules"] = map[string]any{
+		"reserve_whole": c.Settings["scheduler_reserve_full_isl"], "long_prefill_tokens": c.Settings["long_prefill_token_threshold"],
+		"two_in_flight": c.Settings["async_scheduling"],
+	}
+	for key, flag := range map[string]string{
+		"prefill_workers": "prefill-workers", "decode_workers": "decode-workers", "decode_num_gpu_blocks": "decode-num-gpu-blocks",
+		"kv_transfer_latency_ms": "kv-transfer-latency-ms",
+	} {
+		args = append(args, "--"+flag+"="+strconv.FormatFloat(c.Settings[key].(float64), 'g', -1, 64))
+		delete(engine, key)
+	}
+	for _, key := range []string{"scheduler_reserve_full_isl", "long_prefill_token_threshold", "async_scheduling"} {
+		delete(engine, key)
+	}
+	text, err := json.Marshal(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(args, "--trace-block-size="+strconv.Itoa(c.Tokens), "--engine-args="+string(text),
+		"--timing-profile="+filepath.Join(dir, "times.json"), "--requests="+filepath.Join(dir, "requests.jsonl"), "--output=json")
+}
+
+// Prefill and decode workers with --kv-transfer pull do to the last bit what engines of vLLM 0.24.0 and 0.33.0 do with
+// its NixlConnector between them.
+func TestPullsAsVLLM(t *testing.T) {
+	file, err := os.Open("../../testdata/vllm/pd.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var c pullCase
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(c.Profile+", "+c.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			if code, _, errs := command("", c.command(t, dir)...); code != cli.ExitDone {
+				t.Fatalf("exit %d: %s", code, errs)
+			}
+			c.compare(t, filepath.Join(dir, "requests.jsonl"))
+		})
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compare holds the requests in a file against those of c.
+func (c *pullCase) compare(t *testing.T, path string) {
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rows := json.NewDecoder(file)
+	for id, want := range c.Requests {
+		var row map[string]any
+		if err := rows.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range c.Columns {
+			got, ok := row[name].(float64)
+			if ok != (want[i] != nil) || ok && got != *want[i] {
+				t.Errorf("request %d: %s is %v, must be %v", id, name, row[name], want[i])
+			}
+		}
+	}
+}
