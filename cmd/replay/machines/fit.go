@@ -1,9 +1,11 @@
 package machines
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -158,13 +160,13 @@ func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting
 	if engine != "vllm" {
 		all = append(all, engineargs.Setting{Key: "engine_type", Value: strconv.Quote(engine)})
 	}
-	keys := map[string]string{"max-num-seqs": "max_num_seqs", "max-num-batched-tokens": "max_num_batched_tokens", "block-size": "block_size"}
+	keys := map[string]string{} // where an argument has another name than its flag
 	if engine == "trtllm" {
 		keys["max-num-seqs"], keys["max-num-batched-tokens"] = "trtllm.max_batch_size", "trtllm.max_num_tokens"
 	}
 	for flag, value := range map[string]int{"max-num-seqs": f.seqs, "max-num-batched-tokens": f.batch, "block-size": f.block} {
 		if engine == "sglang" || changed(flag) {
-			all = append(all, engineargs.Setting{Key: keys[flag], Value: strconv.Itoa(value)})
+			all = append(all, engineargs.Setting{Key: cmp.Or(keys[flag], strings.ReplaceAll(flag, "-", "_")), Value: strconv.Itoa(value)})
 		}
 	}
 	return all
