@@ -233,7 +233,7 @@ func Begin(ctx context.Context, c Config) (*Draft, error) {
 }
 
 // Finish measures the rest: the highest load of the best answer, and the front. It changes no other field of the plan than these,
-// and in the end Measures and Requests, so that the plan can be read in the meantime.
+// and in the end Measures and Requests, so that the plan's other fields can be read in the meantime.
 func (d *Draft) Finish(ctx context.Context) error {
 	if err := d.config.measureAround(ctx, d.bench, d.Plan); err != nil {
 		return err

@@ -260,11 +260,12 @@ func (p *planSheet) find(ctx context.Context) (err error) {
 	if p.bounds, err = f.findBounds(ctx, runner, p.plan, best); err != nil {
 		return err
 	}
+	begun := *p.plan                                                          // Finish replaces the measures of p.plan
 	err = plan.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) { // replays at once are limited by the runner
 		if i == 0 {
 			return draft.Finish(ctx)
 		}
-		p.sources, err = f.findSources(ctx, runner, p.plan, best)
+		p.sources, err = f.findSources(ctx, runner, &begun, best)
 		return err
 	})
 	if err != nil {
