@@ -26,7 +26,7 @@ func TestCredentials(t *testing.T) {
 	})
 	good := func() drt.Config {
 		c := config
-		c.Connect = timeLimit
+		c.Connect, c.Lease = timeLimit, timeLimit // a busy machine keeps a lease late
 		c.Etcd.CA, c.Etcd.Cert, c.Etcd.Key = ca.File, cert, key
 		c.NATS.CA, c.NATS.Cert, c.NATS.Key = ca.File, cert, key
 		c.NATS.Username, c.NATS.Password = "me", "secret"
