@@ -123,7 +123,7 @@ func TestJudge(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := run([]string{"-n", "20", "-v", "-only", "sglang", "-skip", "compat"}, &out, &errs); code != 0 {
+	if code := run([]string{"-n", "20", "-patience", "1m", "-v", "-only", "sglang", "-skip", "compat"}, &out, &errs); code != 0 {
 		t.Errorf("exit code %d: %s%s", code, &out, &errs)
 	}
 	if own := strings.Count(out.String(), "sglang "); own != 20 || strings.Contains(out.String(), " compat ") {
