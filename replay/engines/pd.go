@@ -239,7 +239,7 @@ func (t *Topology) checkHold() error {
 	return nil
 }
 
-// checkPull refuses workers whose KV caches cannot be read as with vLLM's NixlConnector.
+// checkPull refuses workers that cannot read KV caches from each other as with vLLM's NixlConnector.
 func (t *Topology) checkPull() error {
 	p := t.PD
 	switch {

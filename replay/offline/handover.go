@@ -175,8 +175,10 @@ func (h *handover) startTransfer(t *ticket) error {
 	q := t.placed.Request
 	tokens := q.InputTokens
 	if h.Pull || h.Missing {
-		if tokens -= min(tokens, int(t.placed.Overlap)*h.c.pools[1].Engine.BlockTokens); h.Pull {
+		if h.Pull { // the decode worker has said what it lacks
 			tokens = t.load.Tokens
+		} else {
+			tokens -= min(tokens, int(t.placed.Overlap)*h.c.pools[1].Engine.BlockTokens)
 		}
 		t.delay = h.link.Delay(tokens)
 		if h.links == nil && h.c.LinkShare != 0 {

@@ -16,7 +16,7 @@ type connector struct {
 	core   *Core
 	device *device
 	hosts  bool    // there is host memory
-	fences bool    // blocks that a pass under way writes to are given back when it has ended
+	fences bool    // blocks that a running pass writes to are given back when it has ended
 	remote *remote // KV caches between prefill and decode workers, or nil
 
 	aside    []slot // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
@@ -249,7 +249,7 @@ func (k *connector) load(r *request, hits, end int) answer {
 	return skipped
 }
 
-// takeRoom gives r, whose first blocks are cached, blocks up to an end, into which something is to be copied, if there is room for them.
+// takeRoom gives r blocks to copy into, from its cached ones up to an end, if there is room for them.
 func (k *connector) takeRoom(r *request, hits, end int) bool {
 	c := k.core
 	free, whole := c.supply.free, 0

@@ -20,7 +20,7 @@ const unnamed int64 = -1
 
 // block is one KV block.
 type block struct {
-	place   uint32 // in the queue of blocks that nobody holds
+	place   uint32 // in the queue of blocks that no request holds
 	holders int32
 	// later and earlier stand beside it in the ring of blocks of equal content, by
 	// when they were named; noBlock where there never was another.
@@ -44,7 +44,7 @@ type device struct {
 	perNode int
 	groups  int                    // of layers, each of which has a block for the same tokens
 	watched int                    // of these, the one that events tell of
-	nodes   *residency.Nodes       // of that group, if residency is told
+	nodes   *residency.Nodes       // of that group, if a router follows what is cached
 	found   []*[pageBlocks]blockID // by place in the tree, in pages: 1 + the first block that holds it
 	// firstOwn is the first block by key, for what only one request can name and
 	// several blocks hold. A single one stands in the request itself.
@@ -127,7 +127,7 @@ func (p *device) noteEvicted(key int64, blocks int32) {
 	}
 }
 
-// unnameBlock makes b, which is evicted, a block that nobody can find.
+// unnameBlock makes b, which is evicted, a block that cannot be found.
 func (p *device) unnameBlock(b blockID) {
 	k := &p.all[b]
 	if k.key == unnamed {

@@ -183,7 +183,7 @@ func (k *connector) passIdly(t sim.Time) sim.Time {
 	return k.takeOldest(t)
 }
 
-// takeOldest ends the oldest pass under way, which has no token, in the iteration at t, and returns when the next one begins.
+// takeOldest ends the oldest running pass, which has no token, in the iteration at t. It returns when the next iteration begins.
 func (k *connector) takeOldest(t sim.Time) sim.Time {
 	c := k.core
 	f := c.next

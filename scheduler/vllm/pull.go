@@ -45,7 +45,7 @@ func (k *connector) pulls(r *request) bool {
 	return k.remote != nil && k.core.cfg.Role == scheduler.Decode && !r.local
 }
 
-// pull begins to read the prompt of r, whose first blocks are cached, if there is room for it.
+// pull begins to read the prompt of r after its cached blocks (hits), if there is room for it.
 func (k *connector) pull(r *request, hits int) answer {
 	c, f := k.core, r.offload
 	end := (r.input + c.mask) >> c.shift
@@ -59,7 +59,7 @@ func (k *connector) pull(r *request, hits int) answer {
 	return skipped
 }
 
-// dropToken drops the token of s that a pass under way samples: its blocks, which are to be read, are about to be lost.
+// dropToken drops the token of s that a running pass samples: s is about to lose its blocks.
 func (k *connector) dropToken(s slot) {
 	if k.queued == 0 {
 		return

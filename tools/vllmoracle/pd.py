@@ -4,7 +4,7 @@ Both schedulers are vLLM's, and so are the scheduler's sides of the connector. T
 from a prefill worker takes the time of its blocks on a link to itself, from when the decode worker has been handed the pass that
 asks for it, and the prefill worker hears of it when it ends. As a proxy does, a request goes to the prefill engine with an answer of
 one token, and with that token to the decode engine, with its whole prompt. Engines take turns: the one that is earliest goes next, so that
-nothing that it is told comes from its past. What an engine holds for another is held without a limit of time, as the decode engine
+nothing that it gets from others is from its past. What an engine holds for another is held without a limit of time, as the decode engine
 renews it.
 """
 import heapq

@@ -66,7 +66,7 @@ type link struct {
 	left  float64 // bandwidth that is left to these, in transfers at full speed
 }
 
-// New returns a network whose links carry so many transfers at full speed.
+// New returns a network. Links of workers carry nic transfers at full speed, and the core carries core.
 func New(inTurns bool, nic, core float64) *Network {
 	return &Network{inTurns: inTurns, nic: nic, core: core, share: 1}
 }

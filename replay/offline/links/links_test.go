@@ -175,11 +175,8 @@ func TestLinksInTurns(t *testing.T) {
 	}
 }
 
-// With 1,000 transfers under way between 16 workers an event costs no allocation.
-func TestLinksAllocateNothing(t *testing.T) {
-	if invariant.Enabled {
-		t.Skip("checks allocate")
-	}
+// newBusy returns a network with 1,000 transfers between 16 workers.
+func newBusy() *Network {
 	n := New(false, 1, 4)
 	d := rand.New(rand.NewPCG(1, 1))
 	all := make([]Transfer, 1000)
@@ -188,6 +185,15 @@ func TestLinksAllocateNothing(t *testing.T) {
 		n.Ask(&all[i], 0)
 	}
 	n.UpdateSpeeds(0)
+	return n
+}
+
+// With 1,000 transfers under way between 16 workers an event costs no allocation.
+func TestLinksAllocateNothing(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("checks allocate")
+	}
+	n := newBusy()
 	now := sim.Time(0)
 	if allocs := testing.AllocsPerRun(500, func() {
 		x, at := n.lanes[0].Next(now)
@@ -201,14 +207,7 @@ func TestLinksAllocateNothing(t *testing.T) {
 }
 
 func BenchmarkLinks(b *testing.B) {
-	n := New(false, 1, 4)
-	d := rand.New(rand.NewPCG(1, 1))
-	all := make([]Transfer, 1000)
-	for i := range all {
-		all[i] = Transfer{ID: sim.RequestID(i), From: sim.WorkerID(d.IntN(8)), To: sim.WorkerID(d.IntN(8)), Alone: sim.Time(1 + d.IntN(50))}
-		n.Ask(&all[i], 0)
-	}
-	n.UpdateSpeeds(0)
+	n := newBusy()
 	now := sim.Time(0)
 	for b.Loop() {
 		x, at := n.lanes[0].Next(now)

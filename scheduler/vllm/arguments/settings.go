@@ -47,7 +47,7 @@ func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 	}
 	d.Count(&s.ActiveSeqs, schema.Row{
 		Key: "max_num_active_seqs",
-		Doc: schema.Doc{Default: "none", Text: "requests that run at once, a further limit beside `max_num_seqs`", Part: "vLLM"},
+		Doc: schema.Doc{Default: "none", Text: "requests that run at once, a further limit in addition to `max_num_seqs`", Part: "vLLM"},
 	})
 	d.Count(&s.PrefillInterval, schema.Row{
 		Key: "prefill_schedule_interval",

@@ -103,7 +103,7 @@ func (m *Memory) join(b id) {
 	}
 }
 
-// areAlike reports whether upper goes on where lower ends, in keys as in the order of eviction.
+// areAlike reports whether upper begins where lower ends, in keys and in the order of eviction.
 func (m *Memory) areAlike(lower, upper id) bool {
 	a, b := &m.all[lower], &m.all[upper]
 	switch {
@@ -121,7 +121,7 @@ func (m *Memory) areAlike(lower, upper id) bool {
 	return b.place == 0 && a.rank == b.rank+int64(b.blocks)
 }
 
-// merge makes upper, which goes on where lower ends, part of it.
+// merge makes upper, which begins where lower ends, part of lower.
 func (m *Memory) merge(lower, upper id) {
 	m.leavePage(upper)
 	a, b := &m.all[lower], &m.all[upper]

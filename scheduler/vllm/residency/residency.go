@@ -12,7 +12,7 @@ import (
 
 // Nodes counts the cached blocks of each node of the tree in one group of layers,
 // the one that is watched, where scheduler.CaptureResidency is asked for. In a group that attends to everything
-// a request holds all blocks before one of its own and lets go of them after it, so that
+// a request holds all blocks before one of its own and gives them back after it, so that
 // those of a node come and go in order.
 type Nodes struct {
 	tree    *prompt.Tree
