@@ -6,6 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
+	"github.com/replay-llm/replay/scheduler/vllm/nixl"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -15,9 +16,9 @@ type connector struct {
 	*host.Connector
 	core   *Core
 	device *device
-	hosts  bool    // there is host memory
-	fences bool    // blocks that a running pass writes to are given back when it has ended
-	remote *remote // KV caches between prefill and decode workers, or nil
+	hosts  bool        // there is host memory
+	fences bool        // blocks that a running pass writes to are given back when it has ended
+	remote *nixl.Ended // KV caches that have gone from prefill to decode workers, or nil
 
 	aside    []slot // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
 	admitted []slot // by the pass that is planned, or loading from it on
@@ -59,7 +60,7 @@ func (k *keys) Hashes(i int) blocks.Hashes { return k.device.core.events.hashesO
 func newConnector(c *Core, d *device) *connector {
 	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, device: d}
 	if k.hosts, k.fences = c.cfg.Offload.Given(), true; c.cfg.Pull {
-		k.remote, k.fences = new(remote), c.cfg.Role == scheduler.Decode
+		k.remote, k.fences = new(nixl.Ended), c.cfg.Role == scheduler.Decode
 	}
 	return k
 }
@@ -77,8 +78,8 @@ func (k *connector) beginRequest(r *request) {
 
 // endRequest notes that s, which holds nothing, is gone.
 func (k *connector) endRequest(s slot) {
-	if k.remote != nil && k.core.requests[s].state == loading {
-		k.Pending--
+	if k.remote != nil {
+		k.forgetTransfer(&k.core.requests[s])
 	}
 	k.aside = slices.DeleteFunc(k.aside, func(x slot) bool { return x == s })
 	k.End(k.core.requests[s].offload)
@@ -298,7 +299,7 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 	}
 	f.done = k.Finish(k.Free, f.done[:0])
 	if k.remote != nil {
-		f.read = k.remote.takeRead(at, f.read[:0])
+		f.read = k.remote.Take(at, f.read[:0])
 	}
 	return err
 }

@@ -7,38 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// remote is vLLM's NixlConnector in the scheduler: decode workers read KV caches from prefill workers, which keep the blocks until then
-// (docs/rules/vllm.md, "Prefill and decode workers").
-type remote struct {
-	read []reading // KV caches that were read, and of which no pass has reported it, in order
-}
-
-// reading is a KV cache that was read as a whole at an instant.
-type reading struct {
-	id sim.RequestID
-	at sim.Time
-}
-
 // NoteTransfer notes that a KV cache was read as a whole at an instant.
-func (c *Core) NoteTransfer(id sim.RequestID, at sim.Time) {
-	k := c.conn.remote
-	i := len(k.read)
-	for i > 0 && k.read[i-1].at == at && k.read[i-1].id > id {
-		i--
-	}
-	k.read = slices.Insert(k.read, i, reading{id, at})
-}
-
-// takeRead appends the KV caches that were read by an instant to all, for a pass that reports them.
-func (k *remote) takeRead(at sim.Time, all []sim.RequestID) []sim.RequestID {
-	n := 0
-	for n < len(k.read) && k.read[n].at <= at {
-		all = append(all, k.read[n].id)
-		n++
-	}
-	k.read = slices.Delete(k.read, 0, n)
-	return all
-}
+func (c *Core) NoteTransfer(id sim.RequestID, at sim.Time) { c.conn.remote.Note(id, at) }
 
 // pulls reports whether the prompt of r is to be read from a prefill worker.
 func (k *connector) pulls(r *request) bool {
@@ -97,10 +67,24 @@ func (k *connector) finishTransfer(id sim.RequestID) {
 	c.stuck = false
 }
 
+// forgetTransfer drops what is to be reported of the transfer of r, which leaves while it loads: another request may come with its id.
+func (k *connector) forgetTransfer(r *request) {
+	if r.state != loading {
+		return
+	}
+	if !r.offload.Arrived {
+		k.Pending--
+	}
+	k.remote.Forget(r.id)
+	for _, f := range [...]*flight{k.core.next, k.core.after} {
+		f.read = slices.DeleteFunc(f.read, func(id sim.RequestID) bool { return id == r.id })
+	}
+}
+
 // waitsForOthers reports whether the plan that was made found nothing to compute, and nothing changes before a KV cache was read or a
 // request comes.
 func (k *connector) waitsForOthers(p *scheduler.Pass) bool {
 	c := k.core
-	return k.remote != nil && !k.executed && k.Pending > 0 && p.Preempted == 0 && len(k.remote.read)+len(c.next.read)+len(c.after.read)+len(k.fenced) == 0 &&
+	return k.remote != nil && !k.remote.Any() && !k.executed && k.Pending > 0 && p.Preempted == 0 && len(c.next.read)+len(c.after.read)+len(k.fenced) == 0 &&
 		(k.queued < 2 || !c.next.ran)
 }

@@ -112,6 +112,9 @@ class Side(main.Engine):
             client_index=0, arrival_time=row.arrival / 1000, priority=0, block_hasher=self.hasher))
 
 
+FOR_EVER = 3000  # passes in which no request came or ended; answers of random cases have up to 150 tokens
+
+
 def still(sides):
     """What is true of engines as long as nothing moves."""
     return [(len(x.scheduler.requests), len(x.coming), len(x.model_executor.worker.reading)) for x in sides]
@@ -120,7 +123,7 @@ def still(sides):
 def drive(prefill, decode, rows, block, handed):
     """Lets engines take turns until nothing is left. Handed is the requests that prefill engines have handed over, by time."""
     sides, at, sent = prefill + decode, 0, 0
-    left, since = None, 0
+    left, since, passes = None, 0, 0
     while True:
         earliest = min(sides, key=lambda x: x.next())
         now = earliest.next()
@@ -140,8 +143,12 @@ def drive(prefill, decode, rows, block, handed):
             return
         earliest.advance()
         since += 1
-        if earliest.log.passes and earliest.idle == 0 or left != still(sides):
-            left, since = still(sides), 0
+        if left != still(sides):
+            left, since, passes = still(sides), 0, 0
+        elif earliest.log.passes and earliest.idle == 0:
+            since, passes = 0, passes + 1
+        if passes > FOR_EVER:
+            raise main.Stuck(f"{FOR_EVER} passes in which no request came or ended: it would continue for ever")
         waits = any(x.model_executor.worker.reading for x in sides)
         if since > main.ENDLESS and not waits:
             if at == len(rows):

@@ -1,0 +1,48 @@
+// Package nixl is what the workers of vLLM's NIXL connectors report of KV caches that have gone from prefill to decode workers
+// (docs/rules/vllm.md, "Prefill and decode workers").
+package nixl
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Ended is the transfers of a worker that have ended and of which no pass has reported it. The zero value is ready to use.
+type Ended struct {
+	all []transfer // in order
+}
+
+// transfer is a KV cache that was transferred as a whole at an instant.
+type transfer struct {
+	id sim.RequestID
+	at sim.Time
+}
+
+// Note notes that a transfer has ended at an instant.
+func (e *Ended) Note(id sim.RequestID, at sim.Time) {
+	i := len(e.all)
+	for i > 0 && e.all[i-1].at == at && e.all[i-1].id > id {
+		i--
+	}
+	e.all = slices.Insert(e.all, i, transfer{id, at})
+}
+
+// Any reports whether there are any.
+func (e *Ended) Any() bool { return len(e.all) > 0 }
+
+// Take appends those of an instant or before to all, for a pass that reports them.
+func (e *Ended) Take(at sim.Time, all []sim.RequestID) []sim.RequestID {
+	n := 0
+	for n < len(e.all) && e.all[n].at <= at {
+		all = append(all, e.all[n].id)
+		n++
+	}
+	e.all = slices.Delete(e.all, 0, n)
+	return all
+}
+
+// Forget drops the transfer of a request.
+func (e *Ended) Forget(id sim.RequestID) {
+	e.all = slices.DeleteFunc(e.all, func(x transfer) bool { return x.id == id })
+}

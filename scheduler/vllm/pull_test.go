@@ -1,0 +1,76 @@
+package vllm_test
+
+import (
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
+	"github.com/replay-llm/replay/sim"
+)
+
+// newDecode returns a decode worker that reads KV caches, by the rules of 0.33, and a request for it.
+func newDecode(t *testing.T) (*vllm.Core, *sim.Request) {
+	t.Helper()
+	cfg, tree := small(func(c *vllm.Config) {
+		c.Rules, c.Role, c.Pull, c.RankedHost = releases.Rules033(), scheduler.Decode, true, true
+		c.Blocks = 100
+	})
+	core, err := vllm.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core, request(tree, 0, 3*cfg.BlockTokens, 4, 1, 2, 3)
+}
+
+// A request that leaves when its KV cache was read, and before a pass reports it, takes the report with it: one that comes
+// with its id reads its own, and the worker has nothing to wait for when that has gone, too.
+func TestTransferOfTheOneBefore(t *testing.T) {
+	for _, reported := range []bool{false, true} {
+		core, q := newDecode(t)
+		var p scheduler.Pass
+		step := func(now sim.Time) {
+			t.Helper()
+			if err := core.Step(now, now, &p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := sim.Time(0)
+		pulls := func() int {
+			t.Helper()
+			core.Submit(q)
+			for range 4 {
+				if step(now); len(p.Pulls) > 0 {
+					return len(p.Pulls)
+				}
+				now = max(p.End, now+1)
+			}
+			return 0
+		}
+		if pulls() != 1 {
+			t.Fatal("the first request reads nothing")
+		}
+		core.NoteTransfer(q.ID, now)
+		if reported {
+			step(now)
+			now = max(p.End, now+1)
+		}
+		core.Cancel(now, q.ID, &p)
+		if pulls() != 1 {
+			t.Fatal("the second request reads nothing")
+		}
+		for range 6 {
+			now = max(p.End, now+1)
+			if step(now); p.Tokens > 0 {
+				t.Fatalf("reported %v: a token at %v, before the KV cache was read", reported, p.End)
+			}
+		}
+		core.NoteTransfer(q.ID, now)
+		for tokens := 0; core.Load() > 0; now = max(p.End, now+1) {
+			if step(now); p.Blocked && tokens == 0 && now > 1000 {
+				t.Fatal("no token after the KV cache was read")
+			}
+			tokens += p.Tokens
+		}
+	}
+}
