@@ -15,11 +15,11 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/custom"
-	"github.com/replay-llm/replay/scheduler/lockstep"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	sglangreference "github.com/replay-llm/replay/scheduler/sglang/reference"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/ranks"
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
@@ -200,25 +200,12 @@ func (s *Stage) core(id sim.WorkerID) (scheduler.Core, error) {
 		return s.trtllmCore()
 	}
 	if s.Engine.DPSize > 1 {
-		return s.ranks()
+		return ranks.New(s.vllmConfig(), s.Engine.DPSize, releases.RanksOf(s.Engine.Profile))
 	}
 	if !s.Engine.Rules.Reference() {
 		return vllm.New(s.vllmConfig())
 	}
 	return reference.New(s.vllmConfig()), nil
-}
-
-// ranks returns a worker of data-parallel ranks in lockstep.
-func (s *Stage) ranks() (scheduler.Core, error) {
-	all := make([]lockstep.Rank, s.Engine.DPSize)
-	for i := range all {
-		core, err := vllm.New(s.vllmConfig())
-		if err != nil {
-			return nil, err
-		}
-		all[i] = core
-	}
-	return lockstep.New(all, lockstep.Options{Clock: s.Clock}), nil
 }
 
 func (s *Stage) vllmConfig() vllm.Config {

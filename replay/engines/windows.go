@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/arguments"
+	"github.com/replay-llm/replay/scheduler/vllm/windows"
 )
 
 // groupWindows returns the settings that put the layers of m into groups, as a vLLM server does unless its hybrid KV
@@ -55,7 +56,7 @@ func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {
 	case !w.Given():
 		return hardware.Groups{Whole: keepsWhole(a)}
 	}
-	groups, others := vllm.GroupLayers(m.WindowLayers, m.Layers-m.WindowLayers)
+	groups, others := windows.GroupLayers(m.WindowLayers, m.Layers-m.WindowLayers)
 	size := (m.WindowLayers + groups - 1) / groups
 	if others > 0 {
 		size = max(size, (m.Layers-m.WindowLayers+others-1)/others)

@@ -4,8 +4,8 @@
 //
 // A pass lasts as long as one that had the most tokens, requests, KV cache and prompt
 // attention of all ranks, or as long as that of the slowest rank. Ranks without requests
-// wait along. A request goes to the rank with the least 4·waiting + running, as the front
-// end of vLLM chooses, the first of several, unless somebody else chooses.
+// wait along. A request goes to the rank with the least 4·waiting + running, the first of
+// several, unless a Balancer chooses.
 package lockstep
 
 import (
@@ -35,8 +35,8 @@ type Rank interface {
 type Planner interface {
 	// Planned reports whether the next pass is planned.
 	Planned() bool
-	// Wait begins, in place of Begin, a pass that others run; End ends it.
-	Wait(now sim.Time, p *scheduler.Pass)
+	// Wait begins, instead of Begin, a pass that others run, and returns for how long, in ms, that waits for the rank; End ends it.
+	Wait(now sim.Time, p *scheduler.Pass) float64
 	// CopyTime returns for how long, in ms, the pass that has begun waits for KV blocks that are copied.
 	CopyTime(now sim.Time) float64
 }
@@ -48,6 +48,8 @@ type Options struct {
 	Slowest bool
 	// Balancer chooses ranks; nil: the least 4·waiting + running.
 	Balancer Balancer
+	// Sleeps makes a pass begin when those of its ranks that sleep first have done so.
+	Sleeps bool
 	// Planners are the ranks, in order, where they plan passes ahead; else nil.
 	Planners []Planner
 }
@@ -116,12 +118,15 @@ func (c *Core) Submit(r *sim.Request) {
 
 // Step runs the pass that starts at now on all ranks, always a single one.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
-	ms, err := c.beginPasses(now, p.Detail != nil)
+	ms, delay, err := c.beginPasses(now, p.Detail != nil)
 	if err != nil {
 		return err
 	}
 	p.Reset(now)
-	if p.End = now + sim.Time(ms); ms == 0 {
+	if !c.Sleeps {
+		ms, delay = ms+delay, 0
+	}
+	if p.End = now + sim.Time(delay) + sim.Time(ms); ms == 0 {
 		p.End = c.waitsUntil(now)
 	}
 	p.Gap = p.End - p.Start
@@ -153,11 +158,10 @@ func (c *Core) waitsUntil(now sim.Time) sim.Time {
 	return end
 }
 
-// beginPasses begins a pass on all ranks that have one and returns how long it takes, in ms.
-func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
+// beginPasses begins a pass on all ranks that have one and returns how long it takes and how long it waits for ranks, in ms.
+func (c *Core) beginPasses(now sim.Time, detail bool) (ms, delay float64, err error) {
 	planned, begun, did := c.isPlanned(), false, false
 	var all work
-	var copies float64
 	var stalled error
 	for i := range c.ranks {
 		r := &c.ranks[i]
@@ -174,29 +178,29 @@ func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
 				r.begun, stalled = false, err
 				r.aborted = append(r.aborted, r.pass.Aborted...)
 			} else if err != nil {
-				return 0, err
+				return 0, 0, err
 			} else if r.planner != nil {
-				copies = max(copies, r.planner.CopyTime(now))
+				delay = max(delay, r.planner.CopyTime(now))
 			}
 			begun = begun || r.begun
 		}
 		if !r.begun && r.planner != nil {
-			r.planner.Wait(now, &r.pass)
+			delay = max(delay, r.planner.Wait(now, &r.pass))
 			r.pass.Aborted, r.aborted = append(r.pass.Aborted, r.aborted...), r.aborted[:0]
 		}
 		did = did || r.planner != nil && len(r.pass.Aborted)+r.pass.Tokens > 0
 	}
 	switch {
 	case !begun && !did:
-		return 0, stalled
+		return 0, 0, stalled
 	case !begun:
-		return 0, nil
+		return 0, 0, nil
 	}
 	if c.Slowest {
-		return all.slowest + copies, nil
+		return all.slowest, delay, nil
 	}
-	ms, err := c.Clock.Step(&all.most)
-	return ms + copies, err
+	ms, err = c.Clock.Step(&all.most)
+	return ms, delay, err
 }
 
 // work is that of a pass, over the ranks.

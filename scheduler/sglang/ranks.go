@@ -86,12 +86,13 @@ func (c *Core) Planned() bool { return c.next.planned }
 func (c *Core) CopyTime(sim.Time) float64 { return 0 }
 
 // Wait begins a pass that other ranks run and this one waits for.
-func (c *Core) Wait(now sim.Time, p *scheduler.Pass) {
+func (c *Core) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	c.openPass(now, p)
 	if c.Overlap && c.live > 0 {
 		c.planPass(c.after, p)
 	}
 	c.tellLoad(false)
+	return 0
 }
 
 // load is what a rank has to do.

@@ -169,11 +169,12 @@ func (c *Core) Planned() bool { return c.next.planned }
 func (c *Core) CopyTime(now sim.Time) float64 { return c.next.wait(now) }
 
 // Wait begins a pass that other ranks run and this one waits for.
-func (c *Core) Wait(now sim.Time, p *scheduler.Pass) {
+func (c *Core) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	c.openPass(now, p)
 	if c.live > 0 && !c.next.planned {
 		c.planDuring(p)
 	}
+	return 0
 }
 
 // WaitsUntil returns 0: a pass that waits for KV blocks has its length from its planner.

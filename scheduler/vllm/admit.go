@@ -7,7 +7,7 @@ import (
 // planWaiting admits requests from the head of the line.
 func (c *Core) planWaiting(p *pass) {
 	p.ran = len(p.flight.shares)
-	for c.waiting.Len() > 0 && !c.cfg.Crowded(len(c.running)) && p.lost == 0 {
+	for c.waiting.Len() > 0 && !c.cfg.Crowded(len(c.running)+c.apart.gone) && p.lost == 0 {
 		if p.budget == 0 && c.rules.BudgetGate || !c.admitHead(p) {
 			return
 		}
@@ -105,7 +105,7 @@ func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 		whole = (r.target + c.mask) >> c.shift
 	}
 	free := c.supply.free
-	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
+	if w := c.rules.Watermark; w > 0 && len(c.running)+c.apart.gone > 0 {
 		free -= int(w * float64(c.cfg.Blocks))
 	}
 	chunk := c.blocksFor(r, c.drafts.addLookahead(r, tokens))

@@ -10,9 +10,9 @@
 //
 // Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
-// segments.go, segment.go and layer.go, device.go for single ones, offloaded.go, connector.go and loop.go for host memory
-// behind these, pull.go for KV caches that go from prefill to decode workers, windows.go and groups.go for groups of layers, measure.go for what a pass costs, and events.go and
-// view.go for what others see.
+// segments.go, segment.go and layer.go, device.go for single ones, offloaded.go, connector.go and loop.go for host memory behind these, rank.go for
+// data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, windows.go and groups.go for groups of layers, measure.go for
+// what a pass costs, and events.go and view.go for what others see.
 package vllm
 
 import (
@@ -57,9 +57,9 @@ type Core struct {
 	passes      int64 // passes run so far
 	plans       int64 // passes planned so far
 	stuck       bool  // the line was looked at and its head found no place, and nothing has left one since
-	barren      int   // passes in a row without a token or a request further on
 	idle        bool  // the pass under way computes nothing: it waits for a transfer, or naps
-	further     bool  // a pass without its token got a request further than ever before
+	progress    progress
+	apart       apart // of a data-parallel rank
 	cold        bool  // the pass that takes longer on a fresh engine is to come
 }
 
@@ -165,6 +165,12 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return c.End(p)
 }
 
+// progress is what keeps a core from passes without end.
+type progress struct {
+	barren  int  // passes in a row without a token or a request further on
+	further bool // a pass without its token got a request further than ever before
+}
+
 // Begin is the first half of Step, for a pass whose duration is not the core's
 // to tell, as when several engines run in lockstep: it plans the pass that
 // starts at now and returns its work, which is valid until the next Begin. The
@@ -176,7 +182,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		c.conn.Out = p
 		return c.conn.begin(now, p)
 	}
-	c.further = false
+	c.progress.further = false
 	if c.cfg.Speculation != nil {
 		if err := c.drafts.passIdly(now); err != nil {
 			return nil, err
@@ -188,7 +194,9 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		return &c.next.step, nil
 	}
 	if c.next.isEmpty() {
-		c.planPass(c.next, p)
+		if c.planPass(c.next, p); c.apart.tells != nil {
+			*c.apart.tells = c.countRequests()
+		}
 	}
 	c.idle = c.next.isEmpty()
 	if c.idle {
@@ -201,7 +209,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		c.drafts.awake = now + sim.Time(c.rules.EmptyPassMs)
 	}
 	c.after.clear()
-	if c.rules.TwoInFlight && !c.idle {
+	if c.rules.TwoInFlight && !c.idle && !c.apart.waits {
 		c.planPass(c.after, p)
 	}
 	return &c.next.step, nil
@@ -217,7 +225,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 	c.deliverTokens(f, p)
 	p.Gap = p.End - p.Start
 	c.passes++
-	if c.rules.TwoInFlight && !c.idle && c.next.isEmpty() && (c.live > 0 || c.rules.EmptyPassIdle) {
+	if c.apart.drained = c.rules.TwoInFlight && !c.idle && !c.apart.waits && c.next.isEmpty(); c.apart.drained && (c.live > 0 || c.rules.EmptyPassIdle) {
 		c.drafts.awake = p.End + sim.Time(c.rules.EmptyPassMs)
 	}
 	c.describePass(f, p)
@@ -249,15 +257,15 @@ const barrenLimit = 100_000
 
 // checkProgress complains about requests that keep preempting each other.
 func (c *Core) checkProgress(p *scheduler.Pass) error {
-	if p.Tokens > 0 || c.further || len(c.kept) > 0 || c.pool.Busy() && p.End > p.Start {
-		c.barren = 0
+	if p.Tokens > 0 || c.progress.further || len(c.kept) > 0 || c.pool.Busy() && p.End > p.Start {
+		c.progress.barren = 0
 		return nil
 	}
-	if c.barren++; c.barren < barrenLimit || c.live == 0 {
+	if c.progress.barren++; c.progress.barren < barrenLimit || c.live == 0 {
 		return nil
 	}
 	return &scheduler.StallError{Request: c.requests[c.nextInLine()].id, Reason: fmt.Sprintf(
-		"%d passes without a token: requests keep preempting each other for %d KV blocks", c.barren, c.cfg.Blocks)}
+		"%d passes without a token: requests keep preempting each other for %d KV blocks", c.progress.barren, c.cfg.Blocks)}
 }
 
 // nextInLine returns the request that should go on next.

@@ -19,11 +19,11 @@ type grouped struct {
 func newGrouped(c *Core) *grouped {
 	w := c.cfg.Windows
 	d := newDevice(c)
-	d.groups, d.watched = w.Groups+w.Full, w.watched()
+	d.groups, d.watched = w.Groups+w.Full, w.Watched()
 	if c.cfg.Capture == scheduler.CaptureResidency {
 		d.nodes = residency.New(c.cfg.Tree, d.groups, d.watched)
 	}
-	return &grouped{deviceOnly: deviceOnly{device: d}, windows: w, from: w.first(), to: w.first() + w.Groups}
+	return &grouped{deviceOnly: deviceOnly{device: d}, windows: w, from: w.First(), to: w.First() + w.Groups}
 }
 
 // keyOf returns the key of what group g has of block i of r.
@@ -72,7 +72,7 @@ func (p *grouped) Cached(s slot) int {
 // windows have cached as far as the token after them attends to them.
 func (p *grouped) inWindows(r *request, most int) int {
 	if p.windows.Chunked {
-		n := p.windows.passed(most<<p.core.shift) >> p.core.shift
+		n := p.windows.Passed(most<<p.core.shift) >> p.core.shift
 		for n < most && p.has(r, n, p.from, p.to) {
 			n++
 		}
@@ -92,7 +92,7 @@ func (p *grouped) inWindows(r *request, most int) int {
 
 // firstHeld returns the first of r's hits, so many, that groups with windows need.
 func (p *grouped) firstHeld(hits int) int {
-	return min(hits, p.windows.passed(hits<<p.core.shift)>>p.core.shift)
+	return min(hits, p.windows.Passed(hits<<p.core.shift)>>p.core.shift)
 }
 
 // hasRoom reports whether so many free blocks are enough for r to have the first blocks
@@ -195,7 +195,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 // passedBlocks returns how many of the first blocks of r its layers with windows have
 // passed once so many tokens are computed.
 func (p *grouped) passedBlocks(r *request, computed int) int {
-	return min(p.windows.passed(computed)>>p.core.shift, r.blocks)
+	return min(p.windows.Passed(computed)>>p.core.shift, r.blocks)
 }
 
 // dropBlocks lets go of the first blocks of r, so many, in groups with windows, last to
@@ -213,7 +213,7 @@ func (p *grouped) dropBlocks(r *request, n int) {
 // calmFor returns in how many plans, after the one that has just been made, the groups
 // with windows let go of a block of r, which computes a token in each.
 func (p *grouped) calmFor(r *request, lag int) int {
-	return p.windows.passing((r.passed+1)<<p.core.shift) + lag - r.computed
+	return p.windows.Passing((r.passed+1)<<p.core.shift) + lag - r.computed
 }
 
 // Release gives back all blocks of s, group by group, last to first.

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
+	"github.com/replay-llm/replay/scheduler/vllm/windows"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -104,7 +105,7 @@ func TestGroupLayers(t *testing.T) {
 		{22, 4, "6 1"}, {40, 8, "5 1"}, {52, 10, "6 1"}, {29, 5, "6 1"}, {12, 12, "1 1"}, {36, 12, "3 1"}, {32, 0, "1 0"},
 		{5, 4, "1 1"}, {7, 5, "1 1"}, {6, 4, "2 1"}, {3, 2, "2 1"}, {4, 5, "1 1"}, {8, 11, "1 1"}, {8, 12, "1 2"}, {3, 1, "3 1"},
 	} {
-		groups, others := vllm.GroupLayers(c.windowed, c.full)
+		groups, others := windows.GroupLayers(c.windowed, c.full)
 		if got := fmt.Sprint(groups, others); got != c.want {
 			t.Errorf("%d layers with windows and %d others: groups %s, want %s", c.windowed, c.full, got, c.want)
 		}

@@ -53,7 +53,7 @@ func (k *connector) begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error)
 		}
 		k.alone = false
 	}
-	c.further = false
+	c.progress.further = false
 	if k.napping = now < k.awake; k.napping {
 		c.idle = true
 		return &timing.Step{}, nil

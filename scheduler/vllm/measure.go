@@ -72,36 +72,9 @@ func (c *Core) measurePass(f *flight) timing.Step {
 		s.Tokens, s.Requests, s.Readers, s.Decodes = n, n, n, n
 		s.Context, s.DecodeLength = context, int(context)
 	}
-	decodeRole, counted := c.cfg.Role == scheduler.Decode && !c.cfg.Pull, !c.rules.FirstTokenFree
 	for i := range f.shares {
-		x := &f.shares[i]
-		if x.dropped {
-			continue
-		}
-		if !c.rules.WholeAllocation && x.samples && int(x.target)&c.mask == 0 {
-			s.Active -= c.cfg.BlockTokens // the block of a token that is not there yet
-		}
-		input := int32(c.requests[x.slot].input)
-		switch {
-		case x.tokens == 0 || x.tokens-x.drafts == 1 && x.before >= input:
-			addDecode(&s, x)
-		case decodeRole && !c.requests[x.slot].local: // the prompt's cache came over the network
-			if x.samples {
-				addDecode(&s, x)
-			}
-		default:
-			addPrefill(&s, x, input)
-			s.Tokens += int(x.tokens)
-			s.Requests++
-			s.Chunks++
-			s.ChunkTokens += int(x.tokens)
-			s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
-			if x.samples && counted {
-				s.Decodes++
-				s.Readers++
-				s.DecodeLength += int(x.target)
-				s.Context += int64(x.target)
-			}
+		if x := &f.shares[i]; !x.dropped {
+			c.addShare(&s, x)
 		}
 	}
 	if s.Requests > 0 {
@@ -111,6 +84,36 @@ func (c *Core) measurePass(f *flight) timing.Step {
 		s.Decodes, s.DecodeLength = 0, 0
 	}
 	return s
+}
+
+// addShare enters what a pass computes for one request.
+func (c *Core) addShare(s *timing.Step, x *share) {
+	decodeRole, counted := c.cfg.Role == scheduler.Decode && !c.cfg.Pull, !c.rules.FirstTokenFree
+	if !c.rules.WholeAllocation && x.samples && int(x.target)&c.mask == 0 {
+		s.Active -= c.cfg.BlockTokens // the block of a token that is not there yet
+	}
+	input := int32(c.requests[x.slot].input)
+	switch {
+	case x.tokens == 0 || x.tokens-x.drafts == 1 && x.before >= input:
+		addDecode(s, x)
+	case decodeRole && !c.requests[x.slot].local: // the prompt's cache came over the network
+		if x.samples {
+			addDecode(s, x)
+		}
+	default:
+		addPrefill(s, x, input)
+		s.Tokens += int(x.tokens)
+		s.Requests++
+		s.Chunks++
+		s.ChunkTokens += int(x.tokens)
+		s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
+		if x.samples && counted {
+			s.Decodes++
+			s.Readers++
+			s.DecodeLength += int(x.target)
+			s.Context += int64(x.target)
+		}
+	}
 }
 
 // addDecode enters a request that computes one token of its answer, the last or,

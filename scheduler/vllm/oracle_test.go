@@ -12,7 +12,9 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/ranks"
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
+	"github.com/replay-llm/replay/scheduler/vllm/windows"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -42,6 +44,7 @@ type oracleCase struct {
 		WindowGroups   int      `json:"window_groups"`
 		FullGroups     int      `json:"full_groups"`
 		LayerTypes     []string `json:"layer_types"`
+		Ranks          int      `json:"data_parallel_size"`
 		HostBlocks     int      `json:"num_g2_blocks"`
 		TokenBytes     int      `json:"kv_bytes_per_token"`
 		ToHost         float64  `json:"bandwidth_g1_to_g2_gbps"`
@@ -116,7 +119,7 @@ func (c *oracleCase) windows() vllm.Windows {
 				full++
 			}
 		}
-		w.Groups, w.Full = vllm.GroupLayers(len(s.LayerTypes)-full, full)
+		w.Groups, w.Full = windows.GroupLayers(len(s.LayerTypes)-full, full)
 		w.FullFirst = s.LayerTypes[0] == "full_attention"
 	}
 	return w
@@ -158,6 +161,12 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 	t.Helper()
 	cfg := c.config(t)
 	core := build(t, cfg)
+	if n := c.Settings.Ranks; n > 1 {
+		var err error
+		if core, err = ranks.New(cfg, n, releases.RanksOf(c.Profile)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	prompts := cfg.Tree.AddAll(len(c.Rows), func(i int) (ids []uint64, tokens int) { return c.Rows[i].IDs, c.Rows[i].Input })
 	did := make([]oracleRequest, len(c.Rows))
 	pass := scheduler.Pass{Detail: &scheduler.Detail{}}
@@ -220,10 +229,16 @@ func noteFates(did []oracleRequest, p *scheduler.Pass) {
 
 var oracleCases = flag.String("cases", "../../testdata/vllm/cases.jsonl", "file of cases, as tools/vllmoracle/run --record leaves them")
 
+// What vLLM's data-parallel engines did behind their front end and coordinator, to the last bit.
+func TestRanksEqualVLLM(t *testing.T) { compareCases(t, "../../testdata/vllm/ranks.jsonl", 20) }
+
 // What vLLM's own scheduler did with small random workloads and with one for each
 // rule that was once wrong here, to the last bit.
-func TestEqualsVLLM(t *testing.T) {
-	file, err := os.Open(*oracleCases)
+func TestEqualsVLLM(t *testing.T) { compareCases(t, *oracleCases, 36) }
+
+// compareCases replays the cases of a file, of which there are at least so many.
+func compareCases(t *testing.T, path string, least int) {
+	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +262,7 @@ func TestEqualsVLLM(t *testing.T) {
 			}
 		})
 	}
-	if err := lines.Err(); err != nil || n < 36 {
+	if err := lines.Err(); err != nil || n < least {
 		t.Fatalf("%d cases, %v", n, err)
 	}
 }

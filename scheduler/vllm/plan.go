@@ -62,7 +62,7 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	c.plans++
 	f.plan = c.plans
 	p := pass{flight: f, out: out, budget: c.cfg.Budget(), limit: c.rules.LongPrefillTokens}
-	if c.rules.WholeAlone && len(c.running)+c.waiting.Len()+c.pool.Fetching() <= 1 {
+	if c.rules.WholeAlone && len(c.running)+c.apart.gone+c.waiting.Len()+c.pool.Fetching() <= 1 {
 		p.limit = 0
 	}
 	c.wakeDue()
@@ -195,7 +195,7 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 			r.target++
 		}
 	} else if r.computed > r.furthest {
-		r.furthest, c.further = r.computed, true
+		r.furthest, c.progress.further = r.computed, true
 	}
 	f.drafted = f.drafted || c.drafts.wantsDrafts(r, &x)
 	r.midway = !x.samples

@@ -108,7 +108,7 @@ func (c *Core) takeRun(n int, until sim.Time, p *scheduler.Pass) error {
 	}
 	c.countPasses(p.Count, p.End)
 	p.CutEnds(p.Count)
-	c.idle, c.further, c.barren, c.gate.left = false, false, 0, c.waiting.Len() > 0
+	c.idle, c.progress.further, c.progress.barren, c.gate.left = false, false, 0, c.waiting.Len() > 0
 	if c.conn != nil {
 		if err := c.conn.endRun(p); err != nil {
 			return err

@@ -2,79 +2,12 @@ package vllm
 
 import (
 	"errors"
-	"fmt"
+
+	"github.com/replay-llm/replay/scheduler/vllm/windows"
 )
 
-// Windows are the groups of KV blocks of a model with layers that do not attend to
-// every token before one. vLLM groups layers by what they attend to, so that every group
-// has about as many; of each block of tokens each group has a block of its own.
-type Windows struct {
-	Tokens  int  // that a layer with a window attends to; 0: no layer has one
-	Chunked bool // it attends to the tokens of its chunk of so many; otherwise to the last ones
-	Groups  int  // of layers with a window, > 0 where Tokens are
-	Full    int  // of layers that attend to everything
-	// FullFirst puts the groups of layers that attend to everything first, as vLLM does
-	// where the first layer of the model does; otherwise the others come first.
-	FullFirst bool
-}
-
-// first returns the first group whose layers have a window; the others of them follow it.
-func (w *Windows) first() int {
-	if w.FullFirst {
-		return w.Full
-	}
-	return 0
-}
-
-// watched returns the group that sends events to routers: the last that attends to all tokens,
-// or without one the last.
-func (w *Windows) watched() int {
-	if w.FullFirst && w.Full > 0 {
-		return w.Full - 1
-	}
-	return w.Groups + w.Full - 1
-}
-
-// Given reports whether any layers have a window.
-func (w *Windows) Given() bool { return w.Tokens > 0 }
-
-// GroupLayers returns in how many groups vLLM puts layers with windows and others: of as
-// many layers as the fewer of a kind, unless the others are hardly more.
-func GroupLayers(windowed, full int) (groups, others int) {
-	size := min(windowed, full)
-	if most := max(windowed, full); 2*most < 3*size || size == 0 {
-		size = most
-	}
-	return (windowed + size - 1) / size, (full + size - 1) / size
-}
-
-// passed returns how many of the first tokens no layer with a window attends to any
-// more when so many are computed.
-func (w *Windows) passed(computed int) int {
-	if w.Chunked {
-		return computed / w.Tokens * w.Tokens
-	}
-	return max(0, computed-w.Tokens+1)
-}
-
-// passing returns how many tokens have to be computed for the first ones, so many, to be
-// passed.
-func (w *Windows) passing(tokens int) int {
-	if w.Chunked {
-		return (tokens + w.Tokens - 1) / w.Tokens * w.Tokens
-	}
-	return tokens + w.Tokens - 1
-}
-
-// mostBlocks returns how many blocks of a request a group of layers with a window needs
-// at most, where passes in flight compute so many tokens of it.
-func (w *Windows) mostBlocks(inFlight, blockTokens int) int {
-	tokens, more := w.Tokens+inFlight, 0
-	if !w.Chunked {
-		tokens, more = tokens-1, 1
-	}
-	return (tokens+blockTokens-1)/blockTokens + more
-}
+// Windows are the groups of KV blocks of a model with layers that do not attend to every token before one.
+type Windows = windows.Groups
 
 // admittedBlocks returns how many blocks a group of layers with a window is taken to need
 // when a request of so many in all is admitted.
@@ -86,7 +19,7 @@ func (c *Config) admittedBlocks(whole int) int {
 	if c.Rules.WindowLag && c.Rules.TwoInFlight {
 		tokens *= 2
 	}
-	return min(whole, c.Windows.mostBlocks(tokens, c.BlockTokens))
+	return min(whole, c.Windows.MostBlocks(tokens, c.BlockTokens))
 }
 
 // groupBlocks returns the blocks that all groups need at once of a request that is alone:
@@ -98,27 +31,12 @@ func (c *Config) groupBlocks(need, prompt int) int {
 	}
 	windowed := need
 	if c.MaxBatchedTokens != Unlimited {
-		windowed = min(need, w.mostBlocks(2*c.MaxBatchedTokens, c.BlockTokens))
+		windowed = min(need, w.MostBlocks(2*c.MaxBatchedTokens, c.BlockTokens))
 	}
 	if c.Rules.ReserveWhole {
 		windowed = max(windowed, c.admittedBlocks(prompt))
 	}
 	return w.Full*need + w.Groups*windowed
-}
-
-// Check returns what is wrong with w where blocks have so many tokens.
-func (w *Windows) Check(blockTokens int) error {
-	switch {
-	case *w == Windows{}:
-		return nil
-	case w.Tokens < leastWindow:
-		return fmt.Errorf("a window of %d tokens, want at least %d", w.Tokens, leastWindow)
-	case w.Chunked && w.Tokens%blockTokens != 0:
-		return fmt.Errorf("chunks of %d tokens, want a multiple of the %d of a block", w.Tokens, blockTokens)
-	case w.Groups < 1 || w.Full < 0 || w.Groups+w.Full > mostGroups:
-		return fmt.Errorf("layers in %d groups with windows and %d without, want at least 1 with and at most %d in all", w.Groups, w.Full, mostGroups)
-	}
-	return nil
 }
 
 // SequenceBlocks returns the blocks that all groups need of a sequence of so many tokens:
@@ -141,10 +59,3 @@ func (c *Config) checkWindows() error {
 	}
 	return c.Windows.Check(c.BlockTokens)
 }
-
-// leastWindow is the shortest window, in tokens: the token itself and one before it.
-const leastWindow = 2
-
-// mostGroups is the most groups of layers: keys of blocks hold the group beside 2^28
-// blocks of a request.
-const mostGroups = 16

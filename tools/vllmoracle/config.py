@@ -33,7 +33,8 @@ config_module.HAS_TRITON = True  # as on a server with a GPU
 OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms",
        "sliding_window", "attention_chunk_size", "layer_types", "window_groups", "full_groups", "v2_model_runner", "architecture",
        "num_g2_blocks", "kv_bytes_per_token", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
-       "prefill_workers", "decode_workers", "decode_num_gpu_blocks", "kv_transfer_bandwidth", "kv_transfer_latency_ms", "kv_role", "engine_id"}
+       "prefill_workers", "decode_workers", "decode_num_gpu_blocks", "kv_transfer_bandwidth", "kv_transfer_latency_ms", "kv_role", "engine_id",
+       "data_parallel_size"}
 
 
 class Refused(Exception):

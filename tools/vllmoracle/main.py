@@ -47,6 +47,7 @@ DEFAULTS = {
     "window_groups": 1, "full_groups": 1,
     "architecture": "LlamaForCausalLM", "v2_model_runner": None,  # the runner is what the release takes, unless it is said
     "speculative_config": None,  # see drafts.py
+    "data_parallel_size": 1,  # see dp.py
     **connectors.DEFAULTS, **PD,
 }
 
@@ -59,7 +60,7 @@ def new_scheduler(config, s):
         validate_tokens=lambda _, tokens: tokens)
     return kind(**pick(
         Scheduler.__init__, vllm_config=config, kv_cache_config=kv_cache(config, s), structured_output_manager=never,
-        hash_block_size=s["block_size"], block_size=s["block_size"], include_finished_set=False, log_stats=False))
+        hash_block_size=s["block_size"], block_size=s["block_size"], include_finished_set=s["data_parallel_size"] > 1, log_stats=False))
 
 
 class Clock:
@@ -140,6 +141,10 @@ class Executor:
         if getattr(out, "skip_drafts", False):  # as its model runner does
             count = 0
         self.proposed = DraftTokenIds(ids, [[1] * count if t else [] for t in sampled])
+        return self.launch(now, work, count, out, before, ids, sampled, rejected)
+
+    def launch(self, now, work, count, out, before, ids, sampled, rejected):
+        """Computes a pass; the output of it is last."""
         start = max(now, self.free)
         if self.worker:
             start = max(start, self.worker.begin(out, now, self.free))
@@ -278,9 +283,11 @@ class Engine:
         self.sleep = s["idle_sleep_ms"]
         self.slept = 0
 
+    kind = engine_core.EngineCoreProc
+
     def __getattr__(self, name):
         """Whatever else the loop calls is EngineCore's method."""
-        found = inspect.getattr_static(engine_core.EngineCoreProc, name, None)
+        found = inspect.getattr_static(self.kind, name, None)
         if inspect.isfunction(found):
             return types.MethodType(found, self)
         raise AttributeError(f"EngineCore's loop asks for {name}, which the oracle does not have")

@@ -18,6 +18,7 @@ import traceback
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 import declared
+import dp
 import main
 import pd
 from config import configure, kv_cache
@@ -192,6 +193,8 @@ def replay(binary, trace_file, s, trace, profile, out):
     known = declared.rows(binary, "vllm")
     engine = {k: v for k, v in s.items() if k in known and (v or v is False or k.startswith("bandwidth"))}
     engine |= {"scheduler_profile": PROFILE, "scheduler_rules": rules}
+    if s.get("data_parallel_size", 1) > 1:
+        engine["dp_size"] = s["data_parallel_size"]
     if "policy" in s:
         engine["scheduling_policy"] = s["policy"]
     for name, kind in (("sliding_window", "sliding_attention"), ("attention_chunk_size", "chunked_attention")):
@@ -259,7 +262,7 @@ class Outcome:
 def ask_engine(work, s, profile, trace, out):
     """What the engine did, or the Outcome if it did not get through."""
     try:
-        run = pd.run if s.get("prefill_workers") else main.run
+        run = pd.run if s.get("prefill_workers") else dp.run if s.get("data_parallel_size", 1) > 1 else main.run
         return run(read(work), main.settle(s), profile, trace, out), None
     except main.Refused as e:
         return None, Outcome("only the engine refuses", str(e))
@@ -399,6 +402,8 @@ def draw(a, i, fixed):
         offload(rng, s, rows)
     if s.get("prefill_workers") == -1:
         disaggregate(rng, s, rows)
+    if s.get("data_parallel_size") == -1:
+        s["data_parallel_size"] = rng.choice([2, 2, 3, 4])
     if s.get("policy") == "priority":
         rank(rng, rows)
     bound(rng, s, rows)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/windows"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -84,7 +85,7 @@ func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 		return
 	}
 	s.Windows = vllm.Windows{Tokens: tokens, Chunked: chunk > 0, FullFirst: len(types) > 0 && types[0] == fullAttention}
-	s.Windows.Groups, s.Windows.Full = vllm.GroupLayers(windowed, full)
+	s.Windows.Groups, s.Windows.Full = windows.GroupLayers(windowed, full)
 }
 
 // declareLayerTypes declares what each layer attends to.

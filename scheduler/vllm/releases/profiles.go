@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/ranks"
 )
 
 // profile is what a range of releases of vLLM does: the rules they follow, and the limits
@@ -140,4 +141,17 @@ func Profiles() []string {
 func RanksHost(name string) bool {
 	k := findProfile(name)
 	return k == nil || slices.Compare(k.from[:], []int{0, 33}) >= 0
+}
+
+// RanksOf returns what the releases of a profile do with data-parallel ranks. A name that is none of a profile stands for the newest.
+func RanksOf(name string) ranks.Rules {
+	from := []int{0, 33}
+	if k := findProfile(name); k != nil {
+		from = k.from[:]
+	}
+	r := ranks.Rules{SyncPasses: 32, InFlight: slices.Compare(from, []int{0, 27}) >= 0}
+	if slices.Compare(from, []int{0, 30}) >= 0 {
+		r.SyncPasses, r.SyncFirst = 16, true
+	}
+	return r
 }

@@ -1,0 +1,103 @@
+package vllm
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Counts is what a data-parallel rank tells the server's coordinator.
+type Counts struct {
+	Waiting, Running int     // requests
+	Usage            float64 // the share of KV blocks that requests hold
+}
+
+// apart is what a core keeps as a data-parallel rank.
+type apart struct {
+	tells         *Counts // after a plan of a pass that begins at once, or nil
+	drained       bool    // a plan was made while a pass ran, and found nothing to compute
+	waits         bool    // the pass under way is the only one that is planned
+	gone          int     // requests that a plan counts as running, though they have left with the pass before it
+	free, running int     // before that pass was delivered
+}
+
+// countRequests returns what the rank has to do now.
+func (c *Core) countRequests() Counts {
+	n := Counts{Usage: 1 - float64(c.supply.free)/float64(c.cfg.Blocks-1)}
+	n.Waiting, n.Running = c.Line()
+	return n
+}
+
+// Rank is a core as one of several data-parallel ranks, of which another package times the passes.
+type Rank struct{ *Core }
+
+// NewRank returns an idle rank that writes to told what it has to do when it has planned a pass that begins at once.
+func NewRank(cfg Config, told *Counts) (Rank, error) {
+	c, err := New(cfg)
+	if err == nil {
+		c.apart.tells = told
+	}
+	return Rank{c}, err
+}
+
+// Counts returns what the rank has to do now.
+func (r Rank) Counts() Counts { return r.countRequests() }
+
+// CountHeld returns what the rank had to do before its latest pass was delivered, with what has come since.
+func (r Rank) CountHeld() Counts {
+	n := r.countRequests()
+	n.Running = r.apart.running
+	n.Usage = 1 - float64(r.apart.free)/float64(r.cfg.Blocks-1)
+	return n
+}
+
+// TwoInFlight reports whether the rank plans a pass while the one before it runs.
+func (r Rank) TwoInFlight() bool { return r.rules.TwoInFlight }
+
+// IsAhead reports whether the rank has planned the next pass.
+func (r Rank) IsAhead() bool { return r.rules.TwoInFlight && !r.next.isEmpty() }
+
+// IsDrained reports whether the plan of the next pass, made while the latest one ran, found nothing to compute, and for how long, in ms, the
+// engine sleeps after it.
+func (r Rank) IsDrained() (ms int, drained bool) {
+	if r.apart.drained && r.drafts.awake > 0 {
+		ms = r.rules.EmptyPassMs
+	}
+	return ms, r.apart.drained
+}
+
+// TakeNap returns for how long, in ms, the engine sleeps before the pass that starts at now, and whether the plan of that pass found nothing
+// to compute, so that the rank runs a dummy pass. The rank forgets both.
+func (r Rank) TakeNap(now sim.Time) (ms int, drained bool) {
+	if r.drafts.awake > now {
+		ms = r.rules.EmptyPassMs
+	}
+	drained = r.apart.drained
+	r.drafts.awake, r.apart.drained = 0, false
+	return ms, drained
+}
+
+// NapTime returns for how long, in ms, the engine sleeps after it has planned nothing, with requests left or without.
+func (r Rank) NapTime(left bool) int {
+	if left || r.rules.EmptyPassIdle {
+		return r.rules.EmptyPassMs
+	}
+	return 0
+}
+
+// WaitToPlan lets the pass that begins next be the only one in flight, or not: PlanLate plans the one after it.
+func (r Rank) WaitToPlan(waits bool) { r.apart.waits = waits }
+
+// NoteHeld notes the blocks and seats that are taken before a pass is delivered.
+func (r Rank) NoteHeld() { r.apart.free, r.apart.running = r.supply.free, len(r.Core.running) }
+
+// PlanLate plans the next pass with the blocks and seats that were free before the latest was delivered. It reports whether that computes anything.
+func (r Rank) PlanLate(out *scheduler.Pass) bool {
+	r.events.beginPass(out)
+	freed := r.supply.free - r.apart.free
+	r.apart.gone = r.apart.running - len(r.Core.running)
+	r.supply.free -= freed
+	r.planPass(r.next, out)
+	r.supply.free += freed
+	r.apart.gone = 0
+	return !r.next.isEmpty()
+}

@@ -1,0 +1,74 @@
+package ranks
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+const (
+	everyMs   = 100  // between what the coordinator tells of changes, at least
+	silenceMs = 50   // in which no rank has told anything, before it tells of a pass that others may still run
+	aliveMs   = 5000 // between what it tells where nothing has changed
+)
+
+// coordinator collects what ranks have to do and tells the front end of it, as vLLM's does: of what all ranks had told before
+// the first one told of a later pass, or of the latest where they are silent.
+type coordinator struct {
+	counts     []vllm.Counts // the latest of each rank
+	step       []vllm.Counts // of the pass before the one told of last
+	hasStep    bool
+	changed    bool
+	wave, pass int
+	told       int      // when it told the front end, in whole ms
+	due        sim.Time // when it does next, if it hears nothing before
+}
+
+func newCoordinator(n int) coordinator {
+	c := coordinator{counts: make([]vllm.Counts, n), step: make([]vllm.Counts, n), wave: -1, pass: -1}
+	c.listen(0)
+	return c
+}
+
+// listen sets when the coordinator, which has nothing to do at now, is to tell the front end.
+func (c *coordinator) listen(now sim.Time) {
+	wait, least := aliveMs, silenceMs
+	if c.changed {
+		wait = everyMs
+	}
+	if c.hasStep {
+		least = 0
+	}
+	c.due = now + sim.Time(max(0, least, wait-(int(math.Floor(float64(now)))-c.told)))
+}
+
+// hear takes what a rank tells.
+func (c *coordinator) hear(n *news) {
+	if n.wave > c.wave || n.wave == c.wave && n.pass > c.pass {
+		if c.changed {
+			copy(c.step, c.counts)
+			c.hasStep = true
+		}
+		c.wave, c.pass = n.wave, n.pass
+	}
+	c.counts[n.rank] = n.counts
+	c.changed = true
+	c.listen(n.at)
+}
+
+// advance lets the front end know what was due before now, or by then.
+func (c *coordinator) advance(now sim.Time, by bool, seen []vllm.Counts) {
+	for c.due < now || by && c.due == now {
+		at := c.due
+		if c.hasStep {
+			copy(seen, c.step)
+			c.hasStep = false
+		} else {
+			copy(seen, c.counts)
+			c.changed = false
+		}
+		c.told = int(math.Floor(float64(at)))
+		c.listen(at)
+	}
+}

@@ -1,0 +1,97 @@
+// Package windows is how vLLM groups the layers of a model with sliding windows, and which tokens such layers have passed.
+package windows
+
+import "fmt"
+
+// Groups are the groups of KV blocks of a model with layers that do not attend to
+// every token before one. vLLM groups layers by what they attend to, so that every group
+// has about as many; of each block of tokens each group has a block of its own.
+type Groups struct {
+	Tokens  int  // that a layer with a window attends to; 0: no layer has one
+	Chunked bool // it attends to the tokens of its chunk of so many; otherwise to the last ones
+	Groups  int  // of layers with a window, > 0 where Tokens are
+	Full    int  // of layers that attend to everything
+	// FullFirst puts the groups of layers that attend to everything first, as vLLM does
+	// where the first layer of the model does; otherwise the others come first.
+	FullFirst bool
+}
+
+// First returns the first group whose layers have a window; the others of them follow it.
+func (w *Groups) First() int {
+	if w.FullFirst {
+		return w.Full
+	}
+	return 0
+}
+
+// Watched returns the group that sends events to routers: the last that attends to all tokens,
+// or without one the last.
+func (w *Groups) Watched() int {
+	if w.FullFirst && w.Full > 0 {
+		return w.Full - 1
+	}
+	return w.Groups + w.Full - 1
+}
+
+// Given reports whether any layers have a window.
+func (w *Groups) Given() bool { return w.Tokens > 0 }
+
+// GroupLayers returns in how many groups vLLM puts layers with windows and others: of as
+// many layers as the fewer of a kind, unless the others are hardly more.
+func GroupLayers(windowed, full int) (groups, others int) {
+	size := min(windowed, full)
+	if most := max(windowed, full); 2*most < 3*size || size == 0 {
+		size = most
+	}
+	return (windowed + size - 1) / size, (full + size - 1) / size
+}
+
+// Passed returns how many of the first tokens no layer with a window attends to any
+// more when so many are computed.
+func (w *Groups) Passed(computed int) int {
+	if w.Chunked {
+		return computed / w.Tokens * w.Tokens
+	}
+	return max(0, computed-w.Tokens+1)
+}
+
+// Passing returns how many tokens have to be computed for the first ones, so many, to be
+// passed.
+func (w *Groups) Passing(tokens int) int {
+	if w.Chunked {
+		return (tokens + w.Tokens - 1) / w.Tokens * w.Tokens
+	}
+	return tokens + w.Tokens - 1
+}
+
+// MostBlocks returns how many blocks of a request a group of layers with a window needs
+// at most, where passes in flight compute so many tokens of it.
+func (w *Groups) MostBlocks(inFlight, blockTokens int) int {
+	tokens, more := w.Tokens+inFlight, 0
+	if !w.Chunked {
+		tokens, more = tokens-1, 1
+	}
+	return (tokens+blockTokens-1)/blockTokens + more
+}
+
+// Check returns what is wrong with w where blocks have so many tokens.
+func (w *Groups) Check(blockTokens int) error {
+	switch {
+	case *w == Groups{}:
+		return nil
+	case w.Tokens < leastWindow:
+		return fmt.Errorf("a window of %d tokens, want at least %d", w.Tokens, leastWindow)
+	case w.Chunked && w.Tokens%blockTokens != 0:
+		return fmt.Errorf("chunks of %d tokens, want a multiple of the %d of a block", w.Tokens, blockTokens)
+	case w.Groups < 1 || w.Full < 0 || w.Groups+w.Full > mostGroups:
+		return fmt.Errorf("layers in %d groups with windows and %d without, want at least 1 with and at most %d in all", w.Groups, w.Full, mostGroups)
+	}
+	return nil
+}
+
+// leastWindow is the shortest window, in tokens: the token itself and one before it.
+const leastWindow = 2
+
+// mostGroups is the most groups of layers: keys of blocks hold the group beside 2^28
+// blocks of a request.
+const mostGroups = 16
