@@ -159,11 +159,11 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 	}
 	d.overlap.clear()
 	d.active.clear()
-	cached := p.Overlap
+	p.Believed = p.Overlap
 	if d.needs.Believes {
-		cached = c.Cached
+		p.Believed = c.Cached
 	}
-	d.addLoad(q, c.Worker, cached)
+	d.addLoad(q, c.Worker, p.Believed)
 	return append(dst, p), nil
 }
 

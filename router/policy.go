@@ -179,6 +179,7 @@ type Placement struct {
 	// compare no costs.
 
 	Overlap    int32        // full blocks of the prompt cached on Worker, as seen at arrival
+	Believed   int32        // those that are taken for cached: Overlap, or Choice.Cached under Needs.Believes
 	Blocks     int32        // blocks of the prompt, the last one perhaps not full
 	Cost       float64      // of Worker, in blocks
 	Second     sim.WorkerID // the cheapest other worker, None if there is none

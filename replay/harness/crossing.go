@@ -39,7 +39,7 @@ func (c *Chooser) ChoosePool(now sim.Time, placed *router.Placement, inTransfer 
 	q := placed.Request
 	x := &c.crossing
 	*x = policy.Crossing{
-		Request: q, Cached: min(int(placed.Overlap)*c.block, q.InputTokens),
+		Request: q, Cached: min(int(placed.Believed)*c.block, q.InputTokens),
 		Prefill: prefill.Router.Loads(), Decode: decode.Router.Loads(),
 		QueuedPrefill: prefill.Router.Queued(), QueuedDecode: decode.Router.Queued(),
 		InTransfer: inTransfer, Now: now,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -20,8 +21,26 @@ type Picker struct {
 	Gate    *router.Gate // flow control; nil: none
 	// InFlight counts prompt tokens to compute; nil where nothing looks at them.
 	InFlight *InFlight `json:",omitempty"`
+	// Decode is how decode workers are chosen; nil: as all others.
+	Decode *Profile `json:",omitempty"`
 	// Idle are plugins of the configuration that change nothing here, and why.
 	Idle []string `json:",omitempty"`
+}
+
+// Profile is what a Picker has of its own for decode workers.
+type Profile struct {
+	Filters  []Filter
+	Scorers  []Scorer
+	Draw     Draw
+	InFlight *InFlight
+}
+
+// OnDecode returns how decode workers are chosen.
+func (p *Picker) OnDecode() *Picker {
+	if d := p.Decode; d != nil {
+		return &Picker{Filters: d.Filters, Scorers: d.Scorers, Draw: d.Draw, InFlight: d.InFlight}
+	}
+	return p
 }
 
 // Draw is how a worker is drawn by the scores, by llm-d's name.
@@ -52,8 +71,12 @@ type picker struct {
 	kept    [2][]sim.WorkerID // by filters in turn
 }
 
-// NewPicker returns a policy by a Picker.
+// NewPicker returns a policy by a Picker, for the pool that o names.
 func NewPicker(p Picker, o Options) router.Policy {
+	if o.Role == scheduler.Decode {
+		p = *p.OnDecode()
+	}
+	p.Decode = nil // of another pool
 	all := &picker{Picker: p, rand: newRand(o), known: known{blockTokens: int64(o.BlockTokens)}}
 	if p.InFlight != nil {
 		all.charge = all.matchOf(p.InFlight.Match, p.InFlight.Prefix, o)
@@ -82,6 +105,22 @@ func (p *Picker) String() string { return p.Describe(router.Signals{}) }
 
 // Describe is String, without a word on metrics where signals are told apart.
 func (p *Picker) Describe(signals router.Signals) string {
+	text := p.describeChoice()
+	if p.Decode != nil {
+		text = "prefill workers: " + text + "; decode workers: " + p.OnDecode().describeChoice() +
+			"; requests count on prefill workers until their prompts are computed, and prompt tokens on decode workers that compute them (llm-d: both until the first token)"
+	}
+	if signals == (router.Signals{}) && p.readsMetrics() {
+		text += fmt.Sprintf("; metrics are read every %v ms, %v ms old", router.Scrape, router.Lag)
+	}
+	if len(p.Idle) > 0 {
+		text += "; without effect: " + strings.Join(p.Idle, ", ")
+	}
+	return text
+}
+
+// describeChoice describes how a worker of one pool is chosen.
+func (p *Picker) describeChoice() string {
 	var parts []string
 	for i := range p.Filters {
 		parts = append(parts, p.Filters[i].describe())
@@ -107,24 +146,18 @@ func (p *Picker) Describe(signals router.Signals) string {
 			text += ", less urgent priorities held first"
 		}
 	}
-	if signals == (router.Signals{}) && p.readsMetrics() {
-		text += fmt.Sprintf("; metrics are read every %v ms, %v ms old", router.Scrape, router.Lag)
-	}
-	if len(p.Idle) > 0 {
-		text += "; without effect: " + strings.Join(p.Idle, ", ")
-	}
 	return text
 }
 
 // readsMetrics reports whether anything looks at what workers report of themselves.
 func (p *Picker) readsMetrics() bool {
-	return p.Gate != nil && p.Gate.ReadsMetrics() || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind.readsMetrics() }) ||
+	return p.Decode != nil && p.OnDecode().readsMetrics() || p.Gate != nil && p.Gate.ReadsMetrics() || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind.readsMetrics() }) ||
 		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Kind == UsageLimit })
 }
 
 // FollowsCaches reports whether a scorer looks at what workers have cached.
 func (p *Picker) FollowsCaches() bool {
-	return slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return cmp.Or(s.Match, s.Kind) == PrecisePrefix }) || p.InFlight != nil && p.InFlight.Match == PrecisePrefix ||
+	return p.Decode != nil && p.OnDecode().FollowsCaches() || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return cmp.Or(s.Match, s.Kind) == PrecisePrefix }) || p.InFlight != nil && p.InFlight.Match == PrecisePrefix ||
 		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Match == PrecisePrefix })
 }
 

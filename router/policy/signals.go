@@ -51,7 +51,15 @@ func (p *Process) ListSignals() []router.Signal {
 
 // ListSignals returns the signals that p looks at.
 func (p *Picker) ListSignals() []router.Signal {
-	var facts []string
+	facts := p.listFacts()
+	if p.Decode != nil {
+		facts = append(facts, p.OnDecode().listFacts()...)
+	}
+	return signalsOf(facts)
+}
+
+// listFacts returns the facts that it looks at in one pool.
+func (p *Picker) listFacts() (facts []string) {
 	if p.FollowsCaches() {
 		facts = append(facts, cachedBlocks)
 	}
@@ -86,7 +94,7 @@ func (p *Picker) ListSignals() []router.Signal {
 			facts = append(facts, "requests")
 		}
 	}
-	return signalsOf(facts)
+	return facts
 }
 
 // ListSignals returns the signals that the policy of a name looks at.

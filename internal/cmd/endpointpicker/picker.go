@@ -1,5 +1,6 @@
 // Package endpointpicker reads the configuration of llm-d's router: a file of an EndpointPickerConfig, alone or in the
-// values of a chart. Read picker.go, then plugins.go for scorers and producers and filters.go for filters and flow control.
+// values of a chart. Read picker.go, then plugins.go for scorers and producers, filters.go for
+// filters and flow control, and pools.go for prefill and decode workers.
 package endpointpicker
 
 import (
@@ -24,14 +25,12 @@ const SkipFlag = "endpoint-picker-skip"
 
 // pickerConfig is what is read of an EndpointPickerConfig.
 type pickerConfig struct {
-	Version  string         `yaml:"apiVersion"`
-	Kind     string         `yaml:"kind"`
-	Features []string       `yaml:"featureGates"`
-	Plugins  []pickerPlugin `yaml:"plugins"`
-	Profiles []struct {
-		Plugins []pluginRef `yaml:"plugins"`
-	} `yaml:"schedulingProfiles"`
-	Saturation thresholds `yaml:"saturationDetector"`
+	Version    string         `yaml:"apiVersion"`
+	Kind       string         `yaml:"kind"`
+	Features   []string       `yaml:"featureGates"`
+	Plugins    []pickerPlugin `yaml:"plugins"`
+	Profiles   []profile      `yaml:"schedulingProfiles"`
+	Saturation thresholds     `yaml:"saturationDetector"`
 	Flow       struct {
 		Limits string `yaml:"usageLimitPolicyPluginRef"`
 	} `yaml:"flowControl"`
@@ -61,21 +60,20 @@ type pluginRef struct {
 }
 
 // Read reads the EndpointPickerConfig of a file, without the plugins of the names or types skip.
-func Read(path string, skip ...string) (*policy.Picker, error) {
+func Read(path string, skip ...string) (r Router, err error) {
 	c, err := readPickerConfig(path)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	left, err := c.leaveOut(skip)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return r, fmt.Errorf("%s: %w", path, err)
 	}
-	p, err := c.picker()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if r, err = c.readRouter(); err != nil {
+		return r, fmt.Errorf("%s: %w", path, err)
 	}
-	p.Idle = append(p.Idle, left...)
-	return p, nil
+	r.Idle = append(r.Idle, left...)
+	return r, nil
 }
 
 // leaveOut takes out the plugins of the names or types skip, and returns them with the reason.
@@ -182,33 +180,45 @@ func searchPickers(v any, key string, depth int) ([]foundPicker, error) {
 	return nil, nil
 }
 
-// picker returns what the configuration asks for.
-func (c *pickerConfig) picker() (*policy.Picker, error) {
-	if len(c.Profiles) > 1 {
-		return nil, fmt.Errorf("%d schedulingProfiles, must be one", len(c.Profiles))
-	}
+// readRouter returns what the configuration asks for.
+func (c *pickerConfig) readRouter() (r Router, err error) {
 	p := &policy.Picker{}
 	for i := range c.Plugins {
 		if err := c.checkPlugin(i, p); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
-	for _, ref := range c.references() {
+	r.Picker = p
+	if x := c.findHandler(); x != nil {
+		r.Split, err = c.readPools(x, p)
+		return r, err
+	}
+	if len(c.Profiles) > 1 {
+		return r, fmt.Errorf("%d schedulingProfiles, must be one, or two and a %s", len(c.Profiles), disaggHandler)
+	}
+	if err := c.fillProfile(c.references(), p); err != nil {
+		return r, err
+	}
+	if slices.Contains(c.Features, "flowControl") {
+		if p.Gate, err = c.readGate(); err != nil {
+			return r, err
+		}
+	}
+	return r, c.countTokens(p)
+}
+
+// fillProfile enters the plugins of a profile into a picker.
+func (c *pickerConfig) fillProfile(refs []pluginRef, p *policy.Picker) error {
+	for _, ref := range refs {
 		if err := c.addPlugin(ref, p); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if len(p.Scorers) == 0 && len(p.Filters) == 0 && p.Draw == "" {
-		return nil, errors.New("no filter, no scorer and no picker in the profile, or among the plugins where there is none")
+		return errors.New("no filter, no scorer and no picker in the profile, or among the plugins where there is none")
 	}
 	p.Draw = cmp.Or(p.Draw, policy.MaxScore)
-	if slices.Contains(c.Features, "flowControl") {
-		var err error
-		if p.Gate, err = c.readGate(); err != nil {
-			return nil, err
-		}
-	}
-	return p, c.countTokens(p)
+	return nil
 }
 
 // checkPlugin names a plugin and refuses one that is unknown or not simulated; one that
@@ -227,6 +237,7 @@ func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 		return excerpt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
 	case why == notSimulated:
 		return excerpt.Errorf("plugin %s is of type %q, which is not simulated: --%s %s leaves it out", x.Name, x.Type, SkipFlag, x.Name)
+	case why == allDoBoth && c.findHandler() != nil: // it does what it says
 	case why != "":
 		p.Idle = append(p.Idle, fmt.Sprintf("%s (%s)", x.Type, why))
 	}

@@ -148,7 +148,7 @@ router:
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.Marshal(p)
+	got, err := json.Marshal(p.Picker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestReadFilters(t *testing.T) {
 		got := ""
 		if p, err := Read(path); err != nil {
 			got = err.Error()
-		} else if text, err := json.Marshal(p); err == nil {
+		} else if text, err := json.Marshal(p.Picker); err == nil {
 			got = string(text)
 		}
 		if !strings.Contains(got, c.want) {

@@ -17,10 +17,14 @@ import (
 // notSimulated is why a type of plugins is refused.
 const notSimulated = "not simulated"
 
+// allDoBoth is why plugins for prefill and decode workers change nothing where there are none.
+const allDoBoth = "all workers prefill and decode"
+
 // pluginTypes returns the types of plugins that an endpoint picker knows, and why they change
 // nothing here; "" for those that do what they say.
 func pluginTypes() map[string]string {
-	types := map[string]string{"single-profile-handler": "", approximateProducer: "", preciseProducer: "", inFlightProducer: "", holdback: ""}
+	types := map[string]string{"single-profile-handler": "", approximateProducer: "", preciseProducer: "", inFlightProducer: "", holdback: "",
+		disaggHandler: "", pdHandler: ""}
 	for _, k := range policy.FilterKinds() {
 		types[string(k)] = ""
 	}
@@ -33,13 +37,14 @@ func pluginTypes() map[string]string {
 	for why, names := range map[string]string{
 		"tokens are counted by the trace, in no time": "tokenizer token-producer",
 		"there are no adapters":                       "lora-affinity-scorer",
-		"all workers prefill and decode":              "decode-filter prefill-filter prefill-header-handler disagg-headers-handler",
+		allDoBoth:                                     decodeFilter + " " + prefillFilter + " prefill-header-handler disagg-headers-handler " + alwaysDecider + " " + prefixDecider,
+		"requests have no images":                     multimodalDecider,
 		"metrics are read at fixed times": "metrics-data-source core-metrics-extractor model-server-protocol-metrics endpoint-notification-source " +
 			"models-data-source model-server-protocol-models",
 		"requests are taken as they are":                  "openai-parser vllmgrpc-parser passthrough-parser",
 		"held requests go by priority, then as they came": "fcfs-ordering-policy global-strict-fairness-policy static-usage-limit-policy",
 		notSimulated: "no-hit-lru-filter context-length-aware latency-scorer topology-affinity-scorer topology-affinity-filter " +
-			"by-label by-label-selector slo-headroom-tier-filter pd-profile-handler disagg-profile-handler data-parallel-profile-handler " +
+			"by-label by-label-selector slo-headroom-tier-filter data-parallel-profile-handler " +
 			"round-robin-fairness-policy edf-ordering-policy predicted-latency-scorer predicted-latency-producer latency-slo-admitter " +
 			"soft-reflective-ceiling-policy endpoint-attribute-scorer endpoint-attribute-filter model-affinity-filter load-aware-picker",
 	} {

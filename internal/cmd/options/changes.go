@@ -3,6 +3,7 @@ package options
 import (
 	"cmp"
 	"encoding/csv"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -147,6 +148,9 @@ func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (
 		c.Decode = after.Pools[1].Count
 	}
 	if has(routingFlags()...) {
+		if !reflect.DeepEqual(after.PD, spec.PD) {
+			return c, cli.Usagef("--%s: prompts go to prefill workers by the same rule during the whole replay, must be that of the file before", pickerFlag)
+		}
 		c.Routing = after.Choice()
 	}
 	if has("admission") {

@@ -6,6 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/endpointpicker"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engines"
 )
 
 // pickerFlag is the name of the flag for a file of an endpoint picker.
@@ -18,13 +19,38 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 		return cli.Usagef("--%s: without --%s, whose file says how requests are routed", name, pickerFlag)
 	case o.IsLive() || o.IsCluster():
 		return cli.Usagef("--%s: only on the logical clock: nobody reads the metrics of workers in real time", pickerFlag)
-	case o.TwoPools():
-		return cli.Usagef("--%s: only with workers that prefill and decode", pickerFlag)
 	}
-	p, err := endpointpicker.Read(o.Cluster.picker, o.Cluster.skip...)
-	if err != nil {
+	r, err := endpointpicker.Read(o.Cluster.picker, o.Cluster.skip...)
+	switch {
+	case err != nil:
 		return fmt.Errorf("--%s: %w", pickerFlag, err)
+	case r.Split != nil && !o.TwoPools():
+		return cli.Usagef("--%s: profiles of prefill and decode workers require --prefill-workers and --decode-workers", pickerFlag)
+	case r.Split == nil && o.TwoPools():
+		return cli.Usagef("--%s: prefill and decode workers require a file with a profile for each and a disagg-profile-handler", pickerFlag)
 	}
-	spec.Router = p
+	spec.Router = r.Picker
+	if r.Split == nil {
+		return nil
+	}
+	return o.fillSplit(spec, r.Split)
+}
+
+// fillSplit enters which prompts go to prefill workers. Decode workers are chosen first.
+func (o *Options) fillSplit(spec *replay.Spec, s *endpointpicker.Split) error {
+	if name := o.FirstChanged("pd-threshold", "pd-when", "decode-chosen"); name != "" {
+		return cli.Usagef("--%s and --%s are mutually exclusive: the file says which prompts go to prefill workers", name, pickerFlag)
+	}
+	if spec.PD == nil {
+		spec.PD = new(replay.PD)
+	}
+	p := spec.PD
+	switch p.DecodeChosen = engines.BeforePrefill; {
+	case s.Prompt > s.Uncached:
+		p.When = fmt.Sprintf("request.input_tokens >= %d and request.input_tokens - cached_tokens >= %d", s.Prompt, s.Uncached)
+	case s.Uncached > 0:
+		n := s.Uncached - 1
+		p.Threshold = &n
+	}
 	return nil
 }
