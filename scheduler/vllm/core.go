@@ -10,7 +10,7 @@
 //
 // Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
-// segments.go, segment.go and layer.go, device.go for single ones, offloaded.go, connector.go and loop.go for host memory behind these, rank.go for
+// segments.go, layer.go and the package segment, device.go for single ones, offloaded.go, connector.go and loop.go for host memory behind these, rank.go for
 // data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, windows.go and groups.go for groups of layers, measure.go for
 // what a pass costs, and events.go and view.go for what others see.
 package vllm

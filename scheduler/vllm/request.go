@@ -3,6 +3,7 @@ package vllm
 import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
+	"github.com/replay-llm/replay/scheduler/vllm/segment"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -72,8 +73,8 @@ type keeping struct {
 	held, former []blockID
 	// holdings are the named blocks of the request in segments, in order, and own what
 	// can be found of those that only it can name.
-	holdings []holding
-	own      layer
+	holdings []segment.Holding
+	own      segment.Layer
 }
 
 // rank orders requests by priority, then by arrival. In line, requests of one moment

@@ -4,6 +4,7 @@ import (
 	"github.com/replay-llm/replay/internal/probe"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/vllm/segment"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -19,28 +20,21 @@ type segments struct {
 	*supply
 	core  *Core
 	tree  *prompt.Tree
-	store store
-	nodes probe.Table[prompt.NodeID, layer]
+	store segment.Store
+	nodes probe.Table[prompt.NodeID, segment.Layer]
 	// blank is the number of free blocks that are taken before all in the queue: never
 	// used or, unless there is one queue for all, released without a name.
 	blank    int
 	oneQueue bool
-	counted  bool        // what is cached is told by node
-	pieces   []segmentID // of releaseHolding
-	counts   []int32     // of Check, by segment
-}
-
-// holding is a number of blocks that a request holds, from the first of a segment on.
-// When that was split since, they go on in its rest.
-type holding struct {
-	segment segmentID
-	blocks  int32
+	counted  bool         // what is cached is told by node
+	pieces   []segment.ID // of releaseHolding
+	counts   []int32      // of Check, by segment
 }
 
 func newSegments(c *Core) *segments {
 	return &segments{
-		supply: &c.supply, core: c, tree: c.cfg.Tree, store: newStore(), blank: c.supply.usable,
-		nodes: probe.New[prompt.NodeID, layer](prompt.None), oneQueue: c.rules.OneQueue,
+		supply: &c.supply, core: c, tree: c.cfg.Tree, store: segment.NewStore(), blank: c.supply.usable,
+		nodes: probe.New[prompt.NodeID, segment.Layer](prompt.None), oneQueue: c.rules.OneQueue,
 		counted: c.cfg.Capture == scheduler.CaptureResidency,
 	}
 }
@@ -51,7 +45,7 @@ func (p *segments) Cached(s slot) int {
 	most := p.core.findableBlocks(r)
 	found := 0
 	for _, id := range r.path {
-		end := int(p.nodes.Get(id).end)
+		end := int(p.nodes.Get(id).End)
 		if end == 0 {
 			break
 		}
@@ -60,27 +54,27 @@ func (p *segments) Cached(s slot) int {
 			break
 		}
 	}
-	if found == r.shared && r.own.end > 0 {
-		found = int(r.own.end)
+	if found == r.shared && r.own.End > 0 {
+		found = int(r.own.End)
 	}
 	return min(found, most)
 }
 
 // visitHits shows the segments with the first blocks of r, which are cached, and of each
 // up to which block they are asked for.
-func (p *segments) visitHits(r *request, hits int, visit func(i segmentID, end int32)) {
+func (p *segments) visitHits(r *request, hits int, visit func(i segment.ID, end int32)) {
 	at := int32(0)
 	for k := 0; int(at) < hits; k++ {
 		l := &r.own
 		if int(at) < r.shared {
 			l = p.nodes.Get(r.path[k])
 		}
-		end := min(l.end, int32(hits))
+		end := min(l.End, int32(hits))
 		if int(at) < r.shared {
 			end = min(end, int32(r.shared))
 		}
-		for i := l.first; at < end; i = p.store.at(i).above {
-			at = min(end, p.store.at(i).hi)
+		for i := l.First; at < end; i = p.store.At(i).Above {
+			at = min(end, p.store.At(i).Hi)
 			visit(i, at)
 		}
 	}
@@ -93,9 +87,9 @@ func (p *segments) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	if need > free {
 		return false
 	}
-	p.visitHits(r, hits, func(i segmentID, end int32) {
-		if s := p.store.at(i); s.holders == 0 {
-			need += int(end - s.lo)
+	p.visitHits(r, hits, func(i segment.ID, end int32) {
+		if s := p.store.At(i); s.Holders == 0 {
+			need += int(end - s.Lo)
 		}
 	})
 	return need <= free
@@ -103,28 +97,28 @@ func (p *segments) hasRoom(r *request, hits, chunk, whole, free int) bool {
 
 // holdHits makes r a holder of its first blocks, which are cached.
 func (p *segments) holdHits(r *request, hits int) {
-	p.visitHits(r, hits, func(i segmentID, end int32) {
-		if end < p.store.at(i).hi {
+	p.visitHits(r, hits, func(i segment.ID, end int32) {
+		if end < p.store.At(i).Hi {
 			p.splitSegment(i, end)
 		}
-		s := p.store.at(i)
-		if s.holders == 0 {
-			p.store.unlink(i)
-			p.free -= s.size()
-			p.cached -= s.size()
+		s := p.store.At(i)
+		if s.Holders == 0 {
+			p.store.Unlink(i)
+			p.free -= s.Size()
+			p.cached -= s.Size()
 		}
-		s.holders++
-		r.holdings = append(r.holdings, holding{i, end - s.lo})
+		s.Holders++
+		r.holdings = append(r.holdings, segment.Holding{Segment: i, Blocks: end - s.Lo})
 	})
 	r.blocks, r.named = hits, hits
 }
 
 // splitSegment makes the blocks of i from at on a segment of their own.
-func (p *segments) splitSegment(i segmentID, at int32) segmentID {
-	upper := p.store.split(i, at)
-	s := p.store.at(i)
-	if s.owner.isKnown() {
-		p.insertAbove(p.layerOf(s.owner), i, upper)
+func (p *segments) splitSegment(i segment.ID, at int32) segment.ID {
+	upper := p.store.Split(i, at)
+	s := p.store.At(i)
+	if s.Owner.IsKnown() {
+		p.store.InsertAbove(p.layerOf(s.Owner), i, upper)
 	}
 	return upper
 }
@@ -152,20 +146,20 @@ func (p *segments) takeBlocks(r *request, blocks int) (enough bool) {
 
 // evictBlocks takes up to n blocks from the front of the queue.
 func (p *segments) evictBlocks(n int32) int {
-	i := p.store.oldest
-	s := p.store.at(i)
-	n = min(n, s.hi-s.lo)
-	s.hi -= n
-	isEmpty := s.hi == s.lo
-	if s.owner != unnamedBlocks {
+	i := p.store.Oldest
+	s := p.store.At(i)
+	n = min(n, s.Hi-s.Lo)
+	s.Hi -= n
+	isEmpty := s.Hi == s.Lo
+	if s.Owner != segment.Unnamed {
 		p.cached -= int(n)
 	}
-	if s.owner.isKnown() {
+	if s.Owner.IsKnown() {
 		p.forgetBlocks(i, n)
 	}
 	if isEmpty {
-		p.store.unlink(i)
-		p.store.drop(i)
+		p.store.Unlink(i)
+		p.store.Drop(i)
 	}
 	return int(n)
 }
@@ -179,29 +173,29 @@ func (p *segments) nameBlocks(r *request, blocks int) {
 			id := r.path[k]
 			l, isNew := p.nodes.Put(id)
 			if isNew {
-				*l = emptyLayer(p.tree.Start(id))
+				*l = segment.NewLayer(p.tree.Start(id))
 			}
 			end := min(p.tree.End(id), int32(shared))
-			p.nameSpan(r, l, nodeOwner(id), [2]int32{at, end})
+			p.nameSpan(r, l, segment.NodeOwner(id), [2]int32{at, end})
 			at = end
 		}
 	}
 	if int(at) < blocks {
-		if r.own.end == 0 {
-			r.own = emptyLayer(int32(r.shared))
+		if r.own.End == 0 {
+			r.own = segment.NewLayer(int32(r.shared))
 		}
-		p.nameSpan(r, &r.own, ownOwner(r.slot), [2]int32{at, int32(blocks)})
+		p.nameSpan(r, &r.own, segment.RequestOwner(r.slot), [2]int32{at, int32(blocks)})
 	}
 	r.named = blocks
 }
 
 // nameSpan makes blocks of r ones that can be found in a layer: as copies, as far as
 // there are others.
-func (p *segments) nameSpan(r *request, l *layer, of owner, span [2]int32) {
-	if at, end := span[0], min(span[1], l.end); at < end {
-		i := p.store.add(segment{owner: of, lo: at, hi: end, holders: 1, isCopy: true, below: noSegment, above: noSegment})
-		p.appendCopy(l, i)
-		r.holdings = append(r.holdings, holding{i, end - at})
+func (p *segments) nameSpan(r *request, l *segment.Layer, of segment.Owner, span [2]int32) {
+	if at, end := span[0], min(span[1], l.End); at < end {
+		i := p.store.Add(segment.Segment{Owner: of, Lo: at, Hi: end, Holders: 1, IsCopy: true, Below: segment.None, Above: segment.None})
+		p.store.AppendCopy(l, i)
+		r.holdings = append(r.holdings, segment.Holding{Segment: i, Blocks: end - at})
 		span[0] = end
 	}
 	if span[0] == span[1] {
@@ -211,29 +205,29 @@ func (p *segments) nameSpan(r *request, l *layer, of owner, span [2]int32) {
 	if p.extendLast(r, l, span) {
 		return
 	}
-	i := p.store.add(segment{owner: of, lo: span[0], hi: span[1], holders: 1, below: l.last, above: noSegment})
-	if l.last == noSegment {
-		l.first = i
+	i := p.store.Add(segment.Segment{Owner: of, Lo: span[0], Hi: span[1], Holders: 1, Below: l.Last, Above: segment.None})
+	if l.Last == segment.None {
+		l.First = i
 	} else {
-		p.store.at(l.last).above = i
+		p.store.At(l.Last).Above = i
 	}
-	l.last = i
-	r.holdings = append(r.holdings, holding{i, span[1] - span[0]})
+	l.Last = i
+	r.holdings = append(r.holdings, segment.Holding{Segment: i, Blocks: span[1] - span[0]})
 }
 
 // extendLast makes blocks part of the last segment of a layer, if r alone holds that and
 // has no other blocks after it.
-func (p *segments) extendLast(r *request, l *layer, span [2]int32) bool {
-	if l.last == noSegment || len(r.holdings) == 0 {
+func (p *segments) extendLast(r *request, l *segment.Layer, span [2]int32) bool {
+	if l.Last == segment.None || len(r.holdings) == 0 {
 		return false
 	}
 	h := &r.holdings[len(r.holdings)-1]
-	s := p.store.at(l.last)
-	if h.segment != l.last || s.holders != 1 || s.hi != span[0] || s.hi-s.lo != h.blocks {
+	s := p.store.At(l.Last)
+	if h.Segment != l.Last || s.Holders != 1 || s.Hi != span[0] || s.Hi-s.Lo != h.Blocks {
 		return false
 	}
-	s.hi = span[1]
-	h.blocks = s.hi - s.lo
+	s.Hi = span[1]
+	h.Blocks = s.Hi - s.Lo
 	return true
 }
 
@@ -247,7 +241,7 @@ func (p *segments) releaseBlocks(r *request) {
 	if n := r.blocks - r.named; n > 0 {
 		p.free += n
 		if p.oneQueue {
-			p.store.pushUnnamed(int32(n))
+			p.store.PushUnnamed(int32(n))
 		} else {
 			p.blank += n
 		}
@@ -259,14 +253,14 @@ func (p *segments) releaseBlocks(r *request) {
 }
 
 // releaseHolding takes a holder from blocks; those without any join the queue.
-func (p *segments) releaseHolding(h holding) {
-	p.pieces = p.store.appendPieces(p.pieces[:0], h)
+func (p *segments) releaseHolding(h segment.Holding) {
+	p.pieces = p.store.AppendPieces(p.pieces[:0], h)
 	for k := len(p.pieces) - 1; k >= 0; k-- {
-		s := p.store.at(p.pieces[k])
-		if s.holders--; s.holders == 0 {
-			p.free += s.size()
-			p.cached += s.size()
-			p.store.push(p.pieces[k])
+		s := p.store.At(p.pieces[k])
+		if s.Holders--; s.Holders == 0 {
+			p.free += s.Size()
+			p.cached += s.Size()
+			p.store.Push(p.pieces[k])
 		}
 	}
 }
@@ -274,13 +268,13 @@ func (p *segments) releaseHolding(h holding) {
 // Forget makes the blocks that only s can name, which is gone, nobody's.
 func (p *segments) Forget(s slot) {
 	l := &p.core.requests[s].own
-	if l.end == 0 {
+	if l.End == 0 {
 		return
 	}
-	for _, first := range [...]segmentID{l.first, l.copies} {
-		for i := first; i != noSegment; i = p.store.at(i).above {
-			p.store.at(i).owner = nobody
+	for _, first := range [...]segment.ID{l.First, l.Copies} {
+		for i := first; i != segment.None; i = p.store.At(i).Above {
+			p.store.At(i).Owner = segment.Gone
 		}
 	}
-	*l = layer{}
+	*l = segment.Layer{}
 }

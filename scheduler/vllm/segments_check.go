@@ -3,11 +3,13 @@ package vllm
 import (
 	"fmt"
 	"slices"
+
+	"github.com/replay-llm/replay/scheduler/vllm/segment"
 )
 
 // Check holds the pool's accounts against each other.
 func (p *segments) Check() {
-	p.counts = slices.Grow(p.counts[:0], len(p.store.all))[:len(p.store.all)]
+	p.counts = slices.Grow(p.counts[:0], len(p.store.All))[:len(p.store.All)]
 	clear(p.counts)
 	held, unnamed := 0, 0
 	for k := range len(p.core.running) + len(p.core.kept) {
@@ -15,8 +17,8 @@ func (p *segments) Check() {
 		unnamed += r.blocks - r.named
 		n := int32(0)
 		for _, h := range r.holdings {
-			n += h.blocks
-			p.pieces = p.store.appendPieces(p.pieces[:0], h)
+			n += h.Blocks
+			p.pieces = p.store.AppendPieces(p.pieces[:0], h)
 			for _, i := range p.pieces {
 				p.counts[i]++
 			}
@@ -29,20 +31,20 @@ func (p *segments) Check() {
 		if n == 0 {
 			continue
 		}
-		s := &p.store.all[i]
-		if s.holders != n || s.size() <= 0 {
-			panic(fmt.Sprintf("segment %d of %d blocks has %d holders, %d counted", i, s.size(), n, s.holders))
+		s := &p.store.All[i]
+		if s.Holders != n || s.Size() <= 0 {
+			panic(fmt.Sprintf("segment %d of %d blocks has %d holders, %d counted", i, s.Size(), n, s.Holders))
 		}
-		held += s.size()
+		held += s.Size()
 	}
 	queued, cached := p.blank, 0
-	for i := p.store.oldest; i != noSegment; i = p.store.at(i).newer {
-		s := p.store.at(i)
-		if queued += s.size(); s.owner != unnamedBlocks {
-			cached += s.size()
+	for i := p.store.Oldest; i != segment.None; i = p.store.At(i).Newer {
+		s := p.store.At(i)
+		if queued += s.Size(); s.Owner != segment.Unnamed {
+			cached += s.Size()
 		}
-		if s.holders != 0 || s.size() <= 0 {
-			panic(fmt.Sprintf("segment %d of %d blocks in the queue has %d holders", i, s.size(), s.holders))
+		if s.Holders != 0 || s.Size() <= 0 {
+			panic(fmt.Sprintf("segment %d of %d blocks in the queue has %d holders", i, s.Size(), s.Holders))
 		}
 	}
 	if queued != p.free || cached != p.cached || held+unnamed+queued != p.usable {
@@ -50,11 +52,11 @@ func (p *segments) Check() {
 			held, unnamed, queued, p.free, p.usable, cached, p.cached))
 	}
 	for n, l := range p.nodes.All() {
-		p.checkLayer(l, nodeOwner(n), p.tree.Start(n))
+		p.checkLayer(l, segment.NodeOwner(n), p.tree.Start(n))
 	}
 	for s := range p.core.requests {
-		if r := &p.core.requests[s]; r.own.end > 0 {
-			p.checkLayer(&r.own, ownOwner(slot(s)), int32(r.shared))
+		if r := &p.core.requests[s]; r.own.End > 0 {
+			p.checkLayer(&r.own, segment.RequestOwner(slot(s)), int32(r.shared))
 		}
 	}
 }
@@ -68,32 +70,8 @@ func (c *Core) holderAt(k int) *request {
 }
 
 // checkLayer holds what can be found of a layer against its segments.
-func (p *segments) checkLayer(l *layer, of owner, start int32) {
-	if fault := p.layerFault(l, of, start); fault != "" {
+func (p *segments) checkLayer(l *segment.Layer, of segment.Owner, start int32) {
+	if fault := p.store.Fault(l, of, start); fault != "" {
 		panic(fault)
 	}
-}
-
-// layerFault returns where what can be found of a layer differs from its segments; "" where it does not.
-func (p *segments) layerFault(l *layer, of owner, start int32) string {
-	at, below := start, noSegment
-	for i := l.first; i != noSegment; i = p.store.at(i).above {
-		s := p.store.at(i)
-		if s.owner != of || s.lo != at || s.isCopy || s.below != below {
-			return fmt.Sprintf("segment %d of owner %d: blocks %d to %d after %d, want it to go on from %d: %+v", i, of, s.lo, s.hi, below, at, *s)
-		}
-		at, below = s.hi, i
-	}
-	if at != l.end || below != l.last {
-		return fmt.Sprintf("owner %d: found up to block %d, %d counted; the last segment is %d, want %d", of, at, l.end, l.last, below)
-	}
-	below = noSegment
-	for i := l.copies; i != noSegment; i = p.store.at(i).above {
-		s := p.store.at(i)
-		if s.owner != of || !s.isCopy || s.below != below || s.hi > l.end || s.lo < start {
-			return fmt.Sprintf("copy %d of owner %d after %d, which is found up to %d: %+v", i, of, below, l.end, *s)
-		}
-		below = i
-	}
-	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm/segment"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -18,15 +19,15 @@ func (c *Core) Cache() scheduler.Cache {
 		return scheduler.Cache{}
 	}
 	l := lister{pool: p, bottom: prompt.None}
-	for i := p.store.oldest; i != noSegment; i = p.store.at(i).newer {
+	for i := p.store.Oldest; i != segment.None; i = p.store.At(i).Newer {
 		l.add(i)
 	}
-	left := make([]int32, len(p.store.all)) // holders that have left
+	left := make([]int32, len(p.store.All)) // holders that have left
 	for _, leaving := range [...][]slot{c.kept, c.running} {
 		for _, s := range leaving {
 			for _, h := range slices.Backward(c.requests[s].holdings) {
-				for _, i := range slices.Backward(p.store.appendPieces(nil, h)) {
-					if left[i]++; left[i] == p.store.at(i).holders {
+				for _, i := range slices.Backward(p.store.AppendPieces(nil, h)) {
+					if left[i]++; left[i] == p.store.At(i).Holders {
 						l.add(i)
 					}
 				}
@@ -43,40 +44,40 @@ type lister struct {
 	bottom prompt.NodeID // the node of the first block of the last of all
 }
 
-func (l *lister) add(i segmentID) {
-	s := l.pool.store.at(i)
+func (l *lister) add(i segment.ID) {
+	s := l.pool.store.At(i)
 	var last *scheduler.CachedBlocks
 	if n := len(l.all); n > 0 {
 		last = &l.all[n-1]
 	}
-	node, ok := s.owner.node()
-	if !ok || !s.owner.isKnown() {
-		blank := s.owner == unnamedBlocks
+	node, ok := s.Owner.Node()
+	if !ok || !s.Owner.IsKnown() {
+		blank := s.Owner == segment.Unnamed
 		if last != nil && last.Node == prompt.None && last.Blank == blank {
-			last.To += s.hi - s.lo
+			last.To += s.Hi - s.Lo
 			return
 		}
-		l.all = append(l.all, scheduler.CachedBlocks{Node: prompt.None, To: s.hi - s.lo, Blank: blank})
+		l.all = append(l.all, scheduler.CachedBlocks{Node: prompt.None, To: s.Hi - s.Lo, Blank: blank})
 		return
 	}
 	rank := l.pool.rankCopy(i)
-	if last != nil && last.Node != prompt.None && last.Copy+rank == 0 && last.From == s.hi && l.pool.tree.NodeOf(l.bottom, s.hi-1) == node {
-		last.From, l.bottom = s.lo, node
+	if last != nil && last.Node != prompt.None && last.Copy+rank == 0 && last.From == s.Hi && l.pool.tree.NodeOf(l.bottom, s.Hi-1) == node {
+		last.From, l.bottom = s.Lo, node
 		return
 	}
-	l.all, l.bottom = append(l.all, scheduler.CachedBlocks{Node: node, From: s.lo, To: s.hi, Copy: rank}), node
+	l.all, l.bottom = append(l.all, scheduler.CachedBlocks{Node: node, From: s.Lo, To: s.Hi, Copy: rank}), node
 }
 
 // rankCopy returns 1 more than the number of copies of one content that are found before copy i; 0 when it
 // is no copy.
-func (p *segments) rankCopy(i segmentID) int32 {
-	of := p.store.at(i)
-	if !of.isCopy {
+func (p *segments) rankCopy(i segment.ID) int32 {
+	of := p.store.At(i)
+	if !of.IsCopy {
 		return 0
 	}
 	most := int32(0)
-	for j := of.below; j != noSegment; j = p.store.at(j).below {
-		if s := p.store.at(j); s.lo < of.hi && of.lo < s.hi {
+	for j := of.Below; j != segment.None; j = p.store.At(j).Below {
+		if s := p.store.At(j); s.Lo < of.Hi && of.Lo < s.Hi {
 			most = max(most, p.rankCopy(j))
 		}
 	}
@@ -111,7 +112,7 @@ func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 
 // piece is blocks of a node that a segment is made for.
 type piece struct {
-	segment segmentID
+	segment segment.ID
 	node    prompt.NodeID
 	index   int // of the cached blocks it is of
 	rank    int32
@@ -135,10 +136,10 @@ func (p *segments) fill(all []scheduler.CachedBlocks) error {
 		case b.Blank && !p.oneQueue:
 			return &scheduler.CacheError{Index: i, Reason: "blank blocks, which stand in no line by this engine's rules"}
 		case b.Blank:
-			p.store.pushUnnamed(b.To - b.From)
+			p.store.PushUnnamed(b.To - b.From)
 			continue
 		case b.Node == prompt.None:
-			p.store.push(p.store.add(segment{owner: nobody, hi: b.To - b.From, below: noSegment, above: noSegment}))
+			p.store.Push(p.store.Add(segment.Segment{Owner: segment.Gone, Hi: b.To - b.From, Below: segment.None, Above: segment.None}))
 		default:
 			found = p.addPieces(found, i, b)
 		}
@@ -159,8 +160,8 @@ func (p *segments) addPieces(dst []piece, index int, b *scheduler.CachedBlocks) 
 	for hi := b.To; hi > b.From; {
 		n := p.tree.NodeOf(b.Node, hi-1)
 		lo := max(b.From, p.tree.Start(n))
-		i := p.store.add(segment{owner: nodeOwner(n), lo: lo, hi: hi, isCopy: b.Copy > 0, below: noSegment, above: noSegment})
-		p.store.push(i)
+		i := p.store.Add(segment.Segment{Owner: segment.NodeOwner(n), Lo: lo, Hi: hi, IsCopy: b.Copy > 0, Below: segment.None, Above: segment.None})
+		p.store.Push(i)
 		dst = append(dst, piece{segment: i, node: n, index: index, rank: b.Copy, lo: lo, hi: hi})
 		hi = lo
 	}
@@ -176,27 +177,27 @@ func (p *segments) linkPieces(all []piece) error {
 		x := &all[i]
 		l, isNew := p.nodes.Put(x.node)
 		if isNew {
-			*l = emptyLayer(p.tree.Start(x.node))
+			*l = segment.NewLayer(p.tree.Start(x.node))
 		}
-		s := p.store.at(x.segment)
+		s := p.store.At(x.segment)
 		switch up := p.tree.Parent(x.node); {
-		case isNew && up != prompt.None && p.nodes.Get(up).end < p.tree.End(up), x.rank == 0 && x.lo > l.end:
+		case isNew && up != prompt.None && p.nodes.Get(up).End < p.tree.End(up), x.rank == 0 && x.lo > l.End:
 			return &scheduler.CacheError{Index: x.index, Reason: fmt.Sprintf("block %d is cached and not the one before it", x.lo)}
-		case x.rank == 0 && x.lo < l.end:
+		case x.rank == 0 && x.lo < l.End:
 			return &scheduler.CacheError{Index: x.index, Reason: fmt.Sprintf("block %d is cached twice, want one of them as a copy", x.lo)}
-		case x.rank > 0 && x.hi > l.end:
+		case x.rank > 0 && x.hi > l.End:
 			return &scheduler.CacheError{Index: x.index, Reason: fmt.Sprintf("a copy of block %d, which is not cached", x.hi-1)}
 		case x.rank > 0:
-			p.appendCopy(l, x.segment)
+			p.store.AppendCopy(l, x.segment)
 			continue
 		}
-		l.end = x.hi
-		if s.below = l.last; l.last == noSegment {
-			l.first = x.segment
+		l.End = x.hi
+		if s.Below = l.Last; l.Last == segment.None {
+			l.First = x.segment
 		} else {
-			p.store.at(l.last).above = x.segment
+			p.store.At(l.Last).Above = x.segment
 		}
-		l.last = x.segment
+		l.Last = x.segment
 	}
 	return nil
 }
@@ -207,24 +208,24 @@ func (p *segments) tryEviction() error {
 	for n := range p.nodes.All() {
 		below[p.tree.Parent(n)]++
 	}
-	for p.store.oldest != noSegment {
-		s := p.store.at(p.store.oldest)
-		n, named := s.owner.node()
+	for p.store.Oldest != segment.None {
+		s := p.store.At(p.store.Oldest)
+		n, named := s.Owner.Node()
 		if !named {
-			p.evictBlocks(s.hi - s.lo)
+			p.evictBlocks(s.Hi - s.Lo)
 			continue
 		}
-		at, count := s.hi-1, s.hi-s.lo
+		at, count := s.Hi-1, s.Hi-s.Lo
 		l := p.nodes.Get(n)
-		if l.copies != noSegment {
+		if l.Copies != segment.None {
 			count = 1
 		}
-		before := l.end
+		before := l.End
 		p.evictBlocks(count)
 		l = p.nodes.Get(n)
-		gone := l.end == 0 || l.end == p.tree.Start(n)
+		gone := l.End == 0 || l.End == p.tree.Start(n)
 		switch {
-		case !gone && p.layerFault(l, nodeOwner(n), p.tree.Start(n)) != "", l.end < before && below[n] > 0:
+		case !gone && p.store.Fault(l, segment.NodeOwner(n), p.tree.Start(n)) != "", l.End < before && below[n] > 0:
 			return fmt.Errorf("block %d of a prompt is evicted before the one after it, want them in order of eviction", at)
 		case gone && before > p.tree.Start(n):
 			below[p.tree.Parent(n)]--
@@ -244,6 +245,6 @@ func (p *segments) tellCached() {
 	}
 	slices.Sort(all)
 	for _, n := range all {
-		p.setEnd(p.nodes.Get(n), nodeOwner(n), p.nodes.Get(n).end)
+		p.setEnd(p.nodes.Get(n), segment.NodeOwner(n), p.nodes.Get(n).End)
 	}
 }

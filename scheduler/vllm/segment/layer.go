@@ -1,0 +1,105 @@
+package segment
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/invariant"
+)
+
+// Layer is what can be found of a node, or of the blocks that only one request can
+// name. Blocks count from the start of the request.
+type Layer struct {
+	End         int32 // of those that can be found; 0 where there is nothing
+	First, Last ID    // that are found, in order, up to End
+	Copies      ID    // that are found once these are evicted, by when they were named
+}
+
+// NewLayer returns a layer of which nothing can be found, from its first block on.
+func NewLayer(start int32) Layer {
+	return Layer{End: start, First: None, Last: None, Copies: None}
+}
+
+// InsertAbove puts a segment after another of a layer, among those found or the copies.
+func (t *Store) InsertAbove(l *Layer, below, i ID) {
+	b, s := t.At(below), t.At(i)
+	s.Below, s.Above, s.IsCopy = below, b.Above, b.IsCopy
+	if b.Above != None {
+		t.At(b.Above).Below = i
+	} else if !b.IsCopy {
+		l.Last = i
+	}
+	b.Above = i
+}
+
+// Remove takes a segment out of its layer.
+func (t *Store) Remove(l *Layer, i ID) {
+	s := t.At(i)
+	switch {
+	case s.Below != None:
+		t.At(s.Below).Above = s.Above
+	case s.IsCopy:
+		l.Copies = s.Above
+	default:
+		l.First = s.Above
+	}
+	if s.Above != None {
+		t.At(s.Above).Below = s.Below
+	} else if !s.IsCopy {
+		l.Last = s.Below
+	}
+}
+
+// AppendCopy puts i behind all other copies of a layer.
+func (t *Store) AppendCopy(l *Layer, i ID) {
+	if l.Copies == None {
+		l.Copies = i
+		return
+	}
+	last := l.Copies
+	for t.At(last).Above != None {
+		last = t.At(last).Above
+	}
+	t.At(last).Above = i
+	t.At(i).Below = last
+}
+
+// FindCopy returns the first copy that has block to-1, and from where on it is the first
+// to have them; None, and from where on none has any.
+func (t *Store) FindCopy(l *Layer, from, to int32) (ID, int32) {
+	for i := l.Copies; i != None; i = t.At(i).Above {
+		switch s := t.At(i); {
+		case s.Lo < to && to <= s.Hi:
+			if invariant.Enabled && s.Hi != to {
+				panic(fmt.Sprintf("copy %d of blocks %d to %d is the next of block %d", i, s.Lo, s.Hi, to-1))
+			}
+			return i, max(from, s.Lo)
+		case s.Hi < to:
+			from = max(from, s.Hi)
+		}
+	}
+	return None, from
+}
+
+// Fault returns where what can be found of a layer differs from its segments; "" where it does not.
+func (t *Store) Fault(l *Layer, of Owner, start int32) string {
+	at, below := start, None
+	for i := l.First; i != None; i = t.At(i).Above {
+		s := t.At(i)
+		if s.Owner != of || s.Lo != at || s.IsCopy || s.Below != below {
+			return fmt.Sprintf("segment %d of owner %d: blocks %d to %d after %d, want it to go on from %d: %+v", i, of, s.Lo, s.Hi, below, at, *s)
+		}
+		at, below = s.Hi, i
+	}
+	if at != l.End || below != l.Last {
+		return fmt.Sprintf("owner %d: found up to block %d, %d counted; the last segment is %d, want %d", of, at, l.End, l.Last, below)
+	}
+	below = None
+	for i := l.Copies; i != None; i = t.At(i).Above {
+		s := t.At(i)
+		if s.Owner != of || !s.IsCopy || s.Below != below || s.Hi > l.End || s.Lo < start {
+			return fmt.Sprintf("copy %d of owner %d after %d, which is found up to %d: %+v", i, of, below, l.End, *s)
+		}
+		below = i
+	}
+	return ""
+}
