@@ -100,6 +100,9 @@ parity-vllm-connectors:
 	  echo "== vLLM $${release%:*}, prefill and decode engines with its NIXL connector"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
 	    --set '{"prefill_workers":-1}' --replay bin/replay --out bin/parity-vllm || exit 1; \
+	  echo "== vLLM $${release%:*}, prefill and decode engines with its NIXL push connector"; \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
+	    --set '{"prefill_workers":-1,"kv_transfer":"push"}' --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
 
 parity-vllm-ranks:

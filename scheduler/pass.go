@@ -71,6 +71,8 @@ type Pass struct {
 
 	// Pulls lists the KV caches that begin to be read from prefill workers at Start.
 	Pulls []Pull
+	// Handed is when a prefill worker that writes KV caches has been handed the blocks of requests that leave with this pass.
+	Handed sim.Time
 
 	// Waits is whether the pass does nothing but wait, and ends earlier where a request comes:
 	// EndWait is for whoever submits one. Runs have none.
@@ -153,7 +155,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.EventsLost, p.Preempted, p.PrefillTokens = false, 0, 0, 0
 	p.ToHost, p.FromHost, p.Waits, p.Blocked = 0, 0, false, false
-	p.Pulls = p.Pulls[:0]
+	p.Pulls, p.Handed = p.Pulls[:0], 0
 	if p.Detail != nil {
 		p.Detail.Reset()
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -35,7 +36,12 @@ func (c *pullCase) command(t *testing.T, dir string) []string {
 			t.Fatal(err)
 		}
 	}
-	engine, args := maps.Clone(c.Settings), []string{"trace", filepath.Join(dir, "trace.jsonl"), "--kv-transfer=pull", "--trace-format=mooncake"}
+	mode, ok := c.Settings["kv_transfer"].(string)
+	if !ok {
+		mode = "pull"
+	}
+	engine, args := maps.Clone(c.Settings), []string{"trace", filepath.Join(dir, "trace.jsonl"), "--kv-transfer=" + mode, "--trace-format=mooncake"}
+	delete(engine, "kv_transfer")
 	engine["scheduler_profile"] = c.Profile
 	engine["scheduler_rules"] = map[string]any{
 		"reserve_whole": c.Settings["scheduler_reserve_full_isl"], "long_prefill_tokens": c.Settings["long_prefill_token_threshold"],
@@ -59,8 +65,8 @@ func (c *pullCase) command(t *testing.T, dir string) []string {
 		"--timing-profile="+filepath.Join(dir, "times.json"), "--requests="+filepath.Join(dir, "requests.jsonl"), "--output=json")
 }
 
-// Prefill and decode workers with --kv-transfer pull do to the last bit what engines of vLLM 0.24.0 and 0.33.0 do with
-// its NixlConnector between them.
+// Prefill and decode workers with --kv-transfer pull and push do to the last bit what engines of vLLM 0.24.0 and 0.33.0 do with
+// its NixlConnector and NixlPushConnector between them.
 func TestPullsAsVLLM(t *testing.T) {
 	file, err := os.Open("../../testdata/vllm/pd.jsonl")
 	if err != nil {
@@ -74,7 +80,7 @@ func TestPullsAsVLLM(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			t.Fatal(err)
 		}
-		t.Run(c.Profile+", "+c.Name, func(t *testing.T) {
+		t.Run(fmt.Sprint(c.Profile, ", ", c.Name, ", ", c.Settings["kv_transfer"]), func(t *testing.T) {
 			dir := t.TempDir()
 			if code, _, errs := command("", c.command(t, dir)...); code != cli.ExitDone {
 				t.Fatalf("exit %d: %s", code, errs)

@@ -43,6 +43,9 @@ type PD struct {
 	// Pull has requests wait on their decode workers, which take KV blocks for a prompt and then read what they have not cached
 	// from the prefill worker, as with vLLM's NixlConnector. It takes HoldPrefill.
 	Pull bool `json:",omitempty"`
+	// Push has a request go to its decode worker when it gets it, and prefill workers write what decode workers have taken blocks
+	// for, as with vLLM's NixlPushConnector. It takes Pull.
+	Push bool `json:",omitempty"`
 }
 
 // DecodeChosen is when a request gets its decode worker.
@@ -101,7 +104,9 @@ func (p *PD) describeTransfers() string {
 		}
 		parts = append(parts, "transfers "+text+" "+strings.Join(links, " and "))
 	}
-	if p.Pull {
+	if p.Push {
+		parts = append(parts, "decode workers take KV blocks for a prompt and prefill workers write what they have not cached, as with vLLM's NixlPushConnector")
+	} else if p.Pull {
 		parts = append(parts, "decode workers take KV blocks for a prompt and read what they have not cached, as with vLLM's NixlConnector")
 	}
 	if p.Missing {
@@ -243,8 +248,12 @@ func (t *Topology) checkHold() error {
 func (t *Topology) checkPull() error {
 	p := t.PD
 	switch {
+	case p.Push && !p.Pull:
+		return errors.New("prefill workers that write KV caches require decode workers that take the blocks for them")
 	case !p.Pull:
 		return nil
+	case p.Push && (t.Client != nil || t.Autoscales()):
+		return errors.New("KV caches that prefill workers write are not supported with clients that give up or autoscalers")
 	case p.DecodeAdmission || p.Missing:
 		return errors.New("decode workers that read KV caches take blocks and find what is missing themselves: an admission of transfers is not supported with them")
 	case !p.HoldPrefill:

@@ -44,6 +44,10 @@ type ticket struct {
 	lands  sim.Time // when it is there, while landing
 	order  order    // of the events of its transfer
 	load   links.Transfer
+
+	ahead      bool     // of a push: it is on its decode worker since it had it
+	registered bool     // and that has taken blocks for it
+	handed     sim.Time // when its prefill worker can write them
 }
 
 // stop is how far a request has come.
@@ -54,6 +58,7 @@ const (
 	computed              // without a decode worker
 	asking                // in line for room on its decode worker
 	seated                // on its decode worker, which has not begun to read its KV cache
+	handing               // its prefill worker is about to be handed its blocks
 	sending               // on the links
 	landing               // off the links, and not there yet
 	arrived               // there
@@ -141,6 +146,9 @@ func (h *handover) bindDecode(w *worker, placed *router.Placement) (bound bool, 
 	}
 	h.c.pools[1].Router.ComesComputed(q.ID)
 	h.c.pools[0].entered++
+	if h.Push {
+		h.seatAhead(t)
+	}
 	return true, h.c.enterPool(h.c.pools[0], q)
 }
 
@@ -149,7 +157,10 @@ func (h *handover) sendToDecode(id sim.RequestID, delay sim.Time) error {
 	t := h.open(id)
 	t.source = h.c.pools[0].workers[h.c.Collector.Record(id).PrefillWorker]
 	t.source.ties++
-	t.delay = delay
+	t.delay, t.handed = delay, t.source.pass.Handed
+	if t.ahead {
+		return h.offerPush(t)
+	}
 	if t.worker != nil {
 		return h.beginTransfer(t)
 	}
@@ -235,6 +246,8 @@ func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
 	switch {
 	case t == nil:
 		return false, nil
+	case t.at == handing && t.handed == h.c.now:
+		return true, h.startTransfer(t)
 	case t.at == landing && t.lands == h.c.now:
 		h.c.transit--
 		return true, h.arrive(t)

@@ -38,6 +38,7 @@ func (d draw) pd(t *engines.Topology) {
 		}
 		if d.oneIn(3) {
 			p.Pull, p.HoldPrefill, p.Missing, p.DecodeAdmission = true, true, false, false
+			p.Push = d.oneIn(2)
 		}
 		if d.oneIn(2) {
 			p.Sharing = pick(d, engines.ShareFairly, engines.ShareInTurns)
@@ -66,7 +67,7 @@ func TestPDScripts(t *testing.T) {
 		if !x.cfg.PD.Pull && d.oneIn(2) {
 			x.cfg.Faults = d.faults(&x.cfg.Topology)
 		}
-		if d.oneIn(4) {
+		if !x.cfg.PD.Push && d.oneIn(4) {
 			x.cfg.Client = d.client()
 		}
 		var left witness
@@ -299,6 +300,8 @@ func readPD(t *testing.T, d *datadriven.TestData, x *trial) {
 			p.Missing = true
 		case "pull":
 			p.Pull, p.HoldPrefill = true, true
+		case "push":
+			p.Pull, p.Push, p.HoldPrefill = true, true, true
 		case "threshold":
 			p.Threshold = new(int)
 			if _, err := fmt.Sscan(text, p.Threshold); err != nil {

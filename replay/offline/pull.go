@@ -14,9 +14,12 @@ func (h *handover) seatEarly(t *ticket) error {
 func (h *handover) startPulls(w *worker) error {
 	for _, x := range w.pass.Pulls {
 		t := h.find(x.Request)
+		t.load.Tokens, t.registered = x.Tokens, true
+		if t.at < seated {
+			continue // its prompt is to be computed
+		}
 		h.c.traffic.asked += float64(h.c.now - t.asked)
-		t.load.Tokens = x.Tokens
-		if err := h.startTransfer(t); err != nil {
+		if err := h.startPull(t); err != nil {
 			return err
 		}
 		if t.at == landing && t.lands == h.c.now { // it takes no time
@@ -24,6 +27,34 @@ func (h *handover) startPulls(w *worker) error {
 		}
 	}
 	return nil
+}
+
+// startPull begins the transfer of a request for which its decode worker has taken blocks: where prefill workers write, when the one
+// that has computed its prompt has been handed its blocks.
+func (h *handover) startPull(t *ticket) error {
+	if h.Push && t.handed > h.c.now {
+		t.at, t.order = handing, h.c.nextOrder()
+		h.pushHandoff(t, t.handed)
+		return nil
+	}
+	return h.startTransfer(t)
+}
+
+// seatAhead puts a request on its decode worker while its prompt is to be computed. It counts as one in flight.
+func (h *handover) seatAhead(t *ticket) {
+	t.ahead = true
+	h.c.seatOn(t.worker, &t.placed, t.placed.Request)
+	h.c.inFlight--
+}
+
+// offerPush lets the KV cache of a request, whose prompt is computed, go to its decode worker when that has taken blocks for it.
+func (h *handover) offerPush(t *ticket) error {
+	t.at, t.asked = seated, h.c.now
+	h.c.inFlight++
+	if !t.registered {
+		return nil
+	}
+	return h.startPull(t)
 }
 
 // endPull lets the two workers of a request know that its KV cache was read.

@@ -48,7 +48,9 @@ type Config struct {
 	// Pull has KV caches go from prefill to decode workers as with vLLM's NixlConnector, on both of these roles: a decode
 	// worker takes blocks for a prompt and reads what it has not cached, and a prefill worker with KeepSent keeps its
 	// blocks until then. Not for the reference's rules, nor with Windows, Speculation or Offload.
-	Pull    bool
+	Pull bool
+	// Push has prefill workers write what decode workers have taken blocks for, as with vLLM's NixlPushConnector. It takes Pull.
+	Push    bool
 	Clock   timing.Clock
 	Tree    *prompt.Tree // the tree of the requests' prompts, for BlockTokens
 	Capture scheduler.Capture

@@ -60,7 +60,8 @@ func (k *keys) Hashes(i int) blocks.Hashes { return k.device.core.events.hashesO
 func newConnector(c *Core, d *device) *connector {
 	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, device: d}
 	if k.hosts, k.fences = c.cfg.Offload.Given(), true; c.cfg.Pull {
-		k.remote, k.fences = new(nixl.Ended), c.cfg.Role == scheduler.Decode
+		k.fences = c.cfg.Role == scheduler.Decode
+		k.remote = &nixl.Ended{Late: c.cfg.Push && k.fences}
 	}
 	return k
 }

@@ -134,7 +134,9 @@ func (k *connector) end(p *scheduler.Pass) error {
 		k.awake = k.napEnd(p.End)
 		k.resumes = k.awake
 	}
-	k.alone = c.live == 0
+	if k.alone = c.live == 0; c.cfg.Push {
+		p.Handed = k.resumes
+	}
 	c.describePass(f, p)
 	if c.cfg.Speculation != nil {
 		c.drafts.freeSlots(p.End)

@@ -33,7 +33,7 @@ config_module.HAS_TRITON = True  # as on a server with a GPU
 OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms",
        "sliding_window", "attention_chunk_size", "layer_types", "window_groups", "full_groups", "v2_model_runner", "architecture",
        "num_g2_blocks", "kv_bytes_per_token", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
-       "prefill_workers", "decode_workers", "decode_num_gpu_blocks", "kv_transfer_bandwidth", "kv_transfer_latency_ms", "kv_role", "engine_id",
+       "prefill_workers", "decode_workers", "decode_num_gpu_blocks", "kv_transfer_bandwidth", "kv_transfer_latency_ms", "kv_transfer", "kv_role", "engine_id",
        "data_parallel_size"}
 
 
@@ -137,7 +137,7 @@ def transfer_config(s):
     """The kv_transfer_config of a server with host memory, or of a prefill or decode server; None without."""
     from vllm.config.kv_transfer import KVTransferConfig
     if "kv_role" in s:
-        return KVTransferConfig(kv_connector="NixlConnector", kv_role=s["kv_role"], engine_id=s["engine_id"])
+        return KVTransferConfig(kv_connector={"pull": "NixlConnector", "push": "NixlPushConnector"}[s["kv_transfer"]], kv_role=s["kv_role"], engine_id=s["engine_id"])
     if not s["num_g2_blocks"]:
         return None
     return KVTransferConfig(kv_connector="OffloadingConnector", kv_role="kv_both", engine_id="0",

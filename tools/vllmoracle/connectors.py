@@ -12,8 +12,8 @@ from collections.abc import MutableSet
 from config import Bag
 
 DEFAULTS = {"num_g2_blocks": 0, "kv_bytes_per_token": 0, "bandwidth_g1_to_g2_gbps": 14.0, "bandwidth_g2_to_g1_gbps": 14.0}
-# Of prefill and decode engines (pd.py): how many there are, blocks of a decode engine (0: as many), and the link of a transfer.
-PD = {"prefill_workers": 0, "decode_workers": 0, "decode_num_gpu_blocks": 0, "kv_transfer_bandwidth": 0.0, "kv_transfer_latency_ms": 0.0}
+# Of prefill and decode engines (pd.py): how many there are, blocks of a decode engine (0: as many), the link of a transfer, and pull or push.
+PD = {"kv_transfer": "pull", "prefill_workers": 0, "decode_workers": 0, "decode_num_gpu_blocks": 0, "kv_transfer_bandwidth": 0.0, "kv_transfer_latency_ms": 0.0}
 
 
 class Ordered(MutableSet):

@@ -160,7 +160,7 @@ def offload(rng, s, rows):
                 r["input_length"], r["hash_ids"] = old["input_length"], list(old["hash_ids"])
 
 
-PULL = os.environ.get("VLLM_ORACLE_PULL", "--kv-transfer pull").split()
+PULL = os.environ.get("VLLM_ORACLE_PULL", "").split()
 METHODS = os.environ.get("VLLM_ORACLE_METHODS", "eagle eagle3 mtp draft_model ngram_gpu ngram suffix medusa").split()
 
 
@@ -205,7 +205,7 @@ def replay(binary, trace_file, s, trace, profile, out):
     pools = ["--workers", "1"]
     if s.get("prefill_workers"):
         pools = ["--prefill-workers", str(s["prefill_workers"]), "--decode-workers", str(s["decode_workers"]), "--router", "round_robin",
-                 "--decode-num-gpu-blocks", str(s["decode_num_gpu_blocks"]), "--kv-transfer-latency-ms", str(s["kv_transfer_latency_ms"])] + PULL
+                 "--decode-num-gpu-blocks", str(s["decode_num_gpu_blocks"]), "--kv-transfer-latency-ms", str(s["kv_transfer_latency_ms"])] + (PULL or ["--kv-transfer", s.get("kv_transfer", "pull")])
         for name in ("prefill_workers", "decode_workers", "decode_num_gpu_blocks", "kv_transfer_latency_ms"):
             engine.pop(name, None)
     args = [binary, "trace", trace_file, *pools, "--trace-format", "mooncake", "--trace-block-size", str(trace),

@@ -1,10 +1,12 @@
-"""Runs prefill and decode engines of a release with its own NixlConnector, on one logical clock.
+"""Runs prefill and decode engines of a release with its own NixlConnector or NixlPushConnector, on one logical clock.
 
 Both schedulers are vLLM's, and so are the scheduler's sides of the connector. The worker's sides are a model: what a decode worker reads
 from a prefill worker takes the time of its blocks on a link to itself, from when the decode worker has been handed the pass that
 asks for it, and the prefill worker hears of it when it ends. As a proxy does, a request goes to the prefill engine with an answer of
 one token, and with that token to the decode engine, with its whole prompt. Engines take turns: the one that is earliest goes next, so that
-nothing that it gets from others is from its past. What an engine holds for another is held without a limit of time, as the decode engine
+nothing that it gets from others is from its past. With NixlPushConnector a request goes to both engines when it arrives, and the prefill
+engine writes: from when both workers have been handed the passes that tell of the request's blocks there. The decode worker reports it
+with the pass after the one that finds it, as that wakes the thread that takes notifications in. What an engine holds for another is held without a limit of time, as the decode engine
 renews it.
 """
 import heapq
@@ -64,6 +66,40 @@ class Reader:
         return KVConnectorOutput(finished_sending=dict.fromkeys(sent) or None, finished_recving=dict.fromkeys(received) or None)
 
 
+class Writer(Reader):
+    """Stands in for a worker's side of the push connector: a prefill worker writes to decode workers that have registered blocks."""
+
+    def __init__(self, id, s, peers):
+        super().__init__(id, s, peers)
+        self.registered, self.finished, self.found = {}, {}, []  # of others, (instant, their blocks, worker); of its own, instants
+
+    def match(self, id):
+        """Begins to write what both sides have told of."""
+        if id not in self.registered or id not in self.finished:
+            return
+        at, blocks, decode = self.registered.pop(id)
+        end = max(at, self.finished.pop(id)) + (self.latency + float(blocks * self.bytes) / self.per_second * 1000.0)
+        decode.reading.append((end, id))
+        self.heard.append((end, id))
+
+    def end(self, out, computed):
+        meta = out.kv_connector_metadata
+        for id, told in (meta.push_registrations or {}).items():
+            blocks = sum(len(g) for g in told["local_block_ids"])
+            self.pulled.setdefault(id, blocks)
+            prefill = self.peers[told["remote_engine_id"]]
+            prefill.registered[told["request_id"]] = self.now, blocks, self
+            prefill.match(id)
+        for id in meta.push_finished_blocks or {}:
+            self.finished[id] = self.now
+            self.match(id)
+        meta.reqs_to_recv = {}
+        done = super().end(out, computed)
+        found, self.found = self.found, list(done.finished_recving or ())
+        done.finished_recving = dict.fromkeys(found) or None
+        return done
+
+
 class Side(main.Engine):
     """An engine of a pool, and what has been sent to it."""
 
@@ -71,9 +107,9 @@ class Side(main.Engine):
         id = f"{role}-{number}"
         s = {**s, "kv_role": role, "engine_id": id}
         config = configure(s)
-        super().__init__(config, s, profile, lives, log, Reader(id, s, peers))
+        super().__init__(config, s, profile, lives, log, (Writer if s["kv_transfer"] == "push" else Reader)(id, s, peers))
         self.model_executor.drops = getattr(self.scheduler, "requires_kv_delivery", False)
-        self.block_size, self.deliver = s["block_size"], deliver
+        self.id, self.block_size, self.deliver = id, s["block_size"], deliver
         self.hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], hashing.sha256, **pick(
             kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0) if hasattr(VllmConfig, "num_hash_lookahead_tokens") else 0))
         self.coming, self.idle = deque(), 0
@@ -120,7 +156,7 @@ def still(sides):
     return [(len(x.scheduler.requests), len(x.coming), len(x.model_executor.worker.reading)) for x in sides]
 
 
-def drive(prefill, decode, rows, block, handed):
+def drive(prefill, decode, rows, block, handed, pushes):
     """Lets engines take turns until nothing is left. Handed is the requests that prefill engines have handed over, by time."""
     sides, at, sent = prefill + decode, 0, 0
     left, since, passes = None, 0, 0
@@ -130,6 +166,10 @@ def drive(prefill, decode, rows, block, handed):
         if at < len(rows) and rows[at].arrival <= now:
             to = prefill[at % len(prefill)]
             to.coming.append((rows[at].arrival, to.request(rows[at], at, 1, block, {"do_remote_decode": True, "do_remote_prefill": False})))
+            if pushes:
+                heapq.heappush(handed, (rows[at].arrival, at, rows[at], at, {
+                    "do_remote_prefill": True, "do_remote_decode": False, "remote_engine_id": to.id, "remote_request_id": main.name_of(at),
+                    "remote_host": "localhost", "remote_port": 1, "tp_size": 1}))
             at += 1
             continue
         if handed and handed[0][0] <= now:
@@ -173,7 +213,7 @@ def run(rows, s, profile, block, out=None):
         heapq.heappush(handed, (now, hand_over.count, life.row, life.number, transfer))
         hand_over.count += 1
 
-    hand_over.count = 0
+    hand_over.count, pushes = 0, s["kv_transfer"] == "push"
 
     def pool(role, n, lives, s, deliver):
         made = []
@@ -184,11 +224,11 @@ def run(rows, s, profile, block, out=None):
 
     began = time.monotonic()
     try:
-        prefill = pool("kv_producer", s["prefill_workers"], firsts, s, hand_over)
+        prefill = pool("kv_producer", s["prefill_workers"], firsts, s, (lambda *_: None) if pushes else hand_over)
         decode = pool("kv_consumer", s["decode_workers"], lives, {**s, "num_gpu_blocks": s["decode_num_gpu_blocks"] or s["num_gpu_blocks"]}, lambda *_: None)
     except (AssertionError, ValueError) as e:
         raise Refused(str(e)) from e
-    drive(prefill, decode, rows, block, handed)
+    drive(prefill, decode, rows, block, handed, pushes)
     done = [as_row(firsts[n], lives[n], n, decode, s["block_size"]) for n in names]
     for log in logs:
         log.close()

@@ -33,13 +33,13 @@ func (f *pd) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.threshold, "pd-threshold", "", "a decode worker computes prompts of which it has not cached `N` tokens at most; best: where that\nis estimated to give the first token no later (docs/pd.md)")
 	f.chosen = cli.Choice{Names: []string{"after-transfer", string(engines.BeforeTransfer), string(engines.BeforePrefill)}, Value: "after-transfer"}
 	f.sharing = cli.Choice{Names: []string{"none", string(engines.ShareFairly), string(engines.ShareInTurns)}, Value: "none"}
-	f.sent = cli.Choice{Names: []string{"all", "missing", "pull"}, Value: "all"}
+	f.sent = cli.Choice{Names: []string{"all", "missing", "pull", "push"}, Value: "all"}
 	fs.StringVar(&f.when, "pd-when", "", "prompts go to prefill workers where this `expression` is true, decode workers compute the others")
 	fs.Var(&f.chosen, "decode-chosen", "when a request gets its decode worker, a `time`: after-transfer, before-transfer or before-prefill, as it arrives")
 	fs.Var(&f.sharing, "kv-transfer-sharing", "`how` KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other")
 	fs.Float64Var(&f.nic, "nic-bandwidth", 0, "`GB/s` out of each prefill worker and into each decode worker, which transfers share")
 	fs.Float64Var(&f.core, "core-bandwidth", 0, "`GB/s` of the network between them, which all transfers share")
-	fs.Var(&f.sent, "kv-transfer", "`what` a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with\nvLLM's NixlConnector (docs/pd.md)")
+	fs.Var(&f.sent, "kv-transfer", "`what` a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with\nvLLM's NixlConnector; push, which prefill workers write (docs/pd.md)")
 	fs.BoolVar(&f.hold, "hold-prefill-blocks", false, "the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors")
 	fs.BoolVar(&f.admission, "decode-admission", false, "a transfer waits until its decode worker has KV blocks for the prompt")
 }
@@ -126,7 +126,8 @@ func (f *pd) fillRule(p *replay.PD) error {
 func (o *Options) fillTransfers(p *replay.PD) error {
 	f := &o.Cluster.pd
 	p.NIC, p.Core, p.Missing = f.nic, f.core, f.sent.Value == "missing"
-	p.Pull = f.sent.Value == "pull"
+	p.Push = f.sent.Value == "push"
+	p.Pull = p.Push || f.sent.Value == "pull"
 	p.DecodeAdmission, p.HoldPrefill = f.admission, f.hold || p.Pull
 	for i, name := range []string{"nic-bandwidth", "core-bandwidth"} {
 		if x := [...]float64{f.nic, f.core}[i]; o.Changed(name) && !(x > 0 && x <= math.MaxFloat64) {
@@ -145,7 +146,7 @@ func (o *Options) fillTransfers(p *replay.PD) error {
 	case o.Changed("decode-chosen") && f.chosen.Value != "after-transfer":
 		p.DecodeChosen = engines.DecodeChosen(f.chosen.Value)
 	case o.Changed("decode-chosen"):
-	case p.Chooses():
+	case p.Chooses() || p.Push:
 		p.DecodeChosen = engines.BeforePrefill
 	case p.SharesLinks() || p.Missing || p.DecodeAdmission || p.HoldPrefill:
 		p.DecodeChosen = engines.BeforeTransfer

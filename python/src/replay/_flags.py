@@ -408,8 +408,8 @@ class RunFlags(TypedDict, total=False):
     """write what is stored in and removed from KV caches to FILE, a line of JSON per event"""
     kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
-    kv_transfer: Literal["all", "missing", "pull"]
-    """what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector (docs/pd.md) (default all)"""
+    kv_transfer: Literal["all", "missing", "pull", "push"]
+    """what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write (docs/pd.md) (default all)"""
     kv_transfer_bandwidth: float
     """GB/s from prefill to decode workers (default handoffs take no time)"""
     kv_transfer_latency_ms: float
@@ -1308,8 +1308,8 @@ class PlanFlags(TypedDict, total=False):
     """type of the KV cache, by name; auto: bfloat16 (default auto)"""
     kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
-    kv_transfer: Literal["all", "missing", "pull"]
-    """what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector (docs/pd.md) (default all)"""
+    kv_transfer: Literal["all", "missing", "pull", "push"]
+    """what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write (docs/pd.md) (default all)"""
     kv_transfer_bandwidth: float
     """GB/s from prefill to decode workers (default handoffs take no time)"""
     kv_transfer_latency_ms: float

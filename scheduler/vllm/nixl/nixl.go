@@ -10,7 +10,9 @@ import (
 
 // Ended is the transfers of a worker that have ended and of which no pass has reported it. The zero value is ready to use.
 type Ended struct {
-	all []transfer // in order
+	Late  bool            // a pass finds them, and the next one reports them
+	all   []transfer      // in order
+	found []sim.RequestID // with Late
 }
 
 // transfer is a KV cache that was transferred as a whole at an instant.
@@ -29,13 +31,18 @@ func (e *Ended) Note(id sim.RequestID, at sim.Time) {
 }
 
 // Any reports whether there are any.
-func (e *Ended) Any() bool { return len(e.all) > 0 }
+func (e *Ended) Any() bool { return len(e.all)+len(e.found) > 0 }
 
 // Take appends those of an instant or before to all, for a pass that reports them.
 func (e *Ended) Take(at sim.Time, all []sim.RequestID) []sim.RequestID {
+	to := &all
+	if e.Late {
+		all = append(all, e.found...)
+		e.found, to = e.found[:0], &e.found
+	}
 	n := 0
 	for n < len(e.all) && e.all[n].at <= at {
-		all = append(all, e.all[n].id)
+		*to = append(*to, e.all[n].id)
 		n++
 	}
 	e.all = slices.Delete(e.all, 0, n)
@@ -45,4 +52,5 @@ func (e *Ended) Take(at sim.Time, all []sim.RequestID) []sim.RequestID {
 // Forget drops the transfer of a request.
 func (e *Ended) Forget(id sim.RequestID) {
 	e.all = slices.DeleteFunc(e.all, func(x transfer) bool { return x.id == id })
+	e.found = slices.DeleteFunc(e.found, func(x sim.RequestID) bool { return x == id })
 }
