@@ -14,20 +14,18 @@ import (
 // (docs/rules/vllm.md, "Host memory").
 type connector struct {
 	*host.Connector
-	core   *Core
-	device *device
-	hosts  bool        // there is host memory
-	fences bool        // blocks that a running pass writes to are given back when it has ended
-	remote *nixl.Ended // KV caches that have gone from prefill to decode workers, or nil
-
-	aside    []slot // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
-	admitted []slot // by the pass that is planned, or loading from it on
-	watching bool   // taken is kept
+	core     *Core
+	device   *device
+	hosts    bool        // there is host memory
+	fences   bool        // blocks that a running pass writes to are given back when it has ended
+	remote   *nixl.Ended // KV caches that have gone from prefill to decode workers, or nil
+	aside    []slot      // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
+	admitted []slot      // by the pass that is planned, or loading from it on
+	watching bool        // taken is kept
 	taken    []takenBlock
 	fenced   []fence
 	fencing  bool        // a pass under way writes to the blocks that are released next
 	orphans  []*host.Job // loads for requests that were cancelled
-
 	loop
 }
 
@@ -79,9 +77,7 @@ func (k *connector) beginRequest(r *request) {
 
 // endRequest notes that s, which holds nothing, is gone.
 func (k *connector) endRequest(s slot) {
-	if k.remote != nil {
-		k.forgetTransfer(&k.core.requests[s])
-	}
+	k.forgetTransfer(&k.core.requests[s])
 	k.aside = slices.DeleteFunc(k.aside, func(x slot) bool { return x == s })
 	k.End(k.core.requests[s].offload)
 }

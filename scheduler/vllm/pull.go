@@ -69,7 +69,7 @@ func (k *connector) finishTransfer(id sim.RequestID) {
 
 // forgetTransfer drops what is to be reported of the transfer of r, which leaves while it loads: another request may come with its id.
 func (k *connector) forgetTransfer(r *request) {
-	if r.state != loading {
+	if k.remote == nil || r.state != loading {
 		return
 	}
 	if !r.offload.Arrived {
@@ -81,8 +81,7 @@ func (k *connector) forgetTransfer(r *request) {
 	}
 }
 
-// waitsForOthers reports whether the plan that was made found nothing to compute, and nothing changes before a KV cache was read or a
-// request comes.
+// waitsForOthers reports whether the plan that was made found nothing to compute, and nothing changes before a KV cache was read or a request comes.
 func (k *connector) waitsForOthers(p *scheduler.Pass) bool {
 	c := k.core
 	return k.remote != nil && !k.remote.Any() && !k.executed && k.Pending > 0 && p.Preempted == 0 && len(c.next.read)+len(c.after.read)+len(k.fenced) == 0 &&
