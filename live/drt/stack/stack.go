@@ -11,9 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -43,6 +47,7 @@ const defaultMaxPayload = 16 << 20
 type Stack struct {
 	options Options
 	remove  string // the directory to be removed, or ""
+	started bool   // both servers have run
 
 	mu   sync.Mutex
 	etcd *etcdServer    // nil while it is killed
@@ -71,6 +76,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
+	s.started = true
 	return s, nil
 }
 
@@ -97,13 +103,14 @@ func (s *Stack) KillEtcd() {
 	}
 }
 
-// RestartEtcd starts etcd again, with its data and at its port.
+// RestartEtcd starts etcd again, with its data and at its port, for which it waits as long as ctx lasts: clients that try to connect may hold it.
 func (s *Stack) RestartEtcd(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.etcd != nil {
 		return errors.New("etcd is running")
 	}
+	s.awaitPort(ctx, s.options.EtcdPort)
 	e, port, err := startEtcd(ctx, s.options, filepath.Join(s.options.Dir, "etcd"), s.remove == "")
 	if err != nil {
 		return err
@@ -122,13 +129,29 @@ func (s *Stack) KillNATS() {
 	}
 }
 
-// RestartNATS starts NATS again, with its data and at its port.
+// awaitPort waits until a port of a server that has run is free, as long as ctx lasts.
+func (s *Stack) awaitPort(ctx context.Context, port int) {
+	for s.started && ctx.Err() == nil {
+		l, err := net.Listen("tcp", net.JoinHostPort(s.options.Host, strconv.Itoa(port)))
+		if err == nil {
+			l.Close()
+			return
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// RestartNATS starts NATS again, with its data and at its port, for which it waits as RestartEtcd does.
 func (s *Stack) RestartNATS(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nats != nil {
 		return errors.New("nats is running")
 	}
+	s.awaitPort(ctx, s.options.NATSPort)
 	n, port, err := startNATS(ctx, s.options, filepath.Join(s.options.Dir, "nats"), s.remove == "")
 	if err != nil {
 		return err

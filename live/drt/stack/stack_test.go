@@ -2,7 +2,9 @@ package stack_test
 
 import (
 	"context"
+	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +48,11 @@ func TestRestart(t *testing.T) {
 	s.KillEtcd()
 	t.Logf("killed after %v", time.Since(began))
 	s.KillNATS()
+	holder, err := net.Listen("tcp", strings.TrimPrefix(etcd, "http://")) // as a client that tries to connect may
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { holder.Close() })
 	began = time.Now()
 	if err := s.RestartEtcd(ctx); err != nil {
 		t.Fatal(err)
