@@ -44,9 +44,13 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	if c.cfg.Role == scheduler.Prefill {
 		m.Handoff = c.cfg.Transfer.Delay(r.input)
 	}
-	if c.cfg.KeepSent && r.blocks > 0 {
+	switch {
+	case c.cfg.KeepSent && r.blocks > 0:
 		c.keepBlocks(s)
-	} else {
+	case c.apart.waits && r.blocks > 0 && r.state == running:
+		c.keepBlocks(s)
+		c.apart.leaving = append(c.apart.leaving, r.id)
+	default:
 		c.finishRequest(s)
 	}
 	return true

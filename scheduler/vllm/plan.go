@@ -53,6 +53,7 @@ type pass struct {
 	prefills bool // it computes some
 	ran      int  // shares of requests that ran before
 	lost     int  // requests preempted
+	stripped int  // of these, those that have left
 }
 
 // planPass decides what the next pass computes. What it admits and preempts is
@@ -79,7 +80,7 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	c.closePlan(&p)
 	f.step = c.measurePass(f)
 	c.markSteady(f)
-	out.Preempted += p.lost
+	out.Preempted += p.lost - p.stripped
 }
 
 // planRunning gives running requests their tokens, in order of admission, but
@@ -268,6 +269,11 @@ func (c *Core) preemptVictim(p *pass) slot {
 	i := c.victim()
 	s := c.running[i]
 	r := &c.requests[s]
+	if v, ok := c.stripLeaving(r); ok {
+		p.lost++
+		p.stripped++
+		return v
+	}
 	if c.conn != nil {
 		c.conn.preempt(s)
 	}

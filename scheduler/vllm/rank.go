@@ -1,6 +1,8 @@
 package vllm
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -13,11 +15,12 @@ type Counts struct {
 
 // apart is what a core keeps as a data-parallel rank.
 type apart struct {
-	tells         *Counts // after a plan of a pass that begins at once, or nil
-	drained       bool    // a plan was made while a pass ran, and found nothing to compute
-	waits         bool    // the pass under way is the only one that is planned
-	gone          int     // requests that a plan counts as running, though they have left with the pass before it
-	free, running int     // before that pass was delivered
+	tells   *Counts         // after a plan of a pass that begins at once, or nil
+	drained bool            // a plan was made while a pass ran, and found nothing to compute
+	waits   bool            // the pass under way is the only one that is planned
+	leaving []sim.RequestID // have left with the pass before a plan, which their blocks are not free for
+	gone    int             // requests that a plan counts as running, though they have left with the pass before it
+	running int             // before that pass was delivered
 }
 
 // countRequests returns what the rank has to do now.
@@ -46,7 +49,6 @@ func (r Rank) Counts() Counts { return r.countRequests() }
 func (r Rank) CountHeld() Counts {
 	n := r.countRequests()
 	n.Running = r.apart.running
-	n.Usage = 1 - float64(r.apart.free)/float64(r.cfg.Blocks-1)
 	return n
 }
 
@@ -87,17 +89,51 @@ func (r Rank) NapTime(left bool) int {
 // WaitToPlan lets the pass that begins next be the only one in flight, or not: PlanLate plans the one after it.
 func (r Rank) WaitToPlan(waits bool) { r.apart.waits = waits }
 
-// NoteHeld notes the blocks and seats that are taken before a pass is delivered.
-func (r Rank) NoteHeld() { r.apart.free, r.apart.running = r.supply.free, len(r.Core.running) }
+// NoteSeats notes the seats that are taken before a pass is delivered.
+func (r Rank) NoteSeats() { r.apart.running = len(r.Core.running) }
 
 // PlanLate plans the next pass with the blocks and seats that were free before the latest was delivered. It reports whether that computes anything.
 func (r Rank) PlanLate(out *scheduler.Pass) bool {
 	r.events.beginPass(out)
-	freed := r.supply.free - r.apart.free
 	r.apart.gone = r.apart.running - len(r.Core.running)
-	r.supply.free -= freed
 	r.planPass(r.next, out)
-	r.supply.free += freed
 	r.apart.gone = 0
+	r.FreeLeaving()
 	return !r.next.isEmpty()
+}
+
+// FreeLeaving gives back the blocks of the requests that have left with a pass after which the rank waited to plan.
+func (r Rank) FreeLeaving() {
+	for _, id := range r.apart.leaving {
+		r.Release(id)
+	}
+	r.apart.leaving = r.apart.leaving[:0]
+}
+
+// stripLeaving takes the blocks of a request that has left with the pass before, if it would lose its place in a plan before v does.
+func (c *Core) stripLeaving(v *request) (s slot, ok bool) {
+	best := -1
+	for i, id := range c.apart.leaving {
+		s := c.kept[slices.IndexFunc(c.kept, func(s slot) bool { return c.requests[s].id == id })]
+		if r := &c.requests[s]; c.losesBefore(r, v) {
+			best, v = i, r
+		}
+	}
+	if best < 0 {
+		return 0, false
+	}
+	id := c.apart.leaving[best]
+	s = c.kept[slices.IndexFunc(c.kept, func(s slot) bool { return c.requests[s].id == id })]
+	c.apart.leaving = slices.Delete(c.apart.leaving, best, best+1)
+	c.apart.gone--
+	c.Release(id)
+	return s, true
+}
+
+// losesBefore reports whether r loses its place before v does.
+func (c *Core) losesBefore(r, v *request) bool {
+	if c.cfg.Scheduling == ByPriority {
+		return r.rank.lessUrgent(&v.rank)
+	}
+	return r.order > v.order
 }

@@ -130,6 +130,12 @@ class Executor(main.Executor):
         super().__init__(engine.clock, *more)
         self.engine, self.group, self.is_sleeping = engine, group, False
 
+    def execute_model(self, out, non_block=False):
+        queue = self.engine.batch_queue
+        for life in [self.lives[id] for id in out.preempted_req_ids or ()] if queue and queue[-1][0].done() else []:
+            life.ended = life.length == life.input + life.output
+        return super().execute_model(out, non_block)
+
     def launch(self, now, work, count, out, before, ids, sampled, rejected):
         if not ids:
             self.log.nothing(now)
@@ -142,6 +148,16 @@ class Executor(main.Executor):
 
     def execute_dummy_batch(self):
         Flight(self.engine, self.group.submit(self.engine.rank, None), None).result()
+
+
+class Life(main.Life):
+    """One that loses its place when its last token is known, and has not been delivered, loses nothing: replay does not count that."""
+
+    ended = False  # the pass with its last token has
+
+    def lost(self, drops):
+        if not self.ended:
+            super().lost(drops)
 
 
 class Engine(main.Engine, engine_core.DPEngineCoreProc):
@@ -403,7 +419,7 @@ def run(rows, s, profile, block, out=None):
     if out:
         os.makedirs(out, exist_ok=True)
     kv_cache_utils.init_none_hash(hashing.sha256)
-    lives = {main.name_of(i): main.Life(r, i) for i, r in enumerate(rows)}
+    lives = {main.name_of(i): Life(r, i) for i, r in enumerate(rows)}
     log, world = main.Log(None, lives), World(s, profile)
     main.run.ranks = []
     began = time.monotonic()

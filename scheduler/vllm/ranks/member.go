@@ -46,6 +46,7 @@ func (m *member) open(now sim.Time) {
 func (m *member) passIdly(now sim.Time) int {
 	nap, _ := m.TakeNap(now)
 	if m.waited {
+		m.FreeLeaving()
 		nap = m.NapTime(false)
 	}
 	m.waited, m.left = false, 0
@@ -60,6 +61,7 @@ func (m *member) planLate(now sim.Time) {
 	m.late.Reset(now)
 	m.left = m.load
 	if m.load == 0 {
+		m.FreeLeaving()
 		m.sits, m.nap = true, m.NapTime(false)
 	} else if !m.PlanLate(&m.late) {
 		m.sits, m.nap = true, m.NapTime(true)
@@ -106,7 +108,7 @@ func (m *member) addLate(p *scheduler.Pass) {
 // End runs the pass that has begun.
 func (m *member) End(p *scheduler.Pass) error {
 	if m.computes {
-		m.NoteHeld()
+		m.NoteSeats()
 		if err := m.Rank.End(p); err != nil {
 			return err
 		}

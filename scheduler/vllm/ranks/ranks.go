@@ -112,7 +112,10 @@ func (c *Core) tellPass(i int, m *member, now, end sim.Time) {
 		} else {
 			c.tellFront(i, news{at: now, turn: agreed, counts: m.planned})
 		}
-	case !m.sits:
+	case m.sits || m.ahead && m.waits:
+	case m.ahead && c.agree(c.passes+1):
+		c.tellFront(i, news{at: now, turn: agreed, counts: m.arrived, pass: 1})
+	default:
 		c.tellFront(i, news{at: now, turn: planned, counts: m.arrived, pass: asNumber(m.ahead)})
 		if m.computes && !m.ahead && m.TwoInFlight() {
 			c.tellFront(i, news{at: now, turn: planned, counts: m.planned})
