@@ -20,8 +20,7 @@ type place struct {
 	id   uint64
 }
 
-// callers is where workers call home: a listener, and the calls that wait for
-// their workers.
+// callers is where workers call home: a listener, and the calls that wait for their workers.
 type callers struct {
 	config *Config
 
@@ -104,8 +103,7 @@ func (c *callers) takeExpected(subject string) *expected {
 	return e
 }
 
-// expectWorker registers a call to an instance. It fails at once when discovery has
-// just removed that.
+// expectWorker registers a call to an instance. It fails at once when discovery has just removed that.
 func (c *callers) expectWorker(p place) (*expected, error) {
 	e := &expected{subject: cancel.NewID(), place: p, arrival: make(chan arrival, 1)}
 	e.alive, e.fail = context.WithCancelCause(context.Background())
@@ -128,8 +126,7 @@ func removedError(p place) error {
 	return fault.New(fault.Disconnected, "%v: instance %s is gone", p.name, hexID(p.id))
 }
 
-// withdrawCall ends the wait of a call; a worker that arrives nevertheless is turned
-// away.
+// withdrawCall ends the wait of a call; a worker that arrives nevertheless is turned away.
 func (c *callers) withdrawCall(e *expected) {
 	if c.takeExpected(e.subject) != nil {
 		return
@@ -140,8 +137,7 @@ func (c *callers) withdrawCall(e *expected) {
 	}
 }
 
-// buryInstance fails the calls that wait for an instance, and those made to it in the
-// next time.
+// buryInstance fails the calls that wait for an instance, and those made to it in the next time.
 func (c *callers) buryInstance(p place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

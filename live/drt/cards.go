@@ -34,8 +34,7 @@ type cardRecord struct {
 	Card       json.RawMessage `json:"card_json"`
 }
 
-// PutCard registers the card of the model that this runtime serves at the
-// endpoint. Without discovery it does nothing.
+// PutCard registers the card of the model that this runtime serves at the endpoint. Without discovery it does nothing.
 func (e *Endpoint) PutCard(ctx context.Context, card json.RawMessage) error {
 	if !json.Valid(card) {
 		return fmt.Errorf("model card of %v: not JSON: %q", e.name, excerpt.Cut(card))

@@ -103,8 +103,7 @@ func (c *Client) Available() []uint64 {
 	return ids
 }
 
-// inhibitInstance takes an instance out of those available if err says that it is in
-// trouble.
+// inhibitInstance takes an instance out of those available if err says that it is in trouble.
 func (c *Client) inhibitInstance(id uint64, err error) {
 	if id == 0 || err == nil || !isInstanceTrouble(err) {
 		return
@@ -118,8 +117,7 @@ func (c *Client) inhibitInstance(id uint64, err error) {
 	c.inhibited[id], c.seen = true, changed
 }
 
-// Candidates returns the ids of the available instances, and an error if there are
-// none.
+// Candidates returns the ids of the available instances, and an error if there are none.
 func (c *Client) Candidates() ([]uint64, error) {
 	ids := c.Available()
 	if len(ids) == 0 {
@@ -139,8 +137,7 @@ type Choice struct {
 // Route chooses one of a client's instances for a request.
 type Route func(ctx context.Context, rc cancel.Context, c *Client) (Choice, error)
 
-// RoundRobin returns a route that takes the candidates in turn, in the order of
-// their ids.
+// RoundRobin returns a route that takes the candidates in turn, in the order of their ids.
 func RoundRobin() Route {
 	return func(_ context.Context, _ cancel.Context, c *Client) (Choice, error) {
 		ids, err := c.Candidates()
@@ -222,8 +219,7 @@ func (c *Client) connectWorker(ctx context.Context, own cancel.Context, rq *Requ
 	}, nil
 }
 
-// whileWanted sends a request. It ends when the request is not wanted any more, or
-// its instance is gone.
+// whileWanted sends a request. It ends when the request is not wanted any more, or its instance is gone.
 func (c *Client) whileWanted(ctx context.Context, own cancel.Context, e *expected, send func(context.Context) error) error {
 	defer e.fail(nil)
 	ctx, release := cancel.WithStop(ctx, own)
@@ -266,11 +262,10 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 	return c.rt.plane.sendRequest(ctx, to, message{headers: headers, frame: f.Append(nil)})
 }
 
-// Generate sends rq to the instance that route chooses and returns the response
-// once it was taken there. Stopping or killing rc stops or kills the request, and
-// what it calls; the end of ctx kills it, too. Errors are *fault.Error: no
-// instance, or one in trouble, is CannotConnect, Disconnected or
-// ConnectionTimeout; what the worker returned has the worker's type.
+// Generate sends rq to the instance that route chooses and returns the response once it was taken there. Stopping or
+// killing rc stops or kills the request, and what it calls; the end of ctx kills it, too. Errors are *fault.Error: no
+// instance, or one in trouble, is CannotConnect, Disconnected or ConnectionTimeout; what the worker returned has the
+// worker's type.
 func (c *Client) Generate(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
 	if c.migrations == 0 {
 		return c.callInstance(ctx, rc, rq, route)

@@ -35,8 +35,7 @@ const (
 	TCP  RequestPlane = "tcp" // straight to the worker; for peers that do the same
 )
 
-// Layout is which form of keys and subjects instances are registered under. Both
-// are always read.
+// Layout is which form of keys and subjects instances are registered under. Both are always read.
 type Layout string
 
 // The layouts.
@@ -67,9 +66,8 @@ type Config struct {
 	Etcd EtcdConfig
 	NATS NATSConfig
 
-	// Static lists, with Discovery Static, the instances of endpoints by
-	// "namespace.component.endpoint". One that is not listed has the subject of
-	// that very name and serves there in a queue group.
+	// Static lists, with Discovery Static, the instances of endpoints by "namespace.component.endpoint". One that is not
+	// listed has the subject of that very name and serves there in a queue group.
 	Static map[string][]StaticInstance
 	// StaticCards are, with Discovery Static, the model cards of the instances of
 	// endpoints by "namespace.component.endpoint", which nobody else tells.
@@ -169,8 +167,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, c.checkFields()
 }
 
-// splitURLs takes users and passwords out of URLs, which are told in errors and logs. Those
-// that are given apart count.
+// splitURLs takes users and passwords out of URLs, which are told in errors and logs. Those that are given apart count.
 func (c *Config) splitURLs() error {
 	url, who, err := credential.Split(c.NATS.URL)
 	if err != nil {
@@ -282,9 +279,8 @@ func splitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// ParseStatic reads addresses of endpoints, as in
-// "ns.component.endpoint=subject@1f,ns.component.endpoint=subject": the id behind
-// the @ is hexadecimal and may be left out.
+// ParseStatic reads addresses of endpoints, as in "ns.component.endpoint=subject@1f,ns.component.endpoint=subject": the
+// id behind the @ is hexadecimal and may be left out.
 func ParseStatic(text string) (map[string][]StaticInstance, error) {
 	all := make(map[string][]StaticInstance)
 	for _, entry := range splitList(text) {

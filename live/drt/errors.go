@@ -64,8 +64,7 @@ func encodeItem(i *Item) (json.RawMessage, error) {
 	return append(append(append(b, itemHead...), i.Data...), itemTail...), nil
 }
 
-// parseItem reads an item. failed is the error that stands in its place, bad why
-// it is none.
+// parseItem reads an item. failed is the error that stands in its place, bad why it is none.
 func parseItem(b json.RawMessage) (item Item, failed, bad error) {
 	if data, ok := wire.Member(b, itemHead, itemTail); ok {
 		return Item{Data: data}, nil, nil

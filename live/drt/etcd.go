@@ -48,8 +48,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, err
 	return &etcdStore{client, config, newContact(client, config.Log)}, nil
 }
 
-// reconnectParams returns how often a lost connection is tried again: a lease does not wait for
-// long.
+// reconnectParams returns how often a lost connection is tried again: a lease does not wait for long.
 func reconnectParams() grpc.ConnectParams {
 	return grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
@@ -75,8 +74,7 @@ func (s *etcdStore) grantLeaseAs(ctx context.Context, id uint64, ttl time.Durati
 	return nil
 }
 
-// renewLease starts the lease's time anew. The error is errLeaseGone, or one that
-// says nothing about the lease.
+// renewLease starts the lease's time anew. The error is errLeaseGone, or one that says nothing about the lease.
 func (s *etcdStore) renewLease(ctx context.Context, id uint64) error {
 	_, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -94,8 +92,7 @@ func (s *etcdStore) revokeLease(ctx context.Context, id uint64) error {
 	return err
 }
 
-// createKeys writes pairs under a lease, all or none. A key that is there is an
-// error, unless it is of the same lease.
+// createKeys writes pairs under a lease, all or none. A key that is there is an error, unless it is of the same lease.
 func (s *etcdStore) createKeys(ctx context.Context, lease uint64, pairs []pair) error {
 	var absent []clientv3.Cmp
 	var puts, gets []clientv3.Op

@@ -16,8 +16,7 @@ type Name struct {
 
 func (n Name) String() string { return n.Namespace + "." + n.Component + "." + n.Endpoint }
 
-// checkName refuses what cannot stand in a subject and a key. Names match
-// ^[a-z0-9_-]+$.
+// checkName refuses what cannot stand in a subject and a key. Names match ^[a-z0-9_-]+$.
 func checkName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("%s: no name, want letters a-z, digits, - and _", what)

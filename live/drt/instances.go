@@ -37,8 +37,7 @@ func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, e
 	return in, nil
 }
 
-// setLayout takes in what one layout says, and joins it with what the others do;
-// the later one is preferred.
+// setLayout takes in what one layout says, and joins it with what the others do; the later one is preferred.
 func (in *instances) setLayout(index int, all []Instance) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

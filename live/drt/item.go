@@ -13,8 +13,7 @@ import (
 type Request struct {
 	// Payload is the request itself, as JSON.
 	Payload json.RawMessage
-	// Headers go with it: traceparent, tracestate, request-id, x-request-id and
-	// whatever else; keys in lower case.
+	// Headers go with it: traceparent, tracestate, request-id, x-request-id and whatever else; keys in lower case.
 	Headers map[string]string
 	// Size is how long the request was on the wire, in bytes; set for handlers.
 	Size int
@@ -41,8 +40,7 @@ type Item struct {
 
 // Handler answers the requests of an endpoint. It is called concurrently.
 //
-// An error it returns is that of the call. Later ones it yields, as the last
-// item: callers get them with their type. rc says that somebody wants the
-// request to end; ctx ends when nobody reads its items any more, on every path,
-// and knows rc (cancel.From). Both must be passed on to calls the handler makes.
+// An error it returns is that of the call. Later ones it yields, as the last item: callers get them with their type. rc
+// says that somebody wants the request to end; ctx ends when nobody reads its items any more, on every path, and knows
+// rc (cancel.From). Both must be passed on to calls the handler makes.
 type Handler func(ctx context.Context, rc cancel.Context, rq *Request) (iter.Seq2[Item, error], error)

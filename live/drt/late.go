@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// busyAfter is how long a process that has time for its connections takes for one to
-// itself, at most.
+// busyAfter is how long a process that has time for its connections takes for one to itself, at most.
 const busyAfter = time.Second
 
 // awaitLate is what a call does whose worker has not called home in time. That may be the
@@ -48,8 +47,7 @@ func (c *callers) awaitLate(ctx context.Context, rc cancel.Context, e *expected)
 	return arrival{}, fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", e.place.name, hexID(e.place.id), c.config.CallHome)
 }
 
-// callItself connects to this process as a worker does, and returns when it was taken for
-// one.
+// callItself connects to this process as a worker does, and returns when it was taken for one.
 func (c *callers) callItself(ctx context.Context) error {
 	e := &expected{subject: cancel.NewID(), arrival: make(chan arrival, 1)}
 	c.mu.Lock()

@@ -80,8 +80,7 @@ func (rt *Runtime) loseLease(err error) {
 	close(rt.done)
 }
 
-// regainLease renews the lease, or takes one of the same id, and registers everything
-// under it, as soon as etcd lets it.
+// regainLease renews the lease, or takes one of the same id, and registers everything under it, as soon as etcd lets it.
 func (rt *Runtime) regainLease(id uint64) error {
 	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, time.Second) {
 		err := rt.reregisterAll(id)

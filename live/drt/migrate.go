@@ -45,8 +45,7 @@ func (j *journey) sendFirst() (*Stream, error) {
 	return s, nil
 }
 
-// sendRest sends what is left of the request elsewhere, and returns nil if that may
-// not be or does not work.
+// sendRest sends what is left of the request elsewhere, and returns nil if that may not be or does not work.
 func (j *journey) sendRest(err error) *Stream {
 	for j.left > 0 && mayMigrate(err) && !j.rc.IsStopped() && j.ctx.Err() == nil {
 		j.left--
@@ -65,8 +64,7 @@ func (j *journey) sendRest(err error) *Stream {
 	return nil
 }
 
-// noteItem remembers what an item brought. After a move, the usage in it is made
-// that of the whole request.
+// noteItem remembers what an item brought. After a move, the usage in it is made that of the whole request.
 func (j *journey) noteItem(item *Item) {
 	var chunk struct {
 		Tokens []json.RawMessage           `json:"token_ids"`

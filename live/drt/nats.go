@@ -201,8 +201,7 @@ func (p *natsPlane) dropService(name string) {
 	}
 }
 
-// newMessage returns a request as the worker takes it. That an answer cannot be sent
-// is the caller's to notice.
+// newMessage returns a request as the worker takes it. That an answer cannot be sent is the caller's to notice.
 func newMessage(frame []byte, headers map[string][]string, reply func(*refusal)) message {
 	m := message{frame: frame, at: time.Now(), headers: make(map[string]string), reply: reply}
 	for k, v := range headers {
@@ -213,9 +212,8 @@ func newMessage(frame []byte, headers map[string][]string, reply func(*refusal))
 	return m
 }
 
-// answerMicro answers a request of a micro service: nil acknowledges it. The service
-// reads what its request was answered when the handler has returned, and that is before
-// the answer, which therefore goes past the request.
+// answerMicro answers a request of a micro service: nil acknowledges it. The service reads what its request was answered
+// when the handler has returned, and that is before the answer, which therefore goes past the request.
 func (p *natsPlane) answerMicro(r micro.Request, no *refusal) {
 	_ = p.conn.PublishMsg(newAnswer(r.Reply(), no))
 }
@@ -289,8 +287,7 @@ func (p *natsPlane) sendRequest(ctx context.Context, to Instance, m message) err
 	return p.unreachedError(to, err)
 }
 
-// unreachedError returns a CannotConnect. That NATS is away, or was until just now, is not
-// the instance's fault.
+// unreachedError returns a CannotConnect. That NATS is away, or was until just now, is not the instance's fault.
 func (p *natsPlane) unreachedError(to Instance, err error) error {
 	if p.isUnsettled() {
 		err = fmt.Errorf("%w: %w", errUnsettled, err)

@@ -18,12 +18,10 @@ import (
 	"github.com/replay-llm/replay/live/link"
 )
 
-// buffered is how many items wait for a slow caller before the engine's sequence
-// is not pulled any more.
+// buffered is how many items wait for a slow caller before the engine's sequence is not pulled any more.
 const buffered = 64
 
-// finWait is how long a worker waits for the caller to close, after its last
-// frame.
+// finWait is how long a worker waits for the caller to close, after its last frame.
 const finWait = 10 * time.Second
 
 // answerRequest answers the request: it calls home, calls the handler and sends its items.
@@ -56,8 +54,7 @@ func (r *respondent) answerRequest(received time.Time) {
 	release()
 	conn.Close()
 	<-reading
-	// The caller has what it gets. The request is over when the engine has let
-	// go of it.
+	// The caller has what it gets. The request is over when the engine has let go of it.
 	r.pulling.Wait()
 }
 
@@ -177,9 +174,8 @@ func (r *respondent) recoverPanic(err *error) {
 	}
 }
 
-// forwardItems sends the items until the sequence ends, or the request is killed or
-// stopped for longer than a terminal item may take. It reports whether an end is
-// to be sent.
+// forwardItems sends the items until the sequence ends, or the request is killed or stopped for longer than a terminal
+// item may take. It reports whether an end is to be sent.
 func (r *respondent) forwardItems(ctx context.Context, items iter.Seq2[Item, error], w *frameWriter, received time.Time) bool {
 	ctx, gone := context.WithCancel(ctx)
 	queue := make(chan wirePart, buffered)
@@ -198,9 +194,8 @@ type wirePart struct {
 	last, more bool // as of an Item
 }
 
-// pullItems takes items from the handler's sequence into queue until nobody wants
-// them. A panic ends the sequence with an error, unless the last item is out: what
-// a handler does after that is in the log alone.
+// pullItems takes items from the handler's sequence into queue until nobody wants them. A panic ends the sequence with
+// an error, unless the last item is out: what a handler does after that is in the log alone.
 func (r *respondent) pullItems(ctx context.Context, items iter.Seq2[Item, error], queue chan<- wirePart) {
 	over := false
 	put := func(p wirePart) bool {

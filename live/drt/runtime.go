@@ -1,6 +1,5 @@
-// Package drt is the distributed runtime: names for what is served
-// (Namespace, Component, Endpoint), instances that are found while their lease
-// lives, and calls that come back as streams.
+// Package drt is the distributed runtime: names for what is served (Namespace, Component, Endpoint), instances that are
+// found while their lease lives, and calls that come back as streams.
 //
 // A worker serves an endpoint and registers it:
 //
@@ -15,14 +14,12 @@
 //	stream, err := client.Generate(ctx, cancel.New(""), &drt.Request{Payload: json}, drt.RoundRobin())
 //	for item, err := range stream.Items() { … }
 //
-// A request goes over the request plane (NATS), and its worker calls home over a
-// TCP connection of its own for the response. Payloads and items are JSON that
-// this package does not look into.
+// A request goes over the request plane (NATS), and its worker calls home over a TCP connection of its own for the
+// response. Payloads and items are JSON that this package does not look into.
 //
-// Read runtime.go, config.go and item.go (what there is), instance.go (keys and
-// subjects), store.go with etcd.go, watch.go, contact.go, nats.go and tcp.go (what carries them),
-// lease.go, then serve.go and respond.go (the worker), client.go, callers.go and
-// stream.go (the caller).
+// Read runtime.go, config.go and item.go (what there is), instance.go (keys and subjects), store.go with etcd.go,
+// watch.go, contact.go, nats.go and tcp.go (what carries them), lease.go, then serve.go and respond.go (the worker),
+// client.go, callers.go and stream.go (the caller).
 package drt
 
 import (
@@ -69,9 +66,8 @@ type Runtime struct {
 	announced map[string]json.RawMessage // by key
 }
 
-// Connect reaches what the configuration names, and takes a lease there unless it
-// only calls. Errors
-// say what could not be reached (CannotConnect).
+// Connect reaches what the configuration names, and takes a lease there unless it only calls. Errors say what could not
+// be reached (CannotConnect).
 func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -113,8 +109,7 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 	return rt.takeLease(ctx)
 }
 
-// ID returns the id of this runtime's instances: that of its lease, for good. It is 0 for
-// a runtime that only calls.
+// ID returns the id of this runtime's instances: that of its lease, for good. It is 0 for a runtime that only calls.
 func (rt *Runtime) ID() uint64 { return rt.id }
 
 // StaleSince returns since when etcd has not answered: what this runtime knows of instances and
@@ -146,8 +141,7 @@ type Endpoint struct {
 	name Name
 }
 
-// Endpoint returns the endpoint of a component in a namespace. Names are letters
-// a-z, digits, - and _.
+// Endpoint returns the endpoint of a component in a namespace. Names are letters a-z, digits, - and _.
 func (rt *Runtime) Endpoint(namespace, component, endpoint string) (*Endpoint, error) {
 	return &Endpoint{rt, Name{namespace, component, endpoint}}, errors.Join(
 		checkName("namespace", namespace), checkName("component", component), checkName("endpoint", endpoint))

@@ -99,9 +99,8 @@ func (s *Serving) discoveryPairs() []pair {
 	return all
 }
 
-// Refuse makes the endpoint answer new requests with an error. Those that are
-// being answered go on. Without discovery it leaves requests to others who serve
-// the same subject.
+// Refuse makes the endpoint answer new requests with an error. Those that are being answered go on. Without discovery it
+// leaves requests to others who serve the same subject.
 func (s *Serving) Refuse() {
 	var unsubs []func()
 	s.mu.Lock()
@@ -135,8 +134,7 @@ func (s *Serving) Wait(ctx context.Context) error {
 	}
 }
 
-// Close unregisters the endpoint, refuses what comes, waits for what is being
-// answered until ctx ends and then kills it.
+// Close unregisters the endpoint, refuses what comes, waits for what is being answered until ctx ends and then kills it.
 func (s *Serving) Close(ctx context.Context) error {
 	err := s.Unregister(ctx)
 	s.Refuse()

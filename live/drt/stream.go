@@ -23,8 +23,7 @@ const controlLimit = time.Second
 // finalLimit is how long a sentinel may come after the end of the items.
 const finalLimit = time.Second
 
-// Stream is the response to one call. Its items are to be read to the end, or it
-// is to be closed: either releases it.
+// Stream is the response to one call. Its items are to be read to the end, or it is to be closed: either releases it.
 type Stream struct {
 	// Instance is the worker that answers.
 	Instance uint64
@@ -115,8 +114,7 @@ func (s *Stream) relaySignals(ctx context.Context) {
 	s.abandonCall()
 }
 
-// sendSignal sends a signal to the worker. That it cannot be sent shows when it is
-// read from.
+// sendSignal sends a signal to the worker. That it cannot be sent shows when it is read from.
 func (s *Stream) sendSignal(w wire.Signal) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -132,11 +130,9 @@ func (s *Stream) abandonCall() {
 	s.conn.Close()
 }
 
-// Items returns the items of the response, to be ranged over once. A stream that
-// breaks ends with an error, which is the last element. After the caller's own
-// stop, what the worker still sends comes, and then a clean end; after its kill
-// nothing more. Breaking out of the loop kills the request unless the worker has
-// sent its end.
+// Items returns the items of the response, to be ranged over once. A stream that breaks ends with an error, which is the
+// last element. After the caller's own stop, what the worker still sends comes, and then a clean end; after its kill
+// nothing more. Breaking out of the loop kills the request unless the worker has sent its end.
 func (s *Stream) Items() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		var failed error
@@ -298,8 +294,7 @@ func (s *Stream) readSentinel() error {
 	return nil
 }
 
-// drainEnd reads the end of a stream after an error item, so that closing it is no
-// cancellation.
+// drainEnd reads the end of a stream after an error item, so that closing it is no cancellation.
 func (s *Stream) drainEnd() error {
 	_ = s.conn.SetReadDeadline(time.Now().Add(finalLimit))
 	for {

@@ -21,9 +21,8 @@ import (
 // pooled is how many idle connections to one worker are kept.
 const pooled = 16
 
-// tcpPlane carries requests straight to workers: a path that names the endpoint,
-// headers, and the frame; the worker answers each with nothing, or with the text
-// of an error. Requests to workers that NATS reaches go over that.
+// tcpPlane carries requests straight to workers: a path that names the endpoint, headers, and the frame; the worker
+// answers each with nothing, or with the text of an error. Requests to workers that NATS reaches go over that.
 type tcpPlane struct {
 	config *Config
 	nats   *natsPlane // for what TCP does not carry
@@ -235,8 +234,7 @@ func (p *tcpPlane) openConn(ctx context.Context, address string) (conn net.Conn,
 	return conn, false, err
 }
 
-// exchangeRequest sends a request and reads its answer. A connection on which that went
-// well is kept.
+// exchangeRequest sends a request and reads its answer. A connection on which that went well is kept.
 func (p *tcpPlane) exchangeRequest(ctx context.Context, conn net.Conn, address string, request []byte) error {
 	cut := context.AfterFunc(ctx, func() { conn.Close() })
 	defer cut()
@@ -276,8 +274,7 @@ func (p *tcpPlane) keepConn(conn net.Conn, address string) {
 	p.idle[address] = append(p.idle[address], conn)
 }
 
-// frameLimit returns the largest frame that goes to an instance, in bytes; 0: none but
-// the wire's.
+// frameLimit returns the largest frame that goes to an instance, in bytes; 0: none but the wire's.
 func (p *tcpPlane) frameLimit(to Instance) int {
 	if to.Transport.Address == "" {
 		return int(p.nats.conn.MaxPayload())

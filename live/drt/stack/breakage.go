@@ -11,9 +11,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// breakage is what etcd cannot go on after: a disk that is full, say. etcd tells its log
-// and ends the process, or panics; here the goroutine that found it ends, and whoever
-// runs the server is told.
+// breakage is what etcd cannot go on after: a disk that is full, say. etcd tells its log and ends the process, or
+// panics; here the goroutine that found it ends, and whoever runs the server is told.
 type breakage struct {
 	dir      string
 	once     sync.Once

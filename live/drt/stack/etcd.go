@@ -80,12 +80,10 @@ func (e *etcdServer) noteServer(s *grpc.Server) {
 	e.serve = append(e.serve, s)
 }
 
-// stopLimit is how long a server that broke may take to end: what broke may hold up the
-// rest of it for ever.
+// stopLimit is how long a server that broke may take to end: what broke may hold up the rest of it for ever.
 const stopLimit = 2 * time.Second
 
-// stopServer ends the server. It cuts its clients off: closing alone would wait for
-// seconds that they end their streams.
+// stopServer ends the server. It cuts its clients off: closing alone would wait for seconds that they end their streams.
 func (e *etcdServer) stopServer() {
 	ended := make(chan struct{})
 	go func() {

@@ -11,12 +11,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startLimit is how long a server may take to be ready; it recovers its streams
-// meanwhile.
+// startLimit is how long a server may take to be ready; it recovers its streams meanwhile.
 const startLimit = time.Minute
 
-// startNATS starts a NATS server with JetStream, waits until it is ready, and returns the port it listens on. Streams are
-// kept in dir, written through to the disk with sync.
+// startNATS starts a NATS server with JetStream, waits until it is ready, and returns the port it listens on. Streams
+// are kept in dir, written through to the disk with sync.
 func startNATS(ctx context.Context, o Options, dir string, sync bool) (*server.Server, int, error) {
 	most := cmp.Or(o.MaxPayload, defaultMaxPayload)
 	options := &server.Options{

@@ -1,5 +1,5 @@
-// Package stack is etcd and NATS inside this process, real servers on real ports:
-// for one machine, where nothing is to be installed, and for tests.
+// Package stack is etcd and NATS inside this process, real servers on real ports: for one machine, where nothing is to
+// be installed, and for tests.
 //
 // Nobody imports it but programs and tests.
 //
@@ -24,19 +24,17 @@ import (
 
 // Options are where the servers listen and what they keep.
 type Options struct {
-	// Dir is where they keep their data, written through to the disk, so that
-	// later servers go on with it; "": a directory that is removed at the end,
-	// and nothing is waited for.
+	// Dir is where they keep their data, written through to the disk, so that later servers go on with it; "": a
+	// directory that is removed at the end, and nothing is waited for.
 	Dir                string
 	Host               string // "": 127.0.0.1
 	EtcdPort, NATSPort int    // 0: any that is free
 	MaxPayload         int    // largest NATS message, in bytes; 0: 16 MiB
 
-	// Cert and Key are PEM files: with them both servers want TLS. With CA, too,
-	// they want certificates of clients that it has signed.
+	// Cert and Key are PEM files: with them both servers want TLS. With CA, too, they want certificates of clients that
+	// it has signed.
 	Cert, Key, CA string
-	// Username and Password are wanted by both, if they are set. (etcd has a user root
-	// with that password, too.)
+	// Username and Password are wanted by both, if they are set. (etcd has a user root with that password, too.)
 	Username, Password string
 }
 
@@ -103,7 +101,8 @@ func (s *Stack) KillEtcd() {
 	}
 }
 
-// RestartEtcd starts etcd again, with its data and at its port, for which it waits as long as ctx lasts: clients that try to connect may hold it.
+// RestartEtcd starts etcd again, with its data and at its port, for which it waits as long as ctx lasts: clients that
+// try to connect may hold it.
 func (s *Stack) RestartEtcd(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +134,6 @@ func (s *Stack) awaitPort(ctx context.Context, port int) {
 		l, err := net.Listen("tcp", net.JoinHostPort(s.options.Host, strconv.Itoa(port)))
 		if err == nil {
 			l.Close()
-			return
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return
@@ -160,8 +158,7 @@ func (s *Stack) RestartNATS(ctx context.Context) error {
 	return nil
 }
 
-// Broken returns a channel that is closed when etcd cannot go on, on a full disk say, and
-// why it cannot.
+// Broken returns a channel that is closed when etcd cannot go on, on a full disk say, and why it cannot.
 func (s *Stack) Broken() (<-chan struct{}, func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
