@@ -86,6 +86,9 @@ func (r Rank) NapTime(left bool) int {
 	return 0
 }
 
+// CanWait reports whether the rank can plan a pass when the one before it has ended: not with host memory, the loop of which has two under way.
+func (r Rank) CanWait() bool { return r.rules.TwoInFlight && r.conn == nil }
+
 // WaitToPlan lets the pass that begins next be the only one in flight, or not: PlanLate plans the one after it.
 func (r Rank) WaitToPlan(waits bool) { r.apart.waits = waits }
 

@@ -7,9 +7,8 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
-	"github.com/replay-llm/replay/scheduler/lockstep"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
-	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/ranks"
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -63,7 +62,7 @@ func TestHostMemoryBringsReuse(t *testing.T) {
 		for i := range ids {
 			ids[i] = uint64(100*(turn%2) + i)
 		}
-		arrivals = append(arrivals, schedulertest.Arrival{At: sim.Time(1000 * turn), Request: request(tree, turn, 80, 2, ids...)})
+		arrivals = append(arrivals, schedulertest.Arrival{At: sim.Time(1000 * turn), Request: request(tree, turn, 80, 2+turn/12*16, ids...)})
 	}
 	for _, s := range passes(t, build(t, cfg), arrivals) {
 		for _, a := range s.Admitted {
@@ -130,25 +129,20 @@ func TestHostMemoryOfRanks(t *testing.T) {
 	cfg := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 26, MaxSeqs: 4, MaxBatchedTokens: 256}, releases.Rules033())
 	cfg.RankedHost = true
 	cfg.Offload = blocks.Offload{Blocks: 100, BytesPerToken: 1e6, BatchBlocks: 4, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 1}
-	var ranks []lockstep.Rank
-	for range 2 {
-		c, err := vllm.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ranks = append(ranks, c)
+	core, err := ranks.New(cfg, 2, releases.RanksOf("vllm-0.33"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	core := lockstep.New(ranks, lockstep.Options{Clock: cfg.Clock})
 	var p scheduler.Pass
 	loaded, now := 0, sim.Time(0)
-	for turn := range 12 {
+	for turn := range 16 {
 		ids := make([]uint64, 20)
 		for i := range ids {
-			ids[i] = uint64(100*(turn/2%2) + i)
+			ids[i] = uint64(100*(turn/2%2+turn/12*turn) + i)
 		}
-		core.Submit(request(tree, turn, 80, 2, ids...))
-		if turn%2 == 0 {
-			continue
+		core.Submit(request(tree, turn, 80, 2+turn/12*16, ids...))
+		if turn%2 == 0 && turn < 12 {
+			continue // the last turns have one rank alone, while the other runs dummy passes
 		}
 		for steps := 0; core.Load() > 0; steps++ {
 			if err := core.Step(now, now, &p); err != nil || steps > 1000 {

@@ -96,7 +96,7 @@ func (c *Core) openPass(now sim.Time) (dummies bool) {
 		dummies = dummies || m.runsDummy()
 	}
 	for _, m := range c.members {
-		m.waits = dummies && !m.runsDummy() && m.TwoInFlight() && c.agree(c.passes+1)
+		m.waits = dummies && !m.runsDummy() && m.CanWait() && c.agree(c.passes+1)
 		m.WaitToPlan(m.waits)
 	}
 	return dummies
