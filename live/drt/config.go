@@ -167,7 +167,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, c.checkFields()
 }
 
-// splitURLs takes users and passwords out of URLs, which are told in errors and logs. Those that are given apart count.
+// splitURLs takes users and passwords out of URLs, which errors and logs name. Those that are given apart count.
 func (c *Config) splitURLs() error {
 	url, who, err := credential.Split(c.NATS.URL)
 	if err != nil {

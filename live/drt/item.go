@@ -41,6 +41,6 @@ type Item struct {
 // Handler answers the requests of an endpoint. It is called concurrently.
 //
 // An error it returns is that of the call. Later ones it yields, as the last item: callers get them with their type. rc
-// says that somebody wants the request to end; ctx ends when nobody reads its items any more, on every path, and knows
+// asks for the end of the request; ctx ends when the items are read no more, on every path, and knows
 // rc (cancel.From). Both must be passed on to calls the handler makes.
 type Handler func(ctx context.Context, rc cancel.Context, rq *Request) (iter.Seq2[Item, error], error)

@@ -194,7 +194,7 @@ type wirePart struct {
 	last, more bool // as of an Item
 }
 
-// pullItems takes items from the handler's sequence into queue until nobody wants them. A panic ends the sequence with
+// pullItems takes items from the handler's sequence into queue until they are read no more. A panic ends the sequence with
 // an error, unless the last item is out: what a handler does after that is in the log alone.
 func (r *respondent) pullItems(ctx context.Context, items iter.Seq2[Item, error], queue chan<- wirePart) {
 	over := false

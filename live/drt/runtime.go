@@ -14,7 +14,7 @@
 //	stream, err := client.Generate(ctx, cancel.New(""), &drt.Request{Payload: json}, drt.RoundRobin())
 //	for item, err := range stream.Items() { … }
 //
-// A request goes over the request plane (NATS), and its worker calls home over a TCP connection of its own for the
+// A request goes over the request plane (NATS), and its worker opens a TCP connection to the caller for the
 // response. Payloads and items are JSON that this package does not look into.
 //
 // Read runtime.go, config.go and item.go (what there is), instance.go (keys and subjects), store.go with etcd.go,

@@ -99,7 +99,7 @@ func (s *Serving) discoveryPairs() []pair {
 	return all
 }
 
-// Refuse makes the endpoint answer new requests with an error. Those that are being answered go on. Without discovery it
+// Refuse makes the endpoint answer new requests with an error. Those that have begun are answered. Without discovery it
 // leaves requests to others who serve the same subject.
 func (s *Serving) Refuse() {
 	var unsubs []func()

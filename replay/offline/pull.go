@@ -47,7 +47,7 @@ func (h *handover) seatAhead(t *ticket) {
 	h.c.inFlight--
 }
 
-// offerPush lets the KV cache of a request, whose prompt is computed, go to its decode worker when that has taken blocks for it.
+// offerPush sends the KV cache of a request with a computed prompt to its decode worker when that has taken blocks for it.
 func (h *handover) offerPush(t *ticket) error {
 	t.at, t.asked = seated, h.c.now
 	h.c.inFlight++

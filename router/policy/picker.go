@@ -27,7 +27,7 @@ type Picker struct {
 	Idle []string `json:",omitempty"`
 }
 
-// Profile is what a Picker has of its own for decode workers.
+// Profile is what a Picker does differently for decode workers.
 type Profile struct {
 	Filters  []Filter
 	Scorers  []Scorer

@@ -49,7 +49,7 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 		c.keepBlocks(s)
 	case c.apart.waits && r.blocks > 0 && r.state == running:
 		c.keepBlocks(s)
-		c.apart.leaving = append(c.apart.leaving, r.id)
+		c.apart.leaving = append(c.apart.leaving, s)
 	default:
 		c.finishRequest(s)
 	}

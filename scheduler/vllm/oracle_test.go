@@ -236,7 +236,7 @@ func TestRanksEqualVLLM(t *testing.T) { compareCases(t, "../../testdata/vllm/ran
 // rule that was once wrong here, to the last bit.
 func TestEqualsVLLM(t *testing.T) { compareCases(t, *oracleCases, 36) }
 
-// compareCases replays the cases of a file, of which there are at least so many.
+// compareCases replays the cases of a file, of which there must be at least the given number.
 func compareCases(t *testing.T, path string, least int) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -15,12 +15,12 @@ type Counts struct {
 
 // apart is what a core keeps as a data-parallel rank.
 type apart struct {
-	tells   *Counts         // after a plan of a pass that begins at once, or nil
-	drained bool            // a plan was made while a pass ran, and found nothing to compute
-	waits   bool            // the pass under way is the only one that is planned
-	leaving []sim.RequestID // have left with the pass before a plan, which their blocks are not free for
-	gone    int             // requests that a plan counts as running, though they have left with the pass before it
-	running int             // before that pass was delivered
+	tells   *Counts // after a plan of a pass that begins at once, or nil
+	drained bool    // a plan was made while a pass ran, and found nothing to compute
+	waits   bool    // the running pass is the only one that is planned
+	leaving []slot  // have left with the latest pass; their blocks are not free for the next plan
+	gone    int     // requests that a plan counts as running, though they have left with the pass before it
+	running int     // before that pass was delivered
 }
 
 // countRequests returns what the rank has to do now.
@@ -86,10 +86,10 @@ func (r Rank) NapTime(left bool) int {
 	return 0
 }
 
-// CanWait reports whether the rank can plan a pass when the one before it has ended: not with host memory, the loop of which has two under way.
+// CanWait reports whether the rank can plan a pass after the one before it has ended: not with host memory, for which two are in flight.
 func (r Rank) CanWait() bool { return r.rules.TwoInFlight && r.conn == nil }
 
-// WaitToPlan lets the pass that begins next be the only one in flight, or not: PlanLate plans the one after it.
+// WaitToPlan makes the pass that begins next the only one in flight, or not: PlanLate plans the one after it.
 func (r Rank) WaitToPlan(waits bool) { r.apart.waits = waits }
 
 // NoteSeats notes the seats that are taken before a pass is delivered.
@@ -107,8 +107,8 @@ func (r Rank) PlanLate(out *scheduler.Pass) bool {
 
 // FreeLeaving gives back the blocks of the requests that have left with a pass after which the rank waited to plan.
 func (r Rank) FreeLeaving() {
-	for _, id := range r.apart.leaving {
-		r.Release(id)
+	for _, s := range r.apart.leaving {
+		r.Release(r.requests[s].id)
 	}
 	r.apart.leaving = r.apart.leaving[:0]
 }
@@ -116,8 +116,7 @@ func (r Rank) FreeLeaving() {
 // stripLeaving takes the blocks of a request that has left with the pass before, if it would lose its place in a plan before v does.
 func (c *Core) stripLeaving(v *request) (s slot, ok bool) {
 	best := -1
-	for i, id := range c.apart.leaving {
-		s := c.kept[slices.IndexFunc(c.kept, func(s slot) bool { return c.requests[s].id == id })]
+	for i, s := range c.apart.leaving {
 		if r := &c.requests[s]; c.losesBefore(r, v) {
 			best, v = i, r
 		}
@@ -125,11 +124,10 @@ func (c *Core) stripLeaving(v *request) (s slot, ok bool) {
 	if best < 0 {
 		return 0, false
 	}
-	id := c.apart.leaving[best]
-	s = c.kept[slices.IndexFunc(c.kept, func(s slot) bool { return c.requests[s].id == id })]
+	s = c.apart.leaving[best]
 	c.apart.leaving = slices.Delete(c.apart.leaving, best, best+1)
 	c.apart.gone--
-	c.Release(id)
+	c.Release(v.id)
 	return s, true
 }
 

@@ -26,7 +26,7 @@ type segments struct {
 	// used or, unless there is one queue for all, released without a name.
 	blank    int
 	oneQueue bool
-	counted  bool         // what is cached is told by node
+	counted  bool         // cached blocks are reported by node
 	pieces   []segment.ID // of releaseHolding
 	counts   []int32      // of Check, by segment
 }

@@ -253,7 +253,7 @@ class World:
         return self.outcome
 
     def settle(self):
-        """Lets those go on that have something to do at this instant, until nothing has."""
+        """Resumes what has something to do at this instant, until nothing has."""
         for e in self.engines:
             while e.ready():
                 e.fiber.resume()

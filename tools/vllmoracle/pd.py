@@ -71,7 +71,7 @@ class Writer(Reader):
 
     def __init__(self, id, s, peers):
         super().__init__(id, s, peers)
-        self.registered, self.finished, self.found = {}, {}, []  # of others, (instant, their blocks, worker); of its own, instants
+        self.registered, self.finished, self.found = {}, {}, []  # of others, (instant, their blocks, worker); of this one, instants
 
     def match(self, id):
         """Begins to write what both sides have told of."""

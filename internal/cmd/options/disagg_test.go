@@ -36,7 +36,7 @@ schedulingProfiles:
 - {name: decode, plugins: [{pluginRef: decode-filter}, {pluginRef: active-request-scorer}]}
 `
 
-// routes notes to which workers requests go. They are told of a decode worker when the KV cache is there.
+// routes notes to which workers requests go. They have a decode worker when the KV cache is there.
 type routes struct {
 	harness.NoObserver
 	decode, prefill map[int]int

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// breakage is what etcd cannot go on after: a disk that is full, say. etcd tells its log and ends the process, or
-// panics; here the goroutine that found it ends, and whoever runs the server is told.
+// breakage is what etcd cannot continue after: a full disk, for example. etcd writes it to its log and ends the process, or
+// panics; here the goroutine that found it ends, and the owner of the server gets the error.
 type breakage struct {
 	dir      string
 	once     sync.Once
@@ -47,7 +47,7 @@ func (b *breakage) logger() *zap.Logger {
 	return zap.New(&breakageCore{breakage: b}, zap.WithFatalHook(b), zap.WithPanicHook(b))
 }
 
-// OnWrite ends the goroutine that cannot go on.
+// OnWrite ends the goroutine that cannot continue.
 func (b *breakage) OnWrite(e *zapcore.CheckedEntry, _ []zapcore.Field) {
 	b.noteError(fmt.Errorf("%s: %s", b.dir, e.Message)) // unless the core has said more
 	runtime.Goexit()

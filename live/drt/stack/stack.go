@@ -24,8 +24,8 @@ import (
 
 // Options are where the servers listen and what they keep.
 type Options struct {
-	// Dir is where they keep their data, written through to the disk, so that later servers go on with it; "": a
-	// directory that is removed at the end, and nothing is waited for.
+	// Dir is where they keep their data, written through to the disk, so that later servers continue with it; "": a
+	// directory that is removed at the end, without writing through.
 	Dir                string
 	Host               string // "": 127.0.0.1
 	EtcdPort, NATSPort int    // 0: any that is free
@@ -158,7 +158,7 @@ func (s *Stack) RestartNATS(ctx context.Context) error {
 	return nil
 }
 
-// Broken returns a channel that is closed when etcd cannot go on, on a full disk say, and why it cannot.
+// Broken returns a channel that is closed when etcd cannot continue, on a full disk for example, and why it cannot.
 func (s *Stack) Broken() (<-chan struct{}, func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

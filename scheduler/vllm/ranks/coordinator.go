@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	everyMs   = 100  // between what the coordinator tells of changes, at least
-	silenceMs = 50   // in which no rank has told anything, before it tells of a pass that others may still run
-	aliveMs   = 5000 // between what it tells where nothing has changed
+	everyMs   = 100  // the least time between its reports of changes
+	silenceMs = 50   // without a report of a rank, before it reports a pass that others may still run
+	aliveMs   = 5000 // between its reports where nothing has changed
 )
 
-// coordinator collects what ranks have to do and tells the front end of it, as vLLM's does: of what all ranks had told before
-// the first one told of a later pass, or of the latest where they are silent.
+// coordinator collects what ranks have to do and reports it to the front end, as vLLM's does: the numbers of all ranks from before
+// the first report of a later pass, or the latest where ranks are silent.
 type coordinator struct {
 	counts     []vllm.Counts // the latest of each rank
-	step       []vllm.Counts // of the pass before the one told of last
+	step       []vllm.Counts // of the pass before the latest reported
 	hasStep    bool
 	changed    bool
 	wave, pass int
-	told       int      // when it told the front end, in whole ms
-	due        sim.Time // when it does next, if it hears nothing before
+	told       int      // when it last reported to the front end, in whole ms
+	due        sim.Time // when it reports next, if it hears nothing before
 }
 
 func newCoordinator(n int) coordinator {
@@ -31,7 +31,7 @@ func newCoordinator(n int) coordinator {
 	return c
 }
 
-// listen sets when the coordinator, which has nothing to do at now, is to tell the front end.
+// listen sets when the coordinator, which has nothing to do at now, is to report to the front end.
 func (c *coordinator) listen(now sim.Time) {
 	wait, least := aliveMs, silenceMs
 	if c.changed {
@@ -57,7 +57,7 @@ func (c *coordinator) hear(n *news) {
 	c.listen(n.at)
 }
 
-// advance lets the front end know what was due before now, or by then.
+// advance reports to the front end what was due before now, or by then.
 func (c *coordinator) advance(now sim.Time, by bool, seen []vllm.Counts) {
 	for c.due < now || by && c.due == now {
 		at := c.due

@@ -12,7 +12,7 @@ import (
 // dummyStep returns the work of a dummy pass: one token of one request, without KV cache.
 func dummyStep() *timing.Step { return &timing.Step{Tokens: 1, Requests: 1, Readers: 1, Decodes: 1} }
 
-// member is a rank with what it does in the pass under way.
+// member is a rank with what it does in the running pass.
 type member struct {
 	vllm.Rank
 	load    int         // requests before the pass

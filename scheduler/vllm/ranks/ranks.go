@@ -27,7 +27,7 @@ type Core struct {
 	clock   *timing.Clock
 	members []*member
 	front   *frontEnd
-	running bool     // a wave is under way
+	running bool     // a wave has begun and not ended
 	wave    int      // its number
 	passes  int      // passes of the wave so far
 	free    sim.Time // the end of the latest pass
@@ -88,7 +88,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// openPass prepares all ranks for the pass that starts at now. Where they agree after it, those that compute wait for the dummy passes of
+// openPass prepares all ranks for the pass that starts at now. Where ranks agree after it, those that compute wait for the dummy passes of
 // others. It reports whether a rank runs a dummy pass.
 func (c *Core) openPass(now sim.Time) (dummies bool) {
 	for _, m := range c.members {
@@ -102,7 +102,7 @@ func (c *Core) openPass(now sim.Time) (dummies bool) {
 	return dummies
 }
 
-// tellPass lets the front end know what a pass from now to end did on rank i.
+// tellPass reports to the front end what a pass from now to end did on rank i.
 func (c *Core) tellPass(i int, m *member, now, end sim.Time) {
 	switch {
 	case m.waited:
@@ -139,7 +139,7 @@ func asNumber(is bool) int {
 	return 0
 }
 
-// tellFront lets the coordinator know what rank i has to do, if that has changed: in the pass that is its next, or in n.pass passes after it.
+// tellFront reports to the coordinator what rank i has to do, if that has changed: in the pass that is its next, or in n.pass passes after it.
 func (c *Core) tellFront(i int, n news) {
 	m := c.members[i]
 	if n.counts.Waiting == m.told.Waiting && n.counts.Running == m.told.Running {

@@ -86,12 +86,12 @@ func (t *Store) Fault(l *Layer, of Owner, start int32) string {
 	for i := l.First; i != None; i = t.At(i).Above {
 		s := t.At(i)
 		if s.Owner != of || s.Lo != at || s.IsCopy || s.Below != below {
-			return fmt.Sprintf("segment %d of owner %d: blocks %d to %d after %d, want it to go on from %d: %+v", i, of, s.Lo, s.Hi, below, at, *s)
+			return fmt.Sprintf("segment %d of owner %d: blocks %d to %d after %d, must begin at %d: %+v", i, of, s.Lo, s.Hi, below, at, *s)
 		}
 		at, below = s.Hi, i
 	}
 	if at != l.End || below != l.Last {
-		return fmt.Sprintf("owner %d: found up to block %d, %d counted; the last segment is %d, want %d", of, at, l.End, l.Last, below)
+		return fmt.Sprintf("owner %d: found up to block %d, %d counted; the last segment is %d, must be %d", of, at, l.End, l.Last, below)
 	}
 	below = None
 	for i := l.Copies; i != None; i = t.At(i).Above {

@@ -11,14 +11,14 @@ import (
 
 // Segment is blocks with the content of blocks Lo..Hi-1 of a node's path, or of a
 // request, that the same requests hold. Without any it stands in the queue of
-// blocks that nobody holds, and is taken from Hi-1 down.
+// free blocks, and is taken from Hi-1 down.
 type Segment struct {
 	Owner        Owner
 	Lo, Hi       int32
 	Holders      int32
 	Older, Newer ID   // in the queue
 	Below, Above ID   // in the layer
-	Rest         ID   // what was split off and follows, as long as somebody holds both
+	Rest         ID   // what was split off and follows, as long as both are held
 	IsCopy       bool // others of the layer are found before it
 }
 
@@ -54,7 +54,7 @@ func (o Owner) Slot() blocks.Slot { return blocks.Slot(^o) }
 // IsKnown reports whether the blocks can be found.
 func (o Owner) IsKnown() bool { return o > Unnamed }
 
-// Store is the segments of a pool, and the queue of those that nobody holds.
+// Store is the segments of a pool, and the queue of those that are free.
 type Store struct {
 	All            []Segment
 	unused         []ID
@@ -82,7 +82,7 @@ func (t *Store) Add(s Segment) ID {
 // Drop takes a segment out of the store that is in no list.
 func (t *Store) Drop(i ID) { t.unused = append(t.unused, i) }
 
-// Push puts i, which nobody holds any more, at the end of the queue.
+// Push puts i, which is held no more, at the end of the queue.
 func (t *Store) Push(i ID) {
 	t.All[i].Older, t.All[i].Newer = t.Newest, None
 	if t.Newest == None {
@@ -146,7 +146,7 @@ func (t *Store) AppendPieces(dst []ID, h Holding) []ID {
 }
 
 // Holding is a number of blocks that a request holds, from the first of a segment on.
-// When that was split since, they go on in its rest.
+// When that was split since, they continue in its rest.
 type Holding struct {
 	Segment ID
 	Blocks  int32

@@ -5,10 +5,10 @@ import "fmt"
 
 // Groups are the groups of KV blocks of a model with layers that do not attend to
 // every token before one. vLLM groups layers by what they attend to, so that every group
-// has about as many; of each block of tokens each group has a block of its own.
+// has about as many; for each block of tokens each group has one block.
 type Groups struct {
 	Tokens  int  // that a layer with a window attends to; 0: no layer has one
-	Chunked bool // it attends to the tokens of its chunk of so many; otherwise to the last ones
+	Chunked bool // it attends to the tokens of its chunk of Tokens; otherwise to the last Tokens
 	Groups  int  // of layers with a window, > 0 where Tokens are
 	Full    int  // of layers that attend to everything
 	// FullFirst puts the groups of layers that attend to everything first, as vLLM does
@@ -80,11 +80,11 @@ func (w *Groups) Check(blockTokens int) error {
 	case *w == Groups{}:
 		return nil
 	case w.Tokens < leastWindow:
-		return fmt.Errorf("a window of %d tokens, want at least %d", w.Tokens, leastWindow)
+		return fmt.Errorf("a window of %d tokens, must be at least %d", w.Tokens, leastWindow)
 	case w.Chunked && w.Tokens%blockTokens != 0:
-		return fmt.Errorf("chunks of %d tokens, want a multiple of the %d of a block", w.Tokens, blockTokens)
+		return fmt.Errorf("chunks of %d tokens, must be a multiple of the %d of a block", w.Tokens, blockTokens)
 	case w.Groups < 1 || w.Full < 0 || w.Groups+w.Full > mostGroups:
-		return fmt.Errorf("layers in %d groups with windows and %d without, want at least 1 with and at most %d in all", w.Groups, w.Full, mostGroups)
+		return fmt.Errorf("layers in %d groups with windows and %d without, must be at least 1 with and at most %d in all", w.Groups, w.Full, mostGroups)
 	}
 	return nil
 }
@@ -92,6 +92,6 @@ func (w *Groups) Check(blockTokens int) error {
 // leastWindow is the shortest window, in tokens: the token itself and one before it.
 const leastWindow = 2
 
-// mostGroups is the most groups of layers: keys of blocks hold the group beside 2^28
+// mostGroups is the most groups of layers: keys of blocks hold the group and 2^28
 // blocks of a request.
 const mostGroups = 16
