@@ -142,7 +142,7 @@ func (c *pickerConfig) readHandler(x *pickerPlugin) (*handlerParameters, error) 
 	case h.Profiles.Fallback != "":
 		return nil, excerpt.Errorf("profiles.fallback is %q, which is not simulated", h.Profiles.Fallback)
 	case h.Threshold != nil && *h.Threshold != 0:
-		return nil, fmt.Errorf("threshold is %d, and only 0 is simulated: releases count it in characters; %s counts tokens", *h.Threshold, prefixDecider)
+		return nil, fmt.Errorf("threshold is %d, and must be 0: only %s is simulated, which counts tokens", *h.Threshold, prefixDecider)
 	}
 	h.Profiles.Decode = cmp.Or(h.Profiles.Decode, h.Decode, "decode")
 	h.Profiles.Prefill = cmp.Or(h.Profiles.Prefill, h.Prefill, "prefill")
