@@ -93,6 +93,26 @@ func TestPullsAsVLLM(t *testing.T) {
 	}
 }
 
+// Where the blocks of both pools wait for each other with --kv-transfer push, the error names what each pool holds: the long prompt has all
+// blocks that it needs on the decode worker and too few on the prefill worker, and the short prompt the other way round.
+func TestPushStallNamesThePools(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	rows := `{"timestamp":0,"input_length":32,"output_length":2,"hash_ids":[1,2,3,4,5,6,7,8]}
+{"timestamp":0,"input_length":12,"output_length":1,"hash_ids":[9,10,11]}
+`
+	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := command("", "trace", path, "--trace-format=mooncake", "--trace-block-size=4", "--prefill-workers=1", "--decode-workers=1",
+		"--kv-transfer=push", "--kv-transfer-bandwidth=1", "--kv-bytes-per-token=1000",
+		`--engine-args={"scheduler_profile":"vllm-0.33","block_size":4,"num_gpu_blocks":11,"scheduler_rules":{"long_prefill_tokens":4}}`)
+	want := "replay: stalled at 67.430902 ms: prefill workers hold KV blocks of 1 computed prompts that decode workers have no blocks for (" + path +
+		":2), and decode workers hold blocks for 1 prompts that prefill workers have no blocks for (" + path + ":1)\n"
+	if code == cli.ExitDone || errs != want {
+		t.Errorf("exit %d, error:\n%s must be:\n%s", code, errs, want)
+	}
+}
+
 // compare holds the requests in a file against those of c.
 func (c *pullCase) compare(t *testing.T, path string) {
 	file, err := os.Open(path)

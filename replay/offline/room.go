@@ -77,8 +77,32 @@ func (h *handover) stalledLine() error {
 	all := h.c.pools[1].workers
 	w := all[slices.IndexFunc(all, func(w *worker) bool { return len(w.asking) > 0 })]
 	return fmt.Errorf("stalled at %v ms: %d KV caches wait for room on decode worker %d and nothing is to come, the first is that of %s",
-		float64(h.c.now), len(w.asking), w.id, h.c.Place(h.c.Requests.Get(int(w.asking[0].id))))
+		float64(h.c.now), len(w.asking), w.id, h.placeOf(w.asking[0]))
 }
+
+// stalledPush returns the error of a replay in which the pools wait for each other's KV blocks, nil where they do not: decode workers
+// have blocks for prompts that prefill workers have none for, and the other way round.
+func (h *handover) stalledPush() error {
+	var kept, reserved []*ticket
+	for _, t := range h.tickets {
+		switch {
+		case t == nil || !h.Push:
+		case t.at == seated && !t.registered:
+			kept = append(kept, t)
+		case t.at < seated && t.registered:
+			reserved = append(reserved, t)
+		}
+	}
+	if len(kept) == 0 || len(reserved) == 0 {
+		return nil
+	}
+	return fmt.Errorf("stalled at %v ms: prefill workers hold KV blocks of %d computed prompts that decode workers have no blocks for (%s), "+
+		"and decode workers hold blocks for %d prompts that prefill workers have no blocks for (%s)",
+		float64(h.c.now), len(kept), h.placeOf(kept[0]), len(reserved), h.placeOf(reserved[0]))
+}
+
+// placeOf returns where the request of t is in its trace.
+func (h *handover) placeOf(t *ticket) string { return h.c.Place(h.c.Requests.Get(int(t.id))) }
 
 // checkNothingLeft checks that nothing is left when nothing is to come.
 func (c *cluster) checkNothingLeft() error {
@@ -93,6 +117,9 @@ func (c *cluster) checkNothingLeft() error {
 	}
 	if c.handover.asking > 0 {
 		return c.handover.stalledLine()
+	}
+	if err := c.handover.stalledPush(); err != nil {
+		return err
 	}
 	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.countInFlight())
 }
