@@ -99,21 +99,26 @@ func (p *device) appendTaken(dst []blockID, n int) []blockID {
 		dst = append(dst, p.takeBlock())
 	}
 	key, alike := unnamed, int32(0) // of blocks that were evicted one after the other, the last one's key
-	for range n {
-		b := p.popBlock()
-		k := &p.all[b]
-		dst, k.holders = append(dst, b), 1
-		single := k.key < 0 || p.told || k.later != noBlock
-		if alike > 0 && (single || k.key != key-1) {
-			p.noteEvicted(key, alike)
-			alike = 0
+	all := p.all
+	for left := n; left > 0; {
+		b, place := p.queue.Pop()
+		k := &all[b]
+		if k.holders != 0 || k.place != place {
+			continue
 		}
-		if single {
-			p.unnameBlock(b)
-		} else {
+		left--
+		dst, k.holders = append(dst, b), 1
+		if k.key == key-1 && k.later == noBlock && alike > 0 && k.key >= 0 {
 			key, k.key = k.key, unnamed
 			alike++
+			continue
 		}
+		p.noteEvicted(key, alike)
+		if key, alike = k.key, 1; key < 0 || p.told || k.later != noBlock {
+			p.unnameBlock(b)
+			alike = 0
+		}
+		k.key = unnamed
 	}
 	p.noteEvicted(key, alike)
 	p.free -= n
@@ -193,8 +198,16 @@ func (p *device) letGoBlock(b blockID) {
 
 // letGoBlocks takes a holder from blocks, last to first.
 func (p *device) letGoBlocks(all []blockID) {
+	blocks := p.all
 	for i := len(all) - 1; i >= 0; i-- {
-		p.letGoBlock(all[i])
+		k := &blocks[all[i]]
+		if k.holders != 1 || k.key == unnamed || p.queue.IsFull() {
+			p.letGoBlock(all[i])
+			continue
+		}
+		k.holders, k.place = 0, p.queue.Push(all[i])
+		p.free++
+		p.cached++
 	}
 }
 
@@ -305,6 +318,19 @@ func (p *device) placeOf(key int64) *blockID {
 	return &p.found[page][key%pageBlocks]
 }
 
+// placesOf returns the entries of found for blocks of r from i on, before a block that has a key of the tree: at least one, as many
+// as are in a row.
+func (p *device) placesOf(r *request, i, before int) []blockID {
+	key := p.keyOf(r, i)
+	p.placeOf(key)
+	page := p.found[key/pageBlocks][key%pageBlocks:]
+	n := min(len(page), before-i, p.perNode-i%p.perNode)
+	if p.core.drafts.ahead {
+		n = 1
+	}
+	return page[:n]
+}
+
 // keyOf returns the key of what block i of r holds.
 func (p *device) keyOf(r *request, i int) int64 {
 	switch {
@@ -353,6 +379,18 @@ func parseKey(key int64) (id sim.RequestID, i int) {
 func (p *device) Cached(s slot) int {
 	r := &p.core.requests[s]
 	n, most := 0, p.core.findableBlocks(r)
+	for shared := min(most, r.shared); n < shared; {
+		key := p.keyOf(r, n)
+		if page := key / pageBlocks; page >= int64(len(p.found)) || p.found[page] == nil {
+			return n
+		}
+		for d, at := range p.placesOf(r, n, shared) {
+			if at == 0 || p.all[at-1].key != key+int64(d) {
+				return n
+			}
+			n++
+		}
+	}
 	for n < most && p.findBlock(r, n) != noBlock {
 		n++
 	}
@@ -369,7 +407,17 @@ func (p *device) hasRoom(r *request, hits, chunk, whole, free int) bool {
 // idleHits returns how many of the first blocks of r, which are cached, nobody
 // holds.
 func (p *device) idleHits(r *request, hits int) (idle int) {
-	for i := range hits {
+	shared := min(hits, r.shared)
+	for i := 0; i < shared; {
+		run := p.placesOf(r, i, shared)
+		for _, at := range run {
+			if p.all[at-1].holders == 0 {
+				idle++
+			}
+		}
+		i += len(run)
+	}
+	for i := shared; i < hits; i++ {
 		if p.isIdle(p.findBlock(r, i)) {
 			idle++
 		}
@@ -379,7 +427,16 @@ func (p *device) idleHits(r *request, hits int) (idle int) {
 
 // holdHits makes r a holder of its first blocks, which are cached.
 func (p *device) holdHits(r *request, hits int) {
-	for i := range hits {
+	shared := min(hits, r.shared)
+	for i := 0; i < shared; {
+		run := p.placesOf(r, i, shared)
+		for _, at := range run {
+			p.holdBlock(at - 1)
+			r.held = append(r.held, at-1)
+		}
+		i += len(run)
+	}
+	for i := shared; i < hits; i++ {
 		b := p.findBlock(r, i)
 		p.holdBlock(b)
 		r.held = append(r.held, b)
