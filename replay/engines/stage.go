@@ -115,7 +115,7 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 func Joined(t *Topology, use Use) bool {
 	return t.allKinds(use, func(s *Stage) bool {
 		a := &s.Engine
-		return a.Engine == engineargs.VLLM && s.offloadConfig().Blocks == 0 && !s.pulls() && !a.Windows.Given() && !s.hashesAhead()
+		return a.Engine == engineargs.VLLM && s.offloadConfig().Blocks == 0 && !s.pulls() && !s.hashesAhead()
 	})
 }
 

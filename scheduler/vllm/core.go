@@ -11,7 +11,7 @@
 // Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go, layer.go and the package segment, device.go for single ones, offloaded.go, connector.go and loop.go for host memory behind these, rank.go for
-// data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, windows.go and groups.go for groups of layers, measure.go for
+// data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, windows.go, layered.go and groups.go for groups of layers, measure.go for
 // what a pass costs, and events.go and view.go for what others see.
 package vllm
 
@@ -44,7 +44,7 @@ type Core struct {
 	arrived  uint64     // requests submitted so far
 	admitted uint64     // admissions so far
 	pool     pool       // the KV blocks
-	groups   *grouped   // the same where layers have windows, or nil
+	groups   groupPool  // the same where layers have windows, or nil
 	conn     *connector // to host memory behind them, or nil
 	supply   supply     // of them
 	events   events

@@ -44,7 +44,7 @@ type device struct {
 	perNode int
 	groups  int                    // of layers, each of which has a block for the same tokens
 	watched int                    // of these, the one that events tell of
-	nodes   *residency.Nodes       // of that group, if a router follows what is cached
+	nodes   *residency.Nodes       // if a router follows what is cached
 	found   []*[pageBlocks]blockID // by place in the tree, in pages: 1 + the first block that holds it
 	// firstOwn is the first block by key, for what only one request can name and
 	// several blocks hold. A single one stands in the request itself.

@@ -16,7 +16,7 @@ type offloaded struct {
 func newOffloaded(c *Core) *offloaded {
 	d := newDevice(c)
 	if c.cfg.Capture == scheduler.CaptureResidency {
-		d.nodes = residency.New(c.cfg.Tree, 1, 0)
+		d.nodes = residency.New(c.cfg.Tree)
 	}
 	c.conn = newConnector(c, d)
 	return &offloaded{device: d, conn: c.conn}

@@ -7,7 +7,7 @@ import (
 
 // pool is the engine's KV blocks as the scheduler sees them: whole segments of prompts
 // and answers (segments), or single blocks (device) where somebody is told of each,
-// with host memory behind them perhaps (offloaded), or for several groups of layers (grouped). A request holds the first r.blocks of
+// with host memory behind them perhaps (offloaded), or either for several groups of layers (layered, grouped). A request holds the first r.blocks of
 // its list of blocks, of which the first r.named can be found; both numbers are the
 // pool's to keep.
 type pool interface {
@@ -45,7 +45,9 @@ func newPool(c *Core) pool {
 	case c.cfg.Offload.Given(), c.cfg.Pull:
 		return newOffloaded(c)
 	case c.cfg.Windows.Given():
-		c.groups = newGrouped(c)
+		if c.groups = newLayered(c); c.cfg.Capture == scheduler.CaptureEvents || c.drafts.ahead {
+			c.groups = newGrouped(c)
+		}
 		return c.groups
 	case c.cfg.Capture == scheduler.CaptureEvents, c.drafts.ahead:
 		return deviceOnly{device: newDevice(c)}

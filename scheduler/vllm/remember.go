@@ -9,6 +9,8 @@ func (c *Core) Nodes(need func(prompt.NodeID)) {
 		for n := range p.nodes.All() {
 			need(n)
 		}
+	case *layered:
+		p.named.VisitNodes(need)
 	case deviceOnly:
 		p.markNodes(need)
 	case *grouped:

@@ -3,6 +3,7 @@ package vllm
 import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
+	"github.com/replay-llm/replay/scheduler/vllm/layers"
 	"github.com/replay-llm/replay/scheduler/vllm/segment"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -75,6 +76,7 @@ type keeping struct {
 	// can be found of those that only it can name.
 	holdings []segment.Holding
 	own      segment.Layer
+	sequence *layers.Sequence // has the same of several groups of layers
 }
 
 // rank orders requests by priority, then by arrival. In line, requests of one moment
@@ -96,7 +98,7 @@ func (a *rank) lessUrgent(b *rank) bool {
 func (r *request) init(s slot, q *sim.Request, cfg *Config) {
 	*r = request{
 		slot: s, id: q.ID, state: waiting, local: q.Local, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
-		keeping: keeping{held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0]}, pass: -1, plan: -1, before: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
+		keeping: keeping{held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0], sequence: r.sequence}, pass: -1, plan: -1, before: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
 		spec: speculation{draws: q.DrawKey()},
 	}
 	if (cfg.PrefixCaching || cfg.Offload.Given()) && !q.Prompt.Unique() {

@@ -37,17 +37,8 @@ func (p *segments) Check() {
 		}
 		held += s.Size()
 	}
-	queued, cached := p.blank, 0
-	for i := p.store.Oldest; i != segment.None; i = p.store.At(i).Newer {
-		s := p.store.At(i)
-		if queued += s.Size(); s.Owner != segment.Unnamed {
-			cached += s.Size()
-		}
-		if s.Holders != 0 || s.Size() <= 0 {
-			panic(fmt.Sprintf("segment %d of %d blocks in the queue has %d holders", i, s.Size(), s.Holders))
-		}
-	}
-	if queued != p.free || cached != p.cached || held+unnamed+queued != p.usable {
+	queued, cached := p.store.CountQueued()
+	if queued += p.blank; queued != p.free || cached != p.cached || held+unnamed+queued != p.usable {
 		panic(fmt.Sprintf("segments: %d held + %d of these without a name + %d free (%d counted) != %d, %d cached (%d counted)",
 			held, unnamed, queued, p.free, p.usable, cached, p.cached))
 	}

@@ -178,7 +178,7 @@ func release(t *testing.T, kept []sim.RequestID, cores []scheduler.Core) []sim.R
 // cached is what cores told of what is cached: by node, and block by block.
 type cached struct {
 	nodes  map[prompt.NodeID]int32
-	blocks map[uint64]int // copies of a block, by sequence hash
+	blocks map[uint64]int // 1 for a block that is cached, by sequence hash
 }
 
 func (c *cached) note(p *scheduler.Pass) {
@@ -186,6 +186,9 @@ func (c *cached) note(p *scheduler.Pass) {
 		c.nodes[k.Node] = k.Blocks
 	}
 	for _, e := range p.Events {
+		if e.Copy {
+			continue
+		}
 		for _, b := range e.Stored {
 			c.blocks[b.Seq]++
 		}
@@ -230,6 +233,50 @@ func TestSegmentsEqualBlocks(t *testing.T) {
 		all[1] += reused
 	}
 	if all[0] < int(cases) || all[1] < 20*int(cases) {
+		t.Errorf("%d preemptions and %d blocks found in %d cases, want more", all[0], all[1], cases)
+	}
+}
+
+// addWindows gives some layers of both engines windows, and as many blocks as their groups need, or few more.
+func (w *sharing) addWindows(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 12))
+	block := w.blocks.BlockTokens
+	g := vllm.Windows{Tokens: 2 + rng.IntN(12*block), Groups: 1 + rng.IntN(4), Full: 1 + rng.IntN(5)/4, FullFirst: rng.IntN(2) == 0}
+	if rng.IntN(4) == 0 {
+		g.Chunked, g.Tokens = true, block*(1+rng.IntN(12))
+	}
+	for _, c := range []*vllm.Config{&w.segments, &w.blocks} {
+		c.Windows, c.KeepSent, c.Preemption = g, false, vllm.LIFO
+		for _, pair := range w.pairs {
+			if e := c.Fits(pair[0].InputTokens, pair[0].OutputTokens); e != nil {
+				c.Blocks = max(c.Blocks, e.Blocks)
+			}
+		}
+	}
+}
+
+// Of layers with windows, too, blocks in segments are what single blocks are.
+func TestWindowsInSegments(t *testing.T) {
+	cases := long.Cases(uint64(150), 2000)
+	rules := []vllm.Rules{releases.Rules019(), releases.Rules020(), releases.Rules024(), releases.Rules033()}
+	all := [2]int{}
+	for seed := range cases {
+		w := drawSharing(seed, rules[seed%4])
+		w.addWindows(seed)
+		for _, c := range []*vllm.Config{&w.segments, &w.blocks} {
+			c.Rules.TwoInFlight, c.Rules.OneQueue, c.PrefixCaching = seed%3 > 0, seed%5 > 0, seed%16 > 0
+			if !c.PrefixCaching {
+				c.Capture = scheduler.CaptureNone
+			}
+		}
+		preempted, reused, err := w.run(t, seed)
+		if err != nil {
+			t.Fatalf("seed %d: %+v: %v", seed, w.segments, err)
+		}
+		all[0] += preempted
+		all[1] += reused
+	}
+	if all[0] < int(cases) || all[1] < 10*int(cases) {
 		t.Errorf("%d preemptions and %d blocks found in %d cases, want more", all[0], all[1], cases)
 	}
 }

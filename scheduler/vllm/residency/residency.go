@@ -10,28 +10,23 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Nodes counts the cached blocks of each node of the tree in one group of layers,
-// the one that is watched, where scheduler.CaptureResidency is asked for. In a group that attends to everything
-// a request holds all blocks before one of its own and gives them back after it, so that
-// those of a node come and go in order.
+// Nodes counts the cached blocks of each node of the tree, where scheduler.CaptureResidency is asked for. A request
+// holds all blocks before one of its own and gives them back after it, so that those of a node come and go in order.
 type Nodes struct {
 	tree    *prompt.Tree
 	perNode int64
-	groups  int64
-	watched int64
 	blocks  []int32
 	node    int   // the latest that was noted
 	first   int64 // its first block
 }
 
-// New returns counts of the nodes of tree, for one of the groups of layers.
-func New(tree *prompt.Tree, groups, watched int) *Nodes {
+// New returns counts of the nodes of tree.
+func New(tree *prompt.Tree) *Nodes {
 	per := int64(tree.PerNode())
-	return &Nodes{tree: tree, perNode: per, groups: int64(groups), watched: int64(watched), first: -1 - per}
+	return &Nodes{tree: tree, perNode: per, first: -1 - per}
 }
 
-// NoteEvicted notes in out that a number of blocks with keys from one on is evicted, the last of them first, where there is one group
-// of layers.
+// NoteEvicted notes in out that a number of blocks with keys from one on is evicted, the last of them first.
 func (n *Nodes) NoteEvicted(out *scheduler.Pass, key int64, blocks int32) {
 	for end := key + int64(blocks); end > key; {
 		first := max(key, (end-1)/n.perNode*n.perNode)
@@ -45,12 +40,6 @@ func (n *Nodes) NoteEvicted(out *scheduler.Pass, key int64, blocks int32) {
 func (n *Nodes) Note(out *scheduler.Pass, key int64, by int32) {
 	if key < 0 {
 		return
-	}
-	if n.groups > 1 {
-		if key%n.groups != n.watched {
-			return
-		}
-		key /= n.groups
 	}
 	if d := key - n.first; d < 0 || d >= n.perNode {
 		n.node = int(key / n.perNode)

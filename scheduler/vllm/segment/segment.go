@@ -1,8 +1,10 @@
 // Package segment has the KV blocks of an engine as segments: runs of blocks with the content of one prompt node or one request
-// that the same requests hold. segment.go has the store and its queue, layer.go what can be found of a node.
+// that the same requests hold. segment.go has the store and its queue, layer.go what can be found of a node, and lists.go the same for
+// several groups of layers.
 package segment
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/replay-llm/replay/scheduler/blocks"
@@ -100,6 +102,20 @@ func (t *Store) PushUnnamed(n int32) {
 		return
 	}
 	t.Push(t.Add(Segment{Owner: Unnamed, Hi: n}))
+}
+
+// CountQueued returns the number of blocks in the queue, and of those among them that were named.
+func (t *Store) CountQueued() (queued, cached int) {
+	for i := t.Oldest; i != None; i = t.All[i].Newer {
+		s := &t.All[i]
+		if queued += s.Size(); s.Owner != Unnamed {
+			cached += s.Size()
+		}
+		if s.Holders != 0 || s.Size() <= 0 {
+			panic(fmt.Sprintf("segment %d of %d blocks in the queue has %d holders", i, s.Size(), s.Holders))
+		}
+	}
+	return queued, cached
 }
 
 // Unlink takes i out of the queue.

@@ -95,3 +95,32 @@ const leastWindow = 2
 // mostGroups is the most groups of layers: keys of blocks hold the group and 2^28
 // blocks of a request.
 const mostGroups = 16
+
+// Layout is the groups of layers by number, with blocks of 1 << Shift tokens.
+type Layout struct {
+	Windows  Groups
+	All      int // groups
+	From, To int // the groups from one up to another have windows
+	Shift    uint
+}
+
+// NewLayout returns the layout of w.
+func NewLayout(w Groups, shift uint) Layout {
+	return Layout{Windows: w, All: w.Groups + w.Full, From: w.First(), To: w.First() + w.Groups, Shift: shift}
+}
+
+// IsWindowed reports whether the layers of group g have windows.
+func (l *Layout) IsWindowed(g int) bool { return l.From <= g && g < l.To }
+
+// Skip returns n for groups with windows, which do without their first n blocks, and 0 for the others.
+func (l *Layout) Skip(g, n int) int {
+	if l.IsWindowed(g) {
+		return n
+	}
+	return 0
+}
+
+// FirstHeld returns the first of a number of cached blocks that groups with windows need.
+func (l *Layout) FirstHeld(hits int) int {
+	return min(hits, l.Windows.Passed(hits<<l.Shift)>>l.Shift)
+}

@@ -1,0 +1,289 @@
+// Package layers has the KV blocks of several groups of layers as segments: what is found of a request in each group, what it holds
+// there and what its layers with windows have passed. The caller counts free blocks and those without a name.
+package layers
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm/segment"
+	"github.com/replay-llm/replay/scheduler/vllm/windows"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Pool is the KV blocks of the groups.
+type Pool struct {
+	windows.Layout
+	tree  *prompt.Tree
+	lists segment.Lists
+	// blank is the number of free blocks that are taken before all in the queue: never
+	// used or, unless there is one queue for all, released without a name.
+	blank    int
+	oneQueue bool
+	counts   []int32 // of Check, by segment
+}
+
+// Sequence is what a request has in the groups.
+type Sequence struct {
+	Path   []prompt.NodeID // names the first full blocks by content
+	Shared int             // the number of these
+	entry  segment.Entry   // of the blocks that only the request can name
+	held   [][]segment.Holding
+}
+
+// New returns a pool of a number of blocks, none of which has a name. It reports what changes in the watched group, or nothing.
+func New(w windows.Layout, tree *prompt.Tree, blocks int, oneQueue, reports bool) *Pool {
+	watched := -1
+	if reports {
+		watched = w.Windows.Watched()
+	}
+	return &Pool{Layout: w, tree: tree, lists: segment.NewLists(w.All, watched), blank: blocks, oneQueue: oneQueue}
+}
+
+// entryAt returns the entry of what names a block of q, and the blocks that it names.
+func (p *Pool) entryAt(q *Sequence, block int) (e segment.Entry, start, end int) {
+	if block >= q.Shared {
+		return q.entry, q.Shared, math.MaxInt32
+	}
+	n := q.Path[p.tree.Index(q.Path, block)]
+	return p.lists.Find(n), int(p.tree.Start(n)), min(int(p.tree.End(n)), q.Shared)
+}
+
+// reachUp returns the first block of q from one on that is not cached in group g, at most end.
+func (p *Pool) reachUp(q *Sequence, g, from, end int) int {
+	for from < end {
+		e, _, stop := p.entryAt(q, from)
+		stop = min(stop, end)
+		if from = int(p.lists.ReachUp(e, g, int32(from), int32(stop))); from < stop {
+			return from
+		}
+	}
+	return from
+}
+
+// reachDown returns from which block of q on, at least the given one, group g has all up to end cached. If that is not
+// the given one, before is the end of the last blocks in front of it that may be cached as well.
+func (p *Pool) reachDown(q *Sequence, g, from, end int) (at, before int) {
+	for at = end; at > from; {
+		e, start, _ := p.entryAt(q, at-1)
+		stop := max(start, from)
+		if at = int(p.lists.ReachDown(e, g, int32(stop), int32(at))); at > stop {
+			return at, int(p.lists.LastBelow(e, g, int32(start), int32(at-1)))
+		}
+	}
+	return at, at
+}
+
+// Cached returns how many of the first blocks of q, at most a number, are cached: all of them in the groups
+// without windows, and in those with windows the ones that the next token attends to.
+func (p *Pool) Cached(q *Sequence, most int) int {
+	n := most
+	for g := range p.All {
+		if !p.IsWindowed(g) {
+			n = p.reachUp(q, g, 0, n)
+		}
+	}
+	if p.Windows.Chunked {
+		from := p.FirstHeld(n)
+		for g := p.From; g < p.To; g++ {
+			n = p.reachUp(q, g, from, n)
+		}
+		return n
+	}
+	for n > 0 {
+		before := p.lacksWindow(q, n)
+		if before < 0 {
+			return n
+		}
+		n = before
+	}
+	return 0
+}
+
+// lacksWindow returns -1 if groups with windows have cached what the token after the first n blocks of q attends to.
+// Otherwise it returns the most blocks, fewer than n, of which they may have.
+func (p *Pool) lacksWindow(q *Sequence, n int) int {
+	from := max(0, n-(p.Windows.Tokens-1+1<<p.Shift-1)>>p.Shift)
+	for g := p.From; g < p.To; g++ {
+		if at, before := p.reachDown(q, g, from, n); at > from {
+			return before
+		}
+	}
+	return -1
+}
+
+// visitHits shows the segments of group g with the blocks of q from one up to another, which are cached.
+func (p *Pool) visitHits(q *Sequence, g, from, hits int, visit func(i segment.ID, from, end int32)) {
+	for from < hits {
+		e, _, stop := p.entryAt(q, from)
+		i, end := p.lists.Get(e, g, int32(from))
+		end = min(end, int32(min(stop, hits)))
+		visit(i, int32(from), end)
+		from = int(end)
+	}
+}
+
+// CountIdle returns how many of the first blocks of q, which are cached, no request holds. Groups with windows do without the
+// first of them, up to passed.
+func (p *Pool) CountIdle(q *Sequence, passed, hits int) (idle int) {
+	for g := range p.All {
+		p.visitHits(q, g, p.Skip(g, passed), hits, func(i segment.ID, from, end int32) {
+			if p.lists.At(i).Holders == 0 {
+				idle += int(end - from)
+			}
+		})
+	}
+	return idle
+}
+
+// Hold makes q, which holds none, a holder of the blocks that CountIdle counts. It returns how many were idle.
+func (p *Pool) Hold(q *Sequence, passed, hits int) (idle int) {
+	if q.held == nil {
+		q.held = make([][]segment.Holding, p.All)
+	}
+	for g := range p.All {
+		p.visitHits(q, g, p.Skip(g, passed), hits, func(i segment.ID, from, end int32) {
+			held, n := p.lists.Hold(i, q.held[g], from, end)
+			q.held[g] = held
+			idle += n
+		})
+	}
+	return idle
+}
+
+// Take takes n blocks. It returns how many of them were cached, and reports changes to out.
+func (p *Pool) Take(n int, out *scheduler.Pass) (cached int) {
+	blank := min(n, p.blank)
+	p.blank -= blank
+	for n -= blank; n > 0; {
+		x := p.lists.Evict(int32(n))
+		n -= int(x.Blocks)
+		if !x.Unnamed {
+			cached += int(x.Blocks)
+		}
+		if x.Node != prompt.None {
+			p.reportEnd(x.Node, x.End, out)
+		}
+	}
+	return cached
+}
+
+// reportEnd reports up to which block a node is cached.
+func (p *Pool) reportEnd(n prompt.NodeID, end int32, out *scheduler.Pass) {
+	out.KV = append(out.KV, scheduler.KVChange{Node: n, Blocks: max(0, end-p.tree.Start(n))})
+}
+
+// Name makes blocks of q from one up to another, which it holds, ones that can be found: in groups with windows from passed on.
+func (p *Pool) Name(q *Sequence, passed, from, end int, out *scheduler.Pass) {
+	for g := range p.All {
+		for at := max(from, p.Skip(g, passed)); at < end; {
+			e, _, stop := p.entryAt(q, at)
+			if stop = min(stop, end); e == segment.NoEntry {
+				e = p.addEntry(q, at)
+			}
+			held, more := p.lists.Name(e, g, q.held[g], int32(at), int32(stop))
+			if q.held[g] = held; more {
+				p.reportEnd(q.Path[p.tree.Index(q.Path, at)], int32(stop), out)
+			}
+			at = stop
+		}
+	}
+}
+
+// addEntry returns a new entry of what names a block of q.
+func (p *Pool) addEntry(q *Sequence, block int) segment.Entry {
+	if block < q.Shared {
+		return p.lists.Enter(q.Path[p.tree.Index(q.Path, block)])
+	}
+	q.entry = p.lists.EnterRequest()
+	return q.entry
+}
+
+// Drop takes q as a holder from the first n blocks in groups with windows, last to first: those from the given one on. The first of these, so
+// many, have names. It returns how many blocks are free then, and how many of them are cached.
+func (p *Pool) Drop(q *Sequence, from, n, named int) (free, cached int) {
+	for g := p.From; g < p.To; g++ {
+		free += p.freeUnnamed(n - max(named, from))
+		left, idle := p.lists.DropFirst(q.held[g], int32(n))
+		q.held[g] = left
+		cached += idle
+	}
+	return free + cached, cached
+}
+
+// Release takes q as a holder from all its blocks, group by group, last to first. It returns what Drop returns.
+func (p *Pool) Release(q *Sequence, passed, blocks, named int) (free, cached int) {
+	for g := range q.held {
+		free += p.freeUnnamed(blocks - max(named, p.Skip(g, passed)))
+		cached += p.lists.Release(q.held[g])
+		q.held[g] = q.held[g][:0]
+	}
+	return free + cached, cached
+}
+
+// freeUnnamed gives back n blocks without a name, if that is more than 0. It returns how many.
+func (p *Pool) freeUnnamed(n int) int {
+	switch {
+	case n <= 0:
+		return 0
+	case p.oneQueue:
+		p.lists.PushUnnamed(int32(n))
+	default:
+		p.blank += n
+	}
+	return n
+}
+
+// Forget gives up what only q can name, which is gone.
+func (p *Pool) Forget(q *Sequence) {
+	if q.entry != segment.NoEntry {
+		p.lists.Leave(q.entry)
+		q.entry = segment.NoEntry
+	}
+}
+
+// VisitNodes calls use with every node of which something is cached.
+func (p *Pool) VisitNodes(use func(prompt.NodeID)) { p.lists.VisitNodes(use) }
+
+// Check panics where the accounts do not add up, after BeginCheck and CheckHeld of each request that holds blocks. It returns how many blocks
+// are held with a name, how many are free and how many of these are cached.
+func (p *Pool) Check() (held, free, cached int) {
+	for i, n := range p.counts {
+		if s := p.lists.At(segment.ID(i)); n > 0 {
+			if held += s.Size(); s.Holders != n || s.Size() <= 0 {
+				panic(fmt.Sprintf("segment %d of %d blocks has %d holders, %d counted", i, s.Size(), n, s.Holders))
+			}
+		}
+	}
+	if fault := p.lists.Fault(func(g int) bool { return !p.IsWindowed(g) }, p.tree.Start); fault != "" {
+		panic(fault)
+	}
+	free, cached = p.lists.CountQueued()
+	return held, free + p.blank, cached
+}
+
+// BeginCheck begins a check.
+func (p *Pool) BeginCheck() {
+	p.counts = slices.Grow(p.counts[:0], len(p.lists.All))[:len(p.lists.All)]
+	clear(p.counts)
+}
+
+// CheckHeld counts what q, whose first blocks, so many, have names, holds. It returns how many of its blocks have none.
+func (p *Pool) CheckHeld(q *Sequence, passed, named, blocks int) (unnamed int) {
+	for g, all := range q.held {
+		first, n := p.Skip(g, passed), 0
+		unnamed += blocks - max(named, first)
+		for _, h := range all {
+			n += int(h.Blocks)
+			for _, i := range p.lists.AppendPieces(nil, h) {
+				p.counts[i]++
+			}
+		}
+		if want := max(0, named-first); n != want {
+			panic(fmt.Sprintf("group %d: holdings of %d blocks, must be the %d that can be found", g, n, want))
+		}
+	}
+	return unnamed
+}

@@ -1,0 +1,406 @@
+package segment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/probe"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Lists is the segments of a pool from which several groups of layers take their blocks, with
+// what can be found of each prompt node and of each request in each group.
+//
+// The segments of a list stand in the order in which their blocks were named. A block is found
+// in the first of them that has it. A list may have gaps, since layers with windows give up the
+// first blocks of a request before the last.
+type Lists struct {
+	Store
+	groups  int
+	watched int // the group of which Name and Evict report what can be found; -1: none
+	lists   []list
+	entries []entry
+	unused  []Entry
+	nodes   probe.Table[prompt.NodeID, Entry]
+	pieces  []ID // of Release and DropFirst
+}
+
+// Entry is a node's or a request's place among the lists, of which it has one for each group.
+// NoEntry has none.
+type Entry int32
+
+// NoEntry is the entry of a node of which nothing can be found.
+const NoEntry Entry = 0
+
+// list is what can be found of an entry in one group.
+type list struct {
+	first, last ID
+	end         int32 // of what can be found, where the group is watched
+}
+
+// entry is what the lists of a node or a request have in common.
+type entry struct {
+	node     prompt.NodeID // prompt.None of a request
+	segments int32         // of all groups
+	kept     bool          // the request may name more
+}
+
+// NewLists returns lists without segments for a number of groups, of which one is watched.
+func NewLists(groups, watched int) Lists {
+	return Lists{Store: NewStore(), groups: groups, watched: watched, nodes: probe.New[prompt.NodeID, Entry](prompt.None)}
+}
+
+// Find returns the entry of a node.
+func (t *Lists) Find(n prompt.NodeID) Entry { return *t.nodes.Get(n) }
+
+// Enter returns the entry of a node, a new one where it has none.
+func (t *Lists) Enter(n prompt.NodeID) Entry {
+	e, isNew := t.nodes.Put(n)
+	if isNew {
+		*e = t.addEntry(entry{node: n})
+	}
+	return *e
+}
+
+// EnterRequest returns a new entry for the blocks that only one request can name.
+func (t *Lists) EnterRequest() Entry { return t.addEntry(entry{node: prompt.None, kept: true}) }
+
+func (t *Lists) addEntry(x entry) Entry {
+	e := Entry(len(t.entries) + 1)
+	if n := len(t.unused); n > 0 {
+		e, t.unused = t.unused[n-1], t.unused[:n-1]
+	} else {
+		t.entries = append(t.entries, entry{})
+		t.lists = slices.Grow(t.lists, t.groups)[:len(t.lists)+t.groups]
+	}
+	t.entries[e-1] = x
+	for g := range t.groups {
+		*t.listOf(e, g) = list{first: None, last: None}
+	}
+	return e
+}
+
+// Leave gives up the entry of a request that is gone. The entry lasts as long as its segments.
+func (t *Lists) Leave(e Entry) {
+	t.entries[e-1].kept = false
+	t.dropEmpty(e)
+}
+
+func (t *Lists) dropEmpty(e Entry) {
+	x := &t.entries[e-1]
+	if x.segments > 0 || x.kept {
+		return
+	}
+	if x.node != prompt.None {
+		t.nodes.Delete(x.node)
+	}
+	t.unused = append(t.unused, e)
+}
+
+func (t *Lists) listOf(e Entry, g int) *list { return &t.lists[int(e-1)*t.groups+g] }
+
+// ownerOf returns the owner of the blocks of an entry in a group; parseOwner is its inverse.
+func (t *Lists) ownerOf(e Entry, g int) Owner { return Owner(int(e-1)*t.groups + g) }
+
+func (t *Lists) parseOwner(o Owner) (e Entry, g int) {
+	return Entry(int(o)/t.groups + 1), int(o) % t.groups
+}
+
+// VisitNodes calls use with every node of which something can be found.
+func (t *Lists) VisitNodes(use func(prompt.NodeID)) {
+	for n := range t.nodes.All() {
+		use(n)
+	}
+}
+
+// Get returns the segment in which a block of an entry is found, and up to which block; None where it cannot be found.
+func (t *Lists) Get(e Entry, g int, block int32) (i ID, end int32) {
+	if e == NoEntry {
+		return None, 0
+	}
+	end = math.MaxInt32
+	for i = t.listOf(e, g).first; i != None; i = t.All[i].Above {
+		switch s := &t.All[i]; {
+		case s.Lo > block:
+			end = min(end, s.Lo)
+		case block < s.Hi:
+			return i, min(end, s.Hi)
+		}
+	}
+	return None, 0
+}
+
+// ReachUp returns the first block from one on that cannot be found, at most end.
+func (t *Lists) ReachUp(e Entry, g int, from, end int32) int32 {
+	for from < end {
+		i, to := t.Get(e, g, from)
+		if i == None {
+			return from
+		}
+		from = to
+	}
+	return end
+}
+
+// ReachDown returns from which block on, at least the given one, all up to end can be found.
+func (t *Lists) ReachDown(e Entry, g int, from, end int32) int32 {
+	for end > from {
+		i, _ := t.Get(e, g, end-1)
+		if i == None {
+			return end
+		}
+		end = t.All[i].Lo
+	}
+	return from
+}
+
+// LastBelow returns the end of the last blocks before one, at least from, that can be found; from where there are none.
+func (t *Lists) LastBelow(e Entry, g int, from, block int32) int32 {
+	if e == NoEntry {
+		return from
+	}
+	for i := t.listOf(e, g).first; i != None; i = t.All[i].Above {
+		if s := &t.All[i]; s.Lo < block {
+			from = max(from, min(block, s.Hi))
+		}
+	}
+	return from
+}
+
+// Name makes blocks from one up to another, which one request holds after those in held, ones that can be found. It returns
+// held with them, and whether more can be found of a node in the watched group, up to end.
+func (t *Lists) Name(e Entry, g int, held []Holding, from, end int32) (all []Holding, more bool) {
+	l := t.listOf(e, g)
+	if more = g == t.watched && end > l.end; more {
+		l.end = end
+		more = t.entries[e-1].node != prompt.None
+	}
+	if n := len(held); n > 0 && held[n-1].Segment == l.last {
+		h, s := &held[n-1], &t.All[l.last]
+		if s.Holders == 1 && s.Hi == from && s.Hi-s.Lo == h.Blocks {
+			s.Hi = end
+			h.Blocks = end - s.Lo
+			return held, more
+		}
+	}
+	i := t.Add(Segment{Owner: t.ownerOf(e, g), Lo: from, Hi: end, Holders: 1, Below: l.last, Above: None})
+	if l.last == None {
+		l.first = i
+	} else {
+		t.All[l.last].Above = i
+	}
+	l.last = i
+	t.entries[e-1].segments++
+	return append(held, Holding{Segment: i, Blocks: end - from}), more
+}
+
+// cut makes the blocks of i from at on a segment of their own, which is found after i.
+func (t *Lists) cut(i ID, at int32) (upper ID) {
+	upper = t.Split(i, at)
+	s := &t.All[i]
+	if !s.Owner.IsKnown() {
+		return upper
+	}
+	e, g := t.parseOwner(s.Owner)
+	t.entries[e-1].segments++
+	u := &t.All[upper]
+	u.Below = i
+	if u.Above == None {
+		t.listOf(e, g).last = upper
+	} else {
+		t.All[u.Above].Below = upper
+	}
+	s.Above = upper
+	return upper
+}
+
+// Hold adds a holder to the blocks of i from one up to another, which have a segment of their own from then on. It returns
+// held with them, and how many of them were idle.
+func (t *Lists) Hold(i ID, held []Holding, from, end int32) (all []Holding, idle int) {
+	if t.All[i].Lo < from {
+		i = t.cut(i, from)
+	}
+	if end < t.All[i].Hi {
+		t.cut(i, end)
+	}
+	s := &t.All[i]
+	if s.Holders == 0 {
+		t.Unlink(i)
+		idle = s.Size()
+	}
+	s.Holders++
+	if n := len(held); n > 0 && s.Holders == 1 && held[n-1].Segment == s.Below {
+		h, b := &held[n-1], &t.All[s.Below]
+		if b.Holders == 1 && b.Hi == from && b.Size() == int(h.Blocks) { // one holder, which has them all
+			b.Hi = end
+			h.Blocks += end - from
+			t.dropSegment(i)
+			return held, idle
+		}
+	}
+	return append(held, Holding{Segment: i, Blocks: end - from}), idle
+}
+
+// dropSegment takes i, which is not in the queue, out of its list and the store.
+func (t *Lists) dropSegment(i ID) {
+	if s := &t.All[i]; s.Owner.IsKnown() {
+		e, g := t.parseOwner(s.Owner)
+		t.removeFrom(t.listOf(e, g), i)
+		t.entries[e-1].segments--
+	}
+	t.Drop(i)
+}
+
+// Release takes a holder from the blocks of all holdings of one group, last to first. It returns how many of them are idle then.
+func (t *Lists) Release(held []Holding) (idle int) {
+	t.pieces = t.pieces[:0]
+	for _, h := range held {
+		t.pieces = t.AppendPieces(t.pieces, h)
+	}
+	return t.releasePieces()
+}
+
+func (t *Lists) releasePieces() (idle int) {
+	for k := len(t.pieces) - 1; k >= 0; k-- {
+		i := t.pieces[k]
+		s := &t.All[i]
+		if s.Holders--; s.Holders > 0 {
+			continue
+		}
+		idle += s.Size()
+		if t.Newest != None && t.Newest == s.Above { // found after it, taken before it
+			if a := &t.All[t.Newest]; s.Hi == a.Lo {
+				a.Lo = s.Lo
+				t.dropSegment(i)
+				continue
+			}
+		}
+		t.Push(i)
+	}
+	return idle
+}
+
+// DropFirst takes a holder from the blocks before end, last to first. It returns the holdings that are left, and how many of
+// these blocks are idle then.
+func (t *Lists) DropFirst(held []Holding, end int32) (left []Holding, idle int) {
+	t.pieces = t.pieces[:0]
+	gone := 0
+	for k := range held {
+		h := &held[k]
+		i, blocks := h.Segment, h.Blocks
+		for blocks > 0 && t.All[i].Lo < end {
+			if t.All[i].Hi > end {
+				t.cut(i, end)
+			}
+			t.pieces = append(t.pieces, i)
+			blocks -= t.All[i].Hi - t.All[i].Lo
+			i = t.All[i].Rest
+		}
+		if blocks > 0 {
+			h.Segment, h.Blocks = i, blocks
+			break
+		}
+		gone++
+	}
+	return slices.Delete(held, 0, gone), t.releasePieces()
+}
+
+// Eviction is what Evict has taken.
+type Eviction struct {
+	Blocks  int32
+	Unnamed bool          // they had no name
+	Node    prompt.NodeID // of which less can be found in the watched group, or prompt.None
+	End     int32         // of what still can
+}
+
+// Evict takes up to a number of blocks from the front of the queue.
+func (t *Lists) Evict(most int32) Eviction {
+	i := t.Oldest
+	s := &t.All[i]
+	x := Eviction{Blocks: min(most, s.Hi-s.Lo), Unnamed: s.Owner == Unnamed, Node: prompt.None}
+	end := s.Hi
+	s.Hi -= x.Blocks
+	isEmpty := s.Hi == s.Lo
+	if isEmpty {
+		t.Unlink(i)
+	}
+	if s.Owner.IsKnown() {
+		e, g := t.parseOwner(s.Owner)
+		l := t.listOf(e, g)
+		if isEmpty {
+			t.removeFrom(l, i)
+		}
+		if g == t.watched && end == l.end {
+			if l.end = t.findEnd(l); l.end < end {
+				x.Node, x.End = t.entries[e-1].node, l.end
+			}
+		}
+		if isEmpty {
+			t.entries[e-1].segments--
+			t.dropEmpty(e)
+		}
+	}
+	if isEmpty {
+		t.Drop(i)
+	}
+	return x
+}
+
+func (t *Lists) removeFrom(l *list, i ID) {
+	s := &t.All[i]
+	if s.Below == None {
+		l.first = s.Above
+	} else {
+		t.All[s.Below].Above = s.Above
+	}
+	if s.Above == None {
+		l.last = s.Below
+	} else {
+		t.All[s.Above].Below = s.Below
+	}
+}
+
+// findEnd returns the end of what can be found of a list; 0 where nothing can.
+func (t *Lists) findEnd(l *list) (end int32) {
+	for i := l.first; i != None; i = t.All[i].Above {
+		end = max(end, t.All[i].Hi)
+	}
+	return end
+}
+
+// Fault returns where the lists differ from their segments; "" where they do not. In groups that are whole all of a
+// node up to its end can be found.
+func (t *Lists) Fault(whole func(g int) bool, start func(prompt.NodeID) int32) string {
+	for n, e := range t.nodes.All() {
+		if t.entries[*e-1].node != n {
+			return fmt.Sprintf("entry %d of node %d has node %d", *e, n, t.entries[*e-1].node)
+		}
+		for g := range t.groups {
+			end := t.findEnd(t.listOf(*e, g))
+			if whole(g) && end > 0 && t.ReachUp(*e, g, start(n), end) < end {
+				return fmt.Sprintf("node %d in group %d: a gap before block %d", n, g, end)
+			}
+		}
+	}
+	for k := range t.entries {
+		e, segments := Entry(k+1), int32(0)
+		for g := range t.groups {
+			l, below := t.listOf(e, g), None
+			for i := l.first; i != None; i = t.All[i].Above {
+				if s := &t.All[i]; s.Owner != t.ownerOf(e, g) || s.Below != below || s.Hi <= s.Lo {
+					return fmt.Sprintf("segment %d of entry %d in group %d after %d: %+v", i, e, g, below, *s)
+				}
+				below = i
+				segments++
+			}
+			if end := t.findEnd(l); below != l.last || g == t.watched && end != l.end {
+				return fmt.Sprintf("entry %d in group %d: segment %d is the last, found up to block %d: %+v", e, g, below, end, *l)
+			}
+		}
+		if segments != t.entries[k].segments {
+			return fmt.Sprintf("entry %d: %d segments, %d counted", e, segments, t.entries[k].segments)
+		}
+	}
+	return ""
+}
