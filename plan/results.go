@@ -68,6 +68,7 @@ const (
 	GPUNameKey     = "gpu_name"
 	CostPerHourKey = "cost_per_hour"
 	SaturationKey  = "saturation"
+	StoppedKey     = "stopped_early" // why a cell was not replayed to its end
 	rejectedKey    = "rejected_requests"
 	costKey        = "cost_per_million_output_tokens"
 )
@@ -83,6 +84,11 @@ func (t *Results) AddCost(perGPUHour float64) {
 			hour = float64(gpus * perGPUHour)
 		}
 		if hour == 0 {
+			continue
+		}
+		if r.values[StoppedKey] != nil {
+			r.values[CostPerHourKey] = json.RawMessage(strconv.FormatFloat(hour, 'g', -1, 64))
+			keys = append(keys, CostPerHourKey)
 			continue
 		}
 		cost := CostPerMillion(1, hour, r.number("output_throughput_tok_s"))
@@ -228,6 +234,7 @@ func (t *Results) WriteText(w io.Writer) error {
 	}
 	var b strings.Builder
 	b.WriteString(all.Text())
+	t.writeStopped(&b)
 	t.writeResampled(&b, true)
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay/collector"
@@ -27,6 +28,7 @@ func (t *Results) WriteNarrow(w io.Writer) error {
 	}
 	b.WriteString(terminal.WrapLine(note, 0) + "\n")
 	t.writeReasons(&b)
+	t.writeStopped(&b)
 	t.writeResampled(&b, false)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -43,6 +45,16 @@ func (t *Results) writeReasons(b *strings.Builder) {
 		reason := t.rows[i].reason
 		if of := cells[reason]; reason != "" && of[0] == strconv.Itoa(t.rows[i].cell.Index) {
 			b.WriteString(terminal.WrapLine(fmt.Sprintf("Cell %s: %s", strings.Join(of, ", "), reason), 2) + "\n")
+		}
+	}
+}
+
+// writeStopped writes why cells were not replayed to their end.
+func (t *Results) writeStopped(b *strings.Builder) {
+	for i := range t.rows {
+		r, why := &t.rows[i], ""
+		if json.Unmarshal(r.values[StoppedKey], &why) == nil {
+			b.WriteString(terminal.WrapLine(fmt.Sprintf("Cell %d, stopped early: %s", r.cell.Index, why), 2) + "\n")
 		}
 	}
 }

@@ -23,6 +23,9 @@ type Streams struct {
 	// Progress, when not nil, is called now and then with the number of requests that
 	// have finished.
 	Progress func(finished, requests int)
+	// Stop, when not nil, is called after each step with the requests so far. Its error ends the replay, and is what Run returns. On the
+	// logical clock with one thread.
+	Stop func(c *collector.Collector, finished int) error
 	// Opened, when not nil, is shown the workload before it is replayed.
 	Opened func(*loadgen.Workload)
 	// Observer, when not nil, is shown everything that happens, with KVEvents also the
@@ -143,7 +146,7 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 		streams.Opened(workload)
 	}
 	c := harness.Config{
-		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents, Engine: streams.Engine, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold,
+		Topology: s.Topology, Workload: workload, Stop: streams.Stop, Observer: streams.Observer, KVEvents: streams.KVEvents, Engine: streams.Engine, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 		Window:    s.Window,
 	}

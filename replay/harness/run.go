@@ -34,6 +34,8 @@ type Config struct {
 	// Progress, when not nil, is called now and then with the number of requests
 	// that have finished.
 	Progress func(finished int)
+	// Stop, when not nil, is called after each step with the requests so far. Its error ends the replay.
+	Stop func(c *collector.Collector, finished int) error
 	// Observer, when not nil, is shown everything that happens, from one
 	// goroutine.
 	Observer Observer

@@ -240,8 +240,13 @@ func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 // ticksPerCheck is how many steps pass between two looks at the context.
 const ticksPerCheck = 256
 
-// checkInterrupt reports ctx's error, and progress, now and then.
+// checkInterrupt reports the error of Stop, and now and then ctx's error and progress.
 func (r *run) checkInterrupt(ctx context.Context) error {
+	if r.Stop != nil {
+		if err := r.Stop(r.Collector, r.done); err != nil {
+			return err
+		}
+	}
 	if r.ticks++; r.ticks%ticksPerCheck != 0 {
 		return nil
 	}

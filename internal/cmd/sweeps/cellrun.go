@@ -3,6 +3,7 @@ package sweeps
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,11 +20,13 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/saturation"
+	"github.com/replay-llm/replay/report/slo"
 )
 
 // CellRunner replays cells. Those that replay the same workload share it.
 type CellRunner struct {
 	Warn    func(string) // of what is remarkable in a trace, from several goroutines; nil: nobody
+	Early   bool         // a cell ends when an objective cannot be met any more
 	open    runs.Recent[*openWorkload]
 	samples runs.Recent[*openWorkload] // resamples of them
 }
@@ -55,7 +58,14 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
-	result, err := spec.RunOn(ctx, w, replay.Streams{Opened: func(replayed *loadgen.Workload) { w = replayed }})
+	streams := replay.Streams{Opened: func(replayed *loadgen.Workload) { w = replayed }}
+	if r.Early && w.Source == nil && !spec.Recycle {
+		streams.Stop = slo.NewStopper(o.Outputs.Slo.All, o.Outputs.Attainment, len(w.Turns)).Check
+	}
+	result, err := spec.RunOn(ctx, w, streams)
+	if missed := (*slo.MissedError)(nil); errors.As(err, &missed) {
+		return stoppedReport(missed, &spec)
+	}
 	if err != nil {
 		return nil, runs.ExplainError(err)
 	}
@@ -63,6 +73,23 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 		return nil, err
 	}
 	return cellReport(o, result, w, &spec)
+}
+
+// stoppedReport returns the report of a cell that was stopped: that its objectives are missed and why, and, unless an autoscaler
+// changes their number, how many GPUs it has. What its requests took is left out, since the rest was not replayed.
+func stoppedReport(missed *slo.MissedError, spec *replay.Spec) (json.RawMessage, error) {
+	report := map[string]any{"num_requests": missed.Requests, "slo_met": false, plan.StoppedKey: missed.Error()}
+	if !spec.Compat && len(spec.Scale) == 0 && !spec.Autoscales() {
+		gpus, err := spec.GPUs()
+		if err != nil {
+			return nil, err
+		}
+		report[plan.GPUsKey] = gpus.Count
+		if gpus.Name != "" {
+			report[plan.GPUNameKey] = gpus.Name
+		}
+	}
+	return json.Marshal(report)
 }
 
 // addHardware adds to a report how many GPUs the cluster has, which, and what they cost for an

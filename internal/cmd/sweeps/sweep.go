@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -61,7 +62,8 @@ The cells run in this process, --jobs at once.`,
 	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind, "trace", "deployment", "grid", "set", "repeat"), cli.NewGroup("Table", f.table.Bind, "output", "out", "gpu-cost"), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
 		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
 		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those there")
-	}, "journal"))
+		fs.BoolVar(&f.early, "early-stop", false, "end a cell when an objective of its --set slo=... cannot be met any more")
+	}, "journal", "early-stop"))
 	return cmd
 }
 
@@ -91,6 +93,7 @@ type sweepFlags struct {
 	table   TableFlags
 	jobs    int
 	journal string
+	early   bool
 }
 
 // sweepHere replays the cells of g and prints what they came to.
@@ -104,6 +107,11 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	if err != nil {
 		return err
 	}
+	if f.early {
+		if err := f.markEarly(g, tasks); err != nil {
+			return err
+		}
+	}
 	sweep := plan.Sweep{Cells: cells, Cores: f.jobs}
 	for i := range tasks {
 		sweep.Keys = append(sweep.Keys, tasks[i].Key())
@@ -115,7 +123,7 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 		defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
 	}
 	var traces warnings
-	runner := CellRunner{Warn: traces.add}
+	runner := CellRunner{Warn: traces.add, Early: f.early}
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
 	printWarnings(s, cells[:g.Size()])
 	bar := cli.NewProgress(s.Err, "cells")
@@ -127,6 +135,21 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 		return err
 	}
 	return f.table.Write(s.Out, g, outcomes)
+}
+
+// markEarly makes the tasks of cells that may be stopped others than those that run to their end, in journals. It refuses a sweep
+// that gives cells nothing to be stopped for, or repeats them.
+func (f *sweepFlags) markEarly(g *plan.Grid, tasks []plan.Task) error {
+	if f.grid.repeat > 0 {
+		return cli.Usagef("--early-stop with --repeat: a cell that is stopped has no values to repeat; leave one of them out")
+	}
+	if !slices.ContainsFunc(g.Cells(), func(c plan.Cell) bool { return c.Of("slo") != "" }) {
+		return cli.Usagef("--early-stop: no cell has an objective; add --set slo=p99:ttft=1s or an axis of them, --grid slo=...")
+	}
+	for i := range tasks {
+		tasks[i].Version += " early-stop"
+	}
+	return nil
 }
 
 const (

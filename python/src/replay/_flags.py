@@ -889,6 +889,8 @@ class SweepFlags(TypedDict, total=False):
     """columns of any CSV or JSONL file: arrival=time,input=prompt,output=answer"""
     deployment: Value
     """YAML file of GPU, model and engine of all cells, as replay init writes it; several are kinds of mixes"""
+    early_stop: bool
+    """end a cell when an objective of its --set slo=... cannot be met any more"""
     gpu_cost: float
     """price of a GPU for an hour, in any currency; 0: that of replay gpus"""
     jobs: int

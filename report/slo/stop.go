@@ -1,0 +1,113 @@
+package slo
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// Stopper finds out during a replay that an objective cannot be met any more, whatever the requests that have not finished take. It
+// knows objectives for percentiles and for single requests, over all classes; of means, gaps (itl) and single classes it says nothing.
+type Stopper struct {
+	objectives []Objective
+	target     float64
+	requests   int // of the workload
+	looked     int // requests that had finished when it last looked
+}
+
+// NewStopper returns a stopper for a replay of a number of requests, of which a share of target must meet the objectives for single
+// requests.
+func NewStopper(objectives []Objective, target float64, requests int) *Stopper {
+	return &Stopper{objectives: objectives, target: target, requests: requests}
+}
+
+// MissedError is why a replay was stopped: too many requests have missed an objective.
+type MissedError struct {
+	Objective string // as it was given; "" for those of single requests together
+	Missed    int    // requests that took longer
+	Allowed   int    // requests that may
+	Requests  int    // of the workload
+}
+
+// Error returns one line.
+func (e *MissedError) Error() string {
+	what := "the objectives of single requests"
+	if e.Objective != "" {
+		what = e.Objective
+	}
+	return fmt.Sprintf("%s cannot be met any more: %d of %d requests took longer, at most %d may", what, e.Missed, e.Requests, e.Allowed)
+}
+
+// looks is how often a stopper looks at all requests of a replay.
+const looks = 64
+
+// Check returns a *MissedError if an objective cannot be met any more. finished is how many requests have. It looks at them when
+// their number has grown enough.
+func (s *Stopper) Check(c *collector.Collector, finished int) error {
+	if finished-s.looked < max(1, s.requests/looks) {
+		return nil
+	}
+	s.looked = finished
+	late := make([]int, len(s.objectives))
+	single := 0
+	for _, r := range c.Requests() {
+		if !r.Counted() || r.Tokens < r.OutputTokens || c.Window().IsSet() && !c.Window().Holds(r.Arrival) {
+			continue
+		}
+		missed := false
+		for i := range s.objectives {
+			if o := &s.objectives[i]; o.isLate(r) {
+				late[i]++
+				missed = missed || o.Statistic == ""
+			}
+		}
+		if missed {
+			single++
+		}
+	}
+	for i := range s.objectives {
+		o := &s.objectives[i]
+		if p, ok := o.percentile(); ok {
+			if allowed := s.requests - 1 - int(collector.NearestRank(int64(s.requests), p)); late[i] > allowed {
+				return &MissedError{Objective: o.String(), Missed: late[i], Allowed: allowed, Requests: s.requests}
+			}
+		}
+	}
+	if single > 0 && shareOf(s.requests-single, s.requests) < s.target {
+		allowed := single - 1
+		for allowed > 0 && shareOf(s.requests-allowed, s.requests) < s.target {
+			allowed--
+		}
+		return &MissedError{Missed: single, Allowed: allowed, Requests: s.requests}
+	}
+	return nil
+}
+
+// percentile returns which percentile of all requests o limits; ok reports whether it limits one.
+func (o *Objective) percentile() (p float64, ok bool) {
+	switch o.Statistic {
+	case "":
+		return 0, false
+	case "max":
+		return 100, true
+	}
+	return percentileOf(o.Statistic)
+}
+
+// isLate reports whether a request that has finished takes longer than the limit of o.
+func (o *Objective) isLate(r *collector.Record) bool {
+	if o.Class != "" {
+		return false
+	}
+	switch o.Metric {
+	case "ttft":
+		return float64(r.TTFT()) > o.LimitMS
+	case "e2e":
+		return float64(r.E2E()) > o.LimitMS
+	case "tpot":
+		return r.Tokens >= 2 && float64(r.TPOT()) > o.LimitMS
+	case "ttst":
+		return r.Tokens >= 2 && float64(r.TTST()) > o.LimitMS
+	}
+	return false
+}
