@@ -231,8 +231,14 @@ func (c *Core) blocksFor(r *request, tokens int) int {
 	return (tokens + c.mask) >> c.shift
 }
 
-// knownTokens returns the number of tokens of r whose value is known now.
-func (c *Core) knownTokens(r *request) int { return r.input + r.given }
+// knownTokens returns the number of tokens of r whose value is known now. A plan that has waited for the end of a pass is made before the
+// tokens of that pass are known.
+func (c *Core) knownTokens(r *request) int {
+	if c.apart.late && r.pass == c.passes-1 {
+		return r.input + r.given - 1
+	}
+	return r.input + r.given
+}
 
 // nameBlocks makes the full blocks of r's first tokens ones that can be found.
 func (c *Core) nameBlocks(r *request, tokens int) {

@@ -18,6 +18,7 @@ type apart struct {
 	tells   *Counts // after a plan of a pass that begins at once, or nil
 	drained bool    // a plan was made while a pass ran, and found nothing to compute
 	waits   bool    // the running pass is the only one that is planned
+	late    bool    // a plan is made that has waited for the end of a pass
 	leaving []slot  // have left with the latest pass; their blocks are not free for the next plan
 	gone    int     // requests that a plan counts as running, though they have left with the pass before it
 	running int     // before that pass was delivered
@@ -99,8 +100,9 @@ func (r Rank) NoteSeats() { r.apart.running = len(r.Core.running) }
 func (r Rank) PlanLate(out *scheduler.Pass) bool {
 	r.events.beginPass(out)
 	r.apart.gone = r.apart.running - len(r.Core.running)
+	r.apart.late = true
 	r.planPass(r.next, out)
-	r.apart.gone = 0
+	r.apart.gone, r.apart.late = 0, false
 	r.FreeLeaving()
 	return !r.next.isEmpty()
 }
