@@ -22,16 +22,16 @@ type cacheAware struct {
 	evictions   int64          // that are over
 	runs        []run          // of the prompt in hand
 
-	// Of smg alone.
-	rand  *rand.Rand
+	rand  *rand.Rand // of smg alone
 	among func([]sim.WorkerID) sim.WorkerID
 	equal []sim.WorkerID // of the request in hand
 }
 
 func newCacheAware(o Options) (router.Policy, error) {
-	p := &cacheAware{settings: o.gateway("cache_aware"), tree: o.Tree, blockTokens: int64(o.BlockTokens), sent: makeRadix()}
-	if p.settings.Gateway == SMG {
-		p.rand, p.among = newRand(o), o.Among
+	p := &cacheAware{settings: o.gateway("cache_aware"), tree: o.Tree, blockTokens: int64(o.BlockTokens)}
+	p.sent = makeRadix(p.settings.Gateway != VLLMRouter)
+	if p.among = o.Among; p.settings.Gateway == SMG {
+		p.rand = newRand(o)
 	}
 	return p, nil
 }
@@ -63,12 +63,27 @@ func (p *cacheAware) choose(q *sim.Request, c *router.Candidates) (w sim.WorkerI
 	}
 	n := &p.sent.nodes[node]
 	switch {
-	case n.owner == router.None:
+	case len(n.holders) == 0:
 		return c.Workers[0], false
 	case p.settings.Gateway == VLLMRouter:
 		return n.leastHolder(c), true
+	case n.owner == router.None:
+		n.owner = p.takeHolder(n)
 	}
 	return n.owner, true
+}
+
+// takeHolder returns the new owner of a node that its owner holds no longer: the holder with the lowest id, unless one is drawn.
+func (p *cacheAware) takeHolder(n *radixNode) sim.WorkerID {
+	p.equal = p.equal[:0]
+	for _, h := range n.holders {
+		p.equal = append(p.equal, h.worker)
+	}
+	slices.Sort(p.equal)
+	if p.among != nil {
+		return p.among(p.equal)
+	}
+	return p.equal[0]
 }
 
 // matchRate returns the deepest node that the prompt in hand reaches, and which part of the prompt is in the tree.
@@ -100,8 +115,8 @@ func fewestRequests(c *router.Candidates) sim.WorkerID {
 
 // leastHolder returns the holder with the fewest requests, the first among equals.
 func (n *radixNode) leastHolder(c *router.Candidates) sim.WorkerID {
-	best := n.owner
-	for _, h := range n.holders {
+	best := n.holders[0].worker
+	for _, h := range n.holders[1:] {
 		if r, least := c.Running[h.worker], c.Running[best]; r < least || r == least && h.worker < best {
 			best = h.worker
 		}
@@ -137,7 +152,7 @@ func (p *cacheAware) evict(now sim.Time) {
 		return
 	}
 	p.evictions = over
-	most := int64(p.settings.MaxTreeSize) / p.blockTokens
+	most := p.settings.treeTokens() / p.blockTokens
 	if p.settings.Gateway == SMG {
 		p.sent.shrinkAll(most)
 		return
@@ -145,4 +160,18 @@ func (p *cacheAware) evict(now sim.Time) {
 	for w := range p.sent.sizes {
 		p.sent.shrink(sim.WorkerID(w), most)
 	}
+}
+
+// vllm-router keeps a prompt as text: six characters, and eight hexadecimal digits for each token.
+const (
+	headOfTokens  = 6
+	charsPerToken = 8
+)
+
+// treeTokens returns how many tokens an eviction leaves in the tree.
+func (s *GatewaySettings) treeTokens() int64 {
+	if s.Gateway == VLLMRouter {
+		return int64(max(0, s.MaxTreeSize-headOfTokens) / charsPerToken)
+	}
+	return int64(s.MaxTreeSize)
 }

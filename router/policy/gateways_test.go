@@ -19,6 +19,8 @@ import (
 //	router policy=NAME workers=N words=BOOL settings=JSON
 //	arrive ID text=TEXT session=N worker=N
 //	finish ID
+//	evict
+//	uses N
 //
 // _ is a blank. With words each word of a text is a token, else each character.
 func TestEqualsGateways(t *testing.T) {
@@ -55,6 +57,7 @@ type recordedGateway struct {
 	at       map[int]int // by request: its worker
 	choice   int         // of the gateway, for the request in hand
 	requests int
+	interval sim.Time // between evictions
 }
 
 func (r *recordedGateway) do(line string) error {
@@ -63,6 +66,15 @@ func (r *recordedGateway) do(line string) error {
 	switch {
 	case strings.HasPrefix(line, "router "):
 		return r.begin(line)
+	case line == "evict": // an eviction interval is over
+		r.seen.Now += r.interval
+		return nil
+	case strings.HasPrefix(line, "uses "): // that the tree had counted before the first request
+		_, err := fmt.Sscanf(line, "uses %d", &worker)
+		for range worker {
+			r.policy.Choose(&sim.Request{ID: -1}, &r.seen)
+		}
+		return err
 	case strings.HasPrefix(line, "finish "):
 		if _, err := fmt.Sscanf(line, "finish %d", &id); err != nil {
 			return err
@@ -100,6 +112,7 @@ func (r *recordedGateway) begin(line string) error {
 	if err != nil {
 		return err
 	}
+	r.interval = sim.Time(1000 * s.EvictionIntervalSecs)
 	r.tree, r.at = prompt.NewTree(1, 1, prompt.Options{}), map[int]int{}
 	r.policy, err = New(Name(name), Options{Tree: r.tree, BlockTokens: 1, Gateway: &s, Among: r.among})
 	r.seen.Running = make([]int32, workers)

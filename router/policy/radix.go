@@ -12,12 +12,13 @@ import (
 // radix is a radix tree of the prompts that were sent to workers, as gateways keep it of texts: a node is a run of blocks with the
 // workers that it was sent to. It is bounded by evict alone.
 type radix struct {
-	nodes  []radixNode // the first is the root
-	vacant []int32
-	child  map[childKey]int32
-	sizes  []int64                            // by worker: blocks of the nodes that it holds
-	epoch  uint64                             // counts matches and inserts
-	leaves heap.Heap[uint64, int64, struct{}] // by use, nodes with a worker
+	nodes   []radixNode // the first is the root
+	vacant  []int32
+	child   map[childKey]int32
+	touches bool                               // a match may count as a use of the node that it reaches
+	sizes   []int64                            // by worker: blocks of the nodes that it holds
+	epoch   uint64                             // counts matches and inserts
+	leaves  heap.Heap[uint64, int64, struct{}] // by use, nodes with a worker
 }
 
 // radixNode is a run of blocks, together with the nodes above it.
@@ -49,8 +50,8 @@ type childKey struct {
 	from   int32
 }
 
-func makeRadix() *radix {
-	return &radix{nodes: []radixNode{{owner: router.None}}, child: map[childKey]int32{}}
+func makeRadix(touches bool) *radix {
+	return &radix{touches: touches, nodes: []radixNode{{owner: router.None}}, child: map[childKey]int32{}}
 }
 
 // appendRuns appends the full blocks of a prompt. A nil tree has none.
@@ -116,7 +117,7 @@ func (t *radix) match(text []run) (node, blocks int32) {
 			break
 		}
 	}
-	if t.epoch%8 == 0 { // one match in eight counts as a use
+	if t.touches && t.epoch%8 == 0 { // one match in eight counts as a use
 		if h := t.holderOf(node, t.nodes[node].owner); h != nil {
 			h.used = t.epoch
 		}
@@ -312,11 +313,6 @@ func (t *radix) release(node int32, w sim.WorkerID) {
 	t.sizes[w] -= int64(n.blocks)
 	if n.owner == w {
 		n.owner = router.None
-		for _, h := range n.holders {
-			if n.owner == router.None || h.worker < n.owner {
-				n.owner = h.worker
-			}
-		}
 	}
 	if n.first == 0 && len(n.holders) == 0 {
 		t.unlink(node)

@@ -84,7 +84,8 @@ type Options struct {
 	CacheBlocks      int              // KV blocks of a worker; read by a Picker
 	Workers          []Worker         // what is known of each worker; read by a Text
 	Gateway          *GatewaySettings // read by the policies of gateways; nil: the defaults
-	// Among returns one of several workers that a policy of smg draws from; nil: they are drawn by the seed.
+	// Among returns one of several workers that a policy of smg draws from, or that sglang-router finds in a hash map; nil: they are drawn by the
+	// seed, or the one with the lowest id.
 	Among func([]sim.WorkerID) sim.WorkerID
 	// Classes are those of requests; nil where there are none; read by a Text.
 	Classes []router.ClassTerms

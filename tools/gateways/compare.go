@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -27,10 +28,17 @@ type comparison struct {
 	draws         bool // workers are drawn: of two, the one with less load
 	ties          bool // one of equal workers is drawn
 	open          int  // number of requests without an answer that is seldom exceeded; 0: 12
+	evicts        bool // the tree is evicted from between bursts of requests
 }
 
 // urlsHere stands in settings for the URLs of the workers.
 const urlsHere = "URLS"
+
+// evictionSecs is the time between evictions where they are compared, and burst the number of requests between two of them.
+const (
+	evictionSecs = 4
+	burst        = 100
+)
 
 // steadyWorkers keeps smg from leaving out workers that hold back answers.
 const steadyWorkers = "--worker-wedge-secs=86400"
@@ -68,6 +76,7 @@ func listCases() []comparison {
 		c.settings, c.variant, c.open = `{"gateway":"smg","cache_threshold":0.1,"balance_rel_threshold":1,`+never+`}`, "crowd", 120
 		all = append(all, c)
 	}
+	all = append(all, listEvictions()...)
 	for _, name := range []policy.Name{policy.ConsistentHash, policy.StickyLeastLoaded} {
 		all = append(all, comparison{program: "vllm-router", kind: "vllm", theirs: string(name), ours: name,
 			settings: `{"worker_url":"` + urlsHere + `"}`, workers: 5, sessions: 300})
@@ -80,6 +89,27 @@ func listCases() []comparison {
 		all = append(all, comparison{program: program, kind: "vllm", theirs: "power_of_two", ours: "p2c", workers: 4, draws: true})
 	}
 	return append(all, comparison{program: "smg", kind: "sglang", theirs: "power_of_two", ours: "p2c", workers: 4, draws: true})
+}
+
+// listEvictions returns the cases in which the gateways evict from their trees.
+func listEvictions() (all []comparison) {
+	for _, x := range []struct {
+		program, kind string
+		most          int // characters of the tree
+		abs           int // balance_abs_threshold
+		extra         []string
+	}{{"sglang-router", "sglang", 1500, 8, nil}, {"vllm-router", "vllm", 6000, 2, nil}, {"smg", "sglang", 6000, 8, []string{steadyWorkers}}} {
+		all = append(all, comparison{
+			program: x.program, kind: x.kind, theirs: "cache_aware", variant: "evictions", ours: "cache_aware", workers: 4, ties: x.program == "smg", evicts: true,
+			args: append([]string{
+				fmt.Sprintf("--eviction-interval-secs=%d", evictionSecs), fmt.Sprintf("--max-tree-size=%d", x.most), "--log-level=debug",
+				"--cache-threshold=0.3", fmt.Sprintf("--balance-abs-threshold=%d", x.abs), "--balance-rel-threshold=1.2",
+			}, x.extra...),
+			settings: fmt.Sprintf(`{"gateway":%q,"cache_threshold":0.3,"balance_abs_threshold":%d,"balance_rel_threshold":1.2,"eviction_interval_secs":%d,"max_tree_size":%d}`,
+				x.program, x.abs, evictionSecs, x.most),
+		})
+	}
+	return all
 }
 
 func (c *comparison) name() string {
@@ -124,17 +154,30 @@ type request struct {
 // pass is a comparison under way.
 type pass struct {
 	*comparison
-	result
+	lines   []string
 	fleet   *fleet
-	policy  router.Policy
+	twins   []*twin
 	tree    *prompt.Tree
 	rand    *rand.Rand
 	order   []int // the fleet's workers in the gateway's order
 	choice  int   // worker of the request in hand
-	tied    bool  // it was drawn
 	seen    router.Candidates
 	waiting []request
+
+	evictions int // that the gateway has logged, up to the latest that was waited for
 }
+
+// twin is the policy here and what became of its choices. Of a gateway that evicts there are several: each has counted another number of uses
+// before the first request, as one match in eight counts as a use of a node and the number of inserts at the start of a gateway is not known.
+type twin struct {
+	policy router.Policy
+	uses   int
+	tied   bool // the request in hand was drawn
+	result
+}
+
+// usesBefore is the number of twins of a gateway that evicts.
+const usesBefore = 8
 
 // compare runs a gateway and compares n requests.
 func (c *comparison) compare(program, live string, n int, seed uint64) (*result, error) {
@@ -151,13 +194,13 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 			p.order = append(p.order, w)
 		}
 	}
-	if p.policy, err = p.newPolicy(); err != nil {
-		return nil, err
-	}
 	p.lines = append(p.lines, fmt.Sprintf("router policy=%s workers=%d words=%v settings=%s", c.ours, c.workers, c.takesWords(), p.settings))
 	p.seen.Running = make([]int32, c.workers)
 	for w := range c.workers {
 		p.seen.Workers = append(p.seen.Workers, sim.WorkerID(w))
+	}
+	if err := p.addTwins(); err != nil {
+		return nil, err
 	}
 	most := 12
 	if c.open > 0 {
@@ -171,6 +214,11 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 		}
 		if c.sessions > 0 {
 			text, session = fmt.Sprintf("r%d", i), p.rand.IntN(c.sessions)
+		}
+		if c.evicts && i%burst == 0 {
+			if err := p.awaitEviction(); err != nil {
+				return nil, err
+			}
 		}
 		if err := p.send(i, text, session); err != nil {
 			return nil, fmt.Errorf("request %d: %w", i, err)
@@ -186,11 +234,41 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 			return nil, err
 		}
 	}
-	return &p.result, nil
+	return p.takeBest(), nil
 }
 
-func (p *pass) newPolicy() (router.Policy, error) {
-	o := policy.Options{Tree: p.tree, BlockTokens: 1, Among: p.among}
+// takeBest returns the result of the twin that differs least, with the lines of the pass.
+func (p *pass) takeBest() *result {
+	best := slices.MinFunc(p.twins, func(a, b *twin) int { return a.differ - b.differ })
+	best.lines = p.lines
+	if len(p.twins) > 1 {
+		best.lines = slices.Insert(p.lines, 1, fmt.Sprintf("uses %d", best.uses))
+	}
+	return &best.result
+}
+
+// addTwins makes the policies here.
+func (p *pass) addTwins() error {
+	n := 1
+	if p.evicts {
+		n = usesBefore
+	}
+	for i := range n {
+		t := &twin{uses: i}
+		var err error
+		if t.policy, err = p.newPolicy(t); err != nil {
+			return err
+		}
+		for range i { // the match of a prompt without tokens counts
+			t.policy.Choose(&sim.Request{ID: -1}, &p.seen)
+		}
+		p.twins = append(p.twins, t)
+	}
+	return nil
+}
+
+func (p *pass) newPolicy(t *twin) (router.Policy, error) {
+	o := policy.Options{Tree: p.tree, BlockTokens: 1, Among: func(equal []sim.WorkerID) sim.WorkerID { return p.among(t, equal) }}
 	if p.settings != "" {
 		s, err := policy.ParseGatewaySettings(p.ours, []byte(p.settings))
 		if err != nil {
@@ -201,10 +279,29 @@ func (p *pass) newPolicy() (router.Policy, error) {
 	return policy.New(p.ours, o)
 }
 
+// awaitEviction waits until the gateway has evicted from its tree, and takes the clock here to that instant. Since the eviction before,
+// which it has waited for too, there has been no other.
+func (p *pass) awaitEviction() error {
+	before := p.fleet.log.count(evictionOver)
+	if p.evictions > 0 && before != p.evictions {
+		return errors.New("the gateway has evicted between two requests of a burst")
+	}
+	for begin := time.Now(); p.fleet.log.count(evictionOver) == before; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > startTime {
+			return errors.New("the gateway does not evict")
+		}
+	}
+	time.Sleep(50 * time.Millisecond) // it prints a line for each tree
+	p.evictions = p.fleet.log.count(evictionOver)
+	p.seen.Now += sim.Time(1000 * evictionSecs)
+	p.lines = append(p.lines, "evict")
+	return nil
+}
+
 // among follows the gateway where it has drawn a worker, if it may have.
-func (p *pass) among(equal []sim.WorkerID) sim.WorkerID {
+func (p *pass) among(t *twin, equal []sim.WorkerID) sim.WorkerID {
 	if theirs := sim.WorkerID(p.choice); slices.Contains(equal, theirs) {
-		p.tied = true
+		t.tied = true
 		return theirs
 	}
 	return equal[0]
@@ -226,21 +323,10 @@ func (p *pass) send(id int, text string, session int) error {
 	}
 	ids := p.split(text)
 	q := &sim.Request{ID: sim.RequestID(id), InputTokens: len(ids), Prompt: p.tree.Add(ids, len(ids)), Session: int32(session)}
-	ours := -1
-	p.choice, p.tied = theirs, false
-	if !p.draws {
-		ours = int(p.policy.Choose(q, &p.seen).Worker)
-	}
+	p.choice = theirs
 	p.lines = append(p.lines, fmt.Sprintf("arrive %d text=%s session=%d worker=%d", id, strings.ReplaceAll(text, " ", "_"), session, theirs))
-	switch {
-	case p.draws && p.mayDraw(theirs), p.tied:
-		p.drawn++
-	case ours == theirs:
-		p.equal++
-	default:
-		if p.differ++; p.differ == 1 {
-			p.first = fmt.Sprintf("request %d to worker %d, here to %d, of loads %v", id, theirs, ours, p.seen.Running)
-		}
+	for _, t := range p.twins {
+		p.compareChoice(t, q)
 	}
 	p.seen.Running[theirs]++
 	p.waiting = append(p.waiting, request{id, theirs, free, done})
@@ -248,6 +334,25 @@ func (p *pass) send(id int, text string, session int) error {
 		return p.release(len(p.waiting) - 1)
 	}
 	return nil
+}
+
+// compareChoice compares the choice of t with that of the gateway.
+func (p *pass) compareChoice(t *twin, q *sim.Request) {
+	ours := -1
+	t.tied = false
+	if !p.draws {
+		ours = int(t.policy.Choose(q, &p.seen).Worker)
+	}
+	switch {
+	case p.draws && p.mayDraw(p.choice), t.tied:
+		t.drawn++
+	case ours == p.choice:
+		t.equal++
+	default:
+		if t.differ++; t.differ == 1 {
+			t.first = fmt.Sprintf("request %d to worker %d, here to %d, of loads %v", q.ID, p.choice, ours, p.seen.Running)
+		}
+	}
 }
 
 // mayDraw reports whether a worker has no more load than some other.

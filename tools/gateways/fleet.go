@@ -30,14 +30,39 @@ type fleet struct {
 	mu      sync.Mutex
 	held    map[string]chan struct{} // by request: closed when its answer may go
 	stops   []func()
-	log     strings.Builder
+	log     gatewayLog
+	ids     map[int64]int64 // of tokens that the gateway compares, by those of the servers
 }
+
+// gatewayLog is what a gateway prints.
+type gatewayLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// evictionOver is in the lines that gateways print when they have evicted from a tree of texts.
+const evictionOver = "eviction completed"
+
+func (l *gatewayLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *gatewayLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// count returns how many lines have this text.
+func (l *gatewayLog) count(text string) int { return strings.Count(l.String(), text) }
 
 const startTime = 60 * time.Second
 
 // startFleet starts so many servers of a kind, and a gateway with these arguments.
 func startFleet(live, kind string, size int, program string, args []string) (*fleet, error) {
-	f := &fleet{arrived: make(chan int, 1), held: map[string]chan struct{}{}}
+	f := &fleet{arrived: make(chan int, 1), held: map[string]chan struct{}{}, ids: map[int64]int64{}}
 	if err := f.startServers(live, kind, size); err != nil {
 		f.stop()
 		return nil, err
@@ -91,6 +116,10 @@ func (f *fleet) addProxy(target *url.URL) error {
 			http.NotFound(w, r)
 			return
 		}
+		if r.URL.Path == "/tokenize" {
+			f.tokenize(w, r, proxy)
+			return
+		}
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/completions") {
 			proxy.ServeHTTP(w, r)
 			return
@@ -123,6 +152,30 @@ func (f *fleet) addProxy(target *url.URL) error {
 	f.proxies = append(f.proxies, server)
 	f.stops = append(f.stops, server.CloseClientConnections)
 	return nil
+}
+
+// tokenize answers which tokens a text has, by other ids than the server's: vllm-router writes an id as eight hexadecimal digits, and these begin
+// with different ones, so that its tree has no nodes that end in the middle of a token.
+func (f *fleet) tokenize(w http.ResponseWriter, r *http.Request, server http.Handler) {
+	answer := httptest.NewRecorder()
+	server.ServeHTTP(answer, r)
+	var body map[string]json.RawMessage
+	var tokens []int64
+	if json.Unmarshal(answer.Body.Bytes(), &body) != nil || json.Unmarshal(body["tokens"], &tokens) != nil {
+		http.Error(w, "no tokens", http.StatusInternalServerError)
+		return
+	}
+	f.mu.Lock()
+	for i, id := range tokens {
+		if _, ok := f.ids[id]; !ok {
+			f.ids[id] = int64(len(f.ids)) << 28 // sixteen: four of first requests, and six letters with a blank before them and without
+		}
+		tokens[i] = f.ids[id]
+	}
+	f.mu.Unlock()
+	body["tokens"], _ = json.Marshal(tokens)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(body)
 }
 
 // addressOfWorkers is the address of a proxy, by its number and the port of all. They are loopback addresses.
