@@ -28,7 +28,7 @@ func (p *layered) sequenceOf(r *request) *layers.Sequence {
 	if r.sequence == nil {
 		r.sequence = new(layers.Sequence)
 	}
-	r.sequence.Path, r.sequence.Shared = r.path, r.shared
+	r.sequence.Number, r.sequence.Path, r.sequence.Shared = r.rank.number, r.path, r.shared
 	return r.sequence
 }
 

@@ -22,11 +22,13 @@ type Pool struct {
 	// used or, unless there is one queue for all, released without a name.
 	blank    int
 	oneQueue bool
+	latest   lookup
 	counts   []int32 // of Check, by segment
 }
 
 // Sequence is what a request has in the groups.
 type Sequence struct {
+	Number uint64          // of the request, which no other has
 	Path   []prompt.NodeID // names the first full blocks by content
 	Shared int             // the number of these
 	entry  segment.Entry   // of the blocks that only the request can name
@@ -76,9 +78,56 @@ func (p *Pool) reachDown(q *Sequence, g, from, end int) (at, before int) {
 	return at, at
 }
 
+// lookup is what Cached has found. The head of the line looks the same up in every plan.
+type lookup struct {
+	number uint64 // of the sequence
+	most   int
+	entry  segment.Entry
+	nodes  int   // the first of the path, which have entries; the next has none
+	change int64 // the latest before it
+	cached int
+}
+
 // Cached returns how many of the first blocks of q, at most a number, are cached: all of them in the groups
 // without windows, and in those with windows the ones that the next token attends to.
 func (p *Pool) Cached(q *Sequence, most int) int {
+	if p.Windows.Full == 0 {
+		return p.findCached(q, most)
+	}
+	if !p.isCurrent(q, most) {
+		l := lookup{number: q.Number, most: most, entry: q.entry, change: p.lists.Changes(), cached: p.findCached(q, most)}
+		for l.nodes < len(q.Path) && p.lists.Find(q.Path[l.nodes]) != segment.NoEntry {
+			l.nodes++
+		}
+		p.latest = l
+	}
+	return p.latest.cached
+}
+
+// isCurrent reports whether the latest lookup was that of q and nothing has changed of its nodes since. Groups without windows have nothing cached
+// after the first node without an entry.
+func (p *Pool) isCurrent(q *Sequence, most int) bool {
+	l := &p.latest
+	if l.number != q.Number || l.most != most || l.entry != q.entry {
+		return false
+	}
+	if l.entry != segment.NoEntry && p.lists.Changed(l.entry) > l.change {
+		return false
+	}
+	for k, n := range q.Path {
+		e := p.lists.Find(n)
+		if k == l.nodes || e == segment.NoEntry {
+			return k == l.nodes && e == segment.NoEntry
+		}
+		if p.lists.Changed(e) > l.change {
+			return false
+		}
+	}
+	return true
+}
+
+// findCached returns what Cached returns.
+func (p *Pool) findCached(q *Sequence, most int) int {
 	n := most
 	for g := range p.All {
 		if !p.IsWindowed(g) {

@@ -24,6 +24,7 @@ type Lists struct {
 	unused  []Entry
 	nodes   probe.Table[prompt.NodeID, Entry]
 	pieces  []ID // of Release and DropFirst
+	changes int64
 }
 
 // Entry is a node's or a request's place among the lists, of which it has one for each group.
@@ -44,6 +45,7 @@ type entry struct {
 	node     prompt.NodeID // prompt.None of a request
 	segments int32         // of all groups
 	kept     bool          // the request may name more
+	changed  int64         // the number of the latest change of what can be found
 }
 
 // NewLists returns lists without segments for a number of groups, of which one is watched.
@@ -75,11 +77,23 @@ func (t *Lists) addEntry(x entry) Entry {
 		t.lists = slices.Grow(t.lists, t.groups)[:len(t.lists)+t.groups]
 	}
 	t.entries[e-1] = x
+	t.noteChange(e)
 	for g := range t.groups {
 		*t.listOf(e, g) = list{first: None, last: None}
 	}
 	return e
 }
+
+func (t *Lists) noteChange(e Entry) {
+	t.changes++
+	t.entries[e-1].changed = t.changes
+}
+
+// Changes returns the number of changes of what can be found.
+func (t *Lists) Changes() int64 { return t.changes }
+
+// Changed returns the number of the latest of them that is one of an entry.
+func (t *Lists) Changed(e Entry) int64 { return t.entries[e-1].changed }
 
 // Leave gives up the entry of a request that is gone. The entry lasts as long as its segments.
 func (t *Lists) Leave(e Entry) {
@@ -172,6 +186,7 @@ func (t *Lists) LastBelow(e Entry, g int, from, block int32) int32 {
 // held with them, and whether more can be found of a node in the watched group, up to end.
 func (t *Lists) Name(e Entry, g int, held []Holding, from, end int32) (all []Holding, more bool) {
 	l := t.listOf(e, g)
+	t.noteChange(e)
 	if more = g == t.watched && end > l.end; more {
 		l.end = end
 		more = t.entries[e-1].node != prompt.None
@@ -328,6 +343,7 @@ func (t *Lists) Evict(most int32) Eviction {
 	if s.Owner.IsKnown() {
 		e, g := t.parseOwner(s.Owner)
 		l := t.listOf(e, g)
+		t.noteChange(e)
 		if isEmpty {
 			t.removeFrom(l, i)
 		}
