@@ -88,7 +88,7 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED) -only trtllm
 	$(GO) run ./tools/parity -alone -only hopeless -n $(N) -seed $(SEED)
 
-parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with its KV connectors only; VLLM_SETS=ranks: with data-parallel ranks only
+parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with its KV connectors only; VLLM_SETS=ranks: with data-parallel ranks only; VLLM_SETS=windows: with sliding windows only
 	@tools/vllmoracle/run 0.33.0 --python || exit 0; $(MAKE) --no-print-directory parity-vllm-$(or $(VLLM_SETS),all)
 
 parity-vllm-connectors:
@@ -112,6 +112,14 @@ parity-vllm-ranks:
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
 	    --set "{\"data_parallel_size\":-1$$more}" --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done; done
+
+parity-vllm-windows:
+	$(GO) build -o bin/replay ./cmd/replay
+	for release in 0.24.0:vllm-0.24 0.33.0:vllm-0.33; do \
+	  echo "== vLLM $${release%:*}, sliding windows"; \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
+	    --set '{"sliding_window":-1}' --replay bin/replay --out bin/parity-vllm || exit 1; \
+	done
 
 parity-vllm-all: parity-vllm-connectors
 	for release in $(VLLM); do for seed in 1 2; do \
@@ -324,4 +332,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-connectors parity-vllm-ranks parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

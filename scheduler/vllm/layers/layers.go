@@ -226,19 +226,31 @@ func (p *Pool) reportEnd(n prompt.NodeID, end int32, out *scheduler.Pass) {
 
 // Name makes blocks of q from one up to another, which it holds, ones that can be found: in groups with windows from passed on.
 func (p *Pool) Name(q *Sequence, passed, from, end int, out *scheduler.Pass) {
-	for g := range p.All {
-		for at := max(from, p.Skip(g, passed)); at < end; {
-			e, _, stop := p.entryAt(q, at)
-			if stop = min(stop, end); e == segment.NoEntry {
-				e = p.addEntry(q, at)
+	for at := max(from, p.leastSkipped(passed)); at < end; {
+		e, _, stop := p.entryAt(q, at)
+		if stop = min(stop, end); e == segment.NoEntry {
+			e = p.addEntry(q, at)
+		}
+		for g := range p.All {
+			lo := max(at, p.Skip(g, passed))
+			if lo >= stop {
+				continue
 			}
-			held, more := p.lists.Name(e, g, q.held[g], int32(at), int32(stop))
+			held, more := p.lists.Name(e, g, q.held[g], int32(lo), int32(stop))
 			if q.held[g] = held; more {
 				p.reportEnd(q.Path[p.tree.Index(q.Path, at)], int32(stop), out)
 			}
-			at = stop
 		}
+		at = stop
 	}
+}
+
+// leastSkipped returns the first block that any group has, where those with windows have passed some.
+func (p *Pool) leastSkipped(passed int) int {
+	if p.Windows.Full > 0 {
+		return 0
+	}
+	return passed
 }
 
 // addEntry returns a new entry of what names a block of q.

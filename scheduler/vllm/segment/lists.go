@@ -3,6 +3,7 @@ package segment
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/replay-llm/replay/internal/probe"
@@ -18,7 +19,8 @@ import (
 type Lists struct {
 	Store
 	groups  int
-	watched int // the group of which Name and Evict report what can be found; -1: none
+	shift   uint // an entry has 1 << shift places for lists, at least groups
+	watched int  // the group of which Name and Evict report what can be found; -1: none
 	lists   []list
 	entries []entry
 	unused  []Entry
@@ -50,7 +52,7 @@ type entry struct {
 
 // NewLists returns lists without segments for a number of groups, of which one is watched.
 func NewLists(groups, watched int) Lists {
-	return Lists{Store: NewStore(), groups: groups, watched: watched, nodes: probe.New[prompt.NodeID, Entry](prompt.None)}
+	return Lists{Store: NewStore(), groups: groups, shift: uint(bits.Len(uint(groups - 1))), watched: watched, nodes: probe.New[prompt.NodeID, Entry](prompt.None)}
 }
 
 // Find returns the entry of a node.
@@ -74,7 +76,8 @@ func (t *Lists) addEntry(x entry) Entry {
 		e, t.unused = t.unused[n-1], t.unused[:n-1]
 	} else {
 		t.entries = append(t.entries, entry{})
-		t.lists = slices.Grow(t.lists, t.groups)[:len(t.lists)+t.groups]
+		n := len(t.lists) + 1<<t.shift
+		t.lists = slices.Grow(t.lists, 1<<t.shift)[:n]
 	}
 	t.entries[e-1] = x
 	t.noteChange(e)
@@ -112,13 +115,13 @@ func (t *Lists) dropEmpty(e Entry) {
 	t.unused = append(t.unused, e)
 }
 
-func (t *Lists) listOf(e Entry, g int) *list { return &t.lists[int(e-1)*t.groups+g] }
+func (t *Lists) listOf(e Entry, g int) *list { return &t.lists[int(e-1)<<t.shift+g] }
 
 // ownerOf returns the owner of the blocks of an entry in a group; parseOwner is its inverse.
-func (t *Lists) ownerOf(e Entry, g int) Owner { return Owner(int(e-1)*t.groups + g) }
+func (t *Lists) ownerOf(e Entry, g int) Owner { return Owner(int(e-1)<<t.shift + g) }
 
 func (t *Lists) parseOwner(o Owner) (e Entry, g int) {
-	return Entry(int(o)/t.groups + 1), int(o) % t.groups
+	return Entry(o>>t.shift + 1), int(o & (1<<t.shift - 1))
 }
 
 // VisitNodes calls use with every node of which something can be found.
@@ -299,6 +302,11 @@ func (t *Lists) releasePieces() (idle int) {
 // DropFirst takes a holder from the blocks before end, last to first. It returns the holdings that are left, and how many of
 // these blocks are idle then.
 func (t *Lists) DropFirst(held []Holding, end int32) (left []Holding, idle int) {
+	if len(held) > 0 {
+		if idle = t.dropOwn(&held[0], end); idle > 0 {
+			return held, idle
+		}
+	}
 	t.pieces = t.pieces[:0]
 	gone := 0
 	for k := range held {
@@ -319,6 +327,29 @@ func (t *Lists) DropFirst(held []Holding, end int32) (left []Holding, idle int) 
 		gone++
 	}
 	return slices.Delete(held, 0, gone), t.releasePieces()
+}
+
+// dropOwn does what DropFirst does with the blocks before end of a holding that has all of a segment, which nothing else holds, and keeps
+// a part. It returns how many there are, 0 for another holding.
+func (t *Lists) dropOwn(h *Holding, end int32) (idle int) {
+	s := t.At(h.Segment)
+	if s.Holders != 1 || end <= s.Lo || end >= s.Hi || s.Hi-s.Lo != h.Blocks {
+		return 0
+	}
+	n := end - s.Lo
+	lower := t.Add(Segment{Owner: s.Owner, Lo: s.Lo, Hi: end, Below: s.Below, Above: h.Segment})
+	s = t.At(h.Segment)
+	e, g := t.parseOwner(s.Owner)
+	if s.Below == None {
+		t.listOf(e, g).first = lower
+	} else {
+		t.All[s.Below].Above = lower
+	}
+	s.Below, s.Lo = lower, end
+	h.Blocks -= n
+	t.entries[e-1].segments++
+	t.Push(lower)
+	return int(n)
 }
 
 // Eviction is what Evict has taken.
