@@ -97,7 +97,10 @@ parity-vllm-connectors:
 	  echo "== vLLM $${release%:*}, its offloading connector"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
 	    --set '{"num_g2_blocks":-1,"enable_prefix_caching":true}' --replay bin/replay --out bin/parity-vllm || exit 1; \
-	  echo "== vLLM $${release%:*}, prefill and decode engines with its NIXL connector"; \
+	  echo "== vLLM $${release%:*}, its simple CPU offload connector"; \
+  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
+    --set '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}' --replay bin/replay --out bin/parity-vllm || exit 1; \
+  echo "== vLLM $${release%:*}, prefill and decode engines with its NIXL connector"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
 	    --set '{"prefill_workers":-1}' --replay bin/replay --out bin/parity-vllm || exit 1; \
 	  echo "== vLLM $${release%:*}, prefill and decode engines with its NIXL push connector"; \

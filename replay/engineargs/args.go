@@ -92,12 +92,16 @@ type AIC struct {
 type G2 struct {
 	Blocks         int     // KV blocks in host memory; 0: no offload, or GiB of unknown size
 	GiB            float64 `record:"omitzero"` // kv_offload_gib, of which Parse computes Blocks; 0: not given
+	Connector      string  `record:"omitzero"` // kv_offload_connector; "" and offloading: OffloadingConnector
 	BatchBlocks    int     // blocks per transfer to the host, ≥ 1; default 32
 	ToHostGBPerSec float64 // 10^9 bytes per second; default 14; 0: transfers take no time
 	ToGPUGBPerSec  float64 // 10^9 bytes per second; default 14; 0: transfers take no time
 	// Between host memory and storage, SGLang's alone, with a backend of storage; default 5.
 	ToStorageGBPerSec, FromStorageGBPerSec float64
 }
+
+// SimpleCPU is the value of kv_offload_connector for SimpleCPUOffloadConnector.
+const SimpleCPU = "simple"
 
 // Asked reports whether host memory is asked for.
 func (g *G2) Asked() bool { return g.Blocks > 0 || g.GiB > 0 }

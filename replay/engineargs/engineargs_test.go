@@ -73,6 +73,7 @@ func TestEveryKey(t *testing.T) {
 		{"router_queue_policy", `"wspt"`, set(func(a *Args) { a.QueuePolicy = "wspt" })},
 		{"num_g2_blocks", `9`, set(func(a *Args) { a.G2.Blocks = 9 })},
 		{"kv_offload_gib", `1`, set(func(a *Args) { a.G2.GiB = 1 })},
+		{"kv_offload_connector", `"offloading"`, set(func(*Args) {})},
 		{"offload_batch_size", `8`, set(func(a *Args) { a.G2.BatchBlocks = 8 })},
 		{"bandwidth_g1_to_g2_gbps", `1`, set(func(a *Args) { a.G2.ToHostGBPerSec = 1 })},
 		{"bandwidth_g2_to_g1_gbps", `2`, set(func(a *Args) { a.G2.ToGPUGBPerSec = 2 })},
@@ -184,6 +185,10 @@ func TestRefused(t *testing.T) {
 		{`{"kv_offload_gib":1e300,"kv_bytes_per_token":1}`, `want room for`},
 		{`{"kv_offload_gib":1,"engine_type":"sglang"}`, `sglang.hicache_size instead of it`},
 		{`{"engine_type":"trtllm","kv_offload_gib":8}`, `trtllm.host_cache_size instead of it`},
+		{`{"kv_offload_connector":"lmcache"}`, `kv_offload_connector is "lmcache", want "offloading" or "simple"`},
+		{`{"kv_offload_connector":"simple"}`, `kv_offload_connector is "simple", want a scheduler_profile of vLLM with it`},
+		{`{"engine_type":"sglang","kv_offload_connector":"simple"}`, `kv_offload_connector is "simple", want engine_type vllm with it`},
+		{`{"engine_type":"trtllm","kv_offload_connector":"simple"}`, `kv_offload_connector is "simple", want none with trtllm`},
 		{`{"offload_batch_size":0}`, `want at least 1`},
 		{`{"speedup_ratio":-1}`, `speedup_ratio is -1, want at least 0`},
 		{`{"decode_speedup_ratio":-0.5}`, `want at least 0`},
@@ -455,5 +460,17 @@ func TestOffloadSize(t *testing.T) {
 	a, _ := Parse([]byte(`{"kv_offload_gib":64}`), Options{})
 	if w := a.Warnings(); len(w) != 1 || w[0] != "kv_offload_gib is 64 without kv_bytes_per_token: nothing is offloaded" {
 		t.Errorf("warnings: %q", w)
+	}
+}
+
+// SimpleCPUOffloadConnector is taken with the rules of vLLM, and refused on data-parallel ranks.
+func TestSimpleConnector(t *testing.T) {
+	a, err := Parse([]byte(`{"kv_offload_connector":"simple","scheduler_profile":"vllm"}`), Options{})
+	if err != nil || a.G2.Connector != SimpleCPU {
+		t.Errorf("the connector is %q: %v", a.G2.Connector, err)
+	}
+	_, err = Parse([]byte(`{"kv_offload_connector":"simple","scheduler_profile":"vllm","dp_size":2}`), Options{})
+	if want := `kv_offload_connector is "simple", want dp_size 1 with it`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, must have %q", err, want)
 	}
 }

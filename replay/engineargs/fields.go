@@ -208,6 +208,10 @@ func (g *G2) declare(d *schema.Decl) {
 		Key: "kv_offload_gib", Default: "no offload", Help: "host memory of a worker in `GiB`, instead of --num-g2-blocks", Only: "vllm",
 		Doc: schema.Doc{Unit: "2³⁰ bytes", Default: "-", Text: "host memory of a worker, or of each data-parallel rank, instead of `num_g2_blocks`: as many whole blocks as fit, by `kv_bytes_per_token`"},
 	})
+	g.Connector = d.Name(schema.Row{
+		Key: "kv_offload_connector", Default: "offloading", Help: "`connector` of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector", Only: "vllm", Names: []string{"offloading", SimpleCPU},
+		Doc: schema.Doc{Text: "connector of vLLM to host memory: `offloading`, its OffloadingConnector; `simple`, its SimpleCPUOffloadConnector"},
+	})
 	d.Count(&g.BatchBlocks, schema.Row{
 		Key: "offload_batch_size", Value: 32, Help: "KV `blocks` per transfer to the host", Only: "vllm",
 		Doc: schema.Doc{Text: "per transfer to the host"},

@@ -19,6 +19,9 @@ func (a *Args) checkHost(d *schema.Decl) {
 	if a.G2.GiB > 0 && a.Engine == SGLang {
 		d.FailText("kv_offload_gib", "sglang.enable_hierarchical_cache and sglang.hicache_size instead of it")
 	}
+	if a.G2.Connector != "" && a.Engine == SGLang {
+		d.FailText("kv_offload_connector", "engine_type vllm with it")
+	}
 	if h.On && a.Engine == SGLang && a.DPSize > 1 {
 		d.Fail("sglang.enable_hierarchical_cache", "true", "dp_size 1: host memory behind ranks in lockstep is not simulated")
 	}
@@ -41,6 +44,9 @@ func (a *Args) checkHost(d *schema.Decl) {
 // checkOffload refuses a size of host memory of vLLM engines that cannot be, and computes its blocks.
 func (a *Args) checkOffload() error {
 	g := &a.G2
+	if err := a.checkConnector(); err != nil {
+		return err
+	}
 	if g.GiB == 0 {
 		return nil
 	}
@@ -56,6 +62,20 @@ func (a *Args) checkOffload() error {
 		return refuseValue(key, value, fmt.Sprintf("room for 1 to %d blocks of %d tokens of %d bytes", maxBlocks, a.BlockTokens, a.KVBytesPerToken))
 	}
 	g.Blocks = int(blocks)
+	return nil
+}
+
+// checkConnector refuses SimpleCPUOffloadConnector where it is not simulated.
+func (a *Args) checkConnector() error {
+	const key = "kv_offload_connector"
+	switch g := &a.G2; {
+	case g.Connector != SimpleCPU:
+		g.Connector = ""
+	case a.Rules.Reference():
+		return refuseValue(key, strconv.Quote(SimpleCPU), "a scheduler_profile of vLLM with it, as the reference has no connectors")
+	case a.DPSize > 1:
+		return refuseValue(key, strconv.Quote(SimpleCPU), "dp_size 1 with it: data-parallel ranks with this connector are not simulated")
+	}
 	return nil
 }
 

@@ -22,6 +22,7 @@ func (a *Args) declareTRTLLM(d *schema.Decl) {
 		{"max_num_batched_tokens", "trtllm.max_num_tokens instead of it"},
 		{"enable_chunked_prefill", "trtllm.enable_chunked_prefill instead of it"},
 		{"num_g2_blocks", "trtllm.host_cache_size instead of it"}, {"kv_offload_gib", "trtllm.host_cache_size instead of it"},
+		{"kv_offload_connector", "none with trtllm"},
 		{"preemption_mode", "none with trtllm"}, {"max_num_active_seqs", "none with trtllm"},
 		{"prefill_schedule_interval", "none with trtllm"}, {"scheduling_policy", "none with trtllm"},
 		{"scheduler_rules", "none with trtllm"}, {"sliding_window", "none with trtllm: its pools for windows are not simulated"},

@@ -214,7 +214,7 @@ func (s *Stage) vllmConfig() vllm.Config {
 		Settings: a.Settings.Complete(), Blocks: a.Blocks, BlockTokens: a.BlockTokens, MaxLength: a.MaxLength, PrefixCaching: a.PrefixCaching,
 		Speculation: withSeed(a.Speculative, s.Seed), Role: s.Role, Transfer: a.Transfer(), KeepSent: s.keepsSent(), Pull: s.pulls(), Push: s.pulls() && s.PD.Push,
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps, Offload: s.offloadConfig(),
-		RankedHost: releases.RanksHost(a.Profile),
+		RankedHost: releases.RanksHost(a.Profile), SimpleHost: a.G2.Connector == engineargs.SimpleCPU,
 	}
 }
 

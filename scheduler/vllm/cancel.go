@@ -17,7 +17,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	if !ok {
 		return false
 	}
-	c.events.beginPass(p)
+	c.events.BeginPass(p)
 	r := &c.requests[s]
 	if c.conn != nil {
 		c.conn.Out, c.conn.fencing = p, c.conn.isInFlight(s)

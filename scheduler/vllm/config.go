@@ -56,6 +56,9 @@ type Config struct {
 	Capture scheduler.Capture
 	Planner bool           // keep what Snapshot tells, and take one pass at a time
 	Offload blocks.Offload // host memory behind the KV blocks
+	// SimpleHost keeps host memory as vLLM's SimpleCPUOffloadConnector does. Read with Offload only; not for the reference's rules, nor
+	// with Speculation or Windows, nor on data-parallel ranks.
+	SimpleHost bool
 	// RankedHost keeps host memory as the connector of vLLM 0.33 does: what a request has stored or read is evicted by when it
 	// ended, its last block first, loads begin after a pass, and no request loses its place while a pass under way computes
 	// something of it. Otherwise as that of 0.24 does. Read with Offload or Pull only; not for the reference's rules.

@@ -18,6 +18,7 @@ type connector struct {
 	device   *device
 	hosts    bool        // there is host memory
 	fences   bool        // blocks that a running pass writes to are given back when it has ended
+	simple   *simple     // the SimpleCPUOffloadConnector behind it, or nil
 	remote   *nixl.Ended // KV caches that have gone from prefill to decode workers, or nil
 	aside    []slot      // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
 	admitted []slot      // by the pass that is planned, or loading from it on
@@ -53,11 +54,17 @@ func (k *keys) Span(i, most int) (key int64, blocks int) {
 }
 
 // Hashes returns what events say of block i.
-func (k *keys) Hashes(i int) blocks.Hashes { return k.device.core.events.hashesOf(&k.request, i) }
+func (k *keys) Hashes(i int) blocks.Hashes {
+	return k.device.core.events.HashesOf(k.request.names(), i)
+}
 
 func newConnector(c *Core, d *device) *connector {
 	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, device: d}
-	if k.hosts, k.fences = c.cfg.Offload.Given(), true; c.cfg.Pull {
+	if k.hosts, k.fences = c.cfg.Offload.Given() && !c.cfg.SimpleHost, true; c.cfg.SimpleHost && c.cfg.Offload.Blocks > 1 && c.cfg.PrefixCaching {
+		k.simple = newSimple(k)
+		d.ordered = !c.cfg.RankedHost
+	}
+	if c.cfg.Pull {
 		k.fences = c.cfg.Role == scheduler.Decode
 		k.remote = &nixl.Ended{Late: c.cfg.Push && k.fences}
 	}
@@ -72,6 +79,9 @@ func (k *connector) beginRequest(r *request) {
 		names = &keys{device: k.device}
 		r.offload.Keyer = names
 	}
+	if k.simple != nil {
+		k.simple.BeginRequest(r.slot)
+	}
 	names.request = request{id: r.id, keeping: keeping{path: r.path, full: r.full, shared: r.shared}}
 }
 
@@ -79,6 +89,10 @@ func (k *connector) beginRequest(r *request) {
 func (k *connector) endRequest(s slot) {
 	k.forgetTransfer(&k.core.requests[s])
 	k.aside = slices.DeleteFunc(k.aside, func(x slot) bool { return x == s })
+	if k.simple != nil {
+		k.simple.Unpin(k.simple.User(s))
+		k.simple.SetDue(s, false)
+	}
 	k.End(k.core.requests[s].offload)
 }
 
@@ -89,7 +103,11 @@ func (k *connector) releaseBlocks(r *request, ends bool) {
 	if k.hosts && ends {
 		k.Leave(f, r.held, r.computed>>k.core.shift)
 	}
+	if k.simple != nil && ends {
+		k.simple.leave(r)
+	}
 	switch load := k.LoadOf(f); {
+	case ends && k.simple.orphan(f, r.held): // they are given back with the load
 	case load != nil && ends:
 		load.Held = slices.Clone(r.held)
 		k.orphans = append(k.orphans, load)
@@ -127,6 +145,9 @@ func (k *connector) keepsVictim() bool {
 func (k *connector) preempt(s slot) {
 	if k.fencing = k.fences && k.isInFlight(s); !k.fences && k.Memory.Ranked {
 		k.dropToken(s)
+	}
+	if k.simple != nil {
+		k.simple.preempt(&k.core.requests[s])
 	}
 	k.Preempt(k.core.requests[s].offload)
 }
@@ -217,6 +238,11 @@ func (k *connector) admit(p *pass, s slot) answer {
 				return k.load(r, hits, hits+more)
 			}
 		}
+		if k.simple != nil {
+			if more := k.simple.lookUp(r, hits); more > 0 {
+				return k.load(r, hits, hits+more)
+			}
+		}
 		if hits > 0 && c.drafts.recomputesHit() {
 			hits--
 		}
@@ -231,6 +257,9 @@ func (k *connector) admit(p *pass, s slot) answer {
 		p.out.Admitted[len(p.out.Admitted)-1].Reused = from << c.shift
 	}
 	k.admitted = append(k.admitted, s)
+	if k.simple != nil {
+		k.simple.NoteAdmitted(s, p.out.Admitted[len(p.out.Admitted)-1].Again)
+	}
 	r.offload.Prefilling = r.midway
 	return admitted
 }
@@ -240,7 +269,11 @@ func (k *connector) load(r *request, hits, end int) answer {
 	if !k.takeRoom(r, hits, end) {
 		return refused
 	}
-	k.Load(r.offload, hits, end)
+	if k.simple != nil {
+		k.simple.load(r, hits, end)
+	} else {
+		k.Load(r.offload, hits, end)
+	}
 	r.computed = end << k.core.shift
 	r.offload.Lost, r.state = r.state == preempted, loading
 	k.admitted = append(k.admitted, r.slot)
@@ -290,11 +323,17 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 	}
 	k.admitted, k.taken = k.admitted[:0], k.taken[:0]
 	f.end = k.Begin(at)
+	if k.simple != nil {
+		k.simple.offerBlocks(f)
+		f.end = max(f.end, k.simple.Begin(at))
+	}
 	if f.ran = !f.isEmpty(); f.ran {
 		err = k.timePass(f)
 		k.Free = f.end
 	}
-	f.done = k.Finish(k.Free, f.done[:0])
+	if f.done = k.Finish(k.Free, f.done[:0]); k.simple != nil {
+		f.copied = k.simple.Finish(k.Free, f.copied[:0])
+	}
 	if k.remote != nil {
 		f.read = k.remote.Take(at, f.read[:0])
 	}
@@ -360,6 +399,11 @@ func (k *connector) finishJobs(f *flight) {
 		k.core.stuck = false
 	}
 	f.done = f.done[:0]
+	for _, j := range f.copied {
+		k.simple.complete(j)
+		k.core.stuck = false
+	}
+	f.copied = f.copied[:0]
 	for _, id := range f.read {
 		k.finishTransfer(id)
 	}

@@ -10,9 +10,9 @@
 //
 // Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
-// segments.go, layer.go and the package segment, device.go for single ones, offloaded.go, connector.go and loop.go for host memory behind these, rank.go for
+// segments.go, layer.go and the package segment, device.go for single ones, offloaded.go, connector.go, loop.go and simple.go for host memory behind these, rank.go for
 // data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, windows.go, layered.go and groups.go for groups of layers, measure.go for
-// what a pass costs, and events.go and view.go for what others see.
+// what a pass costs, and the package events and view.go for what others see.
 package vllm
 
 import (
@@ -23,6 +23,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm/events"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -47,7 +48,7 @@ type Core struct {
 	groups   groupPool  // the same where layers have windows, or nil
 	conn     *connector // to host memory behind them, or nil
 	supply   supply     // of them
-	events   events
+	events   events.Log
 	calm     calm
 	gate     gate
 
@@ -88,7 +89,7 @@ func New(cfg Config) (*Core, error) {
 	if s := cfg.Speculation; s != nil && s.Method == scheduler.ByDraftModel && c.rules.DraftSlots {
 		c.drafts.draftSlots = 1
 	}
-	c.events.init(&c.cfg)
+	c.events.Init(c.cfg.Capture, c.cfg.Tree, c.cfg.HashesAhead())
 	c.calm.init(&c.cfg)
 	return c, nil
 }
@@ -120,7 +121,7 @@ func (c *Core) Submit(r *sim.Request) {
 	c.stuck = c.stuck && c.waiting.Len() > 0
 	c.joinLine(s, false)
 	c.live++
-	c.events.addRequest(r)
+	c.events.AddRequest(r)
 }
 
 // joinLine puts s into the line: where its rank is, or first come, first served,
@@ -177,7 +178,7 @@ type progress struct {
 // caller sets p.End and then calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
-	c.events.beginPass(p)
+	c.events.BeginPass(p)
 	if c.conn != nil {
 		c.conn.Out = p
 		return c.conn.begin(now, p)

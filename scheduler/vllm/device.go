@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm/events"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
 	"github.com/replay-llm/replay/scheduler/vllm/queue"
 	"github.com/replay-llm/replay/scheduler/vllm/residency"
-	"github.com/replay-llm/replay/sim"
 )
 
 // blockID is a KV block's place in the pool.
@@ -41,6 +41,7 @@ type device struct {
 	queue   queue.Queue
 	plain   []blockID // blocks without a name, where these go first
 	split   bool      // they do
+	ordered bool      // and they go before fresh ones, those first that were given back with the latest call, in the order of that
 	perNode int
 	groups  int                    // of layers, each of which has a block for the same tokens
 	watched int                    // of these, the one that events tell of
@@ -73,7 +74,7 @@ func (p *device) isIdle(b blockID) bool { return p.all[b].holders == 0 }
 // takeBlock takes the next block. There must be one.
 func (p *device) takeBlock() blockID {
 	p.free--
-	if p.fresh > 0 {
+	if p.fresh > 0 && (!p.ordered || len(p.plain) == 0) {
 		p.fresh--
 		if len(p.all) == cap(p.all) {
 			p.all = slices.Grow(p.all, min(p.fresh+1, max(len(p.all), leastGrowth)))
@@ -128,7 +129,7 @@ func (p *device) appendTaken(dst []blockID, n int) []blockID {
 // noteEvicted notes that blocks with keys from one on are evicted, the last of them first.
 func (p *device) noteEvicted(key int64, blocks int32) {
 	if p.cached -= int(blocks); p.nodes != nil && blocks > 0 {
-		p.nodes.NoteEvicted(p.core.events.out, key, blocks)
+		p.nodes.NoteEvicted(p.core.events.Out, key, blocks)
 	}
 }
 
@@ -141,10 +142,10 @@ func (p *device) unnameBlock(b blockID) {
 	left := k.later != noBlock && p.removeCopy(b)
 	if p.told {
 		content, group := p.parseGroup(k.key)
-		p.core.events.noteRemoved(content, left || group != p.watched)
+		p.core.events.NoteRemoved(content, left || group != p.watched)
 	}
 	if p.nodes != nil && !left {
-		p.nodes.Note(p.core.events.out, k.key, -1)
+		p.nodes.Note(p.core.events.Out, k.key, -1)
 	}
 	k.key = unnamed
 	p.cached--
@@ -199,6 +200,7 @@ func (p *device) letGoBlock(b blockID) {
 // letGoBlocks takes a holder from blocks, last to first.
 func (p *device) letGoBlocks(all []blockID) {
 	blocks := p.all
+	plain := len(p.plain)
 	for i := len(all) - 1; i >= 0; i-- {
 		k := &blocks[all[i]]
 		if k.holders != 1 || k.key == unnamed || p.queue.IsFull() {
@@ -208,6 +210,9 @@ func (p *device) letGoBlocks(all []blockID) {
 		k.holders, k.place = 0, p.queue.Push(all[i])
 		p.free++
 		p.cached++
+	}
+	if p.ordered {
+		slices.Reverse(p.plain[plain:])
 	}
 }
 
@@ -335,7 +340,7 @@ func (p *device) placesOf(r *request, i, before int) []blockID {
 func (p *device) keyOf(r *request, i int) int64 {
 	switch {
 	case i >= r.shared:
-		return ownKey(r.id, i)
+		return events.OwnKey(r.id, i)
 	case p.core.drafts.ahead: // the place of the block after it, or of another that begins alike
 		i++
 		return int64(p.core.cfg.Tree.Lead(r.path[i/p.perNode]))*int64(p.perNode) + int64(i%p.perNode)
@@ -363,16 +368,8 @@ func (p *device) parseGroup(key int64) (content int64, group int) {
 	if key >= 0 {
 		return key / int64(p.groups), int(key % int64(p.groups))
 	}
-	id, i := parseKey(key)
-	return ownKey(id, i/p.groups), i % p.groups
-}
-
-// ownKey names what only one request can find; parseKey is its inverse.
-func ownKey(id sim.RequestID, i int) int64 { return -2 - (int64(id)<<32 | int64(i)) }
-
-func parseKey(key int64) (id sim.RequestID, i int) {
-	own := -2 - key
-	return sim.RequestID(own >> 32), int(own & (1<<32 - 1))
+	id, i := events.ParseKey(key)
+	return events.OwnKey(id, i/p.groups), i % p.groups
 }
 
 // Cached returns how many of the first blocks of s can be found.
@@ -465,7 +462,7 @@ func (p *device) nameBlocks(r *request, blocks int) {
 	for ; r.named < blocks; r.named++ {
 		isCopy := p.setKey(r, r.named, r.held[r.named])
 		if p.told {
-			p.core.events.noteStored(r, r.named, isCopy)
+			p.core.events.NoteStored(r.names(), r.named, isCopy)
 		}
 	}
 }
@@ -485,4 +482,4 @@ func (p *device) stripBlocks(r *request) {
 }
 
 // Forget drops what is kept for s, which holds nothing and is gone.
-func (p *device) Forget(s slot) { p.core.events.removeRequest(p.core.requests[s].id) }
+func (p *device) Forget(s slot) { p.core.events.RemoveRequest(p.core.requests[s].id) }

@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/vllm/events"
 	"github.com/replay-llm/replay/scheduler/vllm/windows"
 )
 
@@ -62,7 +63,7 @@ func (p *grouped) keyOf(r *request, i, g int) int64 {
 	if i < r.shared {
 		return p.device.keyOf(r, i)*int64(p.All) + int64(g)
 	}
-	return ownKey(r.id, i*p.All+g)
+	return events.OwnKey(r.id, i*p.All+g)
 }
 
 // findBlock returns the block that is found for what group g has of block i of r, or
@@ -202,7 +203,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 		p.all[b].key = key
 	}
 	if p.told {
-		p.core.events.noteStored(r, i, isCopy || g != p.watched)
+		p.core.events.NoteStored(r.names(), i, isCopy || g != p.watched)
 	}
 }
 

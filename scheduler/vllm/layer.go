@@ -66,7 +66,7 @@ func (p *segments) setEnd(l *segment.Layer, of segment.Owner, end int32) {
 	l.End = end
 	n, ok := of.Node()
 	if ok && p.counted {
-		out := p.core.events.out
+		out := p.core.events.Out
 		out.KV = append(out.KV, scheduler.KVChange{Node: n, Blocks: end - p.tree.Start(n)})
 	}
 }

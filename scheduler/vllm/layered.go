@@ -61,13 +61,13 @@ func (p *layered) takeBlocks(r *request, blocks int) (enough bool) {
 	}
 	p.free -= n
 	r.blocks = blocks
-	p.cached -= p.named.Take(n, p.core.events.out)
+	p.cached -= p.named.Take(n, p.core.events.Out)
 	return true
 }
 
 // nameBlocks makes the first blocks of r ones that can be found.
 func (p *layered) nameBlocks(r *request, blocks int) {
-	p.named.Name(r.sequence, r.passed, r.named, blocks, p.core.events.out)
+	p.named.Name(r.sequence, r.passed, r.named, blocks, p.core.events.Out)
 	r.named = max(r.named, blocks)
 }
 

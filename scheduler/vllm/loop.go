@@ -4,6 +4,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
+	"github.com/replay-llm/replay/scheduler/vllm/simplecpu"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -23,17 +24,48 @@ type loop struct {
 
 // transit is what a connector keeps of a pass.
 type transit struct {
-	ran   bool     // it computes something
-	start sim.Time // of its computation
-	end   sim.Time
-	nanos int64           // how long it takes, in ns, 0 where that is not whole
-	done  []*host.Job     // transfers that it reports as ended
-	read  []sim.RequestID // KV caches of which it reports that they were read
+	ran    bool     // it computes something
+	start  sim.Time // of its computation
+	end    sim.Time
+	nanos  int64            // how long it takes, in ns, 0 where that is not whole
+	done   []*host.Job      // transfers that it reports as ended
+	copied []*simplecpu.Job // likewise of the SimpleCPUOffloadConnector
+	read   []sim.RequestID  // KV caches of which it reports that they were read
 }
 
 // hasWork reports whether vLLM's scheduler has something to do.
 func (k *connector) hasWork() bool {
-	return k.core.live > 0 || k.Pending > 0 || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
+	return k.isBusy(0)
+}
+
+// isBusy reports the same without a number of transfers. In 0.24 those of the SimpleCPUOffloadConnector do not count.
+func (k *connector) isBusy(without int) bool {
+	counts := k.simple == nil || k.simple.Finishes
+	return k.core.live > 0 || k.Pending > without && counts || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
+}
+
+// QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 where one begins with the next pass.
+func (k *connector) QuietUntil(until sim.Time) sim.Time {
+	if until = k.Connector.QuietUntil(until); k.simple == nil {
+		return until
+	}
+	if end, ok := k.simple.Next(-1); ok {
+		until = min(until, end)
+	}
+	if !k.simple.IsQuiet() {
+		return 0
+	}
+	return until
+}
+
+// NextEnd returns when the next transfer ends after an instant, or that where none is under way.
+func (k *connector) NextEnd(now sim.Time) sim.Time {
+	if k.simple != nil {
+		if end, ok := k.simple.Next(now); ok {
+			return end
+		}
+	}
+	return k.Connector.NextEnd(now)
 }
 
 // napEnd returns the end of a nap that begins at now.
@@ -95,6 +127,9 @@ func (k *connector) plan(now sim.Time, p *scheduler.Pass) error {
 		f = c.after
 	}
 	k.watching = k.Storing || len(k.Ended) > 0
+	if k.simple != nil {
+		k.simple.BeginPlan(c.admitted)
+	}
 	c.planPass(f, p)
 	err := k.closePlan(f, now)
 	k.queued++
@@ -224,7 +259,7 @@ func (k *connector) setEnd(p *scheduler.Pass) error {
 	if k.napping || !f.ran {
 		if k.napping {
 			p.End = max(p.Start, k.awake)
-		} else if p.End = max(p.Start, f.end); !k.executed && (c.live > 0 || k.Pending > len(f.done) || len(k.Ended) > 0 && c.rules.EmptyPassIdle) {
+		} else if p.End = max(p.Start, f.end); !k.executed && k.isBusy(len(f.done)+len(f.copied)) {
 			k.slept, p.End = true, k.napEnd(p.End)
 		} else {
 			k.slept = false
@@ -263,7 +298,10 @@ func (k *connector) isQuiet(now sim.Time) bool {
 		}
 	}
 	// A request in line may wait for a transfer.
-	waits := min(k.Pending, k.core.waiting.Len()) + len(k.Ended) + len(k.fenced) + k.Failing + len(k.core.next.done)
+	waits := min(k.Pending, k.core.waiting.Len()) + len(k.Ended) + len(k.fenced) + k.Failing + len(k.core.next.done) + len(k.core.next.copied)
+	if k.simple != nil {
+		waits += k.simple.Dues
+	}
 	return waits == 0 && k.queued == passes && !k.alone && now >= k.awake && k.QuietUntil(now+1) > now
 }
 

@@ -70,7 +70,7 @@ func (o *offloaded) nameBlocks(r *request, blocks int) {
 			}
 		}
 		if added > 0 && o.nodes != nil {
-			o.nodes.Note(o.core.events.out, key+int64(n)-int64(added), added)
+			o.nodes.Note(o.core.events.Out, key+int64(n)-int64(added), added)
 		}
 		r.named += n
 	}
@@ -123,6 +123,9 @@ func (o *offloaded) Check() {
 	}
 	for _, j := range o.conn.orphans {
 		count(j.Held)
+	}
+	if s := o.conn.simple; s != nil {
+		s.EachHeld(count)
 	}
 	o.checkHolders(holders)
 	o.conn.Memory.Check()

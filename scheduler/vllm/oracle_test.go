@@ -46,6 +46,7 @@ type oracleCase struct {
 		LayerTypes     []string `json:"layer_types"`
 		Ranks          int      `json:"data_parallel_size"`
 		HostBlocks     int      `json:"num_g2_blocks"`
+		HostConnector  string   `json:"kv_offload_connector"`
 		TokenBytes     int      `json:"kv_bytes_per_token"`
 		ToHost         float64  `json:"bandwidth_g1_to_g2_gbps"`
 		ToGPU          float64  `json:"bandwidth_g2_to_g1_gbps"`
@@ -101,7 +102,7 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 		PrefixCaching: s.PrefixCaching,
 		Clock:         clock, Speculation: c.speculation(),
 		Offload:    blocks.Offload{Blocks: s.HostBlocks, BytesPerToken: s.TokenBytes, BatchBlocks: 32, ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU},
-		RankedHost: releases.RanksHost(c.Profile),
+		RankedHost: releases.RanksHost(c.Profile), SimpleHost: s.HostConnector == "simple",
 	}
 	joined := !windows.Given() && !cfg.HashesAhead() && !cfg.Offload.Given() // as replays have it
 	cfg.Tree = prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: joined})
@@ -231,6 +232,9 @@ var oracleCases = flag.String("cases", "../../testdata/vllm/cases.jsonl", "file 
 
 // What vLLM's data-parallel engines did behind their front end and coordinator, to the last bit.
 func TestRanksEqualVLLM(t *testing.T) { compareCases(t, "../../testdata/vllm/ranks.jsonl", 20) }
+
+// What vLLM's own scheduler did with its SimpleCPUOffloadConnector, to the last bit.
+func TestSimpleEqualsVLLM(t *testing.T) { compareCases(t, "../../testdata/vllm/simple.jsonl", 20) }
 
 // What vLLM's own scheduler did with small random workloads and with one for each
 // rule that was once wrong here, to the last bit.

@@ -98,7 +98,7 @@ func (r Rank) NoteSeats() { r.apart.running = len(r.Core.running) }
 
 // PlanLate plans the next pass with the blocks and seats that were free before the latest was delivered. It reports whether that computes anything.
 func (r Rank) PlanLate(out *scheduler.Pass) bool {
-	r.events.beginPass(out)
+	r.events.BeginPass(out)
 	r.apart.gone = r.apart.running - len(r.Core.running)
 	r.apart.late = true
 	r.planPass(r.next, out)

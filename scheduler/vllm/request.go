@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/vllm/events"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
 	"github.com/replay-llm/replay/scheduler/vllm/layers"
 	"github.com/replay-llm/replay/scheduler/vllm/segment"
@@ -119,4 +120,9 @@ func (c *Core) takeSlot() slot {
 	}
 	c.requests = append(c.requests, request{})
 	return slot(len(c.requests) - 1)
+}
+
+// names returns what names the blocks of r in events.
+func (r *request) names() events.Request {
+	return events.Request{ID: r.id, Path: r.path, Full: r.full, Shared: r.shared}
 }

@@ -49,6 +49,26 @@ func TestHostMemory(t *testing.T) {
 	}
 }
 
+// With SimpleCPUOffloadConnector of both releases the core is a scheduler too.
+func TestSimpleHostMemory(t *testing.T) {
+	for name, host := range hosts() {
+		if testing.Short() && host.ToGPUGBPerSecond != 0.05 {
+			continue
+		}
+		for _, finishes := range []bool{false, true} {
+			make := func(s schedulertest.Setup) scheduler.Core {
+				c := config(s, releases.Rules024())
+				c.Offload, c.SimpleHost, c.RankedHost, c.Capture = host, true, finishes, scheduler.CaptureEvents
+				return build(t, c)
+			}
+			t.Run(fmt.Sprintf("%s as 0.33 %v", name, finishes), func(t *testing.T) {
+				schedulertest.Run(t, make)
+				schedulertest.RunCancel(t, false, make)
+			})
+		}
+	}
+}
+
 // Two prompts of 20 blocks take turns on a device for 25. Without host memory each
 // evicts the other; with it, from the second turn on all blocks of a prompt that are not
 // there are loaded, in the time of the transfer, and its last token is computed.
@@ -84,9 +104,14 @@ func TestHostMemoryBringsReuse(t *testing.T) {
 // Passes that are alike are taken at once while a transfer is under way, up to its end: a prompt is copied for 80 ms while its request
 // decodes, and passes one at a time end at the same instants.
 func TestRunsWhileBlocksAreCopied(t *testing.T) {
+	t.Run("offloading", func(t *testing.T) { compareRuns(t, false) })
+	t.Run("simple", func(t *testing.T) { compareRuns(t, true) })
+}
+
+func compareRuns(t *testing.T, simple bool) {
 	tree := prompt.NewTree(4, 4, prompt.Options{})
 	cfg := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 400, MaxSeqs: 4, MaxBatchedTokens: 256}, releases.Rules033())
-	cfg.RankedHost = true
+	cfg.RankedHost, cfg.SimpleHost = true, simple
 	cfg.Offload = blocks.Offload{Blocks: 100, BytesPerToken: 1e6, BatchBlocks: 4, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 1}
 	ids := make([]uint64, 20)
 	for i := range ids {

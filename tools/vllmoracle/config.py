@@ -32,7 +32,7 @@ config_module.HAS_TRITON = True  # as on a server with a GPU
 # Settings of the oracle that are no fields of SchedulerConfig.
 OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms",
        "sliding_window", "attention_chunk_size", "layer_types", "window_groups", "full_groups", "v2_model_runner", "architecture",
-       "num_g2_blocks", "kv_bytes_per_token", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
+       "num_g2_blocks", "kv_offload_connector", "kv_bytes_per_token", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
        "prefill_workers", "decode_workers", "decode_num_gpu_blocks", "kv_transfer_bandwidth", "kv_transfer_latency_ms", "kv_transfer", "kv_role", "engine_id",
        "data_parallel_size"}
 
@@ -140,7 +140,8 @@ def transfer_config(s):
         return KVTransferConfig(kv_connector={"pull": "NixlConnector", "push": "NixlPushConnector"}[s["kv_transfer"]], kv_role=s["kv_role"], engine_id=s["engine_id"])
     if not s["num_g2_blocks"]:
         return None
-    return KVTransferConfig(kv_connector="OffloadingConnector", kv_role="kv_both", engine_id="0",
+    name = {"offloading": "OffloadingConnector", "simple": "SimpleCPUOffloadConnector"}[s["kv_offload_connector"]]
+    return KVTransferConfig(kv_connector=name, kv_role="kv_both", engine_id="0",
                             kv_connector_extra_config={"cpu_bytes_to_use": s["num_g2_blocks"] * PAGE})
 
 
@@ -214,5 +215,5 @@ def kv_cache(c, s):
     groups = planning.get_kv_cache_groups(c, layers)
     tensors = []
     if c.kv_transfer_config:
-        tensors = [Bag(size=s["num_gpu_blocks"] * PAGE, shared_by=list(layers), block_stride=0)]
+        tensors = [Bag(size=s["num_gpu_blocks"] * PAGE, shared_by=list(layers), layers=list(layers), layer_stride=0, offset=0, block_stride=0)]
     return KVCacheConfig(**pick(KVCacheConfig, num_blocks=s["num_gpu_blocks"], kv_cache_tensors=tensors, kv_cache_groups=groups))

@@ -11,7 +11,7 @@ from collections.abc import MutableSet
 
 from config import Bag
 
-DEFAULTS = {"num_g2_blocks": 0, "kv_bytes_per_token": 0, "bandwidth_g1_to_g2_gbps": 14.0, "bandwidth_g2_to_g1_gbps": 14.0}
+DEFAULTS = {"num_g2_blocks": 0, "kv_bytes_per_token": 0, "bandwidth_g1_to_g2_gbps": 14.0, "bandwidth_g2_to_g1_gbps": 14.0, "kv_offload_connector": "offloading"}
 # Of prefill and decode engines (pd.py): how many there are, blocks of a decode engine (0: as many), the link of a transfer, and pull or push.
 PD = {"kv_transfer": "pull", "prefill_workers": 0, "decode_workers": 0, "decode_num_gpu_blocks": 0, "kv_transfer_bandwidth": 0.0, "kv_transfer_latency_ms": 0.0}
 
@@ -104,6 +104,28 @@ class Copies:
         pass
 
 
+class Backend(Copies):
+    """Stands in for the threads and streams that copy blocks for SimpleCPUOffloadConnector: one transfer each way of a pass at most."""
+
+    def launch_copy(self, src_blocks, dst_blocks, is_store, event_idx, events_list, wait_event=None):
+        link, at = (self.to_host, max(self.now, self.computed)) if is_store else (self.to_device, self.now)
+        link.submit(event_idx, at, len(src_blocks) * self.block_bytes)
+        events_list.append((event_idx, Event(self, link.busy)))
+
+
+class Event:
+    """The end of a transfer."""
+
+    def __init__(self, copies, end):
+        self.copies, self.end = copies, end
+
+    def query(self):
+        return self.end <= self.copies.now
+
+    def synchronize(self):
+        self.copies.now = max(self.copies.now, self.end)
+
+
 class Worker:
     """The worker's side of the connector, called as the release's model runner calls it."""
 
@@ -113,9 +135,17 @@ class Worker:
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
         from vllm.distributed.kv_transfer.kv_connector.v1 import KVConnectorRole
         scheduler.set = Ordered
+        if s["kv_offload_connector"] == "simple":
+            import vllm.v1.simple_kv_offload.worker as simple
+            simple.set = Ordered
         self.connector = KVConnectorFactory.create_connector(config=config, role=KVConnectorRole.WORKER, kv_cache_config=kv_cache_config)
-        self.copies = Copies(s)
-        self.connector.connector_worker.worker = self.copies
+        if s["kv_offload_connector"] == "simple":
+            self.copies = Backend(s)
+            if self.connector.worker_handler:
+                self.connector.worker_handler._backend = self.copies
+        else:
+            self.copies = Copies(s)
+            self.connector.connector_worker.worker = self.copies
         post = inspect.signature(runner.ActiveKVConnector.post_forward).parameters
         self.copies.load_after = "defer_finalize" in post  # the release submits loads after the pass
         self.saves_nothing = "wait_for_save" in post  # its empty passes save nothing
@@ -153,3 +183,9 @@ def in_order(connector):
         return build(out)
 
     connector.build_connector_meta = ordered
+
+
+def copies(connector):
+    """Reports whether something is being copied."""
+    simple = getattr(connector, "scheduler_manager", None)
+    return connector.has_pending_push_work() or simple and (simple.has_pending_stores() or bool(simple._reqs_to_load))

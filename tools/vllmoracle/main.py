@@ -347,7 +347,7 @@ def drive(engine, rows, hasher, block, priority):
         before = engine.log.passes
         process(engine)
         engine.log.delivered(clock.now)
-        copies = scheduler.connector and scheduler.connector.has_pending_push_work()
+        copies = scheduler.connector and connectors.copies(scheduler.connector)
         idle = 0 if copies or engine.log.passes != before else idle + 1
         if idle > 1000:
             if at == len(rows):

@@ -339,7 +339,7 @@ func (o *Options) checkOffload(pools []Pool, offload bool) error {
 
 // transferFlag returns the first given flag about host memory and transfers to and from it.
 func transferFlag(flags []*schema.Flag) *schema.Flag {
-	for _, key := range []string{"offload_batch_size", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
+	for _, key := range []string{"offload_batch_size", "kv_offload_connector", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
 		"sglang.hicache_ratio", "sglang.hicache_size", "sglang.hicache_write_policy", "sglang.hicache_layers",
 		"bandwidth_g2_to_g3_gbps", "bandwidth_g3_to_g2_gbps"} {
 		if s := schema.Setter(schema.Given(flags), key); s != nil {

@@ -168,6 +168,8 @@ class RunFlags(TypedDict, total=False):
     """trtllm: bytes of host memory behind the KV blocks"""
     decode_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
+    decode_kv_offload_connector: Literal["offloading", "simple"]
+    """connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)"""
     decode_kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     decode_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
@@ -406,6 +408,8 @@ class RunFlags(TypedDict, total=False):
     """type of the KV cache, by name; auto: bfloat16 (default auto)"""
     kv_events_file: Value
     """write what is stored in and removed from KV caches to FILE, a line of JSON per event"""
+    kv_offload_connector: Literal["offloading", "simple"]
+    """connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)"""
     kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     kv_transfer: Literal["all", "missing", "pull", "push"]
@@ -606,6 +610,8 @@ class RunFlags(TypedDict, total=False):
     """trtllm: bytes of host memory behind the KV blocks"""
     prefill_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
+    prefill_kv_offload_connector: Literal["offloading", "simple"]
+    """connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)"""
     prefill_kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     prefill_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
@@ -1068,6 +1074,8 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: bytes of host memory behind the KV blocks"""
     decode_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
+    decode_kv_offload_connector: Literal["offloading", "simple"]
+    """connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)"""
     decode_kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     decode_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]
@@ -1308,6 +1316,8 @@ class PlanFlags(TypedDict, total=False):
     """bytes of KV cache per token, for handoffs to decode workers and for offload (default unknown)"""
     kv_cache_dtype: Literal["auto", "bfloat16", "fp8"]
     """type of the KV cache, by name; auto: bfloat16 (default auto)"""
+    kv_offload_connector: Literal["offloading", "simple"]
+    """connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)"""
     kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     kv_transfer: Literal["all", "missing", "pull", "push"]
@@ -1478,6 +1488,8 @@ class PlanFlags(TypedDict, total=False):
     """trtllm: bytes of host memory behind the KV blocks"""
     prefill_ignore_eos: bool
     """sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"""
+    prefill_kv_offload_connector: Literal["offloading", "simple"]
+    """connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)"""
     prefill_kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
     prefill_load_balance_method: Literal["auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"]

@@ -1,0 +1,140 @@
+package simplecpu
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/invariant"
+)
+
+// Key names the content of a block.
+type Key = int64
+
+// none is the number of no block.
+const none int32 = -1
+
+// block is a block of host memory.
+type block struct {
+	key          Key
+	found        bool // it has a copy of the block with this key
+	holders      int32
+	older, newer int32 // in the order of eviction, while it has no holder
+	later        int32 // the copy of the same block that was stored after this one
+}
+
+// Memory is the blocks of host memory. The one without holders that lost its last holder first is evicted first.
+type Memory struct {
+	usable, free   int
+	all            []block
+	oldest, newest int32
+	first          map[Key]int32 // the copy of a block that was stored first
+	gone           []Key         // keys that no block has any more, since the latest call of Connector.TakeGone
+}
+
+// NewMemory returns empty memory. One of its blocks is the null block, which has no copy.
+func NewMemory(blocks int) Memory {
+	usable := max(blocks-1, 0)
+	return Memory{usable: usable, free: usable, oldest: none, newest: none, first: map[Key]int32{}}
+}
+
+// find returns the copy of the block with a key.
+func (m *Memory) find(key Key) (b int32, ok bool) {
+	b, ok = m.first[key]
+	return b, ok
+}
+
+// takeBlock takes the next block, which it evicts. There must be one.
+func (m *Memory) takeBlock() int32 {
+	m.free--
+	if len(m.all) < m.usable {
+		m.all = append(m.all, block{holders: 1, older: none, newer: none, later: none})
+		return int32(len(m.all) - 1)
+	}
+	b := m.oldest
+	m.unlink(b)
+	m.evict(b)
+	m.all[b].holders = 1
+	return b
+}
+
+// evict makes b a block that is not found.
+func (m *Memory) evict(b int32) {
+	k := &m.all[b]
+	if !k.found {
+		return
+	}
+	k.found = false
+	switch at := m.first[k.key]; {
+	case at != b:
+		for m.all[at].later != b {
+			at = m.all[at].later
+		}
+		m.all[at].later = k.later
+	case k.later != none:
+		m.first[k.key] = k.later
+	default:
+		delete(m.first, k.key)
+		m.gone = append(m.gone, k.key)
+	}
+	k.later = none
+}
+
+// name makes b the copy of the block with a key, and reports whether it is the only one.
+func (m *Memory) name(b int32, key Key) (only bool) {
+	k := &m.all[b]
+	k.key, k.found = key, true
+	at, ok := m.first[key]
+	if !ok {
+		m.first[key] = b
+		return true
+	}
+	for m.all[at].later != none {
+		at = m.all[at].later
+	}
+	m.all[at].later = b
+	return false
+}
+
+// hold adds a holder to b.
+func (m *Memory) hold(b int32) {
+	if m.all[b].holders == 0 {
+		m.unlink(b)
+		m.free--
+	}
+	m.all[b].holders++
+}
+
+// letGo takes a holder from each of the blocks, in order.
+func (m *Memory) letGo(all []int32) {
+	for _, b := range all {
+		k := &m.all[b]
+		if invariant.Enabled && k.holders < 1 {
+			panic(fmt.Sprintf("block %d of host memory has %d holders", b, k.holders))
+		}
+		if k.holders--; k.holders > 0 {
+			continue
+		}
+		m.free++
+		k.older, k.newer = m.newest, none
+		if m.newest == none {
+			m.oldest = b
+		} else {
+			m.all[m.newest].newer = b
+		}
+		m.newest = b
+	}
+}
+
+// unlink takes b out of the order of eviction.
+func (m *Memory) unlink(b int32) {
+	k := &m.all[b]
+	if k.older == none {
+		m.oldest = k.newer
+	} else {
+		m.all[k.older].newer = k.newer
+	}
+	if k.newer == none {
+		m.newest = k.older
+	} else {
+		m.all[k.newer].older = k.older
+	}
+}
