@@ -221,8 +221,9 @@ func (f *fleet) startGateway(program string, args []string) error {
 	return errors.New("the gateway does not get up: " + f.log.String())
 }
 
+// freePort returns a port that is free at all addresses, as gateways serve metrics at all.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp4", ":0")
 	if err != nil {
 		return 0, err
 	}
