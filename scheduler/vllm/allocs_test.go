@@ -14,7 +14,15 @@ import (
 // A pass costs no memory once the core has seen what there is to see: requests of
 // a trace that goes round and round, on a pool that is too small for them.
 func TestPassDoesNotAllocate(t *testing.T) {
-	for name, rules := range map[string]vllm.Rules{"vllm-0.19": releases.Rules019(), "vllm-0.33": releases.Rules033()} {
+	for name, engine := range map[string]struct {
+		rules   vllm.Rules
+		windows vllm.Windows
+	}{
+		"vllm-0.19": {rules: releases.Rules019()},
+		"vllm-0.33": {rules: releases.Rules033()},
+		"windows":   {releases.Rules033(), vllm.Windows{Tokens: 100, Groups: 2, Full: 1}},
+		"chunks":    {releases.Rules033(), vllm.Windows{Tokens: 256, Chunked: true, Groups: 2, Full: 1}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			tree := prompt.NewTree(64, 16, prompt.Options{Joined: true})
 			prompts := tree.AddAll(300, func(i int) (ids []uint64, tokens int) {
@@ -23,8 +31,11 @@ func TestPassDoesNotAllocate(t *testing.T) {
 				}
 				return ids, len(ids)*64 - i%64
 			})
-			c := config(schedulertest.Setup{Tree: tree, BlockTokens: 16, Blocks: 250, MaxBatchedTokens: 512}, rules)
-			c.Capture = scheduler.CaptureResidency
+			c := config(schedulertest.Setup{Tree: tree, BlockTokens: 16, Blocks: 250, MaxBatchedTokens: 512}, engine.rules)
+			c.Capture, c.Windows = scheduler.CaptureResidency, engine.windows
+			if c.Windows.Given() {
+				c.Blocks = 450
+			}
 			core, pass, now, next, lost := build(t, c), new(scheduler.Pass), sim.Time(0), 0, 0
 			var requests []*sim.Request
 			for i := range prompts.Len() {
