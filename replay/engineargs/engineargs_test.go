@@ -469,6 +469,14 @@ func TestSimpleConnector(t *testing.T) {
 	if err != nil || a.G2.Connector != SimpleCPU {
 		t.Errorf("the connector is %q: %v", a.G2.Connector, err)
 	}
+	priorities := `{"kv_offload_connector":"simple","scheduling_policy":"priority","scheduler_profile":`
+	if _, err = Parse([]byte(priorities+`"vllm-0.33"}`), Options{}); err != nil {
+		t.Error(err)
+	}
+	_, err = Parse([]byte(priorities+`"vllm-0.24"}`), Options{})
+	if want := "scheduling_policy fcfs or scheduler_profile vllm-0.33 with it"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, must have %q", err, want)
+	}
 	_, err = Parse([]byte(`{"kv_offload_connector":"simple","scheduler_profile":"vllm","dp_size":2}`), Options{})
 	if want := `kv_offload_connector is "simple", want dp_size 1 with it`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, must have %q", err, want)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -75,6 +77,8 @@ func (a *Args) checkConnector() error {
 		return refuseValue(key, strconv.Quote(SimpleCPU), "a scheduler_profile of vLLM with it, as the reference has no connectors")
 	case a.DPSize > 1:
 		return refuseValue(key, strconv.Quote(SimpleCPU), "dp_size 1 with it: data-parallel ranks with this connector are not simulated")
+	case a.Scheduling == vllm.ByPriority && !releases.RanksHost(a.Profile):
+		return refuseValue(key, strconv.Quote(SimpleCPU), "scheduling_policy fcfs or scheduler_profile vllm-0.33 with it: priorities are not equal to those of earlier releases")
 	}
 	return nil
 }
