@@ -106,8 +106,8 @@ func TestPushStallNamesThePools(t *testing.T) {
 	code, _, errs := command("", "trace", path, "--trace-format=mooncake", "--trace-block-size=4", "--prefill-workers=1", "--decode-workers=1",
 		"--kv-transfer=push", "--kv-transfer-bandwidth=1", "--kv-bytes-per-token=1000",
 		`--engine-args={"scheduler_profile":"vllm-0.33","block_size":4,"num_gpu_blocks":11,"scheduler_rules":{"long_prefill_tokens":4}}`)
-	want := "replay: stalled at 67.430902 ms: prefill workers hold KV blocks of 1 computed prompts that decode workers have no blocks for (" + path +
-		":2), and decode workers hold blocks for 1 prompts that prefill workers have no blocks for (" + path + ":1)\n"
+	want := "replay: stalled at 67.430902 ms: prefill workers hold KV blocks of computed prompts that decode workers have no blocks for (1, the first at " + path +
+		":2), and decode workers hold blocks for prompts that prefill workers have no blocks for (1, the first at " + path + ":1)\n"
 	if code == cli.ExitDone || errs != want {
 		t.Errorf("exit %d, error:\n%s must be:\n%s", code, errs, want)
 	}

@@ -96,8 +96,8 @@ func (h *handover) stalledPush() error {
 	if len(kept) == 0 || len(reserved) == 0 {
 		return nil
 	}
-	return fmt.Errorf("stalled at %v ms: prefill workers hold KV blocks of %d computed prompts that decode workers have no blocks for (%s), "+
-		"and decode workers hold blocks for %d prompts that prefill workers have no blocks for (%s)",
+	return fmt.Errorf("stalled at %v ms: prefill workers hold KV blocks of computed prompts that decode workers have no blocks for (%d, the first at %s), "+
+		"and decode workers hold blocks for prompts that prefill workers have no blocks for (%d, the first at %s)",
 		float64(h.c.now), len(kept), h.placeOf(kept[0]), len(reserved), h.placeOf(reserved[0]))
 }
 

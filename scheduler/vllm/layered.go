@@ -71,8 +71,7 @@ func (p *layered) nameBlocks(r *request, blocks int) {
 	r.named = max(r.named, blocks)
 }
 
-// dropBlocks lets go of the first blocks of r, so many, in groups with windows, last to
-// first.
+// dropBlocks lets go of the first n blocks of r in groups with windows, last to first.
 func (p *layered) dropBlocks(r *request, n int) {
 	free, cached := p.named.Drop(r.sequence, r.passed, n, r.named)
 	p.free += free

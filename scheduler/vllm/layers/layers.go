@@ -331,7 +331,7 @@ func (p *Pool) BeginCheck() {
 	clear(p.counts)
 }
 
-// CheckHeld counts what q, whose first blocks, so many, have names, holds. It returns how many of its blocks have none.
+// CheckHeld counts what q holds, the first blocks of which have names. It returns how many of its blocks have none.
 func (p *Pool) CheckHeld(q *Sequence, passed, named, blocks int) (unnamed int) {
 	for g, all := range q.held {
 		first, n := p.Skip(g, passed), 0
