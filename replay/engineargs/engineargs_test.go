@@ -469,6 +469,10 @@ func TestSimpleConnector(t *testing.T) {
 	if err != nil || a.G2.Connector != SimpleCPU {
 		t.Errorf("the connector is %q: %v", a.G2.Connector, err)
 	}
+	a, err = Parse([]byte(`{"kv_offload_connector":"simple"}`), Options{Early: true})
+	if err != nil || a.G2.Connector != SimpleCPU {
+		t.Errorf("without a scheduler_profile, which may follow, the connector is %q: %v", a.G2.Connector, err)
+	}
 	priorities := `{"kv_offload_connector":"simple","scheduling_policy":"priority","scheduler_profile":`
 	if _, err = Parse([]byte(priorities+`"vllm-0.33"}`), Options{}); err != nil {
 		t.Error(err)

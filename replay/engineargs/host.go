@@ -44,9 +44,10 @@ func (a *Args) checkHost(d *schema.Decl) {
 }
 
 // checkOffload refuses a size of host memory of vLLM engines that cannot be, and computes its blocks.
-func (a *Args) checkOffload() error {
+// Early arguments may lack a scheduler_profile.
+func (a *Args) checkOffload(early bool) error {
 	g := &a.G2
-	if err := a.checkConnector(); err != nil {
+	if err := a.checkConnector(early); err != nil {
 		return err
 	}
 	if g.GiB == 0 {
@@ -67,12 +68,13 @@ func (a *Args) checkOffload() error {
 	return nil
 }
 
-// checkConnector refuses SimpleCPUOffloadConnector where it is not simulated.
-func (a *Args) checkConnector() error {
+// checkConnector refuses SimpleCPUOffloadConnector where it is not simulated. Early arguments may lack a scheduler_profile.
+func (a *Args) checkConnector(early bool) error {
 	const key = "kv_offload_connector"
 	switch g := &a.G2; {
 	case g.Connector != SimpleCPU:
 		g.Connector = ""
+	case a.Rules.Reference() && early:
 	case a.Rules.Reference():
 		return refuseValue(key, strconv.Quote(SimpleCPU), "a scheduler_profile of vLLM with it, as the reference has no connectors")
 	case a.DPSize > 1:

@@ -151,7 +151,7 @@ func (a *Args) check(o *Options) error {
 	if a.BlockTokens == 0 {
 		a.BlockTokens = 64
 	}
-	if err := a.checkOffload(); err != nil {
+	if err := a.checkOffload(o.Early); err != nil {
 		return err
 	}
 	if a.PrefillInterval > 1 && a.DPSize > 1 {

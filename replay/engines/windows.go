@@ -90,7 +90,11 @@ func describeBlocks(a *engineargs.Args) string {
 // describeHost returns what of host memory is behind the KV blocks of a worker, "" where there is none.
 func describeHost(a *engineargs.Args) string {
 	if blocks := a.HostBlocks(); blocks > 0 {
-		return fmt.Sprintf(", %d more in host memory", a.DPSize*blocks*a.BlockTokens)
+		by := ""
+		if a.G2.Connector == engineargs.SimpleCPU {
+			by = ", kept by SimpleCPUOffloadConnector"
+		}
+		return fmt.Sprintf(", %d more in host memory%s", a.DPSize*blocks*a.BlockTokens, by)
 	}
 	return ""
 }

@@ -161,7 +161,7 @@ func (s *simple) offerOf(r *request, ready int) *simplecpu.Offer {
 			return key, key != unnamed
 		},
 		Hold: func(b blockID, i int, key simplecpu.Key) {
-			if d.holdBlock(b); i >= len(u.Former) {
+			if d.holdBlock(b); d.told && i >= len(u.Former) {
 				s.NoteHashes(key, d.core.events.HashesOf(r.names(), i-len(u.Former)))
 			}
 		},

@@ -26,20 +26,19 @@ type Memory struct {
 	usable, free   int
 	all            []block
 	oldest, newest int32
-	first          map[Key]int32 // the copy of a block that was stored first
-	gone           []Key         // keys that no block has any more, since the latest call of Connector.TakeGone
+	first          index // the copy of a block that was stored first
+	gone           []Key // keys that no block has any more, since the latest call of Connector.TakeGone
 }
 
 // NewMemory returns empty memory. One of its blocks is the null block, which has no copy.
 func NewMemory(blocks int) Memory {
 	usable := max(blocks-1, 0)
-	return Memory{usable: usable, free: usable, oldest: none, newest: none, first: map[Key]int32{}}
+	return Memory{usable: usable, free: usable, oldest: none, newest: none, first: newIndex()}
 }
 
 // find returns the copy of the block with a key.
 func (m *Memory) find(key Key) (b int32, ok bool) {
-	b, ok = m.first[key]
-	return b, ok
+	return m.first.get(key)
 }
 
 // takeBlock takes the next block, which it evicts. There must be one.
@@ -63,16 +62,16 @@ func (m *Memory) evict(b int32) {
 		return
 	}
 	k.found = false
-	switch at := m.first[k.key]; {
+	switch at, _ := m.first.get(k.key); {
 	case at != b:
 		for m.all[at].later != b {
 			at = m.all[at].later
 		}
 		m.all[at].later = k.later
 	case k.later != none:
-		m.first[k.key] = k.later
+		m.first.set(k.key, k.later)
 	default:
-		delete(m.first, k.key)
+		m.first.remove(k.key)
 		m.gone = append(m.gone, k.key)
 	}
 	k.later = none
@@ -82,9 +81,9 @@ func (m *Memory) evict(b int32) {
 func (m *Memory) name(b int32, key Key) (only bool) {
 	k := &m.all[b]
 	k.key, k.found = key, true
-	at, ok := m.first[key]
+	at, ok := m.first.get(key)
 	if !ok {
-		m.first[key] = b
+		m.first.set(key, b)
 		return true
 	}
 	for m.all[at].later != none {
