@@ -202,7 +202,7 @@ func (t *Topology) checkPools() error {
 	if !slices.Equal(roles, []scheduler.Role{scheduler.Aggregated}) && !slices.Equal(roles, []scheduler.Role{scheduler.Prefill, scheduler.Decode}) {
 		return fmt.Errorf("pools are %v, want one aggregated, or prefill and decode", roles)
 	}
-	for _, check := range []func(*Pool) error{(*Pool).checkCount, (*Pool).checkRole, t.checkDPSize} {
+	for _, check := range []func(*Pool) error{(*Pool).checkCount, (*Pool).checkRole, t.checkDPSize, t.checkChunks} {
 		for i := range t.Pools {
 			if err := t.Pools[i].checkKinds(check); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -130,4 +131,13 @@ func describeStates(a *engineargs.Args, f *hardware.Fit) string {
 	tokens, blocks := f.StateBlocks()
 	return fmt.Sprintf("; the state of %d linear layers counts as %d blocks of %d tokens a sequence, in sequences of %d tokens, %s; the scheduler's rules for these blocks are not simulated, and prefixes hit as if states were cached",
 		layers, blocks, tokens, length, of)
+}
+
+// checkChunks refuses engines with chunked attention in all layers behind a router that follows caches. Such an engine gives up the
+// blocks of a chunk when the next one begins, and KV events name blocks after others that it may have evicted.
+func (t *Topology) checkChunks(p *Pool) error {
+	if w := &p.Engine.Windows; w.Chunked && w.Full == 0 && t.Choice().FollowsCaches() {
+		return errors.New("layer_types has chunked_attention alone, must have full_attention too with a router that follows KV caches: use another router")
+	}
+	return nil
 }
