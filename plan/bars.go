@@ -61,7 +61,7 @@ func (c *Config) measureChances(ctx context.Context, b *bench, a *Answer) error 
 		}
 		if i := slices.Index(shapes, f.Shape); i < 0 {
 			shapes = append(shapes, f.Shape)
-			slices.SortFunc(shapes, func(a, b Shape) int { return a.Workers - b.Workers })
+			slices.SortStableFunc(shapes, func(a, b Shape) int { return a.Workers - b.Workers })
 		}
 	}
 	s := c.newTargetSearch(b, a.Variant)

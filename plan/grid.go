@@ -125,7 +125,7 @@ type File struct {
 // setting names, "" when it names none.
 func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Task, error) {
 	t := Task{Settings: slices.Clone(c.Settings), Version: version, Sample: c.Sample}
-	slices.SortFunc(t.Settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(t.Settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
 	for i, s := range t.Settings {
 		hash, err := digest(s)
 		if err != nil {

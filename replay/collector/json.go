@@ -264,6 +264,6 @@ func readObject(entries map[string]any) ([]Field, error) {
 		}
 		fields = append(fields, Field{key, value})
 	}
-	slices.SortFunc(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
 	return fields, nil
 }

@@ -1,7 +1,6 @@
 package optables
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -60,7 +59,7 @@ func (d *draft) sortWords(t *table, all []row) {
 			all[i].key[c], _ = t.word(d.words[all[i].key[c]])
 		}
 	}
-	slices.SortFunc(all, func(a, b row) int { return cmp.Or(compareRows(a, b)) })
+	slices.SortStableFunc(all, compareRows)
 }
 
 // addCurve adds the key and the axis of rows of one key.

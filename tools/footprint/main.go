@@ -128,7 +128,7 @@ type taken struct {
 func (t *taken) missed() error {
 	var all []error
 	if t.bytes > mostBytes {
-		all = append(all, fmt.Errorf("the stripped program has %.1f MB, must be at most %d", float64(t.bytes)/1e6, mostBytes/1_000_000))
+		all = append(all, fmt.Errorf("the stripped program has %.1f MB, must be at most %.1f", float64(t.bytes)/1e6, float64(mostBytes)/1e6))
 	}
 	if t.resident > mostResident {
 		all = append(all, fmt.Errorf("replay --version has %.1f MiB resident, must be at most %d", float64(t.resident)/(1<<20), mostResident>>20))
