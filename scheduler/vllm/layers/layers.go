@@ -23,7 +23,8 @@ type Pool struct {
 	blank    int
 	oneQueue bool
 	latest   lookup
-	counts   []int32 // of Check, by segment
+	counts   []int32      // of Check, by segment
+	pieces   []segment.ID // of piecesOf
 }
 
 // Sequence is what a request has in the groups.
@@ -331,6 +332,12 @@ func (p *Pool) BeginCheck() {
 	clear(p.counts)
 }
 
+// piecesOf returns the segments that a holding is made of. They are valid until the next call.
+func (p *Pool) piecesOf(h segment.Holding) []segment.ID {
+	p.pieces = p.lists.AppendPieces(p.pieces[:0], h)
+	return p.pieces
+}
+
 // CheckHeld counts what q holds, the first blocks of which have names. It returns how many of its blocks have none.
 func (p *Pool) CheckHeld(q *Sequence, passed, named, blocks int) (unnamed int) {
 	for g, all := range q.held {
@@ -338,7 +345,7 @@ func (p *Pool) CheckHeld(q *Sequence, passed, named, blocks int) (unnamed int) {
 		unnamed += blocks - max(named, first)
 		for _, h := range all {
 			n += int(h.Blocks)
-			for _, i := range p.lists.AppendPieces(nil, h) {
+			for _, i := range p.piecesOf(h) {
 				p.counts[i]++
 			}
 		}
