@@ -23,19 +23,20 @@ func NewStopper(objectives []Objective, target float64, requests int) *Stopper {
 
 // MissedError is why a replay was stopped: too many requests have missed an objective.
 type MissedError struct {
-	Objective string // as it was given; "" for those of single requests together
-	Missed    int    // requests that took longer
-	Allowed   int    // requests that may
-	Requests  int    // of the workload
+	Objective string  // its statistic and metric; "" for those of single requests together
+	LimitMS   float64 // of the objective
+	Missed    int     // requests that took longer
+	Allowed   int     // requests that may
+	Requests  int     // of the workload
 }
 
 // Error returns one line.
 func (e *MissedError) Error() string {
-	what := "the objectives of single requests"
+	what, how := "the objectives of single requests", "missed one"
 	if e.Objective != "" {
-		what = e.Objective
+		what, how = e.Objective, fmt.Sprintf("took longer than %g ms", e.LimitMS)
 	}
-	return fmt.Sprintf("%s cannot be met any more: %d of %d requests took longer, at most %d may", what, e.Missed, e.Requests, e.Allowed)
+	return fmt.Sprintf("%s cannot be met any more: %d of %d requests %s, at most %d may", what, e.Missed, e.Requests, how, e.Allowed)
 }
 
 // looks is how often a stopper looks at all requests of a replay.
@@ -69,7 +70,7 @@ func (s *Stopper) Check(c *collector.Collector, finished int) error {
 		o := &s.objectives[i]
 		if p, ok := o.percentile(); ok {
 			if allowed := s.requests - 1 - int(collector.NearestRank(int64(s.requests), p)); late[i] > allowed {
-				return &MissedError{Objective: o.String(), Missed: late[i], Allowed: allowed, Requests: s.requests}
+				return &MissedError{Objective: o.Statistic + " " + o.Metric, LimitMS: o.LimitMS, Missed: late[i], Allowed: allowed, Requests: s.requests}
 			}
 		}
 	}
