@@ -23,8 +23,8 @@ type Streams struct {
 	// Progress, when not nil, is called now and then with the number of requests that
 	// have finished.
 	Progress func(finished, requests int)
-	// Stop, when not nil, is called after each step with the requests so far. Its error ends the replay, and is what Run returns. On the
-	// logical clock with one thread.
+	// Stop, when not nil, is called after each step with the requests so far. Its error ends the replay, and Run returns it. On the
+	// logical clock; one worker is simulated after the other then.
 	Stop func(c *collector.Collector, finished int) error
 	// Opened, when not nil, is shown the workload before it is replayed.
 	Opened func(*loadgen.Workload)

@@ -20,9 +20,9 @@ type abort struct {
 }
 
 // countThreads returns how many workers are replayed at once. Observers are shown one worker after the other; caches
-// are filled and kept, and engines of programs made, one after the other too.
+// are filled and kept, Stop asked, and engines of programs made, one after the other too.
 func (a *alone) countThreads() int {
-	if a.Observer != nil || a.Warm != nil || a.Save != nil || a.Fold != nil || a.Engine != nil {
+	if a.Observer != nil || a.Stop != nil || a.Warm != nil || a.Save != nil || a.Fold != nil || a.Engine != nil {
 		return 1
 	}
 	return max(1, min(a.cfg.Threads, a.Stages[0].Count))

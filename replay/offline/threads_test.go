@@ -1,10 +1,12 @@
 package offline
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/router/policy"
 )
 
@@ -42,4 +44,40 @@ func TestThreadsEqualOne(t *testing.T) {
 		return true
 	})
 	t.Logf("%d replays failed", failed)
+}
+
+// Stop sees the requests of all workers and ends a replay where it ends it with one thread.
+func TestStopWithThreads(t *testing.T) {
+	over := errors.New("enough")
+	stopped := 0
+	each(t, 200, func(t *testing.T, d draw, x *trial, text string) bool {
+		x.roundRobin()
+		if x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() || x.cfg.Pools[0].Count < 2 {
+			return false
+		}
+		most := 1 + d.IntN(5)
+		end := func(threads int) (seen int, err error) {
+			x.cfg.Threads = threads
+			x.cfg.Stop = func(c *collector.Collector, finished int) error {
+				if seen = c.Len(); finished >= most {
+					return over
+				}
+				return nil
+			}
+			err = x.run(byAlone).err
+			return seen, err
+		}
+		seen, err := end(1)
+		seenByMany, many := end(2 + d.IntN(3))
+		if fmt.Sprint(err) != fmt.Sprint(many) || seen != seenByMany {
+			t.Fatalf("one thread ends with %v after %d requests, several with %v after %d\n%s", err, seen, many, seenByMany, x.show(text))
+		}
+		if errors.Is(err, over) {
+			stopped++
+		}
+		return true
+	})
+	if stopped == 0 {
+		t.Error("no replay was stopped")
+	}
 }

@@ -24,7 +24,7 @@ func (p *grouping) countNeeded(hits, chunk, whole int) int {
 }
 
 // passedBlocks returns how many of the first blocks of r its layers with windows have
-// passed once so many tokens are computed.
+// passed once a number of tokens is computed.
 func (p *grouping) passedBlocks(r *request, computed int) int {
 	return min(p.Windows.Passed(computed)>>p.Shift, r.blocks)
 }
@@ -40,7 +40,7 @@ type groupPool interface {
 	pool
 	passedBlocks(r *request, computed int) int
 	calmFor(r *request, lag int) int
-	// dropBlocks lets go of the first blocks of r, so many, in groups with windows, last to first.
+	// dropBlocks lets go of the first n blocks of r in groups with windows, last to first.
 	dropBlocks(r *request, n int)
 }
 
@@ -207,8 +207,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 	}
 }
 
-// dropBlocks lets go of the first blocks of r, so many, in groups with windows, last to
-// first.
+// dropBlocks lets go of the first n blocks of r in groups with windows, last to first.
 func (p *grouped) dropBlocks(r *request, n int) {
 	for g := p.From; g < p.To; g++ {
 		for i := n - 1; i >= r.passed; i-- {

@@ -58,7 +58,7 @@ func (k *connector) QuietUntil(until sim.Time) sim.Time {
 	return until
 }
 
-// NextEnd returns when the next transfer ends after an instant, or that where none is under way.
+// NextEnd returns when the next transfer ends after an instant, or that instant where there is none.
 func (k *connector) NextEnd(now sim.Time) sim.Time {
 	if k.simple != nil {
 		if end, ok := k.simple.Next(now); ok {

@@ -231,7 +231,7 @@ func (c *Core) blocksFor(r *request, tokens int) int {
 	return (tokens + c.mask) >> c.shift
 }
 
-// knownTokens returns the number of tokens of r whose value is known now. A plan that has waited for the end of a pass is made before the
+// knownTokens returns the number of tokens of r that have a known value. A plan that has waited for the end of a pass is made before the
 // tokens of that pass are known.
 func (c *Core) knownTokens(r *request) int {
 	if c.apart.late && r.pass == c.passes-1 {

@@ -13,8 +13,8 @@ type Log struct {
 	names *blocks.Names // nil when nobody looks
 	tree  *prompt.Tree
 	own   map[sim.RequestID]*ownBlocks // by request, as long as one of them can be found
-	Out   *scheduler.Pass              // the pass under way
-	last  sim.RequestID                // whose block was stored last
+	Out   *scheduler.Pass              // the current pass
+	last  sim.RequestID                // of the block that was stored last
 	// copies counts the blocks of the same content where the token after a block names it, too,
 	// of which nothing is told; nil elsewhere.
 	copies map[uint64]int32
@@ -81,8 +81,8 @@ func (e *Log) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	}
 }
 
-// NoteStored writes down that block i of r can be found, in place of others that
-// hold the same or, as a copy, after them.
+// NoteStored writes down that block i of r can be found: before others that hold
+// the same or, as a copy, after them.
 func (e *Log) NoteStored(r Request, i int, isCopy bool) {
 	if e.names == nil {
 		return

@@ -347,7 +347,7 @@ func (c *Connector) QuietUntil(until sim.Time) sim.Time {
 	return until
 }
 
-// NextEnd returns when the next transfer ends after an instant, or that where none is under way.
+// NextEnd returns when the next transfer ends after an instant, or that instant where there is none.
 func (c *Connector) NextEnd(now sim.Time) sim.Time {
 	end := now
 	for _, l := range [...]*Link[*Job]{&c.toHost, &c.toDevice} {

@@ -263,8 +263,8 @@ func (p *Pool) addEntry(q *Sequence, block int) segment.Entry {
 	return q.entry
 }
 
-// Drop takes q as a holder from the first n blocks in groups with windows, last to first: those from the given one on. The first of these, so
-// many, have names. It returns how many blocks are free then, and how many of them are cached.
+// Drop takes q as a holder from the first n blocks in groups with windows, last to first: those from the given one on. The blocks of q before named have
+// names. It returns how many blocks are free then, and how many of them are cached.
 func (p *Pool) Drop(q *Sequence, from, n, named int) (free, cached int) {
 	for g := p.From; g < p.To; g++ {
 		free += p.freeUnnamed(n - max(named, from))

@@ -95,7 +95,7 @@ func (t *Lists) noteChange(e Entry) {
 // Changes returns the number of changes of what can be found.
 func (t *Lists) Changes() int64 { return t.changes }
 
-// Changed returns the number of the latest of them that is one of an entry.
+// Changed returns the number of the latest change of an entry.
 func (t *Lists) Changed(e Entry) int64 { return t.entries[e-1].changed }
 
 // Leave gives up the entry of a request that is gone. The entry lasts as long as its segments.
@@ -213,7 +213,7 @@ func (t *Lists) Name(e Entry, g int, held []Holding, from, end int32) (all []Hol
 	return append(held, Holding{Segment: i, Blocks: end - from}), more
 }
 
-// cut makes the blocks of i from at on a segment of their own, which is found after i.
+// cut makes the blocks of i from at on another segment, which is found after i.
 func (t *Lists) cut(i ID, at int32) (upper ID) {
 	upper = t.Split(i, at)
 	s := &t.All[i]
@@ -233,7 +233,7 @@ func (t *Lists) cut(i ID, at int32) (upper ID) {
 	return upper
 }
 
-// Hold adds a holder to the blocks of i from one up to another, which have a segment of their own from then on. It returns
+// Hold adds a holder to the blocks of i from one up to another, which are one segment from then on. It returns
 // held with them, and how many of them were idle.
 func (t *Lists) Hold(i ID, held []Holding, from, end int32) (all []Holding, idle int) {
 	if t.All[i].Lo < from {
