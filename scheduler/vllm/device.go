@@ -6,6 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm/events"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
+	"github.com/replay-llm/replay/scheduler/vllm/places"
 	"github.com/replay-llm/replay/scheduler/vllm/queue"
 	"github.com/replay-llm/replay/scheduler/vllm/residency"
 )
@@ -43,10 +44,10 @@ type device struct {
 	split   bool      // they do
 	ordered bool      // and they go before fresh ones, those first that were given back with the latest call, in the order of that
 	perNode int
-	groups  int                    // of layers, each of which has a block for the same tokens
-	watched int                    // of these, the one that events tell of
-	nodes   *residency.Nodes       // if a router follows what is cached
-	found   []*[pageBlocks]blockID // by place in the tree, in pages: 1 + the first block that holds it
+	groups  int              // of layers, each of which has a block for the same tokens
+	watched int              // of these, the one that events tell of
+	nodes   *residency.Nodes // if a router follows what is cached
+	found   places.Table     // the first block that holds a place of the tree, once or still
 	// firstOwn is the first block by key, for what only one request can name and
 	// several blocks hold. A single one stands in the request itself.
 	firstOwn map[int64]blockID
@@ -55,9 +56,6 @@ type device struct {
 
 // leastGrowth is the number of blocks by which a pool grows at least.
 const leastGrowth = 1 << 12
-
-// pageBlocks is the number of places of a page of device.found.
-const pageBlocks = 128
 
 func newDevice(c *Core) *device {
 	return &device{
@@ -235,7 +233,7 @@ func (p *device) setKey(r *request, i int, b blockID) (isCopy bool) {
 // setSharedKey makes b one that can be found by key, a place in the tree. Of
 // several blocks of equal content the first to be named is found.
 func (p *device) setSharedKey(b blockID, key int64) (isCopy bool) {
-	at := p.placeOf(key)
+	at := &p.found.Enter(key)[0]
 	if isCopy = *at != 0 && p.all[*at-1].key == key; isCopy {
 		p.addCopy(*at-1, b)
 	} else {
@@ -265,7 +263,7 @@ func (p *device) removeCopy(b blockID) (left bool) {
 	k.later, k.earlier = noBlock, noBlock
 	switch {
 	case k.key >= 0:
-		if at := p.placeOf(k.key); next != b && *at == b+1 {
+		if at := &p.found.Enter(k.key)[0]; next != b && *at == b+1 {
 			*at = next + 1
 		}
 	case next == b:
@@ -287,12 +285,8 @@ func (p *device) findBlock(r *request, i int) blockID {
 
 // findShared returns the block that is found by key, a place in the tree, or noBlock.
 func (p *device) findShared(key int64) blockID {
-	page := int(key / pageBlocks)
-	if page >= len(p.found) || p.found[page] == nil {
-		return noBlock
-	}
-	if b := p.found[page][key%pageBlocks] - 1; b >= 0 && p.all[b].key == key {
-		return b
+	if row := p.found.Row(key); len(row) > 0 && row[0] > 0 && p.all[row[0]-1].key == key {
+		return row[0] - 1
 	}
 	return noBlock
 }
@@ -311,29 +305,15 @@ func (p *device) findOwn(r *request, i int, key int64) blockID {
 	return noBlock
 }
 
-// placeOf returns the entry of found for a key that is a place in the tree.
-func (p *device) placeOf(key int64) *blockID {
-	page := int(key / pageBlocks)
-	for page >= len(p.found) {
-		p.found = append(p.found, nil)
-	}
-	if p.found[page] == nil {
-		p.found[page] = new([pageBlocks]blockID)
-	}
-	return &p.found[page][key%pageBlocks]
-}
-
 // placesOf returns the entries of found for blocks of r from i on, before a block that has a key of the tree: at least one, as many
 // as are in a row.
 func (p *device) placesOf(r *request, i, before int) []blockID {
-	key := p.keyOf(r, i)
-	p.placeOf(key)
-	page := p.found[key/pageBlocks][key%pageBlocks:]
-	n := min(len(page), before-i, p.perNode-i%p.perNode)
+	row := p.found.Enter(p.keyOf(r, i))
+	n := min(len(row), before-i, p.perNode-i%p.perNode)
 	if p.core.drafts.ahead {
 		n = 1
 	}
-	return page[:n]
+	return row[:n]
 }
 
 // keyOf returns the key of what block i of r holds.
@@ -378,7 +358,7 @@ func (p *device) Cached(s slot) int {
 	n, most := 0, p.core.findableBlocks(r)
 	for shared := min(most, r.shared); n < shared; {
 		key := p.keyOf(r, n)
-		if page := key / pageBlocks; page >= int64(len(p.found)) || p.found[page] == nil {
+		if p.found.Row(key) == nil {
 			return n
 		}
 		for d, at := range p.placesOf(r, n, shared) {

@@ -58,12 +58,11 @@ func (o *offloaded) nameBlocks(r *request, blocks int) {
 	}
 	for r.named < shared {
 		key := o.keyOf(r, r.named)
-		n, added := o.countAlike(r, r.named, min(shared-r.named, o.perNode-r.named%o.perNode, pageBlocks-int(key%pageBlocks))), int32(0)
-		o.placeOf(key)
-		page := o.found[key/pageBlocks][key%pageBlocks:]
+		row, added := o.placesOf(r, r.named, shared), int32(0)
+		n := len(row)
 		for d, b := range r.held[r.named : r.named+n] {
-			if page[d] == 0 {
-				page[d], o.all[b].key = b+1, key+int64(d)
+			if row[d] == 0 {
+				row[d], o.all[b].key = b+1, key+int64(d)
 				added++
 			} else if !o.setSharedKey(b, key+int64(d)) {
 				added++

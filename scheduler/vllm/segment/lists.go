@@ -19,9 +19,9 @@ import (
 type Lists struct {
 	Store
 	groups  int
-	shift   uint // an entry has 1 << shift places for lists, at least groups
-	watched int  // the group of which Name and Evict report what can be found; -1: none
-	lists   []list
+	shift   uint    // an entry has 1 << shift places for lists, at least groups
+	watched int     // the group of which Name and Evict report what can be found; -1: none
+	lists   []Layer // what can be found of an entry in one group, without copies; End is kept where the group is watched
 	entries []entry
 	unused  []Entry
 	nodes   probe.Table[prompt.NodeID, Entry]
@@ -35,12 +35,6 @@ type Entry int32
 
 // NoEntry is the entry of a node of which nothing can be found.
 const NoEntry Entry = 0
-
-// list is what can be found of an entry in one group.
-type list struct {
-	first, last ID
-	end         int32 // of what can be found, where the group is watched
-}
 
 // entry is what the lists of a node or a request have in common.
 type entry struct {
@@ -82,7 +76,7 @@ func (t *Lists) addEntry(x entry) Entry {
 	t.entries[e-1] = x
 	t.noteChange(e)
 	for g := range t.groups {
-		*t.listOf(e, g) = list{first: None, last: None}
+		*t.listOf(e, g) = NewLayer(0)
 	}
 	return e
 }
@@ -115,7 +109,7 @@ func (t *Lists) dropEmpty(e Entry) {
 	t.unused = append(t.unused, e)
 }
 
-func (t *Lists) listOf(e Entry, g int) *list { return &t.lists[int(e-1)<<t.shift+g] }
+func (t *Lists) listOf(e Entry, g int) *Layer { return &t.lists[int(e-1)<<t.shift+g] }
 
 // ownerOf returns the owner of the blocks of an entry in a group; parseOwner is its inverse.
 func (t *Lists) ownerOf(e Entry, g int) Owner { return Owner(int(e-1)<<t.shift + g) }
@@ -137,7 +131,7 @@ func (t *Lists) Get(e Entry, g int, block int32) (i ID, end int32) {
 		return None, 0
 	}
 	end = math.MaxInt32
-	for i = t.listOf(e, g).first; i != None; i = t.All[i].Above {
+	for i = t.listOf(e, g).First; i != None; i = t.All[i].Above {
 		switch s := &t.All[i]; {
 		case s.Lo > block:
 			end = min(end, s.Lo)
@@ -177,7 +171,7 @@ func (t *Lists) LastBelow(e Entry, g int, from, block int32) int32 {
 	if e == NoEntry {
 		return from
 	}
-	for i := t.listOf(e, g).first; i != None; i = t.All[i].Above {
+	for i := t.listOf(e, g).First; i != None; i = t.All[i].Above {
 		if s := &t.All[i]; s.Lo < block {
 			from = max(from, min(block, s.Hi))
 		}
@@ -190,25 +184,25 @@ func (t *Lists) LastBelow(e Entry, g int, from, block int32) int32 {
 func (t *Lists) Name(e Entry, g int, held []Holding, from, end int32) (all []Holding, more bool) {
 	l := t.listOf(e, g)
 	t.noteChange(e)
-	if more = g == t.watched && end > l.end; more {
-		l.end = end
+	if more = g == t.watched && end > l.End; more {
+		l.End = end
 		more = t.entries[e-1].node != prompt.None
 	}
-	if n := len(held); n > 0 && held[n-1].Segment == l.last {
-		h, s := &held[n-1], &t.All[l.last]
+	if n := len(held); n > 0 && held[n-1].Segment == l.Last {
+		h, s := &held[n-1], &t.All[l.Last]
 		if s.Holders == 1 && s.Hi == from && s.Hi-s.Lo == h.Blocks {
 			s.Hi = end
 			h.Blocks = end - s.Lo
 			return held, more
 		}
 	}
-	i := t.Add(Segment{Owner: t.ownerOf(e, g), Lo: from, Hi: end, Holders: 1, Below: l.last, Above: None})
-	if l.last == None {
-		l.first = i
+	i := t.Add(Segment{Owner: t.ownerOf(e, g), Lo: from, Hi: end, Holders: 1, Below: l.Last, Above: None})
+	if l.Last == None {
+		l.First = i
 	} else {
-		t.All[l.last].Above = i
+		t.All[l.Last].Above = i
 	}
-	l.last = i
+	l.Last = i
 	t.entries[e-1].segments++
 	return append(held, Holding{Segment: i, Blocks: end - from}), more
 }
@@ -222,14 +216,7 @@ func (t *Lists) cut(i ID, at int32) (upper ID) {
 	}
 	e, g := t.parseOwner(s.Owner)
 	t.entries[e-1].segments++
-	u := &t.All[upper]
-	u.Below = i
-	if u.Above == None {
-		t.listOf(e, g).last = upper
-	} else {
-		t.All[u.Above].Below = upper
-	}
-	s.Above = upper
+	t.InsertAbove(t.listOf(e, g), i, upper)
 	return upper
 }
 
@@ -264,7 +251,7 @@ func (t *Lists) Hold(i ID, held []Holding, from, end int32) (all []Holding, idle
 func (t *Lists) dropSegment(i ID) {
 	if s := &t.All[i]; s.Owner.IsKnown() {
 		e, g := t.parseOwner(s.Owner)
-		t.removeFrom(t.listOf(e, g), i)
+		t.Remove(t.listOf(e, g), i)
 		t.entries[e-1].segments--
 	}
 	t.Drop(i)
@@ -341,7 +328,7 @@ func (t *Lists) dropOwn(h *Holding, end int32) (idle int) {
 	s = t.At(h.Segment)
 	e, g := t.parseOwner(s.Owner)
 	if s.Below == None {
-		t.listOf(e, g).first = lower
+		t.listOf(e, g).First = lower
 	} else {
 		t.All[s.Below].Above = lower
 	}
@@ -376,11 +363,11 @@ func (t *Lists) Evict(most int32) Eviction {
 		l := t.listOf(e, g)
 		t.noteChange(e)
 		if isEmpty {
-			t.removeFrom(l, i)
+			t.Remove(l, i)
 		}
-		if g == t.watched && end == l.end {
-			if l.end = t.findEnd(l); l.end < end {
-				x.Node, x.End = t.entries[e-1].node, l.end
+		if g == t.watched && end == l.End {
+			if l.End = t.findEnd(l); l.End < end {
+				x.Node, x.End = t.entries[e-1].node, l.End
 			}
 		}
 		if isEmpty {
@@ -394,23 +381,9 @@ func (t *Lists) Evict(most int32) Eviction {
 	return x
 }
 
-func (t *Lists) removeFrom(l *list, i ID) {
-	s := &t.All[i]
-	if s.Below == None {
-		l.first = s.Above
-	} else {
-		t.All[s.Below].Above = s.Above
-	}
-	if s.Above == None {
-		l.last = s.Below
-	} else {
-		t.All[s.Above].Below = s.Below
-	}
-}
-
 // findEnd returns the end of what can be found of a list; 0 where nothing can.
-func (t *Lists) findEnd(l *list) (end int32) {
-	for i := l.first; i != None; i = t.All[i].Above {
+func (t *Lists) findEnd(l *Layer) (end int32) {
+	for i := l.First; i != None; i = t.All[i].Above {
 		end = max(end, t.All[i].Hi)
 	}
 	return end
@@ -434,14 +407,14 @@ func (t *Lists) Fault(whole func(g int) bool, start func(prompt.NodeID) int32) s
 		e, segments := Entry(k+1), int32(0)
 		for g := range t.groups {
 			l, below := t.listOf(e, g), None
-			for i := l.first; i != None; i = t.All[i].Above {
+			for i := l.First; i != None; i = t.All[i].Above {
 				if s := &t.All[i]; s.Owner != t.ownerOf(e, g) || s.Below != below || s.Hi <= s.Lo {
 					return fmt.Sprintf("segment %d of entry %d in group %d after %d: %+v", i, e, g, below, *s)
 				}
 				below = i
 				segments++
 			}
-			if end := t.findEnd(l); below != l.last || g == t.watched && end != l.end {
+			if end := t.findEnd(l); below != l.Last || g == t.watched && end != l.End {
 				return fmt.Sprintf("entry %d in group %d: segment %d is the last, found up to block %d: %+v", e, g, below, end, *l)
 			}
 		}

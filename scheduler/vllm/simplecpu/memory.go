@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler/vllm/queue"
 )
 
 // Key names the content of a block.
@@ -14,26 +15,26 @@ const none int32 = -1
 
 // block is a block of host memory.
 type block struct {
-	key          Key
-	found        bool // it has a copy of the block with this key
-	holders      int32
-	older, newer int32 // in the order of eviction, while it has no holder
-	later        int32 // the copy of the same block that was stored after this one
+	key     Key
+	found   bool // it has a copy of the block with this key
+	holders int32
+	place   uint32 // in the queue, while it has no holder
+	later   int32  // the copy of the same block that was stored after this one
 }
 
 // Memory is the blocks of host memory. The one without holders that lost its last holder first is evicted first.
 type Memory struct {
-	usable, free   int
-	all            []block
-	oldest, newest int32
-	first          index // the copy of a block that was stored first
-	gone           []Key // keys that no block has any more, since the latest call of Connector.TakeGone
+	usable, free int
+	all          []block
+	queue        queue.Queue // of blocks without holders
+	first        index       // the copy of a block that was stored first
+	gone         []Key       // keys that no block has any more, since the latest call of Connector.TakeGone
 }
 
 // NewMemory returns empty memory. One of its blocks is the null block, which has no copy.
 func NewMemory(blocks int) Memory {
 	usable := max(blocks-1, 0)
-	return Memory{usable: usable, free: usable, oldest: none, newest: none, first: newIndex()}
+	return Memory{usable: usable, free: usable, first: newIndex()}
 }
 
 // find returns the copy of the block with a key.
@@ -45,14 +46,21 @@ func (m *Memory) find(key Key) (b int32, ok bool) {
 func (m *Memory) takeBlock() int32 {
 	m.free--
 	if len(m.all) < m.usable {
-		m.all = append(m.all, block{holders: 1, older: none, newer: none, later: none})
+		m.all = append(m.all, block{holders: 1, later: none})
 		return int32(len(m.all) - 1)
 	}
-	b := m.oldest
-	m.unlink(b)
+	b, place := m.queue.Pop()
+	for !m.isQueued(b, place) {
+		b, place = m.queue.Pop()
+	}
 	m.evict(b)
 	m.all[b].holders = 1
 	return b
+}
+
+// isQueued reports whether b stands at a place in the queue.
+func (m *Memory) isQueued(b int32, place uint32) bool {
+	return m.all[b].holders == 0 && m.all[b].place == place
 }
 
 // evict makes b a block that is not found.
@@ -96,7 +104,6 @@ func (m *Memory) name(b int32, key Key) (only bool) {
 // hold adds a holder to b.
 func (m *Memory) hold(b int32) {
 	if m.all[b].holders == 0 {
-		m.unlink(b)
 		m.free--
 	}
 	m.all[b].holders++
@@ -109,31 +116,12 @@ func (m *Memory) letGo(all []int32) {
 		if invariant.Enabled && k.holders < 1 {
 			panic(fmt.Sprintf("block %d of host memory has %d holders", b, k.holders))
 		}
-		if k.holders--; k.holders > 0 {
-			continue
+		if k.holders == 1 && m.queue.IsFull() {
+			m.queue.MakeRoom(m.isQueued, func(b int32, place uint32) { m.all[b].place = place })
 		}
-		m.free++
-		k.older, k.newer = m.newest, none
-		if m.newest == none {
-			m.oldest = b
-		} else {
-			m.all[m.newest].newer = b
+		if k.holders--; k.holders == 0 {
+			m.free++
+			k.place = m.queue.Push(b)
 		}
-		m.newest = b
-	}
-}
-
-// unlink takes b out of the order of eviction.
-func (m *Memory) unlink(b int32) {
-	k := &m.all[b]
-	if k.older == none {
-		m.oldest = k.newer
-	} else {
-		m.all[k.older].newer = k.newer
-	}
-	if k.newer == none {
-		m.newest = k.older
-	} else {
-		m.all[k.newer].older = k.older
 	}
 }
