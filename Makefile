@@ -91,37 +91,31 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with its KV connectors only; VLLM_SETS=ranks: with data-parallel ranks only; VLLM_SETS=windows: with sliding windows only
 	@tools/vllmoracle/run 0.33.0 --python || exit 0; $(MAKE) --no-print-directory parity-vllm-$(or $(VLLM_SETS),all)
 
+# cases compares N cases with a release: its name and profile, a title and the settings of the cases.
+VLLM_CASES = cases() { echo "== vLLM $${1%:*}, $$2"; VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${1\#*:} tools/vllmoracle/run $${1%:*} \
+	  --parity $(N) --seed 3 --set "$$3" --replay bin/replay --out bin/parity-vllm; }
+VLLM_HELD = 0.24.0:vllm-0.24 0.33.0:vllm-0.33
+
 parity-vllm-connectors:
 	$(GO) build -o bin/replay ./cmd/replay
-	for release in 0.24.0:vllm-0.24 0.33.0:vllm-0.33; do \
-	  echo "== vLLM $${release%:*}, its offloading connector"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
-	    --set '{"num_g2_blocks":-1,"enable_prefix_caching":true}' --replay bin/replay --out bin/parity-vllm || exit 1; \
-	  echo "== vLLM $${release%:*}, its simple CPU offload connector"; \
-  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
-    --set '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}' --replay bin/replay --out bin/parity-vllm || exit 1; \
-  echo "== vLLM $${release%:*}, prefill and decode engines with its NIXL connector"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
-	    --set '{"prefill_workers":-1}' --replay bin/replay --out bin/parity-vllm || exit 1; \
-	  echo "== vLLM $${release%:*}, prefill and decode engines with its NIXL push connector"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
-	    --set '{"prefill_workers":-1,"kv_transfer":"push"}' --replay bin/replay --out bin/parity-vllm || exit 1; \
+	@$(VLLM_CASES); set -e; for release in $(VLLM_HELD); do \
+	  cases $$release "its offloading connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true}'; \
+	  cases $$release "its simple CPU offload connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}'; \
+	  cases $$release "prefill and decode engines with its NIXL connector" '{"prefill_workers":-1}'; \
+	  cases $$release "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}'; \
 	done
 
 parity-vllm-ranks:
 	$(GO) build -o bin/replay ./cmd/replay
-	for release in 0.24.0:vllm-0.24 0.33.0:vllm-0.33; do for more in '' ',"policy":"priority"'; do \
-	  echo "== vLLM $${release%:*}, data-parallel ranks$$more"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
-	    --set "{\"data_parallel_size\":-1$$more}" --replay bin/replay --out bin/parity-vllm || exit 1; \
-	done; done
+	@$(VLLM_CASES); set -e; for release in $(VLLM_HELD); do \
+	  cases $$release "data-parallel ranks" '{"data_parallel_size":-1}'; \
+	  cases $$release "data-parallel ranks with priorities" '{"data_parallel_size":-1,"policy":"priority"}'; \
+	done
 
 parity-vllm-windows:
 	$(GO) build -o bin/replay ./cmd/replay
-	for release in 0.24.0:vllm-0.24 0.33.0:vllm-0.33; do \
-	  echo "== vLLM $${release%:*}, sliding windows"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed 3 \
-	    --set '{"sliding_window":-1}' --replay bin/replay --out bin/parity-vllm || exit 1; \
+	@$(VLLM_CASES); set -e; for release in $(VLLM_HELD); do \
+	  cases $$release "sliding windows" '{"sliding_window":-1}'; \
 	done
 
 parity-vllm-all: parity-vllm-connectors
