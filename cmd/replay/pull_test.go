@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
@@ -132,5 +133,30 @@ func (c *pullCase) compare(t *testing.T, path string) {
 				t.Errorf("request %d: %s is %v, must be %v", id, name, row[name], want[i])
 			}
 		}
+	}
+}
+
+// Requests that preempt each other without end on a prefill worker are an error, also while the worker keeps the blocks of a computed
+// prompt for a decode worker.
+func TestPreemptionWithoutEndStops(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	var rows strings.Builder
+	next := 0
+	for i, input := range []int{69, 5, 46, 74, 34, 69, 74, 64, 18, 67, 26} {
+		var ids []string
+		for range (input + 3) / 4 {
+			ids = append(ids, strconv.Itoa(next))
+			next++
+		}
+		fmt.Fprintf(&rows, "{\"timestamp\":%g,\"input_length\":%d,\"output_length\":4,\"hash_ids\":[%s]}\n", float64(i)*0.09, input, strings.Join(ids, ","))
+	}
+	if err := os.WriteFile(path, []byte(rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := command("", "trace", path, "--trace-format=mooncake", "--trace-block-size=4", "--prefill-workers=2", "--decode-workers=2", "--router=round_robin",
+		"--decode-num-gpu-blocks=22", "--kv-transfer=push", "--kv-transfer-bandwidth=0.1", "--kv-transfer-latency-ms=5", "--kv-bytes-per-token=1000000", "--enable-prefix-caching=false",
+		`--engine-args={"scheduler_profile":"vllm-0.24","block_size":4,"num_gpu_blocks":34,"scheduler_rules":{"reserve_whole":false,"long_prefill_tokens":4}}`)
+	if want := "requests keep preempting each other for 34 KV blocks"; code != cli.ExitRefused || !strings.Contains(errs, want) {
+		t.Errorf("exit %d, error:\n%s must have %s", code, errs, want)
 	}
 }

@@ -170,6 +170,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 type progress struct {
 	barren  int  // passes in a row without a token or a request further on
 	further bool // a pass without its token got a request further than ever before
+	held    int  // requests that others have not taken, and transfers, after the latest pass
 }
 
 // Begin is the first half of Step, for a pass whose duration is not the core's
@@ -256,13 +257,23 @@ func (c *Core) Room() int {
 // request further on that counts as a stall.
 const barrenLimit = 100_000
 
+// heldLimit is the same while blocks are held for a copy, or for others that may still take them. The end of either ends a row.
+const heldLimit = 10 * barrenLimit
+
 // checkProgress complains about requests that keep preempting each other.
 func (c *Core) checkProgress(p *scheduler.Pass) error {
-	if p.Tokens > 0 || c.progress.further || len(c.kept) > 0 || c.pool.Busy() && p.End > p.Start {
-		c.progress.barren = 0
+	held, limit := len(c.kept), barrenLimit
+	if c.conn != nil {
+		held += c.conn.Pending
+	}
+	if p.Tokens > 0 || c.progress.further || held != c.progress.held {
+		c.progress.barren, c.progress.held = 0, held
 		return nil
 	}
-	if c.progress.barren++; c.progress.barren < barrenLimit || c.live == 0 {
+	if len(c.kept) > 0 || c.pool.Busy() && p.End > p.Start {
+		limit = heldLimit
+	}
+	if c.progress.barren++; c.progress.barren < limit || c.live == 0 {
 		return nil
 	}
 	return &scheduler.StallError{Request: c.requests[c.nextInLine()].id, Reason: fmt.Sprintf(
