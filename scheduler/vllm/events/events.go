@@ -10,13 +10,13 @@ import (
 
 // Log writes down what becomes cached and what is evicted, where events are captured.
 type Log struct {
-	names *blocks.Names // nil when nobody looks
+	names *blocks.Names // nil where no events are captured
 	tree  *prompt.Tree
 	own   map[sim.RequestID]*ownBlocks // by request, as long as one of them can be found
 	Out   *scheduler.Pass              // the current pass
 	last  sim.RequestID                // of the block that was stored last
-	// copies counts the blocks of the same content where the token after a block names it, too,
-	// of which nothing is told; nil elsewhere.
+	// copies counts the blocks of the same content where the token after a block names it, too.
+	// Events do not name them. It is nil elsewhere.
 	copies map[uint64]int32
 }
 
@@ -73,7 +73,7 @@ func (e *Log) RemoveRequest(id sim.RequestID) {
 	}
 }
 
-// dropUnnamed forgets a request none of whose own blocks will be named again.
+// dropUnnamed forgets a request that is gone, if none of its own blocks can be found.
 func (e *Log) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	if o.gone && o.named == 0 {
 		delete(e.own, id)
@@ -98,8 +98,8 @@ func (e *Log) NoteStored(r Request, i int, isCopy bool) {
 	e.appendStored(r.ID, h, isCopy)
 }
 
-// appendStored writes down a block that can be found, of a request. It goes on where the
-// event before it ends, if that is the same request's.
+// appendStored writes down a block of a request that can be found: in the event before it, if that ends
+// with the block before and is of the same request.
 func (e *Log) appendStored(of sim.RequestID, b blocks.Hashes, isCopy bool) {
 	if e.names == nil {
 		return
