@@ -8,7 +8,6 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay/autoscale"
-	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -36,10 +35,6 @@ func (s *Spec) checkStream() error {
 		{s.Trace == nil || s.Trace.Path == "", "a workload that is made"},
 		{s.Classes != nil, "rules of classes"},
 		{s.Warm != nil, "caches to begin with"},
-		{!policy.IsListed(s.Router) && !policy.Is[*policy.Given](s.Router), "a router policy in a file or a program"},
-		{s.Choice().Info().Prompts, "a router policy that keeps the prompts it has sent"},
-		{s.Admission != nil, "an admission"},
-		{len(s.Signals.List()) > 0, "signals that are old"},
 		{s.Faults != nil, "faults"},
 		{s.Client != nil, "clients that hang up or try again"},
 		{len(s.Changes)+len(s.Possible) > 0, "changes"},

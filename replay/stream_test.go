@@ -17,6 +17,8 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
@@ -177,20 +179,136 @@ func TestStreamedEqualsKept(t *testing.T) {
 				spec.Pools[i].Engine.Blocks = 3 + 256/spec.Pools[i].Engine.BlockTokens // fewer than the longest need
 			}
 		}
-		kept, err := spec.Run(context.Background(), replay.Streams{})
-		if err != nil {
-			t.Fatal(err)
+		compareStreamed(t, seed, spec)
+	}
+}
+
+// compareStreamed holds the report of a replay that keeps nothing of its trace to that of one that has read it all.
+func compareStreamed(t *testing.T, seed uint64, spec replay.Spec) {
+	t.Helper()
+	kept, err := spec.Run(context.Background(), replay.Streams{})
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	spec.Stream = &replay.Stream{Window: 200}
+	streamed, err := spec.Run(context.Background(), replay.Streams{})
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	for _, r := range []*collector.Report{kept.Report, streamed.Report} {
+		r.WallMS, r.ProcessedTokensPerS, r.ProcessedOutputPerS = 0, 0, 0
+	}
+	if !reflect.DeepEqual(kept.Report, streamed.Report) {
+		t.Fatalf("seed %d: %+v, want %+v", seed, streamed.Report, kept.Report)
+	}
+}
+
+// streamedPolicies returns policies in files and of gateways that remember prompts after their requests have left.
+func streamedPolicies() []policy.Choice {
+	sent := func(m policy.TextMemory) *policy.Text {
+		return &policy.Text{Name: "sent", Scorers: []policy.TextScorer{
+			{Weight: 2, Score: "sent_blocks"}, {Weight: 1, Cost: "requests"},
+		}, Picker: policy.TakeHighest, Sent: m}
+	}
+	late := &policy.Text{Name: "late", Scorers: []policy.TextScorer{
+		{Weight: 2, Score: "cached_blocks"}, {Weight: 1, Cost: "active_blocks - active_overlap"}, {Weight: 1, Cost: "waiting"},
+	}, Picker: policy.TakeHighest, Signals: router.Signals{
+		Index: &router.Age{Delay: 700}, Loads: &router.Age{Delay: 300}, Waiting: &router.Age{Delay: 20, Interval: 50},
+	}}
+	grouped := &policy.Text{
+		Name: "grouped", Filters: []policy.TextFilter{{Keep: "index <= request.prefix_group"}, {Sample: 2}},
+		Scorers: []policy.TextScorer{{Weight: 1, Cost: "tokens_to_compute"}}, Picker: policy.TakeHighest,
+		Hold: &policy.TextHold{Above: "4 * pass_tokens"},
+	}
+	gateway := func(name, program string, blocks int) policy.Choice {
+		g := policy.DefaultGatewaySettings(policy.Name(name))
+		g.Gateway, g.EvictionIntervalSecs, g.MaxTreeSize = program, 1, 64*blocks
+		return &policy.Gateway{Name: policy.Name(name), Settings: g}
+	}
+	return []policy.Choice{
+		sent(policy.TextMemory{}), sent(policy.TextMemory{Blocks: 60}), sent(policy.TextMemory{For: 900}), late, grouped,
+		&policy.Picker{Draw: policy.MaxScore, Scorers: []policy.Scorer{
+			{Kind: policy.ApproximatePrefix, Weight: 3, Prefix: policy.Prefix{Capacity: 80, LongestBlocks: 6}}, {Kind: policy.ShortQueue, Weight: 1},
+		}},
+		&policy.Picker{Draw: policy.WeightedRandom, Scorers: []policy.Scorer{
+			{Kind: policy.PrecisePrefix, Weight: 3, Prefix: policy.Prefix{Speculative: 800}}, {Kind: policy.SessionAffinity, Weight: 1},
+		}},
+		gateway("cache_aware", policy.SGLangRouter, 100), gateway("cache_aware", policy.VLLMRouter, 200), gateway("cache_aware", policy.SMG, 100),
+	}
+}
+
+// A policy in a file that remembers prompts chooses as it does where all prompts stay, and so does one behind an admission.
+func TestStreamedPolicies(t *testing.T) {
+	for seed := range long.Cases(uint64(30), 90) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		all := streamedPolicies()
+		requests, contents := 50+rng.IntN(400), 40
+		if seed < 10 { // nodes are forgotten, and their ids used again
+			requests, contents = 12000, 1<<40
 		}
-		spec.Stream = &replay.Stream{Window: 200}
-		streamed, err := spec.Run(context.Background(), replay.Streams{})
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+		spec := replay.Spec{
+			Trace: &replay.Trace{Path: writeRandomTrace(t, rng, requests, contents, 100), BlockTokens: 64},
+			Mode:  loadgen.Trace, Speedup: 1,
 		}
-		for _, r := range []*collector.Report{kept.Report, streamed.Report} {
-			r.WallMS, r.ProcessedTokensPerS, r.ProcessedOutputPerS = 0, 0, 0
+		if seed%4 == 1 {
+			spec.Trace.Path = writeRandomSessions(t, rng, requests)
 		}
-		if !reflect.DeepEqual(kept.Report, streamed.Report) {
-			t.Fatalf("seed %d: %+v, want %+v", seed, streamed.Report, kept.Report)
+		engine := engineargs.Default()
+		engine.BlockTokens, engine.Blocks = 64, 100+rng.IntN(400)
+		if rng.IntN(2) == 0 {
+			engine.Rules = releases.Rules033()
+		}
+		spec.Pools = replay.OnePool(engine, 2+rng.IntN(5))
+		spec.Router = all[int(seed)%len(all)]
+		if rng.IntN(3) == 0 {
+			spec.Admission = &policy.Admission{Name: "gate", Rules: []policy.AdmissionRule{
+				{Decision: router.Shed, When: "min(requests) > 12 and request.prefix_group > 3"}, {Decision: router.Wait, When: "min(requests) > 4"},
+			}}
+		}
+		compareStreamed(t, seed, spec)
+	}
+}
+
+// A policy in a program is asked about the same requests.
+func TestStreamedProcess(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 10))
+	spec := replay.Spec{
+		Trace: &replay.Trace{Path: writeRandomTrace(t, rng, 200, 40, 0), BlockTokens: 64},
+		Mode:  loadgen.Trace, Speedup: 1,
+	}
+	spec.Router = &policy.Process{Command: `read hello; echo '{"version":1,"facts":["sent_blocks"]}'; n=0; while read line; do n=$(((n + ${#line}) % 3)); echo $n; done`}
+	spec.Pools = replay.OnePool(engineargs.Default(), 3)
+	compareStreamed(t, 1, spec)
+}
+
+// Prefill and decode pools forget prompts in each way of handing KV caches over.
+func TestStreamedPools(t *testing.T) {
+	threshold := 100
+	for i, pd := range []*replay.PD{
+		{Pull: true, HoldPrefill: true, DecodeChosen: engines.BeforePrefill},
+		{Pull: true, HoldPrefill: true, DecodeChosen: engines.BeforeTransfer},
+		{Pull: true, HoldPrefill: true, Push: true, DecodeChosen: engines.BeforePrefill},
+		{Missing: true, Threshold: &threshold, DecodeChosen: engines.BeforePrefill},
+		{HoldPrefill: true, DecodeAdmission: true, Sharing: engines.ShareFairly, NIC: 10, DecodeChosen: engines.BeforeTransfer},
+		{Best: true, DecodeChosen: engines.BeforePrefill},
+	} {
+		for seed := range uint64(4) {
+			rng := rand.New(rand.NewPCG(seed, 11))
+			spec := replay.Spec{
+				Trace: &replay.Trace{Path: writeRandomTrace(t, rng, 6000, 1<<40, 100), BlockTokens: 64},
+				Mode:  loadgen.Trace, Speedup: 1,
+			}
+			if seed%2 == 1 {
+				spec.Trace.Path = writeRandomSessions(t, rng, 400)
+			}
+			engine := engineargs.Default()
+			engine.Rules, engine.BlockTokens, engine.Blocks = releases.Rules033(), 16, 600
+			engine.KVBytesPerToken, engine.TransferGBPerSecond = 100000, 1
+			prefill, decode := engine, engine
+			prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
+			spec.Pools = replay.TwoPools(replay.Pool{Engine: prefill, Count: 2}, replay.Pool{Engine: decode, Count: 2})
+			spec.PD, spec.Router = pd, []policy.Name{policy.RoundRobin, policy.KV}[seed/2]
+			compareStreamed(t, 100*uint64(i)+seed, spec)
 		}
 	}
 }

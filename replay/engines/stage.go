@@ -7,6 +7,7 @@
 package engines
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -119,13 +120,29 @@ func Joined(t *Topology, use Use) bool {
 	})
 }
 
-// Forgets reports whether the engines of all pools and their routers work with a tree of prompts that forgets: the cores
-// can list the prompt nodes of all blocks that they cache (scheduler.Remembers).
-func Forgets(t *Topology, use Use) bool {
-	return t.allKinds(use, func(s *Stage) bool {
-		a := &s.Engine
-		return a.DPSize == 1 && s.offloadConfig().Blocks == 0 && !s.pulls() && (a.Engine != engineargs.SGLang || !t.Compat && a.SGLang.HiCache.Storage.Backend == "")
-	})
+// KeepsPrompts returns what does not work with a tree of prompts that forgets, since no core can list the prompt nodes of
+// all blocks that it caches (scheduler.Remembers); "" where all works.
+func KeepsPrompts(t *Topology, use Use) (what string) {
+	if t.allKinds(use, func(s *Stage) bool { what = s.keepsPrompts(); return what == "" }) {
+		return ""
+	}
+	return cmp.Or(what, "a router that follows events of KV blocks, or a file of them")
+}
+
+// keepsPrompts is KeepsPrompts of the engines of a pool.
+func (s *Stage) keepsPrompts() string {
+	a := &s.Engine
+	switch {
+	case a.DPSize > 1:
+		return "data-parallel ranks (dp_size)"
+	case s.offloadConfig().Blocks > 0:
+		return "host memory behind vLLM's KV cache"
+	case a.Engine == engineargs.SGLang && s.Compat:
+		return "SGLang's engines by the reference's rules (--compat)"
+	case a.Engine == engineargs.SGLang && a.SGLang.HiCache.Storage.Backend != "":
+		return "storage behind SGLang's KV cache (hicache_storage_backend)"
+	}
+	return ""
 }
 
 // allKinds reports whether each kind of workers passes a test and no KV events are captured.

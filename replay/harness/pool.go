@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Pool is the router of one stage, and the way of requests through the stage.
@@ -70,6 +71,13 @@ func (p *Pool) Batches() bool {
 // decided on anew.
 func (p *Pool) Expect(now sim.Time, all []*sim.Request) error {
 	return p.Router.(*router.Dispatcher).Expect(now, all)
+}
+
+// MarkPrompts calls need with the prompt nodes that the router keeps of requests that may have left.
+func (p *Pool) MarkPrompts(need func(prompt.NodeID)) {
+	if d, ok := p.Router.(*router.Dispatcher); ok {
+		d.Nodes(need)
+	}
 }
 
 // LearnCache lets the router know what a worker has cached from the start, however old its signals are.

@@ -115,8 +115,8 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 // openFeed makes the tree of prompts, joined if it may be, and the feed.
 func (r *Run) openFeed(traceBlock, block int, joined bool) (err error) {
 	if r.Streamed() {
-		if !engines.Forgets(&r.Topology, r.Use) {
-			return r.refuseStream("data-parallel ranks, host memory behind vLLM's KV cache, storage behind SGLang's or events of KV blocks")
+		if what := engines.KeepsPrompts(&r.Topology, r.Use); what != "" {
+			return r.refuseStream(what)
 		}
 		if traceBlock%block != 0 {
 			return r.refuseStream(fmt.Sprintf("KV blocks of %d tokens, which do not divide a hash id's %d", block, traceBlock))

@@ -343,6 +343,7 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 // routers learn of then.
 func (c *cluster) markPrompts(need func(prompt.NodeID)) {
 	for _, p := range c.pools {
+		p.MarkPrompts(need)
 		for _, w := range p.workers {
 			if w.core == nil {
 				continue

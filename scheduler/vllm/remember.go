@@ -13,6 +13,8 @@ func (c *Core) Nodes(need func(prompt.NodeID)) {
 		p.named.VisitNodes(need)
 	case deviceOnly:
 		p.markNodes(need)
+	case *offloaded:
+		p.markNodes(need)
 	case *grouped:
 		p.markNodes(need)
 	}
@@ -20,8 +22,8 @@ func (c *Core) Nodes(need func(prompt.NodeID)) {
 
 // remembers reports whether Nodes lists all cached nodes. It does not list host memory.
 func (c *Core) remembers() bool {
-	_, ok := c.pool.(*offloaded)
-	return !ok
+	p, ok := c.pool.(*offloaded)
+	return !ok || !p.conn.hosts && p.conn.simple == nil
 }
 
 // markNodes calls need with the node of each block that others can find.

@@ -1,0 +1,95 @@
+package replay_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
+)
+
+// The live heap of a replay that keeps nothing of its trace is that of what is in flight and cached, after ten times the
+// requests, too.
+func TestStreamedMemoryStays(t *testing.T) {
+	if testing.Short() || invariant.Enabled {
+		t.Skip("replays 110,000 requests in each of many ways")
+	}
+	engine := func(more string) engineargs.Args {
+		a, err := engineargs.Parse([]byte(`{"block_size":64,"num_gpu_blocks":300`+more+`}`), engineargs.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Engine == engineargs.VLLM {
+			a.Rules = releases.Rules033() // passes in whole ns: others have up to 2^19 different latencies
+		}
+		return a
+	}
+	prefill, decode := engine(""), engine("")
+	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
+	pools := replay.TwoPools(replay.Pool{Engine: prefill, Count: 2}, replay.Pool{Engine: decode, Count: 2})
+	type way struct {
+		name   string
+		change func(*replay.Spec)
+	}
+	ways := []way{
+		{"vllm", func(*replay.Spec) {}},
+		{"sglang", func(s *replay.Spec) { s.Pools[0].Engine = engine(`,"engine_type":"sglang"`) }},
+		{"trtllm", func(s *replay.Spec) { s.Pools[0].Engine = engine(`,"engine_type":"trtllm"`) }},
+		{"two pools", func(s *replay.Spec) { s.Pools = pools }},
+	}
+	for i, choice := range streamedPolicies() {
+		if i != 4 && i != 6 { // they remember the first block of each group, and each session
+			ways = append(ways, way{string(rune('a'+i)) + " " + choice.Info().Report, func(s *replay.Spec) { s.Router = choice }})
+		}
+	}
+	for _, w := range ways {
+		var heap [2]float64
+		for i, requests := range []int{10000, 100000} {
+			spec := replay.Spec{
+				Trace: &replay.Trace{Path: writeRandomTrace(t, rand.New(rand.NewPCG(1, 9)), requests, 1<<40, 0), BlockTokens: 64},
+				Mode:  loadgen.Trace, Speedup: 1, Stream: &replay.Stream{},
+			}
+			spec.Pools = replay.OnePool(engine(""), 4)
+			w.change(&spec)
+			heap[i] = liveHeap(t, spec, requests)
+		}
+		t.Logf("%s: %.1f and %.1f MiB", w.name, heap[0], heap[1])
+		if heap[1] > 1.2*heap[0]+0.75 { // 0.75 MiB are waits, in stretches
+			t.Errorf("%s: %.1f MiB are live near the end of 10,000 requests, and %.1f of 100,000", w.name, heap[0], heap[1])
+		}
+	}
+}
+
+// liveHeap returns the MiB that are live near the end of a replay.
+func liveHeap(t *testing.T, spec replay.Spec, requests int) (mib float64) {
+	t.Helper()
+	result, err := spec.Run(context.Background(), replay.Streams{
+		Fold: &collector.Folding{},
+		Stop: func(_ *collector.Collector, finished int) error {
+			if mib == 0 && finished >= requests-100 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				mib = float64(m.HeapAlloc) / (1 << 20)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := result.Report.Requests; got != requests {
+		t.Fatalf("%d requests, want %d", got, requests)
+	}
+	if err := result.Collector.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return mib
+}
