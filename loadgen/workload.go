@@ -202,27 +202,47 @@ func Intern(w *Workload, t *prompt.Tree) *prompt.List {
 		}
 		return t.AddSynthetic(len(w.Turns), tokens)
 	}
-	return internAll(w, t, 0, nil)
+	prompts := internAll(w, t, 0, nil)
+	w.collectGarbage()
+	return prompts
+}
+
+// InternLast is Intern of a workload of which nothing but this tree has a use for the hash ids. Those of many turns are gone after it.
+func InternLast(w *Workload, t *prompt.Tree) *prompt.List {
+	if w.Synthetic || len(w.Turns) <= manyTurns {
+		return Intern(w, t)
+	}
+	prompts := internAll(w, t, 0, nil)
+	for i := range w.Turns {
+		w.Turns[i].IDs = nil
+	}
+	w.collectGarbage()
+	return prompts
+}
+
+// collectGarbage collects what reading and joining many turns have left.
+func (w *Workload) collectGarbage() {
+	if len(w.Turns) > manyTurns {
+		runtime.GC()
+	}
 }
 
 // internAll adds all prompts of w, and count more, to t.
 func internAll(w *Workload, t *prompt.Tree, count int, more func(i int) (ids []uint64, tokens int)) *prompt.List {
-	prompts := t.AddAll(len(w.Turns)+count, func(i int) ([]uint64, int) {
+	return t.AddAll(len(w.Turns)+count, func(i int) ([]uint64, int) {
 		if i >= len(w.Turns) {
 			return more(i - len(w.Turns))
 		}
 		return w.Turns[i].IDs, int(w.Turns[i].Input)
 	})
-	if len(w.Turns) > manyTurns {
-		runtime.GC()
-	}
-	return prompts
 }
 
 // InternMore adds all prompts of w, which is not synthetic, to t, and count more, which come behind them in the
 // list that it returns.
 func InternMore(w *Workload, t *prompt.Tree, count int, more func(i int) (ids []uint64, tokens int)) *prompt.List {
-	return internAll(w, t, count, more)
+	prompts := internAll(w, t, count, more)
+	w.collectGarbage()
+	return prompts
 }
 
 // SyntaxError reports what makes a trace unusable, with its place.

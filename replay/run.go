@@ -40,6 +40,9 @@ type Streams struct {
 	// Fold has requests folded that are over, so that memory holds those in flight alone; nil: all are kept. The
 	// collector of the result is to be closed. On the logical clock; it has no records, for those that want them.
 	Fold *collector.Folding
+	// Once reports that the workload that is opened is not replayed again, and its hash ids are not read: those of many requests
+	// are gone once the replay has begun.
+	Once bool
 	// Threads is how many goroutines may simulate at once; 0 is 1. The result does not depend on it. On the logical clock.
 	Threads int
 	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
@@ -146,7 +149,7 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 		streams.Opened(workload)
 	}
 	c := harness.Config{
-		Topology: s.Topology, Workload: workload, Stop: streams.Stop, Observer: streams.Observer, KVEvents: streams.KVEvents, Engine: streams.Engine, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold,
+		Topology: s.Topology, Workload: workload, Stop: streams.Stop, Observer: streams.Observer, KVEvents: streams.KVEvents, Engine: streams.Engine, Warm: s.Warm, Save: streams.SaveCaches, Fold: streams.Fold, Once: streams.Once,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 		Window:    s.Window,
 	}

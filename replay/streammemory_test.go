@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
@@ -92,4 +94,31 @@ func liveHeap(t *testing.T, spec replay.Spec, requests int) (mib float64) {
 		t.Fatal(err)
 	}
 	return mib
+}
+
+// The hash ids of a workload that is replayed once are gone with the first pass, and nothing else is.
+func TestOnce(t *testing.T) {
+	spec := replay.Spec{
+		Trace: &replay.Trace{Path: writeRandomTrace(t, rand.New(rand.NewPCG(1, 12)), 40000, 1000, 0), BlockTokens: 64},
+		Mode:  loadgen.Trace, Speedup: 1,
+	}
+	spec.Pools, spec.Router = replay.OnePool(engineargs.Default(), 2), policy.KV
+	var reports [2]*collector.Report
+	for i, once := range []bool{false, true} {
+		var opened *loadgen.Workload
+		result, err := spec.Run(context.Background(), replay.Streams{Once: once, Opened: func(w *loadgen.Workload) { opened = w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports[i] = result.Report
+		reports[i].WallMS, reports[i].ProcessedTokensPerS, reports[i].ProcessedOutputPerS = 0, 0, 0
+		for _, turn := range opened.Turns {
+			if (turn.IDs == nil) != once {
+				t.Fatalf("hash ids %v of a workload that is replayed once: %v", turn.IDs, once)
+			}
+		}
+	}
+	if !reflect.DeepEqual(reports[0], reports[1]) {
+		t.Errorf("%+v, want %+v", reports[1], reports[0])
+	}
 }

@@ -14,9 +14,10 @@ type spans struct {
 	fold   *spanFold // where full chunks go; nil: all are kept
 }
 
-// spanChunk is spans one after the other, as text: a word of the first latency (40 bits), of how many
-// there are (7 bits, less one), of a bit of wide spans and of the weight (16 bits); the step in two bytes;
-// of a wide span the step and the weight in four bytes each instead; then the offs.
+// spanChunk is spans one after the other, as text: a word, and the offs. The word has the first latency (29 bits), the step
+// (16 bits from atStep on), the weight (11 bits from atWeight on), how many latencies there are less one (7 bits from
+// atLength on) and isWide. In that of a wide span the first latency has 40 bits, and the step and the weight follow in four
+// bytes each.
 type spanChunk struct {
 	text []byte
 }
@@ -34,7 +35,12 @@ const (
 	bytesPerChunk = 1 << 16
 	mostInSpan    = 128             // latencies
 	spanBytes     = 16 + mostInSpan // of a span, at most
-	wideSpan      = 1 << 47
+
+	// Places in the word of a span.
+	atStep   = 29
+	atWeight = 45
+	atLength = 56
+	isWide   = 1 << 63
 )
 
 // add notes latencies that weight requests had, one after the other. They are below 2^40,
@@ -69,11 +75,11 @@ func (c *spanChunk) addSpan(nanos []int64, weight int64) (n int) {
 		step = nanos[1] - nanos[0]
 	}
 	at, order := len(c.text), binary.LittleEndian
-	text := order.AppendUint64(c.text, uint64(nanos[0])|uint64(weight)<<48)
-	if step == int64(int16(step)) && weight < 1<<16 {
-		text = order.AppendUint16(text, uint16(step))
+	text, word := order.AppendUint64(c.text, 0), uint64(nanos[0])
+	if nanos[0] < 1<<atStep && step == int64(int16(step)) && weight < 1<<(atLength-atWeight) {
+		word |= uint64(uint16(step))<<atStep | uint64(weight)<<atWeight
 	} else {
-		order.PutUint64(text[at:], uint64(nanos[0])|wideSpan)
+		word |= isWide
 		text = order.AppendUint32(text, uint32(step))
 		text = order.AppendUint32(text, uint32(weight))
 	}
@@ -88,7 +94,7 @@ func (c *spanChunk) addSpan(nanos []int64, weight int64) (n int) {
 		}
 		n = 2 + len(text) - offs
 	}
-	text[at+5] |= byte(n - 1)
+	order.PutUint64(text[at:], word|uint64(n-1)<<atLength)
 	c.text = text
 	return n
 }
@@ -99,18 +105,19 @@ func (c *spanChunk) each(visit func(k *span, offs []byte)) {
 	order := binary.LittleEndian
 	for text := c.text; len(text) > 0; {
 		word := order.Uint64(text)
-		n := int(word>>lengthBits&(mostInSpan-1)) + 1
-		k.head = word&(1<<lengthBits-1) | uint64(n)<<lengthBits
-		if word&wideSpan == 0 {
-			k.step, k.weight = int32(int16(order.Uint16(text[8:]))), uint32(word>>48)
-			text = text[10:]
+		n := int(word>>atLength&(mostInSpan-1)) + 1
+		if text = text[8:]; word&isWide == 0 {
+			k.head = word & (1<<atStep - 1)
+			k.step, k.weight = int32(int16(word>>atStep)), uint32(word>>atWeight&(1<<(atLength-atWeight)-1))
 		} else {
-			k.step, k.weight = int32(order.Uint32(text[8:])), order.Uint32(text[12:])
-			text = text[16:]
+			k.head = word & (1<<lengthBits - 1)
+			k.step, k.weight = int32(order.Uint32(text)), order.Uint32(text[4:])
+			text = text[8:]
 		}
-		offs := max(0, n-2)
-		visit(&k, text[:offs])
-		text = text[offs:]
+		k.head |= uint64(n) << lengthBits
+		offs := text[:max(0, n-2)]
+		text = text[len(offs):]
+		visit(&k, offs)
 	}
 }
 

@@ -74,6 +74,33 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// A span keeps what is too wide for a word.
+func TestWideSpans(t *testing.T) {
+	for _, first := range []int64{0, 1<<atStep - 1, 1 << atStep, 1<<40 - 1} {
+		for _, weight := range []int64{1, 1<<11 - 1, 1 << 11, 1<<32 - 1} {
+			for _, step := range []int64{0, math.MaxInt16, math.MaxInt16 + 1, math.MinInt16, math.MinInt16 - 1, math.MaxInt32, math.MinInt32} {
+				if second := first + step; second < 0 || second+step < 0 || second+step >= 1<<40 {
+					continue
+				}
+				var s spans
+				want := []int64{first, first + step, first + 2*step}
+				s.add(want, weight)
+				var got []int64
+				var buf [mostInSpan]int64
+				s.each(func(k *span, offs []byte) {
+					if int64(k.weight) != weight {
+						t.Errorf("weight %d, want %d", k.weight, weight)
+					}
+					got = append(got, k.nanos(offs, &buf)...)
+				})
+				if !slices.Equal(got, want) {
+					t.Errorf("latencies %v of weight %d, want %v", got, weight, want)
+				}
+			}
+		}
+	}
+}
+
 // checkSpans holds the distributions of s to those of all latencies, sorted.
 func checkSpans(t *testing.T, s *spans, all []int64) {
 	t.Helper()

@@ -47,6 +47,8 @@ type Config struct {
 	Warm *caches.File
 	// Save keeps the caches of workers; nil: nobody wants them.
 	Save *SaveCaches
+	// Once reports that the workload is not replayed again, so that its hash ids may be gone once they are interned.
+	Once bool
 	// Fold has the collector fold requests that are over; nil: it keeps them all.
 	Fold *collector.Folding
 }

@@ -90,7 +90,10 @@ func (c *Config) describePools() string {
 // intern adds the prompts of the workload to the tree, and those of caches to begin with.
 func (r *Run) intern(t *prompt.Tree) *prompt.List {
 	f := r.Warm
-	if f == nil {
+	switch {
+	case f == nil && r.Once && r.Save == nil && !r.Use.Events:
+		return loadgen.InternLast(r.Workload, t)
+	case f == nil:
 		return loadgen.Intern(r.Workload, t)
 	}
 	p := f.Prompts()

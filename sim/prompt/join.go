@@ -17,20 +17,21 @@ import (
 // range of ids. What finds its line full goes anywhere. (The table of
 // internal/probe would scatter them.)
 type joiner struct {
-	per   int    // engine blocks of a hash id
-	mask  uint64 // the bits of a hash id that count
-	span  uint64 // most hash ids are below
-	nodes []joint
-	table []child // by parent and first hash id; at least half of it is free
-	shift uint8   // of a hash id to its place, see find
+	per    int    // engine blocks of a hash id
+	mask   uint64 // the bits of a hash id that count
+	span   uint64 // most hash ids are below
+	source func(i int) (ids []uint64, tokens int)
+	nodes  []joint
+	table  []child // by parent and first hash id; at least half of it is free
+	shift  uint8   // of a hash id to its place, see find
 }
 
 // joint is a node of a tree under construction.
 type joint struct {
 	parent int32 // -1: none
 	extent
-	owner int32    // a prompt that has the node
-	ids   []uint64 // of the owner
+	owner int32  // a prompt that has the node
+	first uint64 // the hash id of the first block, the bits that count
 }
 
 // child is a place in the table. Where the tag differs, the node is
@@ -43,7 +44,7 @@ type child struct {
 // newJoiner returns a joiner with room for some more nodes than prompts.
 func newJoiner(per int, wrap bool, count int, source func(i int) (ids []uint64, tokens int)) *joiner {
 	room := count + count/4 + 16
-	j := &joiner{per: per, mask: ^uint64(0), nodes: make([]joint, 0, room)}
+	j := &joiner{per: per, mask: ^uint64(0), source: source, nodes: make([]joint, 0, room)}
 	if wrap {
 		j.mask = 1<<32 - 1
 	}
@@ -53,7 +54,7 @@ func newJoiner(per int, wrap bool, count int, source func(i int) (ids []uint64, 
 			j.span = max(j.span, ids[len(ids)-1]&j.mask)
 		}
 	}
-	j.layTable(1 << bits.Len(uint(2*room)))
+	j.layTable(1 << bits.Len(uint(room+room/2)))
 	return j
 }
 
@@ -71,7 +72,7 @@ func (j *joiner) addPrompt(owner int32, ids []uint64, blocks int) int32 {
 		slot, tag := j.findSlot(at, ids[from/j.per])
 		n := j.table[slot].node - 1
 		if n < 0 {
-			n = j.addLeaf(joint{at, extent{int32(from), int32(blocks)}, owner, ids})
+			n = j.addLeaf(joint{at, extent{int32(from), int32(blocks)}, owner, ids[from/j.per] & j.mask})
 			j.table[slot] = child{tag, n + 1}
 			j.growTable()
 			return n
@@ -97,8 +98,9 @@ func (j *joiner) addLeaf(n joint) int32 {
 // commonEnd returns the block at which a prompt ends, leaves n or passes n's end.
 func (j *joiner) commonEnd(n *joint, ids []uint64, blocks int) int {
 	end := min(int(n.end), blocks)
+	own, _ := j.source(int(n.owner))
 	i, last := int(n.start)/j.per, (end-1)/j.per
-	for i <= last && (n.ids[i]^ids[i])&j.mask == 0 {
+	for i <= last && (own[i]^ids[i])&j.mask == 0 {
 		i++
 	}
 	return min(i*j.per, end)
@@ -108,15 +110,13 @@ func (j *joiner) commonEnd(n *joint, ids []uint64, blocks int) int {
 func (j *joiner) splitNode(n int32, slot int, at int32) int32 {
 	upper := j.addLeaf(j.nodes[n])
 	j.nodes[upper].end = at
-	j.nodes[n].parent, j.nodes[n].start = upper, at
+	own, _ := j.source(int(j.nodes[n].owner))
+	j.nodes[n].parent, j.nodes[n].start, j.nodes[n].first = upper, at, own[int(at)/j.per]&j.mask
 	j.table[slot].node = upper + 1
 	j.enterNode(n)
 	j.growTable()
 	return upper
 }
-
-// firstID returns the hash id of n's first block.
-func (j *joiner) firstID(n *joint) uint64 { return n.ids[int(n.start)/j.per] }
 
 // nearby is the number of places of the table around a hash id: a line of the
 // processor's cache.
@@ -144,12 +144,12 @@ func (j *joiner) findSlot(parent int32, id uint64) (slot int, tag uint32) {
 // isChild reports whether a node is the child of parent that begins with id.
 func (j *joiner) isChild(node, parent int32, id uint64) bool {
 	n := &j.nodes[node]
-	return n.parent == parent && j.firstID(n)&j.mask == id
+	return n.parent == parent && n.first == id
 }
 
 // enterNode puts n into the table.
 func (j *joiner) enterNode(n int32) {
-	slot, tag := j.findSlot(j.nodes[n].parent, j.firstID(&j.nodes[n]))
+	slot, tag := j.findSlot(j.nodes[n].parent, j.nodes[n].first)
 	j.table[slot] = child{tag, n + 1}
 }
 
