@@ -45,6 +45,7 @@ type Dispatcher struct {
 	ledger
 
 	overlap, active scores // of the request in hand, by worker
+	sparse          bool   // the policy reads them and not the columns
 }
 
 // ledger has the requests that run, each with its worker.
@@ -188,19 +189,16 @@ func (d *Dispatcher) growColumns() {
 	d.overlap.grow(n)
 	d.active.grow(n)
 	c.Overlap, c.Active = d.overlap.by, d.active.by
-	if c.groups == nil {
-		c.groups = &groups{overlap: &d.overlap, active: &d.active}
-	}
-	c.groups.grow(n)
 	if d.index != nil {
 		d.index.grow(n)
 	}
 	if d.loads == nil {
 		c.Blocks = growSlice(c.Blocks, n)
-		return
+	} else {
+		d.loads.grow(n)
+		c.Blocks = d.loads.byWorker()
 	}
-	d.loads.grow(n)
-	c.Blocks = d.loads.byWorker()
+	d.makeLadder()
 }
 
 // growSlice returns s with zeros up to the given length.
@@ -260,6 +258,9 @@ func (d *Dispatcher) RemoveWorker(w sim.WorkerID) error {
 		return err
 	}
 	d.seen.Workers = d.workers.ids
+	if d.seen.ladder != nil {
+		d.seen.ladder.remove(w)
+	}
 	if d.isBusy(w) {
 		d.busy--
 	}
@@ -333,7 +334,7 @@ func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 	before := d.isBusy(w)
 	d.tokens[w] += by
 	if d.lateLoads == nil {
-		d.seen.noteTokens(w, d.tokens[w]-by)
+		d.seen.noteLoad(w)
 	}
 	switch after := d.isBusy(w); {
 	case after == before || !d.workers.has(w):

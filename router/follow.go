@@ -31,7 +31,7 @@ func (d *Dispatcher) view() *Candidates {
 	d.zeros, d.zeros32 = growSlice(d.zeros, d.workers.known), growSlice(d.zeros32, d.workers.known)
 	v := &d.shown
 	*v = d.seen
-	v.groups = nil
+	v.ladder = nil
 	if !n.Tokens {
 		v.Tokens = d.zeros
 	}
@@ -59,6 +59,7 @@ func (d *Dispatcher) Release() []sim.RequestID {
 // their requests: each as the policy before counted it. Nothing may be held back.
 func (d *Dispatcher) Follow(now sim.Time, p Policy, a Admission) {
 	d.setPolicy(p, a)
+	d.makeLadder()
 	d.seen.ages = makeAges(d.signals, d.needs.Gate != nil)
 	d.fair, d.meters.next, d.busy = fairness{}, now, 0
 	for _, w := range d.workers.ids {

@@ -47,22 +47,19 @@ func (x *treeIndex) forget(w sim.WorkerID) {
 
 // dropWorker ends everything that a worker holds.
 func (h *holdings) dropWorker(w sim.WorkerID) {
-	word, bit := int(uint32(w)/64), uint64(1)<<(uint32(w)%64)
-	if word >= h.words {
+	if int(w) >= 64*h.words {
 		return
 	}
 	for i, p := range h.pages {
 		if p == nil {
 			continue
 		}
-		for n := range pageNodes {
-			if full := &p.full[n*h.words+word]; *full&bit != 0 {
-				*full &^= bit
+		for n := range p.nodes {
+			at := &p.nodes[n]
+			if h.sets.remove(&at.full, w) {
 				p.live--
 			}
-		}
-		for n := range p.parts {
-			h.dropParts(p, &p.parts[n], w)
+			h.dropParts(p, &at.parts, w)
 		}
 		if p.live == 0 {
 			h.pages[i] = nil

@@ -8,12 +8,13 @@ import (
 // holdings keeps how many blocks of each prompt node the workers hold. A
 // worker that holds a block of a node holds all blocks before it.
 //
-// Each node has a set of the workers that hold it in full, and a list of the
+// Each node has a cell, the workers that hold it in full, and a list of the
 // parts that workers hold. Nodes live on pages of neighbours. A page on which
 // nothing is held is used again, so that memory follows what is held.
 type holdings struct {
 	tree   *prompt.Tree
-	words  int     // of a set of workers, a bit each
+	words  int // of a set of workers, a bit each
+	sets   cellSets
 	pages  []*page // by node / pageNodes; nil where nothing is held
 	unused []*page
 	parts  []part   // number 0 is none
@@ -26,9 +27,14 @@ const pageNodes = 64
 
 // page holds the state of neighbouring nodes.
 type page struct {
-	live  int32    // workers that hold a node in full, over its nodes, and parts
-	full  []uint64 // by node, then by worker / 64: the workers that hold it in full
-	parts []int32  // by node: its first part; nil where nodes have but one block
+	live  int32 // workers that hold a node in full, over its nodes, and parts
+	nodes [pageNodes]holders
+}
+
+// holders are the workers that hold a node.
+type holders struct {
+	full  cell  // those that hold it in full
+	parts int32 // the first part that is held
 }
 
 // part is a number of leading blocks of a node, not all of them, that holders
@@ -52,26 +58,24 @@ func newHoldings(tree *prompt.Tree, workers int) *holdings {
 	return h
 }
 
-// hasUnitNodes reports whether all nodes have one block.
-func (h *holdings) hasUnitNodes() bool { return h.tree.PerNode() == 1 }
-
 // grow makes room for worker ids below workers.
 func (h *holdings) grow(workers int) {
 	words := (workers + 63) / 64
 	if words <= h.words {
 		return
 	}
+	wide := newCellSets(words)
 	for _, p := range h.pages {
 		if p == nil {
 			continue
 		}
-		wide := make([]uint64, pageNodes*words)
-		for n := range pageNodes {
-			copy(wide[n*words:], p.full[n*h.words:][:h.words])
+		for n := range p.nodes {
+			if full := &p.nodes[n].full; *full != 0 {
+				*full = wide.copyCell(&h.sets, *full)
+			}
 		}
-		p.full = wide
 	}
-	h.unused = nil // too narrow
+	h.sets = wide
 	h.words, h.active = words, make([]uint64, words)
 }
 
@@ -94,10 +98,7 @@ func (h *holdings) ensurePage(n prompt.NodeID) *page {
 		h.pages[i], h.unused = h.unused[k-1], h.unused[:k-1]
 		return h.pages[i]
 	}
-	p := &page{full: make([]uint64, pageNodes*h.words)}
-	if !h.hasUnitNodes() {
-		p.parts = make([]int32, pageNodes)
-	}
+	p := new(page)
 	h.pages[i] = p
 	return p
 }
@@ -110,25 +111,18 @@ func (h *holdings) releasePage(n prompt.NodeID, p *page) {
 	}
 }
 
-// fullOn returns the set of the workers that hold a node of a page in full.
-func (h *holdings) fullOn(p *page, n prompt.NodeID) []uint64 {
-	return p.full[int(uint32(n)%pageNodes)*h.words:][:h.words]
-}
-
 // isFull reports whether w holds all of a node.
 func (h *holdings) isFull(n prompt.NodeID, w sim.WorkerID) bool {
 	p := h.pageOf(n)
-	return p != nil && h.fullOn(p, n)[uint32(w)/64]>>(uint32(w)%64)&1 != 0
+	return p != nil && h.sets.has(p.nodes[uint32(n)%pageNodes].full, w)
 }
 
 // setFull makes w hold all of a node; it reports false if it did already.
 func (h *holdings) setFull(n prompt.NodeID, w sim.WorkerID) bool {
 	p := h.ensurePage(n)
-	word, bit := &h.fullOn(p, n)[uint32(w)/64], uint64(1)<<(uint32(w)%64)
-	if *word&bit != 0 {
+	if !h.sets.add(&p.nodes[uint32(n)%pageNodes].full, w) {
 		return false
 	}
-	*word |= bit
 	p.live++
 	return true
 }
@@ -136,11 +130,10 @@ func (h *holdings) setFull(n prompt.NodeID, w sim.WorkerID) bool {
 // clearFull ends what setFull began; it reports false if w does not hold all of
 // the node.
 func (h *holdings) clearFull(n prompt.NodeID, w sim.WorkerID) bool {
-	if !h.isFull(n, w) {
+	p := h.pageOf(n)
+	if p == nil || !h.sets.remove(&p.nodes[uint32(n)%pageNodes].full, w) {
 		return false
 	}
-	p := h.pageOf(n)
-	h.fullOn(p, n)[uint32(w)/64] &^= 1 << (uint32(w) % 64)
 	p.live--
 	h.releasePage(n, p)
 	return true
@@ -150,8 +143,8 @@ func (h *holdings) clearFull(n prompt.NodeID, w sim.WorkerID) bool {
 // blocks if it holds none.
 func (h *holdings) largestPart(n prompt.NodeID, w sim.WorkerID) *part {
 	largest := &h.parts[noPart]
-	if p := h.pageOf(n); p != nil && p.parts != nil {
-		for i := p.parts[uint32(n)%pageNodes]; i != noPart; i = h.parts[i].next {
+	if p := h.pageOf(n); p != nil {
+		for i := p.nodes[uint32(n)%pageNodes].parts; i != noPart; i = h.parts[i].next {
 			if x := &h.parts[i]; x.worker == w && x.blocks > largest.blocks {
 				largest = x
 			}
@@ -171,7 +164,7 @@ func (h *holdings) heldBlocks(n prompt.NodeID, w sim.WorkerID) int32 {
 // addPart counts one more holder of so many blocks of a node.
 func (h *holdings) addPart(n prompt.NodeID, w sim.WorkerID, blocks int32) {
 	p := h.ensurePage(n)
-	first := &p.parts[uint32(n)%pageNodes]
+	first := &p.nodes[uint32(n)%pageNodes].parts
 	for i := *first; i != noPart; i = h.parts[i].next {
 		if x := &h.parts[i]; x.worker == w && x.blocks == blocks {
 			x.holders++
@@ -196,7 +189,7 @@ func (h *holdings) dropPart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool 
 	if p == nil {
 		return false
 	}
-	for link := &p.parts[uint32(n)%pageNodes]; *link != noPart; link = &h.parts[*link].next {
+	for link := &p.nodes[uint32(n)%pageNodes].parts; *link != noPart; link = &h.parts[*link].next {
 		i := *link
 		x := &h.parts[i]
 		if x.worker != w || x.blocks != blocks {
@@ -215,48 +208,123 @@ func (h *holdings) dropPart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool 
 // match finds how many of the full blocks of q's prompt each worker holds from the
 // first, and adds the workers that hold any to s.
 func (h *holdings) match(q *sim.Request, s *scores) {
-	if q.Prompt.Unique() {
-		return
+	switch {
+	case q.Prompt.Unique():
+	case h.words == 1:
+		h.matchWord(q, s)
+	default:
+		h.matchSets(q, s)
 	}
-	for i := range h.active {
-		h.active[i] = ^uint64(0)
-	}
+}
+
+// matchWord is match for so few workers that a word has a bit for each.
+func (h *holdings) matchWord(q *sim.Request, s *scores) {
+	active := ^uint64(0)
 	depth := int32(0) // blocks that the active workers hold
 	for _, n := range h.tree.Full(&q.Prompt) {
 		p := h.pageOf(n)
 		if p == nil {
 			break
 		}
-		if p.parts != nil {
-			h.scoreParts(p.parts[uint32(n)%pageNodes], depth, q.Prompt.Blocks, s)
+		at := &p.nodes[uint32(n)%pageNodes]
+		if at.parts != noPart {
+			h.scoreParts(at.parts, active, depth, q.Prompt.Blocks, s)
 		}
-		left := uint64(0)
-		for i, full := range h.fullOn(p, n) {
-			if depth > 0 {
-				s.raiseAll(i, h.active[i]&^full, depth)
-			}
-			h.active[i] &= full
-			left |= h.active[i]
+		full := uint64(at.full)
+		if depth > 0 {
+			s.raiseAll(0, active&^full, depth)
 		}
-		if left == 0 {
+		if active &= full; active == 0 {
 			return
 		}
 		depth = h.tree.End(n)
 	}
-	if depth == 0 {
-		return
-	}
-	for i, word := range h.active {
-		s.raiseAll(i, word, min(depth, q.Prompt.Blocks))
+	if depth > 0 {
+		s.raiseAll(0, active, min(depth, q.Prompt.Blocks))
 	}
 }
 
 // scoreParts scores the active workers that hold a part of a node, the first of
 // which is given, after depth blocks of a prompt of blocks.
-func (h *holdings) scoreParts(first, depth, blocks int32, s *scores) {
+func (h *holdings) scoreParts(first int32, active uint64, depth, blocks int32, s *scores) {
 	for i := first; i != noPart; i = h.parts[i].next {
-		if x := &h.parts[i]; h.active[uint32(x.worker)/64]>>(uint32(x.worker)%64)&1 != 0 {
+		if x := &h.parts[i]; active>>(uint32(x.worker)%64)&1 != 0 {
 			s.raise(x.worker, min(depth+x.blocks, blocks))
 		}
+	}
+}
+
+// matchSets is match for any number of workers. Until a node is held by less than all workers, sharers is nil; then it
+// has those that hold all nodes so far, until it is down to one, alone.
+func (h *holdings) matchSets(q *sim.Request, s *scores) {
+	var sharers []uint64
+	alone, depth := None, int32(0)
+	holds := func(w sim.WorkerID) bool {
+		return alone == w || alone == None && (sharers == nil || sharers[uint32(w)/64]>>(uint32(w)%64)&1 != 0)
+	}
+	for _, n := range h.tree.Full(&q.Prompt) {
+		p := h.pageOf(n)
+		if p == nil {
+			break
+		}
+		at := &p.nodes[uint32(n)%pageNodes]
+		for i := at.parts; i != noPart; i = h.parts[i].next {
+			if x := &h.parts[i]; holds(x.worker) {
+				s.raise(x.worker, min(depth+x.blocks, q.Prompt.Blocks))
+			}
+		}
+		c := at.full
+		switch w := c.holder(); {
+		case c == 0:
+			h.scoreSharers(sharers, alone, depth, s)
+			return
+		case w != None && !holds(w), alone != None && !h.sets.has(c, alone):
+			h.scoreSharers(sharers, alone, depth, s)
+			return
+		case alone != None:
+		case w != None:
+			h.scoreSharers(sharers, None, depth, s)
+			alone = w
+		case sharers == nil:
+			sharers = h.sets.setOf(c)
+		default:
+			if sharers = h.narrow(sharers, h.sets.setOf(c), depth, s); sharers == nil {
+				return
+			}
+		}
+		depth = h.tree.End(n)
+	}
+	h.scoreSharers(sharers, alone, min(depth, q.Prompt.Blocks), s)
+}
+
+// narrow returns those of a set of workers that are in another, nil if none is. The workers that are not have depth
+// blocks.
+func (h *holdings) narrow(sharers, full []uint64, depth int32, s *scores) []uint64 {
+	lost, left := uint64(0), uint64(0)
+	for i, x := range sharers {
+		lost |= x &^ full[i]
+		left |= x & full[i]
+	}
+	if lost == 0 {
+		return sharers
+	}
+	s.raiseSet(sharers, depth)
+	if left == 0 {
+		return nil
+	}
+	for i, x := range sharers {
+		h.active[i] = x & full[i]
+	}
+	return h.active
+}
+
+// scoreSharers gives depth blocks to the workers that hold all of a walk.
+func (h *holdings) scoreSharers(sharers []uint64, alone sim.WorkerID, depth int32, s *scores) {
+	switch {
+	case depth == 0:
+	case alone != None:
+		s.raise(alone, depth)
+	default:
+		s.raiseSet(sharers, depth)
 	}
 }

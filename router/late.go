@@ -145,10 +145,10 @@ func (d *Dispatcher) showLoad(w sim.WorkerID, c *loadChange) {
 	case isPlaced:
 		d.showPlaced(w, of)
 		d.seen.Tokens[w] += c.charge
-		d.seen.noteTokens(w, d.seen.Tokens[w]-c.charge)
+		d.seen.noteLoad(w)
 	case isComputed:
 		d.seen.Tokens[w] -= c.charge
-		d.seen.noteTokens(w, d.seen.Tokens[w]+c.charge)
+		d.seen.noteLoad(w)
 	case hasLeft:
 		d.showLeft(w, of)
 	}
@@ -157,25 +157,23 @@ func (d *Dispatcher) showLoad(w sim.WorkerID, c *loadChange) {
 // showPlaced shows the policy a request that has been placed.
 func (d *Dispatcher) showPlaced(w sim.WorkerID, q *sim.Request) {
 	d.seen.Running[w]++
-	before := d.seen.Blocks[w]
 	switch {
 	case d.loads != nil:
 		d.loads.add(w, q)
 	case d.kept.Blocks:
 		d.seen.Blocks[w] += int64(q.Prompt.Blocks)
 	}
-	d.seen.noteBlocks(w, before)
+	d.seen.noteLoad(w)
 }
 
 // showLeft ends what showPlaced began.
 func (d *Dispatcher) showLeft(w sim.WorkerID, q *sim.Request) {
 	d.seen.Running[w]--
-	before := d.seen.Blocks[w]
 	switch {
 	case d.loads != nil:
 		d.loads.remove(w, q)
 	case d.kept.Blocks:
 		d.seen.Blocks[w] -= int64(q.Prompt.Blocks)
 	}
-	d.seen.noteBlocks(w, before)
+	d.seen.noteLoad(w)
 }

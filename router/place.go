@@ -82,6 +82,9 @@ func (d *Dispatcher) matchActive(q *sim.Request) {
 	if d.loads != nil {
 		d.loads.match(q, &d.active)
 	}
+	if !d.sparse {
+		d.active.spread()
+	}
 }
 
 // placeBlindly places a request of which nothing is to be counted.
@@ -154,7 +157,7 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 	}
 	p := Placement{Request: q, Worker: c.Worker, Cost: c.Cost, Second: c.Second, SecondCost: c.SecondCost}
 	if d.needs.Overlap || d.tells {
-		p.Overlap = d.overlap.by[c.Worker]
+		p.Overlap = d.overlap.On(c.Worker)
 		p.Blocks = int32((int64(q.InputTokens) + d.blockTokens - 1) / d.blockTokens)
 	}
 	d.overlap.clear()

@@ -10,8 +10,8 @@
 //
 // Read policy.go, dispatcher.go, place.go, queue.go and admission.go, what is decided before a
 // policy is asked; then what a dispatcher
-// knows of caches, holdings.go, scores.go, residency.go and index.go, and of
-// active blocks, loads.go; hashed.go is both for prompts that nobody knew
+// knows of caches, cells.go, holdings.go, scores.go, residency.go and index.go, of
+// active blocks, loads.go, and of workers by load, ladder.go; hashed.go is both for prompts that nobody knew
 // before. config.go, parse.go and check.go are the configuration of the KV
 // policy.
 package router
@@ -60,6 +60,8 @@ type Needs struct {
 	Shared  bool // of those, blocks that running prompts have in common count once
 	Overlap bool // blocks of a request's prompt that are cached
 	Metrics bool // what workers report of themselves
+	// Sparse lets Overlap and Active of the candidates stay empty where Candidates.Sparse returns them.
+	Sparse bool
 	// Believes reports that Choice.Cached, and not Overlap, says how much of a prompt is not to compute.
 	Believes bool
 	// Strict, of an Admission, lets a request wait while a more urgent one does.
@@ -105,7 +107,7 @@ type Candidates struct {
 
 	names  func(sim.WorkerID) uint64 // nil: ids are names
 	ages   ages                      // of signals
-	groups *groups                   // nil: see HasGroups
+	ladder *Ladder                   // nil: see Sparse
 }
 
 // Name returns the name of a worker, which it keeps wherever it is known.

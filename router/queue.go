@@ -31,6 +31,7 @@ func (q *queue) push(r *sim.Request, key float64, s *scores) {
 	if k := len(q.spare); k > 0 {
 		overlap, q.spare = q.spare[k-1][:0], q.spare[:k-1]
 	}
+	s.spread()
 	for w, blocks := range s.by {
 		if blocks > 0 {
 			overlap = append(overlap, credit{sim.WorkerID(w), blocks})

@@ -6,35 +6,97 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scores holds a number of blocks for each worker.
+// scores holds a number of blocks for each worker. Of many workers it is a Sparse, and a column once it is spread.
 type scores struct {
-	by  []int32 // by worker; all 0 while max is
-	top []int32 // by group of workers: the most of any
-	max int32   // over everything scored, workers that are not candidates included
+	Sparse
+	max  int32 // over everything scored, workers that are not candidates included
+	many bool  // there are more than 64 workers
+}
+
+// Sparse is a number of blocks for each worker, for policies that do not read all of them: see Needs.Sparse.
+type Sparse struct {
+	by      []int32        // by worker; all 0 but those of listed
+	listed  []sim.WorkerID // those that have blocks other than as sharers
+	shared  int32          // what each of sharers has at least
+	sharers []uint64       // a set with a bit for each worker; nil if many have nothing in common. It is that of a cell
+}
+
+// Listed returns the workers that may have more blocks than the sharers, in any order.
+func (s *Sparse) Listed() []sim.WorkerID { return s.listed }
+
+// IsListed reports whether a worker is listed.
+func (s *Sparse) IsListed(w sim.WorkerID) bool { return s.by[w] > 0 }
+
+// Sharers returns many workers that have as many blocks at least, as a set with a bit for each; nil and 0 if there are none.
+func (s *Sparse) Sharers() ([]uint64, int32) { return s.sharers, s.shared }
+
+// On returns the blocks of a worker.
+func (s *Sparse) On(w sim.WorkerID) int32 {
+	if s.sharers != nil && s.sharers[uint32(w)/64]>>(uint32(w)%64)&1 != 0 {
+		return max(s.by[w], s.shared)
+	}
+	return s.by[w]
 }
 
 func (s *scores) grow(workers int) {
-	s.by = growSlice(s.by, workers)
-	s.top = growSlice(s.top, (workers+GroupSize-1)/GroupSize)
+	s.by, s.many = growSlice(s.by, workers), workers > 64
 }
 
 func (s *scores) raise(w sim.WorkerID, blocks int32) {
-	s.by[w] = max(s.by[w], blocks)
-	s.top[w/GroupSize] = max(s.top[w/GroupSize], blocks)
 	s.max = max(s.max, blocks)
+	if at := &s.by[w]; blocks > *at {
+		if *at == 0 && s.many {
+			s.listed = append(s.listed, w)
+		}
+		*at = blocks
+	}
 }
 
-// raiseAll raises the workers whose bits are set in a word.
+// raiseAll raises the workers with bits set in a word.
 func (s *scores) raiseAll(word int, set uint64, blocks int32) {
 	if set == 0 {
 		return
 	}
 	s.max = max(s.max, blocks)
-	s.top[word] = max(s.top[word], blocks)
 	by := s.by[word*64:]
 	for ; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros64(set)
+		if by[i] == 0 && s.many {
+			s.listed = append(s.listed, sim.WorkerID(64*word+i))
+		}
 		by[i] = max(by[i], blocks)
+	}
+}
+
+// fewSharers is up to how many workers of a set are listed.
+const fewSharers = 16
+
+// raiseSet raises the workers of a set, of which there are more than 64. The first large set is kept; what is raised later
+// has more blocks.
+func (s *scores) raiseSet(set []uint64, blocks int32) {
+	if blocks == 0 {
+		return
+	}
+	count := 0
+	for _, word := range set {
+		count += bits.OnesCount64(word)
+	}
+	if count > fewSharers && s.sharers == nil {
+		s.sharers, s.shared = set, blocks
+		s.max = max(s.max, blocks)
+		return
+	}
+	for i, word := range set {
+		s.raiseAll(i, word, blocks)
+	}
+}
+
+// spread gives each worker its blocks in the column.
+func (s *scores) spread() {
+	set, blocks := s.sharers, s.shared
+	s.sharers, s.shared = nil, 0
+	for i, word := range set {
+		s.raiseAll(i, word, blocks)
 	}
 }
 
@@ -50,9 +112,16 @@ func (s *scores) raiseMatches(found []Match) {
 }
 
 func (s *scores) clear() {
-	if s.max > 0 {
-		clear(s.by)
-		clear(s.top)
-		s.max = 0
+	if s.max == 0 {
+		return
 	}
+	s.max = 0
+	if !s.many {
+		clear(s.by)
+		return
+	}
+	for _, w := range s.listed {
+		s.by[w] = 0
+	}
+	s.listed, s.sharers, s.shared = s.listed[:0], nil, 0
 }

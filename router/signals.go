@@ -161,5 +161,8 @@ func (d *Dispatcher) matchCaches(now sim.Time, q *sim.Request) error {
 		}
 	}
 	d.index.match(q, &d.overlap)
+	if !d.sparse {
+		d.overlap.spread()
+	}
 	return nil
 }

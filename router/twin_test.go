@@ -142,7 +142,7 @@ func residencyTwin(t *testing.T, shape shape, workers int) {
 	var a, b scores
 	a.grow(workers)
 	b.grow(workers)
-	credited := 0
+	credited, shared := 0, 0
 	for range 3000 {
 		w := r.IntN(workers)
 		p := &scheduler.Pass{Count: 1}
@@ -162,6 +162,8 @@ func residencyTwin(t *testing.T, shape shape, workers int) {
 		q := all[r.IntN(len(all))]
 		fast.match(&sim.Request{Prompt: q}, &a)
 		plain.match(&sim.Request{Prompt: q}, &b)
+		shared += min(int(a.shared), 1)
+		a.spread()
 		if !slices.Equal(a.by, b.by) || a.max != b.max {
 			t.Fatalf("blocks %d of nodes %v: %v (max %d), want %v (max %d)", q.Blocks, q.Nodes, a.by, a.max, b.by, b.max)
 		}
@@ -173,6 +175,9 @@ func residencyTwin(t *testing.T, shape shape, workers int) {
 	}
 	if credited < 300 {
 		t.Errorf("only %d credits in 3000 queries", credited)
+	}
+	if workers > 64 && shared < 20 {
+		t.Errorf("only %d of 3000 queries find blocks that many workers share", shared)
 	}
 }
 
@@ -242,6 +247,7 @@ func loadsTwin(t *testing.T, shape shape, workers int) {
 		q := all[r.IntN(len(all))]
 		_, seq := tree.Hashes(q)
 		fast.match(&sim.Request{Prompt: q}, &s)
+		s.spread()
 		for w, f := range plain {
 			if got, want := fast.blocks[w], int64(len(f)); got != want {
 				t.Fatalf("step %d: worker %d has %d active blocks, want %d", step, w, got, want)

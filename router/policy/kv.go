@@ -36,7 +36,7 @@ func (p *kv) Needs() router.Needs {
 	c := &p.config
 	n := router.Needs{
 		Running: true, Overlap: true, Tokens: c.TrackPrefillTokens,
-		Blocks: c.TrackActiveBlocks, Shared: c.TrackActiveBlocks && c.AssumeKVReuse,
+		Blocks: c.TrackActiveBlocks, Shared: c.TrackActiveBlocks && c.AssumeKVReuse, Sparse: p.draw == nil,
 	}
 	if c.QueueThreshold != nil {
 		n.Hold = &router.Hold{Tokens: p.holdBeyond(p.budget), Order: c.QueuePolicy}
@@ -109,45 +109,16 @@ func (p *kv) costOn(j job, x state) float64 {
 // findCheapest returns the candidate of least cost, the first among equals. Of many
 // workers most are idle or alike, so that few costs are worked out.
 func (p *kv) findCheapest(j job, c *router.Candidates) router.Choice {
+	if _, _, by := c.Sparse(); by != nil {
+		return p.findSparsely(j, c)
+	}
 	held := stateOf(c.Workers[0], c)
 	s := search{
 		best: router.Choice{Worker: c.Workers[0], Cost: p.costOn(j, held), Second: router.None},
 		held: held, beyond: state{tokens: math.MaxInt64},
 	}
-	rest := c.Workers[1:]
-	if !c.HasGroups() || len(rest) <= router.GroupSize {
-		p.searchAmong(rest, j, c, &s)
-		return s.best
-	}
-	for len(rest) > 0 {
-		group, some := splitGroup(rest)
-		if s.best.Second == router.None || p.leastOn(j, c.Group(group)) < s.best.SecondCost {
-			p.searchAmong(rest[:some], j, c, &s)
-		}
-		rest = rest[some:]
-	}
+	p.searchAmong(c.Workers[1:], j, c, &s)
 	return s.best
-}
-
-// splitGroup returns the group of the first worker and the number of leading workers in that group.
-func splitGroup(workers []sim.WorkerID) (group, some int) {
-	group = int(workers[0]) / router.GroupSize
-	if n := (group+1)*router.GroupSize - int(workers[0]); n <= len(workers) && int(workers[n-1]) == int(workers[0])+n-1 {
-		return group, n
-	}
-	for some < len(workers) && int(workers[some])/router.GroupSize == group {
-		some++
-	}
-	return group, some
-}
-
-// leastOn returns a lower bound of the cost of a job on the workers of a group: the cost on a worker with the bounds as its
-// state, with at least as many blocks as active ones.
-func (p *kv) leastOn(j job, g router.Group) float64 {
-	if int64(g.Overlap)*p.blockTokens > j.tokens {
-		return math.Inf(-1) // more overlap may cost more
-	}
-	return p.costOn(j, state{tokens: g.Tokens, blocks: max(g.Blocks, int64(g.Active)), overlap: g.Overlap, active: g.Active})
 }
 
 // search is the state of a search for the candidate of least cost.

@@ -90,7 +90,7 @@ func TestAllocations(t *testing.T) {
 // A request's whole way through the router: Route, Observe, PrefillDone,
 // Finished.
 func BenchmarkRequest(b *testing.B) {
-	for _, workers := range []int{8, 64, 512} {
+	for _, workers := range []int{8, 64, 256, 512, 1000} {
 		for _, perNode := range []int{1, 8} {
 			b.Run(fmt.Sprintf("workers=%d/perNode=%d", workers, perNode), func(b *testing.B) {
 				l := newLoad(b, workers, perNode)
@@ -105,7 +105,7 @@ func BenchmarkRequest(b *testing.B) {
 
 // Route alone: the request is taken back untimed, which costs some noise.
 func BenchmarkRoute(b *testing.B) {
-	for _, workers := range []int{8, 64, 512} {
+	for _, workers := range []int{8, 64, 256, 512, 1000} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			l := newLoad(b, workers, 1)
 			for l.next%len(l.sent) != 0 {
