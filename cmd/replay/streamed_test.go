@@ -2,10 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/report/rundir"
 )
 
 // Rows that go to their file as requests finish are those of a trace that is kept, byte for byte, in every format, with
@@ -43,4 +48,77 @@ func TestStreamedFilesAreKept(t *testing.T) {
 			t.Errorf("%s: the report is\n%s\nwant\n%s", format, reports[1], reports[0])
 		}
 	}
+}
+
+// The files of a run directory are those of a trace that is kept, byte for byte, but for what is measured in real time and what
+// run.json names as absent.
+func TestStreamedDirectoryIsKept(t *testing.T) {
+	own := []string{"--workers", "3", "--scheduler-profile", "vllm", "--gpu", "h100", "--model", "llama-3.1-8b"}
+	for _, c := range []struct {
+		trace string
+		args  []string
+	}{
+		{"chat-hour", []string{"--workers", "4", "--router", "kv", "--slo", "ttft=60ms,p99:tpot=50ms"}},
+		{"chat-hour", []string{"--prefill-workers", "2", "--decode-workers", "2", "--engine", "sglang", "--requests-format", "csv"}},
+		{"sessions", []string{"--workers", "2", "--engine", "trtllm", "--requests-format", "jsonl"}},
+		{"chat-hour", append(own, "--until", "10m")},
+		{"chat-hour", []string{"--speedup", "8", "--workers", "2", "--router", "least-loaded", "--autoscale", filepath.Join("..", "..", "testdata", "scaling", "hpa.yaml")}},
+		{"chat-hour", append(own, "--max-model-len", "3000", "--requests-format", "csv")},
+	} {
+		var dirs [2]string
+		var out [2]bytes.Buffer
+		for i, more := range [][]string{nil, {"--stream"}} {
+			dirs[i] = filepath.Join(t.TempDir(), "run")
+			args := append([]string{"trace", filepath.Join("..", "..", "testdata", "traces", c.trace+".jsonl"), "--out", dirs[i]}, append(more, c.args...)...)
+			var verified, errs bytes.Buffer
+			if code := run(args, strings.NewReader(""), &out[i], &errs); code != 0 {
+				t.Fatalf("%s: exit %d: %s", c.args, code, &errs)
+			}
+			if code := run([]string{"verify", dirs[i]}, strings.NewReader(""), &verified, &errs); code != 0 {
+				t.Errorf("%s: verify: exit %d: %s%s", c.args, code, &verified, &errs)
+			}
+		}
+		files, err := os.ReadDir(dirs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			want, err := os.ReadFile(filepath.Join(dirs[0], f.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(filepath.Join(dirs[1], f.Name()))
+			switch f.Name() {
+			case "work.parquet", "scaling.json":
+				if !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s: %s: %v, want none", c.args, f.Name(), err)
+				}
+				if !strings.Contains(out[1].String(), "Not in it: "+f.Name()) {
+					t.Errorf("%s: the report does not name %s as absent:\n%s", c.args, f.Name(), &out[1])
+				}
+				if r, err := rundir.Open(dirs[1]); err != nil || !slices.ContainsFunc(r.Absent, func(a rundir.Absent) bool { return a.Name == f.Name() }) {
+					t.Errorf("%s: run.json does not name %s as absent: %v", c.args, f.Name(), err)
+				}
+				continue
+			case "run.json":
+				continue
+			case "report.json":
+				want, got = dropReal(want), dropReal(got)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s: %s has %d bytes, want the %d of the trace that is kept", c.args, f.Name(), len(got), len(want))
+			}
+		}
+	}
+}
+
+// dropReal returns a report without the lines of what is measured in real time.
+func dropReal(report []byte) []byte {
+	var kept []byte
+	for line := range bytes.Lines(report) {
+		if !bytes.Contains(line, []byte("wall_time_ms")) && !bytes.Contains(line, []byte("processed_")) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }

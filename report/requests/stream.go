@@ -20,6 +20,8 @@ type Stream struct {
 	Seen *Recorder
 	Book *ledger.Book
 	Show []func(r *Row) error // each may change it for those behind
+	// Drop, when not nil, is called with the request before which all have been shown.
+	Drop func(before sim.RequestID)
 
 	unknown Row
 	made    bool // unknown is
@@ -41,6 +43,9 @@ func (s *Stream) Folded(f *collector.Folded) error {
 	if s.Book != nil {
 		r.setLedger(s.Book)
 		s.Book.Drop(f.ID + 1)
+	}
+	if s.Drop != nil {
+		s.Drop(f.ID + 1)
 	}
 	for _, show := range s.Show {
 		if err := show(r); err != nil {

@@ -46,6 +46,8 @@ type Run struct {
 	Lines []string `json:"lines,omitempty"`
 	Digest
 	Files []Stored `json:"files"`
+	// Absent are files of other runs that this one does not have, and why.
+	Absent []Absent `json:"absent,omitempty"`
 
 	dir string // where it was read from
 }
@@ -54,6 +56,12 @@ type Run struct {
 type Dropped struct {
 	Reason string `json:"reason"`
 	Rows   int    `json:"rows"`
+}
+
+// Absent is a file that is not in the directory.
+type Absent struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // Stored is a file of the directory other than run.json.

@@ -8,6 +8,7 @@
 package series
 
 import (
+	"github.com/replay-llm/replay/internal/sliding"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
@@ -22,7 +23,7 @@ type Series struct {
 	all      File // so far, without the workers
 	workers  harness.PerWorker[Worker]
 	kinds    []string // of the workers of the first stage, where they differ
-	requests []request
+	requests sliding.List[request]
 }
 
 // request is what is to be remembered of one.
@@ -55,24 +56,27 @@ func (s *Series) kindOf(stage, id int) string {
 
 // Grow makes room for so many requests.
 func (s *Series) Grow(requests int) {
-	s.requests = append(make([]request, 0, len(s.requests)+requests), s.requests...)
+	s.requests.Grow(requests)
 }
+
+// Drop forgets the requests before one, of which nothing more is observed.
+func (s *Series) Drop(before sim.RequestID) { s.requests.Drop(int(before)) }
 
 // Arrived counts a request.
 func (s *Series) Arrived(q *sim.Request, at sim.Time) {
-	s.requests = append(s.requests, request{input: int32(q.InputTokens)})
+	s.requests.Append(request{input: int32(q.InputTokens)})
 	s.addAt(&s.all.Arrived, at, 1)
 }
 
 // Routed counts a placement.
 func (s *Series) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
-	s.requests[p.Request.ID].local = p.Request.Local
+	s.requests.At(int(p.Request.ID)).local = p.Request.Local
 	s.workers.At(stage, p.Worker).Requests++
 }
 
 // Left counts a request that loses its place, or that is there no more.
 func (s *Series) Left(d *harness.Departure) {
-	q := &s.requests[d.Request]
+	q := s.requests.At(int(d.Request))
 	waits := q.lost || !q.seated[q.entry()]
 	switch {
 	case d.Outcome != collector.Unfinished && waits:
@@ -117,7 +121,7 @@ func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.Pass) {
 	for i := range p.Admitted {
 		a := &p.Admitted[i]
-		q := &s.requests[a.Request]
+		q := s.requests.At(int(a.Request))
 		if entry := q.entry(); stage.Stage() == entry && (!q.seated[entry] || q.lost) {
 			s.addAt(&s.all.Admitted, p.Start, 1)
 			q.lost = false
@@ -132,7 +136,7 @@ func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.P
 		return
 	}
 	for _, id := range p.Detail.Lost {
-		if q := &s.requests[id]; stage.Stage() == q.entry() && !q.lost {
+		if q := s.requests.At(int(id)); stage.Stage() == q.entry() && !q.lost {
 			q.lost = true
 			s.addAt(&s.all.Lost, p.Start, 1)
 		}

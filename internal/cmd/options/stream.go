@@ -44,10 +44,13 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 	if spec.Stream == nil {
 		return nil
 	}
-	for _, name := range []string{"out", "timeline", "kv-events-file", "save-caches", "regret"} {
+	for _, name := range []string{"passes", "timeline", "kv-events-file", "save-caches", "regret"} {
 		if o.Changed(name) {
 			return o.Only(name, "without --stream, which keeps no requests")
 		}
+	}
+	if o.Outputs.Dir != "" && !o.Changed("quantiles") { // as those of another run directory
+		o.streaming.quantiles.Value = "exact"
 	}
 	if slo.AreOfQuantiles(o.Outputs.Slo.All) {
 		if !o.Changed("quantiles") {

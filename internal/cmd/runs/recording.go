@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan/regret"
 	"github.com/replay-llm/replay/replay"
@@ -76,7 +77,10 @@ func (r *run) openWatching() error {
 		return nil
 	}
 	if out.Dir != "" {
-		r.work, r.series = new(ledger.Log), series.New(r.spec.KindNames()...)
+		r.series = series.New(r.spec.KindNames()...)
+	}
+	if out.Dir != "" && r.spec.Stream == nil { // it has a row for each prompt in each pass, and is written as a whole
+		r.work = new(ledger.Log)
 	}
 	if out.Passes {
 		r.passes = new(passes.Log)
@@ -206,6 +210,9 @@ func (r *run) writeRecording(ctx context.Context) error {
 		return fmt.Errorf("--out: %w", err)
 	}
 	r.lines = append(r.lines, "Saved run to: "+out.Dir)
+	for _, a := range r.run.Absent {
+		r.lines = append(r.lines, terminal.WrapLine(fmt.Sprintf("Not in it: %s: %s", a.Name, a.Reason), 11))
+	}
 	return nil
 }
 
@@ -220,7 +227,17 @@ func (r *run) listFiles() []rundir.File {
 		{Name: dir.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, r.rows) }},
 		{Name: series.WorkersFile, Write: r.series.WriteWorkers},
 		{Name: series.FileName, Write: r.series.Write},
-		{Name: ledger.WorkFile, Write: r.work.Write},
+	}
+	if r.passing.spools != nil {
+		files[1].Write = r.copyRows
+	}
+	if r.work != nil {
+		files = append(files, rundir.File{Name: ledger.WorkFile, Write: r.work.Write})
+	} else {
+		dir.Absent = []rundir.Absent{{Name: ledger.WorkFile, Reason: "--stream keeps no passes"}}
+	}
+	if r.spec.Stream != nil && len(r.result.Scaling) > 0 {
+		dir.Absent = append(dir.Absent, rundir.Absent{Name: scaling.FileName, Reason: noComparison})
 	}
 	if r.passes != nil {
 		files = append(files, rundir.File{Name: passes.FileName, Write: r.passes.Write})

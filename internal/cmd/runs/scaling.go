@@ -26,7 +26,7 @@ func (r *run) goal() failures.Goal {
 // workers that it wanted, from the start to the end.
 func (r *run) studyScaling(ctx context.Context) error {
 	all := r.result.Scaling
-	if len(all) == 0 {
+	if len(all) == 0 || r.spec.Stream != nil {
 		return nil
 	}
 	r.scaling = scaling.Judge(r.result, nil, r.goal())
@@ -51,6 +51,9 @@ func (r *run) studyScaling(ctx context.Context) error {
 	r.scaling = scaling.Judge(r.result, result, r.goal())
 	return nil
 }
+
+// noComparison is why a run that is streamed has no costs of an autoscaler's acts.
+const noComparison = "--stream keeps no requests to compare with those of another replay"
 
 // mostActs is how many acts of an autoscaler are told below a report.
 const mostActs = 8
@@ -86,6 +89,9 @@ func (r *run) addScaling() {
 			text := fmt.Sprintf("Drains: %d workers killed after %gs: %d requests lost, %d begun again, %d moved on", d.Kills, float64(d.Timeout)/1000, d.Lost, d.Retried, d.Migrated)
 			r.lines = append(r.lines, terminal.WrapLine(text, 4))
 		}
+	}
+	if len(r.result.Scaling) > 0 && r.spec.Stream != nil {
+		r.lines = append(r.lines, terminal.WrapLine("Missed the goal: unknown, "+noComparison, 4))
 	}
 	if r.scaling != nil && r.scaling.Goal != "" {
 		r.lines = append(r.lines, terminal.WrapLine(r.scaling.Line(), 4))

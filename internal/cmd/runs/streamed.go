@@ -1,9 +1,12 @@
 package runs
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay"
@@ -16,26 +19,30 @@ import (
 
 // passing is what a run whose requests are not kept makes of their rows, which come one by one and are gone.
 type passing struct {
-	rows  *requests.Stream      // nil: nobody wants rows
-	tally *slo.Tally            // nil without objectives
-	hash  *rundir.LifecycleHash // nil without a digest
+	rows   *requests.Stream      // nil: nobody wants rows
+	tally  *slo.Tally            // nil without objectives
+	hash   *rundir.LifecycleHash // nil without a digest
+	spools *spools               // of a run directory; nil without one
 }
 
 // openPassing prepares for the rows of requests that are not kept, if somebody wants them.
 func (r *run) openPassing() {
 	out := &r.o.Outputs
-	if r.spec.Stream == nil || out.Requests == "" && !out.Digest && len(out.Slo.All) == 0 {
+	if r.spec.Stream == nil || out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 {
 		return
 	}
 	p := &r.passing
 	p.rows = &requests.Stream{
 		Window: r.spec.Window, Seen: r.seen, Book: r.book,
 	}
+	if r.series != nil {
+		p.rows.Drop = r.series.Drop
+	}
 	if len(out.Slo.All) > 0 {
 		p.tally = slo.NewTally(out.Slo.All, out.Attainment)
 		p.show(p.tally.Add)
 	}
-	if out.Digest {
+	if r.inputs != nil {
 		p.hash = rundir.NewLifecycleHash()
 		p.show(p.hash.Add)
 	}
@@ -50,7 +57,7 @@ func (p *passing) show(to func(*requests.Row)) {
 func (r *run) watchFolded(streams *replay.Streams, all observers) *relay.Relay {
 	later := relay.NewFolding(all, r.passing.rows)
 	streams.Observer, streams.Fold.Sink = later, later
-	if r.o.Outputs.Requests != "" {
+	if r.o.Outputs.Requests != "" || r.o.Outputs.Dir != "" {
 		streams.Fold.Sink = &naming{r, later}
 	}
 	return later
@@ -73,7 +80,14 @@ func (n *naming) Folded(f *collector.Folded) (err error) {
 // writePassing has the rows of requests that are not kept written while they are replayed.
 func (r *run) writePassing(ctx context.Context, replay func() error) error {
 	path := r.o.Outputs.Requests
-	if r.passing.rows == nil || path == "" {
+	switch {
+	case r.passing.rows == nil:
+		return replay()
+	case r.o.Outputs.Dir != "":
+		all := replay
+		replay = func() error { return r.spoolRows(ctx, all) }
+	}
+	if path == "" {
 		return replay()
 	}
 	f, err := requests.FormatOf(path)
@@ -92,6 +106,76 @@ func (r *run) writePassing(ctx context.Context, replay func() error) error {
 		err = fmt.Errorf("--requests: %w", err)
 	}
 	return err
+}
+
+// spools are the rows of a run directory in temporary files, in the form of its file.
+type spools struct {
+	form  requests.Format
+	whole spool
+	// plain is without the columns of how requests ended, which the file has where one ended in another way than with its
+	// last token; empty where no rows have these columns.
+	plain spool
+}
+
+// spool is rows in a temporary file.
+type spool struct {
+	file *os.File
+	to   *requests.Writer
+}
+
+// open opens the file, on which the process alone has a hold.
+func (s *spool) open(ctx context.Context, form requests.Format) (err error) {
+	if s.file, err = os.CreateTemp("", ".replay-rows-*.tmp"); err != nil {
+		return fmt.Errorf("a temporary file for --out: %w", err)
+	}
+	os.Remove(s.file.Name()) // an open file stays without its name
+	s.to = requests.NewWriter(rundir.UntilDone(ctx, s.file), form)
+	return nil
+}
+
+// copyTo writes the rows.
+func (s *spool) copyTo(w io.Writer) error {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, s.file)
+	return errors.Join(err, s.file.Close())
+}
+
+// spoolRows has the rows of a run directory written to temporary files while they are replayed.
+func (r *run) spoolRows(ctx context.Context, replay func() error) error {
+	s := &spools{form: requests.Format(r.o.Outputs.Form.Value)}
+	if err := s.whole.open(ctx, s.form); err != nil {
+		return err
+	}
+	r.passing.spools = s
+	r.passing.rows.Show = append(r.passing.rows.Show, func(row *requests.Row) error {
+		if row.Outcome == "" {
+			return s.whole.to.Add(row)
+		}
+		if s.plain.file == nil {
+			if err := s.plain.open(ctx, s.form); err != nil {
+				return err
+			}
+		}
+		plain := *row
+		plain.Outcome = ""
+		return cmp.Or(s.whole.to.Add(row), s.plain.to.Add(&plain))
+	})
+	err := cmp.Or(replay(), s.whole.to.Close())
+	if err == nil && s.plain.file != nil {
+		err = s.plain.to.Close()
+	}
+	return err
+}
+
+// copyRows writes the rows of a run directory.
+func (r *run) copyRows(w io.Writer) error {
+	s := r.passing.spools
+	if shed := r.result.Report.Get("shed_requests"); s.plain.file != nil && r.result.CountRejected() == 0 && shed.Key == "" {
+		return s.plain.copyTo(w)
+	}
+	return s.whole.copyTo(w)
 }
 
 // addPassed adds to the report what the rows came to that are gone.
