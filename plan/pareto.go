@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 )
 
 // Row is a cluster at a load, in the front.
@@ -118,9 +119,10 @@ func paretoFront(rows []Row) []Row {
 			best = append(best, rows[i])
 		}
 	}
-	slices.SortStableFunc(best, func(a, b Row) int {
+	sort.SliceStable(best, func(i, j int) bool { // shares its code with other lists
+		a, b := &best[i], &best[j]
 		return cmp.Or(cmp.Compare(a.burden, b.burden), cmp.Compare(a.Variant, b.Variant),
-			cmp.Compare(a.Shape.Prefill, b.Shape.Prefill), cmp.Compare(a.Load, b.Load))
+			cmp.Compare(a.Shape.Prefill, b.Shape.Prefill), cmp.Compare(a.Load, b.Load)) < 0
 	})
 	return best
 }

@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 )
 
 // Config is what is to be planned.
@@ -387,7 +387,7 @@ func (s *search) countOthers(a *Answer) {
 			a.Larger = append(a.Larger, *m)
 		}
 	}
-	slices.SortStableFunc(a.Larger, func(a, b Measure) int { return cmp.Compare(a.Shape.Size(), b.Shape.Size()) })
+	sort.SliceStable(a.Larger, func(i, j int) bool { return a.Larger[i].Shape.Size() < a.Larger[j].Shape.Size() })
 	all := size - 1
 	if a.Shape.Split() {
 		all = all * (all - 1) / 2 // splits of 2, 3, … workers

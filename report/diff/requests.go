@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
+	"sort"
 
 	"github.com/replay-llm/replay/report/requests"
 )
@@ -139,7 +139,7 @@ func compareRequests(a, b []requests.Row, top int) *Requests {
 			d.noteFirstDifference(float64(b[i].Arrival), Parting{Request: nameOf(&b[i]), What: "arrival", A: "is not there", B: "arrives"})
 		}
 	}
-	slices.SortStableFunc(d.Most, func(x, y Moved) int { return cmp.Compare(y.change, x.change) })
+	sort.SliceStable(d.Most, func(i, j int) bool { return cmp.Compare(d.Most[j].change, d.Most[i].change) < 0 })
 	d.Most = d.Most[:min(len(d.Most), top)]
 	return d
 }

@@ -8,7 +8,7 @@ package scaling
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/failures"
@@ -85,7 +85,7 @@ func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 	for _, x := range with.Scaling {
 		s.addPool(x)
 	}
-	slices.SortStableFunc(s.Acts, func(a, b Act) int { return cmp.Compare(a.AtMS, b.AtMS) })
+	sort.SliceStable(s.Acts, func(i, j int) bool { return cmp.Compare(s.Acts[i].AtMS, s.Acts[j].AtMS) < 0 })
 	for i := range s.Acts {
 		s.Acts[i].Number = i + 1
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -202,7 +203,9 @@ func (f *planFlags) findReachable(ctx context.Context, r *planRunner, found *pla
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(measures, func(a, b plan.Measure) int { return cmp.Compare(measureDistance(&a), measureDistance(&b)) })
+	sort.SliceStable(measures, func(i, j int) bool {
+		return cmp.Compare(measureDistance(&measures[i]), measureDistance(&measures[j])) < 0
+	})
 	if x.of, x.met = len(points), need; points[0].Sample == 0 {
 		x.of, x.met = 0, 0
 	}

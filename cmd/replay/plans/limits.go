@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/loadgen"
@@ -195,8 +196,9 @@ func (f *planFlags) listBounds(w *watched) []bound {
 			all = append(all, b)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b bound) int {
-		return cmp.Or(cmp.Compare(b.Excess(), a.Excess()), cmp.Compare(b.limit.Part, a.limit.Part))
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(b.Excess(), a.Excess()), cmp.Compare(b.limit.Part, a.limit.Part)) < 0
 	})
 	if !w.measure.Met && !slices.ContainsFunc(all, func(b bound) bool { return !b.Met }) {
 		if limit, ok := w.watch.FindQueue(w.rows); ok {
