@@ -1,6 +1,10 @@
 package router
 
-import "github.com/replay-llm/replay/sim"
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/sim"
+)
 
 // Forget takes the cache of a worker out of the index, and what it has reported, with what is
 // on its way of either: it has died, or the router has lost its index. What it caches from now on is followed again,
@@ -59,7 +63,7 @@ func (h *holdings) dropWorker(w sim.WorkerID) {
 			if h.sets.remove(&at.full, w) {
 				p.live--
 			}
-			h.dropParts(p, &at.parts, w)
+			h.dropParts(p, at, w)
 		}
 		if p.live == 0 {
 			h.pages[i] = nil
@@ -69,17 +73,19 @@ func (h *holdings) dropWorker(w sim.WorkerID) {
 }
 
 // dropParts drops the parts of a node that a worker holds.
-func (h *holdings) dropParts(p *page, link *int32, w sim.WorkerID) {
-	for *link != noPart {
-		i := *link
-		x := &h.parts[i]
-		if x.worker != w {
-			link = &x.next
-			continue
-		}
-		*link, x.next, h.vacant = x.next, h.vacant, i
+func (h *holdings) dropParts(p *page, at *holders, w sim.WorkerID) {
+	if at.part == int32(w)+1 {
+		at.part, at.blocks = 0, 0
 		p.live--
 	}
+	if at.part >= 0 {
+		return
+	}
+	list := h.lists[-at.part]
+	left := slices.DeleteFunc(list, func(x part) bool { return x.worker == w })
+	p.live -= int32(len(list) - len(left))
+	h.lists[-at.part] = left
+	h.endList(at)
 }
 
 // ignoreLost drops complaints about blocks that a lossy index cannot place.

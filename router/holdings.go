@@ -1,6 +1,8 @@
 package router
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -17,8 +19,8 @@ type holdings struct {
 	sets   cellSets
 	pages  []*page // by node / pageNodes; nil where nothing is held
 	unused []*page
-	parts  []part   // number 0 is none
-	vacant int32    // parts to use again, linked by next
+	lists  [][]part // parts of nodes that have several; number 0 is none
+	vacant []int32  // lists to use again
 	active []uint64 // the workers that hold all of the walk in progress so far
 }
 
@@ -33,8 +35,10 @@ type page struct {
 
 // holders are the workers that hold a node.
 type holders struct {
-	full  cell  // those that hold it in full
-	parts int32 // the first part that is held
+	full cell // those that hold it in full
+	// part is 1 + the worker of the only part that is held, by one holder, and blocks are its blocks. It is minus the number
+	// of a list of parts, and 0 without any.
+	part, blocks int32
 }
 
 // part is a number of leading blocks of a node, not all of them, that holders
@@ -43,16 +47,13 @@ type part struct {
 	worker  sim.WorkerID
 	blocks  int32
 	holders int32
-	next    int32 // of the node; noPart at the end
 }
-
-const noPart = 0
 
 func newHoldings(tree *prompt.Tree, workers int) *holdings {
 	h := &holdings{
 		tree:  tree,
 		pages: make([]*page, (tree.Len()+pageNodes-1)/pageNodes),
-		parts: make([]part, 1),
+		lists: make([][]part, 1),
 	}
 	h.grow(workers)
 	return h
@@ -139,18 +140,53 @@ func (h *holdings) clearFull(n prompt.NodeID, w sim.WorkerID) bool {
 	return true
 }
 
-// largestPart returns the largest part of a node that a worker holds, one of 0
-// blocks if it holds none.
-func (h *holdings) largestPart(n prompt.NodeID, w sim.WorkerID) *part {
-	largest := &h.parts[noPart]
+// partsOf returns the parts of a node; one has room for the only one.
+func (h *holdings) partsOf(at *holders, one *[1]part) []part {
+	switch {
+	case at.part == 0:
+		return nil
+	case at.part < 0:
+		return h.lists[-at.part]
+	}
+	one[0] = part{worker: sim.WorkerID(at.part - 1), blocks: at.blocks, holders: 1}
+	return one[:]
+}
+
+// largestPart returns the number of blocks of the largest part of a node that a worker holds, 0 if it holds none.
+func (h *holdings) largestPart(n prompt.NodeID, w sim.WorkerID) (blocks int32) {
 	if p := h.pageOf(n); p != nil {
-		for i := p.nodes[uint32(n)%pageNodes].parts; i != noPart; i = h.parts[i].next {
-			if x := &h.parts[i]; x.worker == w && x.blocks > largest.blocks {
-				largest = x
+		var one [1]part
+		for _, x := range h.partsOf(&p.nodes[uint32(n)%pageNodes], &one) {
+			if x.worker == w {
+				blocks = max(blocks, x.blocks)
 			}
 		}
 	}
-	return largest
+	return blocks
+}
+
+// resizePart gives the only part of a node that a worker holds another number of blocks; it reports false if it holds none.
+func (h *holdings) resizePart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool {
+	p := h.pageOf(n)
+	if p == nil {
+		return false
+	}
+	at := &p.nodes[uint32(n)%pageNodes]
+	if at.part > 0 {
+		if sim.WorkerID(at.part-1) != w {
+			return false
+		}
+		at.blocks = blocks
+		return true
+	}
+	list := h.lists[-at.part]
+	for i := range list {
+		if list[i].worker == w {
+			list[i].blocks = blocks
+			return true
+		}
+	}
+	return false
 }
 
 // heldBlocks returns the number of blocks of a node that a worker holds.
@@ -158,29 +194,44 @@ func (h *holdings) heldBlocks(n prompt.NodeID, w sim.WorkerID) int32 {
 	if h.isFull(n, w) {
 		return h.tree.Size(n)
 	}
-	return h.largestPart(n, w).blocks
+	return h.largestPart(n, w)
 }
 
 // addPart counts one more holder of so many blocks of a node.
 func (h *holdings) addPart(n prompt.NodeID, w sim.WorkerID, blocks int32) {
 	p := h.ensurePage(n)
-	first := &p.nodes[uint32(n)%pageNodes].parts
-	for i := *first; i != noPart; i = h.parts[i].next {
-		if x := &h.parts[i]; x.worker == w && x.blocks == blocks {
+	at := &p.nodes[uint32(n)%pageNodes]
+	if at.part == 0 {
+		at.part, at.blocks = int32(w)+1, blocks
+		p.live++
+		return
+	}
+	h.makeList(at)
+	list := h.lists[-at.part]
+	for i := range list {
+		if x := &list[i]; x.worker == w && x.blocks == blocks {
 			x.holders++
 			return
 		}
 	}
-	i := h.vacant
-	if i == noPart {
-		i = int32(len(h.parts))
-		h.parts = append(h.parts, part{})
-	} else {
-		h.vacant = h.parts[i].next
-	}
-	h.parts[i] = part{worker: w, blocks: blocks, holders: 1, next: *first}
-	*first = i
+	h.lists[-at.part] = append(list, part{worker: w, blocks: blocks, holders: 1})
 	p.live++
+}
+
+// makeList makes a list of the only part of a node.
+func (h *holdings) makeList(at *holders) {
+	if at.part < 0 {
+		return
+	}
+	var one [1]part
+	i := int32(len(h.lists))
+	if k := len(h.vacant); k > 0 {
+		i, h.vacant = h.vacant[k-1], h.vacant[:k-1]
+	} else {
+		h.lists = append(h.lists, nil)
+	}
+	h.lists[i] = append(h.lists[i], h.partsOf(at, &one)...)
+	at.part, at.blocks = -i, 0
 }
 
 // dropPart counts one holder less; it reports false if there is none.
@@ -189,20 +240,43 @@ func (h *holdings) dropPart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool 
 	if p == nil {
 		return false
 	}
-	for link := &p.nodes[uint32(n)%pageNodes].parts; *link != noPart; link = &h.parts[*link].next {
-		i := *link
-		x := &h.parts[i]
-		if x.worker != w || x.blocks != blocks {
-			continue
+	at := &p.nodes[uint32(n)%pageNodes]
+	if at.part >= 0 {
+		if at.part != int32(w)+1 || at.blocks != blocks {
+			return false
 		}
-		if x.holders--; x.holders == 0 {
-			*link, x.next, h.vacant = x.next, h.vacant, i
-			p.live--
-			h.releasePage(n, p)
-		}
+		at.part, at.blocks = 0, 0
+		p.live--
+		h.releasePage(n, p)
 		return true
 	}
-	return false
+	list := h.lists[-at.part]
+	i := slices.IndexFunc(list, func(x part) bool { return x.worker == w && x.blocks == blocks })
+	if i < 0 {
+		return false
+	}
+	if list[i].holders--; list[i].holders == 0 {
+		list[i] = list[len(list)-1]
+		h.lists[-at.part] = list[:len(list)-1]
+		p.live--
+	}
+	h.endList(at)
+	h.releasePage(n, p)
+	return true
+}
+
+// endList makes the only part of a node of a list that has no more.
+func (h *holdings) endList(at *holders) {
+	i := -at.part
+	switch list := h.lists[i]; {
+	case len(list) == 0:
+		at.part = 0
+	case len(list) == 1 && list[0].holders == 1:
+		at.part, at.blocks = int32(list[0].worker)+1, list[0].blocks
+	default:
+		return
+	}
+	h.lists[i], h.vacant = h.lists[i][:0], append(h.vacant, i)
 }
 
 // match finds how many of the full blocks of q's prompt each worker holds from the
@@ -219,6 +293,7 @@ func (h *holdings) match(q *sim.Request, s *scores) {
 
 // matchWord is match for so few workers that a word has a bit for each.
 func (h *holdings) matchWord(q *sim.Request, s *scores) {
+	var one [1]part
 	active := ^uint64(0)
 	depth := int32(0) // blocks that the active workers hold
 	for _, n := range h.tree.Full(&q.Prompt) {
@@ -227,8 +302,10 @@ func (h *holdings) matchWord(q *sim.Request, s *scores) {
 			break
 		}
 		at := &p.nodes[uint32(n)%pageNodes]
-		if at.parts != noPart {
-			h.scoreParts(at.parts, active, depth, q.Prompt.Blocks, s)
+		for _, x := range h.partsOf(at, &one) {
+			if active>>(uint32(x.worker)%64)&1 != 0 {
+				s.raise(x.worker, min(depth+x.blocks, q.Prompt.Blocks))
+			}
 		}
 		full := uint64(at.full)
 		if depth > 0 {
@@ -244,19 +321,10 @@ func (h *holdings) matchWord(q *sim.Request, s *scores) {
 	}
 }
 
-// scoreParts scores the active workers that hold a part of a node, the first of
-// which is given, after depth blocks of a prompt of blocks.
-func (h *holdings) scoreParts(first int32, active uint64, depth, blocks int32, s *scores) {
-	for i := first; i != noPart; i = h.parts[i].next {
-		if x := &h.parts[i]; active>>(uint32(x.worker)%64)&1 != 0 {
-			s.raise(x.worker, min(depth+x.blocks, blocks))
-		}
-	}
-}
-
 // matchSets is match for any number of workers. Until a node is held by less than all workers, sharers is nil; then it
 // has those that hold all nodes so far, until it is down to one, alone.
 func (h *holdings) matchSets(q *sim.Request, s *scores) {
+	var one [1]part
 	var sharers []uint64
 	alone, depth := None, int32(0)
 	holds := func(w sim.WorkerID) bool {
@@ -268,8 +336,8 @@ func (h *holdings) matchSets(q *sim.Request, s *scores) {
 			break
 		}
 		at := &p.nodes[uint32(n)%pageNodes]
-		for i := at.parts; i != noPart; i = h.parts[i].next {
-			if x := &h.parts[i]; holds(x.worker) {
+		for _, x := range h.partsOf(at, &one) {
+			if holds(x.worker) {
 				s.raise(x.worker, min(depth+x.blocks, q.Prompt.Blocks))
 			}
 		}

@@ -69,7 +69,7 @@ func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 			l.more.add(n, w)
 			return
 		}
-		before := l.largestPart(n, w).blocks
+		before := l.largestPart(n, w)
 		l.blocks[w] += int64(l.tree.Size(n) - before)
 		if before > 0 {
 			return
@@ -102,7 +102,7 @@ func (l *treeLoads) remove(w sim.WorkerID, q *sim.Request) {
 		if !l.clearFull(n, w) {
 			panic(fmt.Sprintf("router: node %d is not active on worker %d", n, w))
 		}
-		after := l.largestPart(n, w).blocks
+		after := l.largestPart(n, w)
 		l.blocks[w] -= int64(l.tree.Size(n) - after)
 		if after > 0 {
 			return

@@ -28,9 +28,8 @@ func (r residency) changeNode(w sim.WorkerID, c scheduler.KVChange) {
 	if invariant.Enabled && (c.Blocks < 0 || c.Blocks > size) {
 		panic(fmt.Sprintf("residency: worker %d holds %d blocks of node %d, want 0 to %d", w, c.Blocks, c.Node, size))
 	}
-	if x := r.largestPart(c.Node, w); x.blocks > 0 && c.Blocks > 0 && c.Blocks < size {
-		x.blocks = c.Blocks // the part is its only one
-		return
+	if c.Blocks > 0 && c.Blocks < size && r.resizePart(c.Node, w, c.Blocks) {
+		return // it has one part at most
 	}
 	before := r.heldBlocks(c.Node, w)
 	if c.Blocks == before {
