@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"math"
 	"slices"
 
 	"github.com/replay-llm/replay/internal/excerpt"
@@ -73,24 +74,24 @@ func (w *Workload) Classify(rules []Class) error {
 	for i, place := range places {
 		w.Rules[place] = rules[i]
 	}
-	if w.ClassesOf == nil {
-		w.ClassesOf = make([]int32, len(w.Turns))
-	}
-	conditions, err := w.judgeConditions(rules)
+	j, err := newJudge(rules, places)
 	if err != nil {
 		return err
+	}
+	if w.Source != nil {
+		w.judge = j
+		return nil
+	}
+	if w.ClassesOf == nil {
+		w.ClassesOf = make([]int32, len(w.Turns))
 	}
 	ranked := slices.ContainsFunc(rules, func(c Class) bool { return c.Ranked })
 	if ranked && w.Priorities == nil {
 		w.Priorities = make([]int32, len(w.Turns))
 	}
+	j.begin(len(w.Turns), func(i int, to *classed) { to.setTurn(w, int32(i)) })
 	for turn := range w.Turns {
-		rule := slices.Index(places, w.ClassesOf[turn])
-		for i := 0; rule < 0 && i < len(rules); i++ {
-			if column := conditions[i]; len(column) > 0 && column[min(turn, len(column)-1)] != 0 {
-				rule = i
-			}
-		}
+		rule := j.ruleOf(turn, w.ClassesOf[turn])
 		if rule < 0 {
 			continue
 		}
@@ -102,65 +103,118 @@ func (w *Workload) Classify(rules []Class) error {
 	return nil
 }
 
-// judgeConditions returns for each rule where its condition is true: for each turn, or for all
-// of them at once; nothing for rules without one.
-func (w *Workload) judgeConditions(rules []Class) ([][]float64, error) {
+// judge finds the rule by which a request has its class.
+type judge struct {
+	rules    []Class
+	places   []int32 // of their classes
+	language *formula.Language
+	program  *formula.Program
+	values   []formula.Value // of the conditions
+	facts    []classFact     // that they look at
+}
+
+func newJudge(rules []Class, places []int32) (*judge, error) {
 	language := classLanguage()
-	p := language.NewProgram()
-	values := make([]formula.Value, len(rules))
+	j := &judge{rules: rules, places: places, language: language, program: language.NewProgram(), values: make([]formula.Value, len(rules))}
 	for i := range rules {
 		if rules[i].When == "" {
 			continue
 		}
-		v, err := p.Add(rules[i].When, formula.Bool)
+		v, err := j.program.Add(rules[i].When, formula.Bool)
 		if err != nil {
 			return nil, err
 		}
-		values[i] = v
+		j.values[i] = v
 	}
-	p.Begin(len(w.Turns))
 	facts := classFacts()
-	for i := range p.Inputs() {
-		to, fact := p.Input(i), facts[p.NameOf(i)]
-		for turn := range to {
-			to[turn] = fact.of(w, language, int32(turn))
+	for i := range j.program.Inputs() {
+		j.facts = append(j.facts, facts[j.program.NameOf(i)])
+	}
+	return j, nil
+}
+
+// begin finds for n requests where the conditions are true.
+func (j *judge) begin(n int, set func(i int, to *classed)) {
+	p := j.program
+	p.Begin(n)
+	var c classed
+	for k := 0; k < n && len(j.facts) > 0; k++ {
+		set(k, &c)
+		for i := range j.facts {
+			p.Input(i)[k] = j.facts[i].of(&c, j.language)
 		}
 	}
 	p.Run()
-	columns := make([][]float64, len(rules))
-	for i := range rules {
-		if rules[i].When != "" {
-			columns[i] = p.Column(values[i])
+}
+
+// ruleOf returns the rule of the i-th request of begin, which the trace says to be of a class; -1 where there is none.
+func (j *judge) ruleOf(i int, class int32) int {
+	rule := slices.Index(j.places, class)
+	for k := 0; rule < 0 && k < len(j.rules); k++ {
+		if j.rules[k].When == "" {
+			continue
+		}
+		if column := j.program.Column(j.values[k]); len(column) > 0 && column[min(i, len(column)-1)] != 0 {
+			rule = k
 		}
 	}
-	return columns, nil
+	return rule
+}
+
+// judgeOne is ruleOf of one request.
+func (j *judge) judgeOne(c *classed) int {
+	j.begin(1, func(_ int, to *classed) { *to = *c })
+	return j.ruleOf(0, c.in.Class)
+}
+
+// classed is a request of a workload, as conditions look at it.
+type classed struct {
+	w  *Workload
+	in Incoming
+}
+
+// setTurn makes c a turn.
+func (c *classed) setTurn(w *Workload, turn int32) {
+	t := &w.Turns[turn]
+	*c = classed{w, Incoming{
+		IDs: t.IDs, Input: t.Input, Output: t.Output, Line: t.Line, Priority: w.PriorityOf(turn), Session: t.Session, Turn: t.Index, Turns: w.Sessions[t.Session].Turns,
+	}}
+}
+
+// sessionID returns what the session is called.
+func (c *classed) sessionID() string {
+	if c.w.Source == nil {
+		return c.w.SessionID(int(c.in.Session))
+	}
+	id, _ := c.w.Source.SessionID(c.in.Session, c.in.Line) // an error ends the replay when the row is read
+	return id
 }
 
 // classFact is something that the condition of a class may look at.
 type classFact struct {
 	formula.Name
-	of func(w *Workload, l *formula.Language, turn int32) float64
+	of func(c *classed, l *formula.Language) float64
 }
 
 func classFacts() []classFact {
-	number := func(name string, of func(w *Workload, turn int32) float64) classFact {
-		return classFact{formula.Name{Name: "request." + name, Kind: formula.Integer, Each: true}, func(w *Workload, _ *formula.Language, turn int32) float64 { return of(w, turn) }}
+	number := func(name string, of func(in *Incoming) float64) classFact {
+		return classFact{formula.Name{Name: "request." + name, Kind: formula.Integer, Each: true}, func(c *classed, _ *formula.Language) float64 { return of(&c.in) }}
 	}
 	return []classFact{
-		number("input_tokens", func(w *Workload, turn int32) float64 { return float64(w.Turns[turn].Input) }),
-		number("output_tokens", func(w *Workload, turn int32) float64 { return float64(w.Turns[turn].Output) }),
-		number("turn", func(w *Workload, turn int32) float64 { return float64(w.Turns[turn].Index) }),
-		number("turns", func(w *Workload, turn int32) float64 { return float64(w.Sessions[w.Turns[turn].Session].Turns) }),
-		number("session", func(w *Workload, turn int32) float64 { return float64(w.Turns[turn].Session) }),
-		number("priority", func(w *Workload, turn int32) float64 { return float64(w.PriorityOf(turn)) }),
-		number("prefix", func(w *Workload, turn int32) float64 {
-			if ids := w.Turns[turn].IDs; len(ids) > 0 {
+		number("input_tokens", func(in *Incoming) float64 { return float64(in.Input) }),
+		number("output_tokens", func(in *Incoming) float64 { return float64(in.Output) }),
+		number("turn", func(in *Incoming) float64 { return float64(in.Turn) }),
+		number("turns", func(in *Incoming) float64 { return float64(in.Turns) }),
+		number("session", func(in *Incoming) float64 { return float64(in.Session) }),
+		number("priority", func(in *Incoming) float64 { return float64(in.Priority) }),
+		{formula.Name{Name: "request.prefix", Kind: formula.Integer, Each: true}, func(c *classed, _ *formula.Language) float64 {
+			if ids := c.in.IDs; len(ids) > 0 && !(c.w.Renumbered && ids[0] > math.MaxInt64) { // above it are those that a Source made up
 				return float64(ids[0])
 			}
 			return -1
-		}),
-		{formula.Name{Name: "request.session_id", Kind: formula.Text, Each: true}, func(w *Workload, l *formula.Language, turn int32) float64 {
-			return l.NumberOf(w.SessionID(int(w.Turns[turn].Session)))
+		}},
+		{formula.Name{Name: "request.session_id", Kind: formula.Text, Each: true}, func(c *classed, l *formula.Language) float64 {
+			return l.NumberOf(c.sessionID())
 		}},
 	}
 }

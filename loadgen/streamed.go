@@ -20,6 +20,8 @@ type Source interface {
 	Later(next int64, in *Incoming) error
 	// SessionID returns what a session is called, of which one turn is in a line of the file.
 	SessionID(session, line int32) (string, error)
+	// Classes returns the names of the classes that rows have, DefaultClass first; nil where they have none.
+	Classes() []string
 	// Dropped counts the rows read so far that are no requests.
 	Dropped() Dropped
 	// Close gives up what the source reads from.
@@ -34,8 +36,10 @@ type Incoming struct {
 	Output   int32 // answer tokens asked for
 	Line     int32 // in the file, from 1
 	Priority int32
+	Class    int32 // place in the Classes of the Source
 	Session  int32 // in order of the file
 	Turn     int32 // place in the session
+	Turns    int32 // of the session
 
 	Next      int64    // what Later knows the next turn of the session by; 0: there is none
 	NextDelay sim.Time // after the completion of this turn
@@ -183,9 +187,18 @@ func (f *Feed) takeStreamed(r readyTurn, fresh bool) (Arrival, error) {
 func (f *Feed) makeStreamed(in *Incoming, at sim.Time) *sim.Request {
 	s, q := f.streamed, &f.requests
 	r := q.allocStreamed(s)
+	class, priority := in.Class, in.Priority
+	if j := q.w.judge; j != nil {
+		if rule := j.judgeOne(&classed{w: q.w, in: *in}); rule >= 0 {
+			class = j.places[rule]
+			if j.rules[rule].Ranked {
+				priority = j.rules[rule].Priority
+			}
+		}
+	}
 	*r = sim.Request{
 		ID: q.next, InputTokens: int(in.Input), OutputTokens: int(in.Output), Prompt: s.tree.Add(in.IDs, int(in.Input)),
-		Session: in.Session, Turn: in.Turn, Line: in.Line, Priority: in.Priority, Arrived: at,
+		Session: in.Session, Turn: in.Turn, Line: in.Line, Priority: priority, Class: class, Arrived: at,
 		Draws: sim.DrawsOf(in.Session, in.Turn),
 	}
 	q.next++

@@ -45,6 +45,7 @@ type Workload struct {
 	ClassesOf []int32
 	// Rules are what rules say of the classes, by their place in Classes; nil without rules.
 	Rules []Class
+	judge *judge // of the requests of a Source; nil without rules
 	// Graph says what turns wait for, where that is more than the turn before of their session,
 	// which has no delays then; nil: it is not.
 	Graph *Graph

@@ -33,7 +33,6 @@ func (s *Spec) checkStream() error {
 	}{
 		{s.Mode != loadgen.Trace, "a closed loop"},
 		{s.Trace == nil || s.Trace.Path == "", "a workload that is made"},
-		{s.Classes != nil, "rules of classes"},
 		{s.Warm != nil, "caches to begin with"},
 		{s.Faults != nil, "faults"},
 		{s.Client != nil, "clients that hang up or try again"},
@@ -62,6 +61,6 @@ func (s *Spec) openStream(stream *formats.Stream) (*loadgen.Workload, error) {
 		return nil, err
 	}
 	return &loadgen.Workload{
-		Name: stream.Name, TraceBlock: stream.Block, Source: source, SessionPrefix: loadgen.RequestPrefix, Renumbered: !stream.Raw(),
+		Name: stream.Name, TraceBlock: stream.Block, Source: source, Classes: source.Classes(), SessionPrefix: loadgen.RequestPrefix, Renumbered: !stream.Raw(),
 	}, nil
 }

@@ -1,8 +1,10 @@
 package replay_test
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"runtime"
 	"testing"
@@ -46,6 +48,18 @@ func TestStreamedMemoryStays(t *testing.T) {
 		{"trtllm", func(s *replay.Spec) { s.Pools[0].Engine = engine(`,"engine_type":"trtllm"`) }},
 		{"two pools", func(s *replay.Spec) { s.Pools = pools }},
 	}
+	classed := func(s *replay.Spec) {
+		text, err := os.ReadFile(s.Trace.Path)
+		if err == nil {
+			err = os.WriteFile(s.Trace.Path, bytes.ReplaceAll(text, []byte(`"input_length"`), []byte(`"class":"chat","input_length"`)), 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ways = append(ways, way{"classes", classed}, way{"rules of classes", func(s *replay.Spec) {
+		s.Classes = []loadgen.Class{{Name: "long", When: "request.input_tokens > 200", Priority: 2, Ranked: true}}
+	}})
 	for i, choice := range streamedPolicies() {
 		if i != 4 && i != 6 { // they remember the first block of each group, and each session
 			ways = append(ways, way{string(rune('a'+i)) + " " + choice.Info().Report, func(s *replay.Spec) { s.Router = choice }})

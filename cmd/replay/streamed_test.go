@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,4 +125,88 @@ func dropReal(report []byte) []byte {
 		}
 	}
 	return kept
+}
+
+// How classes fare is the same where requests are not kept, whether the trace or rules say of which class requests are, and
+// in the order of routers and admissions that look at them.
+func TestStreamedClassesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	rng := rand.New(rand.NewPCG(1, 13))
+	var flat, sessions strings.Builder
+	at := 0.0
+	for i := range 600 {
+		at += rng.ExpFloat64() * 8
+		blocks := 1 + rng.IntN(5)
+		ids := []string{strconv.Itoa(rng.IntN(3)), strconv.Itoa(10 + rng.IntN(9)), strconv.Itoa(20 + i), strconv.Itoa(1000 + i), strconv.Itoa(2000 + i)}
+		row := fmt.Sprintf(`"input_length":%d,"output_length":%d,"hash_ids":[%s]`, 64*blocks-rng.IntN(60), 1+rng.IntN(60), strings.Join(ids[:blocks], ","))
+		class := ""
+		if i == 0 || rng.IntN(3) > 0 {
+			class = fmt.Sprintf(`"class":%q,`, []string{"batch", "chat", "code"}[rng.IntN(3)])
+		}
+		fmt.Fprintf(&flat, `{"timestamp":%v,%s%s}`+"\n", at, class, row)
+		fmt.Fprintf(&sessions, `{"session_id":"s%d",%s"timestamp":%v,%s}`+"\n", i/4, class, at, row)
+	}
+	traces := []string{write("flat.jsonl", flat.String()), write("sessions.jsonl", sessions.String())}
+	bare := write("bare.jsonl", regexp.MustCompile(`"class":"\w+",`).ReplaceAllString(flat.String(), ""))
+	rules := write("rules.yaml", `
+- {class: code, deadline: 200ms, weight: 3}
+- {class: long, when: "request.input_tokens > 200 && request.turns < 9", priority: 2}
+- {class: short, when: "request.output_tokens < 20 || request.prefix == 1", priority: -1, deadline: 50ms}
+`)
+	policies := write("router.yaml", `
+name: by-class
+scorers:
+  - {score: "request.class == \"chat\" ? -requests : requests", weight: 1}
+picker: max-score
+hold: {above: "2 * pass_tokens", order: edf}
+`)
+	loose := write("loose.yaml", `
+- {class: long, when: "request.input_tokens > 200"}
+- {class: last, when: "request.session_id == \"request_7\" || request.session > 500"}
+`)
+	for _, args := range [][]string{
+		{traces[0], "--slo", "chat:each:ttft=40ms,e2e=1s"},
+		{traces[0], "--classes", rules, "--router", policies, "--max-num-batched-tokens", "256"},
+		{traces[1], "--classes", rules, "--engine", "sglang", "--until", "4s"},
+		{bare, "--classes", loose, "--stream-window", "0ms"},
+		{bare, "--classes", loose, "--prefill-workers", "1", "--decode-workers", "2"},
+	} {
+		var files, reports [2]string
+		for i, more := range [][]string{nil, {"--stream", "--quantiles", "exact"}} {
+			path := filepath.Join(dir, "rows.csv")
+			args := append(append([]string{"trace", "--trace-block-size", "64", "--block-size", "64", "--num-gpu-blocks", "80", "--requests", path, "--output", "json"}, args...), more...)
+			if i == 0 {
+				args = slices.DeleteFunc(args, func(a string) bool { return a == "--stream-window" || a == "0ms" })
+			}
+			if !slices.Contains(args, "--decode-workers") {
+				args = append(args, "--workers", "2")
+			}
+			var out, errs bytes.Buffer
+			if code := run(args, strings.NewReader(""), &out, &errs); code != 0 {
+				t.Fatalf("%s: exit %d: %s", args, code, &errs)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[i], reports[i] = string(text), string(dropReal(out.Bytes()))
+		}
+		if !strings.Contains(reports[0], "class_fairness") || !strings.Contains(files[0], "class") {
+			t.Errorf("%s: no classes in\n%s", args, reports[0])
+		}
+		if files[0] != files[1] {
+			t.Errorf("%s: other rows than those of the trace that is kept", args)
+		}
+		if reports[0] != reports[1] {
+			t.Errorf("%s: the report is\n%s\nwant\n%s", args, reports[1], reports[0])
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
@@ -24,6 +25,7 @@ type Ordered struct {
 	read   int32   // rows read
 	ended  bool
 	ids    privateIDs
+	names  classNames
 
 	first   scan.Stamp // the earliest arrival, once there is one
 	started bool
@@ -55,6 +57,9 @@ func (s *Stream) Source(window float64) (loadgen.Source, error) {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
 	case err == nil && o.record.Session != nil:
 		return s.spill(&o.record)
+	case err == nil && o.record.Class != nil:
+		o.peeked, o.names.known = true, true
+		return o.spill()
 	}
 	if o.peeked = err == nil; err != nil {
 		return nil, err
@@ -112,7 +117,7 @@ func (o *Ordered) readRow() error {
 	}
 	x.Incoming = loadgen.Incoming{
 		At: sim.Time(r.At), IDs: append(x.IDs[:0], r.IDs...), Input: int32(r.Input), Output: int32(r.Output),
-		Line: int32(r.Line), Priority: r.Priority, Session: o.read,
+		Line: int32(r.Line), Priority: r.Priority, Class: o.names.place(r.Class), Session: o.read, Turns: 1,
 	}
 	x.when, x.stamped = r.When, r.Stamped
 	o.waiting.Push(r.At, o.read, x)
@@ -127,6 +132,8 @@ func (o *Ordered) check(r *Record) error {
 		return o.s.RowError(r, "more than %d requests, want no more", math.MaxInt32)
 	case r.Session != nil:
 		return o.s.RowError(r, "is of a session, and the first row is not; want sessions from the first row on, or the replay without --stream")
+	case r.Class != nil && !o.names.known:
+		return o.s.RowError(r, "is of a class, and the first row is not; want a class on the first row, or the replay without --stream")
 	case r.HasDelay && r.Delay != 0:
 		return o.s.RowError(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
 	case !r.HasAt:
@@ -139,16 +146,36 @@ func (o *Ordered) check(r *Record) error {
 	return o.s.checkAlone(r)
 }
 
-// checkAlone refuses a row of a trace that is not kept which waits for several others, or has a class.
+// checkAlone refuses a row of a graph in a trace that is not kept.
 func (s *Stream) checkAlone(r *Record) error {
-	switch {
-	case r.Name != "":
-		return s.RowError(r, "waits for others than the turn before it, want a trace without graphs, or the replay without --stream")
-	case r.Class != nil:
-		return s.RowError(r, "has a class, want none with a trace that is not kept")
+	if r.Name == "" {
+		return nil
 	}
-	return nil
+	if len(r.After) == 0 {
+		return s.RowError(r, "request %q is of a graph: requests that wait for it may stand anywhere in the file; want the replay without --stream", excerpt.Cut(r.Name))
+	}
+	return s.RowError(r, "request %q is of a graph and waits for %q, which may stand anywhere in the file; want the replay without --stream", excerpt.Cut(r.Name), excerpt.Cut(r.After[0].Name))
 }
+
+// classNames numbers the classes of rows in the order in which they come.
+type classNames struct {
+	known bool // rows may have one
+	w     loadgen.Workload
+}
+
+// place returns the number of a class, nil for none.
+func (c *classNames) place(name []byte) int32 {
+	switch {
+	case name == nil && c.w.Classes == nil:
+		return 0
+	case name == nil:
+		return c.w.AddClass(loadgen.DefaultClass)
+	}
+	return c.w.AddClass(string(name))
+}
+
+// Classes returns the names of the classes of rows.
+func (o *Ordered) Classes() []string { return o.names.w.Classes }
 
 // formatMS writes ms without an exponent.
 func formatMS(ms float64) string { return strconv.FormatFloat(ms, 'f', -1, 64) }

@@ -31,8 +31,14 @@ type spilled struct {
 	firsts  []firstTurn // by arrival
 	offsets []int64     // of first turns, by session
 	given   int         // of firsts
+	turns   []int32     // by session: how many there are
 	linked  bool        // some turn has a next one
-	raw     []byte      // memory of reads
+	names   classNames
+	raw     []byte // memory of reads
+
+	// Where rows have no sessions, they are in the file in the order in which they arrive.
+	inOrder bool
+	next    int64 // offset of the next
 }
 
 // firstTurn is the first turn of a session.
@@ -51,6 +57,8 @@ const (
 	atOutput               // with the priority
 	atSession              // with the place in it
 	atLengths              // of the name, in bytes, and of the ids
+	atArrival              // of rows without sessions
+	atClass                // in four bytes
 	headerBytes
 )
 
@@ -59,6 +67,31 @@ const spillBytes = 1 << 20
 
 // spill reads s to its end, of which the first record has been read, into a temporary file.
 func (s *Stream) spill(r *Record) (*spilled, error) {
+	return s.spillBy(func(x *spilled) error { return x.readAll(r) })
+}
+
+// spill reads o to its end into a temporary file, since rows have classes, of which all are to be known.
+func (o *Ordered) spill() (*spilled, error) {
+	return o.s.spillBy(func(x *spilled) error {
+		x.inOrder = true
+		var in loadgen.Incoming
+		for {
+			switch err := o.Next(&in); {
+			case err == io.EOF:
+				x.names = o.names
+				return x.flush()
+			case err != nil:
+				return err
+			}
+			if err := x.write(&in, nil); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// spillBy opens a temporary file that read fills.
+func (s *Stream) spillBy(read func(x *spilled) error) (*spilled, error) {
 	file, err := os.CreateTemp("", ".replay-turns-*.tmp")
 	if err != nil {
 		return nil, fmt.Errorf("a temporary file for turns of sessions: %w", err)
@@ -67,7 +100,7 @@ func (s *Stream) spill(r *Record) (*spilled, error) {
 	if os.Remove(x.name) == nil { // an open file goes on without its name, but for some systems
 		x.name = ""
 	}
-	if err := x.readAll(r); err != nil {
+	if err := read(x); err != nil {
 		return nil, cmp.Or(x.closeFile(), err)
 	}
 	return x, nil
@@ -76,8 +109,7 @@ func (s *Stream) spill(r *Record) (*spilled, error) {
 // readAll writes all turns to the file.
 func (x *spilled) readAll(r *Record) error {
 	order := NewOrder(x.s.Name)
-	var last []int64  // by session: the offset of its latest turn
-	var turns []int32 // by session
+	var last []int64 // by session: the offset of its latest turn
 	for line := 0; ; line++ {
 		if line == math.MaxInt32 {
 			return x.s.RowError(r, "more than %d requests, want no more", math.MaxInt32)
@@ -98,15 +130,23 @@ func (x *spilled) readAll(r *Record) error {
 				return x.s.RowError(r, "session %q has no timestamp, which trace mode needs", x.sessionName(r.Session, r.Line))
 			}
 			x.firsts = append(x.firsts, firstTurn{at: r.At, when: r.When, stamped: r.Stamped, session: int32(place.Session)})
-			x.offsets, last, turns = append(x.offsets, offset), append(last, offset), append(turns, 0)
+			x.offsets, last, x.turns = append(x.offsets, offset), append(last, offset), append(x.turns, 0)
 		} else {
 			if err := x.link(last[place.Session], offset, place.Delay); err != nil {
 				return err
 			}
 			last[place.Session] = offset
-			turns[place.Session]++
 		}
-		if err := x.write(r, place, turns[place.Session]); err != nil {
+		in := loadgen.Incoming{
+			IDs: r.IDs, Input: int32(r.Input), Output: int32(r.Output), Line: int32(r.Line), Priority: r.Priority, Class: x.names.place(r.Class),
+			Session: int32(place.Session), Turn: x.turns[place.Session],
+		}
+		x.turns[place.Session]++
+		name := r.Session
+		if !place.First {
+			name = nil
+		}
+		if err := x.write(&in, name); err != nil {
 			return err
 		}
 		if err := x.s.Next(r); err == io.EOF {
@@ -133,24 +173,22 @@ func (x *spilled) sessionName(name []byte, line int) string {
 	return string(name)
 }
 
-// write appends a turn.
-func (x *spilled) write(r *Record, p Place, turn int32) error {
+// write appends a turn, with the name of its session where it is the first.
+func (x *spilled) write(in *loadgen.Incoming, name []byte) error {
 	if len(x.buf) >= spillBytes {
 		if err := x.flush(); err != nil {
 			return err
 		}
 	}
-	var name []byte
-	if p.First {
-		name = r.Session
-	}
 	b := binary.LittleEndian
 	x.buf = b.AppendUint64(b.AppendUint64(x.buf, 0), 0)
-	for _, n := range [...]int{r.Line, r.Input, r.Output, int(r.Priority), p.Session, int(turn), len(name), len(r.IDs)} {
-		x.buf = b.AppendUint32(x.buf, uint32(int32(n)))
+	for _, n := range [...]int32{in.Line, in.Input, in.Output, in.Priority, in.Session, in.Turn, int32(len(name)), int32(len(in.IDs))} {
+		x.buf = b.AppendUint32(x.buf, uint32(n))
 	}
+	x.buf = b.AppendUint64(x.buf, math.Float64bits(float64(in.At)))
+	x.buf = b.AppendUint64(x.buf, uint64(in.Class))
 	x.buf = append(x.buf, name...)
-	for _, id := range r.IDs {
+	for _, id := range in.IDs {
 		x.buf = b.AppendUint64(x.buf, id)
 	}
 	return nil
@@ -188,6 +226,14 @@ func (x *spilled) nameError(err error) error {
 
 // Next fills in with the first turn of the next session.
 func (x *spilled) Next(in *loadgen.Incoming) error {
+	if x.inOrder {
+		if x.next == x.length {
+			return io.EOF
+		}
+		err := x.Later(x.next+1, in)
+		x.next += headerBytes + 8*int64(len(in.IDs))
+		return err
+	}
 	if x.given == len(x.firsts) {
 		return io.EOF
 	}
@@ -215,7 +261,11 @@ func (x *spilled) Later(next int64, in *loadgen.Incoming) error {
 	word := func(at int) int32 { return int32(b.Uint32(head[at:])) }
 	*in = loadgen.Incoming{
 		IDs: in.IDs[:0], Line: word(atLine), Input: word(atLine + 4), Output: word(atOutput), Priority: word(atOutput + 4), Session: word(atSession), Turn: word(atSession + 4),
+		At: sim.Time(math.Float64frombits(b.Uint64(head[atArrival:]))), Class: word(atClass), Turns: 1,
 		Next: int64(b.Uint64(head[atNext:])), NextDelay: sim.Time(math.Float64frombits(b.Uint64(head[atNextDelay:]))),
+	}
+	if !x.inOrder {
+		in.Turns = x.turns[in.Session]
 	}
 	name, ids := word(atLengths), int(word(atLengths+4))
 	text, err := x.read(next-1+headerBytes+int64(name), 8*ids)
@@ -240,19 +290,25 @@ func (x *spilled) read(at int64, bytes int) ([]byte, error) {
 }
 
 // SessionID returns what a session is called.
-func (x *spilled) SessionID(session, _ int32) (string, error) {
+func (x *spilled) SessionID(session, line int32) (string, error) {
+	if x.inOrder {
+		return x.sessionName(nil, int(line)), nil
+	}
 	at := x.offsets[session]
 	head, err := x.read(at, headerBytes)
 	if err != nil {
 		return "", err
 	}
-	line, bytes := int(binary.LittleEndian.Uint32(head[atLine:])), int(binary.LittleEndian.Uint32(head[atLengths:]))
+	first, bytes := int(binary.LittleEndian.Uint32(head[atLine:])), int(binary.LittleEndian.Uint32(head[atLengths:]))
 	if bytes == 0 {
-		return x.sessionName(nil, line), nil
+		return x.sessionName(nil, first), nil
 	}
 	name, err := x.read(at+headerBytes, bytes)
 	return string(name), err
 }
+
+// Classes returns the names of the classes of rows.
+func (x *spilled) Classes() []string { return x.names.w.Classes }
 
 // Dropped counts the rows that were left out.
 func (x *spilled) Dropped() loadgen.Dropped { return x.s.Dropped() }

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"errors"
 	"math"
 	"slices"
 )
@@ -42,6 +43,27 @@ func (s *series) add(v float64) {
 	s.precise.add(v)
 	s.squares.addProduct(v, v)
 }
+
+// Values is what is left of a list of values >= 0 that is not kept.
+type Values struct{ series }
+
+// NewValues returns an empty list, of which quantiles are found as how says.
+func NewValues(how Folding) (v *Values, err error) {
+	v = &Values{}
+	if how.Quantiles == Exact {
+		v.spool, err = newSpool(how.Dir)
+	}
+	return v, err
+}
+
+// Add adds a value.
+func (v *Values) Add(x float64) { v.add(x) }
+
+// Describe returns the distribution of the values.
+func (v *Values) Describe() Distribution { return v.describe() }
+
+// Close gives up the temporary file, if there is one. It returns the first error of the file.
+func (v *Values) Close() error { return errors.Join(v.spool.failed(), v.spool.close()) }
 
 // describe returns the distribution of the values.
 func (s *series) describe() Distribution {

@@ -3,6 +3,7 @@
 package classes
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -43,53 +44,138 @@ func Summarize(names []string, rows []requests.Row, durationMS float64) *Summary
 		}
 	}
 	for _, name := range names {
-		if own := of[name]; len(own) > 0 {
-			s.Classes = append(s.Classes, summarizeClass(name, own, durationMS))
+		own := of[name]
+		if len(own) == 0 {
+			continue
+		}
+		var t tallied
+		for i := range own {
+			t.add(&own[i])
+		}
+		c := t.class(name, durationMS)
+		for i, at := range timesOfRows() {
+			*c.times()[i] = collector.Describe(requests.KnownTimes(own, at))
+		}
+		s.Classes = append(s.Classes, c)
+	}
+	s.compare()
+	return s
+}
+
+// Tally sums up how classes fared, row by row.
+type Tally struct {
+	how collector.Folding
+	of  map[string]*sums
+	err error
+}
+
+// sums are what is left of the rows of a class.
+type sums struct {
+	tallied
+	times [3]*collector.Values
+}
+
+// NewTally returns a tally of no rows, of which quantiles are found as how says.
+func NewTally(how collector.Folding) *Tally { return &Tally{how: how, of: map[string]*sums{}} }
+
+// Add adds a row.
+func (t *Tally) Add(r *requests.Row) {
+	if t.err != nil || !r.Measured() {
+		return
+	}
+	x := t.of[r.Class]
+	if x == nil {
+		x = new(sums)
+		t.of[r.Class] = x
+		for i := range x.times {
+			if x.times[i], t.err = collector.NewValues(t.how); t.err != nil {
+				return
+			}
 		}
 	}
+	x.add(r)
+	for i, at := range timesOfRows() {
+		if ms := at(r); ms.Known() {
+			x.times[i].Add(float64(ms))
+		}
+	}
+}
+
+// Summary returns how the classes fared, and gives up what the tally keeps.
+func (t *Tally) Summary(names []string, durationMS float64) (*Summary, error) {
+	s, errs := &Summary{}, []error{t.err}
+	for _, name := range names {
+		x := t.of[name]
+		if x == nil || t.err != nil {
+			continue
+		}
+		c := x.class(name, durationMS)
+		for i, to := range c.times() {
+			*to = x.times[i].Describe()
+			errs = append(errs, x.times[i].Close())
+		}
+		s.Classes = append(s.Classes, c)
+	}
+	s.compare()
+	return s, errors.Join(errs...)
+}
+
+// timesOfRows returns what there are distributions of.
+func timesOfRows() [3]func(*requests.Row) requests.MS {
+	return [...]func(*requests.Row) requests.MS{
+		func(r *requests.Row) requests.MS { return r.TTFT }, func(r *requests.Row) requests.MS { return r.TPOT },
+		func(r *requests.Row) requests.MS { return r.E2E },
+	}
+}
+
+// times returns the distributions, as timesOfRows has them.
+func (c *Class) times() [3]*collector.Distribution {
+	return [...]*collector.Distribution{&c.TTFT, &c.TPOT, &c.E2E}
+}
+
+// tallied is what adds up over the rows of a class.
+type tallied struct {
+	requests, completed, tokens, held, met int
+	inCluster                              float64
+}
+
+func (t *tallied) add(r *requests.Row) {
+	t.requests++
+	if r.Finished() {
+		t.completed++
+	}
+	if r.E2E.Known() {
+		t.tokens += r.Tokens
+		t.inCluster += float64(r.E2E)
+	}
+	if r.SLO != requests.Unjudged {
+		t.held++
+	}
+	if r.SLO == requests.Met {
+		t.met++
+	}
+}
+
+// class returns the class without its distributions.
+func (t *tallied) class(name string, durationMS float64) Class {
+	c := Class{Name: name, Requests: t.requests, Completed: t.completed}
+	if t.inCluster > 0 {
+		c.Speed = 1000 * float64(t.tokens) / t.inCluster
+	}
+	if c.Judged = t.held > 0; c.Judged {
+		c.Attainment = float64(t.met) / float64(t.held)
+		c.GoodputRPS = float64(t.met) / max(durationMS/1000, 1e-9)
+	}
+	return c
+}
+
+// compare finds how evenly the classes were served.
+func (s *Summary) compare() {
 	speeds := make([]float64, len(s.Classes))
 	for i := range speeds {
 		speeds[i] = s.Classes[i].Speed
 	}
 	s.Fairness = jainIndex(speeds)
-	return s
-}
-
-func summarizeClass(name string, rows []requests.Row, durationMS float64) Class {
-	c := Class{Name: name, Requests: len(rows)}
-	var metrics [3]collector.Distribution
-	for i, at := range []func(*requests.Row) requests.MS{
-		func(r *requests.Row) requests.MS { return r.TTFT }, func(r *requests.Row) requests.MS { return r.TPOT },
-		func(r *requests.Row) requests.MS { return r.E2E },
-	} {
-		metrics[i] = collector.Describe(requests.KnownTimes(rows, at))
-	}
-	c.TTFT, c.TPOT, c.E2E = metrics[0], metrics[1], metrics[2]
-	tokens, inCluster, held, met := 0, 0.0, 0, 0
-	for i := range rows {
-		r := &rows[i]
-		if r.Finished() {
-			c.Completed++
-		}
-		if r.E2E.Known() {
-			tokens += r.Tokens
-			inCluster += float64(r.E2E)
-		}
-		if r.SLO != requests.Unjudged {
-			held++
-		}
-		if r.SLO == requests.Met {
-			met++
-		}
-	}
-	if inCluster > 0 {
-		c.Speed = 1000 * float64(tokens) / inCluster
-	}
-	if c.Judged = held > 0; c.Judged {
-		c.Attainment = float64(met) / float64(held)
-		c.GoodputRPS = float64(met) / max(durationMS/1000, 1e-9)
-	}
-	return c
 }
 
 // jainIndex returns Jain's fairness index of shares >= 0: the square of their sum over their

@@ -68,21 +68,13 @@ func statisticOf(o *Objective, rows []requests.Row) (ms float64, ok bool) {
 
 // judgeClasses finds how far each class that has objectives of its own met those that it is
 // held to.
-func (o *Outcome) judgeClasses(single []Judged, rows []requests.Row) {
-	for i := range single {
-		name := single[i].Class
+func (o *Outcome) judgeClasses(t *Tally) {
+	for i := range t.single {
+		name := t.single[i].Class
 		if name == "" || slices.ContainsFunc(o.Classes, func(c ClassOutcome) bool { return c.Name == name }) {
 			continue
 		}
-		c := ClassOutcome{Name: name}
-		for k := range rows {
-			if rows[k].Class == name && rows[k].Measured() {
-				c.Held++
-				if rows[k].SLO == requests.Met {
-					c.Met++
-				}
-			}
-		}
+		c := *t.classes[name]
 		c.Attainment = shareOf(c.Met, c.Held)
 		o.Classes = append(o.Classes, c)
 	}
@@ -101,4 +93,13 @@ func (o *Outcome) classMissed() *ClassOutcome {
 // AreOfQuantiles reports whether some objective is a quantile of all requests.
 func AreOfQuantiles(objectives []Objective) bool {
 	return slices.ContainsFunc(objectives, func(o Objective) bool { return !slices.Contains([]string{"", "mean", "min", "max"}, o.Statistic) })
+}
+
+// StatisticOfClass returns an objective that is a statistic of the requests of a class; nil: there is none.
+func StatisticOfClass(objectives []Objective) *Objective {
+	i := slices.IndexFunc(objectives, func(o Objective) bool { return o.Class != "" && o.Statistic != "" })
+	if i < 0 {
+		return nil
+	}
+	return &objectives[i]
 }

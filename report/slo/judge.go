@@ -75,16 +75,19 @@ type Tally struct {
 	met     []int // of these
 	metAll  int
 	tokens  int // of requests that met all
+	classes map[string]*ClassOutcome
 }
 
 // NewTally returns a tally of no requests.
 func NewTally(objectives []Objective, target float64) *Tally {
-	t := &Tally{objectives: objectives, target: target}
+	t := &Tally{objectives: objectives, target: target, classes: map[string]*ClassOutcome{}}
 	for _, o := range objectives {
 		if o.Statistic == "" {
 			t.single = append(t.single, Judged{Objective: o})
 			t.at = append(t.at, o.metricOf().At)
-			t.all = t.all || o.Class == ""
+			if t.all = t.all || o.Class == ""; o.Class != "" {
+				t.classes[o.Class] = &ClassOutcome{Name: o.Class}
+			}
 		}
 	}
 	t.all = t.all || len(t.single) == 0
@@ -118,6 +121,10 @@ func (t *Tally) Add(r *requests.Row) {
 	if any || t.all {
 		t.arrived++
 	}
+	class := t.classes[r.Class]
+	if class != nil {
+		class.Held++
+	}
 	if !any {
 		return
 	}
@@ -127,12 +134,14 @@ func (t *Tally) Add(r *requests.Row) {
 	r.SLO, r.SLOMissed = requests.Missed, strings.Join(t.missed, "+")
 	if len(t.missed) == 0 {
 		r.SLO = requests.Met
-		t.metAll++
+		if t.metAll++; class != nil {
+			class.Met++
+		}
 		t.tokens += r.Tokens
 	}
 }
 
-// Outcome returns what became of the objectives. Those of a class need the rows of all requests.
+// Outcome returns what became of the objectives. A statistic of a class needs the rows of all requests.
 func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
 	o := &Outcome{Arrived: t.arrived, Target: t.target, Overall: true}
 	for k := range t.single {
@@ -171,7 +180,7 @@ func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
 	seconds := max(result.Report.DurationMS/1000.0, 1e-9)
 	o.Attainment = shareOf(o.Met, o.Arrived)
 	o.GoodputRPS, o.GoodputTokS = float64(o.Met)/seconds, float64(t.tokens)/seconds
-	o.judgeClasses(t.single, rows)
+	o.judgeClasses(t)
 	return o
 }
 

@@ -1,6 +1,8 @@
 package options
 
 import (
+	"fmt"
+
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
@@ -48,6 +50,9 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 		if o.Changed(name) {
 			return o.Only(name, "without --stream, which keeps no requests")
 		}
+	}
+	if x := slo.StatisticOfClass(o.Outputs.Slo.All); x != nil {
+		return o.Only("slo", fmt.Sprintf("without --stream for %s of class %s, which needs the rows of all requests", x.Statistic, x.Class))
 	}
 	if o.Outputs.Dir != "" && !o.Changed("quantiles") { // as those of another run directory
 		o.streaming.quantiles.Value = "exact"

@@ -184,10 +184,11 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 		Stdin: r.stdin, Warn: r.s.Warn,
 		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(), Fold: r.o.Folding(), Threads: cmp.Or(r.o.Threads, runtime.NumCPU()),
 		Once: !r.live && r.spec.Faults == nil && !r.spec.Autoscales() && !r.o.Outputs.Regret.Wanted, // others are compared with more replays
-		Opened: func(w *loadgen.Workload) {
-			r.workload = w
-			all.growAll(len(w.Turns))
-		},
+	}
+	streams.Opened = func(w *loadgen.Workload) {
+		r.workload = w
+		r.followClasses(&streams)
+		all.growAll(len(w.Turns))
 	}
 	switch {
 	case r.passing.rows != nil:

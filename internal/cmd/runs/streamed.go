@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/relay"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
@@ -21,6 +22,7 @@ import (
 type passing struct {
 	rows   *requests.Stream      // nil: nobody wants rows
 	tally  *slo.Tally            // nil without objectives
+	fared  *classes.Tally        // nil without classes
 	hash   *rundir.LifecycleHash // nil without a digest
 	spools *spools               // of a run directory; nil without one
 }
@@ -46,6 +48,21 @@ func (r *run) openPassing() {
 		p.hash = rundir.NewLifecycleHash()
 		p.show(p.hash.Add)
 	}
+}
+
+// followClasses has it found how the classes of the workload, which is open now, fare where requests are not kept.
+func (r *run) followClasses(streams *replay.Streams) {
+	p, names := &r.passing, r.workload.Classes
+	if streams.Fold == nil || names == nil {
+		return
+	}
+	if p.rows == nil {
+		p.rows = &requests.Stream{Window: r.spec.Window}
+		streams.Fold.Sink = p.rows
+	}
+	p.rows.Classes = names
+	p.fared = classes.NewTally(*streams.Fold)
+	p.show(p.fared.Add)
 }
 
 // show has every row shown to somebody.
@@ -182,12 +199,20 @@ func (r *run) copyRows(w io.Writer) error {
 func (r *run) addPassed() error {
 	p, out := &r.passing, &r.o.Outputs
 	if p.tally != nil {
-		if err := slo.CheckClasses(out.Slo.All, nil); err != nil {
+		if err := slo.CheckClasses(out.Slo.All, r.workload.Classes); err != nil {
 			return err
 		}
 		r.outcome = p.tally.Outcome(r.result, nil)
 		r.result.Report.Add(r.outcome.Fields()...)
 		r.lines = append(r.lines, r.outcome.Lines()...)
+	}
+	if p.fared != nil {
+		fared, err := p.fared.Summary(r.workload.Classes, r.result.Report.DurationMS)
+		if err != nil {
+			return err
+		}
+		r.result.Report.Add(fared.Fields()...)
+		r.lines = append(r.lines, fared.Lines()...)
 	}
 	if p.hash != nil {
 		if err := r.addDigest(p.hash.Sum()); err != nil {
