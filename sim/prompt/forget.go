@@ -10,13 +10,19 @@ import (
 // needs any more are forgotten, and their ids used again.
 type forgetful struct {
 	ids    []uint64 // by node
-	slots  []NodeID // hash table of the nodes by parent and id, None where free, at least twice as many as nodes
+	slots  []slot   // hash table of the nodes by parent and id, at least twice as many as nodes
 	shift  uint8    // leaves of 64 bits as many as number the slots
 	vacant []NodeID
 	needed []bool // by node, while a sweep runs
 	made   int    // nodes since the last sweep
 	left   int    // nodes that the last sweep left
 	room   []NodeID
+}
+
+// slot is a place in the hash table. The hash spares a look at most nodes that are others, which are far apart in memory.
+type slot struct {
+	node NodeID // None where the place is free
+	hash uint32 // of the node
 }
 
 // NewForgetful returns an empty tree as NewTree does, which forgets nodes in a Sweep. Engine blocks must divide
@@ -44,48 +50,56 @@ func (t *Tree) enterNodes(slots int) {
 	for _, n := range f.vacant {
 		isVacant[n] = true
 	}
-	f.slots, f.shift = make([]NodeID, slots), uint8(65-bits.Len(uint(slots)))
+	f.slots, f.shift = make([]slot, slots), uint8(65-bits.Len(uint(slots)))
 	for i := range f.slots {
-		f.slots[i] = None
+		f.slots[i].node = None
 	}
 	for n := range isVacant {
 		if !isVacant[n] {
-			f.slots[t.findSlot(t.parent[n], f.ids[n])] = NodeID(n)
+			i, hash := t.findSlot(t.parent[n], f.ids[n])
+			f.slots[i] = slot{NodeID(n), hash}
 		}
 	}
 }
 
-// home returns the slot where the search for a node begins.
-func (f *forgetful) home(parent NodeID, id uint64) int {
+// hashOf returns the hash of a node by its parent and id.
+func hashOf(parent NodeID, id uint64) uint32 {
 	h := (id ^ uint64(parent)<<32) * 0x9e3779b97f4a7c15
 	h ^= h >> 29
-	return int(h * 0xbf58476d1ce4e5b9 >> (f.shift & 63))
+	return uint32(h * 0xbf58476d1ce4e5b9 >> 32)
 }
 
-// findSlot returns the slot of the node for a hash id after parent, or the free one where it would be.
-func (t *Tree) findSlot(parent NodeID, id uint64) int {
+// home returns the slot where the search for a node begins.
+func (f *forgetful) home(hash uint32) int { return int(uint64(hash) << 32 >> (f.shift & 63)) }
+
+// findSlot returns the slot of the node for a hash id after parent, or the free one where it would be, and its hash.
+func (t *Tree) findSlot(parent NodeID, id uint64) (i int, hash uint32) {
 	f := t.forgetful
 	mask := len(f.slots) - 1
-	i := f.home(parent, id)
-	for n := f.slots[i]; n != None && (t.parent[n] != parent || f.ids[n] != id); n = f.slots[i] {
-		i = (i + 1) & mask
+	hash = hashOf(parent, id)
+	for i = f.home(hash); ; i = (i + 1) & mask {
+		x := &f.slots[i]
+		if x.node == None || x.hash == hash && t.parent[x.node] == parent && f.ids[x.node] == id {
+			return i, hash
+		}
 	}
-	return i
 }
 
 // freeSlot takes a node out of its slot, and closes the gap where it was.
 func (t *Tree) freeSlot(n NodeID) {
 	f := t.forgetful
 	slots, mask := f.slots, len(f.slots)-1
-	gap := t.findSlot(t.parent[n], f.ids[n])
-	for i := (gap + 1) & mask; slots[i] != None; i = (i + 1) & mask {
-		x := slots[i]
-		if (i-f.home(t.parent[x], f.ids[x]))&mask >= (i-gap)&mask {
+	gap := f.home(hashOf(t.parent[n], f.ids[n]))
+	for slots[gap].node != n {
+		gap = (gap + 1) & mask
+	}
+	for i := (gap + 1) & mask; slots[i].node != None; i = (i + 1) & mask {
+		if x := slots[i]; (i-f.home(x.hash))&mask >= (i-gap)&mask {
 			slots[gap] = x
 			gap = i
 		}
 	}
-	slots[gap] = None
+	slots[gap].node = None
 }
 
 // leastSweep is the number of new nodes that are worth a sweep.
@@ -143,13 +157,13 @@ func (t *Tree) addForgetful(ids []uint64, p Prompt) Prompt {
 // internNode returns the node for a hash id after parent, made when there is none.
 func (t *Tree) internNode(parent NodeID, id uint64) NodeID {
 	f := t.forgetful
-	slot := t.findSlot(parent, id)
-	if n := f.slots[slot]; n != None {
+	i, hash := t.findSlot(parent, id)
+	if n := f.slots[i].node; n != None {
 		return n
 	}
 	if 2*(len(t.parent)-len(f.vacant)) >= len(f.slots) {
 		t.enterNodes(2 * len(f.slots))
-		slot = t.findSlot(parent, id)
+		i, hash = t.findSlot(parent, id)
 	}
 	f.made++
 	start := int32(0)
@@ -169,6 +183,6 @@ func (t *Tree) internNode(parent NodeID, id uint64) NodeID {
 		n = NodeID(len(t.parent))
 		t.parent, t.extents, f.ids = append(t.parent, parent), append(t.extents, span), append(f.ids, id)
 	}
-	f.slots[slot] = n
+	f.slots[i] = slot{n, hash}
 	return n
 }
