@@ -60,6 +60,9 @@ func (a *alone) dealRequests() ([][]harness.Entering, error) {
 	}
 	end := a.endInstant()
 	queues := make([][]harness.Entering, a.Stages[0].Count)
+	for w := range queues {
+		queues[w] = make([]harness.Entering, 0, a.Use.Requests/len(queues)+1)
+	}
 	var batch []harness.Entering
 	var placed []router.Placement
 	for at, ok := a.Next(0, 0); ok && at < end; at, ok = a.Next(at, 0) {
