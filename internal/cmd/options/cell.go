@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/schema"
 )
 
 // TraceSetting names the file that a cell replays, which on a command line is an
@@ -29,8 +30,17 @@ func notInCells() []string {
 
 // NewCellOptions are options with the flags that a cell may set, none of which
 // writes anything.
-func NewCellOptions() *Options {
+func NewCellOptions() *Options { return (&CellReader{}).newOptions() }
+
+// CellReader makes the options of many cells, for several goroutines. The zero value lists what engines have for each anew.
+type CellReader struct{ rows []schema.Row }
+
+// NewCellReader returns a reader that lists what engines have once.
+func NewCellReader() *CellReader { return &CellReader{schema.InHelp(EngineRows())} }
+
+func (c *CellReader) newOptions() *Options {
 	o := &Options{}
+	o.Engine.rows = c.rows
 	cmd := &cobra.Command{}
 	o.Set = cmd.Flags()
 	o.Spelled = map[string]string{}
@@ -107,7 +117,12 @@ func ExpandDeployment(settings []plan.Setting) ([]plan.Setting, error) {
 // OptionsOf are the options of a command line with these settings, the trace it
 // names, and whether it would be replay trace or replay concurrency.
 func OptionsOf(settings []plan.Setting) (o *Options, file string, mode loadgen.Mode, err error) {
-	o = NewCellOptions()
+	return (&CellReader{}).OptionsOf(settings)
+}
+
+// OptionsOf is the function of that name.
+func (c *CellReader) OptionsOf(settings []plan.Setting) (o *Options, file string, mode loadgen.Mode, err error) {
+	o = c.newOptions()
 	for _, s := range settings {
 		if s.Name == TraceSetting {
 			file = s.Value

@@ -13,6 +13,8 @@ type engine struct {
 	Flags []*schema.Flag
 	// Own are flags for one of two pools, prefill and decode, by pool.
 	Own [2][]*schema.Flag
+
+	rows []schema.Row // that flags are made of, in the order of the help; nil: those of EngineRows
 }
 
 // EngineRows returns the settings of engines, and of what they run on, each as it is declared.
@@ -24,11 +26,11 @@ func EngineFlags() []*schema.Flag { return schema.NewFlags(schema.InHelp(EngineR
 // BindFlags adds flags.
 func BindFlags(fs *pflag.FlagSet, flags []*schema.Flag) {
 	for _, f := range flags {
-		flag := fs.VarPF(f, f.Flag, "", f.Help)
-		flag.DefValue = f.Preset()
+		flag := &pflag.Flag{Name: f.Flag, Usage: f.Help, Value: f, DefValue: f.Preset()}
 		if f.Kind == schema.Bool {
 			flag.NoOptDefVal = "true"
 		}
+		fs.AddFlag(flag)
 	}
 }
 
@@ -36,7 +38,10 @@ func BindFlags(fs *pflag.FlagSet, flags []*schema.Flag) {
 func poolNames() [2]string { return [2]string{"prefill", "decode"} }
 
 func (e *engine) bindFlags(fs *pflag.FlagSet) {
-	e.Flags = EngineFlags()
+	if e.rows == nil {
+		e.rows = schema.InHelp(EngineRows())
+	}
+	e.Flags = schema.NewFlags(e.rows)
 	BindFlags(fs, e.Flags)
 	for i, pool := range poolNames() {
 		e.Own[i] = poolFlags(fs, e.Flags, pool)

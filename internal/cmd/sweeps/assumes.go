@@ -1,6 +1,8 @@
 package sweeps
 
 import (
+	"context"
+	"runtime"
 	"strconv"
 
 	"github.com/replay-llm/replay/internal/cmd/options"
@@ -12,18 +14,25 @@ import (
 // listAssumptions returns what the results of cells rest on.
 func listAssumptions(cells []plan.Cell) []engines.Assumption {
 	var replays []runs.Assumed
+	found, reader := make([][]engines.Assumption, len(cells)), options.NewCellReader()
+	eachCell(cells, func(i int) { found[i] = assumptionsOf(reader, &cells[i]) })
 	for i := range cells {
-		if all := assumptionsOf(&cells[i]); len(all) > 0 {
-			replays = append(replays, runs.Assumed{Name: strconv.Itoa(cells[i].Index), All: all})
+		if len(found[i]) > 0 {
+			replays = append(replays, runs.Assumed{Name: strconv.Itoa(cells[i].Index), All: found[i]})
 		}
 	}
 	return runs.MergeAssumptions("cell ", replays)
 }
 
+// eachCell calls do for each cell, on all cores.
+func eachCell(cells []plan.Cell, do func(i int)) {
+	_ = plan.Each(context.Background(), len(cells), runtime.NumCPU(), func(_ context.Context, i int) error { do(i); return nil })
+}
+
 // assumptionsOf returns what the result of a cell rests on; nothing of a cell that cannot
 // run or repeats the reference's results.
-func assumptionsOf(cell *plan.Cell) []engines.Assumption {
-	o, file, mode, err := options.OptionsOf(cell.Settings)
+func assumptionsOf(reader *options.CellReader, cell *plan.Cell) []engines.Assumption {
+	o, file, mode, err := reader.OptionsOf(cell.Settings)
 	if err != nil {
 		return nil
 	}

@@ -27,6 +27,7 @@ import (
 type CellRunner struct {
 	Warn    func(string) // of what is remarkable in a trace, from several goroutines; nil: nobody
 	Early   bool         // a cell ends when an objective cannot be met any more
+	Reader  options.CellReader
 	open    runs.Recent[*openWorkload]
 	samples runs.Recent[*openWorkload] // resamples of them
 }
@@ -43,7 +44,7 @@ const resamplingSeed = 42
 
 // Run replays a cell and returns its report.
 func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage, error) {
-	o, file, mode, err := options.OptionsOf(cell.Settings)
+	o, file, mode, err := r.Reader.OptionsOf(cell.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -140,18 +141,20 @@ func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, 
 
 // printWarnings prints what the cells are warned of, each once. Cells that cannot be run say
 // why when they are.
-func printWarnings(s cli.Streams, cells []plan.Cell) {
+func printWarnings(s cli.Streams, reader *options.CellReader, cells []plan.Cell) {
 	var all warnings
-	for i := range cells {
-		o, file, mode, err := options.OptionsOf(cells[i].Settings)
+	found := make([][]string, len(cells))
+	eachCell(cells, func(i int) {
+		o, file, mode, err := reader.OptionsOf(cells[i].Settings)
 		if err != nil {
-			continue
+			return
 		}
-		spec, err := o.Spec(file, mode)
-		if err != nil {
-			continue
+		if spec, err := o.Spec(file, mode); err == nil {
+			found[i] = append(spec.Warnings(), o.Config.Overruled...)
 		}
-		for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
+	})
+	for _, list := range found {
+		for _, warning := range list {
 			all.add(warning)
 		}
 	}

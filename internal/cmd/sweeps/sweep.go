@@ -123,9 +123,9 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 		defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
 	}
 	var traces warnings
-	runner := CellRunner{Warn: traces.add, Early: f.early}
+	runner := CellRunner{Warn: traces.add, Early: f.early, Reader: *options.NewCellReader()}
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
-	printWarnings(s, cells[:g.Size()])
+	printWarnings(s, &runner.Reader, cells[:g.Size()])
 	bar := cli.NewProgress(s.Err, "cells")
 	sweep.Progress = func(done int) { bar.Show(done, len(cells)) }
 	outcomes, _, err := sweep.Do(ctx)
@@ -195,14 +195,24 @@ func ProgramVersion() (string, error) {
 type digests struct {
 	mutex sync.Mutex
 	sums  map[string]string // by path
+	// profiles are the settings that may name a file of pass times.
+	profiles []string
 }
 
 // NewDigests returns digests of no file yet.
-func NewDigests() *digests { return &digests{sums: map[string]string{}} }
+func NewDigests() *digests {
+	d := &digests{sums: map[string]string{}}
+	for _, e := range options.EngineFlags() {
+		if e.Sets == engineargs.PassTimesKey {
+			d.profiles = append(d.profiles, e.Flag, "prefill-"+e.Flag, "decode-"+e.Flag)
+		}
+	}
+	return d
+}
 
 // Of is the digest of the file that a setting names, "" when it names none.
 func (d *digests) Of(s plan.Setting) (string, error) {
-	path := fileOf(s)
+	path := d.fileOf(s)
 	if path == "" {
 		return "", nil
 	}
@@ -222,7 +232,7 @@ func (d *digests) Of(s plan.Setting) (string, error) {
 // fileOf is the file that a setting names, or "": a trace, a deployment, a tokenizer, a
 // router's policy, sizes of pools, faults, autoscalers, a profile, GPUs, a model's configuration, or JSON that begins with @. Settings of one kind
 // of workers have its name and a dot in front.
-func fileOf(s plan.Setting) string {
+func (d *digests) fileOf(s plan.Setting) string {
 	s.Name = s.Name[strings.LastIndex(s.Name, ".")+1:]
 	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
 		return path
@@ -240,10 +250,8 @@ func fileOf(s plan.Setting) string {
 	case "model":
 		return configOf(s.Value)
 	}
-	for _, e := range options.EngineFlags() {
-		if e.Sets == engineargs.PassTimesKey && timing.ParseSource(s.Value).Form() == timing.File && (s.Name == e.Flag || s.Name == "prefill-"+e.Flag || s.Name == "decode-"+e.Flag) {
-			return s.Value
-		}
+	if slices.Contains(d.profiles, s.Name) && timing.ParseSource(s.Value).Form() == timing.File {
+		return s.Value
 	}
 	return ""
 }
