@@ -82,6 +82,10 @@ func TestStreamedDirectoryIsKept(t *testing.T) {
 				t.Errorf("%s: verify: exit %d: %s%s", c.args, code, &verified, &errs)
 			}
 		}
+		var why, errs bytes.Buffer
+		if code := run([]string{"explain", dirs[1], "5"}, strings.NewReader(""), &why, &errs); code != 0 || !strings.Contains(why.String(), "the run has no work.parquet") {
+			t.Errorf("%s: explain: exit %d: %s%s", c.args, code, &why, &errs)
+		}
 		files, err := os.ReadDir(dirs[0])
 		if err != nil {
 			t.Fatal(err)

@@ -196,6 +196,9 @@ func writePart(out *bufio.Writer, name string, ms, total float64) {
 }
 
 func (r *Run) writeHolds(out *bufio.Writer, holds []Hold) {
+	if r.Log == nil {
+		fmt.Fprintf(out, "\nprompts of other requests do not count: the run has no %s\n", ledger.WorkFile)
+	}
 	if len(holds) == 0 {
 		fmt.Fprintf(out, "\nno request held it up\n")
 		return

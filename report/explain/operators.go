@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
@@ -153,7 +154,7 @@ func (o *Operators) divide(parts []timing.PassPart) {
 	for i := range o.Parts {
 		o.Parts[i].Ms *= o.Ms / pass
 	}
-	slices.SortStableFunc(o.Parts, func(a, b timing.PassPart) int { return cmp.Compare(b.Ms, a.Ms) })
+	sort.SliceStable(o.Parts, func(i, j int) bool { return cmp.Compare(o.Parts[j].Ms, o.Parts[i].Ms) < 0 })
 }
 
 // countThings returns n of a thing, in words.

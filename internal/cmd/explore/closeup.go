@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"slices"
+	"sort"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/runs"
@@ -128,6 +128,8 @@ func (s *Session) Compare(ctx context.Context, a, b Settings) (most []Moved, mov
 		}
 		all = append(all, Moved{y.ID, y.Session, y.Turn, int(x.Worker), int(y.Worker), float64(y.TTFT - x.TTFT), float64(y.E2E - x.E2E)})
 	}
-	slices.SortStableFunc(all, func(a, b Moved) int { return cmp.Compare(max(b.E2E, -b.E2E), max(a.E2E, -a.E2E)) })
+	sort.SliceStable(all, func(i, j int) bool {
+		return cmp.Compare(max(all[j].E2E, -all[j].E2E), max(all[i].E2E, -all[i].E2E)) < 0
+	})
 	return all[:min(mostMoved, len(all))], len(all), nil
 }

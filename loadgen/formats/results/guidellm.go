@@ -1,7 +1,7 @@
 package results
 
 import (
-	"slices"
+	"sort"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
@@ -47,7 +47,7 @@ func OpenGuide(s *formats.Stream) (formats.Reader, error) {
 	if err == nil {
 		err = s.RefuseDAG(0, joins)
 	}
-	slices.SortStableFunc(all, func(a, b formats.Record) int { return a.When.Compare(b.When) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].When.Compare(all[j].When) < 0 })
 	ends := make(formats.LastEnds)
 	for i := range all {
 		g.LinkAfter(&all[i], ends)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -145,8 +146,9 @@ func (d *dynamoRows) readContext(event, q *scan.Fields, r *formats.Record) {
 
 // sortRequests sorts the requests by start, end and id, and links those of a session.
 func (d *dynamoRows) sortRequests() {
-	slices.SortStableFunc(d.All, func(a, b formats.Record) int {
-		return cmp.Or(a.When.Compare(b.When), a.Ended.Compare(b.Ended), strings.Compare(a.Name, b.Name))
+	sort.SliceStable(d.All, func(i, j int) bool {
+		a, b := &d.All[i], &d.All[j]
+		return cmp.Or(a.When.Compare(b.When), a.Ended.Compare(b.Ended), strings.Compare(a.Name, b.Name)) < 0
 	})
 	ends := make(formats.LastEnds)
 	for i := range d.All {

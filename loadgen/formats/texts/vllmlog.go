@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
+	"sort"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -113,7 +113,7 @@ func (x *logRows) finish() error {
 	if x.S.Options.Jitter == "" && len(x.All) > 1 {
 		x.S.Warn(x.S.Name + ": arrivals are whole seconds, as the log has them: --jitter second spreads them")
 	}
-	slices.SortStableFunc(x.All, func(a, b formats.Record) int { return a.When.Compare(b.When) })
+	sort.SliceStable(x.All, func(i, j int) bool { return x.All[i].When.Compare(x.All[j].When) < 0 })
 	return nil
 }
 
