@@ -94,7 +94,7 @@ func (c *Core) addShare(s *timing.Step, x *share) {
 	}
 	input := int32(c.requests[x.slot].input)
 	switch {
-	case x.tokens == 0 || x.tokens-x.drafts == 1 && x.before >= input:
+	case x.tokens == 0 || x.tokens-x.drafts == 1 && (x.before >= input || c.rules.MixedStep):
 		addDecode(s, x)
 	case decodeRole && !c.requests[x.slot].local: // the prompt's cache came over the network
 		if x.samples {
@@ -116,8 +116,8 @@ func (c *Core) addShare(s *timing.Step, x *share) {
 	}
 }
 
-// addDecode enters a request that computes one token of its answer, the last or,
-// of an answer computed again in small chunks, one before it.
+// addDecode enters a request that computes one token: of its answer, the last or, of an answer computed again in small
+// chunks, one before it; by vLLM's own rules also of its prompt. An engine runs the kernels of decoding for a single token.
 func addDecode(s *timing.Step, x *share) {
 	reached := int(x.before + x.tokens)
 	if x.tokens == 0 {
