@@ -48,7 +48,7 @@ func (c *Core) measurePass() timing.Step {
 		s.Requests++
 		s.Tokens += x.tokens
 		reached := x.before + x.tokens
-		if x.isDecode() {
+		if x.tokens == 1 { // of a prompt as well, since the kernels are those of decoding
 			s.Decodes++
 			s.DecodeLength += reached
 			s.Readers++
