@@ -55,7 +55,7 @@ func (t *Topology) Assumptions() []Assumption {
 	if text := t.PD.describePrompts(); text != "" {
 		all = append(all, Assumption{"pd", text})
 	}
-	if text := t.PD.describeTransfers(); text != "" {
+	if text := t.describeTransfers(); text != "" {
 		all = append(all, Assumption{"pd_transfers", text})
 	}
 	if text := t.Choice().Describe(t.ageSignals()); text != "" {

@@ -88,11 +88,15 @@ func (p *PD) describePrompts() string {
 }
 
 // describeTransfers describes what transfers share and send, "" where nothing is said of it.
-func (p *PD) describeTransfers() string {
-	if p == nil {
-		return ""
-	}
+func (t *Topology) describeTransfers() string {
+	p := t.PD
 	var parts []string
+	if t.isOwnVLLM() && (p == nil || !p.Pull) {
+		parts = append(parts, "requests are handed to decode workers by the reference's rules, not as with vLLM's NixlConnector")
+	}
+	if p == nil {
+		return strings.Join(parts, "")
+	}
 	if p.SharesLinks() {
 		text := map[Sharing]string{ShareFairly: "share fairly", ShareInTurns: "take in turns"}[p.Sharing]
 		var links []string
@@ -242,6 +246,19 @@ func (t *Topology) checkHold() error {
 		return errors.New("prefill workers of several kinds, of data-parallel ranks or with layers that have windows hold no KV blocks of prompts that are computed, want others")
 	}
 	return nil
+}
+
+// isOwnVLLM reports whether there are two pools of workers, all of vLLM by its own rules.
+func (t *Topology) isOwnVLLM() bool {
+	own := func(p Pool) bool { return p.Engine.Engine == engineargs.VLLM && !p.Engine.Rules.Reference() }
+	return t.Disaggregated() && !t.Compat && own(t.Pools[0]) && own(t.Pools[1])
+}
+
+// CanPull reports whether decode workers can read KV caches as with vLLM's NixlConnector.
+func (t *Topology) CanPull() bool {
+	pulled := *t
+	pulled.PD = &PD{Pull: true, HoldPrefill: true, DecodeChosen: BeforeTransfer}
+	return t.isOwnVLLM() && pulled.checkPull() == nil
 }
 
 // checkPull refuses workers that cannot read KV caches from each other as with vLLM's NixlConnector.

@@ -15,7 +15,7 @@ import (
 type gap struct {
 	ms       float64
 	count    int // of requests, or of these in several passes
-	prompt   int // prompt tokens that the pass computes
+	prompt   int // prompt tokens that the pass computes, 0 where each is the only token of its request: such a pass is as one that decodes
 	decoding int // requests that decode in it
 	resumed  bool
 }
@@ -31,6 +31,9 @@ func (w *Watch) addGaps(p *scheduler.Pass) {
 		return
 	}
 	one := gap{count: p.Decoding, prompt: p.PrefillTokens, decoding: p.Decoding}
+	if p.Detail != nil && p.Detail.PrefillEnd <= p.Start {
+		one.prompt = 0
+	}
 	if len(p.Ends) == 0 && len(p.Nanos) == 0 && !w.window.IsSet() {
 		one.ms, one.count = float64(p.Gap), p.Count*p.Decoding
 		w.gaps = append(w.gaps, one)

@@ -259,8 +259,13 @@ func withEndlessCache(spec replay.Spec, demand int) replay.Spec {
 
 // withInstantTransfer lets KV caches reach the decode stage in no time.
 func withInstantTransfer(spec replay.Spec) replay.Spec {
-	spec = changeEngines(spec, func(a *engineargs.Args) { a.KVBytesPerToken, a.TransferGBPerSecond, a.TransferLatencyMs = 0, 0, 0 })
-	if spec.PD != nil { // there is nothing to send
+	pulls := spec.PD != nil && spec.PD.Pull
+	spec = changeEngines(spec, func(a *engineargs.Args) {
+		if a.TransferGBPerSecond, a.TransferLatencyMs = 0, 0; !pulls { // there is nothing to send
+			a.KVBytesPerToken = 0
+		}
+	})
+	if spec.PD != nil {
 		pd := *spec.PD
 		pd.Sharing, pd.NIC, pd.Core, pd.Missing = "", 0, 0, false
 		spec.PD = &pd

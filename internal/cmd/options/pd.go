@@ -33,13 +33,13 @@ func (f *pd) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.threshold, "pd-threshold", "", "a decode worker computes prompts of which it has not cached `N` tokens at most; best: where that\nis estimated to give the first token no later (docs/pd.md)")
 	f.chosen = cli.Choice{Names: []string{"after-transfer", string(engines.BeforeTransfer), string(engines.BeforePrefill)}, Value: "after-transfer"}
 	f.sharing = cli.Choice{Names: []string{"none", string(engines.ShareFairly), string(engines.ShareInTurns)}, Value: "none"}
-	f.sent = cli.Choice{Names: []string{"all", "missing", "pull", "push"}, Value: "all"}
+	f.sent = cli.Choice{Names: []string{"auto", "all", "missing", "pull", "push"}, Value: "auto"}
 	fs.StringVar(&f.when, "pd-when", "", "prompts go to prefill workers where this `expression` is true, decode workers compute the others")
 	fs.Var(&f.chosen, "decode-chosen", "when a request gets its decode worker, a `time`: after-transfer, before-transfer or before-prefill, as it arrives")
 	fs.Var(&f.sharing, "kv-transfer-sharing", "`how` KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other")
 	fs.Float64Var(&f.nic, "nic-bandwidth", 0, "`GB/s` out of each prefill worker and into each decode worker, which transfers share")
 	fs.Float64Var(&f.core, "core-bandwidth", 0, "`GB/s` of the network between them, which all transfers share")
-	fs.Var(&f.sent, "kv-transfer", "`what` a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with\nvLLM's NixlConnector; push, which prefill workers write (docs/pd.md)")
+	fs.Var(&f.sent, "kv-transfer", "`what` a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with\nvLLM's NixlConnector; push, which prefill workers write; auto, pull between vLLM workers by its own rules where it can (docs/pd.md)")
 	fs.BoolVar(&f.hold, "hold-prefill-blocks", false, "the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors")
 	fs.BoolVar(&f.admission, "decode-admission", false, "a transfer waits until its decode worker has KV blocks for the prompt")
 }
@@ -74,9 +74,11 @@ func IsOfTwoPools(name string, all []string) bool {
 // fillPD enters into spec how prefill and decode workers share the work.
 func (o *Options) fillPD(spec *replay.Spec) error {
 	name := o.FirstChanged(pdFlags()...)
-	reserves := spec.Topology.ReservesRoom() && !o.IsLive() && !o.IsCluster()
+	logical := !o.IsLive() && !o.IsCluster()
+	reserves := logical && spec.Topology.ReservesRoom()
+	pulls := logical && o.Cluster.leavesPull() && spec.Topology.CanPull()
 	switch f := &o.Cluster.pd; {
-	case name == "" && reserves:
+	case name == "" && (reserves || pulls):
 	case name == "":
 		return nil
 	case !spec.Disaggregated():
@@ -86,7 +88,7 @@ func (o *Options) fillPD(spec *replay.Spec) error {
 	case f.threshold != "" && f.when != "":
 		return cli.Usagef("--pd-threshold and --pd-when: want one or the other")
 	}
-	p := new(replay.PD)
+	p := &replay.PD{Pull: pulls}
 	if err := cmp.Or(o.Cluster.pd.fillRule(p), o.fillTransfers(p)); err != nil {
 		return err
 	}
@@ -99,6 +101,18 @@ func (o *Options) fillPD(spec *replay.Spec) error {
 	}
 	spec.PD = p
 	return nil
+}
+
+// leavesPull reports whether no flag says how KV caches are sent, so that vLLM's workers can pull them.
+func (c *cluster) leavesPull() bool {
+	switch f := &c.pd; {
+	case f.sent.Value != "auto" || f.admission:
+		return false
+	case c.Changed("decode-chosen"):
+		return f.chosen.Value != "after-transfer"
+	default:
+		return f.hold || !c.Changed("hold-prefill-blocks")
+	}
 }
 
 // fillRule enters which prompts go to prefill workers.
@@ -127,7 +141,7 @@ func (o *Options) fillTransfers(p *replay.PD) error {
 	f := &o.Cluster.pd
 	p.NIC, p.Core, p.Missing = f.nic, f.core, f.sent.Value == "missing"
 	p.Push = f.sent.Value == "push"
-	p.Pull = p.Push || f.sent.Value == "pull"
+	p.Pull = p.Pull || p.Push || f.sent.Value == "pull"
 	p.DecodeAdmission, p.HoldPrefill = f.admission, f.hold || p.Pull
 	for i, name := range []string{"nic-bandwidth", "core-bandwidth"} {
 		if x := [...]float64{f.nic, f.core}[i]; o.Changed(name) && !(x > 0 && x <= math.MaxFloat64) {

@@ -412,8 +412,8 @@ class RunFlags(TypedDict, total=False):
     """connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)"""
     kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
-    kv_transfer: Literal["all", "missing", "pull", "push"]
-    """what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write (docs/pd.md) (default all)"""
+    kv_transfer: Literal["auto", "all", "missing", "pull", "push"]
+    """what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write; auto, pull between vLLM workers by its own rules where it can (docs/pd.md) (default auto)"""
     kv_transfer_bandwidth: float
     """GB/s from prefill to decode workers (default handoffs take no time)"""
     kv_transfer_latency_ms: float
@@ -1320,8 +1320,8 @@ class PlanFlags(TypedDict, total=False):
     """connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)"""
     kv_offload_gib: float
     """host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)"""
-    kv_transfer: Literal["all", "missing", "pull", "push"]
-    """what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write (docs/pd.md) (default all)"""
+    kv_transfer: Literal["auto", "all", "missing", "pull", "push"]
+    """what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write; auto, pull between vLLM workers by its own rules where it can (docs/pd.md) (default auto)"""
     kv_transfer_bandwidth: float
     """GB/s from prefill to decode workers (default handoffs take no time)"""
     kv_transfer_latency_ms: float
