@@ -25,14 +25,8 @@ func (c *Core) setEnd(p *scheduler.Pass) error {
 	}
 	p.Detail.PrefillEnd = p.Start
 	if step.Mixed() { // prompts account for what the pass takes more than its decodes alone would
-		alone := timing.Step{
-			Tokens: step.Decodes, Requests: step.Decodes, Context: step.Context,
-			Decodes: step.Decodes, DecodeLength: step.DecodeLength, Active: step.Active, Capacity: step.Capacity,
-		}
-		without := 0.0
-		if step.Decodes > 0 {
-			without, err = c.cfg.Clock.Step(&alone)
-		}
+		var without float64
+		without, err = c.cfg.Clock.StepDecodes(step)
 		p.Detail.PrefillEnd = max(p.Start, p.End-sim.Time(without))
 	}
 	return err
@@ -45,24 +39,11 @@ func (c *Core) measurePass() timing.Step {
 	s := timing.Step{Active: (c.cfg.Blocks - c.pool.free) * block, Capacity: c.cfg.Blocks * block}
 	for i := range c.plan.shares {
 		x := &c.plan.shares[i]
-		s.Requests++
-		s.Tokens += x.tokens
-		reached := x.before + x.tokens
 		if x.tokens == 1 { // of a prompt as well, since the kernels are those of decoding
-			s.Decodes++
-			s.DecodeLength += reached
-			s.Readers++
-			s.Context += int64(reached)
-			continue
+			s.AddDecode(1, x.before+1)
+		} else {
+			s.AddChunk(x.tokens, x.before, x.r.input)
 		}
-		if input := x.r.input; x.before < input {
-			s.Prompts++
-			s.PromptReached += min(reached, input)
-			s.PromptBefore += x.before
-		}
-		s.Chunks++
-		s.ChunkTokens += x.tokens
-		s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
 	}
 	return s
 }

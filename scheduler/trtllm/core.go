@@ -299,24 +299,11 @@ func (c *Core) measurePass() {
 	c.step = timing.Step{Active: c.countHeld(), Capacity: c.pool.total * c.BlockTokens}
 	s := &c.step
 	for i := range c.next.gen {
-		v := &c.next.gen[i]
-		s.Requests++
-		s.Tokens++
-		s.Decodes++
-		s.Readers++
-		s.DecodeLength += v.before + 1
-		s.Context += int64(v.before + 1)
+		s.AddDecode(1, c.next.gen[i].before+1)
 	}
 	for i := range c.next.ctx {
 		v := &c.next.ctx[i]
-		s.Requests++
-		s.Tokens += v.tokens
-		s.Chunks++
-		s.ChunkTokens += v.tokens
-		s.Prompts++
-		s.PromptBefore += v.before
-		s.PromptReached += v.before + v.tokens
-		s.Pairs += float64(float64(v.tokens) * (float64(v.before) + float64(float64(v.tokens)/2)))
+		s.AddChunk(v.tokens, v.before, v.before+v.tokens)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm/host"
 	"github.com/replay-llm/replay/scheduler/vllm/nixl"
+	"github.com/replay-llm/replay/scheduler/vllm/segment"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -15,7 +16,8 @@ import (
 type connector struct {
 	*host.Connector
 	core     *Core
-	device   *device
+	blocks   stock
+	device   *device     // the same one by one, nil where they are kept in segments
 	hosts    bool        // there is host memory
 	fences   bool        // blocks that a running pass writes to are given back when it has ended
 	simple   *simple     // the SimpleCPUOffloadConnector behind it, or nil
@@ -36,10 +38,12 @@ type takenBlock struct {
 	block blockID
 }
 
-// fence is blocks that are given back when the pass of that plan has ended.
+// fence is the blocks that a request has held, which are given back when the pass of that plan has ended.
 type fence struct {
-	plan   int64
-	blocks []blockID
+	plan     int64
+	blocks   []blockID         // on a device
+	holdings []segment.Holding // in segments: those with names,
+	unnamed  int               // and the number of the others
 }
 
 // keys names the blocks of a request for host memory.
@@ -58,8 +62,8 @@ func (k *keys) Hashes(i int) blocks.Hashes {
 	return k.device.core.events.HashesOf(k.request.names(), i)
 }
 
-func newConnector(c *Core, d *device) *connector {
-	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, device: d}
+func newConnector(c *Core, all stock, d *device) *connector {
+	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, blocks: all, device: d}
 	if k.hosts, k.fences = c.cfg.Offload.Given() && !c.cfg.SimpleHost, true; c.cfg.SimpleHost && c.cfg.Offload.Blocks > 1 && c.cfg.PrefixCaching {
 		k.simple = newSimple(k)
 		d.ordered = !c.cfg.RankedHost
@@ -73,7 +77,9 @@ func newConnector(c *Core, d *device) *connector {
 
 // beginRequest makes r known to the connector.
 func (k *connector) beginRequest(r *request) {
-	r.offload = k.Add(r.id, r.input>>k.core.shift)
+	if r.offload = k.Add(r.id, r.input>>k.core.shift); k.device == nil {
+		return
+	}
 	names, ok := r.offload.Keyer.(*keys)
 	if !ok {
 		names = &keys{device: k.device}
@@ -111,15 +117,15 @@ func (k *connector) releaseBlocks(r *request, ends bool) {
 	case load != nil && ends:
 		load.Held = slices.Clone(r.held)
 		k.orphans = append(k.orphans, load)
-	case k.fencing && len(r.held) > 0:
-		k.fenced = append(k.fenced, fence{k.latestPlan(), slices.Clone(r.held)})
+	case k.fencing && r.blocks > 0:
+		k.fenced = append(k.fenced, fence{k.latestPlan(), slices.Clone(r.held), slices.Clone(r.holdings), r.blocks - r.named})
 	default:
-		k.device.releaseBlocks(r)
+		k.blocks.releaseBlocks(r)
 		k.fencing = false
 		return
 	}
 	k.fencing = false
-	r.held, r.blocks, r.named = r.held[:0], 0, 0
+	r.held, r.holdings, r.blocks, r.named = r.held[:0], r.holdings[:0], 0, 0
 }
 
 // latestPlan returns the number of the latest plan with something to compute that has not ended, 0 where there is none.
@@ -155,7 +161,7 @@ func (k *connector) preempt(s slot) {
 // drainFences gives back the blocks that waited for the end of f.
 func (k *connector) drainFences(f *flight) {
 	for len(k.fenced) > 0 && k.fenced[0].plan <= f.plan {
-		k.device.letGoBlocks(k.fenced[0].blocks)
+		k.blocks.releaseFence(&k.fenced[0])
 		k.fenced = k.fenced[1:]
 		k.core.stuck = false
 	}
@@ -293,7 +299,7 @@ func (k *connector) takeRoom(r *request, hits, end int) bool {
 	if !c.pool.hasRoom(r, hits, end, 0, free-k.countReserved()) || !c.pool.hasRoom(r, hits, whole, 0, free) {
 		return false
 	}
-	k.device.holdHits(r, hits)
+	k.blocks.holdHits(r, hits)
 	return c.pool.takeBlocks(r, end)
 }
 

@@ -9,7 +9,7 @@
 // up to there, and a request that reaches its target gains a token.
 //
 // Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
-// gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
+// the package gate, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go, layer.go and the package segment, device.go for single ones, offloaded.go, connector.go, loop.go and simple.go for host memory behind these, rank.go for
 // data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, windows.go, layered.go and groups.go for groups of layers, measure.go for
 // what a pass costs, and the package events and view.go for what others see.
@@ -24,6 +24,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm/events"
+	"github.com/replay-llm/replay/scheduler/vllm/gate"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -50,7 +51,7 @@ type Core struct {
 	supply   supply     // of them
 	events   events.Log
 	calm     calm
-	gate     gate
+	gate     gate.Gate
 
 	// Passes that are planned: the one that runs next, and with two in flight
 	// the one after it.

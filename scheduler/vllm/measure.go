@@ -41,14 +41,8 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	// Prompts account for what the pass takes more than its decodes alone would.
 	p.Detail.PrefillEnd = p.Start
 	if step.Mixed() {
-		alone := timing.Step{
-			Tokens: step.Decodes, Requests: step.Decodes, Context: step.Context,
-			Decodes: step.Decodes, DecodeLength: step.DecodeLength, Active: step.Active, Capacity: step.Capacity,
-		}
-		without := 0.0
-		if step.Decodes > 0 {
-			without, err = clock.Step(&alone)
-		}
+		var without float64
+		without, err = clock.StepDecodes(step)
 		p.Detail.PrefillEnd = max(p.Start, p.End-sim.Time(without))
 	}
 	return err
@@ -101,12 +95,7 @@ func (c *Core) addShare(s *timing.Step, x *share) {
 			addDecode(s, x)
 		}
 	default:
-		addPrefill(s, x, input)
-		s.Tokens += int(x.tokens)
-		s.Requests++
-		s.Chunks++
-		s.ChunkTokens += int(x.tokens)
-		s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
+		s.AddChunk(int(x.tokens), int(x.before), int(input))
 		if x.samples && counted {
 			s.Decodes++
 			s.Readers++
@@ -123,21 +112,7 @@ func addDecode(s *timing.Step, x *share) {
 	if x.tokens == 0 {
 		reached = int(x.target)
 	}
-	s.Tokens += 1 + int(x.drafts)
-	s.Requests++
-	s.Context += int64(reached)
-	s.Readers++
-	s.Decodes++
-	s.DecodeLength += reached
-}
-
-// addPrefill enters prompt tokens of a request.
-func addPrefill(s *timing.Step, x *share, input int32) {
-	if x.before < input {
-		s.Prompts++
-		s.PromptReached += int(min(x.before+x.tokens, input))
-		s.PromptBefore += int(x.before)
-	}
+	s.AddDecode(1+int(x.drafts), reached)
 }
 
 // SetClock lets passes to come take the time that clock says.

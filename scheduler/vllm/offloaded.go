@@ -6,20 +6,69 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/residency"
 )
 
-// offloaded is a device with vLLM's OffloadingConnector behind it.
+// stock is the KV blocks in front of a connector.
+type stock interface {
+	pool
+	// releaseBlocks gives back all blocks of r, last to first.
+	releaseBlocks(r *request)
+	// releaseFence gives back the blocks of f, last to first.
+	releaseFence(f *fence)
+	// checkWith panics where the accounts do not add up, with the blocks that only the connector of c holds.
+	checkWith(c *connector)
+}
+
+// offloaded is KV blocks with a connector behind them: one by one where a connector copies single blocks or where events are
+// captured, in segments with pulls alone.
 type offloaded struct {
-	*device
-	blocks.DeviceOnly
+	stock
 	conn *connector
 }
 
 func newOffloaded(c *Core) *offloaded {
-	d := newDevice(c)
-	if c.cfg.Capture == scheduler.CaptureResidency {
-		d.nodes = residency.New(c.cfg.Tree)
+	var all stock
+	var single *device
+	if c.cfg.Offload.Given() || c.cfg.Capture == scheduler.CaptureEvents {
+		if single = newDevice(c); c.cfg.Capture == scheduler.CaptureResidency {
+			single.nodes = residency.New(c.cfg.Tree)
+		}
+		all = singles{device: single}
+	} else {
+		all = newSegments(c)
 	}
-	c.conn = newConnector(c, d)
-	return &offloaded{device: d, conn: c.conn}
+	c.conn = newConnector(c, all, single)
+	return &offloaded{stock: all, conn: c.conn}
+}
+
+// singles is the KV blocks of a device in front of a connector.
+type singles struct {
+	*device
+	blocks.DeviceOnly
+}
+
+// nameBlocks makes the first blocks of r ones that can be found.
+func (p singles) nameBlocks(r *request, blocks int) {
+	shared := min(blocks, r.shared)
+	if p.told {
+		shared = 0
+	}
+	for r.named < shared {
+		key := p.keyOf(r, r.named)
+		row, added := p.placesOf(r, r.named, shared), int32(0)
+		n := len(row)
+		for d, b := range r.held[r.named : r.named+n] {
+			if row[d] == 0 {
+				row[d], p.all[b].key = b+1, key+int64(d)
+				added++
+			} else if !p.setSharedKey(b, key+int64(d)) {
+				added++
+			}
+		}
+		if added > 0 && p.nodes != nil {
+			p.nodes.Note(p.core.events.Out, key+int64(n)-int64(added), added)
+		}
+		r.named += n
+	}
+	p.device.nameBlocks(r, blocks)
 }
 
 // hasRoom reports whether a number of free blocks is enough for r to have the first blocks of its list. Of one that was loaded it
@@ -28,21 +77,21 @@ func (o *offloaded) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	if r.blocks > 0 {
 		return max(chunk, whole)-r.blocks <= free
 	}
-	return o.device.hasRoom(r, hits, chunk, whole, free)
+	return o.stock.hasRoom(r, hits, chunk, whole, free)
 }
 
 // holdHits makes r a holder of its first blocks, which are cached, unless it holds them already.
 func (o *offloaded) holdHits(r *request, hits int) {
 	if r.blocks == 0 {
-		o.device.holdHits(r, hits)
+		o.stock.holdHits(r, hits)
 	}
 }
 
 // takeBlocks takes what r lacks of the first blocks of its list.
 func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
 	had := r.blocks
-	enough = o.device.takeBlocks(r, blocks)
-	if o.conn.watching {
+	enough = o.stock.takeBlocks(r, blocks)
+	if o.conn.watching && o.conn.device != nil {
 		for _, b := range r.held[had:] {
 			o.conn.taken = append(o.conn.taken, takenBlock{r.slot, b})
 		}
@@ -50,52 +99,29 @@ func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
 	return enough
 }
 
-// nameBlocks makes the first blocks of r ones that can be found.
-func (o *offloaded) nameBlocks(r *request, blocks int) {
-	shared := min(blocks, r.shared)
-	if o.told {
-		shared = 0
-	}
-	for r.named < shared {
-		key := o.keyOf(r, r.named)
-		row, added := o.placesOf(r, r.named, shared), int32(0)
-		n := len(row)
-		for d, b := range r.held[r.named : r.named+n] {
-			if row[d] == 0 {
-				row[d], o.all[b].key = b+1, key+int64(d)
-				added++
-			} else if !o.setSharedKey(b, key+int64(d)) {
-				added++
-			}
-		}
-		if added > 0 && o.nodes != nil {
-			o.nodes.Note(o.core.events.Out, key+int64(n)-int64(added), added)
-		}
-		r.named += n
-	}
-	o.device.nameBlocks(r, blocks)
-}
-
 // Release gives back all blocks of s, last to first, when no pass under way writes to them.
-func (o *offloaded) Release(s slot) { o.conn.releaseBlocks(&o.core.requests[s], true) }
+func (o *offloaded) Release(s slot) { o.conn.releaseBlocks(&o.conn.core.requests[s], true) }
 
 // stripBlocks takes all blocks from r, which remembers those that can be found.
 func (o *offloaded) stripBlocks(r *request) {
-	r.former = append(r.former[:0], r.held[:r.named]...)
+	if o.conn.device != nil {
+		r.former = append(r.former[:0], r.held[:r.named]...)
+	}
 	o.conn.releaseBlocks(r, false)
 }
 
 // Forget drops what is kept for s, which holds nothing and is gone.
 func (o *offloaded) Forget(s slot) {
-	o.device.Forget(s)
+	o.stock.Forget(s)
 	o.conn.endRequest(s)
 }
 
 // FromHost returns how many of the first tokens of s, all cached, were loaded for it.
 func (o *offloaded) FromHost(s slot, tokens int) int {
-	f := o.core.requests[s].offload
-	from := f.From << o.core.shift
-	n := max(0, min(f.To<<o.core.shift, tokens)-from)
+	c := o.conn.core
+	f := c.requests[s].offload
+	from := f.From << c.shift
+	n := max(0, min(f.To<<c.shift, tokens)-from)
 	f.From, f.To = 0, 0
 	return n
 }
@@ -108,24 +134,32 @@ func (o *offloaded) Busy() bool { return o.conn.Pending > 0 }
 
 // Check holds the accounts of both memories against each other.
 func (o *offloaded) Check() {
-	holders := o.noHolders()
+	o.stock.checkWith(o.conn)
+	o.conn.Memory.Check()
+}
+
+// checkWith holds the accounts against each other, with the blocks that only the connector k holds.
+func (p singles) checkWith(k *connector) {
+	holders := p.noHolders()
 	count := func(all []blockID) {
 		for _, b := range all {
 			holders[b]++
 		}
 	}
-	for _, s := range o.conn.aside {
-		count(o.core.requests[s].held)
+	for _, s := range k.aside {
+		count(p.core.requests[s].held)
 	}
-	for _, f := range o.conn.fenced {
+	for _, f := range k.fenced {
 		count(f.blocks)
 	}
-	for _, j := range o.conn.orphans {
+	for _, j := range k.orphans {
 		count(j.Held)
 	}
-	if s := o.conn.simple; s != nil {
-		s.EachHeld(count)
+	if k.simple != nil {
+		k.simple.EachHeld(count)
 	}
-	o.checkHolders(holders)
-	o.conn.Memory.Check()
+	p.checkHolders(holders)
 }
+
+// releaseFence gives back blocks that were held until the end of a pass.
+func (p singles) releaseFence(f *fence) { p.letGoBlocks(f.blocks) }

@@ -2,10 +2,12 @@ package vllm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm/gate"
 )
 
 // share is what a pass computes for one request.
@@ -67,7 +69,7 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 		p.limit = 0
 	}
 	c.wakeDue()
-	p.shut = c.isShut()
+	p.shut = c.gate.IsShut(c.cfg.PrefillInterval) && slices.ContainsFunc(c.running, func(s slot) bool { return !c.requests[s].midway })
 	c.reserveSteady(&p)
 	c.planRunning(&p)
 	if p.lost == 0 && c.conn != nil {
@@ -77,7 +79,7 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	}
 	c.stuck = p.lost == 0 && c.cfg.PrefillInterval <= 1
 	f.steady = c.calm.count
-	c.closePlan(&p)
+	c.gate.Add(gate.Pass{Computes: !p.flight.isEmpty(), Prefills: p.prefills, Open: !p.shut && p.lost == 0, Waiting: c.waiting.Len()})
 	f.step = c.measurePass(f)
 	c.markSteady(f)
 	out.Preempted += p.lost - p.stripped

@@ -55,8 +55,8 @@ func (k *connector) finishTransfer(id sim.RequestID) {
 	if i := slices.IndexFunc(c.kept, func(s slot) bool { return c.requests[s].id == id }); i >= 0 {
 		s := c.kept[i]
 		c.kept = slices.Delete(c.kept, i, i+1)
-		k.device.releaseBlocks(&c.requests[s])
-		k.device.Forget(s)
+		k.blocks.releaseBlocks(&c.requests[s])
+		k.blocks.Forget(s)
 		c.unused = append(c.unused, s)
 	} else if i := slices.IndexFunc(k.aside, func(s slot) bool { return c.requests[s].id == id }); i >= 0 {
 		c.requests[k.aside[i]].offload.Arrived = true

@@ -4,7 +4,11 @@ import "github.com/replay-llm/replay/sim/prompt"
 
 // Nodes calls need with every prompt node of which something is cached.
 func (c *Core) Nodes(need func(prompt.NodeID)) {
-	switch p := c.pool.(type) {
+	pool := c.pool
+	if o, ok := pool.(*offloaded); ok {
+		pool = o.stock
+	}
+	switch p := pool.(type) {
 	case *segments:
 		for n := range p.nodes.All() {
 			need(n)
@@ -13,7 +17,7 @@ func (c *Core) Nodes(need func(prompt.NodeID)) {
 		p.named.VisitNodes(need)
 	case deviceOnly:
 		p.markNodes(need)
-	case *offloaded:
+	case singles:
 		p.markNodes(need)
 	case *grouped:
 		p.markNodes(need)

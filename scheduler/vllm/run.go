@@ -108,7 +108,7 @@ func (c *Core) takeRun(n int, until sim.Time, p *scheduler.Pass) error {
 	}
 	c.countPasses(p.Count, p.End)
 	p.CutEnds(p.Count)
-	c.idle, c.progress.further, c.progress.barren, c.gate.left = false, false, 0, c.waiting.Len() > 0
+	c.idle, c.progress.further, c.progress.barren, c.gate.Left = false, false, 0, c.waiting.Len() > 0
 	if c.conn != nil {
 		if err := c.conn.endRun(p); err != nil {
 			return err
@@ -123,7 +123,7 @@ func (c *Core) takeRun(n int, until sim.Time, p *scheduler.Pass) error {
 func (c *Core) countPasses(n int, end sim.Time) {
 	c.passes += int64(n)
 	c.plans += int64(n)
-	c.gate.planned += int64(n)
+	c.gate.Planned += int64(n)
 	c.calm.delivered, c.calm.lastEnd = c.plans, end
 	if c.rules.TwoInFlight {
 		c.calm.delivered, c.next.plan = c.plans-1, c.plans

@@ -238,7 +238,16 @@ func (p *segments) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 func (p *segments) stripBlocks(r *request) { p.releaseBlocks(r) }
 
 func (p *segments) releaseBlocks(r *request) {
-	if n := r.blocks - r.named; n > 0 {
+	p.release(r.blocks-r.named, r.holdings)
+	r.holdings, r.blocks, r.named = r.holdings[:0], 0, 0
+}
+
+// releaseFence gives back the blocks of f, last to first.
+func (p *segments) releaseFence(f *fence) { p.release(f.unnamed, f.holdings) }
+
+// release gives back a number of blocks without a name and then those of holdings, last to first.
+func (p *segments) release(n int, holdings []segment.Holding) {
+	if n > 0 {
 		p.free += n
 		if p.oneQueue {
 			p.store.PushUnnamed(int32(n))
@@ -246,10 +255,9 @@ func (p *segments) releaseBlocks(r *request) {
 			p.blank += n
 		}
 	}
-	for k := len(r.holdings) - 1; k >= 0; k-- {
-		p.releaseHolding(r.holdings[k])
+	for k := len(holdings) - 1; k >= 0; k-- {
+		p.releaseHolding(holdings[k])
 	}
-	r.holdings, r.blocks, r.named = r.holdings[:0], 0, 0
 }
 
 // releaseHolding takes a holder from blocks; those without any join the queue.

@@ -8,23 +8,27 @@ import (
 )
 
 // Check holds the pool's accounts against each other.
-func (p *segments) Check() {
+func (p *segments) Check() { p.checkWith(nil) }
+
+// checkWith holds the accounts against each other, with the blocks that only the connector k, which may be nil, holds.
+func (p *segments) checkWith(k *connector) {
 	p.counts = slices.Grow(p.counts[:0], len(p.store.All))[:len(p.store.All)]
 	clear(p.counts)
-	held, unnamed := 0, 0
-	for k := range len(p.core.running) + len(p.core.kept) {
-		r := p.core.holderAt(k)
-		unnamed += r.blocks - r.named
-		n := int32(0)
-		for _, h := range r.holdings {
-			n += h.Blocks
-			p.pieces = p.store.AppendPieces(p.pieces[:0], h)
-			for _, i := range p.pieces {
-				p.counts[i]++
-			}
+	held, unnamed, aside := 0, 0, []slot(nil)
+	if k != nil {
+		for i := range k.fenced {
+			p.countHolders(k.fenced[i].holdings)
+			unnamed += k.fenced[i].unnamed
 		}
-		if int(n) != r.named {
-			panic(fmt.Sprintf("request %d: holdings of %d blocks, want the %d that can be found", r.id, n, r.named))
+		aside = k.aside
+	}
+	for _, all := range [...][]slot{p.core.running, p.core.kept, aside} {
+		for _, s := range all {
+			r := &p.core.requests[s]
+			unnamed += r.blocks - r.named
+			if n := p.countHolders(r.holdings); n != r.named {
+				panic(fmt.Sprintf("request %d: holdings of %d blocks, want the %d that can be found", r.id, n, r.named))
+			}
 		}
 	}
 	for i, n := range p.counts {
@@ -50,6 +54,18 @@ func (p *segments) Check() {
 			p.checkLayer(&r.own, segment.RequestOwner(slot(s)), int32(r.shared))
 		}
 	}
+}
+
+// countHolders counts a holder of each segment of holdings, and returns the number of their blocks.
+func (p *segments) countHolders(holdings []segment.Holding) (blocks int) {
+	for _, h := range holdings {
+		blocks += int(h.Blocks)
+		p.pieces = p.store.AppendPieces(p.pieces[:0], h)
+		for _, i := range p.pieces {
+			p.counts[i]++
+		}
+	}
+	return blocks
 }
 
 // holderAt returns a request that holds blocks: one that runs or, behind these, one whose blocks are kept.
