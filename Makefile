@@ -101,7 +101,9 @@ parity-vllm-connectors:
 	@$(VLLM_CASES); set -e; for release in $(VLLM_HELD); do \
 	  cases $$release "its offloading connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true}'; \
 	  cases $$release "its simple CPU offload connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}'; \
+	  cases $$release "its offloading connector with priorities" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"policy":"priority"}'; \
 	  cases $$release "prefill and decode engines with its NIXL connector" '{"prefill_workers":-1}'; \
+	  cases $$release "prefill and decode engines with its NIXL connector and priorities" '{"prefill_workers":-1,"policy":"priority"}'; \
 	  cases $$release "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}'; \
 	done
 

@@ -44,6 +44,10 @@ func (c *pullCase) command(t *testing.T, dir string) []string {
 	engine, args := maps.Clone(c.Settings), []string{"trace", filepath.Join(dir, "trace.jsonl"), "--kv-transfer=" + mode, "--trace-format=mooncake"}
 	delete(engine, "kv_transfer")
 	engine["scheduler_profile"] = c.Profile
+	if policy, ok := engine["policy"]; ok {
+		engine["scheduling_policy"] = policy
+		delete(engine, "policy")
+	}
 	engine["scheduler_rules"] = map[string]any{
 		"reserve_whole": c.Settings["scheduler_reserve_full_isl"], "long_prefill_tokens": c.Settings["long_prefill_token_threshold"],
 		"two_in_flight": c.Settings["async_scheduling"],

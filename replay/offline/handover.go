@@ -24,7 +24,8 @@ type handover struct {
 	links       *links.Network     // nil: nothing is shared
 	tickets     []*ticket          // by request; nil: on no way between the pools
 	spare       []*ticket
-	asking      int // tickets in line for room
+	asking      int         // tickets in line for room
+	arriving    sim.Request // scratch of seatEarly
 }
 
 // ticket is the way of a request to its decode worker.

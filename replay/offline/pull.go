@@ -3,10 +3,12 @@ package offline
 import "github.com/replay-llm/replay/sim"
 
 // seatEarly puts a request on its decode worker, which reads the KV cache when it has KV blocks for it
-// (docs/rules/vllm.md, Prefill and decode workers).
+// (docs/rules/vllm.md, Prefill and decode workers). To that worker the request arrives now.
 func (h *handover) seatEarly(t *ticket) error {
 	t.at = seated
-	h.c.seatOn(t.worker, &t.placed, t.placed.Request)
+	h.arriving = *t.placed.Request
+	h.arriving.Arrived = h.c.now
+	h.c.seatOn(t.worker, &t.placed, &h.arriving)
 	return nil
 }
 

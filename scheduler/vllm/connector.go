@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
@@ -179,34 +180,36 @@ func (k *connector) countReserved() (n int) {
 	return n
 }
 
-// planWaiting admits requests from the line, and lets others load, which are out of it meanwhile.
+// planWaiting admits requests from the line, and lets others load, which are out of it meanwhile. Those come first; by the rules of
+// 0.24 with priorities the more urgent of the two that are first does.
 func (k *connector) planWaiting(p *pass) {
 	c := k.core
 	p.ran = len(p.flight.shares)
-	open := func() bool { return !c.cfg.Crowded(len(c.running)) && p.budget > 0 }
-	for i := 0; i < len(k.aside) && open(); {
-		switch s := k.aside[i]; k.admit(p, s) {
-		case admitted:
-			k.aside = slices.DeleteFunc(k.aside, func(x slot) bool { return x == s })
-		case skipped:
-			i++
-		case refused:
-			return
+	ranked := c.cfg.Scheduling == ByPriority
+	merged := ranked && !k.Memory.Ranked
+	more, i, j, n := true, 0, 0, len(k.aside)
+	for more && !c.cfg.Crowded(len(c.running)) && p.budget > 0 && (i < n || j < c.waiting.Len()) {
+		all, at, out := c.waiting.All(), &j, i < n
+		if out && (!merged || j == len(all) || c.requests[k.aside[i]].rank.before(&c.requests[all[j]].rank)) {
+			all, at = k.aside, &i
+		} else {
+			out = false
 		}
-	}
-	for i := 0; i < c.waiting.Len() && open(); {
-		s := c.waiting.All()[i]
-		switch k.admit(p, s) {
-		case refused:
-			return
-		case skipped:
-			if c.requests[s].state != loading && k.Memory.Ranked {
-				i++
-				continue
-			}
+		s := all[*at]
+		switch a := k.admit(p, s); {
+		case a == refused:
+			more = false
+		case a == admitted && out:
+			k.aside, n = slices.Delete(k.aside, i, i+1), n-1
+		case a == skipped && !out && (c.requests[s].state == loading || !k.Memory.Ranked):
 			c.waiting.Remove(s)
 			k.aside = append(k.aside, s)
+		case a == skipped:
+			*at++
 		}
+	}
+	if ranked {
+		sort.Slice(k.aside, func(i, j int) bool { return c.requests[k.aside[i]].rank.before(&c.requests[k.aside[j]].rank) })
 	}
 }
 

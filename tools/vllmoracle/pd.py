@@ -112,7 +112,7 @@ class Side(main.Engine):
         self.id, self.block_size, self.deliver = id, s["block_size"], deliver
         self.hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], hashing.sha256, **pick(
             kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0) if hasattr(VllmConfig, "num_hash_lookahead_tokens") else 0))
-        self.coming, self.idle = deque(), 0
+        self.coming, self.idle, self.by_priority = deque(), 0, s.get("policy") == "priority"
 
     def put_nowait(self, item):
         super().put_nowait(item)
@@ -141,11 +141,12 @@ class Side(main.Engine):
         self.log.delivered(clock.now)
         self.idle = 0 if self.log.passes != before else self.idle + 1
 
-    def request(self, row, number, most, block, transfer):
+    def request(self, row, number, most, block, transfer, at):
+        """A request as the front end of the engine makes it when it comes, at an instant."""
         params = SamplingParams(max_tokens=most, ignore_eos=True, extra_args={"kv_transfer_params": transfer})
         return Request(**pick(
             Request, request_id=main.name_of(number), prompt_token_ids=tokens(row, block), sampling_params=params, pooling_params=None, eos_token_id=None,
-            client_index=0, arrival_time=row.arrival / 1000, priority=0, block_hasher=self.hasher))
+            client_index=0, arrival_time=at / 1000, priority=row.priority if self.by_priority else 0, block_hasher=self.hasher))
 
 
 FOR_EVER = 3000  # passes in which no request came or ended; answers of random cases have up to 150 tokens
@@ -165,7 +166,7 @@ def drive(prefill, decode, rows, block, handed, pushes):
         now = earliest.next()
         if at < len(rows) and rows[at].arrival <= now:
             to = prefill[at % len(prefill)]
-            to.coming.append((rows[at].arrival, to.request(rows[at], at, 1, block, {"do_remote_decode": True, "do_remote_prefill": False})))
+            to.coming.append((rows[at].arrival, to.request(rows[at], at, 1, block, {"do_remote_decode": True, "do_remote_prefill": False}, rows[at].arrival)))
             if pushes:
                 heapq.heappush(handed, (rows[at].arrival, at, rows[at], at, {
                     "do_remote_prefill": True, "do_remote_decode": False, "remote_engine_id": to.id, "remote_request_id": main.name_of(at),
@@ -176,7 +177,7 @@ def drive(prefill, decode, rows, block, handed, pushes):
             when, _, row, number, transfer = heapq.heappop(handed)
             to = decode[sent % len(decode)]
             most = min(row.output, to.config.model_config.max_model_len - row.input)
-            to.coming.append((when, to.request(row, number, most, block, transfer)))
+            to.coming.append((when, to.request(row, number, most, block, transfer, when)))
             sent += 1
             continue
         if now == float("inf"):
