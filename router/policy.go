@@ -8,12 +8,10 @@
 // Dispatchers hold no clock: instants are given with each call, and the same
 // calls make the same placements.
 //
-// Read policy.go, dispatcher.go, place.go, queue.go and admission.go, what is decided before a
-// policy is asked; then what a dispatcher
-// knows of caches, cells.go, holdings.go, scores.go, residency.go and index.go, of
-// active blocks, loads.go, and of workers by load, ladder.go; hashed.go is both for prompts that nobody knew
-// before. config.go, parse.go and check.go are the configuration of the KV
-// policy.
+// Read policy.go, dispatcher.go, place.go, queue.go and admission.go, what is decided before a policy is asked; then what a
+// dispatcher knows of caches, cells.go, holdings.go, scores.go, residency.go and index.go, of active blocks, loads.go, and of
+// workers by load, ladder.go; hashed.go is both for prompts that are new. config.go, parse.go and check.go are the configuration
+// of the KV policy.
 package router
 
 import (

@@ -180,8 +180,8 @@ func (k *connector) countReserved() (n int) {
 	return n
 }
 
-// planWaiting admits requests from the line, and lets others load, which are out of it meanwhile. Those come first; by the rules of
-// 0.24 with priorities the more urgent of the two that are first does.
+// planWaiting admits requests from the line, or begins to load for them, which takes them out of the line. Requests out of the line
+// come first; by the rules of 0.24 with priorities the more urgent of the first of both does.
 func (k *connector) planWaiting(p *pass) {
 	c := k.core
 	p.ran = len(p.flight.shares)

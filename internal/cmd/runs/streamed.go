@@ -20,7 +20,7 @@ import (
 
 // passing is what a run whose requests are not kept makes of their rows, which come one by one and are gone.
 type passing struct {
-	rows   *requests.Stream      // nil: nobody wants rows
+	rows   *requests.Stream      // nil: no rows are written
 	tally  *slo.Tally            // nil without objectives
 	fared  *classes.Tally        // nil without classes
 	hash   *rundir.LifecycleHash // nil without a digest
