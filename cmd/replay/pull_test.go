@@ -164,3 +164,28 @@ func TestPreemptionWithoutEndStops(t *testing.T) {
 		t.Errorf("exit %d, error:\n%s must have %s", code, errs, want)
 	}
 }
+
+// By vLLM's own rules decode workers pull unless flags say otherwise. With faults they cannot, and a warning names what to compare with.
+func TestPullsByDefault(t *testing.T) {
+	base := []string{"trace", "../../testdata/traces/short.jsonl", "--gpu=h100", "--model=llama-3.1-8b", "--prefill-workers=1", "--decode-workers=2"}
+	const pulls, warning = "as with vLLM's NixlConnector; prefill workers", "compare with a run that has --kv-transfer all"
+	for _, c := range []struct {
+		flags         []string
+		pulled, warns bool
+	}{
+		{nil, true, false},
+		{[]string{"--kv-transfer=all"}, false, false},
+		{[]string{"--decode-chosen=after-transfer"}, false, false},
+		{[]string{"--decode-admission"}, false, false},
+		{[]string{"--hold-prefill-blocks=false"}, false, false},
+		{[]string{"--decode-chosen=before-prefill"}, true, false},
+		{[]string{"--faults=[{at: 1, pool: decode, worker: 0, what: dies}]"}, false, true},
+		{[]string{"--faults=[{at: 1, pool: decode, worker: 0, what: dies}]", "--kv-transfer=all"}, false, false},
+	} {
+		code, out, errs := command("", append(base, c.flags...)...)
+		told := strings.Join(strings.Fields(out), " ")
+		if code != cli.ExitDone || strings.Contains(told, pulls) != c.pulled || strings.Contains(errs, warning) != c.warns {
+			t.Errorf("%v: exit %d, want pulls %v, warning %v:\n%s%s", c.flags, code, c.pulled, c.warns, out, errs)
+		}
+	}
+}

@@ -332,6 +332,9 @@ func (t *Topology) CheckAutoscale() error {
 // Warnings names settings that do not mean what they seem to.
 func (t *Topology) Warnings() []string {
 	var all []string
+	if t.PD == nil && t.Faults != nil && t.withoutFaults().CanPull() {
+		all = append(all, "faults: KV caches are handed to decode workers by the reference's rules, since pulls are not supported with faults: compare with a run that has --kv-transfer all")
+	}
 	for i := range t.Pools {
 		p := &t.Pools[i]
 		for _, k := range p.Kinds() {
@@ -352,6 +355,13 @@ func (t *Topology) Warnings() []string {
 		}
 	}
 	return all
+}
+
+// withoutFaults returns t without its faults.
+func (t *Topology) withoutFaults() *Topology {
+	sound := *t
+	sound.Faults = nil
+	return &sound
 }
 
 // ByRole has a value for each role of a pool: aggregated, prefill and decode.
