@@ -39,7 +39,7 @@ func (c *Core) measurePass() timing.Step {
 	s := timing.Step{Active: (c.cfg.Blocks - c.pool.free) * block, Capacity: c.cfg.Blocks * block}
 	for i := range c.plan.shares {
 		x := &c.plan.shares[i]
-		if x.tokens == 1 { // of a prompt as well, since the kernels are those of decoding
+		if x.isDecode() || x.tokens == 1 && c.cfg.Clock.TimesWhole() { // of a prompt as well: the kernels are those of decoding
 			s.AddDecode(1, x.before+1)
 		} else {
 			s.AddChunk(x.tokens, x.before, x.r.input)

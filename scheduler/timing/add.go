@@ -24,6 +24,12 @@ func (s *Step) AddChunk(tokens, before, input int) {
 	}
 }
 
+// TimesWhole reports whether the model times whole passes, and not their prefill and their decode part apart.
+func (c *Clock) TimesWhole() bool {
+	_, ok := c.Model.(Stepper)
+	return ok
+}
+
 // StepDecodes returns what a pass would take with the decodes of s alone, in ms; 0 without any.
 func (c *Clock) StepDecodes(s *Step) (float64, error) {
 	if s.Decodes == 0 {

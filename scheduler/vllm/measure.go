@@ -87,10 +87,11 @@ func (c *Core) addShare(s *timing.Step, x *share) {
 		s.Active -= c.cfg.BlockTokens // the block of a token that is not there yet
 	}
 	input := int32(c.requests[x.slot].input)
+	handed := decodeRole && !c.requests[x.slot].local // the prompt's cache came over the network
 	switch {
-	case x.tokens == 0 || x.tokens-x.drafts == 1 && (x.before >= input || c.rules.MixedStep):
+	case x.tokens == 0 || x.tokens-x.drafts == 1 && (x.before >= input || c.rules.MixedStep && !handed && c.cfg.Clock.TimesWhole()):
 		addDecode(s, x)
-	case decodeRole && !c.requests[x.slot].local: // the prompt's cache came over the network
+	case handed:
 		if x.samples {
 			addDecode(s, x)
 		}

@@ -416,7 +416,7 @@ func (t *twin) measure(f *twinFlight) (s timing.Step) {
 			held-- // the block of a token that is not there yet
 		}
 		input := x.r.InputTokens
-		alone := x.tokens == 0 || x.tokens-x.drafts == 1 && (x.before >= input || t.rules.MixedStep) // one token only
+		alone := x.tokens == 0 || x.tokens-x.drafts == 1 && (x.before >= input || t.rules.MixedStep && t.cfg.Role != scheduler.Decode && t.cfg.Clock.TimesWhole()) // one token only
 		computes := !alone && t.cfg.Role != scheduler.Decode
 		if computes {
 			s.Requests++
