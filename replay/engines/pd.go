@@ -95,7 +95,7 @@ func (t *Topology) describeTransfers() string {
 		parts = append(parts, "requests are handed to decode workers by the reference's rules, not as with vLLM's NixlConnector")
 	}
 	if p == nil {
-		return strings.Join(parts, "")
+		p = new(PD)
 	}
 	if p.SharesLinks() {
 		text := map[Sharing]string{ShareFairly: "share fairly", ShareInTurns: "take in turns"}[p.Sharing]

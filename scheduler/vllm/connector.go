@@ -208,7 +208,7 @@ func (k *connector) planWaiting(p *pass) {
 			*at++
 		}
 	}
-	if ranked {
+	if ranked && len(k.aside) > 1 {
 		sort.Slice(k.aside, func(i, j int) bool { return c.requests[k.aside[i]].rank.before(&c.requests[k.aside[j]].rank) })
 	}
 }
