@@ -7,13 +7,17 @@ It runs against the package that is installed, from any folder.
 
 from __future__ import annotations
 
+import concurrent.futures
 import doctest
-import gc
+import html
 import inspect
 import io
 import json
+import multiprocessing
 import os
+import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +26,7 @@ import threading
 import time
 import unittest
 import warnings
+import xml.etree.ElementTree
 from contextlib import redirect_stderr
 from pathlib import Path
 
@@ -72,12 +77,12 @@ class Results(Case):
                 self.assertEqual(report[key], run.report[key], key)
         self.assertEqual(["passes", "requests", "work"], run.tables)
         for table in run.tables:
-            self.assertEqual((there / f"{table}.parquet").read_bytes(), run.file(table).read_bytes(), table)
+            self.assertEqual((there / f"{table}.parquet").read_bytes(), run.parquet(table), table)
         self.assertEqual(json.loads((there / "workers.json").read_text()), run.workers)
         self.assertEqual(text.split("Saved run to")[0].splitlines()[:8], str(run).splitlines()[:8])
         self.assertNotIn("Saved run to", run.text)
         self.assertEqual(0, run.exit_code)
-        self.assertEqual(f"<replay.Run {run.digest[:15]} in {run.path}>", repr(run))
+        self.assertEqual(f"<replay.Run {run.digest[:15]}>", repr(run))
 
     def test_tables_in_three_forms(self) -> None:
         run = replay.run(CHAT, workers=2)
@@ -122,7 +127,7 @@ class Results(Case):
         there = self.folder / "there.parquet"
         text = self.command("plan", CHAT, "--slo", OBJECTIVES, "--speedup", 16, "--gpu", "h100", "--model", "llama-3.1-8b",
                             "--front=false", "--resamples", 4, "--out", there)
-        self.assertEqual(there.read_bytes(), plan.file().read_bytes())
+        self.assertEqual(there.read_bytes(), plan.parquet())
         self.assertEqual(text, plan.text)
         answer = json.loads(self.command("plan", CHAT, "--slo", OBJECTIVES, "--speedup", 16, "--gpu", "h100", "--model", "llama-3.1-8b",
                                          "--front=false", "--resamples", 4, "--output", "json"))
@@ -174,7 +179,7 @@ class Results(Case):
         run = replay.run(CHAT, stream=True, workers=2)
         self.assertEqual(replay.run(CHAT, workers=2).report["mean_ttft_ms"], run.report["mean_ttft_ms"])
         self.assertEqual([], run.tables)
-        self.assertEqual(f"<replay.Run in {run.path}>", repr(run))
+        self.assertEqual("<replay.Run>", repr(run))
         run = replay.run(input_tokens=10, output_tokens=5, request_count=5, mode="online")
         self.assertEqual(5, run.requests.num_rows)
         self.assertEqual(5, run.report["completed_requests"])
@@ -201,11 +206,72 @@ class Results(Case):
             replay.run(CHAT, out=out)
         replay.run(CHAT, out=out, overwrite=True)
         run = replay.run(CHAT)
-        self.assertEqual(1, len(list(self.temporary.iterdir())))
-        self.assertEqual(["run"], [p.name for p in run.path.parent.iterdir()])
-        del run
-        gc.collect()
+        self.assertIsNone(run.path)
         self.assertNothingLeft()
+
+    def test_results_outlive_folders_and_processes(self) -> None:
+        out = self.folder / "out"
+        here = replay.run(CHAT, workers=2, out=out)
+        shutil.rmtree(out)
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+            there = pool.submit(replay.run, CHAT, workers=2)
+            sweep = pool.submit(replay.sweep, trace=CHAT, grid={"workers": [2, 4]}, set={"speedup": 16})
+            plan = pool.submit(replay.plan, CHAT, slo=OBJECTIVES, speedup=16, gpu="h100", model="llama-3.1-8b", front=False, resamples=0, vary="none")
+        run = there.result()
+        self.assertEqual(here.digest, run.digest)
+        self.assertTrue(here.requests.equals(run.requests))
+        self.assertEqual(here.workers, run.workers)
+        self.assertEqual([2.0, 4.0], sweep.result().cells["workers"].to_pylist())
+        self.assertTrue(plan.result().found)
+        self.assertGreater(plan.result().replays.num_rows, 1)
+        again = pickle.loads(pickle.dumps(run))
+        self.assertEqual(run.report, again.report)
+        self.assertEqual(run.requests, again.requests)
+        saved = run.save(self.folder / "saved")
+        self.assertEqual(here.digest, json.loads((saved / "run.json").read_text())["digest"])
+        self.command("diff", saved, self.saved(here))
+        self.assertNothingLeft()
+
+    def saved(self, run: replay.Run) -> Path:
+        return run.save(self.folder / "again")
+
+    def test_notebooks_show_a_summary_and_a_chart(self) -> None:
+        run = replay.run(CHAT, workers=2)
+        sweep = replay.sweep(trace=CHAT, grid={"workers": [2, 4], "router": ["kv", "round_robin"]}, set={"speedup": 16})
+        plan = replay.plan(CHAT, slo=OBJECTIVES, speedup=16, gpu="h100", model="llama-3.1-8b", front=False, resamples=0, vary="none")
+        for result, shown in ((run, "Time to first token (ms)"), (sweep, "round_robin"), (plan, "p99 ttft")):
+            page = result._repr_html_()
+            xml.etree.ElementTree.fromstring(page)
+            self.assertEqual(1, page.count("<svg"))
+            self.assertIn("<table", page)
+            self.assertIn(shown, page)
+            self.assertIn(html.escape(result.text[:40]), page)
+            self.assertLess(len(page), 20_000)
+        self.assertEqual(["workers", "router"], sweep.settings)
+        self.assertNotIn("<svg", replay.run(CHAT, stream=True)._repr_html_())
+
+    def test_charts_of_matplotlib(self) -> None:
+        try:
+            import matplotlib
+        except ImportError:
+            with self.assertRaisesRegex(ImportError, "pip install matplotlib"):
+                replay.run(CHAT).plot.ttft()
+            self.skipTest("matplotlib is not installed")
+        matplotlib.use("Agg")
+        run = replay.run(CHAT, workers=2)
+        self.assertEqual(["p50", "p99"], [line.get_label() for line in run.plot.ttft().lines])
+        flying = run.plot.timeline().lines[0].get_ydata()
+        self.assertGreater(max(flying), 0)
+        self.assertEqual(0, flying[-1])
+        sweep = replay.sweep(trace=CHAT, grid={"workers": [4, 2], "router": ["kv", "round_robin"]}, set={"speedup": 16})
+        ax = sweep.plot("workers", "ttft_p99")
+        self.assertEqual(["router=kv", "router=round_robin"], [line.get_label() for line in ax.lines])
+        self.assertEqual([2, 4], list(ax.lines[0].get_xdata()))
+        self.assertEqual("p99_ttft_ms", ax.get_ylabel())
+        self.assertIs(ax, sweep.plot("workers", "output_throughput_tok_s", ax=ax))
+        with self.assertRaisesRegex(KeyError, "wrkers: no such column, did you mean workers"):
+            sweep.plot("wrkers", "ttft_p99")
 
 
 class Errors(Case):

@@ -10,8 +10,15 @@ The program of the same name does all of it and comes with this package: keyword
 are its flags, errors are its sentences, tables are its Parquet files.
 """
 
+from importlib.metadata import PackageNotFoundError, version
+
 from ._program import ReplayError, ReplayWarning, program
 from ._results import Plan, Run, Sweep
 from ._run import plan, run, sweep
 
-__all__ = ["Plan", "ReplayError", "ReplayWarning", "Run", "Sweep", "plan", "program", "run", "sweep"]
+try:
+    __version__ = version("replay-llm")
+except PackageNotFoundError:  # a checkout on the path
+    __version__ = "0"
+
+__all__ = ["Plan", "ReplayError", "ReplayWarning", "Run", "Sweep", "__version__", "plan", "program", "run", "sweep"]

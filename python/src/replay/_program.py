@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Union
 
-# Progress says how much is to be drawn: True or False, None where somebody looks, or a function
-# of what is counted, how many are done, and of how many.
+# Progress is True or False, None (a line on terminals only), or a function of what is counted, how many are done,
+# and of how many.
 Progress = Union[bool, None, Callable[[str, int, int], object]]
 
 INTERRUPTED = 130
@@ -150,14 +150,14 @@ class _Listener:
 
 
 class _Bar:
-    """A line on standard error about what is done; it works on terminals and in notebooks."""
+    """A line on standard error about what is done. Notebooks keep every line, so that they get none unless progress is True."""
 
     def __init__(self, progress: Progress) -> None:
         self.shown: tuple[str, int, int] | None = None
         self.width = 0
         self.begin = time.monotonic() + PATIENCE
         self.call = progress if callable(progress) else None
-        self.draws = progress is True or progress is None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+        self.draws = progress is True or progress is None and sys.stderr.isatty()
 
     def show(self, at: tuple[str, int, int] | None) -> None:
         if at is None or at == self.shown:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -38,9 +37,9 @@ def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **fl
     would say: deployment={"gpu": "h100"}, faults=[{"at": "10m", "worker": 3, "what": "dies"}];
     config={...} holds any flags.
 
-    out names the directory to leave; without it, the files are gone with the result. With stream, or with a mode
-    but offline, the program leaves no directory: there is the report, and in real time the requests. progress
-    is True, False, None for where somebody looks, or a function of what is counted, done and total.
+    out names a directory to write. With stream, or a mode other than offline, the program writes no directory: the
+    result has the report, and in real time the requests. progress is True, False, None (a line on terminals only), or
+    a function of what is counted, done and total.
 
     A replay whose requests did not all complete, or that misses an objective with slo_exit, warns and
     says so in exit_code. All else that is wrong is a ReplayError, with the program's words.
@@ -121,29 +120,26 @@ def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **f
 
 
 def _make(kind: type[Kind], command: Callable[[Files, Path], list[str]], progress: Progress, out: Out) -> Kind:
-    """Carry out a command, and return what it has left. On an error nothing is left."""
-    temporary = Path(tempfile.mkdtemp(prefix="replay-"))
-    folder, inputs = temporary / "run", temporary / "inputs"
-    try:
+    """Carry out a command, and return what it wrote. Temporary files are removed."""
+    with tempfile.TemporaryDirectory(prefix="replay-") as temporary:
+        folder, inputs = Path(temporary, "run"), Path(temporary, "inputs")
         if kind is not Run:
             folder.mkdir()
         inputs.mkdir()
-        exit_code, text = call(command(Files(inputs), folder), progress)
-        if not (folder if out is None else Path(out)).is_dir():
-            raise ReplayError(text.strip() or "the program has left nothing", exit_code)  # help, for one
-        shutil.rmtree(inputs)
-    except ReplayError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        # Of what was given as a mapping, the place in it is of use, not where it was written to.
-        raise ReplayError(error.message.replace(f"{inputs}{os.sep}", ""), error.exit_code) from None
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    if out is not None:
-        shutil.rmtree(temporary)
-        return kind(Path(out), text, exit_code, None)
-    # These lines name files that nobody has asked for.
-    return kind(folder, re.sub(r"(?m)^Saved (run|full report|requests) to: .*\n", "", text), exit_code, temporary)
+        try:
+            exit_code, text = call(command(Files(inputs), folder), progress)
+        except ReplayError as error:
+            # An error in a mapping names the place in the mapping, not the temporary file.
+            raise ReplayError(error.message.replace(f"{inputs}{os.sep}", ""), error.exit_code) from None
+        if out is None:
+            # These lines name temporary files.
+            text = re.sub(r"(?m)^Saved (run|full report|requests) to: .*\n", "", text)
+        else:
+            folder = Path(out)
+        if not folder.is_dir():
+            raise ReplayError(text.strip() or "the program wrote nothing", exit_code)  # help, for one
+        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+    return kind(files, text, exit_code, None if out is None else folder)
 
 
 def _offer(function: Callable[..., Result], flags: type) -> None:
