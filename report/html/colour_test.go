@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -50,7 +51,7 @@ func (c linear) lab(eye [9]float64) (lab [3]float64) {
 // schemes are the colours of the page by name, light and dark.
 func schemes(t *testing.T) map[string]map[string]linear {
 	t.Helper()
-	text, err := assets.ReadFile("assets/page.css")
+	text, err := os.ReadFile("assets/page.css")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ package html
 import (
 	"bytes"
 	"compress/gzip"
-	"embed"
+	_ "embed" // assets.json.gz
 	htmltext "html"
 	"io"
 	"strings"
@@ -35,8 +35,10 @@ import (
 	"github.com/replay-llm/replay/report/tasks"
 )
 
-//go:embed assets
-var assets embed.FS
+// packedAssets are the files of assets by name, as one JSON object, compressed: a third of the size. A test writes it.
+//
+//go:embed assets.json.gz
+var packedAssets []byte
 
 // Run is a recorded run to be drawn.
 type Run struct {
@@ -87,39 +89,37 @@ func writePage(w io.Writer, f *framed, data any) error {
 	if err != nil {
 		return err
 	}
-	frame, err := assets.ReadFile("assets/page.html")
+	assets, err := readAssets()
 	if err != nil {
 		return err
 	}
 	inside := map[string]string{"TITLE": htmltext.EscapeString(f.title), "DATA": string(text), "PARTS": f.parts, "HEAD": f.head}
 	for mark, names := range map[string][]string{
-		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js.gz"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": f.scripts,
+		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": f.scripts,
 	} {
 		for _, name := range names {
-			text, err := readAsset(name)
-			if err != nil {
-				return err
-			}
-			inside[mark] += string(text)
+			inside[mark] += assets[name]
 		}
 	}
 	if f.alone {
 		inside["HEAD"] = policyAlone(inside["UPLOT"], inside["COMMON"], inside["JS"])
 	}
-	return fillFrame(w, string(frame), inside)
+	return fillFrame(w, assets["page.html"], inside)
 }
 
-// readAsset returns an embedded file, decompressed if its name ends in .gz.
-func readAsset(name string) ([]byte, error) {
-	text, err := assets.ReadFile("assets/" + name)
-	if err != nil || !strings.HasSuffix(name, ".gz") {
-		return text, err
-	}
-	r, err := gzip.NewReader(bytes.NewReader(text))
+// readAssets returns the embedded files by name.
+func readAssets() (map[string]string, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packedAssets))
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(r)
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]string
+	err = json.Unmarshal(text, &all)
+	return all, err
 }
 
 // fillFrame writes frame with what stands for {{MARK}} in the place of each mark.

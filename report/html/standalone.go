@@ -26,13 +26,13 @@ const StandaloneLayout = 1
 // data are what it begins with. It needs no server and reaches none: its own policy
 // forbids it to.
 func WriteStandalone(w io.Writer, data any, s Simulator) error {
-	worker, err := assets.ReadFile("assets/worker.js")
+	assets, err := readAssets()
 	if err != nil {
 		return err
 	}
 	var parts bytes.Buffer
 	for _, part := range [][2]string{
-		{"simulator", base64.StdEncoding.EncodeToString(s.Packed)}, {"go", s.Glue}, {"worker", string(worker)}, {"licenses", s.Licenses},
+		{"simulator", base64.StdEncoding.EncodeToString(s.Packed)}, {"go", s.Glue}, {"worker", assets["worker.js"]}, {"licenses", s.Licenses},
 	} {
 		if text := strings.ToLower(part[1]); strings.Contains(text, "</script") || strings.Contains(text, "<!--") {
 			return fmt.Errorf("the %s of the page would end its script", part[0])
