@@ -293,6 +293,30 @@ class Errors(Case):
                          self.refused(2, trace=CHAT, grid={"wrkers": [1]}, call=replay.sweep))
         self.assertIn("no such flag", self.refused(2, call=replay.sweep, jobz=1))
 
+    def test_errors_have_types_of_python(self) -> None:
+        for kind, base, trace, flags in ((replay.UsageError, ValueError, CHAT, {"workers": "x"}), (replay.UsageError, ValueError, CHAT, {"workrs": 2}),
+                                         (replay.MissingFileError, FileNotFoundError, "nowhere.jsonl", {}),
+                                         (replay.MissingFileError, FileNotFoundError, CHAT, {"faults": "nowhere.yaml"})):
+            with self.assertRaises(base) as caught:
+                replay.run(trace, **flags)
+            self.assertIs(kind, type(caught.exception))
+            self.assertIsInstance(caught.exception, replay.ReplayError)
+            again = pickle.loads(pickle.dumps(caught.exception))
+            self.assertEqual((str(caught.exception), caught.exception.exit_code, kind), (str(again), again.exit_code, type(again)))
+
+    @unittest.skipIf(os.name == "nt", "signals of Windows differ")
+    def test_a_program_that_is_killed_is_an_error(self) -> None:
+        def kill(*at: object) -> None:
+            for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+                for pid in child.read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+
+        if sys.platform != "linux":
+            self.skipTest("children are found in /proc")
+        with self.assertRaisesRegex(replay.CrashError, "ended by signal 9") as caught:
+            replay.plan(CHAT, progress=kill, **Interrupts.LONG)
+        self.assertIsInstance(caught.exception, RuntimeError)
+
     def test_a_value_is_never_a_flag(self) -> None:
         self.assertIn("--trace-format=--help", self.refused(2, CHAT, trace_format="--help"))
         self.assertIn("--help", self.refused(1, "--help"))  # the name of a trace

@@ -12,7 +12,7 @@ are its flags, errors are its sentences, tables are its Parquet files.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from ._program import ReplayError, ReplayWarning, program
+from ._program import CrashError, MissingFileError, ReplayError, ReplayWarning, UsageError, program
 from ._results import Plan, Run, Sweep
 from ._run import plan, run, sweep
 
@@ -21,4 +21,5 @@ try:
 except PackageNotFoundError:  # a checkout on the path
     __version__ = "0"
 
-__all__ = ["Plan", "ReplayError", "ReplayWarning", "Run", "Sweep", "__version__", "plan", "program", "run", "sweep"]
+__all__ = ["CrashError", "MissingFileError", "Plan", "ReplayError", "ReplayWarning", "Run", "Sweep", "UsageError", "__version__",
+           "plan", "program", "run", "sweep"]

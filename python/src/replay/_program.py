@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -26,10 +27,7 @@ PATIENCE = 0.5  # seconds before a line is drawn
 
 
 class ReplayError(Exception):
-    """What the program refused or could not do, in its words.
-
-    exit_code is that of the program; docs/exit-codes.md has what each means.
-    """
+    """An error of the program, with its message and exit code (docs/exit-codes.md)."""
 
     __module__ = "replay"
 
@@ -40,6 +38,39 @@ class ReplayError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+class UsageError(ReplayError, ValueError):
+    """An argument that the program rejects (exit code 2)."""
+
+    __module__ = "replay"
+
+
+class MissingFileError(ReplayError, FileNotFoundError):
+    """A file that does not exist."""
+
+    __module__ = "replay"
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message, exit_code)
+        self.errno, self.strerror = errno.ENOENT, message
+
+
+class CrashError(ReplayError, RuntimeError):
+    """The program was ended by a signal, or found a broken invariant (exit code 8)."""
+
+    __module__ = "replay"
+
+
+def error_of(message: str, exit_code: int) -> ReplayError:
+    """Return the exception of an error of the program."""
+    if exit_code == 2:
+        return UsageError(message, exit_code)
+    if exit_code == 1 and re.search("no such file or directory|cannot find the (file|path) specified", message):
+        return MissingFileError(message, exit_code)
+    if exit_code < 0 or exit_code == 8:
+        return CrashError(message, exit_code)
+    return ReplayError(message, exit_code)
 
 
 class ReplayWarning(UserWarning):
@@ -77,7 +108,7 @@ def call(arguments: list[str], progress: Progress) -> tuple[int, str]:
         raise KeyboardInterrupt
     message = _tell(listener.errors, child.returncode)
     if child.returncode not in WRITTEN:
-        raise ReplayError(message, child.returncode)
+        raise error_of(message, child.returncode)
     return child.returncode, listener.printed
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _flags
 from ._arguments import Files, is_list, merged
-from ._program import Progress, ReplayError, call
+from ._program import Progress, ReplayError, UsageError, call, error_of
 from ._results import Plan, Result, Run, Sweep
 
 if TYPE_CHECKING:
@@ -130,14 +130,14 @@ def _make(kind: type[Kind], command: Callable[[Files, Path], list[str]], progres
             exit_code, text = call(command(Files(inputs), folder), progress)
         except ReplayError as error:
             # An error in a mapping names the place in the mapping, not the temporary file.
-            raise ReplayError(error.message.replace(f"{inputs}{os.sep}", ""), error.exit_code) from None
+            raise error_of(error.message.replace(f"{inputs}{os.sep}", ""), error.exit_code) from None
         if out is None:
             # These lines name temporary files.
             text = re.sub(r"(?m)^Saved (run|full report|requests) to: .*\n", "", text)
         else:
             folder = Path(out)
         if not folder.is_dir():
-            raise ReplayError(text.strip() or "the program wrote nothing", exit_code)  # help, for one
+            raise UsageError(text.strip() or "the program wrote nothing", exit_code)  # help, for one
         files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
     return kind(files, text, exit_code, None if out is None else folder)
 
