@@ -7,6 +7,7 @@ It runs against the package that is installed, from any folder.
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import doctest
 import html
@@ -334,6 +335,124 @@ class Errors(Case):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             replay.run(CHAT, gpu="h100", model="llama-3.1-8b")
+
+
+class Sessions(Case):
+    # A replay of seconds.
+    LONG = {"max_in_flight": 4, "input_tokens": 100, "output_tokens": 20000, "request_count": 40000, "router": "kv", "workers": 4}
+
+    def equal(self, want: replay.Run, got: replay.Run) -> None:
+        self.assertEqual({k: v for k, v in want.report.items() if k not in CLOCKED}, {k: v for k, v in got.report.items() if k not in CLOCKED})
+
+    def test_a_session_replays_as_run_does(self) -> None:
+        want = replay.run(CHAT, workers=4, router="kv", gpu="h100", model="llama-3.1-8b")
+        with replay.Session(CHAT, router="kv", gpu="h100", workers=2) as session:
+            for _ in range(2):
+                got = session.run(workers=4, model="llama-3.1-8b", tables=True)
+                self.assertEqual(want.digest, got.digest)
+                self.assertEqual(want.parquet(), got.parquet())
+            got = session.run(workers=4, model="llama-3.1-8b")
+            self.equal(want, got)
+            self.assertEqual([], got.tables)
+            self.assertEqual("<replay.Run>", repr(got))
+            faults = [{"at": "10m", "worker": 1, "what": "dies"}]
+            self.equal(replay.run(CHAT, workers=2, router="kv", gpu="h100", model="llama-3.1-8b", faults=faults), session.run(model="llama-3.1-8b", faults=faults))
+            self.equal(replay.run(CHAT, max_in_flight=8, workers=2, router="kv", gpu="h100", model="llama-3.1-8b"), session.run(max_in_flight=8, model="llama-3.1-8b"))
+            with self.assertRaisesRegex(replay.UsageError, "--workrs: no such flag, did you mean --workers?"):
+                session.run(workrs=2)
+            with self.assertWarns(replay.ReplayWarning) as caught:
+                self.assertEqual(6, session.run(slo="p99:ttft=1us", slo_exit=True, model="llama-3.1-8b").exit_code)
+            self.assertEqual(__file__, caught.filename)
+        with self.assertRaisesRegex(ValueError, "the session is closed"):
+            session.run()
+        rows = [json.loads(line) for line in CHAT.read_text().splitlines()]
+        with replay.Session(rows) as session:
+            self.equal(replay.run(CHAT, workers=2), session.run(workers=2))
+        self.assertNothingLeft()
+
+    def test_a_call_takes_5_ms_more_than_the_simulation(self) -> None:
+        with replay.Session(CHAT) as session:
+            least = 1e9
+            for _ in range(200):
+                begin = time.perf_counter()
+                run = session.run(workers=8)
+                least = min(least, (time.perf_counter() - begin) * 1000 - run.report["wall_time_ms"])
+                if least <= 5:
+                    break
+        self.assertLessEqual(least, 5)
+
+    def test_threads_share_a_session(self) -> None:
+        with replay.Session(CHAT, processes=2) as session, concurrent.futures.ThreadPoolExecutor(6) as pool:
+            runs = list(pool.map(lambda workers: session.run(workers=workers), [1, 2, 3, 4] * 5))
+            self.assertEqual(2, len(session._started))
+        for i, run in enumerate(runs):
+            self.equal(runs[i % 4], run)
+        self.assertEqual(4, len({run.report["p99_ttft_ms"] for run in runs}))
+
+    def test_tasks_of_asyncio_and_their_end(self) -> None:
+        async def work() -> None:
+            with replay.Session(CHAT, processes=2) as session:
+                one, two = await asyncio.gather(session.arun(workers=2), session.arun(workers=4))
+                self.equal(replay.run(CHAT, workers=2), one)
+                self.equal(replay.run(CHAT, workers=4), two)
+            with replay.Session() as session:
+                task = asyncio.create_task(session.arun(**self.LONG))
+                waiting = asyncio.create_task(session.arun(**self.LONG))
+                await asyncio.sleep(0.2)
+                begin = time.monotonic()
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(task, 0.1)
+                waiting.cancel()
+                await session.arun(input_tokens=10, output_tokens=5, request_count=5)
+                self.assertLess(time.monotonic() - begin, 1.5)
+                self.assertEqual(1, len(session._started))  # the process was not replaced
+
+        asyncio.run(work())
+        self.assertNothingLeft()
+
+    def test_an_interrupt_ends_the_call(self) -> None:
+        with replay.Session() as session:
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            begin = time.monotonic()
+            with self.assertRaises(KeyboardInterrupt):
+                session.run(**self.LONG)
+            self.assertLess(time.monotonic() - begin, 1.3)
+            self.assertEqual(5, session.run(input_tokens=10, output_tokens=5, request_count=5).report["completed_requests"])
+        self.assertNothingLeft()
+
+    def test_a_crash_is_an_error_and_the_next_call_works(self) -> None:
+        with replay.Session() as session:
+            threading.Timer(0.3, lambda: [process._child.kill() for process in session._started]).start()
+            with self.assertRaisesRegex(replay.CrashError, "ended by signal 9" if os.name != "nt" else "exit code"):
+                session.run(**self.LONG)
+            self.assertEqual(5, session.run(input_tokens=10, output_tokens=5, request_count=5).report["completed_requests"])
+
+    @unittest.skipUnless(sys.platform == "linux", "processes are looked up in /proc")
+    def test_a_session_ends_with_its_process(self) -> None:
+        script = ("import replay, sys\n"
+                  f"session = replay.Session({str(CHAT)!r})\n"
+                  "session.run()\n"
+                  "print(*[process._child.pid for process in session._started], flush=True)\n"
+                  f"session.run(**{self.LONG!r})\n")
+        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(self.temporary)})
+        assert child.stdout is not None
+        with child.stdout:
+            program = Path("/proc", child.stdout.readline().strip())
+            self.assertTrue(program.exists())
+            child.kill()
+            child.wait()
+        end = time.monotonic() + 3
+        while program.exists() and "Z" not in (program / "stat").read_text().split(")")[1] and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertLess(time.monotonic(), end)
+
+    def test_a_trace_that_changes_is_read_again(self) -> None:
+        trace = self.folder / "trace.jsonl"
+        row = '{"timestamp": 0, "input_length": 10, "output_length": 5, "hash_ids": [1]}\n'
+        with replay.Session(trace) as session:
+            for rows in (1, 2):
+                trace.write_text(row * rows)
+                self.assertEqual(rows, session.run().report["num_requests"])
 
 
 class Interrupts(Case):

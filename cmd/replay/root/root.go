@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/cmd/replay/ui"
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/cmd/sessions"
 	"github.com/replay-llm/replay/internal/cmd/sweeps"
 	"github.com/replay-llm/replay/internal/cmd/version"
 )
@@ -62,7 +63,7 @@ func listCommands() []cli.Subcommand {
 		cli.ForJob("Traces", cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)),
 		cli.ForJob("Real servers (by replay-live)", servers...),
 		cli.ForJob("Served engines (by replay-live)", served...),
-		[]cli.Subcommand{version.Subcommand("replay"), cli.NewSubcommand("settings", machines.NewSettingsCommand)})
+		[]cli.Subcommand{version.Subcommand("replay"), cli.NewSubcommand("settings", machines.NewSettingsCommand), cli.NewSubcommand("session", sessions.NewSessionCommand)})
 }
 
 // newBareCommand is the program without a command in it.

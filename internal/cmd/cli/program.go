@@ -49,8 +49,14 @@ func (p Program) Start() {
 func (p Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := untilSignal()
 	defer stop()
-	s := Streams{In: NewStdin(ctx, stdin), Out: stdout, Err: stderr, Args: args, Program: p, calm: make(chan struct{}, 1)}
+	s := Streams{In: NewStdin(ctx, stdin), Out: stdout, Err: stderr, Args: args}
 	s.terminal = stdin == os.Stdin && stdout == os.Stdout && stderr == os.Stderr
+	return p.RunIn(ctx, s)
+}
+
+// RunIn carries out the command line of s until ctx ends, and returns its exit code.
+func (p Program) RunIn(ctx context.Context, s Streams) int {
+	s.Program, s.calm = p, make(chan struct{}, 1)
 	s, err := s.withVariables(os.Environ())
 	if err != nil {
 		return printError(s, err, codeOf(err))
@@ -103,6 +109,9 @@ func untilSignal() (ctx context.Context, stop func()) {
 
 // SignalError is a signal that ended a command.
 type SignalError struct{ signal os.Signal }
+
+// NewInterrupt returns the cause of a context that ends as with an interrupt.
+func NewInterrupt() error { return &SignalError{os.Interrupt} }
 
 func (e *SignalError) Error() string {
 	if e.signal == os.Interrupt {

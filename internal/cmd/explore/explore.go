@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +20,6 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/rundir"
 )
@@ -41,7 +39,7 @@ type Session struct {
 	traces  []*trace
 	carried []string // settings that are taken beside the knobs
 	offered []offer
-	open    runs.Recent[reading]
+	open    runs.Workloads
 	views   map[string]context.CancelFunc // the run that each view waits for
 }
 
@@ -52,9 +50,6 @@ type trace struct {
 	text []byte
 	hash func() ([]rundir.Input, error)
 }
-
-// reading reads a workload, once.
-type reading func() (*loadgen.Workload, error)
 
 const (
 	// MostTraces is how many traces a session takes.
@@ -153,10 +148,7 @@ func (t *trace) streams() replay.Streams { return replay.Streams{Stdin: bytes.Ne
 
 // workload returns the workload of spec, which is read by the first who asks and kept.
 func (s *Session) workload(t *trace, spec *replay.Spec) (*loadgen.Workload, error) {
-	own := *spec
-	return s.open.Get(fmt.Sprintf("%q %s", t.name, plan.WorkloadKey(spec)), func() reading {
-		return sync.OnceValues(func() (*loadgen.Workload, error) { return own.Open(context.Background(), t.streams()) })
-	})()
+	return s.open.Open(t.name, spec, t.streams())
 }
 
 // Newest returns a context for a run that a view waits for. It ends when the view

@@ -62,7 +62,7 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	case o.IsLive():
 		r.drive = r.driveLive
 	default:
-		r.drive = r.spec.Run
+		r.drive = r.driveOffline
 	}
 	err := r.carryOut(ctx)
 	switch {
@@ -215,6 +215,19 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 		}
 	}
 	return err
+}
+
+// driveOffline replays on the logical clock, on a workload that is shared if there is one.
+func (r *run) driveOffline(ctx context.Context, streams replay.Streams) (*harness.Result, error) {
+	w, err := OpenShared(ctx, &r.spec, streams)
+	switch {
+	case err != nil:
+		return nil, err
+	case w == nil:
+		return r.spec.Run(ctx, streams)
+	}
+	streams.Once = false
+	return r.spec.RunOn(ctx, w, streams)
 }
 
 // driveLive replays in real time.

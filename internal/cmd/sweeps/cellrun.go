@@ -55,7 +55,7 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.openSample(spec, cell.Sample)
+	w, err := r.openSample(ctx, spec, cell.Sample)
 	if err != nil {
 		return nil, err
 	}
@@ -190,11 +190,15 @@ func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload,
 
 // openSample returns a resample of the workload of spec, or the workload itself. It is
 // opened by the first who asks.
-func (r *CellRunner) openSample(spec replay.Spec, sample int) (*loadgen.Workload, error) {
+func (r *CellRunner) openSample(ctx context.Context, spec replay.Spec, sample int) (*loadgen.Workload, error) {
 	key := plan.WorkloadKey(&spec)
 	w := r.open.Get(key, func() *openWorkload {
 		load := sync.OnceValues(func() (*loadgen.Workload, error) {
-			return spec.Open(context.Background(), replay.Streams{Stdin: strings.NewReader(""), Warn: r.Warn})
+			streams := replay.Streams{Stdin: strings.NewReader(""), Warn: r.Warn}
+			if shared, err := runs.OpenShared(ctx, &spec, streams); err != nil || shared != nil {
+				return shared, err
+			}
+			return spec.Open(context.WithoutCancel(ctx), streams)
 		})
 		return &openWorkload{load, sync.OnceValues(func() (*plan.Resampler, error) {
 			w, err := load()

@@ -15,11 +15,12 @@ from importlib.metadata import PackageNotFoundError, version
 from ._program import CrashError, MissingFileError, ReplayError, ReplayWarning, UsageError, program
 from ._results import Plan, Run, Sweep
 from ._run import plan, run, sweep
+from ._session import Session
 
 try:
     __version__ = version("replay-llm")
 except PackageNotFoundError:  # a checkout on the path
     __version__ = "0"
 
-__all__ = ["CrashError", "MissingFileError", "Plan", "ReplayError", "ReplayWarning", "Run", "Sweep", "UsageError", "__version__",
+__all__ = ["CrashError", "MissingFileError", "Plan", "ReplayError", "ReplayWarning", "Run", "Session", "Sweep", "UsageError", "__version__",
            "plan", "program", "run", "sweep"]

@@ -106,26 +106,34 @@ def call(arguments: list[str], progress: Progress) -> tuple[int, str]:
         raise
     if child.returncode == INTERRUPTED:
         raise KeyboardInterrupt
-    message = _tell(listener.errors, child.returncode)
+    message = tell(listener.errors, child.returncode)
     if child.returncode not in WRITTEN:
         raise error_of(message, child.returncode)
     return child.returncode, listener.printed
 
 
-def _tell(lines: list[str], exit_code: int) -> str:
-    """Warn of what the program warns of, and return what else it said."""
+def tell(lines: list[str], exit_code: int) -> str:
+    """Warn of what the program warns of, and return the rest of its standard error."""
     prefix, rest = "replay: warning: ", []
     for line in lines:
         if line.startswith(prefix):
-            warnings.warn(line[len(prefix):].rstrip(), ReplayWarning, stacklevel=5)
+            _warn(line[len(prefix):].rstrip())
         else:
             rest.append(line)
     message = re.sub(r"\Areplay: ", "", "".join(rest)).strip()
     if message and exit_code in WRITTEN:
-        warnings.warn(message, ReplayWarning, stacklevel=5)
+        _warn(message)
     if exit_code < 0:
         return message or f"the program was ended by signal {-exit_code}"
     return message or f"the program ended with exit code {exit_code}"
+
+
+def _warn(text: str) -> None:
+    """Warn at the line that called this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, ReplayWarning, stacklevel=level)
 
 
 def _end(child: subprocess.Popen[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     Kind = TypeVar("Kind", bound=Result)
     Out = Union[str, os.PathLike[str], None]
+    Command = Callable[[Files, Path], list[str]]
     # Trace is a path, a frame of pandas, Polars or Arrow, or a list of rows.
     Trace = Any
 
@@ -44,8 +46,13 @@ def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **fl
     A replay whose requests did not all complete, or that misses an objective with slo_exit, warns and
     says so in exit_code. All else that is wrong is a ReplayError, with the program's words.
     """
-    given, out = merged(flags), out or None
-    clock = "none" if given.get("stream") else given.get("mode") or "offline"
+    out = out or None
+    return make(Run, run_command(trace, merged(flags), out, True), functools.partial(call, progress=progress), out)
+
+
+def run_command(trace: Trace, given: Mapping[str, Any], out: Out, tables: bool) -> Command:
+    """Return the command line of a replay: with its directory, or with the report alone."""
+    clock = "none" if given.get("stream") or not tables else given.get("mode") or "offline"
 
     def command(files: Files, folder: Path) -> list[str]:
         arguments = ["trace" if given.get("max-in-flight") is None else "concurrency", *files.flags(given)]
@@ -60,7 +67,7 @@ def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **fl
                 arguments += files.flag("requests", given.get("requests") or folder / "requests.parquet")
         return arguments if trace is None else [*arguments, "--", files.trace(trace)]
 
-    return _make(Run, command, progress, out)
+    return command
 
 
 def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any = None, out: Any = None,
@@ -96,7 +103,7 @@ def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any =
             arguments += ["--", str(spec)]
         return arguments
 
-    return _make(Sweep, command, progress, None)
+    return make(Sweep, command, functools.partial(call, progress=progress), None)
 
 
 def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **flags: Unpack[_flags.PlanFlags]) -> Plan:
@@ -116,18 +123,18 @@ def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **f
             return arguments + [f"--trace={files.trace(one)}" for one in trace]
         return arguments if trace is None else [*arguments, "--", files.trace(trace)]
 
-    return _make(Plan, command, progress, None)
+    return make(Plan, command, functools.partial(call, progress=progress), None)
 
 
-def _make(kind: type[Kind], command: Callable[[Files, Path], list[str]], progress: Progress, out: Out) -> Kind:
-    """Carry out a command, and return what it wrote. Temporary files are removed."""
+def make(kind: type[Kind], command: Command, send: Callable[[list[str]], tuple[int, str]], out: Out) -> Kind:
+    """Send a command line, and return what it wrote. Temporary files are removed."""
     with tempfile.TemporaryDirectory(prefix="replay-") as temporary:
         folder, inputs = Path(temporary, "run"), Path(temporary, "inputs")
         if kind is not Run:
             folder.mkdir()
         inputs.mkdir()
         try:
-            exit_code, text = call(command(Files(inputs), folder), progress)
+            exit_code, text = send(command(Files(inputs), folder))
         except ReplayError as error:
             # An error in a mapping names the place in the mapping, not the temporary file.
             raise error_of(error.message.replace(f"{inputs}{os.sep}", ""), error.exit_code) from None
