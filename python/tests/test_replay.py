@@ -455,6 +455,77 @@ class Sessions(Case):
                 self.assertEqual(rows, session.run().report["num_requests"])
 
 
+class RayExecutor(concurrent.futures.Executor):
+    """Tasks of Ray, as docs/python.md has them."""
+
+    def submit(self, function, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        import ray
+
+        return ray.remote(function).remote(*args, **kwargs).future()
+
+
+class Executors(Case):
+    def check(self, executor: concurrent.futures.Executor) -> None:
+        """A sweep on an executor has the table of one without."""
+        flags = {"trace": CHAT, "grid": {"router": ["round_robin", "kv"], "max_num_seqs": [64, 256], "workers": list(range(2, 12))}, "set": {"speedup": 16}}
+        want, told = replay.sweep(**flags), []
+        got = replay.sweep(**flags, executor=executor, progress=lambda *at: told.append(at))
+        self.assertTrue(want.cells.equals(got.cells))
+        self.assertEqual(want.settings, got.settings)
+        self.assertEqual(("parts", 8, 8), told[-1])
+        self.assertEqual(0, got.exit_code)
+        self.assertIn("p99_ttft_ms", got.text.splitlines()[0])
+        self.assertEqual(41, len(got.text.splitlines()))
+        self.assertTrue(pickle.loads(pickle.dumps(got)).cells.equals(want.cells))
+
+    def test_processes(self) -> None:
+        with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+            self.check(executor)
+        self.assertNothingLeft()
+
+    def test_threads_errors_and_several_traces(self) -> None:
+        rows = [json.loads(line) for line in CHAT.read_text().splitlines()][:200]
+        with concurrent.futures.ThreadPoolExecutor(2) as executor:
+            self.check(executor)
+            flags = {"trace": [CHAT, rows], "grid": {"workers": [1, "x", 2]}, "set": {"engine-args": {"block_size": 16, "num_gpu_blocks": 4096}}}
+            with self.assertWarnsRegex(replay.ReplayWarning, "2 of 6 cells have no report") as caught:
+                got = replay.sweep(**flags, executor=executor)
+            self.assertEqual(__file__, caught.filename)
+            with self.assertWarns(replay.ReplayWarning):
+                want = replay.sweep(**flags)
+            self.assertEqual(want.exit_code, got.exit_code)
+            same = [name for name in want.cells.column_names if name != "trace"]  # the second is a temporary file
+            self.assertEqual(want.cells.column_names, got.cells.column_names)
+            self.assertTrue(want.cells.select(same).equals(got.cells.select(same)))
+            with self.assertRaisesRegex(replay.UsageError, "wrkers: no such flag of a replay, did you mean workers?"):
+                replay.sweep(trace=CHAT, grid={"wrkers": [1, 2]}, executor=executor)
+            with self.assertRaisesRegex(replay.MissingFileError, "nowhere.jsonl"):
+                replay.sweep(trace="nowhere.jsonl", grid={"workers": [1, 2]}, executor=executor)
+            for wrong in ({"grid": "workers=1,2"}, {"grid": {"workers": [1]}, "out": "table.csv"}, {"grid": {"workers": [1]}, "journal": "done.jsonl"}):
+                with self.assertRaisesRegex(TypeError, "executor"):
+                    replay.sweep(trace=CHAT, executor=executor, **wrong)
+
+    def test_dask(self) -> None:
+        try:
+            import distributed
+        except ImportError:
+            self.skipTest("distributed is not installed")
+        with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+            self.check(client.get_executor())
+
+    def test_ray(self) -> None:
+        try:
+            import ray
+        except ImportError:
+            self.skipTest("ray is not installed")
+        os.environ["RAY_AUTH_MODE"] = "disabled"  # a token would be written to the home directory
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        try:
+            self.check(RayExecutor())
+        finally:
+            ray.shutdown()
+
+
 class Interrupts(Case):
     LONG = {"slo": OBJECTIVES, "gpu": "h100", "model": "llama-3.1-8b", "resamples": 2000, "vary": "none"}
 

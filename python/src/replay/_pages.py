@@ -33,6 +33,13 @@ def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as text."""
+    lines = [list(columns), *([number(row.get(name)) for name in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "".join("  ".join(value.rjust(width) for value, width in zip(line, widths)) + "\n" for line in lines)
+
+
 def latencies(report: Mapping[str, Any]) -> str:
     """Return the summary of a replay."""
     totals = [{"": label, "value": report[key]} for label, key in TOTALS if key in report]

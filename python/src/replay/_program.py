@@ -188,6 +188,11 @@ class _Listener:
             bar.clear()
 
 
+def bar_of(progress: Progress) -> _Bar:
+    """Return a line of progress."""
+    return _Bar(progress)
+
+
 class _Bar:
     """A line on standard error about what is done. Notebooks keep every line, so that they get none unless progress is True."""
 

@@ -170,10 +170,14 @@ class Sweep(Result):
         """A chart of matplotlib: plot("workers", "ttft_p99")."""
         return SweepPlot(self)
 
-    def _summary(self) -> str:
+    def summary(self) -> tuple[list[str], list[dict[str, Any]]]:
+        """Return the names of a few columns of cells, and their first 100 rows."""
         wanted = ["cell", *self.settings, "output_throughput_tok_s", "prefix_cache_reused_ratio", "median_ttft_ms", "p99_ttft_ms", "p99_itl_ms"]
         columns = [name for name in wanted if name in self.cells.column_names]
-        return _pages.table(columns, self.cells.select(columns).slice(0, 100).to_pylist())
+        return columns, self.cells.select(columns).slice(0, 100).to_pylist()
+
+    def _summary(self) -> str:
+        return _pages.table(*self.summary())
 
     def _chart(self) -> str:
         if "p99_ttft_ms" not in self.cells.column_names:

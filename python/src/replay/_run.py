@@ -17,6 +17,7 @@ from ._program import Progress, ReplayError, UsageError, call, error_of
 from ._results import Plan, Result, Run, Sweep
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from typing import TypeVar, Union
 
     from typing_extensions import Unpack
@@ -70,15 +71,16 @@ def run_command(trace: Trace, given: Mapping[str, Any], out: Out, tables: bool) 
     return command
 
 
-def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any = None, out: Any = None,
-          progress: Progress = None, **flags: Unpack[_flags.SweepFlags]) -> Sweep:
+def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any = None, out: Any = None, progress: Progress = None,
+          executor: Executor | None = None, **flags: Unpack[_flags.SweepFlags]) -> Sweep:
     """Replay every cell of a grid: replay sweep.
 
         replay.sweep(trace="requests.jsonl", grid={"router": ["round_robin", "kv"], "workers": [2, 4, 8]})
 
     grid has the values of flags, of which the last runs fastest, set the flags of all cells. spec is a
     file with trace, set and grid, or a mapping of them. trace is what run takes, or a list of files and frames.
-    out also writes the table to a file, or to several: .csv, .json, .parquet or a page, .html. Every
+    out also writes the table to a file, or to several: .csv, .json, .parquet or a page, .html. executor is an
+    Executor of concurrent.futures that replays parts of the grid, each in a session. Every
     other flag of the command is a keyword argument; `replay sweep --help-all` describes them.
     """
     sections: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {}
@@ -88,22 +90,33 @@ def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any =
     if sections and spec is not None and not isinstance(spec, Mapping):
         raise TypeError(f"{next(iter(sections))}: beside a file, want text, as 'workers=1,2'")
     trace = sections.pop("trace", None) if trace is None else trace
+    if executor is not None:
+        from ._executor import sweep_on
+
+        if out is not None or set is not None and not isinstance(set, Mapping):
+            raise TypeError("out and a set that is no mapping are not supported with executor")
+        with tempfile.TemporaryDirectory(prefix="replay-") as folder:
+            return sweep_on(executor, trace, sections, flags, progress, Path(folder))
+    texts = {key: value for key, value in (("set", set), ("grid", grid), ("out", out)) if not isinstance(value, Mapping)}
+    command = sweep_command(trace, sections, {**flags, **texts}, None if isinstance(spec, Mapping) else spec)
+    return make(Sweep, command, functools.partial(call, progress=progress), None)
+
+
+def sweep_command(trace: Any, sections: Mapping[str, Any], flags: Mapping[str, Any], spec: Any = None) -> Command:
+    """Return the command line of a sweep."""
 
     def command(files: Files, folder: Path) -> list[str]:
-        arguments = ["sweep", *files.flags(flags), *files.flag("out", out), f"--out={folder / 'cells.parquet'}"]
-        for key, value in (("set", set), ("grid", grid)):
-            if not isinstance(value, Mapping):
-                arguments += files.flag(key, value)
+        arguments = ["sweep", *files.flags(flags), f"--out={folder / 'cells.parquet'}"]
         if trace is not None:
             several = is_list(trace) and not all(isinstance(row, Mapping) for row in trace)
             arguments += [f"--trace={files.trace(one)}" for one in (trace if several else [trace])]
         if sections:
             arguments += ["--", files.grid(sections)]
-        elif spec is not None and not isinstance(spec, Mapping):
+        elif spec is not None:
             arguments += ["--", str(spec)]
         return arguments
 
-    return make(Sweep, command, functools.partial(call, progress=progress), None)
+    return command
 
 
 def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **flags: Unpack[_flags.PlanFlags]) -> Plan:

@@ -88,6 +88,12 @@ class Session:
 
     def send(self, arguments: list[str], cancel: _Cancel | None = None) -> tuple[int, str]:
         """Carry out a command line, and return its exit code and what it printed."""
+        code, text, errors = self.ask(arguments, cancel)
+        tell(errors, code)
+        return code, text
+
+    def ask(self, arguments: list[str], cancel: _Cancel | None = None) -> tuple[int, str, list[str]]:
+        """Carry out a command line, and return its exit code, what it printed, and its warnings."""
         if not self._close.alive:
             raise ValueError("the session is closed")
         cancel = cancel or _Cancel()
@@ -110,10 +116,10 @@ class Session:
         code = int(answer["exit_code"])
         if code == INTERRUPTED:
             raise concurrent.futures.CancelledError
-        message = tell(answer["stderr"].splitlines(keepends=True), code)
+        errors = str(answer["stderr"]).splitlines(keepends=True)
         if code not in WRITTEN:
-            raise error_of(message, code)
-        return code, str(answer["stdout"])
+            raise error_of(tell(errors, code), code)
+        return code, str(answer["stdout"]), errors
 
 
 class _Cancel:
