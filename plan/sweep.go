@@ -79,54 +79,74 @@ func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error)
 // it was interrupted. A nil Journal remembers nothing.
 type Journal struct {
 	file    *os.File
+	head    []byte // line that the file of a shard begins with; nil: none
 	writing sync.Mutex
 	reports map[string]json.RawMessage
 }
 
 // OpenJournal opens a journal, or begins one. A last line that was cut off is
 // forgotten.
-func OpenJournal(path string) (*Journal, error) {
+func OpenJournal(path string) (*Journal, error) { return openJournal(path, nil) }
+
+// openJournal opens a journal that begins with a line, or begins one.
+func openJournal(path string, head []byte) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{file: f, reports: map[string]json.RawMessage{}}
+	j := &Journal{file: f, head: head, reports: map[string]json.RawMessage{}}
 	if err := j.read(path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return j, nil
 }
 
-// read takes in all whole lines and goes to the end of the last of them.
+// read takes in all whole lines and cuts off a line that is not.
 func (j *Journal) read(path string) error {
 	text, err := io.ReadAll(j.file)
 	if err != nil {
 		return err
 	}
-	end := int64(0)
-	for n := 1; ; n++ {
+	lines, begun := bytes.CutPrefix(text, j.head)
+	if !begun && !bytes.HasPrefix(j.head, text) {
+		return fmt.Errorf("%s: is not a file of this shard, with these settings, traces and this program", path)
+	}
+	if !begun { // new, or its first line was cut off
+		if err := os.Truncate(path, 0); err != nil {
+			return err
+		}
+		_, err = j.file.Write(j.head)
+		return err
+	}
+	end, err := readOutcomes(path, lines, 1+bytes.Count(j.head, []byte{'\n'}), func(o *Outcome) {
+		if o.Report != nil {
+			j.reports[o.Key] = o.Report
+		}
+	})
+	if err != nil || end == len(lines) {
+		return err
+	}
+	return os.Truncate(path, int64(len(j.head)+end))
+}
+
+// readOutcomes takes the whole lines of a text, the first of which is line n of a file, and returns how long they are.
+func readOutcomes(path string, text []byte, n int, take func(*Outcome)) (end int, err error) {
+	for ; ; n++ {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})
 		if !whole {
-			break
+			return end, nil
 		}
 		text = rest
 		var o Outcome
 		if err := json.Unmarshal(line, &o); err != nil || len(o.Key) != 64 {
-			return fmt.Errorf("%s:%d: not the outcome of a cell, want the journal of a sweep", path, n)
+			return 0, fmt.Errorf("%s:%d: not the outcome of a cell, want the journal of a sweep", path, n)
 		}
-		end += int64(len(line)) + 1
-		if o.Report != nil {
-			j.reports[o.Key] = o.Report
-		}
+		end += len(line) + 1
+		take(&o)
 	}
-	if err := j.file.Truncate(end); err != nil {
-		return err
-	}
-	_, err = j.file.Seek(end, io.SeekStart)
-	return err
 }
 
 // Report returns the report of a task that the journal had when it was opened.
@@ -139,9 +159,9 @@ func (j *Journal) Report(key string) (json.RawMessage, bool) {
 }
 
 // Add writes an outcome; those without a report are to be tried again, and are
-// not written. Several goroutines may call it.
+// written to files of shards only. Several goroutines may call it.
 func (j *Journal) Add(o *Outcome) error {
-	if j == nil || o.Report == nil {
+	if j == nil || o.Report == nil && j.head == nil {
 		return nil
 	}
 	line, err := json.Marshal(o)

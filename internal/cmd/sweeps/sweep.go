@@ -39,11 +39,12 @@ is a YAML or JSON file,
 
 or the flags below say it. Cells with max-in-flight are closed loops.
 
-The cells run in this process, --jobs at once.`,
+The cells run in this process, --jobs at once, or as shards on several machines.`,
 		Example: `  replay sweep grid.yaml --output csv > table.csv
   replay sweep grid.yaml --journal done.jsonl
   replay sweep grid.yaml --repeat 20
-  replay sweep --trace monday.jsonl --trace friday.jsonl --grid workers=1,2,4`,
+  replay sweep --trace monday.jsonl --trace friday.jsonl --grid workers=1,2,4
+  replay sweep grid.yaml --shard 1/8 --out part-1.json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.CheckSpelling(cmd, args); err != nil {
@@ -56,6 +57,9 @@ The cells run in this process, --jobs at once.`,
 			if f.jobs < 1 {
 				return cli.Usagef("--jobs=%d: want at least 1", f.jobs)
 			}
+			if err := f.checkShard(cmd.Flags()); err != nil {
+				return err
+			}
 			return f.sweepHere(cmd.Context(), s, g)
 		},
 	}
@@ -63,7 +67,9 @@ The cells run in this process, --jobs at once.`,
 		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
 		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those there")
 		fs.BoolVar(&f.early, "early-stop", false, "end a cell when an objective of its --set slo=... cannot be met any more")
-	}, "journal", "early-stop"))
+		fs.Var(&f.shard, "shard", "run shard `i/n` of the cells, as 1/8, into the file of --out")
+	}, "journal", "early-stop", "shard"))
+	cmd.AddCommand(newMergeCommand(s))
 	return cmd
 }
 
@@ -94,13 +100,11 @@ type sweepFlags struct {
 	jobs    int
 	journal string
 	early   bool
+	shard   shardValue
 }
 
 // sweepHere replays the cells of g and prints what they came to.
 func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid) (err error) {
-	if err := f.table.Check(); err != nil {
-		return err
-	}
 	cli.ManyReplays()
 	cells := f.grid.CellsOf(g)
 	tasks, err := tasksOf(cells, NewDigests())
@@ -116,25 +120,47 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	for i := range tasks {
 		sweep.Keys = append(sweep.Keys, tasks[i].Key())
 	}
-	if f.journal != "" {
-		if sweep.Journal, err = plan.OpenJournal(f.journal); err != nil {
-			return fmt.Errorf("--journal: %w", err)
-		}
-		defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
+	if err := f.openJournal(&sweep, g); err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
 	var traces warnings
 	runner := CellRunner{Warn: traces.add, Early: f.early, Reader: *options.NewCellReader()}
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
 	printWarnings(s, &runner.Reader, cells[:g.Size()])
+	cells = sweep.Cells
 	bar := cli.NewProgress(s.Err, "cells")
 	sweep.Progress = func(done int) { bar.Show(done, len(cells)) }
 	outcomes, _, err := sweep.Do(ctx)
 	bar.Clear()
 	traces.print(s)
-	if err != nil {
+	if err != nil || f.shard.Of > 0 {
 		return err
 	}
 	return f.table.Write(s.Out, g, outcomes)
+}
+
+// openJournal opens the journal of a sweep, if it has one. Of a shard that is its file, and the sweep keeps only its cells.
+func (f *sweepFlags) openJournal(sweep *plan.Sweep, g *plan.Grid) (err error) {
+	if f.shard.Of > 0 {
+		program, err := ProgramVersion()
+		if err != nil {
+			return err
+		}
+		part := plan.NewPart(f.shard.Shard, program, g, sweep.Keys)
+		sweep.Cells, sweep.Keys = f.shard.Take(sweep.Cells, sweep.Keys)
+		if sweep.Journal, err = plan.OpenPart(f.table.Files.paths[0], part); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		return nil
+	}
+	if f.journal == "" {
+		return nil
+	}
+	if sweep.Journal, err = plan.OpenJournal(f.journal); err != nil {
+		return fmt.Errorf("--journal: %w", err)
+	}
+	return nil
 }
 
 // markEarly makes the tasks of cells that may be stopped others than those that run to their end, in journals. It refuses a sweep

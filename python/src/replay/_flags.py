@@ -909,6 +909,8 @@ class SweepFlags(TypedDict, total=False):
     """let --out replace files"""
     repeat: int
     """replay each cell on a number of resamples of its workload too, for intervals"""
+    shard: Value
+    """run shard i/n of the cells, as 1/8, into the file of --out"""
     wall_time: bool
     """do not leave out the values that depend on how fast this machine is"""
     wide: bool

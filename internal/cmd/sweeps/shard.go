@@ -1,0 +1,90 @@
+package sweeps
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/plan"
+)
+
+// shardValue is a shard as a flag.
+type shardValue struct{ plan.Shard }
+
+// mostShards bounds the shards of a sweep.
+const mostShards = 100_000
+
+func (v *shardValue) Type() string { return "i/n" }
+
+func (v *shardValue) String() string {
+	if v.Of == 0 {
+		return ""
+	}
+	return v.Shard.String()
+}
+
+func (v *shardValue) Set(text string) error {
+	first, last, _ := strings.Cut(text, "/")
+	i, err := strconv.Atoi(first)
+	n, errOf := strconv.Atoi(last)
+	if err != nil || errOf != nil || n < 1 || n > mostShards || i < 0 || i > n {
+		return fmt.Errorf("want i/n, n at most %d and i at most n, as 1/8", mostShards)
+	}
+	v.Shard = plan.Shard{Index: (i + n - 1) % n, Of: n}
+	return nil
+}
+
+// checkShard refuses flags of tables that a shard ignores, and files that cannot be written.
+func (f *sweepFlags) checkShard(fs *pflag.FlagSet) error {
+	if f.shard.Of == 0 {
+		return f.table.Check()
+	}
+	for _, name := range []string{"output", "wide", "overwrite", "gpu-cost", "wall-time", "journal"} {
+		if fs.Changed(name) {
+			return cli.Usagef("--%s is not supported with --shard: give it to replay sweep merge, which makes the table", name)
+		}
+	}
+	if paths := f.table.Files.paths; len(paths) != 1 || f.table.Files.formOf(paths[0]) != "json" {
+		return cli.Usagef("--shard requires one --out that ends in .json")
+	}
+	return nil
+}
+
+// newMergeCommand makes the table of a sweep from the files of its shards.
+func newMergeCommand(s cli.Streams) *cobra.Command {
+	var f TableFlags
+	return cli.BindOwn(&cobra.Command{
+		Use:   "merge PART...",
+		Short: "Make the table of a sweep from the files of its shards",
+		Long: `Make the table of a sweep from the files that replay sweep --shard wrote, in any
+order. It is the table of a sweep in one process, to the last byte. A shard that
+is missing, not finished, given twice or of another sweep is an error. A PART
+with * stands for all files of such names.`,
+		Example: `  replay sweep merge part-*.json --out all.csv
+  replay sweep merge 'parts/*.json' --output json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := f.Check(); err != nil {
+				return err
+			}
+			var paths []string
+			for _, arg := range args {
+				found, err := filepath.Glob(arg)
+				if err != nil || len(found) == 0 {
+					found = []string{arg} // reading it reports the error
+				}
+				paths = append(paths, found...)
+			}
+			g, outcomes, err := plan.MergeParts(paths)
+			if err != nil {
+				return err
+			}
+			return f.Write(s.Out, g, outcomes)
+		},
+	}, f.Bind)
+}
