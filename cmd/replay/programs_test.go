@@ -60,12 +60,14 @@ func TestPythonNamesTheFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../python/src/replay/_flags.py")
+	got, err := os.ReadFile("../../python/src/replay/flags.py")
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%v; out of date, want what go generate ./cmd/replay/manual writes", err)
 	}
 	for _, line := range []string{
-		"    workers: Union[int, str]\n", "    engine: Literal[\"vllm\", \"sglang\", \"trtllm\"]\n", "    try_: Value\n", "    front: bool\n", "    jobs: int\n    \"\"\"cells at once, a number; the table does not depend on it\"\"\"\n",
+		"    workers: Union[int, str]\n", "    engine: Literal[\"vllm\", \"sglang\", \"trtllm\"]\n", "    try_: Value\n", "    front: bool\n", "    jobs: int\n",
+		"    jobs (number): cells at once, a number; the table does not depend on it\n", "    cluster: Cluster\n",
+		"    engine: Union[Literal[\"vllm\", \"sglang\", \"trtllm\"], EngineGroup]\n",
 	} {
 		if !bytes.Contains(want, []byte(line)) {
 			t.Errorf("no %q", line)

@@ -17,6 +17,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import pydoc
 import re
 import shutil
 import signal
@@ -592,10 +593,29 @@ class Shape(Case):
         got = subprocess.run([script, "trace", "--workrs=2"], capture_output=True, text=True)
         self.assertEqual((2, "replay: --workrs: no such flag, did you mean --workers?\n"), (got.returncode, got.stderr))
 
-    def test_flags_are_offered(self) -> None:
-        for function, flag in ((replay.run, "max_in_flight"), (replay.sweep, "jobs"), (replay.plan, "try_")):
-            self.assertIn(flag, inspect.signature(function).parameters)
-            self.assertIn("--help-all", function.__doc__ or "")
+    def test_help_is_readable(self) -> None:
+        for function in (replay.run, replay.plan, replay.sweep):
+            text = pydoc.plain(pydoc.render_doc(function))
+            self.assertLess(len(text.splitlines()), 50)
+            self.assertLess(len(inspect.signature(function).parameters), 20)
+        for name, about in replay.flags.GROUPS.items():
+            group = getattr(replay.flags, name.title().replace("_", ""))
+            self.assertIn(about[1:], group.__doc__)
+            for setting in group.__annotations__:
+                self.assertRegex(group.__doc__, f"(?m)^    ({setting}|{re.sub('^(prefill|decode)_', '', setting)})[: ]")
+            self.assertTrue(any(name in inspect.signature(function).parameters for function in (replay.run, replay.plan)))
+        self.assertIn("trace_block_size (tokens): ", replay.flags.Workload.__doc__ or "")
+
+    def test_groups_are_flat_names(self) -> None:
+        want = replay.run(CHAT, workers=4, router="kv", engine="sglang", seed=7).digest
+        self.assertEqual(want, replay.run(CHAT, cluster=dict(workers=4, router="kv"), engine=dict(engine="sglang"), limits={"seed": 7}).digest)
+        self.assertEqual(want, replay.run(CHAT, cluster={"workers": 2, "router": "kv"}, workers=4, engine="sglang", seed=7).digest)
+        with replay.Session(CHAT, cluster={"workers": 2, "router": "kv"}, engine={"engine": "sglang"}) as session:
+            self.assertEqual(want, session.run(cluster={"workers": 4}, seed=7, tables=True).digest)
+        with self.assertRaisesRegex(replay.UsageError, "--workrs: no such flag, did you mean --workers?"):
+            replay.run(CHAT, cluster={"workrs": 2})
+        plan = replay.plan(CHAT, speedup=16, engine={"gpu": "h100", "model": "llama-3.1-8b"}, search={"slo": OBJECTIVES, "front": False, "resamples": 0, "vary": "none"})
+        self.assertTrue(plan.found)
 
     def test_the_page_of_the_documentation(self) -> None:
         page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 // shells, for releases, and the types of its flags, for Python.
 package main
 
-//go:generate go run . -python ../../../python/src/replay/_flags.py
+//go:generate go run . -python ../../../python/src/replay/flags.py
 
 import (
 	"github.com/replay-llm/replay/cmd/replay/root"

@@ -74,8 +74,9 @@ func newUnsorted(title string) *pflag.FlagSet {
 
 // wholeHelp is the flag that asks for all of the help.
 type wholeHelp struct {
-	set   *pflag.FlagSet
-	given bool
+	set      *pflag.FlagSet
+	given    bool
+	sections []section
 }
 
 func (h *wholeHelp) String() string { return strconv.FormatBool(h.given) }
@@ -91,7 +92,7 @@ func (h *wholeHelp) Set(text string) (err error) {
 // setUsage makes the help of cmd show its flags by section: the common ones, or all
 // where they are asked for.
 func setUsage(cmd *cobra.Command, all []section) {
-	whole := &wholeHelp{set: cmd.Flags()}
+	whole := &wholeHelp{set: cmd.Flags(), sections: all}
 	cmd.Flags().VarPF(whole, "help-all", "", "print this help with all flags").NoOptDefVal = "true"
 	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
 		var b strings.Builder
@@ -121,6 +122,21 @@ func setUsage(cmd *cobra.Command, all []section) {
 		_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 		return err
 	})
+}
+
+// TitleOf returns the title of the section that a flag of cmd has in the help, "" of none.
+func TitleOf(cmd *cobra.Command, flag string) string {
+	f := cmd.Flags().Lookup("help-all")
+	if f == nil {
+		return ""
+	}
+	whole, _ := f.Value.(*wholeHelp)
+	for i := 0; whole != nil && i < len(whole.sections); i++ {
+		if s := &whole.sections[i]; s.flags.Lookup(flag) != nil {
+			return s.title
+		}
+	}
+	return ""
 }
 
 // countShown counts the flags that are not hidden.

@@ -12,6 +12,7 @@ are its flags, errors are its sentences, tables are its Parquet files.
 
 from importlib.metadata import PackageNotFoundError, version
 
+from . import flags
 from ._program import CrashError, MissingFileError, ReplayError, ReplayWarning, UsageError, program
 from ._results import Plan, Run, Sweep
 from ._run import plan, run, sweep
@@ -23,4 +24,4 @@ except PackageNotFoundError:  # a checkout on the path
     __version__ = "0"
 
 __all__ = ["CrashError", "MissingFileError", "Plan", "ReplayError", "ReplayWarning", "Run", "Session", "Sweep", "UsageError", "__version__",
-           "plan", "program", "run", "sweep"]
+           "flags", "plan", "program", "run", "sweep"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _flags
+from . import flags as schema
 
 
 def name_of(key: str) -> str:
@@ -68,14 +68,14 @@ class Files:
         name = name_of(key)
         if value is None:
             return []
-        if is_list(value) and name in _flags.REPEATED:
+        if is_list(value) and name in schema.REPEATED:
             return [f"--{name}={self.value(name, v)}" for v in value]
         return [f"--{name}={self.value(name, value)}"]
 
     def value(self, name: str, value: Any) -> str:
         """Return the value of a flag as text: a mapping, or a list of them, as JSON or as a file that says it."""
         if isinstance(value, Mapping) or is_list(value) and any(isinstance(v, Mapping) for v in value):
-            return json.dumps(value, default=text_of) if name in _flags.JSON else self.write(name, value)
+            return json.dumps(value, default=text_of) if name in schema.JSON else self.write(name, value)
         return ",".join(map(text_of, value)) if is_list(value) else text_of(value)
 
     def flags(self, flags: Mapping[str, Any]) -> list[str]:
@@ -98,13 +98,20 @@ class Files:
 
 
 def merged(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return flags by name with those of config among them, if that is a mapping and they are not given."""
-    own = {name_of(key): value for key, value in flags.items()}
+    """Return flags by name, with those of groups, and of config if it is a mapping. A flag that is given itself wins."""
+    own = {name_of(key): value for key, value in flags.items() if not _is_group(key, value)}
+    for key, value in flags.items():
+        if _is_group(key, value):
+            own = {**{name_of(name): inner for name, inner in value.items()}, **own}
     config = own.get("config")
     if not isinstance(config, Mapping):
         return own
     del own["config"]
     return {**{name_of(key): value for key, value in config.items()}, **own}
+
+
+def _is_group(key: str, value: Any) -> bool:
+    return key in schema.GROUPS and isinstance(value, Mapping)
 
 
 def _batches(rows: Any) -> Any:

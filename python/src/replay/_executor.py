@@ -52,7 +52,7 @@ def sweep_on(executor: concurrent.futures.Executor, trace: Any, sections: Mappin
     grid = sections.get("grid")
     if not isinstance(grid, Mapping) or not grid:
         raise TypeError("executor requires grid, a mapping of settings to lists of values")
-    for name in ("deployment", "journal"):
+    for name in ("deployment", "journal", "shard"):
         if flags.get(name) is not None:
             raise TypeError(f"{name} is not supported with executor")
     axes: dict[str, list[Any]] = {name: list(values) if is_list(values) else [values] for name, values in grid.items()}

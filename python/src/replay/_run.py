@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _flags
+from . import flags as schema
 from ._arguments import Files, is_list, merged
 from ._program import Progress, ReplayError, UsageError, call, error_of
 from ._results import Plan, Result, Run, Sweep
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     Trace = Any
 
 
-def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **flags: Unpack[_flags.RunFlags]) -> Run:
+def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **flags: Unpack[schema.RunFlags]) -> Run:
     """Replay a workload: replay trace, or replay concurrency where max_in_flight is given.
 
     trace is a file in any format of docs/traces.md, or a frame or a list of mappings, which are
     written to a file with a JSON object per row. Without it, flags make one up.
 
-    Every flag of the command is a keyword argument, with underscores for dashes: num_gpu_blocks=4096.
-    `replay trace --help-all` describes them. A mapping, or a list of them, is what the file of a flag
-    would say: deployment={"gpu": "h100"}, faults=[{"at": "10m", "worker": 3, "what": "dies"}];
-    config={...} holds any flags.
+    The settings are the flags of the command, with underscores for dashes: num_gpu_blocks=4096. They are given
+    themselves, or in groups: cluster={"workers": 8, "router": "kv"}. A mapping, or a list of them, is what the file of
+    a flag would hold: deployment={"gpu": "h100"}, faults=[{"at": "10m", "worker": 3, "what": "dies"}]. config={...}
+    holds any settings.
 
     out names a directory to write. With stream, or a mode other than offline, the program writes no directory: the
     result has the report, and in real time the requests. progress is True, False, None (a line on terminals only), or
@@ -72,7 +72,7 @@ def run_command(trace: Trace, given: Mapping[str, Any], out: Out, tables: bool) 
 
 
 def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any = None, out: Any = None, progress: Progress = None,
-          executor: Executor | None = None, **flags: Unpack[_flags.SweepFlags]) -> Sweep:
+          executor: Executor | None = None, **flags: Unpack[schema.SweepFlags]) -> Sweep:
     """Replay every cell of a grid: replay sweep.
 
         replay.sweep(trace="requests.jsonl", grid={"router": ["round_robin", "kv"], "workers": [2, 4, 8]})
@@ -119,20 +119,21 @@ def sweep_command(trace: Any, sections: Mapping[str, Any], flags: Mapping[str, A
     return command
 
 
-def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **flags: Unpack[_flags.PlanFlags]) -> Plan:
+def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **flags: Unpack[schema.PlanFlags]) -> Plan:
     """Find the smallest cluster that meets objectives, and the highest load it sustains: replay plan.
 
         replay.plan("requests.jsonl", slo="p99:ttft=2s,p99:itl=50ms", gpu="h100", model="llama-3.1-8b")
 
-    trace and flags are what run takes; with a list of deployment, trace is a list as long. try is try_, since Python has that word: try_=["tp=2,4"]. out also
-    writes the table to a file, or to several: .csv, .json, .parquet or a page, .html. `replay plan --help-all`
-    describes the flags. A plan that finds no cluster warns, and found is False.
+    trace and settings are those of run; with a list of deployment, trace is a list of the same length. try is a word of
+    Python, so that the setting is try_: try_=["tp=2,4"]. out also writes the table to a file, or to several: .csv, .json,
+    .parquet or a page, .html. A plan that finds no cluster warns, and found is False.
     """
+    given = merged(flags)
 
     def command(files: Files, folder: Path) -> list[str]:
-        arguments = ["plan", *files.flags(flags), *files.flag("out", out), f"--out={folder / 'replays.parquet'}"]
+        arguments = ["plan", *files.flags(given), *files.flag("out", out), f"--out={folder / 'replays.parquet'}"]
         arguments.append(f"--report-json={folder / 'plan.json'}")
-        if is_list(flags.get("deployment")) and is_list(trace):  # several models on one pool of GPUs
+        if is_list(given.get("deployment")) and is_list(trace):  # several models on one pool of GPUs
             return arguments + [f"--trace={files.trace(one)}" for one in trace]
         return arguments if trace is None else [*arguments, "--", files.trace(trace)]
 
@@ -162,15 +163,16 @@ def make(kind: type[Kind], command: Command, send: Callable[[list[str]], tuple[i
     return kind(files, text, exit_code, None if out is None else folder)
 
 
-def _offer(function: Callable[..., Result], flags: type) -> None:
-    """Let notebooks offer the names of flags."""
-    own = inspect.signature(function)
+def _describe(function: Callable[..., Result], settings: type) -> None:
+    """Give a function the groups of its settings as parameters, and in its help."""
+    own, groups = inspect.signature(function), [name for name in schema.GROUPS if name in settings.__annotations__]
     parameters = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in flags.__annotations__]
+    parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in groups]
     parameters += [p for p in own.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
     function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    lines = [f"    {name}: {schema.GROUPS[name]}" for name in groups]
+    function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nGroups of settings. help(replay.flags.Cluster) describes those of cluster.\n\n" + "\n".join(lines)
 
 
-_offer(run, _flags.RunFlags)
-_offer(sweep, _flags.SweepFlags)
-_offer(plan, _flags.PlanFlags)
+_describe(run, schema.RunFlags)
+_describe(plan, schema.PlanFlags)

@@ -17,7 +17,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _flags
+from . import flags as schema
 from ._arguments import Files, merged
 from ._program import INTERRUPTED, WRITTEN, CrashError, error_of, program, tell
 from ._results import Run
@@ -42,7 +42,7 @@ class Session:
     session may be used by several threads. It ends with close, with the block, or with this process.
     """
 
-    def __init__(self, trace: Trace = None, *, processes: int = 1, **base: Unpack[_flags.RunFlags]) -> None:
+    def __init__(self, trace: Trace = None, *, processes: int = 1, **base: Unpack[schema.RunFlags]) -> None:
         if processes < 1:
             raise ValueError(f"processes is {processes}, must be at least 1")
         self._base = merged(base)
@@ -57,11 +57,11 @@ class Session:
         self._started = started
         self._close = weakref.finalize(self, _close, started, folder)
 
-    def run(self, *, tables: bool = False, **flags: Unpack[_flags.RunFlags]) -> Run:
+    def run(self, *, tables: bool = False, **flags: Unpack[schema.RunFlags]) -> Run:
         """Replay the trace, as replay.run does. The result has the report alone, unless tables is true."""
         return self._run(dict(flags), tables, _Cancel())
 
-    async def arun(self, *, tables: bool = False, **flags: Unpack[_flags.RunFlags]) -> Run:
+    async def arun(self, *, tables: bool = False, **flags: Unpack[schema.RunFlags]) -> Run:
         """Replay the trace as run does. To cancel the task ends the replay."""
         cancel = _Cancel()
         call = functools.partial(self._run, dict(flags), tables, cancel)
