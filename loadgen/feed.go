@@ -54,11 +54,9 @@ type Admission struct {
 	Disaggregated bool
 }
 
-// NewFeed returns the feed for w. prompts are those of w.Turns.
+// NewFeed returns the feed for w. prompts are those of w.Turns; nil: SetPrompts gives them later.
 func NewFeed(w *Workload, prompts *prompt.List, a Admission) (*Feed, error) {
-	if prompts.Len() != len(w.Turns) {
-		panic(fmt.Sprintf("new feed: %d prompts for %d turns", prompts.Len(), len(w.Turns)))
-	}
+	checkPrompts(w, prompts)
 	if err := a.check(w); err != nil {
 		return nil, err
 	}
@@ -67,6 +65,23 @@ func NewFeed(w *Workload, prompts *prompt.List, a Admission) (*Feed, error) {
 		return nil, err
 	}
 	return newFeed(requests{w: w, prompts: prompts}, times, a, w.Rounds == 0 && a.Stop == 0 && (w.Synthetic || a.Mode == Trace && !w.MultiTurn())), nil
+}
+
+func checkPrompts(w *Workload, prompts *prompt.List) {
+	if prompts != nil && prompts.Len() != len(w.Turns) {
+		panic(fmt.Sprintf("new feed: %d prompts for %d turns", prompts.Len(), len(w.Turns)))
+	}
+}
+
+// SetPrompts gives a feed without prompts those of its workload. Requests that were taken before have none.
+func (f *Feed) SetPrompts(prompts *prompt.List) {
+	checkPrompts(f.requests.w, prompts)
+	f.requests.prompts = prompts
+}
+
+// FillPrompt sets the prompt of a request that was taken before SetPrompts from an Independent feed.
+func (f *Feed) FillPrompt(r *sim.Request) {
+	r.Prompt = f.requests.prompts.At(int(f.requests.w.Sessions[r.Session].First))
 }
 
 func (a Admission) check(w *Workload) error {
@@ -156,7 +171,7 @@ func (t *times) delayOf(d sim.Time) sim.Time {
 // holds it, or until it is reclaimed.
 type requests struct {
 	w         *Workload
-	prompts   *prompt.List
+	prompts   *prompt.List // nil: they come later
 	next      sim.RequestID
 	free      []sim.Request  // memory for requests to come
 	reclaimed []*sim.Request // more of it
@@ -169,9 +184,12 @@ func (q *requests) makeRequest(turn int32, arrives sim.Time) *sim.Request {
 	r := q.allocRequest()
 	t := &q.w.Turns[turn]
 	*r = sim.Request{
-		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output), Prompt: q.prompts.At(int(turn)),
+		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output),
 		Session: t.Session, Turn: t.Index, Line: t.Line, Priority: q.w.PriorityOf(turn), Class: q.w.ClassOf(turn), Arrived: arrives,
 		Draws: sim.DrawsOf(t.Session, t.Index),
+	}
+	if q.prompts != nil {
+		r.Prompt = q.prompts.At(int(turn))
 	}
 	q.next++
 	return r

@@ -40,7 +40,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	if _, sized := t.format(); t.BlockTokens < 0 || t.BlockTokens == 0 && !t.Detect && sized {
 		return nil, fmt.Errorf("trace block size is %d, must be at least 1", t.BlockTokens)
 	}
-	stream, err := registry.OpenPath(t.Path, streams.Stdin, s.formatOptions(ctx, streams.Warn))
+	stream, err := registry.OpenPath(t.Path, streams.Stdin, s.formatOptions(ctx, streams))
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +85,12 @@ func makeWorkload(ctx context.Context, c generate.Config) (*loadgen.Workload, er
 }
 
 // formatOptions returns how to read the trace.
-func (s *Spec) formatOptions(ctx context.Context, warn func(string)) formats.Options {
+func (s *Spec) formatOptions(ctx context.Context, streams Streams) formats.Options {
+	warn := streams.Warn
 	o := formats.Options{
 		TraceBlock: s.Trace.BlockTokens, LeftOpen: s.Trace.LeftOpen, Compat: s.Compat, SharedRatio: s.Trace.SharedRatio,
 		Groups: s.Trace.Groups, Seed: s.Seed, Stop: ctx.Err, Warn: warn, Strict: true,
-		Tasks: true, ReadLaw: generate.ReadDraw,
+		Tasks: true, ReadLaw: generate.ReadDraw, Threads: streams.Threads,
 	}
 	if warn != nil {
 		o.Bad = func(err error) { warn("skipped " + err.Error()) }

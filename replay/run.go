@@ -43,7 +43,8 @@ type Streams struct {
 	// Once reports that the workload that is opened is not replayed again, and its hash ids are not read: those of many requests
 	// are gone once the replay has begun.
 	Once bool
-	// Threads is how many goroutines may simulate at once; 0 is 1. The result does not depend on it. On the logical clock.
+	// Threads is how many goroutines may read the trace or simulate at once; 0 is 1. The result does not depend on it.
+	// Simulation: on the logical clock.
 	Threads int
 	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
 	// AutoscaleDecode; what it sees and how workers start is as they say.

@@ -148,6 +148,9 @@ type Options struct {
 	// Check refuses rows that cannot be replayed, also those of formats that are taken as they are, and those
 	// that are bad only in what they follow.
 	Check bool
+	// Threads is the number of goroutines that may parse the rows of a Mooncake file; 0 is 1. The workload does not
+	// depend on it.
+	Threads int
 	// Stop, when not nil, is asked now and then whether to stop reading.
 	Stop func() error
 	// Warn, when not nil, is told once of whatever is remarkable.

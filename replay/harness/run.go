@@ -51,6 +51,8 @@ type Config struct {
 	Once bool
 	// Fold has the collector fold requests that are over; nil: it keeps them all.
 	Fold *collector.Folding
+	// PromptsLater has another goroutine make the tree of prompts, until WaitPrompts. No caches are kept or begun with then.
+	PromptsLater bool
 }
 
 // Streamed reports whether the requests of the workload are not kept.
@@ -75,6 +77,7 @@ type Run struct {
 	lengths    engines.Lengths
 	rejections rejections
 	warming    *warming // nil: caches begin empty
+	interning  *interning
 	// sizes are the checks of requests that are not known beforehand, by pool; nil where they are.
 	sizes []func(input, output int) *scheduler.OversizeError
 }
@@ -128,7 +131,13 @@ func (r *Run) openFeed(traceBlock, block int, joined bool) (err error) {
 		return err
 	}
 	r.Use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{Wrap: r.Compat, Joined: joined})
-	r.Feed, err = loadgen.NewFeed(r.Workload, r.intern(r.Use.Tree), r.Admission)
+	if !r.PromptsLater {
+		r.Feed, err = loadgen.NewFeed(r.Workload, r.intern(r.Use.Tree), r.Admission)
+		return err
+	}
+	if r.Feed, err = loadgen.NewFeed(r.Workload, nil, r.Admission); err == nil {
+		r.interning = r.internLater()
+	}
 	return err
 }
 

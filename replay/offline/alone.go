@@ -25,7 +25,7 @@ func (a *alone) runWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n := a.countThreads(); n > 1 {
+	if n := a.cfg.countThreads(); n > 1 {
 		return a.runAtOnce(ctx, queues, n)
 	}
 	for w, queue := range queues {

@@ -40,6 +40,7 @@ type cluster struct {
 }
 
 func newCluster(r *run) (*cluster, error) {
+	r.WaitPrompts()
 	c := &cluster{run: r}
 	c.agenda.c, c.faults.c, c.lives.c, c.clients.c, c.handover.c = c, c, c, c, c
 	c.fleet = fleet{c: c, scaling: r.Scale, changes: r.Changes}

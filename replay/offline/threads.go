@@ -21,16 +21,17 @@ type abort struct {
 
 // countThreads returns how many workers are replayed at once. Observers are shown one worker after the other; caches
 // are filled and kept, Stop asked, and engines of programs made, one after the other too.
-func (a *alone) countThreads() int {
-	if a.Observer != nil || a.Stop != nil || a.Warm != nil || a.Save != nil || a.Fold != nil || a.Engine != nil {
+func (c *Config) countThreads() int {
+	if c.Observer != nil || c.Stop != nil || c.Warm != nil || c.Save != nil || c.Fold != nil || c.Engine != nil || c.Streamed() {
 		return 1
 	}
-	return max(1, min(a.cfg.Threads, a.Stages[0].Count))
+	return max(1, min(c.Threads, c.Pools[0].Count))
 }
 
 // runAtOnce replays workers on n goroutines, each of which notes into a part of the collector. What it leaves does not
 // depend on n, and the error is that of the first worker that has one.
 func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n int) error {
+	a.WaitPrompts()
 	shown := shownCount{show: a.Progress}
 	lanes, errs := make([]alone, n), make([]error, len(queues))
 	var next atomic.Int64
@@ -49,6 +50,7 @@ func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n in
 				if w >= int64(len(queues)) {
 					return
 				}
+				a.fillPrompts(queues[w])
 				if errs[w] = lanes[i].replayWorker(ctx, sim.WorkerID(w), queues[w]); errs[w] != nil {
 					next.Store(int64(len(queues))) // workers before it have begun
 				}
@@ -66,6 +68,15 @@ func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n in
 	}
 	a.joinLanes(lanes)
 	return nil
+}
+
+// fillPrompts sets the prompts of requests that were dealt out without.
+func (a *alone) fillPrompts(queue []harness.Entering) {
+	for i := range queue {
+		if a.PromptsLater {
+			a.Feed.FillPrompt(queue[i].Request)
+		}
+	}
 }
 
 // forkRun returns a run that notes into a part of the collector.

@@ -29,8 +29,17 @@ type tail struct {
 	time float64 // the last timestamp
 }
 
-// workload reads all rows.
+// Workload reads all rows, on several goroutines where that is allowed and worth it.
 func (m *rows) Workload() (*loadgen.Workload, error) {
+	if n := m.s.Options.Threads; n > 1 && m.s.Lines.IsLong(parallelFrom) {
+		m.parallel = parseParallel(m.s, n, partBytes)
+		defer m.parallel.stop()
+	}
+	return m.readAll()
+}
+
+// readAll makes a workload of all rows.
+func (m *rows) readAll() (*loadgen.Workload, error) {
 	file := file{Collector: formats.NewCollector(m.s), lines: m.s.Lines, named: make(map[string]int32)}
 	file.Place, file.OwnIDs, file.W.SessionPrefix = file.placeRow, true, loadgen.RequestPrefix
 	var r formats.Record

@@ -1,6 +1,6 @@
 // Package mooncake reads Mooncake traces: a request per line, with the hash ids of its prompt's blocks.
 //
-// Read row.go, mooncake.go and join.go (sessions as the reference joins them).
+// Read row.go, mooncake.go, join.go (sessions as the reference joins them) and parallel.go (several cores).
 package mooncake
 
 import (
@@ -18,6 +18,8 @@ type rows struct {
 	s      *formats.Stream
 	row    row
 	ranked bool // a row had a priority
+
+	parallel *parallelRows // nil: one goroutine parses
 }
 
 // Open reads rows of mooncake.
@@ -41,7 +43,7 @@ func newRows(s *formats.Stream) rows {
 
 // readRow reads the next row into r, its ids into memory of the arena.
 func (m *rows) readRow(r *formats.Record) error {
-	line, err := m.s.Lines.Next()
+	err := m.nextRow()
 	if name := m.row.priorityName; err == io.EOF && name != "" && !m.ranked {
 		return excerpt.Errorf("%s: no row has the field %s, want the one that has the priority", m.s.Name, name)
 	}
@@ -50,10 +52,6 @@ func (m *rows) readRow(r *formats.Record) error {
 	}
 	if err != nil {
 		return err
-	}
-	m.row.block = m.s.Block
-	if err := m.row.readLine(line); err != nil {
-		return m.s.Lines.Errorf("%v", err)
 	}
 	r.Reset(m.s.Lines.Line)
 	if err := m.checkCover(r); err != nil {
@@ -70,6 +68,22 @@ func (m *rows) readRow(r *formats.Record) error {
 	}
 	r.At, r.HasAt = f.either(fieldTimestamp, fieldCreated, 0)
 	r.Delay, r.HasDelay = f.either(fieldDelay, fieldDelayMS, 2)
+	return nil
+}
+
+// nextRow parses the next row.
+func (m *rows) nextRow() error {
+	if m.parallel != nil {
+		return m.parallel.next(&m.row.values, m.s.Lines)
+	}
+	line, err := m.s.Lines.Next()
+	if err != nil {
+		return err
+	}
+	m.row.block = m.s.Block
+	if err := m.row.readLine(line); err != nil {
+		return m.s.Lines.Errorf("%v", err)
+	}
 	return nil
 }
 

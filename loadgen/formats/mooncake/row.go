@@ -11,12 +11,18 @@ import (
 // row reads rows in the Mooncake format: one request each, with the hash
 // id of every block of its prompt.
 type row struct {
-	scanner scan.Scanner
-	arena   scan.Arena
-	block   int  // tokens of a hash id
-	delta   bool // ids are those of new tokens alone
+	scanner      scan.Scanner
+	arena        scan.Arena
+	block        int           // tokens of a hash id
+	delta        bool          // ids are those of new tokens alone
+	seen         scan.FieldSet // fields of the row
+	priorityName string        // of its field; "": priority
+	values
+}
 
-	seen, set      scan.FieldSet // fields of the row; set are those that are not null
+// values are what a row gives.
+type values struct {
+	set            scan.FieldSet // fields that are not null
 	session        []byte        // in the line
 	times          [4]float64    // timestamp, created_time, delay, delay_ms
 	input, output  uint64        // as given
@@ -24,8 +30,7 @@ type row struct {
 	prompt, answer int32 // tokens
 	priority       int32
 	class          []byte
-	priorityName   string // of its field; "": priority
-	misfit         bool   // the number of ids is not that of the prompt's blocks
+	misfit         bool // the number of ids is not that of the prompt's blocks
 }
 
 // The fields, in the order in which a list gives them.

@@ -1,0 +1,34 @@
+package harness
+
+import "github.com/replay-llm/replay/sim/prompt"
+
+// interning is a goroutine that adds the prompts of a workload to the tree.
+type interning struct {
+	done    chan struct{} // closed once the other fields are set
+	prompts *prompt.List
+	broken  any // what the goroutine panicked with; nil: it did not
+}
+
+// internLater starts to add the prompts.
+func (r *Run) internLater() *interning {
+	x := &interning{done: make(chan struct{})}
+	go func() {
+		defer close(x.done)
+		defer func() { x.broken = recover() }()
+		x.prompts = r.intern(r.Use.Tree)
+	}()
+	return x
+}
+
+// WaitPrompts waits until all prompts are in the tree, and gives them to the feed. It does nothing without PromptsLater.
+func (r *Run) WaitPrompts() {
+	x := r.interning
+	if x == nil {
+		return
+	}
+	if <-x.done; x.broken != nil {
+		panic(x.broken)
+	}
+	r.Feed.SetPrompts(x.prompts)
+	r.interning = nil
+}
