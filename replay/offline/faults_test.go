@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -195,6 +196,41 @@ func TestCalledOff(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// The GPU computes the second pass in flight while a worker hangs, with runs of passes as with single ones: in vLLM's own
+// rules with host memory, which time passes when they are planned.
+func TestHangWithTwoInFlight(t *testing.T) {
+	hung := 0
+	each(t, 300, func(t *testing.T, d draw, x *trial, text string) bool {
+		x.aggregate()
+		e := &x.cfg.Entry().Engine
+		if e.Engine != engineargs.VLLM {
+			return false
+		}
+		x.cfg.Compat = false
+		e.Rules, e.Blocks = releases.Rules033(), e.Blocks+1 // vLLM keeps one for itself
+		e.G2 = engineargs.G2{Blocks: 20, BatchBlocks: 1, ToHostGBPerSec: 14, ToGPUGBPerSec: 14}
+		e.KVBytesPerToken, e.QueuePolicy = 1000, ""
+		x.model = coarse{prefill: []float64{1, 2}, decode: []float64{1, 2}}
+		x.cfg.Faults = &engines.Faults{OnLoss: engines.LoseThem, Events: []engines.Fault{{
+			Kind: engines.Hangs, Pool: engines.Anywhere, Zone: engines.Anywhere, At: sim.Time(d.IntN(60)), For: sim.Time(1 + d.IntN(20)),
+		}}}
+		var left witness
+		a, b := x.run(left.drive(false)), x.run(left.drive(true))
+		if isStuck(a.err) {
+			return false
+		}
+		if a.err != nil {
+			t.Fatalf("%v\n%s", a.err, x.show(text))
+		}
+		if diff := difference(a, b); diff != "" {
+			t.Fatalf("runs and single passes: %s\n%+v\n%s", diff, x.cfg.Faults, x.show(text))
+		}
+		hung++
+		return true
+	})
+	t.Logf("%d clusters hung", hung)
 }
 
 // A core whose clock is behind may want a pass of less than the least that the cluster's clock can go on: it

@@ -302,7 +302,8 @@ func (k *connector) isQuiet(now sim.Time) bool {
 	if k.simple != nil {
 		waits += k.simple.Dues
 	}
-	return waits == 0 && k.queued == passes && !k.alone && now >= k.awake && k.QuietUntil(now+1) > now
+	onTime := passes == 0 || k.core.next.start == now // the worker may have hung meanwhile
+	return waits == 0 && k.queued == passes && onTime && !k.alone && now >= k.awake && k.QuietUntil(now+1) > now
 }
 
 // endRun brings the loop to the end of the run p.
