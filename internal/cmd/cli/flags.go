@@ -135,6 +135,9 @@ func (f *Flags) flagError(err error) error {
 		if long := unknown.GetSpecifiedShortnames(); f.Set.Lookup(long) != nil {
 			return Usagef("-%s: no such flag, want --%s", long, long)
 		}
+		if advice := adviceFor(unknown.GetSpecifiedName()); advice != "" {
+			return Usagef("--%s %s", unknown.GetSpecifiedName(), advice)
+		}
 		dashes := strings.Repeat("-", min(2, len(unknown.GetSpecifiedName())))
 		if near := nearest.Name(unknown.GetSpecifiedName(), FlagNames(f.Set)); near != "" && len(dashes) == 2 {
 			return Usagef("--%s: no such flag, did you mean --%s?", unknown.GetSpecifiedName(), near)

@@ -33,17 +33,23 @@ func notInCells() []string {
 func NewCellOptions() *Options { return (&CellReader{}).newOptions() }
 
 // CellReader makes the options of many cells, for several goroutines. The zero value lists what engines have for each anew.
-type CellReader struct{ rows []schema.Row }
+type CellReader struct {
+	rows   []schema.Row
+	others map[string]string
+}
 
 // NewCellReader returns a reader that lists what engines have once.
-func NewCellReader() *CellReader { return &CellReader{schema.InHelp(EngineRows())} }
+func NewCellReader() *CellReader { return &CellReader{schema.InHelp(EngineRows()), cli.OtherNames()} }
 
 func (c *CellReader) newOptions() *Options {
 	o := &Options{}
 	o.Engine.rows = c.rows
 	cmd := &cobra.Command{}
 	o.Set = cmd.Flags()
-	o.Spelled = map[string]string{}
+	o.Spelled, o.others = map[string]string{}, c.others
+	if o.others == nil {
+		o.others = cli.OtherNames()
+	}
 	o.Set.SetNormalizeFunc(o.ourName)
 	for _, g := range o.replayGroups() {
 		g.Bind(o.Set)

@@ -41,6 +41,7 @@ type Options struct {
 	Outputs   Outputs
 	Live      live
 	Processes processes
+	others    map[string]string   // flags by their names in other tools
 	Threads   int                 // that simulate at once; 0: as many as there are cores
 	settings  []plan.Setting      // those given, once somebody has asked for them
 	workload  *replay.Spec        // what is replayed, for whom it matters; nil: unknown

@@ -98,39 +98,18 @@ func (l *limits) fillLimits(spec *replay.Spec) error {
 	return nil
 }
 
-// takeNames lets cmd have the flags of the reference under its names, too.
+// takeNames lets cmd have flags under the names of other tools, too.
 func (o *Options) takeNames(cmd *cobra.Command) {
-	o.Spelled = map[string]string{}
+	o.Spelled, o.others = map[string]string{}, cli.OtherNames()
 	cmd.Flags().SetNormalizeFunc(o.ourName)
 }
 
-// ourName gives the flags of the reference our names, so that its command lines
-// can be used as they are, and remembers the names that were used.
+// ourName gives flags of other tools our names, so that their command lines
+// can be used, and remembers the names that were used.
 func (o *Options) ourName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	given := name
-	switch given {
-	case "num-workers":
-		name = "workers"
-	case "num-prefill-workers":
-		name = "prefill-workers"
-	case "num-decode-workers":
-		name = "decode-workers"
-	case "router-mode":
-		name = "router"
-	case "replay-concurrency":
-		name = "max-in-flight"
-	case "replay-mode":
-		name = "mode"
-	case "extra-engine-args":
-		name = "engine-args"
-	case "arrival-speedup-ratio":
-		name = "speedup"
-	case "sglang-schedule-policy", "sglang-max-prefill-tokens", "sglang-chunked-prefill-size",
-		"sglang-clip-max-new-tokens", "sglang-schedule-conservativeness":
-		name = strings.TrimPrefix(name, "sglang-")
-	}
-	if name != given {
-		o.Spelled[name] = given
+	if own, ok := o.others[name]; ok {
+		o.Spelled[own] = name
+		name = own
 	}
 	return pflag.NormalizedName(name)
 }

@@ -1,0 +1,120 @@
+package cli
+
+import "strings"
+
+// otherFlags are flags of other tools, a line each: tools, the flag, what it is called here, and what differs. Where nothing differs, the
+// flag works under its own name, too. Error messages and docs/coming-from.md are made of it.
+const otherFlags = `
+dynamo.replay|num-workers|--workers|
+dynamo.replay|num-prefill-workers|--prefill-workers|
+dynamo.replay|num-decode-workers|--decode-workers|
+dynamo.replay|router-mode|--router|
+dynamo.replay|replay-concurrency|--max-in-flight|
+dynamo.replay|replay-mode|--mode|
+dynamo.replay|extra-engine-args|--engine-args|
+dynamo.replay|arrival-speedup-ratio|--speedup|
+dynamo.replay|sglang-schedule-policy|--schedule-policy|
+dynamo.replay|sglang-max-prefill-tokens|--max-prefill-tokens|
+dynamo.replay|sglang-chunked-prefill-size|--chunked-prefill-size|
+dynamo.replay|sglang-clip-max-new-tokens|--clip-max-new-tokens|
+dynamo.replay|sglang-schedule-conservativeness|--schedule-conservativeness|
+vllm serve|tensor-parallel-size|--tp|
+vllm serve|pipeline-parallel-size|--pp|
+vllm serve|data-parallel-size|--dp|
+vllm serve|enable-expert-parallel|--ep 8|give the number of GPUs
+vllm serve|enforce-eager|--graphs none|takes a name
+vllm serve|no-enable-prefix-caching|--enable-prefix-caching=false|one flag for both
+vllm serve|no-enable-chunked-prefill|--enable-chunked-prefill=false|one flag for both
+vllm serve|kv-transfer-config|--kv-transfer push|takes a name
+vllm serve|kv-offloading-size|--kv-offload-gib|
+vllm serve|num-gpu-blocks-override|--num-gpu-blocks|
+vllm serve,sglang.launch_server|dtype|--quantization auto|the weights decide
+vllm serve,sglang.launch_server|served-model-name||no effect on a replay
+vllm serve,sglang.launch_server|trust-remote-code||no effect on a replay
+vllm serve,sglang.launch_server|host||no effect on a replay
+vllm serve,sglang.launch_server|port||no effect on a replay
+sglang.launch_server|model-path|--model|
+sglang.launch_server|tp-size|--tp|
+sglang.launch_server|pp-size|--pp|
+sglang.launch_server|dp-size|--dp|
+sglang.launch_server|ep-size|--ep|
+sglang.launch_server|mem-fraction-static|--gpu-memory-utilization|--num-gpu-blocks sets the cache
+sglang.launch_server|max-total-tokens|--num-gpu-blocks|in blocks of --block-size tokens
+sglang.launch_server|disable-radix-cache|--enable-prefix-caching=false|takes a value
+sglang.launch_server|disable-cuda-graph|--graphs none|takes a name
+sglang.launch_server|disable-overlap-schedule|--overlap=false|takes a value
+vllm bench serve|num-prompts|--request-count|
+vllm bench serve|random-input-len|--input-tokens|
+vllm bench serve|random-output-len|--output-tokens|
+vllm bench serve|max-concurrency|replay concurrency FILE --max-in-flight 8|a closed loop is a command
+vllm bench serve|burstiness|--generate-arrivals gamma:cv=2|cv is 1/sqrt(burstiness)
+vllm bench serve|dataset-path|replay trace FILE|the trace is an argument
+vllm bench serve|dataset-name|--trace-format|formats are recognised
+vllm bench serve,AIPerf|request-rate|--generate-rate 5 --generate-requests 1000|Poisson arrivals
+vllm bench serve,AIPerf|goodput|--slo ttft=500ms,itl=30ms|times with units
+vllm bench serve,AIPerf|random-seed|--seed|
+AIPerf|isl|--input-tokens|
+AIPerf|osl|--output-tokens|
+AIPerf|synthetic-input-tokens-mean|--input-tokens|
+AIPerf|output-tokens-mean|--output-tokens|
+AIPerf|concurrency|replay concurrency FILE --max-in-flight 8|a closed loop is a command
+AIPerf|input-file|replay trace FILE|the trace is an argument
+AIPerf|custom-dataset-type|--trace-format|formats are recognised
+AIPerf|fixed-schedule|replay trace FILE|traces are replayed at their times
+AIPerf|benchmark-duration|--until 60s|times with units
+AIPerf|endpoint-type||no effect on a replay
+AIPerf|streaming||no effect on a replay
+AIPerf,vllm bench serve,GuideLLM|url||no effect on a replay
+GuideLLM|rate|--generate-rate 5 --generate-requests 1000|Poisson arrivals
+GuideLLM|rate-type|replay trace or replay concurrency|the load is a command
+GuideLLM|max-requests|--request-count|
+GuideLLM|max-seconds|--until 60s|times with units
+GuideLLM|data|replay trace FILE|the trace is an argument
+GuideLLM|target||no effect on a replay
+`
+
+// OtherFlag is a flag of another tool.
+type OtherFlag struct {
+	Tool string // with more of them after commas
+	Name string
+	Here string // "": it has no effect on a replay
+	Note string // what differs; "": it is another name of Here
+}
+
+// OtherFlags returns the flags of other tools that have a place here.
+func OtherFlags() []OtherFlag {
+	var all []OtherFlag
+	for line := range strings.Lines(strings.TrimSpace(otherFlags)) {
+		p := strings.Split(strings.TrimSpace(line), "|")
+		all = append(all, OtherFlag{p[0], p[1], p[2], p[3]})
+	}
+	return all
+}
+
+// OtherNames returns the flags that work under a name of another tool, by that name.
+func OtherNames() map[string]string {
+	own := make(map[string]string)
+	for _, f := range OtherFlags() {
+		if f.Note == "" && f.Here != "" {
+			own[f.Name] = strings.TrimPrefix(f.Here, "--")
+		}
+	}
+	return own
+}
+
+// adviceFor returns what to use for a flag of another tool that a command does not have, "" if it is none.
+func adviceFor(name string) string {
+	for _, f := range OtherFlags() {
+		tool, _, _ := strings.Cut(f.Tool, ",")
+		switch {
+		case f.Name != name:
+		case f.Here == "":
+			return "is a flag of " + tool + " with " + f.Note + ": leave it out"
+		case f.Note == "":
+			return "is a flag of " + tool + ": its name here is " + f.Here
+		default:
+			return "is a flag of " + tool + ": use " + f.Here + " (" + f.Note + ")"
+		}
+	}
+	return ""
+}
