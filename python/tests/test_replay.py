@@ -19,6 +19,7 @@ import os
 import pickle
 import pydoc
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -527,8 +528,34 @@ class Executors(Case):
             ray.shutdown()
 
 
+class Examples(Case):
+    def test_a_search_with_optuna(self) -> None:
+        """200 trials take at most 10 s of two cores, and the same seed gives the same trials."""
+        try:
+            import optuna  # noqa: F401
+        except ImportError:
+            self.skipTest("optuna is not installed")
+        search = runpy.run_path(str(ROOT / "examples" / "search" / "optuna_search.py"))["search"]
+        before = os.times()
+        study = search(str(CHAT), 200)
+        now = os.times()
+        took = sum(now[i] - before[i] for i in range(4))
+        self.assertEqual(200, len(study.trials))
+        self.assertLess(study.best_value, study.trials[0].value)
+        self.assertLess(took, 2 * 10, "seconds of processor time")
+        again = search(str(CHAT), 20)
+        self.assertEqual([trial.value for trial in study.trials[:20]], [trial.value for trial in again.trials])
+        self.assertEqual([trial.params for trial in study.trials[:20]], [trial.params for trial in again.trials])
+
+
 class Interrupts(Case):
     LONG = {"slo": OBJECTIVES, "gpu": "h100", "model": "llama-3.1-8b", "resamples": 2000, "vary": "none"}
+
+    def children(self) -> str:
+        """Return the processes that this thread started: the tracker of multiprocessing may be one."""
+        if sys.platform != "linux":
+            return ""
+        return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
 
     def test_an_interrupt_ends_the_program_within_a_second(self) -> None:
         sent: list[float] = []
@@ -538,15 +565,13 @@ class Interrupts(Case):
                 sent.append(time.monotonic())
                 threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
 
-        table = self.folder / "table.csv"
+        table, before = self.folder / "table.csv", self.children()
         with self.assertRaises(KeyboardInterrupt):
             replay.plan(CHAT, out=table, progress=interrupt, **self.LONG)
         self.assertLess(time.monotonic() - sent[0], 1)
         self.assertNothingLeft()
         self.assertEqual([self.temporary], list(self.folder.iterdir()))
-        if sys.platform == "linux":
-            children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
-            self.assertEqual("", children)
+        self.assertEqual(before, self.children())
 
     def test_ctrl_c_on_a_terminal_reaches_the_whole_group(self) -> None:
         script = ("import sys, replay\n"
