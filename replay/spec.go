@@ -94,6 +94,15 @@ type Trace struct {
 	LeftOpen formats.LeftOpen
 }
 
+// Assumptions returns what a result of the replay rests on: the cluster's, and that lengths of texts are estimates.
+func (s *Spec) Assumptions() []engines.Assumption {
+	all := s.Topology.Assumptions()
+	if t := s.Trace; t != nil && t.LeftOpen.TokensPerByte > 0 && t.LeftOpen.Tokenizer == "" {
+		all = append(all, engines.Assumption{Key: "text_lengths", Text: fmt.Sprintf("%v tokens per byte of text, an estimate: --tokenizer counts them", t.LeftOpen.TokensPerByte)})
+	}
+	return all
+}
+
 // format returns the format that was asked for, and whether the reference reads
 // it: the size of a hash id's block is asked for then, not told by the file.
 func (t *Trace) format() (name string, sized bool) {

@@ -56,6 +56,7 @@ func TestLeftOpenAsConverted(t *testing.T) {
 	for _, c := range []struct{ name, flags string }{
 		{"servegen", "--arrival-rate=2 --seed=7"}, {"servegen", "--servegen-span=600:1200"},
 		{"vllm_custom.jsonl", "--tokens-per-byte=0.5 --output-len=20 --arrival-rate=3"},
+		{"conversations.json", "--tokens-per-byte=0.5 --arrival-rate=3"}, {"openai_batch.jsonl", "--tokens-per-byte=0.5 --arrival-rate=3"},
 		{"burstgpt.csv", "--jitter=second --zero-output=one"}, {"burstgpt.csv", "--session-mode=flat"},
 		{"weka.json", "--arrival-rate=0.1"}, {"azure_2023.csv", "--assume-prefix=groups:2:0.5"},
 		{"azure_mm.csv", "--image-tokens=300"}, {"bailian.jsonl", "--session-mode=chain"},
@@ -68,6 +69,10 @@ func TestLeftOpenAsConverted(t *testing.T) {
 			continue
 		}
 		code, got, errs := command("", append([]string{"trace", "--output=json", path}, flags...)...)
+		before, rest, found := strings.Cut(got, `, "text_lengths": "`) // lengths of the converted rows are no estimates
+		if _, after, _ := strings.Cut(rest, `"}`); found {
+			got = before + "}" + after
+		}
 		_, want, wantErrs := command(rows, "trace", "--output=json", "-", "--trace-block-size=16")
 		if code != cli.ExitDone || cleanReport(got) != cleanReport(want) {
 			t.Errorf("%s %s: exit %d, report\n%s%s\nconverted\n%s%s", c.name, c.flags, code, got, errs, want, wantErrs)

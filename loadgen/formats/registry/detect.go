@@ -53,10 +53,13 @@ func listKinds() []kind {
 		}, sessions.OpenGraph},
 		{"mooncake-text", isMooncakeText, texts.Open},
 		{formats.Tasks, func(o *scan.Object) bool { return o.HasAll("id", "after") && mooncake.Is(o) }, sessions.OpenTasks},
-		{formats.Mooncake, mooncake.Is, mooncake.Open},
+		{tables.Lengths, tables.IsLengths, tables.OpenLengths},
+		{formats.Mooncake, func(o *scan.Object) bool { return mooncake.Is(o) && !tables.IsLengths(o) }, mooncake.Open},
 		{"mooncake-delta", nil, mooncake.OpenDelta},
 		{"aiperf-turns", func(o *scan.Object) bool { return o.Has("turns", "text", "texts") }, texts.Open},
 		{texts.VLLMLog, nil, texts.OpenVLLMLog}, // told by lines that are no JSON
+		{"openai-batch", func(o *scan.Object) bool { return o.HasAll("custom_id", "body") }, texts.Open},
+		{texts.Conversations, texts.IsConversation, texts.OpenConversations},
 		{"vllm-custom", func(o *scan.Object) bool { v := o.Find("prompt"); return v != nil && v[0] == '"' }, texts.Open},
 	}
 }
@@ -245,7 +248,8 @@ func detectJSON(s *formats.Stream, samples []sample) (kind, error) {
 // mayFollow reports whether a row that looks like one format may be in a file of
 // another: rows need not have the keys that tell it.
 func mayFollow(first, row string) bool {
-	return row == first || first == "agentic_mooncake" || first == formats.Tasks && row == formats.Mooncake || first == "mooncake-text" && row == "mooncake"
+	return row == first || first == "agentic_mooncake" || first == formats.Tasks && row == formats.Mooncake || first == "mooncake-text" && row == "mooncake" ||
+		first == formats.Mooncake && row == tables.Lengths // the reader complains
 }
 
 // isDocument reports whether the file looks like one value over several lines, or like
@@ -276,10 +280,7 @@ func matchKinds(text []byte) (all []kind, keys []string, err error) {
 			all = append(all, k)
 		}
 	}
-	for _, m := range o.Members {
-		keys = append(keys, string(m.Key))
-	}
-	return all, keys, err
+	return all, tables.MemberNames(&o), err
 }
 
 // matchList is match for a list: of objects, or of the fields of a Mooncake
@@ -291,7 +292,7 @@ func matchList(text []byte) (all []kind, keys []string, err error) {
 	parts, _ := scan.SplitList(text, nil)
 	if len(parts) > 0 && parts[0][0] == '{' {
 		all, keys, err = matchKinds(parts[0])
-		all = slices.DeleteFunc(all, func(k kind) bool { return k.name != "inference-perf" })
+		all = slices.DeleteFunc(all, func(k kind) bool { return k.name != "inference-perf" && k.name != texts.Conversations })
 		return all, keys, err
 	}
 	if len(parts) > 0 {
@@ -311,9 +312,20 @@ func namesOf(all []kind) []string {
 
 func unknownFormat(name string, line int, keys []string) error {
 	const most = 12
-	seen := excerpt.List(keys, most)
-	return &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; accepted: %s; or --columns says where arrivals and lengths are",
-		seen, strings.Join(Names(), ", "))}
+	columns := "or --columns says where arrivals and lengths are"
+	if guess := tables.GuessColumns(keys); guess != "" {
+		columns = "or by its columns, which may be --columns " + quoteWord(guess)
+	}
+	return &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; accepted: %s; %s",
+		excerpt.List(keys, most), strings.Join(Names(), ", "), columns)}
+}
+
+// quoteWord returns a word as a shell takes it.
+func quoteWord(text string) string {
+	if strings.ContainsAny(text, " \"'$`\\&;|()<>*?!#~") {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
 }
 
 // isValue reports whether text is one JSON value.

@@ -141,7 +141,7 @@ func openDirectory(dir string, o formats.Options) (*formats.Stream, error) {
 
 // textFormats are those in which prompts are always texts.
 func textFormats() []string {
-	return []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "vllm-custom"}
+	return []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "openai-batch", texts.Conversations, "vllm-custom"}
 }
 
 // countedFormats are those whose texts a tokenizer can count.

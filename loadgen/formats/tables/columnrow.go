@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
@@ -122,6 +123,13 @@ const latest = 100_000_000_000
 // readArrival reads a number in the unit said, or a date and time where none is.
 func (c *columnRows) readArrival(cell []byte) (scan.Stamp, error) {
 	name, kind := c.plan.names[roleArrival], "a number"
+	if c.plan.layout != "" {
+		at, err := time.Parse(c.plan.layout, string(cell))
+		if err != nil {
+			return scan.Stamp{}, fmt.Errorf("%s is %q, want a date and time as %s", name, excerpt.Cut(cell), c.plan.format)
+		}
+		return scan.ExactStamp(at.UnixNano()), nil
+	}
 	at, ok := scan.DecimalStamp(cell, c.plan.scale())
 	if ok = ok && scan.IsNumeric(cell); !ok && c.plan.unit == "" {
 		var zoned bool

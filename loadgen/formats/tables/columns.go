@@ -37,9 +37,11 @@ func roleNames() [roles]string {
 type columnPlan struct {
 	names [roles]string // of the columns; "": there is none
 	unit  string        // of arrivals; "": seconds, or dates
+	// layout is how arrivals are written, as time.Parse takes it; "": as numbers, or by ISO 8601.
+	layout, format string
 }
 
-const wantColumns = "want arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash=, class=, priority= and arrival_unit= where they help"
+const wantColumns = "want arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash=, class=, priority=, arrival_unit= and arrival_format= where they help"
 
 // CheckColumns reports what is wrong with the columns of LeftOpen.
 func CheckColumns(text string) error {
@@ -73,8 +75,13 @@ func parseColumns(text string) (columnPlan, error) {
 				return p, excerpt.Errorf("arrival_unit is %q, want one of %s", column, scales)
 			}
 			p.unit = column
+		case key == "arrival_format":
+			if p.layout, err = parseLayout(column); err != nil {
+				return p, err
+			}
+			p.format = column
 		case i < 0:
-			return p, excerpt.Errorf("columns have %q, which is unknown%s: %s", key, offerNearest(key, append(names[:], "arrival_unit")), wantColumns)
+			return p, excerpt.Errorf("columns have %q, which is unknown%s: %s", key, offerNearest(key, append(names[:], "arrival_unit", "arrival_format")), wantColumns)
 		default:
 			p.names[i] = column
 		}
@@ -85,8 +92,20 @@ func parseColumns(text string) (columnPlan, error) {
 		return p, excerpt.Errorf("columns are %q, which lacks input or output: %s", text, wantColumns)
 	case p.unit != "" && p.names[roleArrival] == "":
 		return p, fmt.Errorf("columns have arrival_unit and no arrival, want both")
+	case p.layout != "" && (p.unit != "" || p.names[roleArrival] == ""):
+		return p, fmt.Errorf("columns have arrival_format, which requires arrival and no arrival_unit")
 	}
 	return p, nil
+}
+
+// parseLayout returns a format of strptime, as %d/%m/%Y %H:%M:%S, as time.Parse takes it. A fraction of a second is read after any seconds.
+func parseLayout(format string) (string, error) {
+	layout := strings.NewReplacer(".%f", "", "%Y", "2006", "%y", "06", "%m", "1", "%d", "2", "%b", "Jan", "%B", "January", "%H", "15", "%I", "3", "%M", "4", "%S", "5",
+		"%p", "PM", "%z", "-0700", "%T", "15:04:05", "%F", "2006-1-2", "%%", "%").Replace(format)
+	if strings.Contains(layout, "%") || layout == format {
+		return "", excerpt.Errorf("arrival_format is %q, must be a date as strptime takes it, as %%d/%%m/%%Y %%H:%%M:%%S", format)
+	}
+	return layout, nil
 }
 
 // offerNearest offers the name that is nearest to one that nothing has.

@@ -1,6 +1,6 @@
 // Package texts reads prompts that are given as text, and the requests in vLLM's log.
 //
-// Counter makes lengths and block ids of texts. Read text.go, then vllmlog.go.
+// Counter makes lengths and block ids of texts. Read text.go, then conversations.go and vllmlog.go.
 package texts
 
 import (
@@ -173,7 +173,7 @@ type textRows struct {
 // Open reads formats in which prompts are always text.
 func Open(s *formats.Stream) (formats.Reader, error) {
 	s.Chained = s.Options.Sessions != "flat"
-	if s.Format == "vllm-custom" || s.Options.Rate > 0 {
+	if s.Format == "vllm-custom" || s.Format == "openai-batch" || s.Options.Rate > 0 {
 		s.PaceArrivals()
 	}
 	t, err := New(s)
@@ -228,7 +228,7 @@ func (p *textRows) readTurn(f *scan.Fields, session []byte) error {
 		p.t.ReadOutput(f, r, "output_length", "output_tokens")
 		return nil
 	}
-	body := f.Value("payload")
+	body := f.Value("payload", "body")
 	text := p.t.CollectPrompt(f.Value("text_input"), f.Value("text"), f.Value("texts"), f.Value("prompt"), f.Value("messages"), body)
 	if len(text) == 0 {
 		f.Complain("%sno text of a prompt, want text_input, messages, payload, text, texts or prompt", f.Place)

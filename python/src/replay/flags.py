@@ -86,7 +86,7 @@ class Workload(TypedDict, total=False):
     shared_prefix_ratio: float
     speedup: float
     trace_block_size: int
-    trace_format: Literal["dynamo", "agentic_mooncake", "otlp", "weka", "bailian", "applied_compute_agentic", "llmservingsim", "aiperf-export", "genai-perf", "aiperf-inputs", "guidellm", "inference-perf", "vllm-bench", "sglang-bench", "mooncake-text", "tasks", "mooncake", "mooncake-delta", "aiperf-turns", "vllm-log", "vllm-custom", "azure-mm", "azure", "burstgpt", "vidur", "vidur-lengths", "splitwise", "servegen"]
+    trace_format: Literal["dynamo", "agentic_mooncake", "otlp", "weka", "bailian", "applied_compute_agentic", "llmservingsim", "aiperf-export", "genai-perf", "aiperf-inputs", "guidellm", "inference-perf", "vllm-bench", "sglang-bench", "mooncake-text", "tasks", "mooncake-lengths", "mooncake", "mooncake-delta", "aiperf-turns", "vllm-log", "openai-batch", "conversations", "vllm-custom", "azure-mm", "azure", "burstgpt", "vidur", "vidur-lengths", "splitwise", "servegen"]
     trace_num_prefix_groups: int
     trace_shared_prefix_ratio: float
     turns_per_session: int

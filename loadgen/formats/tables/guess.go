@@ -1,0 +1,109 @@
+package tables
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+)
+
+// GuessColumns returns the columns that names of a file of no known format may stand for, as --columns takes them. It returns "" if
+// prompts or answers are not among them.
+func GuessColumns(names []string) string {
+	list := []struct{ role, words, not string }{
+		{"arrival", "arriv created start timestamp when datetime time date ts", "duration elapsed end finish first_token taken output response latency"},
+		{"input", "prompt_tokens input_tokens prompt_len input_len isl context_tokens tokens_in n_in num_prompt prompt input context", "text cached output generat"},
+		{"output", "completion_tokens output_tokens generated_tokens output_len osl tokens_out n_out num_gen completion generat output response answer decode", "text time"},
+		{"session", "conversation session chat_id thread", "len tokens time"},
+	}
+	if len(names) == 1 && strings.ContainsAny(names[0], ";\t") {
+		names = strings.FieldsFunc(names[0], func(r rune) bool { return r == ';' || r == '\t' })
+	}
+	var parts []string
+	for _, r := range list {
+		if name := guessColumn(names, r.words, r.not); name != "" {
+			if strings.ContainsAny(name, `,"`) {
+				name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+			}
+			parts = append(parts, r.role+"="+name)
+		}
+	}
+	text := strings.Join(parts, ",")
+	if !strings.Contains(text, "input=") || !strings.Contains(text, "output=") || CheckColumns(text) != nil {
+		return ""
+	}
+	return text
+}
+
+// guessColumn returns the first of names with the first of words, the most telling one, that fits.
+func guessColumn(names []string, words, not string) string {
+	for word := range strings.FieldsSeq(words) {
+		for _, name := range names {
+			plain := strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(name))
+			if len(word) < 3 && plain != word || !strings.Contains(plain, word) {
+				continue
+			}
+			fits := true
+			for bad := range strings.FieldsSeq(not) {
+				fits = fits && !strings.Contains(plain, bad)
+			}
+			if fits {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// MemberNames returns the names of the members of an object, and of the members of those.
+func MemberNames(o *scan.Object) []string {
+	var names []string
+	for _, m := range o.Members {
+		if len(m.Value) == 0 || m.Value[0] != '{' {
+			names = append(names, string(m.Key))
+			continue
+		}
+		for _, sub := range MemberNames(o.OpenInner(string(m.Key))) {
+			names = append(names, string(m.Key)+"."+sub)
+		}
+	}
+	return names
+}
+
+// Lengths is the format of rows as Mooncake has them, without ids of blocks.
+const Lengths = "mooncake-lengths"
+
+// lengthKeys are the members of such rows, by what they are.
+func lengthKeys() [][2]string {
+	return [][2]string{{"input", "input_length"}, {"input", "input_tokens"}, {"output", "output_length"}, {"output", "output_tokens"},
+		{"arrival", "timestamp"}, {"arrival", "created_time"}, {"session", "session_id"}, {"class", "class"}, {"priority", "priority"}}
+}
+
+// IsLengths reports whether a record has lengths and no ids of blocks.
+func IsLengths(o *scan.Object) bool {
+	return o.Has("input_length", "input_tokens") && o.Has("output_length", "output_tokens") && !o.Has("hash_ids", "prompt", "text", "texts", "text_input", "messages", "payload", "turns", "delay", "delay_ms", "id")
+}
+
+// OpenLengths reads rows of lengths, by the members that the first has.
+func OpenLengths(s *formats.Stream) (formats.Reader, error) {
+	head, _ := s.Lines.Peek()
+	line, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte{'\n'})
+	var o scan.Object
+	if err := o.ParseText(line); err != nil {
+		return nil, scan.RowError(s.Name, 1, err)
+	}
+	var parts []string
+	seen := make(map[string]bool)
+	for _, k := range lengthKeys() {
+		if o.Has(k[1]) && !seen[k[0]] {
+			seen[k[0]] = true
+			parts = append(parts, k[0]+"="+k[1])
+		}
+	}
+	if seen["arrival"] {
+		parts = append(parts, "arrival_unit=ms")
+	}
+	s.Options.Columns = strings.Join(parts, ",")
+	return OpenColumns(s)
+}
