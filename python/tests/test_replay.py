@@ -621,7 +621,7 @@ class Shape(Case):
     def test_help_is_readable(self) -> None:
         for function in (replay.run, replay.plan, replay.sweep):
             text = pydoc.plain(pydoc.render_doc(function))
-            self.assertLess(len(text.splitlines()), 50)
+            self.assertLess(len(text.splitlines()), 60)  # Python 3.13 prints a line per parameter
             self.assertLess(len(inspect.signature(function).parameters), 20)
         for name, about in replay.flags.GROUPS.items():
             group = getattr(replay.flags, name.title().replace("_", ""))

@@ -169,7 +169,7 @@ def _describe(function: Callable[..., Result], settings: type) -> None:
     parameters = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in groups]
     parameters += [p for p in own.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
-    function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    setattr(function, "__signature__", own.replace(parameters=parameters))
     lines = [f"    {name}: {schema.GROUPS[name]}" for name in groups]
     function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nGroups of settings. help(replay.flags.Cluster) describes those of cluster.\n\n" + "\n".join(lines)
 
