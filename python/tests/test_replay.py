@@ -28,6 +28,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import warnings
 import xml.etree.ElementTree
 from contextlib import redirect_stderr
@@ -253,6 +254,8 @@ class Results(Case):
             self.assertLess(len(page), 20_000)
         self.assertEqual(["workers", "router"], sweep.settings)
         self.assertNotIn("<svg", replay.run(CHAT, stream=True)._repr_html_())
+        with unittest.mock.patch.dict(sys.modules, {"pyarrow": None, "pyarrow.parquet": None}):
+            self.assertIn(html.escape(run.text[:40]), run._repr_html_())
 
     def test_charts_of_matplotlib(self) -> None:
         try:
@@ -514,6 +517,24 @@ class Executors(Case):
             self.skipTest("distributed is not installed")
         with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
             self.check(client.get_executor())
+
+    def test_a_dask_worker_that_is_killed_loses_nothing(self) -> None:
+        try:
+            import distributed
+        except ImportError:
+            self.skipTest("distributed is not installed")
+        flags = {"trace": CHAT, "grid": {"max_num_seqs": list(range(64, 144, 4)), "workers": list(range(2, 10))}, "set": {"speedup": 16}}
+        with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+            workers = list(client.run(os.getpid).values())
+
+            def kill(what: str, done: int, total: int) -> None:
+                if workers:
+                    os.kill(workers.pop(), getattr(signal, "SIGKILL", signal.SIGTERM))
+                    workers.clear()
+
+            got = replay.sweep(**flags, executor=client.get_executor(), progress=kill)
+        self.assertEqual([], workers)
+        self.assertTrue(replay.sweep(**flags).cells.equals(got.cells))
 
     def test_ray(self) -> None:
         try:

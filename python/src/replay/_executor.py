@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _pages
 from ._arguments import Files, is_list, name_of, text_of
-from ._program import Progress, bar_of, tell
+from ._program import Bar, Progress, tell
 from ._results import Sweep
 from ._session import Session
 
@@ -68,7 +68,7 @@ def sweep_on(executor: concurrent.futures.Executor, trace: Any, sections: Mappin
             for begin in range(0, len(axes[last]), MOST_CELLS):
                 part = {**dict(zip(slow, ([value] for value in values))), last: axes[last][begin : begin + MOST_CELLS]}
                 futures.append(executor.submit(replay_part, {**sections, "grid": part}, dict(flags)))
-        bar = bar_of(progress)
+        bar = Bar(progress)
         try:
             for done, _ in enumerate(concurrent.futures.as_completed(futures), 1):
                 bar.show(("parts", done, len(futures)))

@@ -100,7 +100,7 @@ def call(arguments: list[str], progress: Progress) -> tuple[int, str]:
                              encoding="utf-8", errors="replace")
     listener = _Listener(child)
     try:
-        listener.wait(_Bar(progress))
+        listener.wait(Bar(progress))
     except BaseException:
         _end(child)
         raise
@@ -175,7 +175,7 @@ class _Listener:
                 else:
                     self.errors.append(line)
 
-    def wait(self, bar: _Bar) -> None:
+    def wait(self, bar: Bar) -> None:
         """Wait for the end of the child; in steps, or an interrupt would wait too."""
         try:
             for thread in self.threads:
@@ -188,12 +188,7 @@ class _Listener:
             bar.clear()
 
 
-def bar_of(progress: Progress) -> _Bar:
-    """Return a line of progress."""
-    return _Bar(progress)
-
-
-class _Bar:
+class Bar:
     """A line on standard error about what is done. Notebooks keep every line, so that they get none unless progress is True."""
 
     def __init__(self, progress: Progress) -> None:

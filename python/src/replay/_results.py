@@ -96,7 +96,10 @@ class Result:
         printer.text(self.text.rstrip("\n"))  # IPython in a terminal
 
     def _repr_html_(self) -> str:
-        return _pages.page(self._summary(), self._chart(), self.text)
+        try:
+            return _pages.page(self._summary(), self._chart(), self.text)
+        except ImportError:  # pyarrow, which some platforms have not
+            return _pages.page("", "", self.text)
 
 
 class Run(Result):
