@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/loadgen/formats/entries"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
@@ -17,6 +18,54 @@ type generated struct {
 	benchmarks int       // of the first run
 	spans      []spanRow
 	zero       float64 // where the instants of spans are counted from, in s since 1970; NaN before the first
+	missing    string  // what the first object lacks, where it is of a generator that is known; "": not known
+	exported   bool    // the first object is a record of AIPerf
+}
+
+// readResult reads the requests of a file that a load generator wrote.
+func (m *Run) readResult(path string) error {
+	x := generated{zero: math.NaN()}
+	if err := readEach(path, (*scan.Lines).EachObject, x.read); err != nil {
+		return err
+	}
+	m.Client = true
+	switch {
+	case x.exported:
+		var err error
+		m.Requests, m.Failed, err = readAIPerf(path)
+		return err
+	case x.runs > 0 || len(x.spans) > 0:
+		return m.takeGenerated(path, &x)
+	case x.missing != "":
+		return fmt.Errorf("%s: %s", path, x.missing)
+	}
+	return fmt.Errorf("%s is a file, want the directory of a run, turns (rows of isl, osl, ttft_ms and e2e_ms), or a result of vllm bench serve, sglang.bench_serving, AIPerf or GuideLLM", path)
+}
+
+// noteMissing notes what an object of a file lacks to be a run.
+func (x *generated) noteMissing(f *scan.Fields) {
+	if x.missing != "" || x.exported {
+		return
+	}
+	has := func(key string) bool { return len(f.ReadList(key)) > 0 }
+	switch {
+	case f.Has("metrics") && f.Has("metadata"):
+		x.exported = true
+	case f.Has("request_throughput"):
+		var lists []string
+		for _, key := range []string{"input_lens", "output_lens", "ttfts", "itls"} {
+			if !has(key) {
+				lists = append(lists, key)
+			}
+		}
+		x.missing = "has no " + strings.Join(lists, ", ") + ": want a result of vllm bench serve --save-result --save-detailed, or of sglang.bench_serving --output-details"
+	case has("experiments"):
+		x.missing = "genai-perf has no input_sequence_length and output_sequence_length of requests: want the profile_export.jsonl of AIPerf"
+	case f.Has("benchmarks"):
+		x.missing = "has no benchmarks[0].requests.successful: want the JSON report of GuideLLM with its requests"
+	case f.Has("request_latency") && f.Has("request_count"):
+		x.missing = "has means and percentiles, no requests: want the profile_export.jsonl that AIPerf wrote with it"
+	}
 }
 
 // readGenerated reads the result of a load generator: vllm bench serve, sglang.bench_serving
@@ -26,13 +75,19 @@ func (m *Run) readGenerated(path string) (found bool, err error) {
 	if err := readEach(path, (*scan.Lines).EachObject, x.read); err != nil {
 		return false, err
 	}
-	switch {
-	case x.runs == 0 && len(x.spans) == 0:
+	if x.runs == 0 && len(x.spans) == 0 {
 		return false, nil
+	}
+	return true, m.takeGenerated(path, &x)
+}
+
+// takeGenerated takes the requests of a file over.
+func (m *Run) takeGenerated(path string, x *generated) (err error) {
+	switch {
 	case x.runs == 0:
 		err = m.readSpans(path, x.spans)
 	case x.runs > 1 || x.benchmarks > 1:
-		return true, fmt.Errorf("%s: %d runs, want a file of one: each is a separate measured run", path, max(x.runs, x.benchmarks))
+		return fmt.Errorf("%s: %d runs, want a file of one: each is a separate measured run", path, max(x.runs, x.benchmarks))
 	case x.benchmarks == 1:
 		err = m.readGuide(path, x.guide)
 	default:
@@ -41,7 +96,7 @@ func (m *Run) readGenerated(path string) (found bool, err error) {
 	if err == nil {
 		m.Requests, err = checkCount(path, m.Requests)
 	}
-	return true, err
+	return err
 }
 
 // read reads an object of the file.
@@ -58,6 +113,8 @@ func (x *generated) read(f *scan.Fields) error {
 	}
 	if found {
 		x.runs++
+	} else {
+		x.noteMissing(f)
 	}
 	if !found || x.runs > 1 {
 		return nil

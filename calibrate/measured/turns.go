@@ -179,12 +179,12 @@ func (m *Run) joinSessions(path string) (last int) {
 // inFlightKey is the key, among known settings, of how many requests a closed loop had at once.
 const inFlightKey = "max_in_flight"
 
-// openRun reads the requests of a run, a directory or a file of turns, and returns the directory.
+// openRun reads the requests of a run, a directory, a file of turns or the result of a load generator, and returns the directory.
 func openRun(path string, inFlight int) (m *Run, dir string, err error) {
 	m = &Run{Name: filepath.Base(filepath.Clean(path))}
 	if s, err := os.Stat(path); err == nil && !s.IsDir() {
 		if !holdsTurns(path) {
-			return nil, path, fmt.Errorf("%s is a file, want the directory of a run, or turns: rows of isl, osl, ttft_ms and e2e_ms", path)
+			return m, filepath.Dir(path), m.readResult(path)
 		}
 		return m, filepath.Dir(path), m.readTurns(path, inFlight)
 	}

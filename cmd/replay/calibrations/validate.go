@@ -46,9 +46,9 @@ func NewValidateCommand(s cli.Streams) *cobra.Command {
 profile or data sheets, and print how far the simulation is from the
 measurement, and both side by side.
 
-RUN is a directory as replay calibrate reads it. What neither flags nor files
-say of the server is taken from its meta.json, if there is one; nothing is
-fitted.`,
+RUN is a directory as replay calibrate reads it, or a result of AIPerf, vllm
+bench serve, sglang.bench_serving or GuideLLM. What neither flags nor files say
+of the server is taken from its meta.json, if there is one; nothing is fitted.`,
 		Example: `  replay validate runs/h100_llama-3.1-8b --deployment h100.yaml
   replay validate runs/h100_llama-3.1-8b --timing-profile h100.json
   replay validate runs/four-pods --deployment pod.yaml --workers 4 --router kv
