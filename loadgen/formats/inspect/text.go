@@ -49,6 +49,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 	b.WriteByte('\n')
 	s.writeArrivals(&b)
 	s.writePrefixes(line)
+	b.WriteByte('\n')
+	for i, command := range s.Suits() {
+		fmt.Fprintf(&b, "%-16s%s\n", []string{"Suits", ""}[min(i, 1)], command)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -82,8 +86,8 @@ func (s *Summary) writeArrivals(b *strings.Builder) {
 		return
 	}
 	peak := t.Peak()
-	b.WriteString(wrapLabelled("Arrivals", fmt.Sprintf("%s s, %s requests/s; gaps vary by %s (Poisson: 1); most in %s s: %d, at %s s",
-		formatDecimal(t.Duration()/1000), formatDecimal(t.Rate()), formatDecimal(t.Burstiness()), formatDecimal(peak.Width/1000), peak.Arrivals, formatDecimal(peak.Start/1000))))
+	b.WriteString(wrapLabelled("Arrivals", fmt.Sprintf("%s s, %s requests/s; gaps vary by %s (%s); most in %s s: %d, at %s s",
+		formatDecimal(t.Duration()/1000), formatDecimal(t.Rate()), formatDecimal(t.Burstiness()), processName(t.Burstiness()), formatDecimal(peak.Width/1000), peak.Arrivals, formatDecimal(peak.Start/1000))))
 	if s.Unsorted > 0 {
 		fmt.Fprintf(b, "%-16s%d requests arrive before the one above them\n", "", s.Unsorted)
 	}
@@ -100,6 +104,17 @@ func (s *Summary) writeArrivals(b *strings.Builder) {
 		line := fmt.Sprintf("%14s s%10s/s  %s", formatDecimal(span.Start/1000), formatDecimal(span.Rate()), strings.Repeat("#", bar))
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
+}
+
+// processName returns what arrivals of a coefficient of variation are like.
+func processName(variation float64) string {
+	switch {
+	case variation < 0.7:
+		return "steady; Poisson: 1"
+	case variation > 1.5:
+		return "bursts; Poisson: 1"
+	}
+	return "as Poisson: 1"
 }
 
 func (s *Summary) writePrefixes(line func(string, string, ...any)) {
@@ -152,6 +167,7 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 		"distinct_blocks": math.Round(s.Distinct.Value), "reused_blocks": math.Round(s.Reused.Value),
 		"reused_tokens": math.Round(s.ReusedTokens.Value), "reuse_ratio": s.Reuse(),
 		"requests_with_reuse": s.WithReuse.Value, "prefix_approximate": s.Reused.Approximate,
+		"suits": s.Suits(),
 	}
 	if s.Graph.Waiting > 0 {
 		values["graph"] = &s.Graph
