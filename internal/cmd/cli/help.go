@@ -59,10 +59,24 @@ func bindSections(fs *pflag.FlagSet, groups []Group) []section {
 	for _, g := range groups {
 		own := newUnsorted(g.title)
 		g.Bind(own)
+		addShorthands(own)
 		fs.AddFlagSet(own)
 		all = append(all, section{g, own})
 	}
 	return all
+}
+
+// addShorthands gives the flags that most commands have their short names.
+func addShorthands(fs *pflag.FlagSet) {
+	for name, short := range map[string]string{"output": "o", "jobs": "j"} {
+		f := fs.Lookup(name)
+		if f == nil {
+			continue
+		}
+		if _, isForm := f.Value.(*Choice); isForm || name == "jobs" {
+			f.Shorthand = short
+		}
+	}
 }
 
 // newUnsorted returns a set of flags that stay in their order.

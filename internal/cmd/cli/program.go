@@ -57,7 +57,10 @@ func (p Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 // RunIn carries out the command line of s until ctx ends, and returns its exit code.
 func (p Program) RunIn(ctx context.Context, s Streams) int {
 	s.Program, s.calm = p, make(chan struct{}, 1)
-	s, err := s.withVariables(os.Environ())
+	environ, err := readUserFile(userFile())
+	if err == nil {
+		s, err = s.withVariables(append(environ, os.Environ()...)) // the last of a name counts
+	}
 	if err != nil {
 		return printError(s, err, codeOf(err))
 	}

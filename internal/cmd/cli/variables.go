@@ -2,9 +2,13 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -40,6 +44,37 @@ func readVariables(environ []string) map[string]string {
 		}
 	}
 	return given
+}
+
+// userFile returns the file of a user that sets variables: $XDG_CONFIG_HOME/replay/config.yaml, by default below ~/.config.
+func userFile() string {
+	dir := os.Getenv("XDG_CONFIG_HOME")
+	if home, err := os.UserHomeDir(); dir == "" && err == nil {
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "replay", "config.yaml")
+}
+
+// readUserFile returns the variables that a file of a user sets, as an environment has them. A file that is not there sets none.
+func readUserFile(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil || !filepath.IsAbs(path) {
+		return nil, nil
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, Usagef("%s: must be flags and their values, as workers: 4", path)
+	}
+	var environ []string
+	for name, value := range values {
+		switch value.(type) {
+		case string, bool, uint64, int64, float64:
+			environ = append(environ, variableOf(name)+"="+fmt.Sprint(value))
+		default:
+			return nil, Usagef("%s: %s: must be one value", path, name)
+		}
+	}
+	return environ, nil
 }
 
 // withVariables returns s with a command line that has the flags that variables of the environment set, as arguments at its end. A

@@ -110,14 +110,35 @@ func addPages(files map[string][]byte, cmd *cobra.Command, edition string) {
 	if cmd.Example != "" {
 		p.writeLine(".SH EXAMPLES\n.nf\n%s\n.fi", escapeText(cmd.Example))
 	}
-	if cmd.HasParent() {
-		p.writeLine(".SH SEE ALSO\n.BR %s (1)", escapeText(strings.ReplaceAll(cmd.Parent().CommandPath(), " ", "-")))
-	}
+	p.writeLine(".SH EXIT STATUS\n0 is success, 1 is refused input or a run that failed, 2 is wrong usage. docs/exit\\-codes.md lists the others.")
+	p.writeSeeAlso(cmd)
 	files["man/"+name+".1"] = p.Bytes()
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() && !isOther(c) {
 			addPages(files, c, edition)
 		}
+	}
+}
+
+// writeSeeAlso lists the pages of the command above, of those next to it and of those below it.
+func (p *page) writeSeeAlso(cmd *cobra.Command) {
+	var names []string
+	add := func(c *cobra.Command) {
+		if c != cmd && (!c.HasParent() || c.IsAvailableCommand()) && !isOther(c) {
+			names = append(names, ".BR "+escapeText(strings.ReplaceAll(c.CommandPath(), " ", "-"))+" (1)")
+		}
+	}
+	if cmd.HasParent() {
+		add(cmd.Parent())
+		for _, c := range cmd.Parent().Commands() {
+			add(c)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		add(c)
+	}
+	if len(names) > 0 {
+		p.writeLine(".SH SEE ALSO\n%s", strings.Join(names, ",\n"))
 	}
 }
 

@@ -122,6 +122,20 @@ func CheckManual(t *testing.T, p cli.Program) {
 			}
 		})
 	}
+	for file, page := range pages {
+		if !strings.HasPrefix(file, "man/") {
+			continue
+		}
+		_, also, found := bytes.Cut(page, []byte(".SH SEE ALSO\n"))
+		if !found || !bytes.Contains(page, []byte(".SH EXIT STATUS\n")) {
+			t.Errorf("%s has no exit status, or names no other page", file)
+		}
+		for line := range bytes.Lines(also) {
+			if name := strings.Fields(strings.ReplaceAll(string(line), `\-`, "-"))[1]; pages["man/"+name+".1"] == nil {
+				t.Errorf("%s names %s, which is not there", file, name)
+			}
+		}
+	}
 	groff := optional.Program(t, "groff", "--version")
 	var all bytes.Buffer
 	for name, text := range pages {
