@@ -30,29 +30,39 @@ func (c *Config) countThreads() int {
 
 // runAtOnce replays workers on n goroutines, each of which notes into a part of the collector. What it leaves does not
 // depend on n, and the error is that of the first worker that has one.
+//
+// Requests that arrive one after the other lie next to each other in memory, and round robin places them on neighbours. So
+// each goroutine begins with a range of workers, and takes over those of others at last: cores would wait for the same
+// cache lines otherwise. For the same reason a goroutine allocates what it writes to.
 func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n int) error {
 	a.WaitPrompts()
 	shown := shownCount{show: a.Progress}
-	lanes, errs := make([]alone, n), make([]error, len(queues))
-	var next atomic.Int64
+	lanes, errs := make([]*alone, n), make([]error, len(queues))
+	next := make([]atomic.Int64, n) // of each range of workers
+	var first atomic.Int64          // the first worker that has failed
+	first.Store(int64(len(queues)))
 	var all sync.WaitGroup
 	var broken atomic.Pointer[any]
 	for i := range lanes {
-		lanes[i] = alone{run: a.forkRun(&shown), aborts: new([]abort)}
 		all.Go(func() {
 			defer func() {
 				if value := recover(); value != nil {
 					broken.Store(&value)
 				}
 			}()
-			for {
-				w := next.Add(1) - 1
-				if w >= int64(len(queues)) {
-					return
-				}
-				a.fillPrompts(queues[w])
-				if errs[w] = lanes[i].replayWorker(ctx, sim.WorkerID(w), queues[w]); errs[w] != nil {
-					next.Store(int64(len(queues))) // workers before it have begun
+			l := &alone{run: a.forkRun(&shown), aborts: new([]abort)}
+			lanes[i] = l
+			for k := range n {
+				part := (i + k) % n
+				from, to := part*len(queues)/n, (part+1)*len(queues)/n
+				for w := from + int(next[part].Add(1)) - 1; w < to; w = from + int(next[part].Add(1)) - 1 {
+					if int64(w) > first.Load() {
+						break // an earlier worker has failed
+					}
+					a.fillPrompts(queues[w])
+					if errs[w] = l.replayWorker(ctx, sim.WorkerID(w), queues[w]); errs[w] != nil {
+						noteFirst(&first, int64(w))
+					}
 				}
 			}
 		})
@@ -68,6 +78,12 @@ func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n in
 	}
 	a.joinLanes(lanes)
 	return nil
+}
+
+// noteFirst lowers *first to w.
+func noteFirst(first *atomic.Int64, w int64) {
+	for before := first.Load(); w < before && !first.CompareAndSwap(before, w); before = first.Load() {
+	}
 }
 
 // fillPrompts sets the prompts of requests that were dealt out without.
@@ -92,10 +108,9 @@ func (a *alone) forkRun(shown *shownCount) *run {
 }
 
 // joinLanes adds what goroutines have noted. Aborted requests are turned away in the order of their workers.
-func (a *alone) joinLanes(lanes []alone) {
+func (a *alone) joinLanes(lanes []*alone) {
 	var aborts []abort
-	for i := range lanes {
-		l := &lanes[i]
+	for _, l := range lanes {
 		a.Collector.AddPart(l.Collector)
 		a.done += l.done
 		a.partial = a.partial || l.partial
