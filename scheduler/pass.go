@@ -259,4 +259,7 @@ func NewWork(r *sim.Request, before, tokens int) Work {
 }
 
 // Reset empties d, keeping its memory.
-func (d *Detail) Reset() { *d = Detail{Work: d.Work[:0], Lost: d.Lost[:0], Resumed: d.Resumed[:0]} }
+func (d *Detail) Reset() {
+	d.PrefillEnd, d.Work, d.Lost, d.Resumed = 0, d.Work[:0], d.Lost[:0], d.Resumed[:0]
+	d.Running, d.Waiting, d.Blocks, d.Held, d.Cached = 0, 0, 0, 0, 0
+}

@@ -85,7 +85,12 @@ func (r *Run) Slowest(n int) []int {
 			all = append(all, i)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(r.Rows[b].E2E, r.Rows[a].E2E) })
+	slices.SortFunc(all, func(a, b int) int {
+		if order := cmp.Compare(r.Rows[b].E2E, r.Rows[a].E2E); order != 0 {
+			return order
+		}
+		return a - b
+	})
 	return all[:min(n, len(all))]
 }
 

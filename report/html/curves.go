@@ -57,7 +57,7 @@ func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
 	for _, v := range values {
 		h.Add(v, 1)
 	}
-	c := ofHistogram(&h)
+	c := binsOf(&h)
 	for i, q := range curveQuantiles() {
 		if len(values) > 0 {
 			rank := min(max(int(math.Ceil(q*float64(len(values))))-1, 0), len(values)-1)
@@ -73,8 +73,9 @@ func (c *curve) pinQuantiles(d *collector.Distribution) {
 	if d.Max == 0 {
 		return // not known, or nothing to be off by
 	}
+	known := map[float64]float64{0.5: d.Median, 0.75: d.P75, 0.9: d.P90, 0.95: d.P95, 0.99: d.P99, 1: d.Max}
 	for i, q := range curveQuantiles() {
-		exact, ok := map[float64]float64{0.5: d.Median, 0.75: d.P75, 0.9: d.P90, 0.95: d.P95, 0.99: d.P99, 1: d.Max}[q]
+		exact, ok := known[q]
 		if !ok {
 			continue
 		}
@@ -93,10 +94,16 @@ func (c *curve) pinQuantiles(d *collector.Distribution) {
 const perBin = 4
 
 func ofHistogram(h *series.Histogram) *curve {
-	c := &curve{N: h.Total, Quantiles: make([]float64, 0, len(curveQuantiles()))}
-	for _, q := range curveQuantiles() {
-		c.Quantiles = append(c.Quantiles, roundDigits(h.Quantile(q)))
+	c := binsOf(h)
+	for i, q := range curveQuantiles() {
+		c.Quantiles[i] = roundDigits(h.Quantile(q))
 	}
+	return c
+}
+
+// binsOf returns the curve of a histogram without quantiles.
+func binsOf(h *series.Histogram) *curve {
+	c := &curve{N: h.Total, Quantiles: make([]float64, len(curveQuantiles()))}
 	if h.Total == 0 {
 		return c
 	}

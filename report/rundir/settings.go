@@ -122,7 +122,9 @@ func joinKeys(key, name string) string {
 
 // snakeCase is a field's name in small letters with underscores between words.
 func snakeCase(name string) string {
-	name = strings.NewReplacer("SGLang", "Sglang", "MoE", "Moe", "KVBytes", "KvBytes").Replace(name)
+	for _, word := range [...][2]string{{"SGLang", "Sglang"}, {"MoE", "Moe"}, {"KVBytes", "KvBytes"}} {
+		name = strings.ReplaceAll(name, word[0], word[1])
+	}
 	letters := []rune(name)
 	var b strings.Builder
 	for i, r := range letters {

@@ -24,6 +24,9 @@ type Series struct {
 	workers  harness.PerWorker[Worker]
 	kinds    []string // of the workers of the first stage, where they differ
 	requests sliding.List[request]
+
+	limit sim.Time // the end of the last bin
+	perMS float64  // bins per ms: a power of 2, as their width
 }
 
 // request is what is to be remembered of one.
@@ -44,7 +47,9 @@ func (q *request) entry() int {
 
 // New returns a series of nothing yet; the workers of the first stage are of the given
 // kinds, where they differ, and those to come of the last.
-func New(kinds ...string) *Series { return &Series{all: File{BinMS: 1}, kinds: kinds} }
+func New(kinds ...string) *Series {
+	return &Series{all: File{BinMS: 1}, kinds: kinds, limit: most, perMS: 1}
+}
 
 // kindOf returns the kind of a worker, "" where all are alike.
 func (s *Series) kindOf(stage, id int) string {
@@ -145,11 +150,11 @@ func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.P
 
 // countTime counts what the time of a pass went to.
 func (s *Series) countTime(w *Worker, p *scheduler.Pass) {
-	ms := float64(p.End - p.Start)
-	s.addOver(&w.Busy, p.Start, p.End, ms)
-	s.addOver(&w.Batch, p.Start, p.End, ms*float64(p.Tokens))
+	ms, all := float64(p.End-p.Start), s.spanOf(p.Start, p.End)
+	s.addSpan(&w.Busy, &all, ms)
+	s.addSpan(&w.Batch, &all, ms*float64(p.Tokens))
 	if p.PrefillTokens > 0 {
-		s.addOver(&w.Computed, p.Start, p.End, float64(p.Count*p.PrefillTokens))
+		s.addSpan(&w.Computed, &all, float64(p.Count*p.PrefillTokens))
 	}
 	d := p.Detail
 	if d == nil {
@@ -159,10 +164,10 @@ func (s *Series) countTime(w *Worker, p *scheduler.Pass) {
 		s.addOver(&w.Prefill, p.Start, d.PrefillEnd, float64(d.PrefillEnd-p.Start))
 	}
 	w.Blocks = d.Blocks
-	s.addOver(&w.Held, p.Start, p.End, ms*float64(d.Held))
-	s.addOver(&w.Cached, p.Start, p.End, ms*float64(d.Cached))
+	s.addSpan(&w.Held, &all, ms*float64(d.Held))
+	s.addSpan(&w.Cached, &all, ms*float64(d.Cached))
 	if d.Waiting > 0 {
-		s.addOver(&w.Waiting, p.Start, p.End, ms*float64(d.Waiting))
+		s.addSpan(&w.Waiting, &all, ms*float64(d.Waiting))
 	}
 }
 
@@ -173,26 +178,49 @@ func (s *Series) addAt(b *bins, at sim.Time, n float64) {
 
 // addOver adds n evenly over a time.
 func (s *Series) addOver(b *bins, from, to sim.Time, n float64) {
-	last := s.binOf(to) // first, for it may make the bins wider
-	first := s.binOf(from)
-	if first == last || to <= from {
-		b.add(last, n)
+	x := s.spanOf(from, to)
+	s.addSpan(b, &x, n)
+}
+
+// span is a time, and the bins in which it begins and ends.
+type span struct {
+	from, to    sim.Time
+	first, last int
+}
+
+// spanOf returns a span, for which bins may become wider.
+func (s *Series) spanOf(from, to sim.Time) span {
+	last := s.binOf(to) // before the first, since it may widen the bins
+	return span{from, to, s.binOf(from), last}
+}
+
+// addSpan adds n evenly over a span.
+func (s *Series) addSpan(b *bins, x *span, n float64) {
+	if x.first == x.last || x.to <= x.from {
+		b.add(x.last, n)
 		return
 	}
-	per := n / float64(to-from)
+	per := n / float64(x.to-x.from)
 	width := sim.Time(s.all.BinMS)
-	for i := first; i <= last; i++ {
-		left := max(from, sim.Time(i)*width)
-		right := min(to, sim.Time(i+1)*width)
+	for i := x.first; i <= x.last; i++ {
+		left := max(x.from, sim.Time(i)*width)
+		right := min(x.to, sim.Time(i+1)*width)
 		if right > left {
 			b.add(i, per*float64(right-left))
 		}
 	}
 }
 
-// binOf is the place of an instant. When there is none the bins become twice as
-// wide.
+// binOf is the place of an instant. When there is none the bins become wider.
 func (s *Series) binOf(at sim.Time) int {
+	if at >= s.limit {
+		s.widenBins(at)
+	}
+	return int(float64(at) * s.perMS)
+}
+
+// widenBins makes the bins twice as wide until an instant is in one.
+func (s *Series) widenBins(at sim.Time) {
 	for float64(at) >= most*s.all.BinMS {
 		s.all.BinMS *= 2
 		foldAll(s.all.listBins())
@@ -202,7 +230,7 @@ func (s *Series) binOf(at sim.Time) int {
 			}
 		}
 	}
-	return int(float64(at) / s.all.BinMS)
+	s.limit, s.perMS = sim.Time(most*s.all.BinMS), 1/s.all.BinMS
 }
 
 func foldAll(all []*bins) {

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen"
@@ -41,6 +42,8 @@ type Session struct {
 	offered []offer
 	open    runs.Workloads
 	views   map[string]context.CancelFunc // the run that each view waits for
+	knobs   func() []Knob                 // Knobs, made once
+	reader  *options.CellReader
 }
 
 // trace is one that was given.
@@ -58,7 +61,9 @@ const (
 )
 
 // New returns a session without traces.
-func New() *Session { return &Session{views: map[string]context.CancelFunc{}} }
+func New() *Session {
+	return &Session{views: map[string]context.CancelFunc{}, knobs: sync.OnceValue(Knobs), reader: options.NewCellReader()}
+}
 
 // Carry lets settings through that are no knobs: those of a run that is looked at, which
 // nobody turns. It comes before anything is asked.

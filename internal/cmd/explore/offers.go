@@ -52,7 +52,7 @@ func (s *Session) Knobs() []Knob {
 	for _, o := range s.offered {
 		files[o.flag] = append(files[o.flag], o.path)
 	}
-	all := slices.DeleteFunc(Knobs(), func(k Knob) bool { return k.File && files[k.Flag] == nil && k.Flag != "faults" })
+	all := slices.DeleteFunc(slices.Clone(s.knobs()), func(k Knob) bool { return k.File && files[k.Flag] == nil && k.Flag != "faults" })
 	for i := range all {
 		if k := &all[i]; k.File {
 			k.Choices = files[k.Flag]

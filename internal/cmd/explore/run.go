@@ -74,7 +74,7 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 			all[i].Value = t.file()
 		}
 	}
-	o, file, mode, err := options.OptionsOf(all)
+	o, file, mode, err := s.reader.OptionsOf(all)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +97,10 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 
 // check refuses settings that are no knobs, and returns the others by name, with their trace.
 func (s *Session) check(settings Settings) (all []plan.Setting, t *trace, err error) {
+	knobs := s.Knobs()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if !slices.Contains(s.carried, name) {
-			if err := checkKnob(s.Knobs(), name, settings[name]); err != nil {
+			if err := checkKnob(knobs, name, settings[name]); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -155,7 +156,8 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 	for _, x := range r.result.Incidents[:min(len(r.result.Incidents), mostMarks)] {
 		drawn.Faults = append(drawn.Faults, float64(x.At))
 	}
-	a := &Answer{Run: html.DrawnOf(&drawn), TTFT: overTimeOf(r.rows), Digest: digest.Run, Command: commandOf(settings), YAML: yamlOf(settings), Warnings: r.spec.Warnings()}
+	names := s.inOrder(settings)
+	a := &Answer{Run: html.DrawnOf(&drawn), TTFT: overTimeOf(r.rows), Digest: digest.Run, Command: commandOf(settings, names), YAML: yamlOf(settings, names), Warnings: r.spec.Warnings()}
 	return a, a.addCost(r)
 }
 

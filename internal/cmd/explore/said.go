@@ -12,9 +12,9 @@ import (
 )
 
 // inOrder returns the names of settings in the order of the knobs, without the trace.
-func inOrder(settings Settings) []string {
+func (s *Session) inOrder(settings Settings) []string {
 	var names []string
-	for _, k := range Knobs() {
+	for _, k := range s.knobs() {
 		if _, ok := settings[k.Flag]; ok {
 			names = append(names, k.Flag)
 		}
@@ -27,14 +27,14 @@ func inOrder(settings Settings) []string {
 	return names
 }
 
-// commandOf returns the command line of settings, as a shell takes it.
-func commandOf(settings Settings) string {
+// commandOf returns the command line of settings with the given names, as a shell takes it.
+func commandOf(settings Settings, names []string) string {
 	verb := "trace"
 	if _, ok := settings["max-in-flight"]; ok {
 		verb = "concurrency"
 	}
 	parts := []string{"replay", verb, quoteWord(settings[options.TraceSetting])}
-	for _, name := range inOrder(settings) {
+	for _, name := range names {
 		if value := settings[name]; value == "true" || value == "false" { // the next word would be an argument
 			parts = append(parts, "--"+name+"="+value)
 			continue
@@ -52,10 +52,10 @@ func quoteWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// yamlOf returns the file of flags for --config.
-func yamlOf(settings Settings) string {
+// yamlOf returns the file of flags for --config, with settings of the given names.
+func yamlOf(settings Settings, names []string) string {
 	var b strings.Builder
-	for _, name := range inOrder(settings) {
+	for _, name := range names {
 		value := settings[name]
 		if !regexp.MustCompile(`^(\d+|\d+\.\d+|[a-z][a-z_]*)$`).MatchString(value) || slices.Contains([]string{"null", "true", "false", "yes", "no"}, value) {
 			quoted, _ := json.Marshal(value) // a string cannot fail
