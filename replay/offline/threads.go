@@ -31,9 +31,9 @@ func (c *Config) countThreads() int {
 // runAtOnce replays workers on n goroutines, each of which notes into a part of the collector. What it leaves does not
 // depend on n, and the error is that of the first worker that has one.
 //
-// Requests that arrive one after the other lie next to each other in memory, and round robin places them on neighbours. So
-// each goroutine begins with a range of workers, and takes over those of others at last: cores would wait for the same
-// cache lines otherwise. For the same reason a goroutine allocates what it writes to.
+// Requests that arrive one after the other lie next to each other in memory, and round robin places them on neighbouring
+// workers. Each goroutine begins with a range of workers and ends with those that are left of other ranges, so that cores
+// do not wait for the same cache lines. For the same reason a goroutine allocates what it writes to.
 func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n int) error {
 	a.WaitPrompts()
 	shown := shownCount{show: a.Progress}

@@ -98,8 +98,8 @@ func (s *simulator) answer(number int, name, body string) {
 	collectWhileDrawn()
 }
 
-// collectWhileDrawn collects the garbage of a run while the page draws it, so that the next run has not to. A large heap
-// takes longer than the page.
+// collectWhileDrawn collects the garbage of a run while the page draws it, and not during the next run. A large heap is
+// left to Go's own pace, since its collection takes longer than drawing.
 func collectWhileDrawn() {
 	const most = 64 << 20 // bytes
 	var m runtime.MemStats
