@@ -61,7 +61,7 @@ def main() -> None:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     results = search(sys.argv[1], int(sys.argv[2]))
     best = results.get_best_result()
-    print(f"{len(results)} trials: {best.metrics['p99_ttft_ms']:.1f} at best with {best.config}")
+    print(f"{len(results)} trials: {(best.metrics or {})['p99_ttft_ms']:.1f} at best with {best.config}")
 
 
 if __name__ == "__main__":

@@ -587,6 +587,7 @@ class Examples(Case):
         except ImportError:
             self.skipTest("ray[tune] is not installed")
         search = runpy.run_path(str(ROOT / "examples" / "search" / "ray_tune_search.py"), run_name="ray_tune_search")["search"]
+        self.addCleanup(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))  # Ray Tune keeps its own
         start_ray(self)
         try:
             searches = [search(str(CHAT), 4) for _ in range(2)]
