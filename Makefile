@@ -104,6 +104,8 @@ parity-vllm-connectors:
 	  cases $$release "its offloading connector with priorities" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"policy":"priority"}'; \
 	  cases $$release "prefill and decode engines with its NIXL connector" '{"prefill_workers":-1}'; \
 	  cases $$release "prefill and decode engines with its NIXL connector and priorities" '{"prefill_workers":-1,"policy":"priority"}'; \
+	  cases $$release "prefill and decode engines with its NIXL and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"pull"}'; \
+	  cases $$release "prefill and decode engines with its NIXL and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"pull","kv_offload_connector":"simple"}'; \
 	  cases $$release "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}'; \
 	done
 

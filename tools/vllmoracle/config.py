@@ -133,16 +133,24 @@ def configure(s):
 PAGE = 4096  # bytes of a KV block, as a connector is told; what transfers count is the setting's
 
 
-def transfer_config(s):
-    """The kv_transfer_config of a server with host memory, or of a prefill or decode server; None without."""
-    from vllm.config.kv_transfer import KVTransferConfig
-    if "kv_role" in s:
-        return KVTransferConfig(kv_connector={"pull": "NixlConnector", "push": "NixlPushConnector"}[s["kv_transfer"]], kv_role=s["kv_role"], engine_id=s["engine_id"])
+def host_connector(s):
+    """The connector to host memory of a server, None without, as a configuration names it."""
     if not s["num_g2_blocks"]:
         return None
     name = {"offloading": "OffloadingConnector", "simple": "SimpleCPUOffloadConnector"}[s["kv_offload_connector"]]
-    return KVTransferConfig(kv_connector=name, kv_role="kv_both", engine_id="0",
-                            kv_connector_extra_config={"cpu_bytes_to_use": s["num_g2_blocks"] * PAGE})
+    return {"kv_connector": name, "kv_role": "kv_both", "kv_connector_extra_config": {"cpu_bytes_to_use": s["num_g2_blocks"] * PAGE}}
+
+
+def transfer_config(s):
+    """The kv_transfer_config of a server with host memory, of a prefill or decode server, or of one with both; None without."""
+    from vllm.config.kv_transfer import KVTransferConfig
+    host = host_connector(s)
+    if "kv_role" not in s:
+        return host and KVTransferConfig(engine_id="0", **host)
+    pd = {"kv_connector": {"pull": "NixlConnector", "push": "NixlPushConnector"}[s["kv_transfer"]], "kv_role": s["kv_role"]}
+    if host:
+        pd = {"kv_connector": "MultiConnector", "kv_role": s["kv_role"], "kv_connector_extra_config": {"connectors": [pd, host]}}
+    return KVTransferConfig(engine_id=s["engine_id"], **pd)
 
 
 def derive(s, fields):

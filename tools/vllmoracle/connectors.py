@@ -16,6 +16,16 @@ DEFAULTS = {"num_g2_blocks": 0, "kv_bytes_per_token": 0, "bandwidth_g1_to_g2_gbp
 PD = {"kv_transfer": "pull", "prefill_workers": 0, "decode_workers": 0, "decode_num_gpu_blocks": 0, "kv_transfer_bandwidth": 0.0, "kv_transfer_latency_ms": 0.0}
 
 
+class Part:
+    """A pass as one connector of a MultiConnector sees it."""
+
+    def __init__(self, out, i):
+        self.out, self.kv_connector_metadata = out, out.kv_connector_metadata.metadata[i]
+
+    def __getattr__(self, name):
+        return getattr(self.out, name)
+
+
 class Ordered(MutableSet):
     """A set in the order in which it was filled, which Python leaves open: a run must not depend on hashes of strings."""
 
@@ -134,11 +144,16 @@ class Worker:
         import vllm.v1.worker.gpu.kv_connector as runner
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
         from vllm.distributed.kv_transfer.kv_connector.v1 import KVConnectorRole
+        from vllm.distributed.kv_transfer.kv_connector.v1.multi_connector import MultiConnector
         scheduler.set = Ordered
         if s["kv_offload_connector"] == "simple":
             import vllm.v1.simple_kv_offload.worker as simple
             simple.set = Ordered
-        self.connector = KVConnectorFactory.create_connector(config=config, role=KVConnectorRole.WORKER, kv_cache_config=kv_cache_config)
+        if config.kv_transfer_config.kv_connector == "MultiConnector":
+            kind, config = MultiConnector._get_connector_classes_and_configs(config)[-1]
+            self.connector = kind(config, KVConnectorRole.WORKER, kv_cache_config)
+        else:
+            self.connector = KVConnectorFactory.create_connector(config=config, role=KVConnectorRole.WORKER, kv_cache_config=kv_cache_config)
         if s["kv_offload_connector"] == "simple":
             self.copies = Backend(s)
             if self.connector.worker_handler:
@@ -171,6 +186,34 @@ class Worker:
         told = KVConnectorOutput(finished_sending=sent or None, finished_recving=received or None)
         told.kv_connector_worker_meta = self.connector.build_connector_worker_meta()
         self.connector.clear_connector_metadata()
+        return told
+
+
+class Both:
+    """The worker's sides of a MultiConnector: of the connector between prefill and decode engines, and of the one to host memory."""
+
+    def __init__(self, pd, host):
+        self.pd, self.host = pd, host
+
+    @property
+    def reading(self):
+        return self.pd.reading + self.host.copies.to_host.queue + self.host.copies.to_device.queue
+
+    @property
+    def pulled(self):
+        return self.pd.pulled
+
+    def begin(self, out, now, computed):
+        start = self.host.begin(Part(out, 1), now, computed)
+        self.pd.begin(Part(out, 0), start, computed)
+        return start
+
+    def end(self, out, computed):
+        from vllm.distributed.kv_transfer.kv_connector.v1.multi_connector import MultiKVConnectorWorkerMetadata
+        told, host = self.pd.end(Part(out, 0), computed), self.host.end(Part(out, 1), computed)
+        told.finished_sending, told.finished_recving = host.finished_sending, host.finished_recving
+        if host.kv_connector_worker_meta is not None:
+            told.kv_connector_worker_meta = MultiKVConnectorWorkerMetadata(metadata=(None, host.kv_connector_worker_meta))
         return told
 
 

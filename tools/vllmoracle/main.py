@@ -66,6 +66,9 @@ def new_scheduler(config, s):
 class Clock:
     now = 0.0
 
+    def wait(self, end):
+        self.now = max(self.now, end)
+
 
 class Flight:
     """A pass on its way, as EngineCore sees it: a future."""
@@ -78,7 +81,10 @@ class Flight:
         return self.end <= self.clock.now
 
     def result(self, timeout=None):
-        self.clock.now = max(self.clock.now, self.end)
+        self.clock.wait(self.end)
+        told = getattr(self.output, "kv_connector_output", None)
+        if told is not None and hasattr(told, "report"):
+            told.report(told)
         for life, places, n in self.rejected or ():
             if life.running and life.places == places:
                 life.over -= n
@@ -266,9 +272,10 @@ class Engine:
     def __init__(self, config, s, profile, lives, log, worker=None):
         self.clock, self.lives, self.log, self.config = Clock(), lives, log, config
         self.scheduler = new_scheduler(config, s)
-        if config.kv_transfer_config and not worker:
+        if config.kv_transfer_config and (s["num_g2_blocks"] or not worker):
             connectors.in_order(self.scheduler.connector)
-            worker = connectors.Worker(config, self.scheduler.kv_cache_config, s)
+            host = connectors.Worker(config, self.scheduler.kv_cache_config, s)
+            worker = connectors.Both(worker, host) if worker else host
         self.model_executor = Executor(self.clock, profile, log, lives, Drafts(s["speculative_config"]), worker)
         self.vllm_config = config
         self.async_scheduling = bool(config.scheduler_config.async_scheduling)

@@ -2,9 +2,9 @@
 
 Both schedulers are vLLM's, and so are the scheduler's sides of the connector. The worker's sides are a model: what a decode worker reads
 from a prefill worker takes the time of its blocks on a link to itself, from when the decode worker has been handed the pass that
-asks for it, and the prefill worker hears of it when it ends. As a proxy does, a request goes to the prefill engine with an answer of
-one token, and with that token to the decode engine, with its whole prompt. Engines take turns: the one that is earliest goes next, so that
-nothing that it gets from others is from its past. With NixlPushConnector a request goes to both engines when it arrives, and the prefill
+asks for it, and the prefill worker hears of it when it ends. A pass reports what was read until the worker was handed it. As a proxy does, a request goes to the prefill engine with an answer of
+one token, and with that token to the decode engine, with its whole prompt. Each engine is a thread that runs until it
+has to wait, and the one that is earliest goes next, so that nothing that it gets from others is from its past. With NixlPushConnector a request goes to both engines when it arrives, and the prefill
 engine writes: from when both workers have been handed the passes that tell of the request's blocks there. The decode worker reports it
 with the pass after the one that finds it, as that wakes the thread that takes notifications in. What an engine holds for another is held without a limit of time, as the decode engine
 renews it.
@@ -18,6 +18,7 @@ from collections import deque
 
 import main
 from config import Bag, Refused, configure, pick
+from fibers import Fiber
 from workload import tokens
 
 import vllm.utils.hashing as hashing
@@ -58,12 +59,20 @@ class Reader:
             self.read(id, m)
         self.known |= set(meta.reqs_in_batch)
         self.known -= set(meta.reqs_not_processed)
-        sent = [id for at, id in sorted(self.heard) if at <= self.now and id in self.known]
-        self.heard = [x for x in self.heard if x[0] > self.now]
+        told, now = KVConnectorOutput(), self.now
+        told.report = lambda told: self.report(told, now)
+        return told
+
+    def report(self, told, now):
+        """Fills what a pass reports that the worker was handed at an instant, once that has come."""
+        del told.report
+        sent = [id for at, id in sorted(self.heard) if at <= now and id in self.known]
+        self.heard = [x for x in self.heard if x[0] > now]
         self.known -= set(sent)
-        received = [id for at, id in self.reading if at <= self.now]
-        self.reading = [x for x in self.reading if x[0] > self.now]
-        return KVConnectorOutput(finished_sending=dict.fromkeys(sent) or None, finished_recving=dict.fromkeys(received) or None)
+        received = [id for at, id in self.reading if at <= now]
+        self.reading = [x for x in self.reading if x[0] > now]
+        told.finished_sending = dict.fromkeys([*sent, *(told.finished_sending or ())]) or None
+        told.finished_recving = dict.fromkeys([*received, *(told.finished_recving or ())]) or None
 
 
 class Writer(Reader):
@@ -94,10 +103,25 @@ class Writer(Reader):
             self.finished[id] = self.now
             self.match(id)
         meta.reqs_to_recv = {}
-        done = super().end(out, computed)
-        found, self.found = self.found, list(done.finished_recving or ())
-        done.finished_recving = dict.fromkeys(found) or None
-        return done
+        return super().end(out, computed)
+
+    def report(self, told, now):
+        host, told.finished_recving = told.finished_recving or (), None
+        super().report(told, now)
+        found, self.found = self.found, list(told.finished_recving or ())
+        told.finished_recving = dict.fromkeys([*found, *host]) or None
+
+
+class Clock(main.Clock):
+    """The clock of an engine that lets others go before it when it waits."""
+
+    def __init__(self, fiber):
+        self.fiber = fiber
+
+    def wait(self, end):
+        if end > self.now:
+            self.fiber.pause("pass", end)
+        super().wait(end)
 
 
 class Side(main.Engine):
@@ -108,6 +132,8 @@ class Side(main.Engine):
         s = {**s, "kv_role": role, "engine_id": id}
         config = configure(s)
         super().__init__(config, s, profile, lives, log, (Writer if s["kv_transfer"] == "push" else Reader)(id, s, peers))
+        self.fiber = Fiber(self.loop)
+        self.clock = self.model_executor.clock = Clock(self.fiber)
         self.model_executor.drops = getattr(self.scheduler, "requires_kv_delivery", False)
         self.id, self.block_size, self.deliver = id, s["block_size"], deliver
         self.hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], hashing.sha256, **pick(
@@ -125,21 +151,30 @@ class Side(main.Engine):
 
     def next(self):
         """When it does something next."""
+        reason = self.fiber.reason
+        if reason and reason[0] == "pass":
+            return reason[1]
         if self.has_work():
             return self.clock.now
         return max(self.clock.now, self.coming[0][0]) if self.coming else float("inf")
 
     def advance(self):
-        """One iteration of EngineCore's loop."""
-        clock = self.clock
-        clock.now = self.next()
-        while self.coming and self.coming[0][0] <= clock.now:
-            self.scheduler.add_request(self.coming.popleft()[1])
+        """Lets the engine's loop run until it has to wait, and reports whether an iteration has ended."""
+        self.clock.now = self.next()
         engine_core.time = types.SimpleNamespace(**{**vars(time), "sleep": self.nap})
-        before = self.log.passes
-        engine_core.EngineCoreProc._process_engine_step(self)
-        self.log.delivered(clock.now)
-        self.idle = 0 if self.log.passes != before else self.idle + 1
+        self.fiber.resume()
+        return self.fiber.reason[0] != "pass"
+
+    def loop(self):
+        """EngineCore's loop."""
+        while True:
+            while self.coming and self.coming[0][0] <= self.clock.now:
+                self.scheduler.add_request(self.coming.popleft()[1])
+            before = self.log.passes
+            engine_core.EngineCoreProc._process_engine_step(self)
+            self.log.delivered(self.clock.now)
+            self.idle = 0 if self.log.passes != before else self.idle + 1
+            self.fiber.pause("iteration")
 
     def request(self, row, number, most, block, transfer, at):
         """A request as the front end of the engine makes it when it comes, at an instant."""
@@ -182,7 +217,8 @@ def drive(prefill, decode, rows, block, handed, pushes):
             continue
         if now == float("inf"):
             return
-        earliest.advance()
+        if not earliest.advance():
+            continue
         since += 1
         if left != still(sides):
             left, since, passes = still(sides), 0, 0
@@ -229,7 +265,11 @@ def run(rows, s, profile, block, out=None):
         decode = pool("kv_consumer", s["decode_workers"], lives, {**s, "num_gpu_blocks": s["decode_num_gpu_blocks"] or s["num_gpu_blocks"]}, lambda *_: None)
     except (AssertionError, ValueError) as e:
         raise Refused(str(e)) from e
-    drive(prefill, decode, rows, block, handed, pushes)
+    try:
+        drive(prefill, decode, rows, block, handed, pushes)
+    finally:
+        for x in prefill + decode:
+            x.fiber.end()
     done = [as_row(firsts[n], lives[n], n, decode, s["block_size"]) for n in names]
     for log in logs:
         log.close()
