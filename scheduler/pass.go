@@ -69,7 +69,7 @@ type Pass struct {
 	// PrefillTokens is the number of prompt tokens computed in this pass.
 	PrefillTokens int
 
-	// Pulls lists the KV caches that begin to be read from prefill workers at Start.
+	// Pulls lists the KV caches that are to be read from prefill workers.
 	Pulls []Pull
 	// Handed is when a prefill worker that writes KV caches has been handed the blocks of requests that leave with this pass.
 	Handed sim.Time
@@ -90,7 +90,8 @@ type Pass struct {
 // Pull is a KV cache that a decode worker reads from a prefill worker.
 type Pull struct {
 	Request sim.RequestID
-	Tokens  int // of the blocks that are read
+	Tokens  int      // of the blocks that are read
+	Begins  sim.Time // the instant, at or after Start
 }
 
 // FirstEnd returns the end of the first pass of the run.

@@ -179,6 +179,8 @@ func TestPullsByDefault(t *testing.T) {
 		{[]string{"--decode-admission"}, false, false},
 		{[]string{"--hold-prefill-blocks=false"}, false, false},
 		{[]string{"--decode-chosen=before-prefill"}, true, false},
+		{[]string{"--kv-offload-gib=8"}, true, false},
+		{[]string{"--kv-offload-gib=8", "--kv-offload-connector=simple"}, true, false},
 		{[]string{"--faults=[{at: 1, pool: decode, worker: 0, what: dies}]"}, false, true},
 		{[]string{"--faults=[{at: 1, pool: decode, worker: 0, what: dies}]", "--kv-transfer=all"}, false, false},
 	} {
@@ -187,5 +189,14 @@ func TestPullsByDefault(t *testing.T) {
 		if code != cli.ExitDone || strings.Contains(told, pulls) != c.pulled || strings.Contains(errs, warning) != c.warns {
 			t.Errorf("%v: exit %d, want pulls %v, warning %v:\n%s%s", c.flags, code, c.pulled, c.warns, out, errs)
 		}
+	}
+}
+
+// Prefill workers with host memory do not write KV caches, and the error names what is supported.
+func TestPushRefusesHostMemory(t *testing.T) {
+	code, _, errs := command("", "trace", "../../testdata/traces/short.jsonl", "--gpu=h100", "--model=llama-3.1-8b", "--prefill-workers=1", "--decode-workers=1",
+		"--kv-transfer=push", "--kv-offload-gib=8")
+	if want := "not supported with host memory"; code != cli.ExitRefused || !strings.Contains(errs, want) || !strings.Contains(errs, "--kv-transfer pull") {
+		t.Errorf("exit %d, error:\n%s must have %s", code, errs, want)
 	}
 }

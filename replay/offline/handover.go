@@ -48,7 +48,7 @@ type ticket struct {
 
 	ahead      bool     // of a push: it is on its decode worker since it had it
 	registered bool     // and that has taken blocks for it
-	handed     sim.Time // when its prefill worker can write them
+	handed     sim.Time // when its workers can begin with it
 }
 
 // stop is how far a request has come.
@@ -158,7 +158,7 @@ func (h *handover) sendToDecode(id sim.RequestID, delay sim.Time) error {
 	t := h.open(id)
 	t.source = h.c.pools[0].workers[h.c.Collector.Record(id).PrefillWorker]
 	t.source.ties++
-	t.delay, t.handed = delay, t.source.pass.Handed
+	t.delay, t.handed = delay, max(t.handed, t.source.pass.Handed)
 	if t.ahead {
 		return h.offerPush(t)
 	}

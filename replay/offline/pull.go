@@ -16,7 +16,7 @@ func (h *handover) seatEarly(t *ticket) error {
 func (h *handover) startPulls(w *worker) error {
 	for _, x := range w.pass.Pulls {
 		t := h.find(x.Request)
-		t.load.Tokens, t.registered = x.Tokens, true
+		t.load.Tokens, t.registered, t.handed = x.Tokens, true, max(t.handed, x.Begins)
 		if t.at < seated {
 			continue // its prompt is to be computed
 		}
@@ -31,10 +31,10 @@ func (h *handover) startPulls(w *worker) error {
 	return nil
 }
 
-// startPull begins the transfer of a request for which its decode worker has taken blocks: where prefill workers write, when the one
-// that has computed its prompt has been handed its blocks.
+// startPull begins the transfer of a request for which its decode worker has taken blocks, when both workers have been handed the passes
+// that tell of it.
 func (h *handover) startPull(t *ticket) error {
-	if h.Push && t.handed > h.c.now {
+	if t.handed > h.c.now {
 		t.at, t.order = handing, h.c.nextOrder()
 		h.pushHandoff(t, t.handed)
 		return nil

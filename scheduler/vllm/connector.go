@@ -25,6 +25,7 @@ type connector struct {
 	remote   *nixl.Ended // KV caches that have gone from prefill to decode workers, or nil
 	aside    []slot      // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
 	admitted []slot      // by the pass that is planned, or loading from it on
+	away     int         // transfers between workers that are to be reported as ended
 	watching bool        // taken is kept
 	taken    []takenBlock
 	fenced   []fence
@@ -67,7 +68,9 @@ func newConnector(c *Core, all stock, d *device) *connector {
 	k := &connector{Connector: host.NewConnector(&c.cfg.Offload, c.cfg.BlockTokens, c.cfg.RankedHost, c.cfg.Capture), core: c, blocks: all, device: d}
 	if k.hosts, k.fences = c.cfg.Offload.Given() && !c.cfg.SimpleHost, true; c.cfg.SimpleHost && c.cfg.Offload.Blocks > 1 && c.cfg.PrefixCaching {
 		k.simple = newSimple(k)
-		d.ordered = !c.cfg.RankedHost
+	}
+	if d != nil {
+		d.ordered = c.cfg.Offload.Given()
 	}
 	if c.cfg.Pull {
 		k.fences = c.cfg.Role == scheduler.Decode
@@ -107,11 +110,8 @@ func (k *connector) endRequest(s slot) {
 // to them. Those of a load under way are given back when that has ended.
 func (k *connector) releaseBlocks(r *request, ends bool) {
 	f := r.offload
-	if k.hosts && ends {
-		k.Leave(f, r.held, r.computed>>k.core.shift)
-	}
-	if k.simple != nil && ends {
-		k.simple.leave(r)
+	if ends {
+		k.leave(r)
 	}
 	switch load := k.LoadOf(f); {
 	case ends && k.simple.orphan(f, r.held): // they are given back with the load
@@ -127,6 +127,16 @@ func (k *connector) releaseBlocks(r *request, ends bool) {
 	}
 	k.fencing = false
 	r.held, r.holdings, r.blocks, r.named = r.held[:0], r.holdings[:0], 0, 0
+}
+
+// leave notes that r, which is about to end, holds its blocks no more.
+func (k *connector) leave(r *request) {
+	if k.hosts {
+		k.Leave(r.offload, r.held, r.computed>>k.core.shift)
+	}
+	if k.simple != nil {
+		k.simple.leave(r)
+	}
 }
 
 // latestPlan returns the number of the latest plan with something to compute that has not ended, 0 where there is none.
@@ -232,25 +242,16 @@ func (k *connector) admit(p *pass, s slot) answer {
 		}
 		k.endLoad(r)
 	}
-	hits, cached, pulled := r.blocks, r.computed, k.remote != nil && r.blocks > 0
+	hits, cached, pulled := r.blocks, r.computed, r.blocks > 0 && r.isPulled()
 	if r.blocks == 0 {
 		hits = c.pool.Cached(s)
-		if k.pulls(r) {
+		switch more, ok := k.lookUp(r, hits); {
+		case !ok:
+			return skipped
+		case k.pulls(r):
 			return k.pull(r, hits)
-		}
-		if k.hosts {
-			more, ok := k.Lookup(r.offload, hits, c.cfg.PrefixCaching)
-			if !ok {
-				return skipped
-			}
-			if more > 0 {
-				return k.load(r, hits, hits+more)
-			}
-		}
-		if k.simple != nil {
-			if more := k.simple.lookUp(r, hits); more > 0 {
-				return k.load(r, hits, hits+more)
-			}
+		case more > 0:
+			return k.load(r, hits, hits+more)
 		}
 		if hits > 0 && c.drafts.recomputesHit() {
 			hits--
@@ -271,6 +272,17 @@ func (k *connector) admit(p *pass, s slot) answer {
 	}
 	r.offload.Prefilling = r.midway
 	return admitted
+}
+
+// lookUp returns how many blocks r can load from host memory after its cached ones (hits); ok is false where it is to be asked again later.
+func (k *connector) lookUp(r *request, hits int) (blocks int, ok bool) {
+	switch {
+	case k.hosts:
+		return k.Lookup(r.offload, hits, k.core.cfg.PrefixCaching)
+	case k.simple != nil:
+		return k.simple.lookUp(r, hits), true
+	}
+	return 0, true
 }
 
 // load begins to load the blocks of r after those that are cached, up to an end, if there is room for them.
@@ -332,9 +344,14 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 	}
 	k.admitted, k.taken = k.admitted[:0], k.taken[:0]
 	f.end = k.Begin(at)
+	f.taken = k.Taken
 	if k.simple != nil {
 		k.simple.offerBlocks(f)
-		f.end = max(f.end, k.simple.Begin(at))
+		f.taken = max(f.taken, k.simple.Begin(at))
+		f.end = max(f.end, f.taken)
+	}
+	for i := range k.Out.Pulls {
+		k.Out.Pulls[i].Begins = f.taken
 	}
 	if f.ran = !f.isEmpty(); f.ran {
 		err = k.timePass(f)
@@ -342,9 +359,6 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 	}
 	if f.done = k.Finish(k.Free, f.done[:0]); k.simple != nil {
 		f.copied = k.simple.Finish(k.Free, f.copied[:0])
-	}
-	if k.remote != nil {
-		f.read = k.remote.Take(at, f.read[:0])
 	}
 	return err
 }
@@ -413,8 +427,5 @@ func (k *connector) finishJobs(f *flight) {
 		k.core.stuck = false
 	}
 	f.copied = f.copied[:0]
-	for _, id := range f.read {
-		k.finishTransfer(id)
-	}
-	f.read = f.read[:0]
+	k.finishTransfers(f)
 }

@@ -8,10 +8,10 @@
 // tokens that are known or in flight; a pass computes some of what is missing
 // up to there, and a request that reaches its target gains a token.
 //
-// Read rules.go, settings.go and config.go, then core.go, request.go, plan.go, admit.go,
+// Read the package config, then core.go, request.go, plan.go, admit.go,
 // the package gate, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go, layer.go and the package segment, device.go for single ones, offloaded.go, connector.go, loop.go and simple.go for host memory behind these, rank.go for
-// data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, windows.go, layered.go and groups.go for groups of layers, measure.go for
+// data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, layered.go and groups.go for groups of layers, measure.go for
 // what a pass costs, and the package events and view.go for what others see.
 package vllm
 
@@ -68,7 +68,7 @@ type Core struct {
 // New returns an idle engine. Requests that Config.Fits refuses must not reach
 // it.
 func New(cfg Config) (*Core, error) {
-	if err := cfg.checkWindows(); err != nil {
+	if err := cfg.CheckWindows(); err != nil {
 		return nil, err
 	}
 	if cfg.Budget() < 1 {

@@ -17,14 +17,6 @@ type drafts struct {
 	awake           sim.Time // the end of the latest nap
 }
 
-// Speculation is how an engine decodes speculatively: after every pass a drafter
-// proposes tokens for each request that gained one, and the next pass verifies them.
-type Speculation struct {
-	Method scheduler.Drafter
-	Tokens int // drafts per request and pass, > 0
-	scheduler.Acceptance
-}
-
 // speculation is what a request needs where an engine decodes speculatively. Its
 // target counts drafts in flight as accepted, as vLLM does until their pass has ended.
 type speculation struct {

@@ -19,7 +19,7 @@ func newGrouping(c *Core) grouping { return grouping{windows.NewLayout(c.cfg.Win
 // countNeeded returns how many blocks a request takes to have the first blocks of its list, hits of which are cached: a chunk
 // of them and the whole, of which groups with windows need some at a time.
 func (p *grouping) countNeeded(hits, chunk, whole int) int {
-	windowed := max(0, p.core.cfg.admittedBlocks(whole)-hits)
+	windowed := max(0, p.core.cfg.AdmittedBlocks(whole)-hits)
 	return max(p.All*(chunk-hits), p.Windows.Full*(whole-hits)+p.Windows.Groups*windowed)
 }
 

@@ -18,6 +18,8 @@ type loop struct {
 	slept    bool     // it has nothing to compute and ends with the nap after it
 	awake    sim.Time // the end of the latest nap
 	resumes  sim.Time // when the next iteration begins
+	begun    sim.Time // when the step began
+	unread   sim.Time // when the worker begins with the pass that has ended, where more KV caches may be read until then
 	nanos    []int64  // of timePass
 	alone    bool     // nothing can run, and the iterations since are to be made up for
 }
@@ -30,7 +32,7 @@ type transit struct {
 	nanos  int64            // how long it takes, in ns, 0 where that is not whole
 	done   []*host.Job      // transfers that it reports as ended
 	copied []*simplecpu.Job // likewise of the SimpleCPUOffloadConnector
-	read   []sim.RequestID  // KV caches of which it reports that they were read
+	taken  sim.Time         // when the worker begins with it
 }
 
 // hasWork reports whether vLLM's scheduler has something to do.
@@ -40,8 +42,11 @@ func (k *connector) hasWork() bool {
 
 // isBusy reports the same without a number of transfers. In 0.24 those of the SimpleCPUOffloadConnector do not count.
 func (k *connector) isBusy(without int) bool {
-	counts := k.simple == nil || k.simple.Finishes
-	return k.core.live > 0 || k.Pending > without && counts || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
+	pending := k.Pending - without
+	if k.simple != nil && !k.simple.Finishes {
+		pending = k.away
+	}
+	return k.core.live > 0 || pending > 0 || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
 }
 
 // QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 where one begins with the next pass.
@@ -79,6 +84,7 @@ func (k *connector) napEnd(now sim.Time) sim.Time {
 // begin is Core.Begin with a connector.
 func (k *connector) begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c := k.core
+	k.finishLate(now)
 	if k.alone {
 		if err := k.catchUp(now, p); err != nil {
 			return nil, err
@@ -289,7 +295,7 @@ func (k *connector) isQuiet(now sim.Time) bool {
 	if k.core.rules.TwoInFlight {
 		passes = 1
 	}
-	if k.remote != nil && k.Pending+len(k.aside) > 0 { // when a KV cache will have been read is not known here
+	if k.away > 0 { // when a KV cache will have been read is not known here
 		return false
 	}
 	for _, s := range k.aside {

@@ -40,7 +40,7 @@ func (n *supply) held() int { return n.usable - n.free }
 
 // newPool returns the KV blocks of c, which keep c.supply.
 func newPool(c *Core) pool {
-	c.supply = supply{usable: c.cfg.usableBlocks(), free: c.cfg.usableBlocks()}
+	c.supply = supply{usable: c.cfg.UsableBlocks(), free: c.cfg.UsableBlocks()}
 	switch {
 	case c.cfg.Offload.Given(), c.cfg.Pull:
 		return newOffloaded(c)

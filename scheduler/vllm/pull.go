@@ -15,6 +15,13 @@ func (k *connector) pulls(r *request) bool {
 	return k.remote != nil && k.core.cfg.Role == scheduler.Decode && !r.local
 }
 
+// isPulled reports whether the connector loads, or has loaded, the blocks of r from a prefill worker.
+func (r *request) isPulled() bool { return r.local && r.offload.From == r.offload.To }
+
+// awaitTransfer counts a transfer between workers that begins or is to come, endTransfer one that has ended.
+func (k *connector) awaitTransfer() { k.Pending, k.away = k.Pending+1, k.away+1 }
+func (k *connector) endTransfer()   { k.Pending, k.away = k.Pending-1, k.away-1 }
+
 // pull begins to read the prompt of r after its cached blocks (hits), if there is room for it.
 func (k *connector) pull(r *request, hits int) answer {
 	c, f := k.core, r.offload
@@ -23,7 +30,13 @@ func (k *connector) pull(r *request, hits int) answer {
 		return refused
 	}
 	k.Out.Pulls = append(k.Out.Pulls, scheduler.Pull{Request: r.id, Tokens: (end - hits) << c.shift})
-	k.Pending++
+	k.awaitTransfer()
+	if k.Memory.Ranked { // its blocks are those of the connector to host memory, too
+		k.admitted = append(k.admitted, r.slot)
+	}
+	if k.simple != nil {
+		k.simple.Unpin(k.simple.User(r.slot))
+	}
 	f.Prefilling, f.Arrived, f.Lost, f.From, f.To = true, false, false, hits, hits
 	r.computed, r.state, r.local = r.input, loading, true
 	return skipped
@@ -44,9 +57,35 @@ func (k *connector) dropToken(s slot) {
 
 // keepSent notes that r has left with its last token, and that its blocks stay until they have been read.
 func (k *connector) keepSent(r *request) {
+	k.leave(r)
 	k.End(r.offload)
 	r.offload = nil
-	k.Pending++
+	k.awaitTransfer()
+}
+
+// finishTransfers ends the transfers that f reports: those of which is known yet that they have ended, and the others at the next step.
+func (k *connector) finishTransfers(f *flight) {
+	if k.remote == nil {
+		return
+	}
+	k.finishEnded(k.remote.Take(min(f.taken, k.begun)))
+	if f.taken > k.begun {
+		k.unread = f.taken
+	}
+}
+
+// finishLate ends the transfers that have ended since the pass before began, which reports them.
+func (k *connector) finishLate(now sim.Time) {
+	if k.begun = now; k.unread > 0 {
+		k.finishEnded(k.remote.TakeMore(k.unread))
+		k.unread = 0
+	}
+}
+
+func (k *connector) finishEnded(all []sim.RequestID) {
+	for _, id := range all {
+		k.finishTransfer(id)
+	}
 }
 
 // finishTransfer ends the transfer of a KV cache that has been read, if it is still there.
@@ -63,27 +102,24 @@ func (k *connector) finishTransfer(id sim.RequestID) {
 	} else {
 		return
 	}
-	k.Pending--
+	k.endTransfer()
 	c.stuck = false
 }
 
 // forgetTransfer drops what is to be reported of the transfer of r, which leaves while it loads: another request may come with its id.
 func (k *connector) forgetTransfer(r *request) {
-	if k.remote == nil || r.state != loading {
+	if r.state != loading || !r.isPulled() {
 		return
 	}
 	if !r.offload.Arrived {
-		k.Pending--
+		k.endTransfer()
 	}
 	k.remote.Forget(r.id)
-	for _, f := range [...]*flight{k.core.next, k.core.after} {
-		f.read = slices.DeleteFunc(f.read, func(id sim.RequestID) bool { return id == r.id })
-	}
 }
 
 // waitsForOthers reports whether the plan that was made found nothing to compute, and nothing changes before a KV cache was read or a request comes.
 func (k *connector) waitsForOthers(p *scheduler.Pass) bool {
 	c := k.core
-	return k.remote != nil && !k.remote.Any() && !k.executed && k.Pending > 0 && p.Preempted == 0 && len(c.next.read)+len(c.after.read)+len(k.fenced) == 0 &&
+	return k.remote != nil && !k.remote.Any() && !k.executed && k.away > 0 && k.away == k.Pending && p.Preempted == 0 && len(k.fenced) == 0 &&
 		(k.queued < 2 || !c.next.ran)
 }

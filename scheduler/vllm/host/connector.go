@@ -25,13 +25,13 @@ type Connector struct {
 	toHost   Link[*Job]
 	toDevice Link[*Job]
 
-	unsubmitted []*Job // stores of passes planned before
-	planned     []*Job // stores of the pass that is planned
-	loads       []*Job // of the pass that is planned
-	flushed     []*Job // that must have ended before it begins
-	now         sim.Time
-	watched     []*Job  // stores of requests that have ended
-	copied      []int32 // by block, how many of these copy it
+	unsubmitted []*Job   // stores of passes planned before
+	planned     []*Job   // stores of the pass that is planned
+	loads       []*Job   // of the pass that is planned
+	flushed     []*Job   // that must have ended before it begins
+	Taken       sim.Time // when the worker begins with the latest pass that it was given
+	watched     []*Job   // stores of requests that have ended
+	copied      []int32  // by block, how many of these copy it
 	unused      []*Request
 	hashes      map[Key]blocks.Hashes // of blocks in host memory, while events are captured
 }
@@ -271,7 +271,7 @@ func (c *Connector) OfferEnded(taken func([]Block) bool) {
 // Begin lets the worker take the pass that was planned, at an instant, and returns when the pass may begin: it submits stores of
 // passes before and waits for those that must have ended.
 func (c *Connector) Begin(at sim.Time) sim.Time {
-	c.now = max(c.now, at)
+	c.Taken = max(c.Taken, at)
 	if c.Memory.Ranked {
 		for _, j := range c.flushed {
 			if i := slices.Index(c.planned, j); i >= 0 {
@@ -280,31 +280,31 @@ func (c *Connector) Begin(at sim.Time) sim.Time {
 			}
 		}
 	}
-	from := max(c.now, c.Free)
+	from := max(c.Taken, c.Free)
 	for _, j := range c.unsubmitted {
 		c.toHost.Submit(j, from, float64(j.countBlocks())*c.blocks)
 	}
 	c.unsubmitted = append(c.unsubmitted[:0], c.planned...)
 	for _, j := range c.flushed {
-		c.now = c.toHost.EndOf(j, c.now)
+		c.Taken = c.toHost.EndOf(j, c.Taken)
 	}
 	c.planned, c.flushed = c.planned[:0], c.flushed[:0]
-	return max(at, c.Free, c.now)
+	return max(at, c.Free, c.Taken)
 }
 
 // Finish ends what Begin began when it is known until when the device computes: it begins loads, by the rules of 0.33 when the pass
 // has been computed, and appends the transfers that the pass reports as ended.
 func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 	c.Free = free
-	from := c.now
+	from := c.Taken
 	if c.Memory.Ranked {
-		from = max(c.now, c.Free)
+		from = max(c.Taken, c.Free)
 	}
 	for _, j := range c.loads {
 		c.toDevice.Submit(j, from, float64(j.countBlocks())*c.blocks)
 	}
 	c.loads = c.loads[:0]
-	return c.toDevice.AppendEnded(c.toHost.AppendEnded(done, c.now), c.now)
+	return c.toDevice.AppendEnded(c.toHost.AppendEnded(done, c.Taken), c.Taken)
 }
 
 // Complete ends j, which a pass has reported as ended.

@@ -13,6 +13,7 @@ type Ended struct {
 	Late  bool            // a pass finds them, and the next one reports them
 	all   []transfer      // in order
 	found []sim.RequestID // with Late
+	told  []sim.RequestID
 }
 
 // transfer is a KV cache that was transferred as a whole at an instant.
@@ -33,20 +34,38 @@ func (e *Ended) Note(id sim.RequestID, at sim.Time) {
 // Any reports whether there are any.
 func (e *Ended) Any() bool { return len(e.all)+len(e.found) > 0 }
 
-// Take appends those of an instant or before to all, for a pass that reports them.
-func (e *Ended) Take(at sim.Time, all []sim.RequestID) []sim.RequestID {
-	to := &all
+// Take returns what a pass reports that the worker begins with at an instant. The list is valid until the next call.
+func (e *Ended) Take(at sim.Time) []sim.RequestID {
+	e.told = e.told[:0]
+	to := &e.told
 	if e.Late {
-		all = append(all, e.found...)
+		e.told = append(e.told, e.found...)
 		e.found, to = e.found[:0], &e.found
 	}
+	*to = e.cut(*to, at)
+	return e.told
+}
+
+// TakeMore returns what else the latest pass reports, which the worker begins with at this instant.
+func (e *Ended) TakeMore(at sim.Time) []sim.RequestID {
+	e.told = e.told[:0]
+	to := &e.told
+	if e.Late {
+		to = &e.found
+	}
+	*to = e.cut(*to, at)
+	return e.told
+}
+
+// cut moves those of an instant or before to a list.
+func (e *Ended) cut(to []sim.RequestID, at sim.Time) []sim.RequestID {
 	n := 0
 	for n < len(e.all) && e.all[n].at <= at {
-		*to = append(*to, e.all[n].id)
+		to = append(to, e.all[n].id)
 		n++
 	}
 	e.all = slices.Delete(e.all, 0, n)
-	return all
+	return to
 }
 
 // Forget drops the transfer of a request.

@@ -1,17 +1,10 @@
-package vllm
+package config
 
-import (
-	"errors"
+import "errors"
 
-	"github.com/replay-llm/replay/scheduler/vllm/windows"
-)
-
-// Windows are the groups of KV blocks of a model with layers that do not attend to every token before one.
-type Windows = windows.Groups
-
-// admittedBlocks returns how many blocks a group of layers with a window is taken to need
+// AdmittedBlocks returns how many blocks a group of layers with a window is taken to need
 // when a request of so many in all is admitted.
-func (c *Config) admittedBlocks(whole int) int {
+func (c *Config) AdmittedBlocks(whole int) int {
 	if !c.Rules.WindowBound || c.MaxBatchedTokens == Unlimited {
 		return whole
 	}
@@ -34,7 +27,7 @@ func (c *Config) groupBlocks(need, prompt int) int {
 		windowed = min(need, w.MostBlocks(2*c.MaxBatchedTokens, c.BlockTokens))
 	}
 	if c.Rules.ReserveWhole {
-		windowed = max(windowed, c.admittedBlocks(prompt))
+		windowed = max(windowed, c.AdmittedBlocks(prompt))
 	}
 	return w.Full*need + w.Groups*windowed
 }
@@ -45,11 +38,11 @@ func (c *Config) SequenceBlocks(tokens int) int {
 	one := *c
 	one.Rules.WindowBound = true
 	whole := (tokens + c.BlockTokens - 1) / c.BlockTokens
-	return c.Windows.Full*whole + c.Windows.Groups*one.admittedBlocks(whole)
+	return c.Windows.Full*whole + c.Windows.Groups*one.AdmittedBlocks(whole)
 }
 
-// checkWindows reports what cannot be simulated beside windows.
-func (c *Config) checkWindows() error {
+// CheckWindows reports what cannot be simulated beside windows.
+func (c *Config) CheckWindows() error {
 	switch r := &c.Rules; {
 	case !c.Windows.Given():
 	case !r.WholeAllocation || !r.AdmitIdle || !r.RecomputeLast:
@@ -58,4 +51,20 @@ func (c *Config) checkWindows() error {
 		return errors.New("sliding windows: not with host memory behind the KV blocks")
 	}
 	return c.Windows.Check(c.BlockTokens)
+}
+
+// UsableBlocks returns the number of blocks of the pool that requests can have.
+func (c *Config) UsableBlocks() int {
+	if c.Rules.NullBlock {
+		return c.Blocks - 1
+	}
+	return c.Blocks
+}
+
+// lastTokenPlace returns 1 when the last token of an answer needs a place in a block.
+func (c *Config) lastTokenPlace() int {
+	if c.Rules.WholeAllocation {
+		return 0
+	}
+	return 1
 }
