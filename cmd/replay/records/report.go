@@ -36,7 +36,9 @@ type reporting struct {
 	names cli.Choice
 	wide  bool
 	html  string
-	live  livePage
+	// metrics is a file in OpenMetrics' text form; "": none.
+	metrics string
+	live    livePage
 }
 
 func (r *reporting) bindFlags(fs *pflag.FlagSet) {
@@ -47,6 +49,7 @@ func (r *reporting) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.wide, "wide", false, "tables with all columns, wider than 80 characters")
 	fs.Var(&r.names, "report-format", "`names` of the values in JSON: native, aiperf, vllm or sglang")
 	fs.StringVar(&r.html, "html", "", "draw the runs on a page of their own, `FILE`, and print nothing")
+	fs.StringVar(&r.metrics, "metrics", "", "also write the numbers to `FILE`, as OpenMetrics text: gauges with a label run")
 	fs.BoolVar(&r.live.wanted, "live", false, "make that page one that replays the run, with its trace inside")
 	fs.StringVar(&r.live.explorer, "live-page", "", "make it of this `explorer.html`, of a release or of make wasm (default: that beside the program)")
 	fs.StringVar(&r.live.trace, "live-trace", "", "take the trace of the run from this `FILE`")
@@ -64,6 +67,7 @@ again. A RUN is such a directory, or a report file.`,
   replay report out/a out/b --output markdown
   replay report out/a --output json --report-format vllm
   replay report out/a out/b --html runs.html
+  replay report out/a out/b --metrics runs.prom
   replay report out/a --html run.html --live`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -80,6 +84,9 @@ again. A RUN is such a directory, or a report file.`,
 			}
 			if r.live.wanted {
 				return r.live.write(cmd.Context(), r.html, args[0])
+			}
+			if r.metrics != "" && r.html != "" {
+				return cli.Usagef("--metrics and --html are mutually exclusive")
 			}
 			if r.html != "" {
 				return writePage(r.html, args)
@@ -105,6 +112,11 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 		}
 		below = append(below, lines)
 		all = append(all, summary.Named{Name: filepath.Clean(path), Report: report})
+	}
+	if r.metrics != "" {
+		if err := collector.WriteFile(r.metrics, func(w io.Writer) error { return summary.WriteOpenMetrics(w, all) }); err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
 	}
 	switch r.form.Value {
 	case "markdown":

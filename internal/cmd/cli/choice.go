@@ -40,13 +40,17 @@ func (c *Choice) Set(text string) error {
 // offerNames lets the shell offer the names that a flag takes.
 func offerNames(cmd *cobra.Command, f *pflag.Flag) {
 	var names []string
-	if v, ok := f.Value.(interface{ Choices() []string }); ok {
+	then := cobra.ShellCompDirectiveNoFileComp
+	switch v := f.Value.(type) {
+	case interface{ Choices() []string }:
 		names = v.Choices()
+	case interface{ Beginnings() []string }:
+		names, then = v.Beginnings(), then|cobra.ShellCompDirectiveNoSpace
 	}
 	if len(names) == 0 {
 		return
 	}
-	if err := cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(names, then)); err != nil {
 		panic(err)
 	}
 }

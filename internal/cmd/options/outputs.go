@@ -94,6 +94,11 @@ type Objectives struct {
 func (o *Objectives) String() string { return o.text }
 func (o *Objectives) Type() string   { return "objectives" }
 
+// Beginnings returns the beginnings of objectives, which the shell offers.
+func (o *Objectives) Beginnings() []string {
+	return []string{"p99:ttft=", "p95:ttft=", "p50:ttft=", "p99:itl=", "p99:e2e=", "mean:ttft=", "ttft=", "itl=", "tpot=", "e2e="}
+}
+
 func (o *Objectives) Set(text string) error {
 	all, err := slo.Parse(text)
 	if err != nil {
