@@ -197,7 +197,11 @@ class Both:
 
     @property
     def reading(self):
-        return self.pd.reading + self.host.copies.to_host.queue + self.host.copies.to_device.queue
+        return self.pd.reading
+
+    @property
+    def copying(self):
+        return self.host.copies.to_host.queue or self.host.copies.to_device.queue
 
     @property
     def pulled(self):

@@ -39,7 +39,7 @@ class Reader:
         self.peers, peers[id] = peers, self
         self.reading, self.heard, self.known = [], [], set()  # (end, request); (instant, request); of this engine, to be read
         self.pulled = {}  # blocks by request
-        self.now = 0.0
+        self.now, self.copying = 0.0, False
 
     def begin(self, out, now, computed):
         self.now = max(self.now, now)
@@ -226,7 +226,7 @@ def drive(prefill, decode, rows, block, handed, pushes):
             since, passes = 0, passes + 1
         if passes > FOR_EVER:
             raise main.Stuck(f"{FOR_EVER} passes in which no request came or ended: it would continue for ever")
-        waits = any(x.model_executor.worker.reading for x in sides)
+        waits = any(x.model_executor.worker.reading or x.model_executor.worker.copying for x in sides)
         if since > main.ENDLESS and not waits:
             if at == len(rows):
                 raise main.Stuck("the schedulers plan nothing and have requests left: they would hang")
