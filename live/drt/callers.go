@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -66,7 +66,7 @@ func (c *callers) startListening() error {
 	if err != nil {
 		return err
 	}
-	c.server, c.address = l, link.Told(l.Addr())
+	c.server, c.address = l, listen.Dialable(l.Addr())
 	l.Serve(c.readCaller)
 	return nil
 }

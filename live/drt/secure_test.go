@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/certtest"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/link/linktest"
 )
 
 // Servers that want certificates and passwords get them, and nobody comes in
 // without.
 func TestCredentials(t *testing.T) {
-	ca, other := linktest.NewAuthority(t), linktest.NewAuthority(t)
+	ca, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	serverCert, serverKey := ca.Issue(t, "server", net.IPv4(127, 0, 0, 1))
 	cert, key := ca.Issue(t, "client")
 	strangeCert, strangeKey := other.Issue(t, "client")

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -66,7 +66,7 @@ func (p *tcpPlane) servedAddress() string {
 	if p.server == nil {
 		return ""
 	}
-	return link.Told(p.server.Addr())
+	return listen.Dialable(p.server.Addr())
 }
 
 // serveInstance takes requests for an instance over the plane that is configured,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/fault"
 )
@@ -54,7 +55,7 @@ func (w *Worker) openSystem() error {
 			w.log.Error("system server", "reason", err)
 		}
 	})
-	w.system = l.Addr().String()
+	w.system = listen.Dialable(l.Addr())
 	w.undo = append(w.undo, func() {
 		server.Close()
 		ended.Wait()

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,8 @@ type Options struct {
 	NATS bool   // on subjects of NATS
 	ZMQ  bool   // on sockets of ZeroMQ, which discovery tells
 	Host string // that the sockets listen at; default 127.0.0.1
+	// Insecure allows a host outside loopback: sockets have no credentials.
+	Insecure bool
 	// Warn, if not nil, is told of losses.
 	Warn func(string)
 }
@@ -114,7 +117,7 @@ func openPlane(ctx context.Context, o Options, rt *drt.Runtime, name drt.Name) (
 			one.subject = l.subjectOf(name)
 		}
 		if o.ZMQ {
-			pub, err := zmtp.ListenPub("tcp://"+joinHost(o.Host), highWater)
+			pub, err := zmtp.ListenPub(zmtp.Listener{Endpoint: "tcp://" + net.JoinHostPort(o.Host, "0"), Insecure: o.Insecure}, highWater)
 			if err != nil {
 				p.closeSockets()
 				return nil, fmt.Errorf("the event plane: %w", err)

@@ -3,13 +3,10 @@ package eventplane
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/drt"
-	"github.com/replay-llm/replay/live/link"
 )
 
 // layout is one of the forms of subjects, keys and messages: that of release 1.2, or
@@ -144,7 +141,7 @@ func (p *Publisher) channelOf(l *lane) channelRecord {
 		r.Namespace, r.Component = p.name.Namespace, p.name.Component
 	}
 	if l.pub != nil {
-		r.Transport.Kind, r.Transport.Config.Endpoint = "Zmq", toldEndpoint(l.pub.Endpoint())
+		r.Transport.Kind, r.Transport.Config.Endpoint = "Zmq", l.pub.Endpoint()
 	} else {
 		r.Transport.Kind, r.Transport.Config.SubjectPrefix = "Nats", l.prefixOf(p.name)
 	}
@@ -164,16 +161,4 @@ func (p *Publisher) sourceOf(l *lane) sourceRecord {
 
 func (p *Publisher) scope() scope {
 	return scope{"endpoint", endpointName{p.name.Namespace, p.name.Component, p.name.Endpoint}}
-}
-
-// joinHost returns where to listen: any port of host.
-func joinHost(host string) string { return net.JoinHostPort(host, "0") }
-
-// toldEndpoint returns the endpoint that others are told for one that is listened at.
-func toldEndpoint(endpoint string) string {
-	at, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(endpoint, "tcp://"))
-	if err != nil {
-		return endpoint
-	}
-	return "tcp://" + link.Told(at)
 }

@@ -19,12 +19,12 @@ type script struct {
 
 func newScript(t *testing.T) *script {
 	t.Helper()
-	pub, err := zmtp.ListenPub("tcp://127.0.0.1:0", 1000)
+	pub, err := zmtp.ListenPub(zmtp.Listener{Endpoint: "tcp://127.0.0.1:0"}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pub.Close)
-	router, err := zmtp.ListenRouter("tcp://127.0.0.1:0", 1000)
+	router, err := zmtp.ListenRouter(zmtp.Listener{Endpoint: "tcp://127.0.0.1:0"}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

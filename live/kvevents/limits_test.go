@@ -38,7 +38,7 @@ func TestRoguePublishers(t *testing.T) {
 		{"caches", Limits{}, func(n uint64) Batch { b := one(7); b.Rank, b.HasRank = int32(n), true; return b }},
 	} {
 		t.Run(test.want, func(t *testing.T) {
-			p, err := zmtp.ListenPub("tcp://127.0.0.1:0", 1000)
+			p, err := zmtp.ListenPub(zmtp.Listener{Endpoint: "tcp://127.0.0.1:0"}, 1000)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -126,7 +126,7 @@ func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 		return nil, err
 	}
 	if o.Replay != "" {
-		if err := CheckEndpoint(o.Replay); err != nil {
+		if err := zmtp.CheckEndpoint(o.Replay); err != nil {
 			sub.Close()
 			return nil, err
 		}
@@ -255,7 +255,3 @@ func (s *Subscriber) applyBatch(from Origin, n uint64, payload []byte) bool {
 	s.updateStats(func(c *SubscriberStats) { c.Next = n + 1 })
 	return true
 }
-
-// CheckEndpoint returns what is wrong with an endpoint, tcp://host:port, if
-// anything is.
-func CheckEndpoint(endpoint string) error { return zmtp.CheckEndpoint(endpoint) }

@@ -22,6 +22,8 @@ type TeeOptions struct {
 	// Replay is the endpoint of the ROUTER socket at which subscribers ask for
 	// what they missed; "" opens none and keeps nothing for it.
 	Replay string
+	// Insecure allows sockets outside loopback, which other machines reach without credentials.
+	Insecure bool
 	// Topic is the first frame of every message, default "".
 	Topic string
 	// Layout is how batches and answers are laid out; the zero value is our own. vLLM's want
@@ -118,12 +120,12 @@ func NewTee(o TeeOptions) (*Tee, error) {
 	}
 	t := &Tee{options: o, done: make(chan struct{}), quit: make(chan struct{}), wake: bell.New()}
 	var err error
-	if t.pub, err = zmtp.ListenPub(o.Events, o.HighWater); err != nil {
+	if t.pub, err = zmtp.ListenPub(zmtp.Listener{Endpoint: o.Events, Insecure: o.Insecure}, o.HighWater); err != nil {
 		return nil, err
 	}
 	var requests <-chan zmtp.Request
 	if o.Replay != "" {
-		if t.router, err = zmtp.ListenRouter(o.Replay, max(o.HighWater, o.BufferSteps)); err != nil {
+		if t.router, err = zmtp.ListenRouter(zmtp.Listener{Endpoint: o.Replay, Insecure: o.Insecure}, max(o.HighWater, o.BufferSteps)); err != nil {
 			t.pub.Close()
 			return nil, err
 		}

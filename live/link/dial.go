@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/replay-llm/replay/live/tcp"
+	"github.com/replay-llm/replay/internal/listen"
 )
 
 // RefusedError is a listener's line to a connection that it refuses.
@@ -96,7 +96,7 @@ func (l *Links) DialPlain(ctx context.Context, address string) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	d := net.Dialer{KeepAliveConfig: tcp.KeepAlive()}
+	d := net.Dialer{KeepAliveConfig: listen.KeepAlive()}
 	if !l.allowed.hasName(host) {
 		// Looked at once the name is resolved: by what it was then, not before.
 		d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {

@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/certtest"
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/link"
-	"github.com/replay-llm/replay/live/link/linktest"
 )
 
 const token = "a token of the cluster's own"
@@ -25,7 +26,7 @@ const token = "a token of the cluster's own"
 // elsewhere returns an address of this machine that is not loopback.
 func elsewhere(t *testing.T) string {
 	t.Helper()
-	host := link.RoutableAddress()
+	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {
 		t.Skip("this machine has loopback alone")
 	}
@@ -104,7 +105,7 @@ func say(t *testing.T, l *link.Links, address string) (string, error) {
 // loopback nobody is asked.
 func TestProof(t *testing.T) {
 	host := elsewhere(t)
-	ca, other := linktest.NewAuthority(t), linktest.NewAuthority(t)
+	ca, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	cert, key := ca.Issue(t, "member", net.ParseIP(host))
 	named, namedKey := ca.Issue(t, "cluster.internal")
 	strange, strangeKey := other.Issue(t, "member", net.ParseIP(host))
@@ -155,7 +156,7 @@ func TestProof(t *testing.T) {
 // Whoever speaks another protocol reads why.
 func TestRefusalIsALine(t *testing.T) {
 	host := elsewhere(t)
-	ca := linktest.NewAuthority(t)
+	ca := certtest.NewAuthority(t)
 	cert, key := ca.Issue(t, "member", net.ParseIP(host))
 	for _, config := range []link.Config{{Token: token}, {Cert: cert, Key: key, CA: ca.File}} {
 		c, err := net.Dial("tcp", echo(t, newLinks(t, config), host))
@@ -230,7 +231,7 @@ func TestHTTP(t *testing.T) {
 // With certificates it is HTTPS, for those who have one.
 func TestHTTPS(t *testing.T) {
 	host := elsewhere(t)
-	ca := linktest.NewAuthority(t)
+	ca := certtest.NewAuthority(t)
 	cert, key := ca.Issue(t, "member", net.ParseIP(host))
 	l := newLinks(t, link.Config{Cert: cert, Key: key, CA: ca.File})
 	var c counted
@@ -262,7 +263,7 @@ func TestHTTPS(t *testing.T) {
 // Addresses that may be dialled are told from others; what a name resolves to is looked
 // at when it is dialled.
 func TestAllowed(t *testing.T) {
-	own := link.RoutableAddress()
+	own := listen.RoutableAddress()
 	for _, test := range []struct {
 		list    string
 		yes, no []string

@@ -4,15 +4,14 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -27,15 +26,12 @@ const (
 // be. what names the listener in errors and counts. Connections are turned away
 // while most of them are open; 0: no limit.
 func (l *Links) Listen(what, address string, most int) (*tcp.Server, error) {
-	at, err := l.checkAddress(what, address)
+	at, err := listen.Open(what, address, l.missing())
 	if err != nil {
 		return nil, err
 	}
-	s, err := tcp.Listen(at.String(), most)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	if !at.IP.IsLoopback() && l.wantsProof() {
+	s := tcp.NewServer(at, most)
+	if !s.Addr().IP.IsLoopback() && l.wantsProof() {
 		s.Admit = func(c net.Conn) (net.Conn, error) { return l.admitConn(what, c) }
 	}
 	return s, nil
@@ -43,24 +39,28 @@ func (l *Links) Listen(what, address string, most int) (*tcp.Server, error) {
 
 // Check returns why nobody should listen at a host, if that is so.
 func (l *Links) Check(what, host string) error {
-	_, err := l.checkAddress(what, net.JoinHostPort(host, "0"))
+	_, err := listen.Check(what, net.JoinHostPort(host, "0"), l.missing())
 	return err
 }
 
-// checkAddress resolves an address to listen at, and refuses it where whoever
-// reaches it would be let in unasked.
-func (l *Links) checkAddress(what, address string) (*net.TCPAddr, error) {
-	at, err := net.ResolveTCPAddr("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%s at %s: %w", what, address, err)
+// missing returns what a listener outside loopback requires and l does not have.
+func (l *Links) missing() string {
+	if l.wantsProof() || l.insecure {
+		return ""
 	}
-	if at.IP == nil {
-		at.IP = net.IPv4zero
+	return "certificates ($REPLAY_LINK_CERT, $REPLAY_LINK_KEY, $REPLAY_LINK_CA), a token in $REPLAY_LINK_TOKEN, or --insecure"
+}
+
+// Insecure reports whether listeners outside loopback may have no credentials.
+func (l *Links) Insecure() bool { return l.insecure }
+
+// ForUsers returns the links of a listener for users: one without credentials if that is
+// allowed, else l.
+func (l *Links) ForUsers() *Links {
+	if l.insecure {
+		return &Links{insecure: true, allowed: l.allowed}
 	}
-	if !at.IP.IsLoopback() && !l.wantsProof() && !l.insecure {
-		return nil, fmt.Errorf("%s at %s, which other machines may reach: want certificates (--link-cert, --link-key, --link-ca), a token in $REPLAY_LINK_TOKEN, or --insecure", what, at.IP)
-	}
-	return at, nil
+	return l
 }
 
 // admitConn returns a connection whose other side has proven what it has to.
@@ -112,15 +112,11 @@ func sayRefusal(c net.Conn, why error) {
 // before its handler. Where the listener is not on loopback it wants certificates, or
 // the token as Authorization: Bearer for all paths but those that are open.
 func (l *Links) HTTP(what, address string, open ...string) (net.Listener, func(http.Handler) http.Handler, error) {
-	at, err := l.checkAddress(what, address)
+	s, err := listen.Open(what, address, l.missing())
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := net.Listen("tcp", at.String())
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", what, err)
-	}
-	if at.IP.IsLoopback() {
+	if s.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return s, func(h http.Handler) http.Handler { return h }, nil
 	}
 	if l.server != nil {
@@ -182,28 +178,4 @@ func (l *Links) askToken(what string, h http.Handler, open []string) http.Handle
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 	})
-}
-
-// Told returns the address that others are told for a listener: where it listens, or
-// the first routable address where that is everywhere.
-func Told(at *net.TCPAddr) string {
-	if !at.IP.IsUnspecified() {
-		return at.String()
-	}
-	return net.JoinHostPort(RoutableAddress(), strconv.Itoa(at.Port))
-}
-
-// RoutableAddress returns the first address of this machine that others may reach, or
-// loopback.
-func RoutableAddress() string {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return "127.0.0.1"
-	}
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
-			return n.IP.String()
-		}
-	}
-	return "127.0.0.1"
 }

@@ -18,11 +18,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"
-	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/rendezvous"
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -53,7 +53,8 @@ type Options struct {
 	// KVHost, if not "", is an address of this machine at which the mocker
 	// publishes KV events on sockets of its own; where Engine.KVEventsPort or
 	// Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers where.
-	KVHost string
+	KVHost     string
+	KVInsecure bool // KVHost may be outside loopback
 	// KVSockets, when not nil, are where and in which layout the mocker publishes KV events
 	// instead; it sets the tokens of a block and Warn itself. In vLLM's layouts events tell the
 	// tokens of blocks, those of answers among them.
@@ -193,7 +194,7 @@ func (e *Engine) engineConfig() engine.EngineConfig {
 	if e.rooms != nil {
 		c.BootstrapHost, c.BootstrapPort = e.options.BootstrapHost, e.rooms.Port()
 		if ip := net.ParseIP(c.BootstrapHost); ip != nil && ip.IsUnspecified() {
-			c.BootstrapHost = link.RoutableAddress()
+			c.BootstrapHost = listen.RoutableAddress()
 		}
 	}
 	if e.tee != nil {

@@ -1,9 +1,9 @@
 package mocker
 
 import (
+	"cmp"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/replay-llm/replay/live/bell"
@@ -218,11 +218,8 @@ func (e *Engine) openTee() (err error) {
 		e.tee, err = kvevents.NewTee(o)
 		return err
 	}
-	a, host := &e.options.Engine, e.options.KVHost
-	if host == "" {
-		host = "*"
-	}
-	o := kvevents.TeeOptions{Events: tcpEndpoint(host, a.KVEventsPort), BlockTokens: a.BlockTokens, Warn: e.options.Warn}
+	a, host := &e.options.Engine, cmp.Or(e.options.KVHost, "127.0.0.1")
+	o := kvevents.TeeOptions{Events: tcpEndpoint(host, a.KVEventsPort), Insecure: e.options.KVInsecure, BlockTokens: a.BlockTokens, Warn: e.options.Warn}
 	if a.ReplayPort != 0 || e.options.KVHost != "" {
 		o.Replay = tcpEndpoint(host, a.ReplayPort)
 	}
@@ -230,35 +227,19 @@ func (e *Engine) openTee() (err error) {
 	return err
 }
 
-// localEndpoint returns where a socket that was asked for at one endpoint, and is open at
-// another, is found on this machine.
-func localEndpoint(asked, open string) string {
-	if at := strings.LastIndexByte(open, ':'); at >= 0 && strings.HasPrefix(asked, "tcp://*:") {
-		return "tcp://127.0.0.1" + open[at:]
-	}
-	return open
-}
-
 func tcpEndpoint(host string, port uint16) string {
 	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 // Source returns where subscribers find the sockets of a mocker that has started, and
-// nothing if it has none. Those that listen everywhere are found on this machine
-// alone.
-func (e *Engine) Source() kvevents.Source {
+// nothing if it has none.
+func (e *Engine) Source() (s kvevents.Source) {
 	if e.tee == nil {
-		return kvevents.Source{}
+		return s
 	}
-	if s := e.options.KVSockets; s != nil {
-		return kvevents.Source{Events: localEndpoint(s.Events, e.tee.Events()), Replay: localEndpoint(s.Replay, e.tee.Replay()), Topic: s.Topic}
-	}
-	if e.options.KVHost != "" {
-		return kvevents.Source{Events: e.tee.Events(), Replay: e.tee.Replay()}
-	}
-	s := kvevents.Source{Events: tcpEndpoint("127.0.0.1", e.options.Engine.KVEventsPort)}
-	if port := e.options.Engine.ReplayPort; port != 0 {
-		s.Replay = tcpEndpoint("127.0.0.1", port)
+	s.Events, s.Replay = e.tee.Events(), e.tee.Replay()
+	if o := e.options.KVSockets; o != nil {
+		s.Topic = o.Topic
 	}
 	return s
 }

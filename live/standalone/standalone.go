@@ -26,6 +26,9 @@ type Options struct {
 	Engine  mocker.Options
 	Version string // of the program that the server answers as
 
+	// Ask puts the question for credentials before all paths; nil: none.
+	Ask func(http.Handler) http.Handler
+
 	Tokenize func(text string) []uint32 // nil is openai.Tokenize
 	Log      *slog.Logger               // nil: none
 }
@@ -66,7 +69,11 @@ func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models fronten
 		Name: o.Engine.Model, ContextLength: o.Engine.ContextLength, Since: time.Now(), Instances: 1,
 		Target: engine.NewAdapter(s.Engine, engine.AdapterOptions{Log: o.Log}),
 	}
-	if s.front, err = frontend.New(frontend.Config{Models: models, Log: o.Log, Tokenize: o.Tokenize, Wrap: handler}); err != nil {
+	wrap := handler
+	if o.Ask != nil {
+		wrap = func(own http.Handler) http.Handler { return o.Ask(handler(own)) }
+	}
+	if s.front, err = frontend.New(frontend.Config{Models: models, Log: o.Log, Tokenize: o.Tokenize, Wrap: wrap}); err != nil {
 		return errors.Join(err, s.Engine.Cleanup(ctx))
 	}
 	return nil

@@ -3,7 +3,6 @@
 package tcp
 
 import (
-	"context"
 	"net"
 	"sync"
 	"time"
@@ -28,14 +27,10 @@ type Server struct {
 	conns  map[net.Conn]struct{}
 }
 
-// Listen listens at an address. Connections are turned away while most of them are
-// open; 0: no limit.
-func Listen(address string, most int) (*Server, error) {
-	l, err := (&net.ListenConfig{KeepAliveConfig: KeepAlive()}).Listen(context.Background(), "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return &Server{listener: l, most: most, conns: make(map[net.Conn]struct{})}, nil
+// NewServer returns a server of a listener. Connections are turned away while most of
+// them are open; 0: no limit.
+func NewServer(l net.Listener, most int) *Server {
+	return &Server{listener: l, most: most, conns: make(map[net.Conn]struct{})}
 }
 
 // Serve begins to call handle for each connection, which is closed when handle
@@ -140,10 +135,4 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	_ = s.listener.Close()
 	s.running.Wait()
-}
-
-// KeepAlive returns how connections find out that the other side's machine is away: in half a minute, of one on
-// which nothing is said.
-func KeepAlive() net.KeepAliveConfig {
-	return net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
 }

@@ -30,10 +30,11 @@ func closed(t *testing.T, c net.Conn) {
 // server, and Close leaves nothing running.
 func TestServer(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	s, err := Listen("127.0.0.1:0", 1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := NewServer(l, 1)
 	served := make(chan net.Conn)
 	release := make(chan bool)
 	s.Serve(func(c net.Conn) {

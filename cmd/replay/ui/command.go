@@ -26,6 +26,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/file"
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/report/html"
@@ -163,7 +164,7 @@ func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Ses
 	if err := writePage(&page, session); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)))
+	listener, err := listen.Open("page", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)), "loopback")
 	if err != nil {
 		return fmt.Errorf("--port=%d: %w", f.port, err)
 	}

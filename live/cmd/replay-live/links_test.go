@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -12,10 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/certtest"
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/internal/poll"
-	"github.com/replay-llm/replay/live/link"
-	"github.com/replay-llm/replay/live/link/linktest"
+	"github.com/replay-llm/replay/live/cmd/replay-live/root"
 )
 
 const linkToken = "what-only-the-cluster-knows"
@@ -55,11 +60,11 @@ func freePort(t *testing.T, host string) string {
 // A cluster whose listeners others may reach serves those who prove that they belong to it, over
 // every one of them; a caller and a worker that do not are told so in a line, and counted.
 func TestLinks(t *testing.T) {
-	host := link.RoutableAddress()
+	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {
 		t.Skip("skipped: this machine has no address but loopback to listen at")
 	}
-	ca := linktest.NewAuthority(t)
+	ca := certtest.NewAuthority(t)
 	cert, key := ca.Issue(t, "member", net.ParseIP(host))
 	for name, test := range map[string]struct{ flags, env []string }{
 		"token":        {nil, []string{"REPLAY_LINK_TOKEN=" + linkToken}},
@@ -121,54 +126,179 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Nobody listens where everybody is let in, unless that is said.
+// hostFlags returns the flags of all commands that say where to listen, as "command --flag".
+func hostFlags(cmd *cobra.Command, path string) (all []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name == "listen" || f.Name == "host" || strings.HasSuffix(f.Name, "-host") || f.Name == "kv-events-config" {
+			all = append(all, strings.TrimSpace(path+" --"+f.Name))
+		}
+	})
+	for _, c := range cmd.Commands() {
+		all = append(all, hostFlags(c, strings.TrimSpace(path+" "+c.Name()))...)
+	}
+	return all
+}
+
+// No command listens outside loopback unless that is allowed, by any of its flags.
 func TestListenElsewhereIsRefused(t *testing.T) {
-	for _, args := range [][]string{
-		{"worker", "--response-host", "0.0.0.0"}, {"frontend", "--response-host", "0.0.0.0"},
-		{"worker", "--disaggregation-mode", "prefill", "--bootstrap-host", "0.0.0.0"},
-		{"worker", "--system-host", "0.0.0.0", "--system-port", "0"},
-	} {
+	synthetic := []string{"--mode", "cluster", "--response-host", "0.0.0.0", "--input-tokens", "8", "--output-tokens", "8", "--request-count", "1"}
+	const events = `{"enable_kv_cache_events":true,"endpoint":"tcp://0.0.0.0:0"}`
+	refused := map[string][]string{
+		"worker --response-host":   {"worker", "--response-host", "0.0.0.0"},
+		"worker --bootstrap-host":  {"worker", "--disaggregation-mode", "prefill", "--bootstrap-host", "0.0.0.0"},
+		"worker --system-host":     {"worker", "--system-host", "0.0.0.0", "--system-port", "0"},
+		"worker --kv-events-host":  {"worker", "--kv-events-host", "0.0.0.0"},
+		"frontend --response-host": {"frontend", "--response-host", "0.0.0.0"},
+		"frontend --http-host":     {"frontend", "--http-host", "0.0.0.0"},
+		"vllm --host":              {"vllm", "--port", "0", "--host", "0.0.0.0"},
+		"vllm --kv-events-config":  {"vllm", "--port", "0", "--kv-events-config", events},
+		"sglang --host":            {"sglang", "--port", "0", "--host", "0.0.0.0"},
+		"record --listen":          {"record", "--listen", "0.0.0.0:0", "--upstream", "http://127.0.0.1:1", "--out", t.TempDir() + "/run"},
+		"stack up --host":          {"stack", "up", "--host", "0.0.0.0"},
+		"--response-host":          synthetic, "trace --response-host": append([]string{"trace"}, synthetic...),
+		"concurrency --response-host":     append([]string{"concurrency", "--max-in-flight", "2"}, synthetic...),
+		"stack instances --response-host": {"stack", "instances", "--response-host", "0.0.0.0"},
+	}
+	for _, flag := range hostFlags(root.New(cli.Streams{}, nil), "") {
+		if refused[flag] == nil {
+			t.Errorf("%s: says where to listen, add it to this test", flag)
+		}
+	}
+	for _, args := range refused {
 		var out, errs bytes.Buffer
-		if code := run(args, strings.NewReader(""), &out, &errs); code != cli.ExitUsage || !strings.Contains(errs.String(), "0.0.0.0, which other machines may reach: want") || out.Len() > 0 {
+		if code := run(args, strings.NewReader(""), &out, &errs); code != cli.ExitUsage || !strings.Contains(errs.String(), "0.0.0.0, which other machines may reach: requires ") || out.Len() > 0 {
 			t.Errorf("%v: exit %d: %s", args, code, &errs)
 		}
 	}
-	c := newCompound(t)
-	m := c.worker("--insecure", "--response-host=0.0.0.0", "--system-host=0.0.0.0", "--request-plane=tcp")
-	if !strings.HasPrefix(m.System, "[::]:") && !strings.HasPrefix(m.System, "0.0.0.0:") {
-		t.Errorf("system at %s", m.System)
+	t.Setenv("REPLAY_LINK_TOKEN", linkToken) // KV events cannot be proven
+	for _, flag := range []string{"worker --kv-events-host", "vllm --kv-events-config", "record --listen", "stack up --host"} {
+		var out, errs bytes.Buffer
+		if code := run(refused[flag], strings.NewReader(""), &out, &errs); code != cli.ExitUsage {
+			t.Errorf("%v with a token: exit %d: %s", refused[flag], code, &errs)
+		}
 	}
 }
 
-// What a worker tells in discovery is where it listens, and that is loopback.
+// With --insecure a worker listens everywhere, and reports addresses that can be dialled.
+func TestListenEverywhere(t *testing.T) {
+	host := listen.RoutableAddress()
+	c := newCompound(t)
+	m := c.worker("--insecure", "--response-host=0.0.0.0", "--system-host=0.0.0.0", "--kv-events-host=0.0.0.0", "--request-plane=tcp")
+	for _, at := range []string{m.System, m.KVEvents, m.KVReplay} {
+		if !strings.HasPrefix(strings.TrimPrefix(at, "tcp://"), host+":") {
+			t.Errorf("%q is reported, want an address at %s", at, host)
+		}
+	}
+	front := c.front("--insecure", "--http-host=0.0.0.0", "--response-host=0.0.0.0", "--router=kv")
+	if !strings.HasPrefix(front.HTTP, "http://"+host+":") {
+		t.Errorf("frontend at %s", front.HTTP)
+	}
+	awaitModel(t, front, "mocker-model")
+	if code, body := complete(t, front, "mocker-model"); code != http.StatusOK {
+		t.Errorf("%d: %s", code, body)
+	}
+	_, _, line := startProcess(t, 1, "vllm", "--port=0", "--host=::", "--insecure", "--kv-events-config", `{"enable_kv_cache_events":true,"endpoint":"tcp://*:0"}`)
+	if !strings.Contains(line, `"http":"http://`+host+`:`) || !strings.Contains(line, `"kv_events":"tcp://`+host+`:`) {
+		t.Error(line)
+	}
+	_, _, line = startProcess(t, 1, "stack", "up", "--host=0.0.0.0", "--insecure")
+	if !strings.Contains(line, `"etcd":"http://`+host+`:`) || !strings.Contains(line, `"nats":"nats://`+host+`:`) {
+		t.Error(line)
+	}
+}
+
+// A server outside loopback asks users for the token, except at the paths of probes; with --insecure it asks nothing.
+func TestTokenOfUsers(t *testing.T) {
+	host := listen.RoutableAddress()
+	if host == "127.0.0.1" {
+		t.Skip("skipped: this machine has no address but loopback to listen at")
+	}
+	for _, test := range []struct {
+		args          []string
+		token         string
+		status, probe int
+	}{
+		{nil, "", http.StatusUnauthorized, http.StatusOK},
+		{nil, "another", http.StatusUnauthorized, http.StatusOK},
+		{nil, linkToken, http.StatusOK, http.StatusOK},
+		{[]string{"--insecure"}, "", http.StatusOK, http.StatusOK},
+	} {
+		_, _, line := startProcessWith(t, []string{"REPLAY_LINK_TOKEN=" + linkToken}, 1, append([]string{"vllm", "--port=0", "--host=0.0.0.0"}, test.args...)...)
+		var at struct{ HTTP string }
+		if err := json.Unmarshal([]byte(line), &at); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		for path, want := range map[string]int{"/v1/models": test.status, "/health": test.probe} {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at.HTTP+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.token != "" {
+				q.Header.Set("Authorization", "Bearer "+test.token)
+			}
+			r, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Body.Close(); r.StatusCode != want {
+				t.Errorf("%v, token %q: %s is answered with %d, want %d", test.args, test.token, path, r.StatusCode, want)
+			}
+		}
+	}
+}
+
+// listenersOf returns where a process listens, in the kernel's digits.
+func listenersOf(t *testing.T, pid int) []string {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/net/tcp"); err != nil {
+		t.Skip("skipped: no /proc/self/net/tcp")
+	}
+	open, err := exec.Command("sh", "-c", fmt.Sprintf(`ls -l /proc/%d/fd 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\].*/\1/p' | while read i; do awk -v i=$i '$4=="0A" && $10==i {print $2}' /proc/%d/net/tcp /proc/%d/net/tcp6; done`, pid, pid, pid)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(open))
+}
+
+// All listeners of every command are on loopback by default.
 func TestListensOnLoopback(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)
-	m := c.start("worker", "--system-port=0", "--grace=0s", "--request-plane=tcp", "--disaggregation-mode=prefill")
-	if !strings.HasPrefix(m.System, "127.0.0.1:") {
-		t.Errorf("system at %s", m.System)
+	prefill := c.start("worker", "--system-port=0", "--grace=0s", "--request-plane=tcp", "--disaggregation-mode=prefill")
+	if !strings.HasPrefix(prefill.System, "127.0.0.1:") {
+		t.Errorf("system at %s", prefill.System)
 	}
 	var out, errs bytes.Buffer
 	if code := run(append([]string{"stack", "instances", "dynamo.prefill.generate", "--wait", "1m"}, c.flags()...), strings.NewReader(""), &out, &errs); code != cli.ExitDone || !strings.Contains(out.String(), `127.0.0.1:`) {
 		t.Errorf("exit %d: %s %s", code, &out, &errs)
 	}
-	open, err := exec.Command("sh", "-c", fmt.Sprintf(`ls -l /proc/%d/fd 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\].*/\1/p' | while read i; do awk -v i=$i '$4=="0A" && $10==i {print $2}' /proc/%d/net/tcp /proc/%d/net/tcp6; done`, m.cmd.Process.Pid, m.cmd.Process.Pid, m.cmd.Process.Pid)).Output()
-	if err != nil {
-		t.Fatal(err)
+	pids := map[string]int{"worker": prefill.cmd.Process.Pid, "frontend": c.front().cmd.Process.Pid}
+	for name, args := range map[string][]string{
+		"vllm":     {"vllm", "--port=0", "--kv-events-config", `{"enable_kv_cache_events":true,"endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0"}`},
+		"sglang":   {"sglang", "--port=0"},
+		"record":   {"record", "--listen=127.0.0.1:0", "--upstream=http://127.0.0.1:1", "--out=" + t.TempDir() + "/run"},
+		"stack up": {"stack", "up"},
+	} {
+		cmd, _, _ := startProcess(t, 1, args...)
+		pids[name] = cmd.Process.Pid
 	}
-	if _, err := os.Stat("/proc/self/net/tcp"); err == nil && len(open) == 0 {
-		t.Error("no sockets are found")
-	}
-	for _, at := range strings.Fields(string(open)) {
-		if !strings.HasPrefix(at, "0100007F:") {
-			t.Errorf("listens at %s (hexadecimal), want 127.0.0.1", at)
+	// worker: system, requests, rendezvous, KV events and their replay; frontend: HTTP, until the first call; stack: etcd for clients and peers, and NATS
+	for name, want := range map[string]int{"worker": 5, "frontend": 1, "vllm": 3, "sglang": 1, "record": 1, "stack up": 3} {
+		all := listenersOf(t, pids[name])
+		if len(all) != want {
+			t.Errorf("%s has %d listeners, want %d", name, len(all), want)
+		}
+		for _, at := range all {
+			if !strings.HasPrefix(at, "0100007F:") {
+				t.Errorf("%s listens at %s (hexadecimal), want 127.0.0.1", name, at)
+			}
 		}
 	}
 }
 
 // A worker that is told to call an address it may not dial refuses the request, at once and in a line.
 func TestAllowDial(t *testing.T) {
-	host := link.RoutableAddress()
+	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {
 		t.Skip("skipped: this machine has no address but loopback to listen at")
 	}

@@ -74,7 +74,7 @@ func startProcessWith(t *testing.T, env []string, lines int, args ...string) (cm
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	if lines > 0 {
 		if line, err = bufio.NewReader(out).ReadString('\n'); err != nil {
 			t.Fatalf("%v: %v: %s", args, err, errs)

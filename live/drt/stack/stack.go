@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/replay-llm/replay/internal/listen"
 )
 
 // Options are where the servers listen and what they keep.
@@ -34,6 +36,8 @@ type Options struct {
 	// Cert and Key are PEM files: with them both servers want TLS. With CA, too, they want certificates of clients that
 	// it has signed.
 	Cert, Key, CA string
+	// Insecure allows a host outside loopback without credentials of clients, which are CA or Username.
+	Insecure bool
 	// Username and Password are wanted by both, if they are set. (etcd has a user root with that password, too.)
 	Username, Password string
 }
@@ -58,6 +62,9 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
 		return nil, errors.New("a certificate and its key: want both, and neither without the other; a CA only with them")
 	}
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	s := &Stack{options: o}
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "replay-stack-")
@@ -78,6 +85,19 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
+// Check returns why the servers cannot listen at the host.
+func (o *Options) Check() error {
+	_, err := listen.Check("etcd and NATS", net.JoinHostPort(o.Host, "0"), o.missing())
+	return err
+}
+
+func (o *Options) missing() string {
+	if o.Insecure || o.CA != "" || o.Username != "" {
+		return ""
+	}
+	return "--ca, --nats-username, or --insecure"
+}
+
 // EtcdURL returns where clients reach etcd.
 func (s *Stack) EtcdURL() string { return s.serverURL("http", "https", s.options.EtcdPort) }
 
@@ -87,6 +107,9 @@ func (s *Stack) NATSURL() string { return s.serverURL("nats", "tls", s.options.N
 func (s *Stack) serverURL(plain, secure string, port int) string {
 	if s.options.Cert != "" {
 		plain = secure
+	}
+	if ip := net.ParseIP(s.options.Host); ip != nil {
+		return plain + "://" + listen.Dialable(&net.TCPAddr{IP: ip, Port: port})
 	}
 	return fmt.Sprintf("%s://%s:%d", plain, s.options.Host, port)
 }
@@ -131,7 +154,7 @@ func (s *Stack) KillNATS() {
 // awaitPort waits until a port of a server that has run is free, as long as ctx lasts.
 func (s *Stack) awaitPort(ctx context.Context, port int) {
 	for s.started && ctx.Err() == nil {
-		l, err := net.Listen("tcp", net.JoinHostPort(s.options.Host, strconv.Itoa(port)))
+		l, err := listen.Open("etcd or NATS", net.JoinHostPort(s.options.Host, strconv.Itoa(port)), s.options.missing())
 		if err == nil {
 			l.Close()
 		}

@@ -61,7 +61,7 @@ func TestOtherPub(t *testing.T) {
 
 // Questions and answers, with their DEALER socket and with their ROUTER socket.
 func TestOtherDealer(t *testing.T) {
-	r, err := ListenRouter("tcp://127.0.0.1:0", 1000)
+	r, err := ListenRouter(Listener{Endpoint: "tcp://127.0.0.1:0"}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,11 @@
 package zmtp
 
 import (
-	"fmt"
 	"net"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/tcp"
 )
 
@@ -31,17 +31,40 @@ func parseEndpoint(endpoint string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// listenAt listens at an endpoint and calls handle for each peer, after its handshake.
-// The peer is gone when handle returns.
-func listenAt(endpoint string, t Type, handle func(*conn)) (*tcp.Server, error) {
-	at, err := parseEndpoint(endpoint)
+// Listener is where a socket listens.
+type Listener struct {
+	Endpoint string // tcp://host:port, port 0 for any; the host may be *
+	Insecure bool   // it may listen outside loopback: the protocol proves nothing
+}
+
+// Check returns why a socket cannot listen there.
+func (l Listener) Check() error {
+	at, err := parseEndpoint(l.Endpoint)
+	if err == nil {
+		_, err = listen.Check("KV events", at, l.missing())
+	}
+	return err
+}
+
+func (l Listener) missing() string {
+	if l.Insecure {
+		return ""
+	}
+	return "--insecure"
+}
+
+// open listens and calls handle for each peer, after its handshake. The peer is gone
+// when handle returns.
+func (l Listener) open(t Type, handle func(*conn)) (*tcp.Server, error) {
+	at, err := parseEndpoint(l.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	s, err := tcp.Listen(at, maxPeers)
+	opened, err := listen.Open("KV events", at, l.missing())
 	if err != nil {
-		return nil, fmt.Errorf("endpoint %s: %w", endpoint, err)
+		return nil, err
 	}
+	s := tcp.NewServer(opened, maxPeers)
 	s.Serve(func(n net.Conn) {
 		c, err := shakeHands(n, t, maxFromPeers)
 		if err != nil {
@@ -53,5 +76,5 @@ func listenAt(endpoint string, t Type, handle func(*conn)) (*tcp.Server, error) 
 	return s, nil
 }
 
-// endpointOf returns the endpoint that a socket listens at.
-func endpointOf(s *tcp.Server) string { return "tcp://" + s.Addr().String() }
+// endpointOf returns the endpoint at which peers reach a socket.
+func endpointOf(s *tcp.Server) string { return "tcp://" + listen.Dialable(s.Addr()) }

@@ -17,12 +17,11 @@ type Pub struct {
 	subscribers map[*conn]map[string]int // how often each prefix was subscribed to
 }
 
-// ListenPub listens at an endpoint, tcp://host:port, port 0 for any. A peer for
-// which bound messages are queued misses those that come then.
-func ListenPub(endpoint string, bound int) (*Pub, error) {
+// ListenPub opens the socket. A peer for which bound messages are queued misses those that come then.
+func ListenPub(at Listener, bound int) (*Pub, error) {
 	p := &Pub{bound: bound, subscribers: make(map[*conn]map[string]int)}
 	var err error
-	p.server, err = listenAt(endpoint, TypePub, p.servePeer)
+	p.server, err = at.open(TypePub, p.servePeer)
 	return p, err
 }
 

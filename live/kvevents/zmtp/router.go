@@ -20,13 +20,12 @@ type Request struct {
 // maxRequests bounds the requests that wait; peers who ask more are not read.
 const maxRequests = 16
 
-// ListenRouter listens at an endpoint, tcp://host:port, port 0 for any. A peer
-// for which bound messages are queued is cut off when another is sent: an answer
+// ListenRouter opens the socket. A peer for which bound messages are queued is cut off when another is sent: an answer
 // with a hole would look like a whole one.
-func ListenRouter(endpoint string, bound int) (*Router, error) {
+func ListenRouter(at Listener, bound int) (*Router, error) {
 	r := &Router{bound: bound, requests: make(chan Request, maxRequests), quit: make(chan struct{})}
 	var err error
-	r.server, err = listenAt(endpoint, TypeRouter, r.servePeer)
+	r.server, err = at.open(TypeRouter, r.servePeer)
 	return r, err
 }
 

@@ -73,7 +73,7 @@ func TestBadFrames(t *testing.T) {
 
 func listenPub(t testing.TB, bound int) *Pub {
 	t.Helper()
-	p, err := ListenPub("tcp://127.0.0.1:0", bound)
+	p, err := ListenPub(Listener{Endpoint: "tcp://127.0.0.1:0"}, bound)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestSlowSubscriber(t *testing.T) {
 // A peer that does not read its answers is cut off, and never gets one with a
 // hole.
 func TestSlowDealer(t *testing.T) {
-	r, err := ListenRouter("tcp://127.0.0.1:0", 8)
+	r, err := ListenRouter(Listener{Endpoint: "tcp://127.0.0.1:0"}, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestReconnect(t *testing.T) {
 		defer c.Close()
 	}
 	_ = l.Close()
-	p, err := ListenPub("tcp://"+l.Addr().String(), 10)
+	p, err := ListenPub(Listener{Endpoint: "tcp://" + l.Addr().String()}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,11 +319,11 @@ func TestReconnect(t *testing.T) {
 // Nothing runs on after everything is closed, whatever the state.
 func TestNothingLeft(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	p, err := ListenPub("tcp://127.0.0.1:0", 10)
+	p, err := ListenPub(Listener{Endpoint: "tcp://127.0.0.1:0"}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := ListenRouter("tcp://127.0.0.1:0", 10)
+	r, err := ListenRouter(Listener{Endpoint: "tcp://127.0.0.1:0"}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

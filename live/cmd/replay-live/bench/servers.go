@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/listen"
 )
 
 // kind is a kind of server.
@@ -180,7 +181,7 @@ func (s *server) beginGuide(o *options) error {
 
 // choosePort chooses where a server is to listen.
 func (s *server) choosePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listen.Open("bench", "127.0.0.1:0", "loopback")
 	if err != nil {
 		return "", err
 	}

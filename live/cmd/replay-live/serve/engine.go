@@ -26,6 +26,7 @@ type engineFlags struct {
 	length    string // the flag of the longest prompt with its answer
 	tokenizer string
 	untilEOF  bool
+	insecure  bool
 }
 
 // bindCommon adds the flags of a server that listens at a port.
@@ -39,6 +40,7 @@ func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	fs.IntVar(&f.server.Engine.ContextLength, length, 8192, "`tokens` of the longest prompt with its answer")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts as this tokenizer.json does, a `FILE`")
 	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without certificates or a token")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
 }
@@ -55,7 +57,10 @@ func bindEngineFlags(o *options.Options, fs *pflag.FlagSet, other string, withou
 }
 
 // checkCommon returns what is wrong with the common flags.
-func (f *engineFlags) checkCommon() error {
+func (f *engineFlags) checkCommon() (err error) {
+	if f.fleet.links, err = serving.Links(f.insecure, "--host", f.fleet.host); err != nil {
+		return err
+	}
 	last := f.fleet.port + f.fleet.size - 1
 	return f.o.Check(
 		inRange("port", f.fleet.port, 0, 65535), inRange("fleet", f.fleet.size, 1, 1024), inRange(f.length, f.server.Engine.ContextLength, 1, 1<<30),

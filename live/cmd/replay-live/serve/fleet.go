@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
+	"github.com/replay-llm/replay/live/link"
 )
 
 // fleet is servers at consecutive ports.
@@ -18,9 +20,10 @@ type fleet struct {
 	host  string
 	port  int // of the first; 0: each at any
 	size  int
+	links *link.Links
 	grace time.Duration
-	// start starts the engine of one, by its number.
-	start func(ctx context.Context, i int) (serving.Server, error)
+	// start starts the engine of one, by its number, which asks for credentials.
+	start func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error)
 	// line returns what is printed of one once all listen.
 	line func(one serving.Server, url string) any
 }
@@ -53,7 +56,7 @@ func (f *fleet) serve(ctx context.Context, s cli.Streams) error {
 		all = append(all, one)
 	}
 	for _, one := range all {
-		if err := json.NewEncoder(s.Out).Encode(f.line(one.Server, "http://"+one.listener.Addr().String())); err != nil {
+		if err := json.NewEncoder(s.Out).Encode(f.line(one.Server, serving.URL(one.listener))); err != nil {
 			return stop(err)
 		}
 	}
@@ -75,10 +78,11 @@ func (f *fleet) open(ctx context.Context, i int) (one member, err error) {
 	if port > 0 {
 		port += i
 	}
-	if one.listener, err = net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(port))); err != nil {
+	var ask func(http.Handler) http.Handler
+	if one.listener, ask, err = f.links.HTTP("--host", net.JoinHostPort(f.host, strconv.Itoa(port)), serving.Probes()...); err != nil {
 		return one, err
 	}
-	if one.Server, err = f.start(ctx, i); err != nil {
+	if one.Server, err = f.start(ctx, i, ask); err != nil {
 		return one, errors.Join(err, one.listener.Close())
 	}
 	return one, nil

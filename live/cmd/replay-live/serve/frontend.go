@@ -151,6 +151,9 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	if err != nil {
 		return runtime, o, err
 	}
+	if err := runtime.Links.Check("--http-host", f.host); err != nil {
+		return runtime, o, cli.Usagef("%v", err)
+	}
 	if l.MaxInFlight == 0 {
 		l.MaxQueued = 0
 	}
@@ -223,13 +226,14 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	f.limits.Models, f.limits.Metrics = catalog, requests
 	f.limits.Expose, f.limits.Log, f.limits.Stale = metrics.Handler(), log, rt.StaleSince
 	metrics.Stale(func() time.Duration { return sinceStale(rt) })
-	server, err := frontend.New(f.limits)
+	l, ask, err := rt.Links().ForUsers().HTTP("--http-host", net.JoinHostPort(f.host, strconv.Itoa(f.port)), serving.Probes()...)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	f.limits.Wrap = ask
+	server, err := frontend.New(f.limits)
 	if err != nil {
-		return err
+		return errors.Join(err, l.Close())
 	}
 	if err = serving.Announce(s, l); err == nil {
 		err = serving.Run(ctx, rt.Done(), server, l, f.grace)

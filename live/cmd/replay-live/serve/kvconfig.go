@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
 	"github.com/replay-llm/replay/live/vllm"
 )
 
@@ -22,8 +23,8 @@ import (
 const intHashes = "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"
 
 // parseKVConfig reads the configuration of KV events of servers of a release; nil: they
-// publish none.
-func parseKVConfig(text, release string) (*kvevents.TeeOptions, error) {
+// publish none. The host * is that of the servers.
+func parseKVConfig(text, release, host string, insecure bool) (*kvevents.TeeOptions, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -31,7 +32,7 @@ func parseKVConfig(text, release string) (*kvevents.TeeOptions, error) {
 	if err := parseKeys(text, &c); err != nil {
 		return nil, cli.Usagef("--kv-events-config: %v", err)
 	}
-	o := &kvevents.TeeOptions{Events: c.Endpoint, Topic: c.Topic, BufferSteps: c.Buffer, HighWater: c.HighWater, QueueEvents: c.Queue}
+	o := &kvevents.TeeOptions{Events: c.Endpoint, Topic: c.Topic, BufferSteps: c.Buffer, HighWater: c.HighWater, QueueEvents: c.Queue, Insecure: insecure}
 	if c.Replay != nil {
 		o.Replay = *c.Replay
 	}
@@ -41,8 +42,15 @@ func parseKVConfig(text, release string) (*kvevents.TeeOptions, error) {
 	case !c.Enable || c.Publisher != nil && *c.Publisher == "null":
 		return nil, nil
 	}
-	for _, x := range []struct{ name, endpoint string }{{"endpoint", o.Events}, {"replay_endpoint", o.Replay}} {
-		if err := kvevents.CheckEndpoint(x.endpoint); x.endpoint != "" && err != nil {
+	for _, x := range []struct {
+		name     string
+		endpoint *string
+	}{{"endpoint", &o.Events}, {"replay_endpoint", &o.Replay}} {
+		if port, all := strings.CutPrefix(*x.endpoint, "tcp://*:"); all {
+			*x.endpoint = "tcp://" + net.JoinHostPort(host, port)
+		}
+		at := zmtp.Listener{Endpoint: *x.endpoint, Insecure: insecure}
+		if err := at.Check(); *x.endpoint != "" && err != nil {
 			return nil, cli.Usagef("--kv-events-config: %s: %v", x.name, err)
 		}
 	}

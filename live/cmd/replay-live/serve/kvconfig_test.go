@@ -8,12 +8,12 @@ import (
 
 // Servers of a fleet publish at ports in a row, each under its own topic, by vLLM's defaults.
 func TestKVSocketsOfFleet(t *testing.T) {
-	o, err := parseKVConfig(`{"enable_kv_cache_events": true, "replay_endpoint": "tcp://127.0.0.1:0", "topic": "kv@pod-%d@m"}`, "0.19.0")
+	o, err := parseKVConfig(`{"enable_kv_cache_events": true, "replay_endpoint": "tcp://127.0.0.1:0", "topic": "kv@pod-%d@m"}`, "0.19.0", "127.0.0.1", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []kvevents.TeeOptions{
-		{Events: "tcp://*:5557", Topic: "kv@pod-0@m"}, {Events: "tcp://*:5558", Topic: "kv@pod-1@m"},
+		{Events: "tcp://127.0.0.1:5557", Topic: "kv@pod-0@m"}, {Events: "tcp://127.0.0.1:5558", Topic: "kv@pod-1@m"},
 	} {
 		got := kvSocketsOf(o, i)
 		if got.Events != want.Events || got.Topic != want.Topic || got.Replay != "tcp://127.0.0.1:0" || got.Layout != kvevents.VLLM019 || got.HashBytes || got.BufferSteps != 10_000 {
@@ -21,7 +21,7 @@ func TestKVSocketsOfFleet(t *testing.T) {
 		}
 	}
 	for _, config := range []string{"", "{}", `{"enable_kv_cache_events": true, "publisher": "null"}`, `{"publisher": "zmq"}`} {
-		if o, err := parseKVConfig(config, "0.33.0"); o != nil || err != nil {
+		if o, err := parseKVConfig(config, "0.33.0", "127.0.0.1", false); o != nil || err != nil {
 			t.Errorf("%q: %+v %v, want nothing published", config, o, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
 )
 
 // tailFlags hold the flags of kv-tail.
@@ -74,11 +75,11 @@ func (f *tailFlags) subscriberOptions(args []string) (o kvevents.SubscriberOptio
 	case f.json && f.quiet:
 		return o, cli.Usagef("--json: not with --quiet, which prints no events")
 	}
-	if err := kvevents.CheckEndpoint(args[0]); err != nil {
+	if err := zmtp.CheckEndpoint(args[0]); err != nil {
 		return o, cli.Usagef("%v", err)
 	}
 	if f.replay != "" {
-		if err := kvevents.CheckEndpoint(f.replay); err != nil {
+		if err := zmtp.CheckEndpoint(f.replay); err != nil {
 			return o, cli.Usagef("--replay: %v", err)
 		}
 	}

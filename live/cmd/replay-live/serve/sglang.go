@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -77,7 +78,11 @@ type sglangLine struct {
 
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *sglangFlags) run(ctx context.Context, s cli.Streams) error {
-	f.fleet.start = func(ctx context.Context, _ int) (serving.Server, error) { return sglang.Start(ctx, f.server) }
+	f.fleet.start = func(ctx context.Context, _ int, ask func(http.Handler) http.Handler) (serving.Server, error) {
+		o := f.server
+		o.Ask = ask
+		return sglang.Start(ctx, o)
+	}
 	f.fleet.line = func(_ serving.Server, url string) any { return sglangLine{url, f.server.Engine.Model} }
 	return f.runFleet(ctx, s)
 }

@@ -55,6 +55,10 @@ read and change everything: on other addresses give --nats-username, --cert and
 			if (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
 				return cli.Usagef("--cert=%s --key=%s --ca=%s: want both of the first, and the last only with them", o.Cert, o.Key, o.CA)
 			}
+			o.Insecure = o.Insecure || os.Getenv("REPLAY_LINK_INSECURE") == "1"
+			if err := o.Check(); err != nil {
+				return cli.Usagef("--host: %v", err)
+			}
 			return runStack(cmd.Context(), s, o)
 		},
 	}
@@ -65,6 +69,7 @@ func bindStack(fs *pflag.FlagSet, o *stack.Options) {
 	fs.StringVar(&o.Dir, "data-dir", "", "`DIR` where data is kept")
 	fs.Lookup("data-dir").DefValue = "one that is removed at the end"
 	fs.StringVar(&o.Host, "host", "127.0.0.1", "`address` to listen at")
+	fs.BoolVar(&o.Insecure, "insecure", false, "listen outside loopback without credentials of clients")
 	fs.IntVar(&o.EtcdPort, "etcd-port", 0, "`port` of etcd; 0: any that is free")
 	fs.IntVar(&o.NATSPort, "nats-port", 0, "`port` of NATS; 0: any that is free")
 	fs.StringVar(&o.Cert, "cert", "", "`FILE` of the servers' certificate (PEM), for TLS")

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,7 @@ func (f *vllmFlags) readConfig() error {
 		return err
 	}
 	f.server.Version = engines.VersionOf(f.server.Engine.Engine.Profile)
-	if f.server.Engine.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version); err != nil {
+	if f.server.Engine.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version, f.fleet.host, f.fleet.links.Insecure()); err != nil {
 		return err
 	}
 	if err := checkKVFleet(f.server.Engine.KVSockets, f.fleet.size); err != nil {
@@ -118,8 +119,9 @@ type vllmLine struct {
 
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *vllmFlags) run(ctx context.Context, s cli.Streams) error {
-	f.fleet.start = func(ctx context.Context, i int) (serving.Server, error) {
+	f.fleet.start = func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error) {
 		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters}
+		o.Ask = ask
 		o.Engine.KVSockets = kvSocketsOf(o.Engine.KVSockets, i)
 		return vllm.Start(ctx, o)
 	}

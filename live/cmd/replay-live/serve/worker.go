@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/eventplane"
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
 	"github.com/replay-llm/replay/live/link"
 
 	served "github.com/replay-llm/replay/live/engine"
@@ -146,7 +148,7 @@ func (w *worker) readConfig() error {
 		return err
 	}
 	runtime.LeaseLoss = drt.LeaseLoss(w.leaseLoss.Value)
-	w.mock.Rendezvous.Links = runtime.Links
+	w.mock.Rendezvous.Links, w.mock.KVInsecure = runtime.Links, runtime.Links.Insecure()
 	if err := w.checkListeners(runtime.Links); err != nil {
 		return err
 	}
@@ -187,6 +189,9 @@ func (w *worker) checkListeners(links *link.Links) (err error) {
 	}
 	if host := w.lookupEnv("DYN_SYSTEM_HOST"); err == nil && host != "" && !strings.HasPrefix(cmp.Or(w.lookupEnv("DYN_SYSTEM_PORT"), "-1"), "-") {
 		err = links.Check("--system-host: metrics and controls", host)
+	}
+	if err == nil && w.publishesEvents() {
+		err = zmtp.Listener{Endpoint: "tcp://" + net.JoinHostPort(w.kvHost, "0"), Insecure: links.Insecure()}.Check()
 	}
 	if err != nil {
 		return cli.Usagef("%v", err)
@@ -283,7 +288,7 @@ func (w *worker) choosePlane(discovery drt.Discovery) error {
 		return cli.Usagef("--event-plane: with --discovery static nobody finds it")
 	}
 	w.config.Publish = eventplane.Bind(eventplane.Options{
-		NATS: plane != "zmq", ZMQ: plane != "nats", Host: w.kvHost,
+		NATS: plane != "zmq", ZMQ: plane != "nats", Host: w.kvHost, Insecure: w.mock.KVInsecure,
 		Warn: func(text string) { w.config.Log.Warn(text) },
 	})
 	return nil

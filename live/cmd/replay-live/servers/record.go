@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/measure"
@@ -30,6 +32,7 @@ type recordFlags struct {
 	partTime  time.Duration
 	grace     time.Duration
 	untilEOF  bool
+	insecure  bool
 	o         record.Options
 }
 
@@ -53,7 +56,7 @@ turn.
 It prints one line of JSON with its address and passes on until SIGINT or
 SIGTERM; then it takes no more requests, waits up to --grace for those under
 way, and ends with exit code 0. Every line that was written is whole.`,
-		Example: `  replay record --listen :8080 --upstream http://a:8000 --out runs/today
+		Example: `  replay record --upstream http://a:8000 --out runs/today
   replay record --upstream http://a:8000 --upstream http://b:8000 --out runs/two`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
@@ -75,6 +78,7 @@ func (f *recordFlags) bind(fs *pflag.FlagSet) {
 	fs.Int64Var(&f.partBytes, "part-bytes", 0, "begin a new part of the run, a directory part-N, after so many `bytes`; 0: never")
 	fs.DurationVar(&f.partTime, "part-time", 0, "begin a new part after so much `time`, such as 1h; 0: never")
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without credentials")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 	cli.BindHelp(fs)
 }
@@ -97,10 +101,21 @@ func (f *recordFlags) check() error {
 	if _, _, err := net.SplitHostPort(f.listen); err != nil {
 		return cli.Usagef("--listen=%s: want host:port", f.listen)
 	}
+	if _, err := listen.Check("--listen", f.listen, f.missing()); err != nil {
+		return cli.Usagef("%v", err)
+	}
 	return f.flags.Check(
 		cli.Wants(f.o.BlockTokens > 0, "block-size", "at least 1"), cli.Wants(f.o.BytesPerToken >= 0.1, "bytes-per-token", "at least 0.1"),
 		cli.Needs(f.o.Tokenizer == "", "without --tokenizer", "bytes-per-token"),
 		cli.Wants(f.partBytes >= 0, "part-bytes", "at least 0"), cli.Wants(f.partTime >= 0, "part-time", "at least 0"), cli.Wants(f.grace >= 0, "grace", "at least 0"))
+}
+
+// missing returns what a listener outside loopback requires.
+func (f *recordFlags) missing() string {
+	if f.insecure || os.Getenv("REPLAY_LINK_INSECURE") == "1" {
+		return ""
+	}
+	return "--insecure"
 }
 
 // hidePasswords returns URLs without passwords.
@@ -133,7 +148,7 @@ func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", f.listen)
+	l, err := listen.Open("--listen", f.listen, f.missing())
 	if err != nil {
 		return err
 	}

@@ -7,10 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/listen"
+	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
@@ -39,9 +42,36 @@ type Server interface {
 	Shutdown(ctx context.Context) error
 }
 
+// Links returns the links of a listener for users: by the environment, without credentials with insecure. what names
+// the flag of the host in errors.
+func Links(insecure bool, what, host string) (*link.Links, error) {
+	c := link.FromEnv(os.Getenv)
+	c.Insecure = c.Insecure || insecure
+	l, err := link.New(c)
+	if err == nil {
+		l = l.ForUsers()
+		err = l.Check(what, host)
+	}
+	if err != nil {
+		return nil, cli.Usagef("%v", err)
+	}
+	return l, nil
+}
+
+// Probes returns the paths that need no credentials.
+func Probes() []string { return []string{"/live", "/health", "/ping"} }
+
+// URL returns where clients reach a listener.
+func URL(l net.Listener) string {
+	if _, plain := l.(*net.TCPListener); !plain {
+		return "https://" + listen.Dialable(l.Addr())
+	}
+	return "http://" + listen.Dialable(l.Addr())
+}
+
 // Announce prints where a server listens.
 func Announce(s cli.Streams, l net.Listener) error {
-	if err := json.NewEncoder(s.Out).Encode(map[string]string{"http": "http://" + l.Addr().String()}); err != nil {
+	if err := json.NewEncoder(s.Out).Encode(map[string]string{"http": URL(l)}); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil

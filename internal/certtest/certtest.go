@@ -1,5 +1,5 @@
-// Package linktest makes certificates for tests.
-package linktest
+// Package certtest makes certificates for tests.
+package certtest
 
 import (
 	"crypto/ecdsa"

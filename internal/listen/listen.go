@@ -1,0 +1,82 @@
+// Package listen opens every listener of the programs. A listener that other
+// machines reach requires credentials, or a flag that allows it without.
+package listen
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+)
+
+// Open listens at a TCP address. missing is what a listener outside loopback
+// requires and does not have; "": it has everything. what names the listener in errors.
+func Open(what, address, missing string) (net.Listener, error) {
+	at, err := Check(what, address, missing)
+	if err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{KeepAliveConfig: KeepAlive()}).Listen(context.Background(), "tcp", at.String())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return l, nil
+}
+
+// Check returns the address that Open listens at. It returns an error for an address
+// outside loopback when something is missing.
+func Check(what, address, missing string) (*net.TCPAddr, error) {
+	at, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s at %s: %w", what, address, err)
+	}
+	if at.IP == nil {
+		at.IP = net.IPv4zero
+	}
+	if !at.IP.IsLoopback() && missing != "" {
+		return nil, fmt.Errorf("%s at %s, which other machines may reach: requires %s", what, at.IP, missing)
+	}
+	return at, nil
+}
+
+// Dialable returns the host and port at which clients reach a listener: its
+// address, or the first routable address of this machine where it listens on all.
+func Dialable(at net.Addr) string {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return at.String()
+	}
+	return net.JoinHostPort(RoutableAddress(), strconv.Itoa(tcp.Port))
+}
+
+// RoutableAddress returns the first IPv4 address of this machine that other machines
+// may reach, else the first such IPv6 address, else loopback.
+func RoutableAddress() string {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "127.0.0.1"
+	}
+	return firstRoutable(addresses)
+}
+
+func firstRoutable(addresses []net.Addr) string {
+	first := "127.0.0.1"
+	for _, a := range addresses {
+		n, ok := a.(*net.IPNet)
+		switch {
+		case !ok || !n.IP.IsGlobalUnicast():
+		case n.IP.To4() != nil:
+			return n.IP.String()
+		case first == "127.0.0.1":
+			first = n.IP.String()
+		}
+	}
+	return first
+}
+
+// KeepAlive returns the probes by which an idle connection ends half a minute after
+// the other machine is gone.
+func KeepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
+}
