@@ -25,7 +25,7 @@ vllm serve|enable-expert-parallel|--ep 8|give the number of GPUs
 vllm serve|enforce-eager|--graphs none|takes a name
 vllm serve|no-enable-prefix-caching|--enable-prefix-caching=false|one flag for both
 vllm serve|no-enable-chunked-prefill|--enable-chunked-prefill=false|one flag for both
-vllm serve|kv-transfer-config|--kv-transfer push|takes a name
+vllm serve|kv-transfer-config|--kv-transfer pull|takes a name
 vllm serve|kv-offloading-size|--kv-offload-gib|
 vllm serve|num-gpu-blocks-override|--num-gpu-blocks|
 vllm serve,sglang.launch_server|dtype|--quantization auto|the weights decide
