@@ -226,8 +226,9 @@ def drive(prefill, decode, rows, block, handed, pushes):
             since, passes = 0, passes + 1
         if passes > FOR_EVER:
             raise main.Stuck(f"{FOR_EVER} passes in which no request came or ended: it would continue for ever")
-        waits = any(x.model_executor.worker.reading or x.model_executor.worker.copying for x in sides)
-        if since > main.ENDLESS and not waits:
+        if any(x.model_executor.worker.reading or x.model_executor.worker.copying for x in sides):
+            since = 0
+        if since > main.ENDLESS:
             if at == len(rows):
                 raise main.Stuck("the schedulers plan nothing and have requests left: they would hang")
             for x in sides:  # only an arrival can change that
