@@ -88,41 +88,41 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED) -only trtllm
 	$(GO) run ./tools/parity -alone -only hopeless -n $(N) -seed $(SEED)
 
-parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with its KV connectors only; VLLM_SETS=ranks: with data-parallel ranks only; VLLM_SETS=windows: with sliding windows only
+parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with its KV connectors only; VLLM_SETS=engine: without connectors; VLLM_SETS=ranks: with data-parallel ranks only; VLLM_SETS=windows: with sliding windows only
 	@tools/vllmoracle/run 0.33.0 --python || exit 0; $(MAKE) --no-print-directory parity-vllm-$(or $(VLLM_SETS),all)
 
-# cases compares N cases with a release: its name and profile, a title and the settings of the cases.
-VLLM_CASES = cases() { echo "== vLLM $${1%:*}, $$2"; VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${1\#*:} tools/vllmoracle/run $${1%:*} \
-	  --parity $(N) --seed 3 --set "$$3" --replay bin/replay --out bin/parity-vllm; }
-VLLM_HELD = 0.24.0:vllm-0.24 0.33.0:vllm-0.33
+# cases compares N cases with a release: the release, a title and the settings of the cases.
+VLLM_CASES = cases() { echo "== vLLM $$1.0, $$2"; VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-$$1 tools/vllmoracle/run $$1.0 \
+	  --parity $(N) --seed 3 --set "$$3" --replay bin/replay --out bin/parity-vllm/$$1; }; set -e
 
-parity-vllm-connectors:
+# The two releases with connectors that are compared run at once.
+parity-vllm-connectors parity-vllm-ranks parity-vllm-windows:
 	$(GO) build -o bin/replay ./cmd/replay
-	@$(VLLM_CASES); set -e; for release in $(VLLM_HELD); do \
-	  cases $$release "its offloading connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true}'; \
-	  cases $$release "its simple CPU offload connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}'; \
-	  cases $$release "its offloading connector with priorities" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"policy":"priority"}'; \
-	  cases $$release "prefill and decode engines with its NIXL connector" '{"prefill_workers":-1}'; \
-	  cases $$release "prefill and decode engines with its NIXL connector and priorities" '{"prefill_workers":-1,"policy":"priority"}'; \
-	  cases $$release "prefill and decode engines with its NIXL and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"pull"}'; \
-	  cases $$release "prefill and decode engines with its NIXL and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"pull","kv_offload_connector":"simple"}'; \
-	  cases $$release "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}'; \
-	done
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync $@-0.24 $@-0.33
 
-parity-vllm-ranks:
+parity-vllm-connectors-%:
+	@$(VLLM_CASES); \
+	cases $* "its offloading connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true}'; \
+	cases $* "its simple CPU offload connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}'; \
+	cases $* "its offloading connector with priorities" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"policy":"priority"}'; \
+	cases $* "prefill and decode engines with its NIXL connector" '{"prefill_workers":-1}'; \
+	cases $* "prefill and decode engines with its NIXL connector and priorities" '{"prefill_workers":-1,"policy":"priority"}'; \
+	cases $* "prefill and decode engines with its NIXL and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1}'; \
+	cases $* "prefill and decode engines with its NIXL and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_offload_connector":"simple"}'; \
+	cases $* "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}'
+
+parity-vllm-ranks-%:
+	@$(VLLM_CASES); \
+	cases $* "data-parallel ranks" '{"data_parallel_size":-1}'; \
+	cases $* "data-parallel ranks with priorities" '{"data_parallel_size":-1,"policy":"priority"}'
+
+parity-vllm-windows-%:
+	@$(VLLM_CASES); cases $* "sliding windows" '{"sliding_window":-1}'
+
+parity-vllm-all: parity-vllm-connectors parity-vllm-engine
+
+parity-vllm-engine:
 	$(GO) build -o bin/replay ./cmd/replay
-	@$(VLLM_CASES); set -e; for release in $(VLLM_HELD); do \
-	  cases $$release "data-parallel ranks" '{"data_parallel_size":-1}'; \
-	  cases $$release "data-parallel ranks with priorities" '{"data_parallel_size":-1,"policy":"priority"}'; \
-	done
-
-parity-vllm-windows:
-	$(GO) build -o bin/replay ./cmd/replay
-	@$(VLLM_CASES); set -e; for release in $(VLLM_HELD); do \
-	  cases $$release "sliding windows" '{"sliding_window":-1}'; \
-	done
-
-parity-vllm-all: parity-vllm-connectors
 	for release in $(VLLM); do for seed in 1 2; do \
 	  echo "== vLLM $${release%:*}, seed $$seed"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed $$seed \
@@ -333,4 +333,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
