@@ -43,7 +43,8 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 			err = withCause(ctx, err)
 		}
 	}()
-	cards, err := rt.Cards(ctx)
+	look := context.WithoutCancel(ctx) // it is bounded; too few workers are the error when ctx ends
+	cards, err := rt.Cards(look)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	open := func(name drt.Name, stage scheduler.Role, count int) (*route.Pool, error) {
 		routing := o.Routing
 		routing.Role = stage
-		p, err := route.Open(ctx, rt, cards, name, routing)
+		p, err := route.Open(look, rt, cards, name, routing)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
@@ -230,5 +232,53 @@ func TestInstancesEqualKeys(t *testing.T) {
 			all := c.Instances()
 			return len(all) == want && !slices.ContainsFunc(all, func(i drt.Instance) bool { return !there[i.ID] })
 		})
+	}
+}
+
+// A runtime that leaves while etcd is away ends in bounded time. When etcd is back before that, with its data or
+// without, no key of it is left, and nothing registers again.
+func TestLeaveWhileEtcdIsAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, config := servers(t, stack.Options{Dir: dir})
+	config.Lease, config.LeaseLoss = 2*time.Second, drt.Reregister
+	rt, gone := join(t, config), join(t, config)
+	for _, r := range []*drt.Runtime{rt, gone} {
+		e := endpoint(t, r, "generate")
+		serving, err := e.Serve(counter, drt.ServeOptions{})
+		if err == nil {
+			err = errors.Join(serving.Register(limited(t)), e.PutCard(limited(t), []byte(`{}`)), r.Announce(limited(t), fmt.Sprintf("v1/other/%x", r.ID()), []byte(`{}`)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.KillEtcd()
+	from := time.Now()
+	if err := gone.Close(limited(t)); err == nil || time.Since(from) > 3*time.Second {
+		t.Errorf("closed after %v: %v, want at most 3 s and an error that names the lease", time.Since(from), err)
+	}
+	left := rt.Leave()
+	poll.Until(t, "the lease is over", func() bool { return time.Since(from) > 3*time.Second })
+	select {
+	case <-left:
+		t.Error("it has left, with etcd away")
+	default:
+	}
+	if err := s.RestartEtcd(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	<-left
+	if err := rt.Announce(limited(t), "v1/other/late", []byte(`{}`)); err == nil {
+		t.Error("it registers after it has left")
+	}
+	all, err := etcd(t, s).Get(limited(t), "", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range all.Kvs {
+		if kv.Lease == int64(rt.ID()) {
+			t.Errorf("%s is there again", kv.Key)
+		}
 	}
 }

@@ -45,21 +45,6 @@ func (e *Endpoint) PutCard(ctx context.Context, card json.RawMessage) error {
 	return e.rt.writeCard(ctx, e.name, card)
 }
 
-// RemoveCard ends that.
-func (e *Endpoint) RemoveCard(ctx context.Context) error {
-	e.rt.mu.Lock()
-	delete(e.rt.cards, e.name)
-	e.rt.mu.Unlock()
-	return e.rt.unregisterKeys(ctx, []pair{{key: cardKey(e.name, e.rt.ID())}})
-}
-
-// hasCard reports whether a card is registered.
-func (rt *Runtime) hasCard(name Name) bool {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	return rt.cards[name] != nil
-}
-
 func cardKey(n Name, id uint64) string {
 	return cardPrefix + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/" + hexID(id)
 }
@@ -82,13 +67,13 @@ type Cards struct {
 
 // Cards looks at all model cards from now on, as long as the runtime lives.
 // Without discovery they are those that the configuration gives.
-func (rt *Runtime) Cards(context.Context) (*Cards, error) {
+func (rt *Runtime) Cards(ctx context.Context) (*Cards, error) {
 	c := &Cards{changed: make(chan struct{})}
 	if rt.store == nil {
 		c.list = rt.staticCards()
 		return c, nil
 	}
-	return c, watchValues(rt.ctx, rt.store, keysOf{cardPrefix, rt.config.Lease}, decodeCard, c.setList)
+	return c, watchValues(ctx, rt.store, keysOf{cardPrefix, rt.config.Lease}, decodeCard, c.setList)
 }
 
 // staticCards lists the cards of the instances that are given.

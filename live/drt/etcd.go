@@ -21,6 +21,8 @@ type etcdStore struct {
 	client  *clientv3.Client
 	config  *Config
 	contact *contact
+
+	lifetime context.Context // of what is watched
 }
 
 // connectEtcd waits for etcd as long as ctx lasts.
@@ -45,7 +47,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, err
 		}
 		return nil, fault.New(fault.CannotConnect, "etcd at %q: %w", config.Etcd.Endpoints, err)
 	}
-	return &etcdStore{client, config, newContact(client, config.Log)}, nil
+	return &etcdStore{client, config, newContact(client, config.Log), lifetime}, nil
 }
 
 // reconnectParams returns how often a lost connection is tried again: a lease does not wait for long.

@@ -16,15 +16,51 @@ func (rt *Runtime) takeLease(ctx context.Context) error {
 		return err
 	}
 	rt.id = id
-	rt.behind.Go(func() { rt.keepLease(id) })
+	rt.keeping.Go(func() { rt.keepLease(id) })
 	return nil
 }
 
-// keepLease renews the lease until the runtime is closed or the lease is lost for good.
+// leaveTry bounds one attempt to give the lease back, and the last one of a runtime that closes.
+const leaveTry = time.Second
+
+// Leave gives the lease back, with all keys under it. Nothing is registered from then on. It is tried until etcd
+// answers or the runtime is closed; the channel is closed when the keys are gone.
+func (rt *Runtime) Leave() <-chan struct{} {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.left != nil {
+		return rt.left
+	}
+	left := make(chan struct{})
+	rt.left, rt.leaving = left, time.Now()
+	if rt.unlease(); rt.id == 0 || rt.store == nil || rt.lost != nil {
+		close(left)
+		return left
+	}
+	rt.behind.Go(func() {
+		rt.keeping.Wait()
+		for rt.ctx.Err() == nil {
+			ctx, release := context.WithTimeout(rt.ctx, leaveTry)
+			err := rt.store.revokeLease(ctx, rt.id)
+			release()
+			if err == nil {
+				close(left)
+				return
+			}
+			select {
+			case <-time.After(leaveTry / 10):
+			case <-rt.ctx.Done():
+			}
+		}
+	})
+	return left
+}
+
+// keepLease renews the lease until the runtime leaves or the lease is lost for good.
 func (rt *Runtime) keepLease(id uint64) {
 	for {
 		err := rt.renewUntilLost(id)
-		if rt.ctx.Err() != nil {
+		if rt.leasing.Err() != nil {
 			return
 		}
 		if rt.config.LeaseLoss == Exit {
@@ -48,11 +84,11 @@ func (rt *Runtime) renewUntilLost(id uint64) error {
 		select {
 		case <-time.After(wait):
 		case <-rt.poke:
-		case <-rt.ctx.Done():
-			return rt.ctx.Err()
+		case <-rt.leasing.Done():
+			return rt.leasing.Err()
 		}
 		began := time.Now()
-		ctx, release := context.WithTimeout(rt.ctx, max(third, time.Second))
+		ctx, release := context.WithTimeout(rt.leasing, max(third, time.Second))
 		err := rt.store.renewLease(ctx, id)
 		release()
 		switch {
@@ -94,8 +130,8 @@ func (rt *Runtime) regainLease(id uint64) error {
 		select {
 		case <-time.After(backoff):
 		case <-rt.poke:
-		case <-rt.ctx.Done():
-			return rt.ctx.Err()
+		case <-rt.leasing.Done():
+			return rt.leasing.Err()
 		}
 	}
 }
@@ -103,7 +139,7 @@ func (rt *Runtime) regainLease(id uint64) error {
 // reregisterAll writes down again what is served. The id stays what it was: etcd gives
 // no id twice, and who calls this instance still finds it.
 func (rt *Runtime) reregisterAll(id uint64) error {
-	ctx, release := context.WithTimeout(rt.ctx, rt.config.Connect)
+	ctx, release := context.WithTimeout(rt.leasing, rt.config.Connect)
 	defer release()
 	err := rt.store.renewLease(ctx, id)
 	if errors.Is(err, errLeaseGone) {
@@ -127,9 +163,6 @@ func (rt *Runtime) reregisterAll(id uint64) error {
 	for name, card := range cards {
 		if err := rt.writeCard(ctx, name, card); err != nil {
 			return err
-		}
-		if !rt.hasCard(name) { // it was taken back meanwhile
-			err = errors.Join(err, rt.unregisterKeys(ctx, []pair{{key: cardKey(name, id)}}))
 		}
 	}
 	for _, s := range all {
@@ -164,14 +197,17 @@ func (rt *Runtime) registerKeys(ctx context.Context, pairs []pair) error {
 	if rt.config.CallsOnly {
 		return errCallsOnly
 	}
+	if rt.leasing.Err() != nil {
+		return errors.New("the runtime leaves")
+	}
 	if err := rt.store.createKeys(ctx, rt.ID(), pairs); err != nil {
 		return err
 	}
-	return rt.guardKey(pairs[0].key)
+	return rt.guardKey(ctx, pairs[0].key)
 }
 
 // guardKey looks at a key of our own: that it goes may mean that the lease has.
-func (rt *Runtime) guardKey(key string) error {
+func (rt *Runtime) guardKey(ctx context.Context, key string) error {
 	rt.mu.Lock()
 	known := rt.guarded[key]
 	rt.guarded[key] = true
@@ -180,16 +216,16 @@ func (rt *Runtime) guardKey(key string) error {
 		return nil
 	}
 	there := func([]byte) (bool, error) { return true, nil }
-	return watchValues(rt.ctx, rt.store, keysOf{key, 0}, there, func(all []bool) {
+	return watchValues(ctx, rt.store, keysOf{key, 0}, there, func(all []bool) {
 		if len(all) == 0 {
 			rt.poke.Ring()
 		}
 	})
 }
 
-// unregisterKeys removes them.
+// unregisterKeys removes them. They go with the lease when the runtime leaves.
 func (rt *Runtime) unregisterKeys(ctx context.Context, pairs []pair) error {
-	if rt.store == nil {
+	if rt.store == nil || rt.leasing.Err() != nil {
 		return nil
 	}
 	return rt.store.removeKeys(ctx, pairs)
@@ -228,17 +264,19 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	}
 	rt.closed = true
 	all := slices.Clone(rt.servings)
-	id, lost := rt.id, rt.lost
 	rt.mu.Unlock()
+	left := rt.Leave()
 	var errs []error
 	for _, s := range all {
 		errs = append(errs, s.Close(ctx))
 	}
-	if id != 0 && rt.store != nil && lost == nil {
-		// The keys go at once, and not when the lease runs out.
-		ctx, release := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		errs = append(errs, rt.store.revokeLease(ctx, id))
-		release()
+	rt.mu.Lock()
+	wait := max(leaveTry-time.Since(rt.leaving), leaveTry/10)
+	rt.mu.Unlock()
+	select {
+	case <-left:
+	case <-time.After(wait):
+		errs = append(errs, fmt.Errorf("etcd does not answer: the keys of instance %s end with its lease, in %v", hexID(rt.id), rt.config.Lease))
 	}
 	rt.disconnectAll()
 	return errors.Join(errs...)
@@ -247,6 +285,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 // disconnectAll ends everything in the background.
 func (rt *Runtime) disconnectAll() {
 	rt.cancel()
+	rt.keeping.Wait()
 	rt.behind.Wait()
 	rt.homes.closeAll()
 	if rt.plane != nil {

@@ -135,7 +135,9 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 
 func (p *natsPlane) closePlane() {
 	// What was said last is to arrive; what is not sent in a second never will.
-	_ = p.conn.FlushTimeout(time.Second)
+	if p.conn.IsConnected() {
+		_ = p.conn.FlushTimeout(time.Second)
+	}
 	p.conn.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()

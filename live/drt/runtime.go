@@ -54,9 +54,15 @@ type Runtime struct {
 
 	id uint64 // set once, when connecting
 
+	leasing context.Context // ends with the first Leave: nothing is registered after that
+	unlease context.CancelFunc
+	keeping sync.WaitGroup // keepLease
+
 	mu       sync.Mutex
 	lost     error
 	closed   bool
+	left     chan struct{} // closed when the lease was given back; nil before Leave
+	leaving  time.Time     // when that was
 	servings []*Serving
 	known    map[Name]*instances
 	cards    map[Name]json.RawMessage // by endpoint, as they were put
@@ -80,6 +86,7 @@ func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	}
 	rt.homes = newCallers(&rt.config)
 	rt.ctx, rt.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	rt.leasing, rt.unlease = context.WithCancel(rt.ctx)
 	reach, release := context.WithTimeoutCause(ctx, config.Connect, fmt.Errorf("not within %v", config.Connect))
 	defer release()
 	if err := rt.connectAll(reach); err != nil {
@@ -210,7 +217,7 @@ func (rt *Runtime) instancesOf(ctx context.Context, name Name) (*instances, erro
 	if in != nil {
 		return in, nil
 	}
-	fresh, err := rt.watchInstances(rt.ctx, name)
+	fresh, err := rt.watchInstances(ctx, name)
 	if err != nil {
 		return nil, err
 	}

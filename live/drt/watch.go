@@ -35,7 +35,7 @@ type watched[T any] struct {
 	doubtful bool  // etcd has lost its data since, and nobody has written this again
 }
 
-// watchValues shows the values of keys, in any order, now and after every change until ctx ends. It returns when they
+// watchValues shows the values of keys, in any order, now and after every change until the store closes. It returns when they
 // were shown for the first time, which may be none. While etcd is away what was known stays. If it comes back without
 // its data, what it does not have is shown for so long as hold, in which its owner can write it again.
 func watchValues[T any](ctx context.Context, s *etcdStore, keys keysOf, decode func([]byte) (T, error), show func([]T)) error {
@@ -49,7 +49,7 @@ func watchValues[T any](ctx context.Context, s *etcdStore, keys keysOf, decode f
 	}
 	go func() {
 		defer s.contact.leave(member)
-		w.followChanges(ctx, member)
+		w.followChanges(s.lifetime, member)
 	}()
 	return nil
 }

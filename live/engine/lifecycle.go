@@ -148,27 +148,28 @@ func (w *Worker) shutDown() {
 	w.canary.stopWatching()
 	ctx := context.Background()
 	if w.serving != nil {
-		w.leaveDiscovery(ctx)
-		w.log.Info("unregistered; still serving", "grace", w.limits.grace)
-		time.Sleep(w.limits.grace)
+		w.leaveDiscovery()
 		w.serving.Refuse()
 	}
 	w.drainRequests(ctx)
 	w.cleanUp()
 }
 
-// leaveDiscovery takes the worker out of discovery.
-func (w *Worker) leaveDiscovery(ctx context.Context) {
+// awayGrace bounds the grace of a worker that cannot leave discovery: its callers do not hear of it in any time.
+const awayGrace = 3 * time.Second
+
+// leaveDiscovery takes the worker out of discovery, for good, and serves on for the grace.
+func (w *Worker) leaveDiscovery() {
 	w.controls.Lock()
-	defer w.controls.Unlock()
 	w.closing, w.registered = true, false
-	ctx, release := context.WithTimeout(ctx, 2*time.Second) // etcd may be gone
-	defer release()
-	if err := w.serving.Unregister(ctx); err != nil {
-		w.log.Warn("unregister", "reason", err)
-	}
-	if err := w.endpoint.RemoveCard(ctx); err != nil {
-		w.log.Warn("remove model card", "reason", err)
+	w.controls.Unlock()
+	grace, away := time.After(w.limits.grace), time.After(min(w.limits.grace, awayGrace))
+	select {
+	case <-w.rt.Leave():
+		w.log.Info("unregistered; still serving", "grace", w.limits.grace)
+		<-grace
+	case <-away:
+		w.log.Warn("not unregistered: etcd does not answer")
 	}
 }
 

@@ -5,10 +5,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
@@ -44,5 +47,42 @@ func TestStackUp(t *testing.T) {
 	}
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v: want nothing left", left, err)
+	}
+}
+
+// Workers and frontends end with exit code 0 in bounded time when etcd and NATS end before them or with them.
+func TestStackAndWorkersEndTogether(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		grace string
+		end   os.Signal // of etcd and NATS
+		plane string
+		most  time.Duration
+	}{
+		{"together", "5s", syscall.SIGTERM, "tcp", 5 * time.Second},
+		{"killed before", "500ms", syscall.SIGKILL, "nats", 3 * time.Second},
+		{"paused", "500ms", syscall.SIGSTOP, "nats", 4 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := startStack(t)
+			env := []string{"ETCD_ENDPOINTS=" + s.at.Etcd, "NATS_SERVER=" + s.at.NATS}
+			worker, werrs, _ := startProcessWith(t, env, 1, "worker", "--grace="+test.grace, "--request-plane="+test.plane)
+			front, ferrs, _ := startProcessWith(t, env, 1, "frontend", "--http-port=0", "--grace="+test.grace)
+			from := time.Now()
+			for _, p := range []struct {
+				*exec.Cmd
+				signal os.Signal
+			}{{s.cmd, test.end}, {worker, syscall.SIGTERM}, {front, syscall.SIGTERM}} {
+				if err := p.Process.Signal(p.signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(worker.Wait(), front.Wait()); err != nil {
+				t.Errorf("%v: %s%s", err, werrs, ferrs)
+			}
+			if took := time.Since(from); took > test.most {
+				t.Errorf("took %v, want at most %v: %s%s", took, test.most, werrs, ferrs)
+			}
+		})
 	}
 }
