@@ -21,7 +21,7 @@ func (rt *Runtime) takeLease(ctx context.Context) error {
 }
 
 // leaveTry bounds one attempt to give the lease back, and the last one of a runtime that closes.
-const leaveTry = time.Second
+const leaveTry = 2 * time.Second
 
 // Leave gives the lease back, with all keys under it. Nothing is registered from then on. It is tried until etcd
 // answers or the runtime is closed; the channel is closed when the keys are gone.
@@ -48,7 +48,7 @@ func (rt *Runtime) Leave() <-chan struct{} {
 				return
 			}
 			select {
-			case <-time.After(leaveTry / 10):
+			case <-time.After(leaveTry / 20):
 			case <-rt.ctx.Done():
 			}
 		}
@@ -271,7 +271,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		errs = append(errs, s.Close(ctx))
 	}
 	rt.mu.Lock()
-	wait := max(leaveTry-time.Since(rt.leaving), leaveTry/10)
+	wait := max(leaveTry-time.Since(rt.leaving), leaveTry/20)
 	rt.mu.Unlock()
 	select {
 	case <-left:

@@ -8,6 +8,10 @@ import (
 // maxChoices bounds the answers to one request.
 const maxChoices = 1024
 
+// maxEntries bounds the tokens and log probabilities of all answers to one request: n, times the prompts, times
+// max_tokens, times one and the log probabilities of a token.
+const maxEntries = 1 << 22
+
 // defaultMaxTokens is how long completions are that nobody limits.
 const defaultMaxTokens = 16
 
@@ -27,7 +31,13 @@ func (r *Request) Fit(context int) error {
 	if err := r.fitLength(context); err != nil {
 		return err
 	}
-	return r.checkSampling()
+	if err := r.checkSampling(); err != nil || r.Stop.MaxTokens == nil {
+		return err // without a limit an answer is short
+	}
+	if all := int64(r.N) * int64(len(r.Prompts)) * int64(*r.Stop.MaxTokens) * int64(1+max(r.LogProbs, 0)); all > maxEntries {
+		return Refuse("max_tokens", "n times max_tokens times logprobs plus 1 must be at most %d for all prompts, got %d.", maxEntries, all)
+	}
+	return nil
 }
 
 // fitPrompts cuts the prompts as was asked, and refuses those that are too long.
