@@ -350,9 +350,7 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 		f.taken = max(f.taken, k.simple.Begin(at))
 		f.end = max(f.end, f.taken)
 	}
-	for i := range k.Out.Pulls {
-		k.Out.Pulls[i].Begins = f.taken
-	}
+	k.beginPulls(f.taken)
 	if f.ran = !f.isEmpty(); f.ran {
 		err = k.timePass(f)
 		k.Free = f.end

@@ -29,7 +29,7 @@ func (k *connector) pull(r *request, hits int) answer {
 	if !k.takeRoom(r, hits, end) {
 		return refused
 	}
-	k.Out.Pulls = append(k.Out.Pulls, scheduler.Pull{Request: r.id, Tokens: (end - hits) << c.shift})
+	k.Out.Pulls = append(k.Out.Pulls, scheduler.Pull{Request: r.id, Tokens: (end - hits) << c.shift, Begins: unknown})
 	k.awaitTransfer()
 	if k.Memory.Ranked { // its blocks are those of the connector to host memory, too
 		k.admitted = append(k.admitted, r.slot)
@@ -40,6 +40,18 @@ func (k *connector) pull(r *request, hits int) answer {
 	f.Prefilling, f.Arrived, f.Lost, f.From, f.To = true, false, false, hits, hits
 	r.computed, r.state, r.local = r.input, loading, true
 	return skipped
+}
+
+// unknown is when a pull begins until its plan is closed: a step may make two plans.
+const unknown = sim.Time(-1)
+
+// beginPulls has the pulls of the plan that is closed begin at an instant.
+func (k *connector) beginPulls(at sim.Time) {
+	for i := range k.Out.Pulls {
+		if x := &k.Out.Pulls[i]; x.Begins == unknown {
+			x.Begins = at
+		}
+	}
 }
 
 // dropToken drops the token of s that a running pass samples: s is about to lose its blocks.
