@@ -18,7 +18,7 @@ type Shard struct {
 	Of    int `json:"of"`
 }
 
-// String returns the shard as it is given: a number from 1.
+// String returns the shard as flags have it: its number, from 1.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index+1, s.Of) }
 
 // Take returns the cells of the shard, and the keys of their tasks.

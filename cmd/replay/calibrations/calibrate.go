@@ -62,9 +62,9 @@ requests, by replaying them through its scheduler again and again.
 Each RUN is a directory with requests.jsonl (when each request arrived, was
 taken in, and got its first and last token), meta.json (the server's settings)
 and, if there is one, timeseries.csv; or with what AIPerf, vllm bench serve or
-BLIS wrote, and the server's log; or a file of these. A server whose settings
-are not modelled is refused. Several runs of one server, at other loads, are
-fitted together, and each is judged by a fit to the others.
+BLIS wrote, and the server's log; or a file of these. A server with settings
+that are not modelled is refused. Several runs of one server, at other loads,
+are fitted together, and each is judged by a fit to the others.
 
 The profile is for --timing-profile. docs/calibration.md says how to read the
 errors, docs/accuracy.md what was reached.`,

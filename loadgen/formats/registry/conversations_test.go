@@ -71,7 +71,7 @@ func TestArrivalFormat(t *testing.T) {
 	}
 }
 
-// Mooncake rows without ids of blocks are a workload whose prompts share nothing.
+// Mooncake rows without ids of blocks are a workload in which prompts share nothing.
 func TestMooncakeWithoutIDs(t *testing.T) {
 	s, all := records(t, `{"timestamp":40,"input_length":700,"output_length":20}`+"\n"+`{"timestamp":80.5,"input_length":5,"output_length":1}`+"\n", formats.Options{})
 	if len(all) != 2 || s.Format != "mooncake-lengths" || !s.Private || all[1].Input != 5 || all[1].When.MS != 80.5 {

@@ -3,7 +3,7 @@ package config
 import "errors"
 
 // AdmittedBlocks returns how many blocks a group of layers with a window is taken to need
-// when a request of so many in all is admitted.
+// when a request is admitted that has a number of blocks in all (whole).
 func (c *Config) AdmittedBlocks(whole int) int {
 	if !c.Rules.WindowBound || c.MaxBatchedTokens == Unlimited {
 		return whole
@@ -16,7 +16,7 @@ func (c *Config) AdmittedBlocks(whole int) int {
 }
 
 // groupBlocks returns the blocks that all groups need at once of a request that is alone:
-// so many of each that attends to everything, of which the prompt takes some.
+// need of each that attends to everything, of which the prompt takes some.
 func (c *Config) groupBlocks(need, prompt int) int {
 	w := &c.Windows
 	if !w.Given() {
@@ -32,7 +32,7 @@ func (c *Config) groupBlocks(need, prompt int) int {
 	return w.Full*need + w.Groups*windowed
 }
 
-// SequenceBlocks returns the blocks that all groups need of a sequence of so many tokens:
+// SequenceBlocks returns the blocks that all groups need of a sequence of a number of tokens:
 // those with windows what they hold of it at a time.
 func (c *Config) SequenceBlocks(tokens int) int {
 	one := *c
@@ -41,7 +41,7 @@ func (c *Config) SequenceBlocks(tokens int) int {
 	return c.Windows.Full*whole + c.Windows.Groups*one.AdmittedBlocks(whole)
 }
 
-// CheckWindows reports what cannot be simulated beside windows.
+// CheckWindows refuses what cannot be simulated together with windows.
 func (c *Config) CheckWindows() error {
 	switch r := &c.Rules; {
 	case !c.Windows.Given():

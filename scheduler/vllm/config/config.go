@@ -37,7 +37,7 @@ const (
 func (p Policy) String() string { return [...]string{"fcfs", "priority"}[p] }
 
 // Config is what one simulated vLLM engine is made with. It has no defaults:
-// every field counts as it is.
+// a field that is not set is zero.
 type Config struct {
 	Settings
 	Blocks        int          // KV blocks of the pool, > 0
@@ -95,7 +95,7 @@ func (c *Config) HashesAhead() bool {
 	return c.PrefixCaching && c.Rules.HashAhead && c.Speculation != nil && c.Speculation.Method == scheduler.ByHead
 }
 
-// Crowded reports whether no more requests may run beside so many.
+// Crowded reports whether no more requests may run together with a number of them.
 func (c *Config) Crowded(running int) bool {
 	return c.MaxSeqs != Unlimited && running >= c.MaxSeqs
 }

@@ -37,8 +37,8 @@ func (s Settings) Complete() Settings {
 	return s
 }
 
-// Warmup is the once that a fresh engine stands still, as while it compiles a kernel that no
-// pass has needed before: its first pass in which so many requests gain a token takes longer.
+// Warmup is how long a fresh engine stands still once, as while it compiles a kernel that no
+// pass has needed before: its first pass in which that many requests gain a token takes longer.
 type Warmup struct {
 	Requests int      // that gain a token in the pass
 	Time     sim.Time // by which it takes longer; 0: the engine is not fresh
