@@ -66,7 +66,8 @@ func startProcessWith(t *testing.T, env []string, lines int, args ...string) (cm
 	t.Helper()
 	errs = new(bytes.Buffer)
 	cmd = exec.Command(os.Args[0], args...)
-	cmd.Env, cmd.Stderr = append(append(os.Environ(), asProgram+"=1"), env...), errs
+	// The race detector would keep the process for 1 s after its end.
+	cmd.Env, cmd.Stderr = append(append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0"), env...), errs
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
