@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/calibrate/measured"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -145,7 +146,7 @@ func (s *paceFit) findSlow() (best int, pace float64, err error) {
 		off = append(off, t.behind())
 	}
 	order := slices.Clone(s.seen)
-	slices.SortStableFunc(order, func(a, b int) int {
+	stable.Sort(order, func(a, b int) int {
 		return cmp.Compare(off[slices.Index(s.seen, b)], off[slices.Index(s.seen, a)])
 	})
 	for _, i := range order[:min(paceTries, len(order))] {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/calibrate/measured"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
@@ -36,7 +37,7 @@ func (c *Compared) addPods(all []measured.Pod, records []collector.Record) {
 	}
 	slices.SortFunc(simulated, func(a, b int) int { return cmp.Compare(b, a) })
 	most := slices.Clone(all)
-	slices.SortStableFunc(most, func(a, b measured.Pod) int { return cmp.Compare(b.Served, a.Served) })
+	stable.Sort(most, func(a, b measured.Pod) int { return cmp.Compare(b.Served, a.Served) })
 	for i := range most {
 		s := Side{Name: "share of tokens, " + most[i].Name, Measured: most[i].Served / total}
 		if i < len(simulated) {
@@ -81,7 +82,7 @@ func (c *Compared) addPodHits(all []measured.Pod, records []collector.Record) {
 	var simulated []float64
 	for w := range workers {
 		taken := byWorker[w]
-		slices.SortStableFunc(taken, func(a, b *collector.Record) int { return cmp.Compare(a.Admit, b.Admit) })
+		stable.Sort(taken, func(a, b *collector.Record) int { return cmp.Compare(a.Admit, b.Admit) })
 		if latest > 0 {
 			taken = taken[max(len(taken)-latest, 0):]
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // counterparts returns, for metric k of each chosen request of an outcome, the measured value that it is held to: its own
@@ -23,7 +25,7 @@ func (t *target) counterparts(k int, simulated []float64) []float64 {
 			t.order = append(t.order, j)
 		}
 	}
-	slices.SortStableFunc(t.order, func(a, b int) int { return cmp.Compare(simulated[a], simulated[b]) })
+	stable.Sort(t.order, func(a, b int) int { return cmp.Compare(simulated[a], simulated[b]) })
 	t.paired = append(t.paired[:0], t.measured[k]...) // what is no number stays
 	for rank, j := range t.order {
 		t.paired[j] = t.sorted[k][rank]

@@ -2,8 +2,8 @@ package calibrate
 
 import (
 	"cmp"
-	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -54,7 +54,7 @@ func trustedRange(all []pass) *timing.Trusted {
 		total += all[i].ms
 	}
 	for _, q := range trustedQuantities(t) {
-		slices.SortStableFunc(all, func(a, b pass) int { return cmp.Compare(q.of(&a), q.of(&b)) })
+		stable.Sort(all, func(a, b pass) int { return cmp.Compare(q.of(&a), q.of(&b)) })
 		below := 0.0
 		q.in.Least = q.of(&all[0])
 		for i := range all {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
@@ -61,7 +62,7 @@ func (c *Config) measureChances(ctx context.Context, b *bench, a *Answer) error 
 		}
 		if i := slices.Index(shapes, f.Shape); i < 0 {
 			shapes = append(shapes, f.Shape)
-			slices.SortStableFunc(shapes, func(a, b Shape) int { return a.Workers - b.Workers })
+			stable.Sort(shapes, func(a, b Shape) int { return a.Workers - b.Workers })
 		}
 	}
 	s := c.newTargetSearch(b, a.Variant)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // Confident is the smallest cluster that meets the objectives in the target share of
@@ -84,7 +86,7 @@ func (s *targetSearch) chooseProbes(ctx context.Context, shape Shape, spare int)
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(s.probes, func(a, b int) int { return cmp.Compare(all[b-1].shortfall(), all[a-1].shortfall()) })
+	stable.Sort(s.probes, func(a, b int) int { return cmp.Compare(all[b-1].shortfall(), all[a-1].shortfall()) })
 	s.probes = s.probes[:min(s.Resamples, s.Resamples-s.need+spare)]
 	return nil
 }

@@ -2,7 +2,8 @@ package plan
 
 import (
 	"context"
-	"slices"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // Bounds of the search for two pools: sizes of the cluster that are tried on the way up,
@@ -58,8 +59,8 @@ func (s *targetSearch) growPools(ctx context.Context, a *Answer, f *Confident) e
 func (s *targetSearch) tryNear(ctx context.Context, at *Shape, size int) (met int, err error) {
 	shapes := listSplitsNear(*at, size)
 	v := &s.Variants[s.variant]
-	slices.SortStableFunc(shapes, func(a, b Shape) int { return v.GPUsOf(a) - v.GPUsOf(b) }) // where pools differ in GPUs, a split with fewer comes first
-	first := s.probes[:min(len(s.probes), s.Resamples-s.need+1)]                             // enough to miss too many
+	stable.Sort(shapes, func(a, b Shape) int { return v.GPUsOf(a) - v.GPUsOf(b) }) // where pools differ in GPUs, a split with fewer comes first
+	first := s.probes[:min(len(s.probes), s.Resamples-s.need+1)]                   // enough to miss too many
 	all, err := s.measureOn(ctx, first, shapes...)
 	if err != nil {
 		return 0, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/replay"
 )
 
@@ -125,7 +126,7 @@ type File struct {
 // setting names, "" when it names none.
 func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Task, error) {
 	t := Task{Settings: slices.Clone(c.Settings), Version: version, Sample: c.Sample}
-	slices.SortStableFunc(t.Settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
+	stable.Sort(t.Settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
 	for i, s := range t.Settings {
 		hash, err := digest(s)
 		if err != nil {

@@ -2,8 +2,8 @@ package plan
 
 import (
 	"cmp"
-	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
@@ -41,7 +41,7 @@ func Grow(w *loadgen.Workload, factor float64, seed uint64) *loadgen.Workload {
 			all = append(all, g)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b grown) int { return cmp.Compare(a.arrival, b.arrival) })
+	stable.Sort(all, func(a, b grown) int { return cmp.Compare(a.arrival, b.arrival) })
 	o := *w
 	o.Sessions, o.Turns = make([]loadgen.Session, 0, len(all)), make([]loadgen.Turn, 0, int(float64(len(w.Turns))*factor)+1)
 	o.Priorities, o.ClassesOf = nil, nil

@@ -5,6 +5,8 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // Narrowing is a search for the variants that are worth a whole plan, where there are many. Each round is a race on a longer
@@ -99,7 +101,7 @@ const guessContender = 2
 // rank orders contenders by what their clusters cost, how much room they leave below the limits, and in how much they
 // depart from defaults. It keeps the better of the splits of a variant, and notes the others as left.
 func (n *narrower) rank(all []*contender, part int) []*contender {
-	slices.SortStableFunc(all, func(x, y *contender) int {
+	stable.Sort(all, func(x, y *contender) int {
 		return cmp.Or(cmp.Compare(n.burdenOf(x), n.burdenOf(y)), cmp.Compare(roomLeft(x.best), roomLeft(y.best)),
 			cmp.Compare(n.Variants[x.variant].Changes, n.Variants[y.variant].Changes), cmp.Compare(x.variant, y.variant))
 	})

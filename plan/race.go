@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // slack is how much more than the best so far a cluster of a kind's first variant may cost in a round.
@@ -115,7 +117,7 @@ func (n *narrower) list() []*contender {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(n.Variants[a].Changes, n.Variants[b].Changes) })
+	stable.Sort(order, func(a, b int) int { return cmp.Compare(n.Variants[a].Changes, n.Variants[b].Changes) })
 	var all []*contender
 	seen := map[string]bool{}
 	for _, i := range order {

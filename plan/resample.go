@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
@@ -47,7 +48,7 @@ func NewResampler(w *loadgen.Workload, seed uint64) *Resampler {
 	for i := range r.order {
 		r.order[i] = int32(i)
 	}
-	slices.SortStableFunc(r.order, func(a, b int32) int { return cmp.Compare(w.Sessions[a].Arrival, w.Sessions[b].Arrival) })
+	stable.Sort(r.order, func(a, b int32) int { return cmp.Compare(w.Sessions[a].Arrival, w.Sessions[b].Arrival) })
 	return r
 }
 

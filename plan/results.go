@@ -193,7 +193,7 @@ func (t *Results) Shown() []string {
 	if slices.Contains(t.Keys, costKey) {
 		shown = append(shown, costKey)
 	}
-	if slices.ContainsFunc(t.rows, func(r row) bool { v := r.values[SaturationKey]; return v != nil && string(v) != strconv.Quote(stable) }) {
+	if slices.ContainsFunc(t.rows, func(r row) bool { v := r.values[SaturationKey]; return v != nil && string(v) != strconv.Quote(keepsUp) }) {
 		shown = append(shown, SaturationKey)
 	}
 	return shown
@@ -204,8 +204,8 @@ func (t *Results) someRejected() bool {
 	return slices.ContainsFunc(t.rows, func(r row) bool { return r.number(rejectedKey) > 0 })
 }
 
-// stable is the verdict on a cluster that keeps up.
-const stable = "stable"
+// keepsUp is the verdict on a cluster that keeps up.
+const keepsUp = "stable"
 
 // WriteText writes the axes and a few values, however wide that is.
 func (t *Results) WriteText(w io.Writer) error {
@@ -224,7 +224,7 @@ func (t *Results) WriteText(w io.Writer) error {
 	for i := range t.rows {
 		r := &t.rows[i]
 		line := t.rowCells(r, shown)
-		if k := slices.Index(head, "load"); k >= 0 && line[k] == stable {
+		if k := slices.Index(head, "load"); k >= 0 && line[k] == keepsUp {
 			line[k] = "" // what is not stable is to be seen
 		}
 		for k := 1 + len(t.axes); k < len(line)-1; k++ {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
 )
@@ -23,7 +24,7 @@ func Stretch(w *loadgen.Workload, part int) *loadgen.Workload {
 		order[i] = int32(i)
 	}
 	arrival := func(i int32) sim.Time { return w.Sessions[i].Arrival }
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(arrival(a), arrival(b)) })
+	stable.Sort(order, func(a, b int32) int { return cmp.Compare(arrival(a), arrival(b)) })
 	span := (arrival(order[len(order)-1]) - arrival(order[0])) / sim.Time(int(1)<<part)
 	tokens := make([]int64, len(w.Sessions))
 	for i := range w.Turns {

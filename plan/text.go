@@ -85,7 +85,7 @@ func (t *Results) narrow() *table.Table {
 		all.Columns = append(all.Columns, table.Column{Above: head[0], Name: head[1], Rank: v.rank})
 		for i := range t.rows {
 			text := shortenNumber(strings.Trim(string(t.rows[i].values[v.key]), `"`))
-			if v.key == SaturationKey && text == stable {
+			if v.key == SaturationKey && text == keepsUp {
 				text = "" // what is not stable is to be seen
 			}
 			lines[i] = append(lines[i], text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // Kind is what a flag takes.
@@ -299,7 +300,7 @@ func Find(rows []Row, flag string) *Row {
 // Placed returns the rows of a deployment file, in its order.
 func Placed(rows []Row) []Row {
 	placed := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.File.Place == 0 })
-	slices.SortStableFunc(placed, func(a, b Row) int { return a.File.Place - b.File.Place })
+	stable.Sort(placed, func(a, b Row) int { return a.File.Place - b.File.Place })
 	return placed
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // Counts are what a server's metrics counted over a run: between the first snapshot and the
@@ -117,7 +118,7 @@ func countBetween(all []*snapshot) (*Counts, error) {
 		}
 		return total
 	}
-	slices.SortStableFunc(all, func(a, b *snapshot) int { return cmp.Compare(progress(a), progress(b)) })
+	stable.Sort(all, func(a, b *snapshot) int { return cmp.Compare(progress(a), progress(b)) })
 	first, last := all[0], all[len(all)-1]
 	c := &Counts{name: last.server, snapshots: len(all), settings: last.settings()}
 	for _, x := range c.counterNames() {

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -244,7 +245,7 @@ func (m *Run) alignClocks() {
 			all[i].Arrival = all[i].Queued
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Request) int { return compareArrivals(&a, &b) })
+	stable.Sort(all, func(a, b Request) int { return compareArrivals(&a, &b) })
 	begin := all[0].Arrival
 	window := func(r *Request) int {
 		if all[len(all)-1].Arrival-begin <= 2*driftWindow {

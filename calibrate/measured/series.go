@@ -8,8 +8,9 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"slices"
 	"strconv"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // sample is a line of timeseries.csv: what a server reported of itself once a
@@ -133,7 +134,7 @@ func blocksInUse(blockTokens int, requests []Request, x sample) float64 {
 			active = append(active, r)
 		}
 	}
-	slices.SortStableFunc(active, func(a, b *Request) int { return cmp.Compare(a.Scheduled, b.Scheduled) })
+	stable.Sort(active, func(a, b *Request) int { return cmp.Compare(a.Scheduled, b.Scheduled) })
 	blocks := 0.0
 	for _, r := range active[:min(len(active), x.running)] {
 		tokens := float64(r.Input)

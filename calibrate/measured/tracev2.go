@@ -9,11 +9,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
@@ -221,7 +221,7 @@ func (t *traceTable) addLead(count int) int {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return compareArrivals(&t.requests[a], &t.requests[b]) })
+	stable.Sort(order, func(a, b int) int { return compareArrivals(&t.requests[a], &t.requests[b]) })
 	zero, end := t.requests[order[0]].Arrival, t.requests[order[count]].Arrival
 	for _, i := range order[:count] {
 		r := t.requests[i]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
@@ -50,7 +51,7 @@ func findTurns(dir string) (all []string) {
 			all = append(all, path)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(readInFlight(a), readInFlight(b)) })
+	stable.Sort(all, func(a, b string) int { return cmp.Compare(readInFlight(a), readInFlight(b)) })
 	return all
 }
 
@@ -222,7 +223,7 @@ func (m *Run) layLanes(last int) {
 		begins[i] = served/float64(m.InFlight) - all[i].Last
 	}
 	final := begins[last]
-	slices.SortStableFunc(all, func(a, b Request) int { return cmp.Compare(begins[a.Place], begins[b.Place]) })
+	stable.Sort(all, func(a, b Request) int { return cmp.Compare(begins[a.Place], begins[b.Place]) })
 	var lanes heap.Heap[float64, int, int] // by when they are free
 	for k := range min(m.InFlight, n) {
 		lanes.Push(0, k, k)

@@ -2,9 +2,10 @@ package tokenizer
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // addedTokens are tokens that are found in a text before anything else is done
@@ -27,7 +28,7 @@ func (a *addedTokens) add(t added) {
 }
 
 func (a *addedTokens) sort() {
-	slices.SortStableFunc(a.tokens, func(x, y added) int { return cmp.Compare(len(y.content), len(x.content)) })
+	stable.Sort(a.tokens, func(x, y added) int { return cmp.Compare(len(y.content), len(x.content)) })
 }
 
 // cut gives the added tokens of text and what is between them, in order.

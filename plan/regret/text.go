@@ -3,10 +3,10 @@ package regret
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/sim"
 )
@@ -19,7 +19,7 @@ func (s *Study) Worst(most int) []*Decision {
 			all = append(all, d)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *Decision) int { return cmp.Compare(b.Regret(OwnTTFT), a.Regret(OwnTTFT)) })
+	stable.Sort(all, func(a, b *Decision) int { return cmp.Compare(b.Regret(OwnTTFT), a.Regret(OwnTTFT)) })
 	return all[:min(most, len(all))]
 }
 

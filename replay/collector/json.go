@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // Field is one entry of a report file.
@@ -85,7 +86,7 @@ func (r *Report) Fields() []Field {
 		}
 	}
 	fields = append(fields, r.further...)
-	slices.SortStableFunc(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	stable.Sort(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
 	return fields
 }
 
@@ -264,6 +265,6 @@ func readObject(entries map[string]any) ([]Field, error) {
 		}
 		fields = append(fields, Field{key, value})
 	}
-	slices.SortStableFunc(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	stable.Sort(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
 	return fields, nil
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // DefaultTitle is the line above the table.
@@ -84,7 +86,7 @@ func (r *Report) describeHost(form Form) string {
 // lines are the metrics of the table. The reference's has no time per output token.
 func (r *Report) lines(form Form) []Metric {
 	all := slices.DeleteFunc(Metrics(), func(m Metric) bool { return m.Line == 0 || m.Label == ownLabel && form == Reference })
-	slices.SortStableFunc(all, func(a, b Metric) int { return a.Line - b.Line })
+	stable.Sort(all, func(a, b Metric) int { return a.Line - b.Line })
 	return all
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
 )
@@ -61,7 +62,7 @@ func (r *Run) Blame(id int) []Hold {
 		holds[i].Ahead, holds[i].Beside = ahead[i], beside[i]
 	}
 	holds = slices.DeleteFunc(holds, func(h Hold) bool { return h.Total() == 0 })
-	slices.SortStableFunc(holds, func(a, b Hold) int { return cmp.Compare(b.Total(), a.Total()) })
+	stable.Sort(holds, func(a, b Hold) int { return cmp.Compare(b.Total(), a.Total()) })
 	return holds
 }
 

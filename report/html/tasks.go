@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/report/tasks"
 )
 
@@ -65,6 +66,6 @@ func lengthOf(h *tasks.Hop) float64 {
 // longestHops returns the longest hops of a path, the longest first and of equal ones the earlier.
 func longestHops(path []tasks.Hop) []tasks.Hop {
 	sorted := slices.Clone(path)
-	slices.SortStableFunc(sorted, func(a, b tasks.Hop) int { return cmp.Compare(lengthOf(&b), lengthOf(&a)) })
+	stable.Sort(sorted, func(a, b tasks.Hop) int { return cmp.Compare(lengthOf(&b), lengthOf(&a)) })
 	return sorted[:min(holders, len(sorted))]
 }

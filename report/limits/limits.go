@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
@@ -176,7 +177,7 @@ func sortCauses(sums []Cause, all float64) []Cause {
 	for i := range sums {
 		sums[i].Share /= all
 	}
-	slices.SortStableFunc(sums, func(a, b Cause) int { return cmp.Compare(b.Share, a.Share) })
+	stable.Sort(sums, func(a, b Cause) int { return cmp.Compare(b.Share, a.Share) })
 	return sums
 }
 

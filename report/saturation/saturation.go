@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/sim"
 )
@@ -117,7 +118,7 @@ func byArrival(records []collector.Record) []int32 {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(records[a].Arrival, records[b].Arrival) })
+	stable.Sort(order, func(a, b int32) int { return cmp.Compare(records[a].Arrival, records[b].Arrival) })
 	return order
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/internal/terminal"
 )
 
@@ -97,6 +98,6 @@ func (s *Study) Slowest(n int) []*Task {
 			all = append(all, &s.Tasks[i])
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *Task) int { return cmp.Compare(b.Latency, a.Latency) })
+	stable.Sort(all, func(a, b *Task) int { return cmp.Compare(b.Latency, a.Latency) })
 	return all[:min(n, len(all))]
 }

@@ -2,12 +2,12 @@ package watch
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/scheduler"
@@ -158,7 +158,7 @@ func (v *View) pickRows(all []*worker, rows int) (shown, rest []*worker) {
 	}
 	picked := map[*worker]bool{}
 	for i := range stages {
-		slices.SortStableFunc(stages[i], func(a, b *worker) int { return v.rank(b) - v.rank(a) })
+		stable.Sort(stages[i], func(a, b *worker) int { return v.rank(b) - v.rank(a) })
 	}
 	for at := 0; len(picked) < min(rows, len(all)); at++ {
 		for _, byLoad := range stages {

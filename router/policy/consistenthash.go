@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
@@ -83,7 +84,7 @@ func (p *consistentHash) build(c *router.Candidates) {
 			p.ring = append(p.ring, point{ringHash(url + ":" + strconv.Itoa(i)), w})
 		}
 	}
-	slices.SortStableFunc(p.ring, func(a, b point) int { return cmp.Compare(a.hash, b.hash) })
+	stable.Sort(p.ring, func(a, b point) int { return cmp.Compare(a.hash, b.hash) })
 	kept := p.ring[:0]
 	for i, x := range p.ring {
 		if i+1 == len(p.ring) || p.ring[i+1].hash != x.hash {

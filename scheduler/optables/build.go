@@ -2,6 +2,8 @@ package optables
 
 import (
 	"slices"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // build makes tables of the rows, with latencies in steps.
@@ -59,7 +61,7 @@ func (d *draft) sortWords(t *table, all []row) {
 			all[i].key[c], _ = t.word(d.words[all[i].key[c]])
 		}
 	}
-	slices.SortStableFunc(all, compareRows)
+	stable.Sort(all, compareRows)
 }
 
 // addCurve adds the key and the axis of rows of one key.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // A row is a fault that is listed if it is by this much slower than it can be. Smaller differences are noise: they are
@@ -46,7 +48,7 @@ func (d *draft) describe(place int, r *row) string {
 // tables with the engine as first key nothing is merged.
 func (d *draft) merge() {
 	for place, all := range d.tables {
-		slices.SortStableFunc(all, func(a, b row) int { return cmp.Or(compareRows(a, b), cmp.Compare(a.ms, b.ms)) })
+		stable.Sort(all, func(a, b row) int { return cmp.Or(compareRows(a, b), cmp.Compare(a.ms, b.ms)) })
 		kept := all[:0]
 		for i := range all {
 			r := &all[i]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/scheduler/optables/wheel"
 )
 
@@ -231,7 +232,7 @@ func (d *draft) readTable(l *layout, name, engine, kernel string) error {
 	if l.family == "attention" {
 		orderKernels(all, kernel)
 	}
-	slices.SortStableFunc(all, compareRows)
+	stable.Sort(all, compareRows)
 	n := len(all)
 	all = slices.CompactFunc(all, sameRow)
 	d.report.Dropped.add("a repeated shape", n-len(all))
@@ -248,7 +249,7 @@ func orderKernels(all []row, kernel string) {
 	for i := range all {
 		count[all[i].kernel]++
 	}
-	slices.SortStableFunc(all, func(a, b row) int {
+	stable.Sort(all, func(a, b row) int {
 		if a.kernel == b.kernel {
 			return 0
 		}

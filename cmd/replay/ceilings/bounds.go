@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
@@ -153,7 +154,7 @@ func spaceTurns(w *loadgen.Workload, longest sim.Time) *loadgen.Workload {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(w.Sessions[a].Arrival, w.Sessions[b].Arrival) })
+	stable.Sort(order, func(a, b int) int { return cmp.Compare(w.Sessions[a].Arrival, w.Sessions[b].Arrival) })
 	at := sim.Time(0)
 	for _, i := range order {
 		o.Sessions[i].Arrival, o.Sessions[i].HasArrival = at, true

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 )
@@ -84,7 +85,7 @@ func sizedAs(settings []plan.Setting, pool string, least int) []plan.Setting {
 		v, _ := strconv.ParseFloat(strings.TrimSpace(text), 64) // what is no number is refused later
 		return v
 	}
-	slices.SortStableFunc(speeds, func(a, b string) int { return cmp.Compare(speedOf(a), speedOf(b)) })
+	stable.Sort(speeds, func(a, b string) int { return cmp.Compare(speedOf(a), speedOf(b)) })
 	speeds = slices.Repeat(speeds, (least+len(speeds)-1)/len(speeds))
 	return []plan.Setting{{Name: pool + "workers", Value: strconv.Itoa(len(speeds))}, {Name: pool + "worker-speed", Value: strings.Join(speeds, ",")}}
 }

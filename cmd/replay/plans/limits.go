@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
@@ -147,7 +148,7 @@ func choosePoints(p *plan.Plan, a *plan.Answer) (at plan.Point, smaller []plan.S
 			missed[m.Sample] = true
 		}
 	}
-	slices.SortStableFunc(met, func(a, b *plan.Measure) int {
+	stable.Sort(met, func(a, b *plan.Measure) int {
 		if missed[a.Sample] != missed[b.Sample] {
 			if missed[a.Sample] {
 				return -1

@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/engines"
 )
@@ -220,7 +221,7 @@ func (r *planRunner) hardSample() int {
 		order[k] = k + 1
 	}
 	factors := r.factors[i]
-	slices.SortStableFunc(order, func(a, b int) int {
+	stable.Sort(order, func(a, b int) int {
 		switch x, y := factors[a-1], factors[b-1]; {
 		case x < y:
 			return -1

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/endpointpicker"
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router/policy"
@@ -58,7 +59,7 @@ func (o *Options) fillChanges(spec *replay.Spec) error {
 		}
 		spec.Changes = append(spec.Changes, c)
 	}
-	slices.SortStableFunc(spec.Changes, func(a, b replay.Change) int { return cmp.Compare(a.At, b.At) })
+	stable.Sort(spec.Changes, func(a, b replay.Change) int { return cmp.Compare(a.At, b.At) })
 	if err := spec.CheckChanges(); err != nil {
 		return cli.Usagef("--%s: %v", changeFlag, err)
 	}

@@ -3,6 +3,7 @@ package results
 import (
 	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/entries"
@@ -39,7 +40,7 @@ func OpenOTLP(s *formats.Stream) (formats.Reader, error) {
 	if len(x.order) == 0 {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no span says how many tokens it used, want gen_ai.usage.input_tokens and gen_ai.usage.output_tokens among the attributes of some"}
 	}
-	slices.SortStableFunc(x.order, func(a, b *otlpSpan) int { return a.record.When.Compare(b.record.When) })
+	stable.Sort(x.order, func(a, b *otlpSpan) int { return a.record.When.Compare(b.record.When) })
 	ends := make(formats.LastEnds)
 	for _, span := range x.order {
 		x.LinkAfter(&span.record, ends)

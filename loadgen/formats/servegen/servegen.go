@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/replay-llm/replay/internal/excerpt"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
@@ -95,7 +96,7 @@ func readClient(dir string, number int) (*client, error) {
 		}
 		c.lengths = append(c.lengths, w)
 	}
-	slices.SortStableFunc(c.lengths, func(a, b lengthWindow) int { return int(a.start - b.start) })
+	stable.Sort(c.lengths, func(a, b lengthWindow) int { return int(a.start - b.start) })
 	return c, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/replay/deployment"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
@@ -324,7 +325,7 @@ func (w *writer) writeTRTLLM(p *Pool) arguments {
 			flat = append(flat, [2]string{name, value})
 		}
 	}
-	slices.SortStableFunc(nested, func(x, y [2]string) int { return strings.Compare(x[0], y[0]) })
+	stable.Sort(nested, func(x, y [2]string) int { return strings.Compare(x[0], y[0]) })
 	a.config = append(append(a.config, flat...), nested...)
 	return a
 }
