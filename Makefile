@@ -109,7 +109,9 @@ parity-vllm-connectors-%:
 	cases $* "prefill and decode engines with its NIXL connector and priorities" '{"prefill_workers":-1,"policy":"priority"}'; \
 	cases $* "prefill and decode engines with its NIXL and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1}'; \
 	cases $* "prefill and decode engines with its NIXL and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_offload_connector":"simple"}'; \
-	cases $* "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}'
+	cases $* "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}'; \
+	cases $* "prefill and decode engines with its NIXL push and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"push"}'; \
+	cases $* "prefill and decode engines with its NIXL push and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"push","kv_offload_connector":"simple"}'
 
 parity-vllm-ranks-%:
 	@$(VLLM_CASES); \

@@ -69,10 +69,9 @@ type Pass struct {
 	// PrefillTokens is the number of prompt tokens computed in this pass.
 	PrefillTokens int
 
-	// Pulls lists the KV caches that are to be read from prefill workers.
+	// Pulls lists the KV caches that are to be read from prefill workers. On a prefill worker that writes KV caches, it lists those
+	// of requests that have left: the next plan hands their blocks to the worker, and Step is called for it.
 	Pulls []Pull
-	// Handed is when a prefill worker that writes KV caches has been handed the blocks of requests that leave with this pass.
-	Handed sim.Time
 
 	// Waits is whether the pass does nothing but wait, and ends earlier where a request comes:
 	// EndWait is for whoever submits one. Runs have none.
@@ -155,8 +154,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Gaps, p.Admitted, p.Second, p.Aborted = p.Gaps[:0], p.Admitted[:0], p.Second[:0], p.Aborted[:0]
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.EventsLost, p.Preempted, p.PrefillTokens = false, 0, 0, 0
-	p.ToHost, p.FromHost, p.Waits, p.Blocked = 0, 0, false, false
-	p.Pulls, p.Handed = p.Pulls[:0], 0
+	p.ToHost, p.FromHost, p.Waits, p.Blocked, p.Pulls = 0, 0, false, false, p.Pulls[:0]
 	if p.Detail != nil {
 		p.Detail.Reset()
 	}

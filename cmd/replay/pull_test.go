@@ -192,11 +192,31 @@ func TestPullsByDefault(t *testing.T) {
 	}
 }
 
-// Prefill workers with host memory do not write KV caches, and the error names what is supported.
-func TestPushRefusesHostMemory(t *testing.T) {
-	code, _, errs := command("", "trace", "../../testdata/traces/short.jsonl", "--gpu=h100", "--model=llama-3.1-8b", "--prefill-workers=1", "--decode-workers=1",
-		"--kv-transfer=push", "--kv-offload-gib=8")
-	if want := "not supported with host memory"; code != cli.ExitRefused || !strings.Contains(errs, want) || !strings.Contains(errs, "--kv-transfer pull") {
-		t.Errorf("exit %d, error:\n%s must have %s", code, errs, want)
+// By the rules of 0.24 a request that loses its place on a prefill worker while its token is in flight leaves with the token and without
+// blocks. With --kv-transfer push its KV cache is sent, too, and all requests end.
+func TestPushSendsWhatLostItsPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	var rows strings.Builder
+	for i, input := range []int{93, 96, 68, 32, 82, 41, 15} {
+		ids := make([]string, (input+15)/16)
+		for k := range ids {
+			ids[k] = strconv.Itoa(10*i + k)
+		}
+		fmt.Fprintf(&rows, "{\"timestamp\":0,\"input_length\":%d,\"output_length\":2,\"hash_ids\":[%s]}\n", input, strings.Join(ids, ","))
+	}
+	if err := os.WriteFile(path, []byte(rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []string{"", `,"num_g2_blocks":100`} {
+		code, out, errs := command("", "trace", path, "--trace-format=mooncake", "--trace-block-size=16", "--prefill-workers=2", "--decode-workers=1", "--router=round_robin",
+			"--decode-num-gpu-blocks=23", "--kv-transfer=push", "--kv-transfer-bandwidth=14", "--kv-bytes-per-token=1000", "--output=json", `--engine-args={"scheduler_profile":"vllm-0.24",
+			"block_size":16,"num_gpu_blocks":18,"max_num_batched_tokens":128,"scheduler_rules":{"reserve_whole":false,"long_prefill_tokens":49}`+more+"}")
+		var report struct {
+			Completed int `json:"completed_requests"`
+			Transfers int `json:"kv_transfers"`
+		}
+		if err := json.Unmarshal([]byte(out), &report); code != cli.ExitDone || err != nil || report.Completed != 7 || report.Transfers != 7 {
+			t.Errorf("%s: exit %d, %v, %+v, must have 7 of both:\n%s", more, code, err, report, errs)
+		}
 	}
 }

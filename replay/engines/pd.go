@@ -286,8 +286,6 @@ func (t *Topology) checkPull() error {
 			return errors.New("workers that read KV caches from each other must be of vLLM, by its own rules (--scheduler-profile)")
 		case len(s.Mix) > 0 || s.Engine.DPSize > 1 || s.Engine.Windows.Given() || s.Engine.Speculative != nil:
 			return errors.New("KV caches that decode workers read are not supported with workers of several kinds, data-parallel ranks, layers with windows or speculative decoding")
-		case p.Push && s.Engine.G2.Blocks > 0:
-			return errors.New("KV caches that prefill workers write are not supported with host memory, those that decode workers read are (--kv-transfer pull)")
 		case i == 0 && s.Engine.KVBytesPerToken == 0:
 			return errors.New("transfers of unknown size: kv_bytes_per_token is required")
 		}

@@ -48,6 +48,7 @@ type ticket struct {
 
 	ahead      bool     // of a push: it is on its decode worker since it had it
 	registered bool     // and that has taken blocks for it
+	written    bool     // and its prefill worker has been handed its blocks
 	handed     sim.Time // when its workers can begin with it
 }
 
@@ -59,7 +60,7 @@ const (
 	computed              // without a decode worker
 	asking                // in line for room on its decode worker
 	seated                // on its decode worker, which has not begun to read its KV cache
-	handing               // its prefill worker is about to be handed its blocks
+	handing               // one of its workers is about to be handed its blocks
 	sending               // on the links
 	landing               // off the links, and not there yet
 	arrived               // there
@@ -158,9 +159,8 @@ func (h *handover) sendToDecode(id sim.RequestID, delay sim.Time) error {
 	t := h.open(id)
 	t.source = h.c.pools[0].workers[h.c.Collector.Record(id).PrefillWorker]
 	t.source.ties++
-	t.delay, t.handed = delay, max(t.handed, t.source.pass.Handed)
-	if t.ahead {
-		return h.offerPush(t)
+	if t.delay = delay; h.Push && h.offerPush(t) {
+		return nil
 	}
 	if t.worker != nil {
 		return h.beginTransfer(t)

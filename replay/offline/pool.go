@@ -53,7 +53,7 @@ func (p *pool) addWorker() error {
 // markIdle notes that w is not busy; when it has work it could start a pass.
 func (p *pool) markIdle(w *worker) {
 	w.busy = false
-	if w.core.Load() > 0 {
+	if w.core.Load() > 0 || w.handing > 0 {
 		p.ready.Add(int(w.id))
 	}
 }
@@ -86,6 +86,7 @@ type worker struct {
 	asking   []*ticket      // in line for room on it, see room.go
 	promised int            // KV blocks that it has promised to others, which are under way
 	coming   int            // these others
+	handing  int            // requests that have left it, of which it has yet to be handed the blocks
 
 	began order // of the end of the first pass of the run
 	at    int   // place of the run's end among the events, while busy

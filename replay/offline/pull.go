@@ -12,15 +12,19 @@ func (h *handover) seatEarly(t *ticket) error {
 	return nil
 }
 
-// startPulls begins the transfers that w asks for with its pass.
+// startPulls begins the transfers that w asks for with its pass, or of which it is handed the blocks.
 func (h *handover) startPulls(w *worker) error {
 	for _, x := range w.pass.Pulls {
 		t := h.find(x.Request)
-		t.load.Tokens, t.registered, t.handed = x.Tokens, true, max(t.handed, x.Begins)
-		if t.at < seated {
-			continue // its prompt is to be computed
+		if t.handed = max(t.handed, x.Begins); w == t.source {
+			t.written = true
+			w.handing--
+		} else if t.load.Tokens, t.registered = x.Tokens, true; t.at == seated {
+			h.c.traffic.asked += float64(h.c.now - t.asked)
 		}
-		h.c.traffic.asked += float64(h.c.now - t.asked)
+		if !t.registered || h.Push && !t.written {
+			continue
+		}
 		if err := h.startPull(t); err != nil {
 			return err
 		}
@@ -49,14 +53,16 @@ func (h *handover) seatAhead(t *ticket) {
 	h.c.inFlight--
 }
 
-// offerPush sends the KV cache of a request with a computed prompt to its decode worker when that has taken blocks for it.
-func (h *handover) offerPush(t *ticket) error {
-	t.at, t.asked = seated, h.c.now
-	h.c.inFlight++
-	if !t.registered {
-		return nil
+// offerPush notes that the prompt of a request is computed, and reports whether the request is on its decode worker. Its prefill
+// worker is handed the blocks with the pass that it plans next.
+func (h *handover) offerPush(t *ticket) (ahead bool) {
+	if t.ahead {
+		t.at, t.asked = seated, h.c.now
+		h.c.inFlight++
 	}
-	return h.startPull(t)
+	t.source.handing++
+	t.source.pool.markIdle(t.source)
+	return t.ahead
 }
 
 // endPull lets the two workers of a request know that its KV cache was read.

@@ -32,6 +32,7 @@ type connector struct {
 	fencing  bool        // a pass under way writes to the blocks that are released next
 	orphans  []*host.Job // loads for requests that were cancelled
 	loop
+	written []scheduler.Pull // KV caches of requests that have left since the plan before, to be written to decode workers
 }
 
 // takenBlock is a block that a request has taken.

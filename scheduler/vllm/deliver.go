@@ -43,6 +43,9 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	}
 	if c.cfg.Role == scheduler.Prefill {
 		m.Handoff = c.cfg.Transfer.Delay(r.input)
+		if c.cfg.Push {
+			c.conn.written = append(c.conn.written, scheduler.Pull{Request: r.id, Begins: unknown})
+		}
 	}
 	switch {
 	case c.cfg.KeepSent && r.blocks > 0:

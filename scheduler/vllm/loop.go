@@ -46,7 +46,7 @@ func (k *connector) isBusy(without int) bool {
 	if k.simple != nil && !k.simple.Finishes {
 		pending = k.away
 	}
-	return k.core.live > 0 || pending > 0 || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
+	return k.core.live > 0 || pending > 0 || len(k.written) > 0 || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
 }
 
 // QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 where one begins with the next pass.
@@ -137,6 +137,7 @@ func (k *connector) plan(now sim.Time, p *scheduler.Pass) error {
 		k.simple.BeginPlan(c.admitted)
 	}
 	c.planPass(f, p)
+	p.Pulls, k.written = append(p.Pulls, k.written...), k.written[:0]
 	err := k.closePlan(f, now)
 	k.queued++
 	k.executed = f.ran
@@ -154,7 +155,7 @@ func (k *connector) end(p *scheduler.Pass) error {
 	if k.napping {
 		p.Gap = p.End - p.Start
 		c.describePass(new(flight), p)
-		k.resumes = p.End
+		k.resumes, k.alone = p.End, c.live == 0
 		c.checkAccounts()
 		return c.checkProgress(p)
 	}
@@ -175,9 +176,7 @@ func (k *connector) end(p *scheduler.Pass) error {
 		k.awake = k.napEnd(p.End)
 		k.resumes = k.awake
 	}
-	if k.alone = c.live == 0; c.cfg.Push {
-		p.Handed = k.resumes
-	}
+	k.alone = c.live == 0
 	c.describePass(f, p)
 	if c.cfg.Speculation != nil {
 		c.drafts.freeSlots(p.End)

@@ -53,7 +53,7 @@ type Config struct {
 	// blocks until then. Not for the reference's rules, nor with Windows or Speculation. With
 	// Offload it is one connector of vLLM's MultiConnector, before the one to host memory.
 	Pull bool
-	// Push has prefill workers write what decode workers have taken blocks for, as with vLLM's NixlPushConnector. It takes Pull, and no Offload.
+	// Push has prefill workers write what decode workers have taken blocks for, as with vLLM's NixlPushConnector. It takes Pull.
 	Push    bool
 	Clock   timing.Clock
 	Tree    *prompt.Tree // the tree of the requests' prompts, for BlockTokens
