@@ -27,7 +27,7 @@ type Feed struct {
 
 	graph *graphFeed // nil where turns wait for nothing but the turn before
 
-	streamed *streamed // nil where all requests are known
+	streamed *streamed // nil where all requests are kept
 
 	order    []int32   // sessions by start; nil when they are in order as they are
 	starts   int       // sessions, or turns of a graph that wait for nobody
@@ -85,7 +85,7 @@ func (t *times) sortSessions() []int32 {
 
 // findFresh finds the first turn of the next session.
 func (f *Feed) findFresh() {
-	if f.streamed != nil {
+	if f.readsOneByOne() {
 		f.findStreamed()
 		return
 	}
@@ -173,7 +173,7 @@ func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 		if !ok || r.Key > now {
 			return dst
 		}
-		if f.streamed != nil {
+		if f.readsOneByOne() {
 			a, err := f.takeStreamed(r, fresh)
 			if err != nil {
 				return dst
@@ -195,13 +195,28 @@ func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 		if f.closed {
 			arrives = now
 		}
-		dst = append(dst, Arrival{f.requests.makeRequest(r.Value, arrives), arrives})
+		q, err := f.requestOf(r.Value, arrives)
+		if err != nil {
+			return dst
+		}
+		dst = append(dst, Arrival{q, arrives})
 		if f.graph != nil {
 			f.passOn(r.Value, arrives, true)
 		}
 	}
 	return dst
 }
+
+// requestOf makes the request of a turn. Feed.Err has the error, too.
+func (f *Feed) requestOf(turn int32, arrives sim.Time) (*sim.Request, error) {
+	if f.streamed != nil {
+		return f.readTurn(turn, arrives)
+	}
+	return f.requests.makeRequest(turn, arrives), nil
+}
+
+// readsOneByOne reports whether turns are known only when they are read: they are not kept, and no graph says what they wait for.
+func (f *Feed) readsOneByOne() bool { return f.streamed != nil && f.graph == nil }
 
 // Finish notes that a request completed at now, and makes the session's next turn
 // ready after its delay.
@@ -212,7 +227,7 @@ func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
 		}
 		return nil // nobody waits for it
 	}
-	if f.streamed != nil {
+	if f.readsOneByOne() {
 		return f.endStreamed(id, now, true)
 	}
 	if id < 0 || int(id) >= len(f.turnOf) || f.turnOf[id] < 0 {
@@ -238,7 +253,7 @@ func (f *Feed) Abandon(id sim.RequestID) error {
 	if f.flat {
 		return f.Finish(id, 0)
 	}
-	if f.streamed != nil {
+	if f.readsOneByOne() {
 		return f.endStreamed(id, 0, false)
 	}
 	if id < 0 || int(id) >= len(f.turnOf) || f.turnOf[id] < 0 {

@@ -28,6 +28,13 @@ type Source interface {
 	Close() error
 }
 
+// GraphSource is a Source of requests that wait for each other. Its Later takes 1 + the place of a turn in Skeleton; Next is not called.
+type GraphSource interface {
+	Source
+	// Skeleton returns the workload with its Graph. Its turns have no ids.
+	Skeleton() *Workload
+}
+
 // Incoming is a request of a Source.
 type Incoming struct {
 	At       sim.Time // arrival of a first turn, as the trace has it
@@ -90,10 +97,39 @@ func NewStreamedFeed(w *Workload, tree *prompt.Tree, a Admission) (*Feed, error)
 	if err := a.check(w); err != nil {
 		return nil, err
 	}
+	if g, ok := w.Source.(GraphSource); ok {
+		return newStreamedGraphFeed(w, g, tree, a)
+	}
 	f := newFeed(requests{w: w}, times{w: w, speedup: sim.Time(a.Speedup), first: sim.Time(a.Speedup)}, a, a.Stop == 0 && !w.MultiTurn())
 	f.streamed = &streamed{source: w.Source, tree: tree}
 	f.findFresh()
 	return f, f.streamed.err
+}
+
+// newStreamedGraphFeed returns the feed for a workload with a GraphSource.
+func newStreamedGraphFeed(w *Workload, g GraphSource, tree *prompt.Tree, a Admission) (*Feed, error) {
+	skeleton := g.Skeleton()
+	times := newTimes(skeleton, a)
+	if err := checkWorkload(skeleton, a, times); err != nil {
+		return nil, err
+	}
+	f := newFeed(requests{w: w}, times, a, false)
+	f.streamed = &streamed{source: g, tree: tree}
+	return f, nil
+}
+
+// readTurn makes the request of a turn of a graph.
+func (f *Feed) readTurn(turn int32, at sim.Time) (*sim.Request, error) {
+	s := f.streamed
+	err := s.source.Later(int64(turn)+1, &s.later)
+	if err == nil {
+		err = s.later.check(f.times.w, at)
+	}
+	if err != nil {
+		s.err = err
+		return nil, err
+	}
+	return f.makeStreamed(&s.later, at), nil
 }
 
 // readNext reads the next request.

@@ -90,7 +90,7 @@ func (s *Spec) formatOptions(ctx context.Context, streams Streams) formats.Optio
 	o := formats.Options{
 		TraceBlock: s.Trace.BlockTokens, LeftOpen: s.Trace.LeftOpen, Compat: s.Compat, SharedRatio: s.Trace.SharedRatio,
 		Groups: s.Trace.Groups, Seed: s.Seed, Stop: ctx.Err, Warn: warn, Strict: true,
-		Tasks: true, ReadLaw: generate.ReadDraw, Threads: streams.Threads,
+		Tasks: true, ReadLaw: generate.ReadDraw, Threads: streams.Threads, Unkept: s.Stream != nil,
 	}
 	if warn != nil {
 		o.Bad = func(err error) { warn("skipped " + err.Error()) }

@@ -116,6 +116,36 @@ func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
 	return path
 }
 
+// writeRandomGraph writes tasks of requests that wait for several others, which stand anywhere in the file.
+func writeRandomGraph(t *testing.T, rng *rand.Rand, requests int) string {
+	t.Helper()
+	rows := make([]string, requests)
+	for i := range rows {
+		var after []string
+		for k := rng.IntN(4); k > 0 && i > 0; k-- {
+			after = append(after, fmt.Sprintf(`"r%d"`, max(0, i-1-rng.IntN(20))))
+		}
+		slices.Sort(after)
+		wait := `,"after":[` + strings.Join(slices.Compact(after), ",") + `]`
+		if len(after) == 0 {
+			wait += fmt.Sprintf(`,"timestamp":%d`, rng.IntN(3000))
+		} else if rng.IntN(2) == 0 {
+			wait += fmt.Sprintf(`,"delay_ms":%d`, rng.IntN(300))
+		}
+		var ids []string
+		for range 1 + rng.IntN(4) {
+			ids = append(ids, fmt.Sprint(rng.IntN(40)))
+		}
+		rows[i] = fmt.Sprintf(`{"id":"r%d","input_length":%d,"output_length":%d,"hash_ids":[%s]%s}`, i, 64*len(ids)-rng.IntN(64), 1+rng.IntN(40), strings.Join(ids, ","), wait)
+	}
+	rng.Shuffle(requests, func(a, b int) { rows[a], rows[b] = rows[b], rows[a] })
+	path := filepath.Join(t.TempDir(), "tasks.jsonl")
+	if err := os.WriteFile(path, []byte(strings.Join(rows, "\n")+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // otherEngine returns an engine of SGLang's, TensorRT-LLM's or vLLM's rules with what simple ones have not.
 func otherEngine(t *testing.T, rng *rand.Rand, block, blocks int) engineargs.Args {
 	t.Helper()
@@ -149,6 +179,9 @@ func TestStreamedEqualsKept(t *testing.T) {
 		}
 		if seed%4 == 1 {
 			spec.Trace.Path = writeRandomSessions(t, rng, requests)
+		}
+		if seed%4 == 3 {
+			spec.Trace.Path, spec.Trace.Format = writeRandomGraph(t, rng, min(requests, 2000)), "tasks"
 		}
 		engine := engineargs.Default()
 		engine.BlockTokens, engine.Blocks = []int{16, 64}[rng.IntN(2)], 100+rng.IntN(400)

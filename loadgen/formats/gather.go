@@ -31,7 +31,7 @@ func (g *Gathered) Next(r *Record) error {
 	*r = g.All[g.at]
 	r.IDs = ids
 	g.at++
-	return nil
+	return g.S.LoadIDs(r)
 }
 
 // Add makes room for one more record.

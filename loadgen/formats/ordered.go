@@ -40,9 +40,9 @@ type waitingRow struct {
 	stamped bool
 }
 
-// Source returns the requests of s, of which nothing has been read, in the order of their arrivals. Where the first is of a session, all are read into
-// a temporary file, since a turn may stand anywhere behind the one before it; else none is kept, and a row may
-// come up to window ms before one that stands above it in the file.
+// Source returns the requests of s, of which nothing has been read, in the order of their arrivals. If the first is of a session or a graph,
+// all are read into a temporary file, since a row may wait for any other row. Otherwise no row is kept, and a row may
+// come up to window ms before a row that stands above it in the file.
 func (s *Stream) Source(window float64) (loadgen.Source, error) {
 	switch {
 	case s.Untimed:
@@ -55,6 +55,8 @@ func (s *Stream) Source(window float64) (loadgen.Source, error) {
 	switch {
 	case err == io.EOF:
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
+	case err == nil && o.record.Name != "":
+		return s.spillGraph(&o.record)
 	case err == nil && o.record.Session != nil:
 		return s.spill(&o.record)
 	case err == nil && o.record.Class != nil:
@@ -146,15 +148,12 @@ func (o *Ordered) check(r *Record) error {
 	return o.s.checkAlone(r)
 }
 
-// checkAlone refuses a row of a graph in a trace that is not kept.
+// checkAlone refuses a row of a graph behind rows without one.
 func (s *Stream) checkAlone(r *Record) error {
 	if r.Name == "" {
 		return nil
 	}
-	if len(r.After) == 0 {
-		return s.RowError(r, "request %q is of a graph: requests that wait for it may stand anywhere in the file; want the replay without --stream", excerpt.Cut(r.Name))
-	}
-	return s.RowError(r, "request %q is of a graph and waits for %q, which may stand anywhere in the file; want the replay without --stream", excerpt.Cut(r.Name), excerpt.Cut(r.After[0].Name))
+	return s.RowError(r, "request %q is of a graph, and the first row is not: replay the trace without --stream", excerpt.Cut(r.Name))
 }
 
 // classNames numbers the classes of rows in the order in which they come.

@@ -57,6 +57,7 @@ type Record struct {
 
 	When    scan.Stamp // the arrival as the file has it; Stream makes At of it
 	Stamped bool       // when is set
+	stored  int64      // 1 + where Stream.StoreIDs has put the ids; 0: they are in IDs
 	Ended   scan.Stamp // the recorded completion
 }
 
@@ -129,6 +130,8 @@ type Options struct {
 	// Graph asks for what requests wait for as the file has it, where it has more
 	// than chains. Requests come after those they wait for.
 	Graph bool
+	// Unkept says that the requests are not kept. The ids of graphs' prompts wait in a temporary file while the file is read.
+	Unkept bool
 	// Tasks takes it so where chains are not enough, unless DAG says otherwise.
 	Tasks bool
 	// Bad, when not nil, is told of every skipped row.

@@ -253,7 +253,18 @@ func (x *spilled) MultiTurn() bool { return x.linked }
 
 // Later fills in with the turn at a place that an earlier turn has named.
 func (x *spilled) Later(next int64, in *loadgen.Incoming) error {
-	head, err := x.read(next-1, headerBytes)
+	if err := x.readTurn(next-1, in); err != nil {
+		return err
+	}
+	if !x.inOrder {
+		in.Turns = x.turns[in.Session]
+	}
+	return nil
+}
+
+// readTurn fills in with the turn at an offset of the file, but for the number of turns of its session.
+func (x *spilled) readTurn(at int64, in *loadgen.Incoming) error {
+	head, err := x.read(at, headerBytes)
 	if err != nil {
 		return err
 	}
@@ -264,11 +275,8 @@ func (x *spilled) Later(next int64, in *loadgen.Incoming) error {
 		At: sim.Time(math.Float64frombits(b.Uint64(head[atArrival:]))), Class: word(atClass), Turns: 1,
 		Next: int64(b.Uint64(head[atNext:])), NextDelay: sim.Time(math.Float64frombits(b.Uint64(head[atNextDelay:]))),
 	}
-	if !x.inOrder {
-		in.Turns = x.turns[in.Session]
-	}
 	name, ids := word(atLengths), int(word(atLengths+4))
-	text, err := x.read(next-1+headerBytes+int64(name), 8*ids)
+	text, err := x.read(at+headerBytes+int64(name), 8*ids)
 	for i := range ids {
 		if err == nil {
 			in.IDs = append(in.IDs, b.Uint64(text[8*i:]))

@@ -42,6 +42,7 @@ type Stream struct {
 	assume  *assumption // nil unless prefixes are made up
 	pacer   *pacer      // nil unless arrivals are made up
 	file    io.Closer   // nil: none
+	ids     *spilled    // of StoreIDs; nil: none
 }
 
 // shape is what sets a format apart after reading.
@@ -288,8 +289,11 @@ func (s *Stream) Earliest() (*Instant, error) {
 	return first, err
 }
 
-// Close closes the file that is read.
+// Close closes the file that is read, and the temporary file of StoreIDs.
 func (s *Stream) Close() error {
+	if err := s.dropIDs(); err != nil {
+		return err
+	}
 	if s.file == nil {
 		return nil
 	}

@@ -45,14 +45,21 @@ func Each(from Reader, do func(r *Record) error) error {
 
 // Collect makes a workload of the rest of a stream.
 func Collect(s *Stream) (*loadgen.Workload, error) {
-	c := NewCollector(s)
-	c.W.Untimed, c.W.Renumbered = s.Untimed, !s.Shape.Raw
 	renumber := NewDense(s.Block)
-	err := Each(s, func(r *Record) error {
+	c := NewCollector(s)
+	return s.collect(c, s, func(r *Record) error {
 		if !s.Shape.Raw {
 			renumber.Apply(r)
 		}
-		if err := c.AddRecord(r); err != nil {
+		return c.AddRecord(r)
+	})
+}
+
+// collect makes a workload of the records of from, which add gives to c.
+func (s *Stream) collect(c *Collector, from Reader, add func(r *Record) error) (*loadgen.Workload, error) {
+	c.W.Untimed, c.W.Renumbered = s.Untimed, !s.Shape.Raw
+	err := Each(from, func(r *Record) error {
+		if err := add(r); err != nil {
 			return s.countBad(err)
 		}
 		return nil

@@ -146,6 +146,9 @@ func (r *run) addRows() error {
 		r.lines = append(r.lines, r.tasks.Lines()...)
 	}
 	if r.spec.Stream != nil {
+		if r.hasTasks() {
+			r.lines = append(r.lines, "Tasks: not reported with --stream")
+		}
 		return r.addPassed()
 	}
 	classed := r.workload != nil && r.workload.Classes != nil
@@ -216,6 +219,12 @@ func (r *run) writeRecording(ctx context.Context) error {
 	return nil
 }
 
+// hasTasks reports whether the requests of a trace that is not kept wait for each other.
+func (r *run) hasTasks() bool {
+	_, waits := r.workload.Source.(loadgen.GraphSource)
+	return waits
+}
+
 // listFiles completes what run.json says of the run, and returns the files of its directory.
 func (r *run) listFiles() []rundir.File {
 	form, dir, spec := requests.Format(r.o.Outputs.Form.Value), &r.run, &r.spec
@@ -238,6 +247,9 @@ func (r *run) listFiles() []rundir.File {
 	}
 	if r.spec.Stream != nil && len(r.result.Scaling) > 0 {
 		dir.Absent = append(dir.Absent, rundir.Absent{Name: scaling.FileName, Reason: noComparison})
+	}
+	if r.spec.Stream != nil && r.hasTasks() {
+		dir.Absent = append(dir.Absent, rundir.Absent{Name: tasks.FileName, Reason: "--stream keeps no tasks"})
 	}
 	if r.passes != nil {
 		files = append(files, rundir.File{Name: passes.FileName, Write: r.passes.Write})

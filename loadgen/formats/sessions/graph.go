@@ -21,6 +21,7 @@ type graphRows struct {
 	v2    bool
 	local bool // ids mean something inside one play only
 	nodes []graphNode
+	order []int32        // of a graph: places of nodes that are still to be given
 	named map[string]int // place in nodes
 	ids   formats.Numbers[formats.Scoped]
 	key   string // of the waits of a row, in messages; "": wait_for
@@ -100,6 +101,7 @@ func (g *graphRows) readNode(f *scan.Fields) {
 	if g.local {
 		formats.ReplaceScoped(g.ids, n.play, n.rec.IDs)
 	}
+	g.storeIDs(f, &n)
 	if g.v2 {
 		n.waitsV2(f)
 	} else {
@@ -108,6 +110,13 @@ func (g *graphRows) readNode(f *scan.Fields) {
 	if f.Err == nil {
 		g.named[n.id] = len(g.nodes)
 		g.nodes = append(g.nodes, n)
+	}
+}
+
+// storeIDs lets the stream store the ids of a row.
+func (g *graphRows) storeIDs(f *scan.Fields, n *graphNode) {
+	if f.Err == nil {
+		f.Err = g.S.StoreIDs(&n.rec)
 	}
 }
 
@@ -251,47 +260,65 @@ func (g *graphRows) addChain(i int) {
 
 // addWhole gives the requests with all that they wait for, each after those.
 func (g *graphRows) addWhole() {
-	for i := range g.nodes {
-		n := &g.nodes[i]
-		n.rec.HasDelay, n.rec.Delay = false, 0
-		n.rec.Name, n.rec.Agent, n.rec.After = n.id, n.session, n.waits
-		if n.rec.Group = []byte(n.play); n.play == "" {
-			n.rec.Group = []byte(n.session)
-		}
-		g.All = append(g.All, n.rec)
-	}
-	g.nodes = nil
-	g.All = afterOthers(g.All)
+	g.order = orderByWaits(len(g.nodes), g.named, func(i int) []formats.Edge { return g.nodes[i].waits })
+	g.named = nil
 }
 
-// afterOthers is records as they are, but for those that wait for later ones:
-// they come after these. There is no cycle among them.
-func afterOthers(all []formats.Record) []formats.Record {
+// Next gives the next request, of a graph with what it waits for.
+func (g *graphRows) Next(r *formats.Record) error {
+	if len(g.Bad) > 0 || len(g.order) == 0 {
+		return g.Gathered.Next(r)
+	}
+	n := &g.nodes[g.order[0]]
+	g.order = g.order[1:]
+	n.rec.HasDelay, n.rec.Delay = false, 0
+	n.rec.Name, n.rec.Agent, n.rec.After = n.id, n.session, n.waits
+	if n.rec.Group = []byte(n.play); n.play == "" {
+		n.rec.Group = []byte(n.session)
+	}
+	ids := append(r.IDs[:0], n.rec.IDs...)
+	*r, r.IDs = n.rec, ids
+	*n = graphNode{}
+	return g.S.LoadIDs(r)
+}
+
+// sortAfterOthers moves records that wait for later ones behind these. There is no cycle among them.
+func sortAfterOthers(all []formats.Record) []formats.Record {
 	named := make(map[string]int, len(all))
 	for i := range all {
 		named[all[i].Name] = i
 	}
-	order := make([]formats.Record, 0, len(all))
-	seen := make([]bool, len(all)) // in order, or to be put there
-	type visit struct{ record, wait int }
-	for i := range all {
+	sorted := make([]formats.Record, 0, len(all))
+	for _, i := range orderByWaits(len(all), named, func(i int) []formats.Edge { return all[i].After }) {
+		sorted = append(sorted, all[i])
+	}
+	return sorted
+}
+
+// orderByWaits returns the places of n requests in their order, but for those that wait for later ones: they come after these.
+// There is no cycle among them, and waits for names that are not named do not count.
+func orderByWaits(n int, named map[string]int, waitsOf func(i int) []formats.Edge) []int32 {
+	order := make([]int32, 0, n)
+	seen := make([]bool, n) // in order, or to be put there
+	type visit struct{ request, wait int }
+	var open []visit
+	for i := range n {
 		if seen[i] {
 			continue
 		}
-		seen[i] = true
-		open := []visit{{record: i}}
+		seen[i], open = true, append(open, visit{request: i})
 		for len(open) > 0 {
 			v := &open[len(open)-1]
-			if waits := all[v.record].After; v.wait < len(waits) {
+			if waits := waitsOf(v.request); v.wait < len(waits) {
 				before, known := named[waits[v.wait].Name]
 				v.wait++
 				if known && !seen[before] {
 					seen[before] = true
-					open = append(open, visit{record: before})
+					open = append(open, visit{request: before})
 				}
 				continue
 			}
-			order = append(order, all[v.record])
+			order = append(order, int32(v.request))
 			open = open[:len(open)-1]
 		}
 	}

@@ -55,6 +55,7 @@ func (t *taskRows) readRow(f *scan.Fields) {
 	n.rec.Input = f.NeedCount("input_length", "input_tokens")
 	n.rec.Output = f.NeedCount("output_length", "output_tokens")
 	n.rec.IDs = f.NeedIDs("hash_ids", "one per block", nil)
+	t.storeIDs(f, &n)
 	if at, ok := f.ReadStamp("timestamp", 6); ok {
 		n.rec.Arrives(at)
 	}

@@ -216,7 +216,7 @@ func (w *wekaRows) addRecords() error {
 	}
 	w.chains = nil
 	if graph {
-		w.All = afterOthers(w.All)
+		w.All = sortAfterOthers(w.All)
 	}
 	return nil
 }

@@ -1,0 +1,137 @@
+package formats
+
+import (
+	"cmp"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats/scan"
+)
+
+// spilledGraph gives the requests of a graph that is not kept. Memory has what requests wait for and their lengths, a temporary file has
+// the ids of their prompts. It is a loadgen.GraphSource.
+type spilledGraph struct {
+	*spilled
+	skeleton *loadgen.Workload // its turns have no ids
+}
+
+// spillGraph reads s to its end, of which the first record has been read, and writes the ids of prompts to a temporary file.
+func (s *Stream) spillGraph(first *Record) (*spilledGraph, error) {
+	g := new(spilledGraph)
+	c := NewCollector(s)
+	c.OwnIDs = true // AddRecord is given none
+	var err error
+	g.spilled, err = s.spillBy(func(x *spilled) error {
+		var err error
+		if g.skeleton, err = s.collect(c, &begunReader{first, s}, func(r *Record) error { return x.addTurn(c, r) }); err != nil {
+			return err
+		}
+		x.names.w.Classes = g.skeleton.Classes
+		return cmp.Or(s.dropIDs(), x.flush())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// addTurn writes the ids of a record to the file, and gives c the record without them.
+func (x *spilled) addTurn(c *Collector, r *Record) error {
+	if err := x.ids.nameBlocks(r); err != nil {
+		return err
+	}
+	offset := x.length + int64(len(x.buf))
+	ids := r.IDs
+	r.IDs = nil
+	err := c.AddRecord(r)
+	if r.IDs = ids; err != nil {
+		return err
+	}
+	x.offsets = append(x.offsets, offset)
+	return x.write(&loadgen.Incoming{IDs: ids}, nil)
+}
+
+// StoreIDs moves the ids of a record of an Unkept stream to a temporary file, from which LoadIDs brings them back.
+func (s *Stream) StoreIDs(r *Record) error {
+	if !s.Options.Unkept {
+		return nil
+	}
+	if s.ids == nil {
+		var err error
+		if s.ids, err = s.spillBy(func(*spilled) error { return nil }); err != nil {
+			return scan.Fatal(err)
+		}
+	}
+	r.stored = 1 + s.ids.length + int64(len(s.ids.buf))
+	ids := r.IDs
+	r.IDs = nil
+	if err := s.ids.write(&loadgen.Incoming{IDs: ids}, nil); err != nil {
+		return scan.Fatal(err)
+	}
+	return nil
+}
+
+// LoadIDs brings the ids of a record back from the temporary file.
+func (s *Stream) LoadIDs(r *Record) error {
+	if r.stored == 0 {
+		return nil
+	}
+	in := loadgen.Incoming{IDs: r.IDs}
+	err := s.ids.flush()
+	if err == nil {
+		err = s.ids.readTurn(r.stored-1, &in)
+	}
+	if err != nil {
+		return scan.Fatal(err)
+	}
+	r.IDs, r.stored = in.IDs, 0
+	return nil
+}
+
+// dropIDs closes the temporary file of StoreIDs.
+func (s *Stream) dropIDs() error {
+	if s.ids == nil {
+		return nil
+	}
+	x := s.ids
+	s.ids = nil
+	return x.closeFile()
+}
+
+// begunReader gives a record that has been read already, and then the rest of the stream.
+type begunReader struct {
+	first *Record // nil: it has been given
+	rest  Reader
+}
+
+func (b *begunReader) Next(r *Record) error {
+	if b.first == nil {
+		return b.rest.Next(r)
+	}
+	*r, b.first = b.first.Clone(), nil
+	return nil
+}
+
+// Skeleton returns the workload, of which turns have no ids.
+func (g *spilledGraph) Skeleton() *loadgen.Workload { return g.skeleton }
+
+// Later fills in with the turn at place next - 1 of the skeleton.
+func (g *spilledGraph) Later(next int64, in *loadgen.Incoming) error {
+	if err := g.spilled.readTurn(g.offsets[next-1], in); err != nil {
+		return err
+	}
+	w, turn := g.skeleton, int32(next-1)
+	t := &w.Turns[turn]
+	*in = loadgen.Incoming{
+		IDs: in.IDs, Input: t.Input, Output: t.Output, Line: t.Line, Priority: w.PriorityOf(turn), Class: w.ClassOf(turn),
+		Session: t.Session, Turn: t.Index, Turns: w.Sessions[t.Session].Turns,
+	}
+	return nil
+}
+
+// MultiTurn reports whether some task has two requests or more.
+func (g *spilledGraph) MultiTurn() bool { return g.skeleton.MultiTurn() }
+
+// SessionID returns what a task is called.
+func (g *spilledGraph) SessionID(session, _ int32) (string, error) {
+	return g.skeleton.SessionID(int(session)), nil
+}
