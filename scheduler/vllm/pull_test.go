@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 	"github.com/replay-llm/replay/sim"
@@ -72,5 +73,34 @@ func TestTransferOfTheOneBefore(t *testing.T) {
 			}
 			tokens += p.Tokens
 		}
+	}
+}
+
+// A step that makes two plans has the pull of the first one begin with it, though the worker waits for a store before it takes the
+// second one, with which a request loses its place.
+func TestPullBeginsWithItsOwnPlan(t *testing.T) {
+	cfg, tree := small(func(c *vllm.Config) {
+		c.Rules, c.Role, c.Pull, c.Blocks = releases.Rules024(), scheduler.Decode, true, 7
+		c.Offload = blocks.Offload{Blocks: 100, BytesPerToken: 1000, BatchBlocks: 1, ToHostGBPerSecond: 1e-6, ToGPUGBPerSecond: 1}
+	})
+	core, err := vllm.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.Submit(request(tree, 0, 12, 2, 1, 2, 3))
+	for id := 1; id <= 2; id++ {
+		own := request(tree, id, 4, 4, uint64(3+id))
+		own.Local = true
+		core.Submit(own)
+	}
+	var p scheduler.Pass
+	if err := core.Step(0, 0, &p); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Pulls) != 1 || p.Pulls[0].Begins != 0 || p.Preempted != 1 {
+		t.Errorf("pulls %v and %d requests lost their places, must be one that begins at 0, and 1", p.Pulls, p.Preempted)
+	}
+	if err := core.Step(p.End, p.End, &p); err != nil || p.End < 9000 {
+		t.Errorf("%v, the second pass ends at %v, must be after the stores, at 9000", err, p.End)
 	}
 }
