@@ -199,9 +199,8 @@ class Both:
     def reading(self):
         return self.pd.reading
 
-    @property
-    def copying(self):
-        return self.host.copies.to_host.queue or self.host.copies.to_device.queue
+    def copying(self, now):
+        return any(end > now for link in (self.host.copies.to_host, self.host.copies.to_device) for _, end in link.queue)
 
     @property
     def pulled(self):

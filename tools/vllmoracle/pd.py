@@ -39,7 +39,10 @@ class Reader:
         self.peers, peers[id] = peers, self
         self.reading, self.heard, self.known = [], [], set()  # (end, request); (instant, request); of this engine, to be read
         self.pulled = {}  # blocks by request
-        self.now, self.copying = 0.0, False
+        self.now = 0.0
+
+    def copying(self, now):
+        return False
 
     def begin(self, out, now, computed):
         self.now = max(self.now, now)
@@ -226,7 +229,7 @@ def drive(prefill, decode, rows, block, handed, pushes):
             since, passes = 0, passes + 1
         if passes > FOR_EVER:
             raise main.Stuck(f"{FOR_EVER} passes in which no request came or ended: it would continue for ever")
-        if any(x.model_executor.worker.reading or x.model_executor.worker.copying for x in sides):
+        if any(x.model_executor.worker.reading or x.model_executor.worker.copying(now) for x in sides):
             since = 0
         if since > main.ENDLESS:
             if at == len(rows):
