@@ -49,7 +49,7 @@ func TestOutputJSON(t *testing.T) {
 		"fit --model llama-3.1-8b", "gpus", "models", "policies",
 		"report a", "report a b", "diff a b", "verify a", "explain a slowest 2", "explain a 0",
 		"check budgets.yaml --update", "check budgets.yaml a",
-		"traces inspect requests.jsonl --trace-block-size 64", "traces validate requests.jsonl",
+		"traces inspect requests.jsonl --trace-block-size 64", "doctor requests.jsonl --trace-block-size 64", "traces validate requests.jsonl",
 		"calibrate measured", "validate measured --timing-profile fitted.json", "version",
 	} {
 		var out, errs bytes.Buffer
@@ -75,6 +75,9 @@ func checkDocumented(t *testing.T, docs, line string, document any) {
 	command := words[0]
 	if command == "traces" {
 		command += " " + words[1]
+	}
+	if command == "doctor" { // another name
+		command = "traces inspect"
 	}
 	row := regexp.MustCompile("(?m)^\\| `" + command + "` .*$").FindString(docs)
 	if row == "" {

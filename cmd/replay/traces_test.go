@@ -33,6 +33,15 @@ func traceFile(t *testing.T, name, text string) string {
 	return path
 }
 
+// TestDoctor holds that doctor prints what traces inspect prints.
+func TestDoctor(t *testing.T) {
+	path := traceFile(t, "a.jsonl", `{"timestamp":1,"input_length":20,"output_length":3,"hash_ids":[5]}`+"\n")
+	_, inspected, _ := command("", "traces", "inspect", path)
+	if code, out, errs := command("", "doctor", path); code != cli.ExitDone || out != inspected || out == "" {
+		t.Errorf("exit %d\n%s%s, must be\n%s", code, out, errs, inspected)
+	}
+}
+
 // Every command stops at a bad row, and lists it once when it is to be skipped,
 // however often the command reads the file.
 func TestSkipBad(t *testing.T) {

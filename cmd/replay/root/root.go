@@ -60,7 +60,7 @@ func listCommands() []cli.Subcommand {
 		cli.ForJob("Gate a change, and look at recorded runs",
 			cli.NewSubcommand("check", records.NewCheckCommand), cli.NewSubcommand("report", records.NewReportCommand),
 			cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("verify", records.NewVerifyCommand)),
-		cli.ForJob("Traces", cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)),
+		cli.ForJob("Traces", cli.NewSubcommand("doctor", traces.NewDoctorCommand), cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)),
 		cli.ForJob("Real servers (by replay-live)", servers...),
 		cli.ForJob("Served engines (by replay-live)", served...),
 		[]cli.Subcommand{version.Subcommand("replay"), cli.NewSubcommand("settings", machines.NewSettingsCommand), cli.NewSubcommand("session", sessions.NewSessionCommand)})

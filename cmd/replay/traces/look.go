@@ -35,6 +35,19 @@ Figures marked ~ are estimates.`,
 	}))
 }
 
+// NewDoctorCommand is traces inspect at the top, under a name that says its use.
+func NewDoctorCommand(s cli.Streams) *cobra.Command {
+	cmd := newInspectCommand(s)
+	cmd.Use = "doctor FILE"
+	cmd.Short = "Say on one page what a trace is, and which commands suit it"
+	cmd.Long = `Say on one page what a trace is: format, rows, dropped rows, lengths, process of
+arrivals, block size, hit rate of an infinite cache, and commands that it suits.
+It is replay traces inspect under another name. Figures marked ~ are estimates.`
+	cmd.Example = `  replay doctor requests.jsonl
+  replay doctor azure_2023_conv.csv --output json`
+	return cmd
+}
+
 func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string, args []string) error {
 	source, err := read.openOne(ctx, s, args)
 	if err != nil {
