@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/report/html"
 )
@@ -72,6 +74,43 @@ func TestSweepPage(t *testing.T) {
 	}
 	if explained := fmt.Sprint(last.Facts); !strings.Contains(explained, "prediction interval") || !strings.Contains(explained, "confidence interval") {
 		t.Errorf("the intervals have no names: %s", explained)
+	}
+}
+
+// The page of a comparison has its verdict, the settings and values that differ, and the requests that moved most.
+func TestDiffPage(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	printed(t, []string{"trace", "requests.jsonl", "--trace-block-size=64", "--out=a"})
+	printed(t, []string{"trace", "requests.jsonl", "--trace-block-size=64", "--workers=2", "--out=b"})
+	var out, errs bytes.Buffer
+	if code := run([]string{"diff", "a", "b", "--html=d.html"}, strings.NewReader(""), &out, &errs); code != cli.ExitDiffer {
+		t.Fatalf("exit %d: %s", code, &errs)
+	}
+	var page html.SheetPage
+	readPage(t, "d.html", &page)
+	if page.Answer == nil || page.Answer.Good || page.Answer.Verdict != "The runs differ." {
+		t.Fatalf("the answer is %+v", page.Answer)
+	}
+	if rows := page.Answer.Facts[0].Rows; rows[0] != [2]string{"command", "replay diff a b --html=d.html"} {
+		t.Errorf("what was asked is %v", rows)
+	}
+	if len(page.Answer.Grids) != 2 || !slices.ContainsFunc(page.Answer.Grids[1].Rows, func(row []string) bool { return row[0] == "workers" }) {
+		t.Errorf("grids are %v", page.Answer.Grids)
+	}
+	if len(page.Tables) != 2 || len(page.Tables[0].Rows) == 0 || len(page.Tables[1].Rows) == 0 {
+		t.Errorf("tables are %v", page.Tables)
+	}
+	printed(t, []string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2", "--html=s.html"})
+	if readPage(t, "s.html", &page); len(page.Tables) == 0 || len(page.Tables[0].Rows) != 2 {
+		t.Errorf("the page of a sweep has %v", page.Tables)
+	}
+	errs.Reset()
+	if code := run([]string{"sweep", "--trace=requests.jsonl", "--grid=workers=1,2", "--html=s.html"}, strings.NewReader(""), &out, &errs); code != cli.ExitRefused || !strings.Contains(errs.String(), "--html: s.html: exists") {
+		t.Errorf("exit %d: %s", code, &errs)
 	}
 }
 

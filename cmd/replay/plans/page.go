@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/table"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
@@ -273,7 +274,7 @@ func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
 	c := &p.runner.choices[a.Variant]
 	w := p.runner.samples[a.Variant][0]()
 	rows := [][2]string{
-		{"command", quoteCommand(p.command)},
+		{"command", cli.QuoteCommand(p.command)},
 		{"trace", fmt.Sprintf("%s, %d requests", w.Name, len(w.Turns))},
 	}
 	if c.spec.Mode == loadgen.Concurrency {
@@ -324,18 +325,6 @@ func (p *planSheet) describePrice(a *plan.Answer) string {
 		return "a rough default for each GPU: --gpu-cost"
 	}
 	return "no price given"
-}
-
-// quoteCommand is a command line that a shell reads as it was given.
-func quoteCommand(args []string) string {
-	words := []string{"replay"}
-	for _, arg := range args {
-		if arg == "" || strings.ContainsAny(arg, " \t\n\"'\\$&|;<>()*?[]{}`#~!") {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		words = append(words, arg)
-	}
-	return strings.Join(words, " ")
 }
 
 // describeHardware returns the names of the GPU and of the model of an engine's pass times.

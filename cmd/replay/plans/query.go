@@ -102,7 +102,7 @@ func (q *Query) Find(ctx context.Context) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reply{Answer: sheet.makeAnswer(), Command: quoteCommand(args), Settings: sheet.recommendedSettings()}, nil
+	return &Reply{Answer: sheet.makeAnswer(), Command: cli.QuoteCommand(args), Settings: sheet.recommendedSettings()}, nil
 }
 
 // recommendedSettings returns the flags of a replay of the recommended cluster, nil where there is none.

@@ -18,7 +18,9 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/runs"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/diff"
+	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
@@ -28,6 +30,7 @@ import (
 type diffFlags struct {
 	diff.Options
 	form  cli.Choice
+	html  string // a page; "": none
 	rerun bool
 	// repeat is the number of seeds that both runs are replayed with; 0: none.
 	repeat int
@@ -53,6 +56,7 @@ the same is checked.
 The exit code is 0 when the runs are the same and 3 when they differ. Settings
 and real times do not count for that.`,
 		Example: `  replay diff out/a out/b
+  replay diff out/a out/b --html diff.html
   replay diff out/a reference.json --tolerance 1e-12`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -73,6 +77,7 @@ and real times do not count for that.`,
 func (f *diffFlags) bindFlags(fs *pflag.FlagSet) {
 	cli.BindForm(fs, &f.form)
 	cli.BindOldJSON(fs, &f.form)
+	fs.StringVar(&f.html, "html", "", "also draw the comparison on a page, `FILE`")
 	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list, those that moved most")
 	fs.IntVar(&f.repeat, "repeat", 0, "replay both runs with `N` seeds: intervals and verdicts are those of seeds; 0: of the requests of one")
 	fs.BoolVar(&f.rerun, "rerun", true, "run again what has no passes recorded, to find the first that differs")
@@ -103,7 +108,7 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 			return err
 		}
 	}
-	if err := f.write(s.Out, d, a, b); err != nil {
+	if err := f.write(s, d, a, b); err != nil {
 		return err
 	}
 	if !d.Same {
@@ -113,8 +118,15 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 }
 
 // write prints d, and what both results rest on.
-func (f *diffFlags) write(w io.Writer, d *diff.Diff, a, b *diff.Side) error {
+func (f *diffFlags) write(s cli.Streams, d *diff.Diff, a, b *diff.Side) error {
+	w := s.Out
 	both := []runs.Assumed{{Name: "A", All: runs.AssumptionsOf(a.Report)}, {Name: "B", All: runs.AssumptionsOf(b.Report)}}
+	if f.html != "" {
+		page := makeDiffPage(d, both, cli.QuoteCommand(s.Args))
+		if err := collector.WriteFile(f.html, func(w io.Writer) error { return html.WriteSheet(w, page) }); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
 	if f.form.Value != "json" {
 		return cmp.Or(d.WriteText(w), runs.PrintAssumptions(w, runs.MergeAssumptions("", both)))
 	}

@@ -71,3 +71,15 @@ func checkHelp(cmd *cobra.Command) {
 		}
 	}
 }
+
+// QuoteCommand returns a command line that a shell reads as it was given.
+func QuoteCommand(args []string) string {
+	words := []string{"replay"}
+	for _, arg := range args {
+		if arg == "" || strings.ContainsAny(arg, " \t\n\"'\\$&|;<>()*?[]{}`#~!") {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
+}

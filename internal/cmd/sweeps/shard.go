@@ -44,7 +44,7 @@ func (f *sweepFlags) checkShard(fs *pflag.FlagSet) error {
 	if f.shard.Of == 0 {
 		return f.table.Check()
 	}
-	for _, name := range []string{"output", "wide", "overwrite", "gpu-cost", "wall-time", "journal"} {
+	for _, name := range []string{"output", "wide", "overwrite", "html", "gpu-cost", "wall-time", "journal"} {
 		if fs.Changed(name) {
 			return cli.Usagef("--%s is not supported with --shard: give it to replay sweep merge, which makes the table", name)
 		}

@@ -88,12 +88,14 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 // TableFiles are the files that a table is written to.
 type TableFiles struct {
 	paths     []string
+	page      string // a page, whatever its name ends in; "": none
 	overwrite bool
 }
 
 func (f *TableFiles) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.paths, "out", nil, "also write all to `FILE`: .csv, .json, .parquet or a page, .html; may be repeated")
-	fs.BoolVar(&f.overwrite, "overwrite", false, "let --out replace files")
+	fs.StringVar(&f.page, "html", "", "also draw all on a page, `FILE`")
+	fs.BoolVar(&f.overwrite, "overwrite", false, "let --out and --html replace files")
 }
 
 // Overwrites reports whether files that exist are replaced.
@@ -108,14 +110,25 @@ func (f *TableFiles) Check() error {
 		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.formOf(path)) {
 			return cli.Usagef("--out=%s: want a name that ends in .csv, .json, .parquet or .html", path)
 		}
-		switch stat, err := file.Stat(path); {
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("--out: %w", err)
-		case err == nil && stat.IsDir():
-			return fmt.Errorf("--out: %s: is a directory, must be a file", path)
-		case err == nil && stat.Mode().IsRegular() && !f.overwrite:
-			return fmt.Errorf("--out: %s: exists, must be a new path unless --overwrite is given", path)
+		if err := f.checkNew("--out", path); err != nil {
+			return err
 		}
+	}
+	if f.page == "" {
+		return nil
+	}
+	return f.checkNew("--html", f.page)
+}
+
+// checkNew returns why a flag cannot write a file, if it cannot.
+func (f *TableFiles) checkNew(flag, path string) error {
+	switch stat, err := file.Stat(path); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w", flag, err)
+	case err == nil && stat.IsDir():
+		return fmt.Errorf("%s: %s: is a directory, must be a file", flag, path)
+	case err == nil && stat.Mode().IsRegular() && !f.overwrite:
+		return fmt.Errorf("%s: %s: exists, must be a new path unless --overwrite is given", flag, path)
 	}
 	return nil
 }
@@ -124,6 +137,11 @@ func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
 	for _, path := range f.paths {
 		if err := collector.WriteFile(path, forms[f.formOf(path)]); err != nil {
 			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	if f.page != "" {
+		if err := collector.WriteFile(f.page, forms["html"]); err != nil {
+			return fmt.Errorf("--html: %w", err)
 		}
 	}
 	return nil

@@ -839,13 +839,14 @@ class Search(TypedDict, total=False):
     gpus_per_worker (GPUs): GPUs of a worker; 0: those of --tp, --pp and --dp, or of the timing profile
     growth (float): plan for R times the load of the trace (default 1)
     hpa_target (number): requests in flight on a worker that HPA aims at, a number; 0: those of the busiest hour
+    html (FILE): also draw all on a page, FILE
     jobs (number): replays at once, a number; the answer does not depend on it
     journal (FILE): note finished replays in FILE, and take those that are there
     json: as --output json
     max_workers (number): largest number of workers tried (default 256)
     model_error (error): error of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter; -1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU, 0.5 for others, 0.1 by a fitted profile (default -1)
     output (form): form of the output: table or json (default table)
-    overwrite: let --out replace files
+    overwrite: let --out and --html replace files
     precision (error): relative error of the highest load (default 0.01)
     replays (number): replays after which a search of settings ends, a number; 0: no end
     report_json (FILE): also write what --output json prints to FILE
@@ -880,6 +881,7 @@ class Search(TypedDict, total=False):
     gpus_per_worker: int
     growth: float
     hpa_target: float
+    html: Value
     jobs: int
     journal: Value
     json: bool
@@ -945,10 +947,11 @@ class SweepFlags(TypedDict, total=False):
     deployment (file): YAML file of GPU, model and engine of all cells, as replay init writes it; several are kinds of mixes
     early_stop: end a cell when an objective of its --set slo=... cannot be met any more
     gpu_cost (price): price of a GPU for an hour, in any currency; 0: that of replay gpus
+    html (FILE): also draw all on a page, FILE
     jobs (number): cells at once, a number; the table does not depend on it
     journal (FILE): note finished cells in FILE, and take those there
     output (form): form of standard output: table (a few values), csv or json (all) (default table)
-    overwrite: let --out replace files
+    overwrite: let --out and --html replace files
     repeat (number): replay each cell on a number of resamples of its workload too, for intervals
     shard (i/n): run shard i/n of the cells, as 1/8, into the file of --out
     wall_time: do not leave out the values that depend on how fast this machine is
@@ -959,6 +962,7 @@ class SweepFlags(TypedDict, total=False):
     deployment: Value
     early_stop: bool
     gpu_cost: float
+    html: Value
     jobs: int
     journal: Value
     output: Literal["table", "csv", "json"]
