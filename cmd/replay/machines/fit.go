@@ -32,11 +32,9 @@ func NewFitCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit --model MODEL [--gpu GPU]",
 		Short: "Say on which GPUs a model fits, and how much KV cache it leaves",
-		Long: `Budget the memory of a GPU: what an engine may take of it, the model's weights,
-the activations of the largest pass, graphs and libraries, and what is left for
-KV blocks. Without --gpu all GPUs are tried; without --tp the least that fits
-and its doubles up to 8. On measured servers the KV cache was within 1 %
-(docs/accuracy.md).`,
+		Long: `Budget the memory of a GPU: weights, activations of the largest pass, graphs,
+libraries, and what is left for KV blocks. Without --gpu all GPUs are tried,
+without --tp the least that fits and its doubles up to 8.`,
 		Example: `  replay fit --model llama-3.1-70b
   replay fit --model deepseek-v3 --gpu h200 --tp 8 --kv-cache-dtype fp8`,
 		Args: cli.NoArgs,

@@ -29,7 +29,7 @@ Inputs that are not there any more are passed over.`,
 		},
 	}
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.BoolVar(&v.quiet, "quiet", false, "say only what differs")
+		fs.BoolVarP(&v.quiet, "quiet", "q", false, "say only what differs")
 		cli.BindForm(fs, &v.form)
 	})
 	return cmd

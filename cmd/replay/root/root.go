@@ -44,7 +44,7 @@ func listCommands() []cli.Subcommand {
 	for _, c := range cli.ServerCommands() {
 		servers = append(servers, cli.NewSubcommand(c.Name, func(s cli.Streams) *cobra.Command { return c.HandedOver(s) }))
 	}
-	return slices.Concat(
+	ours := slices.Concat(
 		cli.ForJob("Plan what fits, and how many GPUs it takes",
 			cli.NewSubcommand("plan", plans.NewPlanCommand), cli.NewSubcommand("fit", machines.NewFitCommand),
 			cli.NewSubcommand("gpus", machines.NewGPUsCommand), cli.NewSubcommand("models", machines.NewModelsCommand),
@@ -60,7 +60,8 @@ func listCommands() []cli.Subcommand {
 		cli.ForJob("Gate a change, and look at recorded runs",
 			cli.NewSubcommand("check", records.NewCheckCommand), cli.NewSubcommand("report", records.NewReportCommand),
 			cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("verify", records.NewVerifyCommand)),
-		cli.ForJob("Traces", cli.NewSubcommand("doctor", traces.NewDoctorCommand), cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)),
+		cli.ForJob("Traces", cli.NewSubcommand("doctor", traces.NewDoctorCommand), cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)))
+	return slices.Concat(cli.WithVerbosity(ours),
 		cli.ForJob("Real servers (by replay-live)", servers...),
 		cli.ForJob("Served engines (by replay-live)", served...),
 		[]cli.Subcommand{version.Subcommand("replay"), cli.NewSubcommand("settings", machines.NewSettingsCommand), cli.NewSubcommand("session", sessions.NewSessionCommand)})
@@ -78,7 +79,8 @@ the same report, to the last digit.
 Without a subcommand, replay takes the command lines of the reference it repeats
 (dynamo.replay), as docs/reference-cli.md lists them.
 
-Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.`,
+Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.
+All commands take -q (no progress, no notes) and -v (what is read, how long).`,
 		Example: `  replay plan requests.jsonl --gpu h100 --model llama-3.1-8b --slo p99:ttft=2s
   replay trace requests.jsonl --workers 8 --router kv --out out/kv
   replay diff out/rr out/kv

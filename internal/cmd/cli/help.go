@@ -116,7 +116,7 @@ func setUsage(cmd *cobra.Command, all []section) {
 		}
 		writeCommands(&b, cmd)
 		rest := 0
-		for _, s := range all {
+		for _, s := range whole.sections {
 			title, usages := s.title, ""
 			if whole.given {
 				usages = s.flags.FlagUsagesWrapped(fullWidth)

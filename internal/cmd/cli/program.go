@@ -64,6 +64,9 @@ func (p Program) RunIn(ctx context.Context, s Streams) int {
 	if err != nil {
 		return printError(s, err, codeOf(err))
 	}
+	told := s
+	s, end := s.withVerbosity()
+	defer end()
 	ended := make(chan error, 1)
 	go func() {
 		roomOnStack(0)
@@ -76,11 +79,11 @@ func (p Program) RunIn(ctx context.Context, s Streams) int {
 	case err == nil:
 		return ExitDone
 	case errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &signal):
-		return printError(s, signal, signal.Exit())
+		return printError(told, signal, signal.Exit())
 	case isSilent(err):
 		return codeOf(err)
 	}
-	return printError(s, err, codeOf(err))
+	return printError(told, err, codeOf(err))
 }
 
 // roomOnStack lets the stack of this goroutine grow once, now that nothing is on

@@ -22,9 +22,9 @@ type pythonCommand struct {
 
 func listPythonCommands() []pythonCommand {
 	return []pythonCommand{
-		{"Run", []string{"trace", "concurrency"}, []string{"out", "watch"}, true},
-		{"Plan", []string{"plan"}, []string{"out", "trace"}, true},
-		{"Sweep", []string{"sweep"}, []string{"out", "trace", "set", "grid"}, false},
+		{"Run", []string{"trace", "concurrency"}, []string{"out", "watch", "quiet", "verbose"}, true},
+		{"Plan", []string{"plan"}, []string{"out", "trace", "quiet", "verbose"}, true},
+		{"Sweep", []string{"sweep"}, []string{"out", "trace", "set", "grid", "quiet", "verbose"}, false},
 	}
 }
 

@@ -674,6 +674,8 @@ class Outputs(TypedDict, total=False):
     digest: print a hash of inputs, configuration and what happened to each request
     force: let --out replace whatever is there
     kv_events_file (FILE): write what is stored in and removed from KV caches to FILE, a line of JSON per event
+    metrics (FILE): write the numbers of the report to FILE, as OpenMetrics text
+    otlp (FILE): write a span per request and stage to FILE, as OTLP's JSON; the run ends now
     output (form): form of the output: table or json (default table)
     overwrite: let --out replace another run
     passes: also write every pass to --out
@@ -695,6 +697,8 @@ class Outputs(TypedDict, total=False):
     digest: bool
     force: bool
     kv_events_file: Value
+    metrics: Value
+    otlp: Value
     output: Literal["table", "json"]
     overwrite: bool
     passes: bool

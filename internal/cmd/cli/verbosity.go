@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// WithVerbosity returns commands with the flags -q and -v, which say how much goes to standard error.
+func WithVerbosity(commands []Subcommand) []Subcommand {
+	for i := range commands {
+		make := commands[i].make
+		commands[i].make = func(s Streams) *cobra.Command {
+			cmd := make(s)
+			addVerbosity(cmd)
+			return cmd
+		}
+	}
+	return commands
+}
+
+// addVerbosity adds the flags to cmd and the commands below it. A command that has --quiet keeps it.
+func addVerbosity(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		addVerbosity(c)
+	}
+	help := cmd.Flags().Lookup("help-all")
+	if help == nil || !cmd.Runnable() || cmd.HasSubCommands() && cmd.Name() != "sweep" {
+		return
+	}
+	whole := help.Value.(*wholeHelp)
+	group := NewGroup("Messages", func(fs *pflag.FlagSet) {
+		if cmd.Flags().Lookup("quiet") == nil {
+			fs.BoolP("quiet", "q", false, "print no progress and no notes, only warnings and errors")
+		}
+		fs.BoolP("verbose", "v", false, "print what is read and how long the command takes, on standard error")
+	}).Rare()
+	whole.sections = append(whole.sections, bindSections(cmd.Flags(), []Group{group})...)
+}
+
+// asksVerbosity reports whether the command line has -q or -v for its command.
+func (s Streams) asksVerbosity() (quiet, verbose bool, flags *pflag.FlagSet) {
+	if !slices.ContainsFunc(s.Args, func(arg string) bool {
+		short := strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--")
+		return short && strings.ContainsAny(arg, "qv") || strings.HasPrefix(arg, "--quiet") || strings.HasPrefix(arg, "--verbose")
+	}) {
+		return false, false, nil
+	}
+	if flags = s.commandFlags(); flags == nil || flags.Lookup("verbose") == nil {
+		return false, false, nil
+	}
+	quiet, _ = flags.GetBool("quiet")
+	verbose, _ = flags.GetBool("verbose")
+	return quiet, verbose, flags
+}
+
+// withVerbosity returns s with as much standard error as its command line asks for, and what is to be called at the end.
+func (s Streams) withVerbosity() (Streams, func()) {
+	quiet, verbose, flags := s.asksVerbosity()
+	all := s.Err
+	if quiet {
+		s.Err = &warningsOnly{to: s.Err}
+	}
+	if !verbose {
+		return s, func() {}
+	}
+	for _, path := range listInputs(flags) {
+		if stat, err := os.Stat(path); err == nil && stat.Mode().IsRegular() {
+			fmt.Fprintln(all, FormatNote(fmt.Sprintf("reads %s, %d bytes", path, stat.Size())))
+		}
+	}
+	began := time.Now()
+	return s, func() {
+		fmt.Fprintln(all, FormatNote(fmt.Sprintf("took %.3f s", time.Since(began).Seconds())))
+	}
+}
+
+// listInputs returns the arguments and the values of flags that may be files to read.
+func listInputs(flags *pflag.FlagSet) []string {
+	paths := slices.Clone(flags.Args())
+	flags.Visit(func(f *pflag.Flag) {
+		if slices.Contains([]string{"out", "html", "metrics", "otlp", "timeline", "journal", "candidates", "markdown"}, f.Name) {
+			return
+		}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			paths = append(paths, list.GetSlice()...)
+		} else {
+			paths = append(paths, f.Value.String())
+		}
+	})
+	return paths
+}
+
+// warningsOnly passes the lines of warnings on and drops all others.
+type warningsOnly struct {
+	to   io.Writer
+	rest []byte // a line that has not ended
+}
+
+func (w *warningsOnly) Write(text []byte) (int, error) {
+	w.rest = append(w.rest, text...)
+	for {
+		line, rest, ended := bytes.Cut(w.rest, []byte{'\n'})
+		if !ended {
+			return len(text), nil
+		}
+		if bytes.HasPrefix(line, []byte(FormatWarning(""))) {
+			if _, err := w.to.Write(append(bytes.Clone(line), '\n')); err != nil {
+				return 0, err
+			}
+		}
+		w.rest = rest
+	}
+}
