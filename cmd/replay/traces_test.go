@@ -271,3 +271,27 @@ func TestTimesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestTraceForOthers holds that a run exports its numbers as OpenMetrics text, and spans that are a trace of the same requests.
+func TestTraceForOthers(t *testing.T) {
+	path := traceFile(t, "a.jsonl", `{"timestamp":0,"input_length":600,"output_length":3,"hash_ids":[5,6]}
+{"timestamp":250,"input_length":700,"output_length":4,"hash_ids":[5,7]}
+`)
+	dir := t.TempDir()
+	metrics, spans := filepath.Join(dir, "a.prom"), filepath.Join(dir, "a.otlp.jsonl")
+	code, _, errs := command("", "trace", path, "--metrics", metrics, "--otlp", spans)
+	if code != cli.ExitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	text, err := os.ReadFile(metrics)
+	if err != nil || !strings.Contains(string(text), "replay_completed_requests{run=\""+path+"\"} 2\n") || !strings.HasSuffix(string(text), "# EOF\n") {
+		t.Errorf("%v: %s", err, text)
+	}
+	code, out, errs := command("", "traces", "convert", spans)
+	if code != cli.ExitDone || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"input_length":600,"output_length":3`) || !strings.Contains(out, `"timestamp":250,"input_length":700`) {
+		t.Errorf("exit %d: %s\n%s", code, out, errs)
+	}
+	if code, _, errs = command("", "trace", path, "--stream", "--otlp", spans); code != cli.ExitUsage || !strings.Contains(errs, "--otlp: only without --stream") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

@@ -70,7 +70,7 @@ With --max-in-flight the workload is replayed in closed loop.`,
 
 // refusedInBounds are flags of one replay that make no sense for many.
 func refusedInBounds(o *options.Options) []string {
-	return append(o.ModeFlags(), "mode", "out", "overwrite", "force", "passes", "requests", "requests-format", "kv-events-file", "warm-caches", "save-caches", "digest", "slo", "slo-attainment", "slo-exit",
+	return append(o.ModeFlags(), "mode", "out", "overwrite", "force", "passes", "requests", "metrics", "otlp", "requests-format", "kv-events-file", "warm-caches", "save-caches", "digest", "slo", "slo-attainment", "slo-exit",
 		"timeline", "timeline-from", "timeline-to", "timeline-request", "report-json", "report-format", "scale", "autoscale", "faults", "until", "window", "recycle", "stream", "stream-window", "threads", "admission", "signal-delay", "signal-interval", "retry", "retry-backoff", "client-timeout",
 		"worker-speed", "prefill-worker-speed", "decode-worker-speed")
 }

@@ -113,7 +113,7 @@ func (o *Options) checkProcesses() error {
 	p, workers := &o.Processes, o.Cluster.PrefillWorkers+o.Cluster.DecodeWorkers
 	err := o.Check(
 		cli.Needs(false, "with --mode offline", "scale", "autoscale", "faults", "out", "digest", "compat", "kv-events-file", "warm-caches", "save-caches"),
-		cli.Needs(false, "with --mode online", "requests", "timeline", "online-barrier", "online-disagg"),
+		cli.Needs(false, "with --mode online", "requests", "metrics", "otlp", "timeline", "online-barrier", "online-disagg"),
 		cli.Wants(p.Spawn >= 0, "spawn", "at least 0"),
 		cli.Wants(p.Migrations >= 0, "migration-limit", "at least 0"),
 		cli.Wants(p.Startup > 0, "startup-timeout", "a time above 0"),

@@ -40,6 +40,7 @@ func (out *output) bindFlags(fs *pflag.FlagSet) {
 // Outputs holds the flags that say what a run leaves besides its report.
 type Outputs struct {
 	Requests         string
+	Metrics, OTLP    string // files for other tools; "": none
 	KVEvents         string
 	Caches           SavedCaches
 	Dir              string
@@ -58,6 +59,8 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	out.Names = cli.Choice{Names: summary.Names(), Value: "native"}
 	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
 	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .jsonl or .csv")
+	fs.StringVar(&out.Metrics, "metrics", "", "write the numbers of the report to `FILE`, as OpenMetrics text")
+	fs.StringVar(&out.OTLP, "otlp", "", "write a span per request and stage to `FILE`, as OTLP's JSON; the run ends now")
 	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write what is stored in and removed from KV caches to `FILE`, a line of JSON per event")
 	fs.Var(&out.Caches, "save-caches", "write what workers have cached at the end to `FILE`, or earlier to FILE,at=30m (docs/warm.md)")
 	fs.StringVar(&out.Dir, "out", "", "write all there is of the run to a new `DIR`")
@@ -172,7 +175,7 @@ func (o *Options) RecordOnly(dir string) {
 // OtherOutputs are the flags that ask for something beside a run directory, or say what it may replace.
 func OtherOutputs() []string {
 	return []string{
-		"output", "wide", "watch", "report-json", "report-format", "requests", "overwrite", "force", "slo-exit", "kv-events-file", "save-caches",
+		"output", "wide", "watch", "report-json", "report-format", "requests", "metrics", "otlp", "overwrite", "force", "slo-exit", "kv-events-file", "save-caches",
 		"timeline", "timeline-from", "timeline-to", "timeline-request", "regret", "regret-sample", "regret-horizon",
 	}
 }
@@ -186,6 +189,7 @@ func (o *Options) RecordIn(dir string) {
 	}
 	out := &o.Outputs
 	out.Requests, out.Dir, out.Caches = "", dir, SavedCaches{}
+	out.Metrics, out.OTLP = "", ""
 	out.overwrite, out.force, out.SloExit, out.Regret.Wanted = false, false, false, false
 	out.Names.Value, o.Output.Form.Value = "native", "table"
 }

@@ -46,7 +46,7 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 	if spec.Stream == nil {
 		return nil
 	}
-	for _, name := range []string{"passes", "timeline", "kv-events-file", "save-caches", "regret"} {
+	for _, name := range []string{"passes", "timeline", "kv-events-file", "save-caches", "regret", "otlp"} {
 		if o.Changed(name) {
 			return o.Only(name, "without --stream, which keeps no requests")
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/terminal"
@@ -15,12 +16,14 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/otlp"
 	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/scaling"
 	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/report/summary"
 	"github.com/replay-llm/replay/report/tasks"
 )
 
@@ -152,7 +155,7 @@ func (r *run) addRows() error {
 		return r.addPassed()
 	}
 	classed := r.workload != nil && r.workload.Classes != nil
-	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 && !classed {
+	if out.Requests == "" && out.OTLP == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 && !classed {
 		return nil
 	}
 	r.rows = requests.Collect(r.result.Collector, PlacesIn(r.workload), r.seen, r.book)
@@ -192,6 +195,26 @@ func (r *run) addDigest(lifecycles string) error {
 	return nil
 }
 
+// writeForOthers writes the files that dashboards of other tools read.
+func (r *run) writeForOthers() error {
+	out := &r.o.Outputs
+	if out.Metrics != "" {
+		all := []summary.Named{{Name: r.workload.Name, Report: r.result.Report}}
+		if err := collector.WriteFile(out.Metrics, func(w io.Writer) error { return summary.WriteOpenMetrics(w, all) }); err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+	}
+	if out.OTLP == "" {
+		return nil
+	}
+	_, model := r.spec.Entry().Engine.PassTimes.Names()
+	run := &otlp.Run{Start: time.Now().Add(-time.Duration(r.result.Report.DurationMS * float64(time.Millisecond))), Model: model}
+	if err := collector.WriteFile(out.OTLP, func(w io.Writer) error { return otlp.Write(w, run, r.rows) }); err != nil {
+		return fmt.Errorf("--otlp: %w", err)
+	}
+	return nil
+}
+
 // writeRecording writes the files.
 func (r *run) writeRecording(ctx context.Context) error {
 	out := &r.o.Outputs
@@ -205,6 +228,9 @@ func (r *run) writeRecording(ctx context.Context) error {
 			return fmt.Errorf("--requests: %w", err)
 		}
 		r.lines = append(r.lines, "Saved requests to: "+path)
+	}
+	if err := r.writeForOthers(); err != nil {
+		return err
 	}
 	if out.Dir == "" {
 		return nil
