@@ -82,7 +82,7 @@ func Write(w io.Writer, run *Run, rows []requests.Row) error {
 		}
 		rows = rows[n:]
 		all := map[string][]resourceSpans{"resourceSpans": {{
-			Resource: resource{[]attribute{text("service.name", "replay")}}, ScopeSpans: []scopeSpans{{scope{"replay"}, spans}},
+			Resource: resource{[]attribute{makeText("service.name", "replay")}}, ScopeSpans: []scopeSpans{{scope{"replay"}, spans}},
 		}}}
 		if err := out.Encode(all); err != nil {
 			return err
@@ -95,18 +95,18 @@ func Write(w io.Writer, run *Run, rows []requests.Row) error {
 func (run *Run) appendSpans(spans []span, r *requests.Row) []span {
 	trace := fmt.Sprintf("%016x%016x", uint64(run.Start.UnixNano()), r.ID+1)
 	root := span{Trace: trace, ID: fmt.Sprintf("%016x", r.ID*8+1), Name: "chat", Kind: serverSpan, Start: run.at(r.Arrival)}
-	root.Attributes = append(root.Attributes, text("gen_ai.operation.name", "chat"), text("gen_ai.provider.name", "replay"))
+	root.Attributes = append(root.Attributes, makeText("gen_ai.operation.name", "chat"), makeText("gen_ai.provider.name", "replay"))
 	if run.Model != "" {
 		root.Name += " " + run.Model
-		root.Attributes = append(root.Attributes, text("gen_ai.request.model", run.Model))
+		root.Attributes = append(root.Attributes, makeText("gen_ai.request.model", run.Model))
 	}
-	root.Attributes = append(root.Attributes, text("gen_ai.conversation.id", r.Session),
-		number("gen_ai.usage.input_tokens", r.Input), number("gen_ai.usage.output_tokens", r.Tokens), number("gen_ai.usage.cache_read.input_tokens", r.Reused))
+	root.Attributes = append(root.Attributes, makeText("gen_ai.conversation.id", r.Session),
+		makeNumber("gen_ai.usage.input_tokens", r.Input), makeNumber("gen_ai.usage.output_tokens", r.Tokens), makeNumber("gen_ai.usage.cache_read.input_tokens", r.Reused))
 	if r.TTFT.Known() {
-		root.Attributes = append(root.Attributes, seconds("gen_ai.response.time_to_first_chunk", r.TTFT))
+		root.Attributes = append(root.Attributes, makeSeconds("gen_ai.response.time_to_first_chunk", r.TTFT))
 	}
 	if r.Worker.Known() {
-		root.Attributes = append(root.Attributes, number("replay.worker", int(r.Worker)))
+		root.Attributes = append(root.Attributes, makeNumber("replay.worker", int(r.Worker)))
 	}
 	last := r.Arrival
 	prefilled := r.First
@@ -139,14 +139,14 @@ func (run *Run) at(t requests.MS) string {
 	return strconv.FormatInt(run.Start.UnixNano()+int64(math.Round(float64(t)*1e6)), 10)
 }
 
-func text(key, v string) attribute { return attribute{key, value{Text: &v}} }
+func makeText(key, v string) attribute { return attribute{key, value{Text: &v}} }
 
-func number(key string, n int) attribute {
+func makeNumber(key string, n int) attribute {
 	v := strconv.Itoa(n)
 	return attribute{key, value{Int: &v}}
 }
 
-func seconds(key string, t requests.MS) attribute {
+func makeSeconds(key string, t requests.MS) attribute {
 	v := float64(t) / 1000
 	return attribute{key, value{Real: &v}}
 }
