@@ -287,6 +287,14 @@ func TestTraceForOthers(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "replay_completed_requests{run=\""+path+"\"} 2\n") || !strings.HasSuffix(string(text), "# EOF\n") {
 		t.Errorf("%v: %s", err, text)
 	}
+	again := filepath.Join(dir, "again.jsonl")
+	if code, _, errs = command("", "trace", path, "--otlp", again); code != cli.ExitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	first, _ := os.ReadFile(spans)
+	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("%v: the same replay writes other spans", err)
+	}
 	code, out, errs := command("", "traces", "convert", spans)
 	if code != cli.ExitDone || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"input_length":600,"output_length":3`) || !strings.Contains(out, `"timestamp":250,"input_length":700`) {
 		t.Errorf("exit %d: %s\n%s", code, out, errs)

@@ -60,7 +60,7 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
 	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .jsonl or .csv")
 	fs.StringVar(&out.Metrics, "metrics", "", "write the numbers of the report to `FILE`, as OpenMetrics text")
-	fs.StringVar(&out.OTLP, "otlp", "", "write a span per request and stage to `FILE`, as OTLP's JSON; the run ends now")
+	fs.StringVar(&out.OTLP, "otlp", "", "write a span per request and stage to `FILE`, as OTLP's JSON; a run begins in 2020")
 	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write what is stored in and removed from KV caches to `FILE`, a line of JSON per event")
 	fs.Var(&out.Caches, "save-caches", "write what workers have cached at the end to `FILE`, or earlier to FILE,at=30m (docs/warm.md)")
 	fs.StringVar(&out.Dir, "out", "", "write all there is of the run to a new `DIR`")

@@ -675,7 +675,7 @@ class Outputs(TypedDict, total=False):
     force: let --out replace whatever is there
     kv_events_file (FILE): write what is stored in and removed from KV caches to FILE, a line of JSON per event
     metrics (FILE): write the numbers of the report to FILE, as OpenMetrics text
-    otlp (FILE): write a span per request and stage to FILE, as OTLP's JSON; the run ends now
+    otlp (FILE): write a span per request and stage to FILE, as OTLP's JSON; a run begins in 2020
     output (form): form of the output: table or json (default table)
     overwrite: let --out replace another run
     passes: also write every pass to --out
