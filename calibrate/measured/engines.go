@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
@@ -112,5 +113,5 @@ func (s *Settings) readFlags(t tree, flags map[string]string) {
 			s.flags = append(s.flags, Flag{flag, text})
 		}
 	}
-	slices.SortFunc(s.flags, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })
+	stable.Sort(s.flags, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })
 }

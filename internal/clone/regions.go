@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"unsafe"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // region is a piece of memory: a value, or those of a slice up to its capacity.
@@ -42,7 +44,7 @@ func (x *copying) addRegion(r region) {
 
 // merge leaves the regions that are in no other, in the order of their addresses.
 func (x *copying) merge() error {
-	slices.SortFunc(x.found, func(a, b region) int { return cmp.Compare(uintptr(a.from), uintptr(b.from)) })
+	stable.Sort(x.found, func(a, b region) int { return cmp.Compare(uintptr(a.from), uintptr(b.from)) })
 	kept := x.found[:0]
 	for _, r := range x.found {
 		if len(kept) == 0 || uintptr(r.from) >= kept[len(kept)-1].end() {

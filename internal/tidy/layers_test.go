@@ -13,9 +13,9 @@ import (
 // below its own only; of the rooms that hold it, the deepest one counts.
 func layers() [][]string {
 	return [][]string{
-		{"internal/excerpt", "internal/json"},
+		{"internal/excerpt", "internal/json", "internal/stable"},
 		{"internal/invariant"},
-		{"internal/accuracy", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/decimal", "internal/file", "internal/heap", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/stable", "internal/table", "internal/terminal", "sim/blockhash"},
+		{"internal/accuracy", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/decimal", "internal/file", "internal/heap", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/table", "internal/terminal", "sim/blockhash"},
 		{"schema", "sim/prompt"},
 		{"sim"},
 		{"scheduler/optables"},

@@ -2,8 +2,9 @@ package tokenizer
 
 import (
 	"cmp"
-	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // Around returns the number of tokens that every text begins and ends with.
@@ -21,7 +22,7 @@ func (t *Tokenizer) Words(most int) []string {
 	for token, id := range t.model.vocab {
 		all = append(all, entry{token, id})
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.token, b.token)) })
+	stable.Sort(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.token, b.token)) })
 	var words []string
 	known := map[string]bool{}
 	var ids []uint32

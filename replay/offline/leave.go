@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
@@ -74,7 +75,7 @@ type sequel interface {
 
 // sortLeavers puts leavers in the order of their ids.
 func sortLeavers(all []leaver) {
-	slices.SortFunc(all, func(a, b leaver) int { return cmp.Compare(a.id, b.id) })
+	stable.Sort(all, func(a, b leaver) int { return cmp.Compare(a.id, b.id) })
 }
 
 // throwOut ends requests, or lets them come back, as is configured. The routers know

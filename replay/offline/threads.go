@@ -3,10 +3,10 @@ package offline
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -116,7 +116,7 @@ func (a *alone) joinLanes(lanes []*alone) {
 		a.partial = a.partial || l.partial
 		aborts = append(aborts, *l.aborts...)
 	}
-	slices.SortStableFunc(aborts, func(x, y abort) int { return cmp.Compare(x.worker, y.worker) })
+	stable.Sort(aborts, func(x, y abort) int { return cmp.Compare(x.worker, y.worker) })
 	for i := range aborts {
 		x := &aborts[i]
 		a.Reject(a.NewAbort(&x.of))

@@ -3,9 +3,9 @@ package limits
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/report/slo"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -101,7 +101,7 @@ func (w *Watch) findGaps(o *slo.Objective, value float64) (Limit, bool) {
 
 // findMedian returns the median of a number over gaps, 0 without any.
 func findMedian(all []gap, of func(*gap) int) int {
-	slices.SortFunc(all, func(a, b gap) int { return cmp.Compare(of(&a), of(&b)) })
+	stable.Sort(all, func(a, b gap) int { return cmp.Compare(of(&a), of(&b)) })
 	total := 0
 	for i := range all {
 		total += all[i].count

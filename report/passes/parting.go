@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/stable"
 )
 
 // Parting is the first pass at which the schedules of two runs part.
@@ -44,13 +46,12 @@ func Part(a, b []Pass, requests func(int32) int32) *Parting {
 	tracksA, tracksB := byTrack(a), byTrack(b)
 	all := maps.Clone(tracksA)
 	maps.Copy(all, tracksB)
+	tracks := slices.Collect(maps.Keys(all))
+	stable.Sort(tracks, func(x, y track) int {
+		return cmp.Or(cmp.Compare(stageRank(x.decode), stageRank(y.decode)), cmp.Compare(x.worker, y.worker))
+	})
 	var first *Parting
-	for _, t := range slices.SortedFunc(maps.Keys(all), func(x, y track) int {
-		if x.decode != y.decode {
-			return cmp.Compare(stageRank(x.decode), stageRank(y.decode))
-		}
-		return cmp.Compare(x.worker, y.worker)
-	}) {
+	for _, t := range tracks {
 		p := partWorker(&stream{passes: tracksA[t]}, &stream{passes: tracksB[t]}, requests)
 		if p != nil && (first == nil || p.AtMS < first.AtMS) {
 			p.Worker = t.String()
