@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/cmd/explore/exploretest"
 )
 
@@ -87,11 +88,13 @@ func testBrowser(t *testing.T, page string) {
 	b := openTab(t)
 	b.resize(1400, 1000, "light")
 	b.show(page, "")
+	b.wait(`document.querySelector("[name=gpu]").value === "h100" && document.querySelector("[name=model]").value === "llama-3.1-8b"`)
+	b.show(page, fragment(t, map[string]string{}))
 	b.wait(`document.body.dataset.redraws === "0"`)
 	b.drop(chat)
 	b.wait(`document.body.dataset.redraws === "1"`)
 	session, name := newSession(t), filepath.Base(chat)
-	if got, want := b.digest(), digestOf(t, session, map[string]string{"trace": chat}); got != want {
+	if got, want := b.digest(), digestOf(t, session, explore.Settings{"trace": chat}); got != want {
 		t.Errorf("digest %s, the command's is %s", got, want)
 	}
 	var took []int
@@ -149,7 +152,7 @@ func testLiveBrowser(t *testing.T, page string) {
 		t.Errorf("digest %s, recorded %s", got, begin.Run.Digest)
 	}
 	b.turn("workers", "input", 10)
-	if b.eval(`document.body.innerText.includes("--max-model-len 8192") && document.body.innerText.includes("now against pinned 1")`) != "true" {
+	if b.eval(`document.body.innerText.includes("--max-model-len 8192") && document.body.innerText.includes("now against workers 4")`) != "true" {
 		t.Error("the page does not say what is carried from the run, or compares with nothing")
 	}
 	session := newSession(t)

@@ -50,5 +50,5 @@ func writeTo(out, source string) error {
 
 // newBegin returns what the page begins with.
 func newBegin() explore.Begin {
-	return explore.Begin{Traces: []string{}, Knobs: explore.New().Knobs(), Most: explore.MostText, Layout: html.StandaloneLayout}
+	return explore.Begin{Traces: []string{}, Knobs: explore.New().Knobs(), Most: explore.MostText, Start: explore.StartSettings(), Layout: html.StandaloneLayout}
 }

@@ -58,14 +58,14 @@ func (a *Args) declareSizes(d *schema.Decl) {
 	d.Count(&a.Blocks, schema.Row{
 		Key: "num_gpu_blocks", Value: 16384, Help: "KV `blocks` of a worker",
 		File: schema.File{Place: 140, Usual: "16384", Help: "KV blocks; left out, they follow from gpu and model"},
-		Knob: schema.Knob{Label: "KV blocks of a worker", Preset: "what fits, or 16384", Steps: "256 512 1024 2048 4096 8192 16384 32768 65536 131072"},
+		Knob: schema.Knob{Label: "KV blocks per worker", Preset: "what fits, or 16384", Steps: "256 512 1024 2048 4096 8192 16384 32768 65536 131072"},
 		Doc:  schema.Doc{Text: "KV blocks (SGLang: pages) of a worker, 1 to 2147483647"},
 	})
 	d.Size(&a.BlockTokens, schema.Row{
 		Key: "block_size", Default: "64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm", Help: "`tokens` per KV block", Alike: true,
 		Log:  "vllm:block_size sglang:page_size",
 		File: schema.File{Place: 150, Usual: "16", Help: "tokens per KV block"},
-		Knob: schema.Knob{Label: "Tokens of a block", Preset: "the engine's"},
+		Knob: schema.Knob{Label: "Block size (tokens)", Preset: "the engine's"},
 		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16 (below), sglang 1, trtllm 32", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
 	})
 	arguments.DeclareLimits(&a.Settings, d)
@@ -264,7 +264,7 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 	row := schema.Row{
 		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm", Help: "rules that the scheduler follows: the reference's, or those of a release of its engine, by `name`", After: "timing-profile", Names: RuleNames(),
 		File: schema.File{Place: 130, Usual: "vllm", Help: "whose rules the scheduler follows, by release"},
-		Knob: schema.Knob{Label: "Rules of release", Preset: "those that fit"},
+		Knob: schema.Knob{Label: "Engine release", Preset: "those that fit"},
 		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest release of vLLM; sglang sglang-0.5.23, trtllm trtllm-1.3", Text: "rules that the scheduler follows: reference, or those of a release of vLLM as it is, such as vllm-0.33 or vllm-0.31.0, with a warning for those that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md)). With TensorRT-LLM engines trtllm-1.3 or trtllm-1.2, by its published source, not compared with the engine ([rules/trtllm.md](rules/trtllm.md))", Part: "vLLM"},
 	}
 	switch {

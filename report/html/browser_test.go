@@ -33,20 +33,7 @@ func TestBrowser(t *testing.T) {
 		t.Skip("skipped: only with -browser")
 	}
 	chromium := find(t)
-	many := made(3000, 40)
-	many.Name = "many workers"
-	pages := map[string]string{
-		"one":     written(t, made(2000, 4)),
-		"two":     written(t, made(2000, 4), many),
-		"bare":    written(t, bare()),
-		"held":    written(t, madeWith(t, 400, "p99:ttft=10s,itl=50ms"), slower(madeWith(t, 400, "p99:ttft=10s,itl=50ms"))),
-		"classed": written(t, madeClassed(t), madeClassed(t)),
-		"scaled":  written(t, scaledRun()),
-		"tasked":  written(t, taskedRun()),
-		"sheet":   sheetText(t, 200),
-		"sides":   sidesText(t),
-		"plan":    answerText(t),
-	}
+	pages := listPages(t)
 	limits := map[string]int{"scaled": 3, "sheet": 1, "plan": 3, "held": 1 + 2 + 1 + 2, "classed": 4} // a curve for both runs, a distribution each
 	logs := map[string]int{"held": 1}
 	words := map[string][]string{ // that legends and tables say before one points at anything
@@ -83,6 +70,86 @@ func TestBrowser(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// listPages returns a page of each kind by name.
+func listPages(t *testing.T) map[string]string {
+	t.Helper()
+	many := made(3000, 40)
+	many.Name = "many workers"
+	return map[string]string{
+		"one":     written(t, made(2000, 4)),
+		"two":     written(t, made(2000, 4), many),
+		"bare":    written(t, bare()),
+		"held":    written(t, madeWith(t, 400, "p99:ttft=10s,itl=50ms"), slower(madeWith(t, 400, "p99:ttft=10s,itl=50ms"))),
+		"classed": written(t, madeClassed(t), madeClassed(t)),
+		"scaled":  written(t, scaledRun()),
+		"tasked":  written(t, taskedRun()),
+		"sheet":   sheetText(t, 200),
+		"sides":   sidesText(t),
+		"plan":    answerText(t),
+	}
+}
+
+// frames is a page with another in frames of four widths. It counts the labels of charts, and lists those that overlap or
+// leave their chart or card.
+const frames = `<meta name="color-scheme" content="light dark"><body style="margin: 0">%s<script>
+const found = [];
+let labels = 0;
+for (const f of document.querySelectorAll("iframe")) f.onload = () => {
+  const w = f.contentWindow, near = (a, b) => Math.min(a[2], b[2]) - Math.max(a[0], b[0]) > 1 && Math.min(a[3], b[3]) - Math.max(a[1], b[1]) > 1;
+  for (const [canvas, boxes] of w.labels) {
+    if (!canvas.isConnected || !canvas.clientWidth) continue;
+    labels += boxes.length;
+    const at = canvas.getBoundingClientRect(), card = canvas.closest(".card").getBoundingClientRect();
+    if (at.left < card.left || at.right > card.right + 1) found.push(f.width + ": a chart leaves its card");
+    boxes.forEach((a, i) => {
+      if (a[0] < -1 || a[1] < -1 || a[2] > canvas.width + 1 || a[3] > canvas.height + 1) found.push(f.width + ": " + a[4] + " is cut");
+      for (const b of boxes.slice(0, i)) if (near(a, b)) found.push(f.width + ": " + a[4] + " is on " + b[4]);
+    });
+  }
+};
+onload = () => Object.assign(document.body.dataset, { labels, found: [...new Set(found)].join("; ") });
+</script>`
+
+// noteLabels notes the box of each text that is drawn on a canvas.
+const noteLabels = `<script>{
+const labels = window.labels = new Map(), fill = CanvasRenderingContext2D.prototype.fillText, clear = CanvasRenderingContext2D.prototype.clearRect;
+CanvasRenderingContext2D.prototype.clearRect = function (...at) { labels.delete(this.canvas); return clear.apply(this, at); };
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+  const m = this.measureText(text), t = this.getTransform(), corners = [];
+  for (const cx of [x - m.actualBoundingBoxLeft, x + m.actualBoundingBoxRight]) for (const cy of [y - m.actualBoundingBoxAscent, y + m.actualBoundingBoxDescent]) corners.push(t.transformPoint({ x: cx, y: cy }));
+  const xs = corners.map((c) => c.x), ys = corners.map((c) => c.y);
+  if (text !== "") labels.set(this.canvas, [...(labels.get(this.canvas) || []), [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys), text]]);
+  return fill.call(this, text, x, y, ...rest);
+};
+}</script>`
+
+// Labels of charts never overlap, and never leave their chart, in four widths, light and dark.
+func TestBrowserLabels(t *testing.T) {
+	if !*browser {
+		t.Skip("skipped: only with -browser")
+	}
+	chromium := find(t)
+	for name, text := range listPages(t) {
+		for _, scheme := range []string{"light", "dark"} {
+			t.Run(name+"/"+scheme, func(t *testing.T) {
+				t.Parallel()
+				text := html.EscapeString(strings.Replace(text, "<head>", "<head>"+noteLabels, 1))
+				var all strings.Builder
+				for _, width := range []int{390, 768, 1400, 2560} {
+					fmt.Fprintf(&all, `<iframe width="%d" height="3000" style="border: 0; display: block" srcdoc="%s"></iframe>`, width, text)
+				}
+				said := chromium.dump(t, fmt.Sprintf(frames, all.String()), scheme, 2600)
+				if said("found") != "" {
+					t.Error(said("found"))
+				}
+				if n, err := strconv.Atoi(said("labels")); err != nil || n < 20 {
+					t.Errorf("%q labels are drawn, want at least 20", said("labels"))
+				}
+			})
 		}
 	}
 }
@@ -154,6 +221,24 @@ func writeFrame(t *testing.T, file, text string, width int) string {
 // open lets the browser draw a page, and wants all of its charts.
 func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	t.Helper()
+	said := p.dump(t, text, scheme, width)
+	count := func(key string) int {
+		n, err := strconv.Atoi(said(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var charts, all int
+	if _, err := fmt.Sscanf(said("drawn"), "%d of %d", &charts, &all); err != nil || charts != all || all < 1 {
+		t.Errorf("%q charts are drawn, want all of at least 1", said("drawn"))
+	}
+	return drawn{count("ms"), count("over"), count("limits"), count("logs"), said("ink"), said("")}
+}
+
+// dump lets the browser draw a page, and returns what its body has as data; of "": its text.
+func (p program) dump(t *testing.T, text, scheme string, width int) func(key string) string {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "page.html")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -187,24 +272,15 @@ func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	if err != nil {
 		t.Fatalf("%s: %v", p.path, err)
 	}
-	said := func(key string) string {
+	body, _, _ := strings.Cut(string(dom), "<script") // they stand behind what they made
+	return func(key string) string {
+		if key == "" {
+			return body
+		}
 		m := regexp.MustCompile(`<body[^>]* data-` + key + `="([^"]*)"`).FindSubmatch(dom)
 		if m == nil {
 			t.Fatalf("the page does not say data-%s: its script has stopped", key)
 		}
-		return string(m[1])
+		return html.UnescapeString(string(m[1]))
 	}
-	count := func(key string) int {
-		n, err := strconv.Atoi(said(key))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	var charts, all int
-	if _, err := fmt.Sscanf(said("drawn"), "%d of %d", &charts, &all); err != nil || charts != all || all < 1 {
-		t.Errorf("%q charts are drawn, want all of at least 1", said("drawn"))
-	}
-	body, _, _ := strings.Cut(string(dom), "<script") // they stand behind what they made
-	return drawn{count("ms"), count("over"), count("limits"), count("logs"), said("ink"), body}
 }

@@ -11,7 +11,7 @@
 // assets/scaling.js, assets/tasks.js, assets/answer.js and
 // assets/sheet.js draw them with
 // what assets/common.js has for all; assets/explore.js is the explorer, with its fields in assets/knobs.js and
-// what it draws in assets/screen.js and its search for a cluster in assets/smallest.js, which asks assets/server.js or
+// what it draws in assets/screen.js and its search for a cluster in assets/smallest.js and its sweep in assets/sweep.js, which asks assets/server.js or
 // assets/local.js (and its assets/worker.js).
 package html
 
@@ -80,7 +80,8 @@ type framed struct {
 	scripts []string // that draw its data
 	parts   string   // what the scripts find beside the data
 	alone   bool     // it is a file that forbids itself to load anything
-	head    string   // what stands in its head beside that of all pages
+	head    string   // what stands in its head in addition to that of all pages
+	styles  []string // in addition to that of all pages
 }
 
 // writePage writes a page of data.
@@ -95,7 +96,7 @@ func writePage(w io.Writer, f *framed, data any) error {
 	}
 	inside := map[string]string{"TITLE": htmltext.EscapeString(f.title), "DATA": string(text), "PARTS": f.parts, "HEAD": f.head}
 	for mark, names := range map[string][]string{
-		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": f.scripts,
+		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": append([]string{"page.css"}, f.styles...), "COMMON": {"common.js"}, "JS": f.scripts,
 	} {
 		for _, name := range names {
 			inside[mark] += assets[name]
@@ -149,8 +150,13 @@ func DrawnOf(r *Run) any {
 // noIcon keeps browsers from asking a server for the icon of its pages.
 const noIcon = `<link rel="icon" href="data:,">` + "\n"
 
+// explorerScripts returns the scripts of the explorer, which asks a backend.
+func explorerScripts(backend string) []string {
+	return []string{"charts.js", backend, "knobs.js", "screen.js", "answer.js", "smallest.js", "sweep.js", "explore.js"}
+}
+
 // WriteExplorer writes the page on which settings are turned, which asks what it was
 // served by for runs; data are what it begins with.
 func WriteExplorer(w io.Writer, data any) error {
-	return writePage(w, &framed{title: "replay explorer", scripts: []string{"charts.js", "server.js", "knobs.js", "screen.js", "answer.js", "smallest.js", "explore.js"}, head: noIcon}, data)
+	return writePage(w, &framed{title: "replay explorer", scripts: explorerScripts("server.js"), styles: []string{"explore.css"}, head: noIcon}, data)
 }

@@ -39,7 +39,7 @@ func WriteStandalone(w io.Writer, data any, s Simulator) error {
 		}
 		fmt.Fprintf(&parts, "<script type=\"text/plain\" id=\"%s\">%s</script>\n", part[0], part[1])
 	}
-	return writePage(w, &framed{title: "replay explorer", scripts: []string{"charts.js", "local.js", "knobs.js", "screen.js", "answer.js", "smallest.js", "explore.js"}, parts: parts.String(), alone: true}, data)
+	return writePage(w, &framed{title: "replay explorer", scripts: explorerScripts("local.js"), styles: []string{"explore.css"}, parts: parts.String(), alone: true}, data)
 }
 
 // policyAlone is the policy of the content of a page in a file: its own scripts run, the

@@ -82,7 +82,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 		Key: "chunked_prefill_size", Value: 8192, Help: "prompt `tokens` of one request per pass",
 		Log:  "sglang:chunked_prefill_size",
 		File: schema.File{Place: 210, Help: "prompt tokens of one request that an SGLang worker computes per pass"},
-		Knob: schema.Knob{Label: "Prompt tokens of a request in a pass (SGLang)", Preset: "8192", Steps: "512 1024 2048 4096 8192 16384"},
+		Knob: schema.Knob{Label: "chunked_prefill_size (SGLang)", Preset: "8192", Steps: "512 1024 2048 4096 8192 16384"},
 		Doc:  schema.Doc{Text: "prompt tokens of one request per pass; if given, a multiple of `block_size`"},
 	})
 	d.Size(&s.ClipNewTokens, schema.Row{

@@ -77,7 +77,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 	d.Size(&s.MaxTokens, schema.Row{
 		Key: "max_num_tokens", Value: 8192, Help: "`tokens` per pass",
 		File: schema.File{Place: 310, Help: "tokens that a TensorRT-LLM worker computes per pass"},
-		Knob: schema.Knob{Label: "Tokens of a pass (TensorRT-LLM)", Preset: "8192", Steps: "512 1024 2048 4096 8192 16384"},
+		Knob: schema.Knob{Label: "max_num_tokens (TensorRT-LLM)", Preset: "8192", Steps: "512 1024 2048 4096 8192 16384"},
 		Doc:  schema.Doc{Text: "tokens per pass; without chunked prefill longer prompts are rejected"},
 	})
 	s.Policy = cmp.Or(d.Name(schema.Row{
@@ -129,7 +129,7 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 	d.Size(&s.HostBytes, schema.Row{
 		Key: "host_cache_size", Help: "`bytes` of host memory behind the KV blocks",
 		File: schema.File{Place: 360, Help: "bytes of host memory behind the KV blocks of a TensorRT-LLM worker"},
-		Knob: schema.Knob{Label: "Host memory behind the KV blocks (bytes, TensorRT-LLM)", Preset: "0", Steps: "0 4294967296 8589934592 17179869184 34359738368 68719476736 137438953472"},
+		Knob: schema.Knob{Label: "Host KV cache (bytes, TensorRT-LLM)", Preset: "0", Steps: "0 4294967296 8589934592 17179869184 34359738368 68719476736 137438953472"},
 		Doc:  schema.Doc{Text: "host memory behind the KV blocks of a worker, or of each data-parallel rank, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
 	})
 	d.Size(&s.WaitIters, schema.Row{

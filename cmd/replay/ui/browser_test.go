@@ -26,7 +26,8 @@ var (
 // driver moves the page in a frame as a person does, and sends what came of it.
 const driver = `<!DOCTYPE html><link rel="icon" href="data:,"><body><iframe id="f" width="%d" height="3000"></iframe><script>
 const f = document.getElementById("f");
-const wait = (f, most = 15000) => new Promise((ok, no) => { const t0 = Date.now(); const look = () => { let v; try { v = f(); } catch {} if (v) ok(v); else if (Date.now() - t0 > most) no(new Error("waited for " + f)); else setTimeout(look, 5); }; look(); });
+let waits = "";
+const wait = (f, most = 15000) => (waits = String(f), 0) || new Promise((ok, no) => { const t0 = Date.now(); const look = () => { let v; try { v = f(); } catch {} if (v) ok(v); else if (Date.now() - t0 > most) no(new Error("waited for " + f)); else setTimeout(look, 5); }; look(); });
 const said = {};
 const body = () => f.contentDocument.body, text = () => body().innerText, hash = () => decodeURIComponent(f.contentWindow.location.hash);
 const problems = [];
@@ -40,6 +41,9 @@ const open = async (where) => {
   f.contentDocument.addEventListener("securitypolicyviolation", (e) => problems.push(e.violatedDirective));
 };
 const knob = (flag) => f.contentDocument.querySelector("[name=" + flag + "]");
+const pins = () => [...f.contentDocument.querySelectorAll(".pin input")];
+const title = () => f.contentDocument.querySelector("header").innerText;
+const find = (selector, text) => [...f.contentDocument.querySelectorAll(selector)].find((e) => e.textContent.includes(text));
 const press = (text) => [...f.contentDocument.querySelectorAll("button")].find((b) => b.textContent === text).click();
 const turn = async (flag, value) => {
   const before = Number(body().dataset.redraws);
@@ -48,10 +52,13 @@ const turn = async (flag, value) => {
   await wait(() => Number(body().dataset.redraws) > before);
   return Number(body().dataset.took);
 };
+const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) });
 (async () => {
   await open("");
   said.loaded = text().includes("replay trace");
-  said.unset = text().includes("no pool");
+  said.unset = knob("prefill-workers").placeholder === "no pool" && knob("gpu").value === "h100" && title().includes("llama-3.1-8b");
+  said.blocked = knob("prefill-tp").disabled && !knob("tp").disabled;
+  await turn("gpu", "");
   const took = [];
   for (let i = 2; i < 12; i++) took.push(await turn("workers", i));
   said.took = took.sort((a, b) => a - b)[5];
@@ -60,13 +67,23 @@ const turn = async (flag, value) => {
   const begun = Number(body().dataset.redraws), t0 = performance.now();
   for (let i = 0; performance.now() - t0 < 2000; i++) { knob("workers").value = 6 + i %% 6; knob("workers").dispatchEvent(new Event("input")); await new Promise((r) => setTimeout(r, 16)); }
   said.rate = Math.round((Number(body().dataset.redraws) - begun) / 0.2) / 10;
-  const last = knob("workers").getAttribute("aria-valuetext");
-  await wait(() => f.contentDocument.querySelector("pre.said").textContent.endsWith("--workers " + last));
+  const last = knob("workers").value;
+  await wait(() => (f.contentDocument.querySelector("pre.said").textContent + " ").includes("--workers " + last + " "));
   said.newest = true;
   press("Pin this run");
-  await wait(() => text().includes("pinned 1"));
+  await wait(() => pins().length === 1);
   await turn("router", "least-loaded");
-  said.pinned = text().includes("now against pinned 1");
+  await wait(() => pins()[0].placeholder === "router round_robin");
+  pins()[0].value = "before";
+  pins()[0].dispatchEvent(new Event("change"));
+  await wait(() => hash().includes('"before"'));
+  await wait(() => text().includes("now against before"));
+  press("Pin this run");
+  await wait(() => pins().length === 2 && body().dataset.drawn);
+  const colours = [...f.contentDocument.querySelectorAll(".pin i")].map((i) => i.style.background);
+  f.contentDocument.querySelectorAll(".pin [aria-label^=Remove]")[1].click();
+  await wait(() => pins().length === 1);
+  said.pinned = new Set(colours).size === 3 && pins()[0].value === "before";
   await turn("faults", "+");
   f.contentDocument.querySelector("[data-fault=at]").value = "1800";
   f.contentDocument.querySelector("[data-fault=at]").dispatchEvent(new Event("input"));
@@ -76,17 +93,40 @@ const turn = async (flag, value) => {
   await wait(() => text().includes("request 10, ") && hash().includes('"request":"10"') && hash().includes("1800s"));
   await wait(() => body().dataset.drawn);
   said.charts = body().dataset.drawn;
-  said.overlaid = [...f.contentDocument.querySelectorAll(".chart[role=img]")].every((c) => /pinned 1: from .*now: from/.test(c.ariaLabel || c.getAttribute("aria-label")));
+  said.overlaid = [...f.contentDocument.querySelectorAll(".chart[role=img]")].every((c) => /before: from .*now: from/.test(c.ariaLabel || c.getAttribute("aria-label")));
   said.marked = f.contentDocument.querySelector(".chart[role=img]").getAttribute("aria-label").includes("fault 1");
   const digest = text().match(/v1:[0-9a-f]+/)[0], link = f.contentWindow.location.hash;
   await open(link);
   await wait(() => text().includes("request 10, "));
   said.restored = text().match(/v1:[0-9a-f]+/)[0] === digest && knob("router").value === "least-loaded" && knob("faults").value === "+"
-    && f.contentDocument.querySelector("[data-fault=at]").value === "1800" && text().includes("pinned 1");
+    && f.contentDocument.querySelector("[data-fault=at]").value === "1800" && pins()[0].value === "before";
+  await new Promise((r) => setTimeout(r, 500));
+  find("summary", "Request by request").click();
+  await wait(() => /95 %% intervals/.test(text()) && f.contentDocument.querySelector("[aria-label='Paired changes'] tbody tr"));
+  said.compared = true;
+  await turn("workers", 7);
+  await new Promise((r) => setTimeout(r, 700));
+  await turn("workers", 9);
+  await new Promise((r) => setTimeout(r, 700));
+  f.contentWindow.history.back();
+  await wait(() => knob("workers").value === "7" && f.contentDocument.querySelector("pre.said").textContent.includes("--workers 7"));
+  said.back = true;
+  await wait(() => body().dataset.drawn);
+  said.missed = "";
+  for (let i = 0, draw = 7; i < 30; i++) { // a pointer stands on whole pixels
+    const chart = f.contentDocument.querySelector(".clicks"), all = chart.places(), over = chart.querySelector(".u-over"), at = over.getBoundingClientRect();
+    draw = draw * 48271 %% 2147483647;
+    const p = all[draw %% all.length], wanted = all.filter((o) => Math.hypot(o.left - p.left, o.top - p.top) <= 3).map((o) => o.text.match(/\d+/)[0]);
+    for (const what of ["mousemove", "mousedown", "mouseup", "click"]) over.dispatchEvent(new f.contentWindow.MouseEvent(what, { clientX: at.left + p.left, clientY: at.top + p.top, bubbles: true }));
+    const said30 = f.contentDocument.querySelector("[aria-label='Ledger or passes']");
+    try { await wait(() => wanted.some((id) => said30.textContent.startsWith("request " + id + ", ")), 5000); } catch { said.missed += p.text + " opens " + said30.textContent.slice(0, 20) + "; "; }
+  }
+  said.clicked = true;
   knob("slo").value = "nonsense";
   knob("slo").dispatchEvent(new Event("change"));
   await wait(() => knob("slo").getAttribute("aria-invalid") === "true");
   said.refused = body().dataset.refused;
+  said.stale = Boolean(f.contentDocument.querySelector(".stale .results")) && text().includes("stale: ");
   said.over = body().dataset.over;
   said.foreign = f.contentWindow.performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(location.origin) && !e.name.startsWith("data:")).length;
   said.unnamed = [...f.contentDocument.querySelectorAll("input, select")].filter((e) => !e.labels.length && !e.ariaLabel).length;
@@ -95,6 +135,7 @@ const turn = async (flag, value) => {
   await wait(() => panel().dataset.state === "refused");
   said.unplanned = says();
   await open("#" + encodeURIComponent(JSON.stringify({ settings: { trace: knob("trace").options[1].value, gpu: "l40s", model: "llama-3.1-8b", speedup: "8" }, pins: [] })));
+  knob("smallest-seconds").value = "5";
   for (const name of ["router", "topology"]) knob("smallest-" + name).click();
   knob("smallest-slo").value = "p99:ttft=2s,p99:tpot=40ms";
   press("Search");
@@ -122,7 +163,8 @@ const turn = async (flag, value) => {
     said.axe = found.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 100)).slice(0, 3)).join("; ") || "none";
   }
   said.problems = problems.join("; ") || "none";
-})().catch((e) => said.problems = e.message + "; " + problems.join("; ")).finally(() => fetch("done", { method: "POST", body: JSON.stringify(said) }));
+})().catch((e) => said.problems = e.message + "; " + problems.join("; ")).finally(() => done());
+setTimeout(() => { said.problems = "not done in time: waits for " + waits + "; " + problems.join("; "); done(); }, 225000);
 </script>`
 
 // In real browsers the page loads, redraws while a knob moves, keeps a run beside another,
@@ -182,7 +224,7 @@ func drivePage(t *testing.T, path string, width int) {
 		t.Fatal(err)
 	}
 	s.host = at.Host
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // a search and 30 ledgers are among what it does
 	cmd := exec.CommandContext(ctx, path, browserArgs(t, path, s.address()+"driver")...)
 	var problems strings.Builder
 	cmd.Stderr = &problems
@@ -211,8 +253,8 @@ func drivePage(t *testing.T, path string, width int) {
 func checkSaid(t *testing.T, said map[string]any) {
 	t.Helper()
 	for key, want := range map[string]string{
-		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true",
-		"charts": "10 of 10", "progress": "true", "cancelled": "The search was cancelled.", "chart": "1", "applied": "p99:ttft=2s,p99:tpot=40ms", "over": "0", "foreign": "0", "unnamed": "0", "axe": "none", "problems": "none",
+		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true", "blocked": "true", "clicked": "true", "missed": "", "compared": "true", "back": "true", "stale": "true",
+		"charts": "8 of 8", "progress": "true", "cancelled": "The search was cancelled.", "chart": "1", "applied": "p99:ttft=2s,p99:tpot=40ms", "over": "0", "foreign": "0", "unnamed": "0", "axe": "none", "problems": "none",
 	} {
 		if got := fmt.Sprint(said[key]); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)

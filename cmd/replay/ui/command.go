@@ -14,7 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +29,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/internal/listen"
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/registry"
 	"github.com/replay-llm/replay/report/html"
@@ -36,12 +39,19 @@ import (
 type serving struct {
 	port   int
 	noOpen bool
+	token  string
+	gpu    string
+	model  string
 	files  map[string]*[]string // that knobs may name, by flag
 }
 
 func (f *serving) bindFlags(fs *pflag.FlagSet) {
 	fs.SortFlags = false
+	start := explore.StartSettings()
 	fs.IntVar(&f.port, "port", 0, "serve at this `port`; 0: one that is free")
+	fs.StringVar(&f.gpu, "gpu", start["gpu"], "begin with this GPU, by `name`; none: built-in pass times")
+	fs.StringVar(&f.model, "model", start["model"], "begin with this model, by `name`")
+	fs.StringVar(&f.token, "token", "", "first `part` of the address, at least 16 letters and digits; the default is random")
 	f.files = map[string]*[]string{}
 	for _, name := range explore.OfferFlags() {
 		f.files[name] = fs.StringArray(name, nil, "offer this `file` for --"+name+"; may be given again")
@@ -66,14 +76,20 @@ memory. It ends with Ctrl-C. docs/explore.md says what is on the page.`,
 			if f.port < 0 || f.port > 65535 {
 				return cli.Usagef("--port=%d: want 0 to 65535", f.port)
 			}
+			if f.token != "" && !regexp.MustCompile(`^[0-9A-Za-z]{16,64}$`).MatchString(f.token) {
+				return cli.Usagef("--token=%s: must be 16 to 64 letters and digits", f.token)
+			}
 			session := explore.New()
+			if err := f.checkStart(session); err != nil {
+				return err
+			}
 			if err := addAll(cmd.Context(), session, args); err != nil {
 				return err
 			}
 			if err := f.offerFiles(session); err != nil {
 				return err
 			}
-			return f.serve(cmd.Context(), s.Out, session)
+			return f.serve(cmd.Context(), s.Out, session, args)
 		},
 	}
 	return cli.BindOwn(cmd, f.bindFlags)
@@ -153,22 +169,59 @@ func looksLikeTrace(name string) bool {
 	return false
 }
 
+// start returns the settings with which the page begins.
+func (f *serving) start() explore.Settings {
+	if f.gpu == "none" {
+		return explore.Settings{}
+	}
+	return explore.Settings{"gpu": f.gpu, "model": f.model}
+}
+
+// checkStart refuses a GPU and a model that the page does not offer.
+func (f *serving) checkStart(session *explore.Session) error {
+	for _, k := range session.Knobs() {
+		if v, ok := f.start()[k.Flag]; ok && !slices.Contains(k.Choices, v) {
+			return cli.Usagef("--%s=%s: must be one of %s%s", k.Flag, v, strings.Join(k.Choices, ", "), nearest.Ask(v, k.Choices))
+		}
+	}
+	return nil
+}
+
+// restart returns the command that serves the page of a site again, at the same address.
+func (f *serving) restart(s *site, args []string) string {
+	_, port, _ := net.SplitHostPort(s.host)
+	words := append([]string{"replay", "ui"}, args...)
+	for _, name := range explore.OfferFlags() {
+		for _, path := range *f.files[name] {
+			words = append(words, "--"+name, path)
+		}
+	}
+	words = append(words, "--port", port, "--token", s.token)
+	for i := range words {
+		words[i] = explore.QuoteWord(words[i])
+	}
+	return strings.Join(words, " ")
+}
+
 // writePage writes the page, which begins with what the session has.
-func writePage(w io.Writer, session *explore.Session) error {
-	return html.WriteExplorer(w, explore.Begin{Traces: session.Traces(), Knobs: session.Knobs(), Most: explore.MostText, Plan: plans.ListVaried()})
+func writePage(w io.Writer, session *explore.Session, begin explore.Begin) error {
+	begin.Traces, begin.Knobs, begin.Most, begin.Plan = session.Traces(), session.Knobs(), explore.MostText, plans.ListVaried()
+	return html.WriteExplorer(w, begin)
 }
 
 // serve serves the page until ctx ends.
-func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Session) error {
-	var page bytes.Buffer
-	if err := writePage(&page, session); err != nil {
-		return err
-	}
+func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Session, args []string) error {
 	listener, err := listen.Open("page", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)), "loopback")
 	if err != nil {
 		return fmt.Errorf("--port=%d: %w", f.port, err)
 	}
-	site := newSite(session, listener.Addr().String(), page.Bytes())
+	defer listener.Close()
+	site := newSite(session, listener.Addr().String(), f.token)
+	var page bytes.Buffer
+	if err := writePage(&page, session, explore.Begin{Start: f.start(), Restart: f.restart(site, args)}); err != nil {
+		return err
+	}
+	site.show(page.Bytes())
 	server := newServer(ctx, site)
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	fmt.Fprintf(out, "Serving %s until Ctrl-C\n", site.address())

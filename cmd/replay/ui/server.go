@@ -32,18 +32,24 @@ type site struct {
 	asked   chan struct{}
 }
 
-// newSite returns the site at host of a page, whose scripts alone may run.
-func newSite(session *explore.Session, host string, page []byte) *site {
+// newSite returns the site at host, behind a token; "": a random one.
+func newSite(session *explore.Session, host, token string) *site {
+	if token == "" {
+		token = rand.Text()
+	}
+	return &site{session: session, host: host, token: token, left: 2 * explore.MostText, asked: make(chan struct{}, 1)}
+}
+
+// show sets the page: only its own scripts may run.
+func (s *site) show(page []byte) {
 	var hashes []string
 	for _, m := range regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllSubmatch(page, -1) {
 		sum := sha256.Sum256(m[1])
 		hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
-	return &site{
-		session: session, host: host, token: rand.Text(), page: page, left: 2 * explore.MostText, asked: make(chan struct{}, 1),
-		policy: "default-src 'none'; script-src " + strings.Join(hashes, " ") +
-			"; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-	}
+	s.page = page
+	s.policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") +
+		"; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
 // address is where the page is.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"html"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,10 +35,12 @@ func newTestSite(t testing.TB, paths ...string) *site {
 		t.Fatal(err)
 	}
 	var page bytes.Buffer
-	if err := writePage(&page, session); err != nil {
+	if err := writePage(&page, session, explore.Begin{Start: explore.StartSettings(), Restart: "replay ui"}); err != nil {
 		t.Fatal(err)
 	}
-	return newSite(session, "127.0.0.1:4711", page.Bytes())
+	s := newSite(session, "127.0.0.1:4711", "")
+	s.show(page.Bytes())
+	return s
 }
 
 // ask sends a request to the site, as the page does it, but for what change does.
@@ -296,7 +300,13 @@ func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	in, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- (&serving{noOpen: true}).serve(ctx, out, session) }()
+	f := &serving{noOpen: true, token: "0123456789abcdefXYZ", gpu: "l40s", model: "llama-3.1-8b", files: map[string]*[]string{"classes": {"a b.yaml"}}}
+	for _, name := range explore.OfferFlags() {
+		if f.files[name] == nil {
+			f.files[name] = new([]string)
+		}
+	}
+	go func() { ended <- f.serve(ctx, out, session, []string{"day.jsonl"}) }()
 	line := make([]byte, 200)
 	n, err := in.Read(line)
 	if err != nil {
@@ -307,8 +317,15 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	text, err := io.ReadAll(reply.Body)
 	reply.Body.Close()
-	if reply.StatusCode != 200 || !strings.HasPrefix(address, "http://127.0.0.1:") {
+	at, _ := url.Parse(address)
+	for _, want := range []string{`"start":{"gpu":"l40s","model":"llama-3.1-8b"}`, "replay ui day.jsonl --classes 'a b.yaml' --port " + at.Port() + " --token 0123456789abcdefXYZ"} {
+		if err != nil || !strings.Contains(html.UnescapeString(strings.ReplaceAll(string(text), `\u0027`, "'")), want) {
+			t.Errorf("the page does not name %q, %v", want, err)
+		}
+	}
+	if reply.StatusCode != 200 || at.Path != "/0123456789abcdefXYZ/" || !strings.HasPrefix(address, "http://127.0.0.1:") {
 		t.Errorf("%s: %s", address, reply.Status)
 	}
 	cancel()

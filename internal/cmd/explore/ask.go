@@ -20,7 +20,13 @@ type Begin struct {
 	Files  []File    `json:"files,omitempty"` // traces that are in the page
 	Run    *Recorded `json:"run,omitempty"`   // nil: the page is of no run
 	Plan   any       `json:"plan,omitempty"`  // what a plan chooses; nil: nothing that the page asks makes plans
+	// Start are the settings of a page that names none, and Restart the command that serves it again.
+	Start   Settings `json:"start,omitempty"`
+	Restart string   `json:"restart,omitempty"`
 }
+
+// StartSettings returns the settings with which a page begins.
+func StartSettings() Settings { return Settings{"gpu": "h100", "model": "llama-3.1-8b"} }
 
 // File is a file that is in a page.
 type File struct {
@@ -35,6 +41,9 @@ type Question struct {
 	Other    Settings `json:"other"`
 	Request  string   `json:"request"`
 	Worker   Worker   `json:"worker"`
+	// Others are the settings of the runs of a page, and Names what they are called on it.
+	Others []Settings `json:"others"`
+	Names  []string   `json:"names"`
 }
 
 // Ask answers a question of the kind that name says, with what is to be written as
@@ -56,8 +65,10 @@ func (s *Session) Ask(ctx context.Context, name string, q *Question) (any, error
 	case "worker":
 		return s.Passes(ctx, q.Settings, q.Worker)
 	case "moved":
-		most, moved, err := s.Compare(ctx, q.Other, q.Settings)
-		return map[string]any{"most": most, "moved": moved}, err
+		return s.Compare(ctx, q.Other, q.Settings)
+	case "page":
+		text, err := s.WritePage(ctx, q.Others, q.Names)
+		return map[string]string{"text": text}, err
 	}
 	return nil, excerpt.Errorf("%q: no question: %w", name, errors.ErrUnsupported)
 }

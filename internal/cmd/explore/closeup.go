@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/explain"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/passes"
@@ -98,8 +99,15 @@ type Moved struct {
 // mostMoved is how many requests that moved are listed.
 const mostMoved = 20
 
-// Compare returns the requests that two runs treated most differently, and how many there are.
-func (s *Session) Compare(ctx context.Context, a, b Settings) (most []Moved, moved int, err error) {
+// Compared is how two runs differ, request by request.
+type Compared struct {
+	Most   []Moved      `json:"most"`  // those that moved most
+	Moved  int          `json:"moved"` // how many did
+	Paired *diff.Paired `json:"paired"`
+}
+
+// Compare returns the requests that two runs treated most differently, how many there are, and paired intervals.
+func (s *Session) Compare(ctx context.Context, a, b Settings) (*Compared, error) {
 	var rows [2][]requests.Row
 	for i, settings := range []Settings{a, b} {
 		r, err := s.prepare(settings)
@@ -107,7 +115,7 @@ func (s *Session) Compare(ctx context.Context, a, b Settings) (most []Moved, mov
 			err = r.replay(ctx, nil)
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		rows[i] = requests.Collect(r.result.Collector, runs.PlacesIn(r.workload), nil, nil)
 	}
@@ -131,5 +139,5 @@ func (s *Session) Compare(ctx context.Context, a, b Settings) (most []Moved, mov
 	sort.SliceStable(all, func(i, j int) bool {
 		return cmp.Compare(max(all[j].E2E, -all[j].E2E), max(all[i].E2E, -all[i].E2E)) < 0
 	})
-	return all[:min(mostMoved, len(all))], len(all), nil
+	return &Compared{all[:min(mostMoved, len(all))], len(all), diff.PairRows(rows[0], rows[1])}, nil
 }

@@ -231,12 +231,19 @@ func TestCloseup(t *testing.T) {
 	if _, err := s.Passes(ctx, settings, Worker{ID: 2}); err == nil {
 		t.Error("a worker that is not there has passes")
 	}
-	most, moved, err := s.Compare(ctx, settings, Settings{"trace": chat, "workers": "4"})
-	if err != nil || moved == 0 || len(most) != mostMoved || most[0].E2E*most[0].E2E < most[1].E2E*most[1].E2E {
-		t.Errorf("%d moved, %d listed, %v", moved, len(most), err)
+	found, err := s.Compare(ctx, settings, Settings{"trace": chat, "workers": "4"})
+	if err != nil || found.Moved == 0 || len(found.Most) != mostMoved || found.Most[0].E2E*found.Most[0].E2E < found.Most[1].E2E*found.Most[1].E2E || len(found.Paired.Metrics) == 0 {
+		t.Errorf("%+v, %v", found, err)
 	}
-	if _, moved, err = s.Compare(ctx, settings, settings); err != nil || moved != 0 {
-		t.Errorf("%d moved between a run and itself, %v", moved, err)
+	if found, err = s.Compare(ctx, settings, settings); err != nil || found.Moved != 0 {
+		t.Errorf("%+v between a run and itself, %v", found, err)
+	}
+	text, err = s.WritePage(ctx, []Settings{settings, {"trace": chat, "workers": "4"}}, []string{"two <b>", "four"})
+	if err != nil || !strings.Contains(text, "</html>") || strings.Contains(text, "<b>") || !strings.Contains(text, "--workers 4") {
+		t.Errorf("a page of %d bytes, %v", len(text), err)
+	}
+	if _, err := s.WritePage(ctx, []Settings{settings}, nil); err == nil {
+		t.Error("a run without a name is on a page")
 	}
 }
 

@@ -34,27 +34,27 @@ func Knobs() []Knob {
 	}
 	few := splitWords("1 2 3 4 5 6 7 8 9 10 11 12 14 16 18 20 24 28 32 40 48 56 64")
 	all := []Knob{
-		{Flag: "speedup", Group: "Load", Label: "Load factor (times of the trace divided by)", Steps: splitWords("0.25 0.5 0.75 1 1.25 1.5 2 2.5 3 4 5 6 8 10 12 16 20 24 32 48 64"), Preset: "1"},
-		{Flag: "max-in-flight", Group: "Load", Label: "Requests kept in flight, instead", Preset: "requests arrive at their times"},
-		{Flag: "trace-block-size", Group: "Load", Label: "Tokens of a hash id", Preset: "512, or what the trace says"},
-		{Flag: "until", Group: "Load", Label: "End at", Preset: "the end of the trace"},
-		{Flag: "classes", Group: "Load", Label: "Classes of requests", File: true, Preset: "those of the trace"},
+		{Flag: "speedup", Group: "Load", Label: "Load factor (× the arrival rate)", Steps: splitWords("0.25 0.5 0.75 1 1.25 1.5 2 2.5 3 4 5 6 8 10 12 16 20 24 32 48 64"), Preset: "1"},
+		{Flag: "max-in-flight", Group: "Load", Label: "Concurrency (closed loop)", Preset: "requests arrive at their times"},
+		{Flag: "trace-block-size", Group: "Load", Label: "Trace block size (tokens)", Preset: "512, or from the trace"},
+		{Flag: "until", Group: "Load", Label: "Stop at (trace time, as 30m)", Preset: "the end of the trace"},
+		{Flag: "classes", Group: "Load", Label: "Request classes (file)", File: true, Preset: "those of the trace"},
 		{Flag: "workers", Group: "Cluster", Label: "Workers", Steps: few, Preset: "1"},
 		{Flag: "prefill-workers", Group: "Cluster", Label: "Prefill workers", Steps: few, Preset: "no pool"},
 		{Flag: "decode-workers", Group: "Cluster", Label: "Decode workers", Steps: few, Preset: "no pool"},
-		{Flag: "prefill-tp", Group: "Cluster", Label: "Tensor parallelism of prefill workers", Choices: splitWords("1 2 4 8 16"), Preset: "that of all"},
-		{Flag: "decode-tp", Group: "Cluster", Label: "Tensor parallelism of decode workers", Choices: splitWords("1 2 4 8 16"), Preset: "that of all"},
-		{Flag: "pd-threshold", Group: "Cluster", Label: "Prompts up to so many tokens stay on decode workers", Preset: "none"},
+		{Flag: "prefill-tp", Group: "Cluster", Label: "Prefill tensor parallelism", Choices: splitWords("1 2 4 8 16"), Preset: "as --tp"},
+		{Flag: "decode-tp", Group: "Cluster", Label: "Decode tensor parallelism", Choices: splitWords("1 2 4 8 16"), Preset: "as --tp"},
+		{Flag: "pd-threshold", Group: "Cluster", Label: "P/D threshold (prompt tokens)", Preset: "none"},
 		{Flag: "router", Group: "Cluster", Label: "Router", Choices: routers, Preset: "round_robin"},
-		{Flag: "router-policy", Group: "Cluster", Label: "Router policy of a file, in place of a router", File: true, Preset: "none"},
-		{Flag: "autoscale", Group: "Cluster", Label: "Autoscaler", File: true, Preset: "none"},
-		{Flag: "faults", Group: "Faults", Label: "What goes wrong", File: true, Preset: "nothing"},
+		{Flag: "router-policy", Group: "Cluster", Label: "Router policy (file)", File: true, Preset: "none"},
+		{Flag: "autoscale", Group: "Cluster", Label: "Autoscaler (file)", File: true, Preset: "none"},
+		{Flag: "faults", Group: "Faults", Label: "Faults", File: true, Preset: "nothing"},
 	}
 	all = append(all, engineKnobs()...)
 	return append(all,
-		Knob{Flag: "seed", Group: "Engine", Label: "Seed of what is drawn", Preset: "42"},
+		Knob{Flag: "seed", Group: "Engine", Label: "Random seed", Preset: "42"},
 		Knob{Flag: "slo", Group: "Objectives", Label: "Objectives, as p99:ttft=2s,itl=50ms", Preset: "none"},
-		Knob{Flag: "slo-attainment", Group: "Objectives", Label: "Share of requests that are to meet them", Preset: "1"},
+		Knob{Flag: "slo-attainment", Group: "Objectives", Label: "Attainment (share of requests)", Preset: "1"},
 	)
 }
 

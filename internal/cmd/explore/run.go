@@ -3,8 +3,10 @@ package explore
 import (
 	"context"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
@@ -14,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
@@ -133,32 +136,67 @@ const mostMarks = 20
 
 // Run replays settings.
 func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
-	r, err := s.prepare(settings)
+	r, drawn, err := s.drawn(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
-	over := series.New(r.spec.KindNames()...)
-	over.Grow(len(r.workload.Turns))
-	if err := r.replay(ctx, over); err != nil {
-		return nil, err
-	}
-	r.rows = requests.Collect(r.result.Collector, runs.PlacesIn(r.workload), nil, nil)
 	inputs, err := r.trace.hash()
 	if err != nil {
 		return nil, err
 	}
 	digest := rundir.NewDigest(inputs, rundir.SettingsOf(r.spec.Recorded()), rundir.Lifecycles(r.rows))
+	names := s.inOrder(settings)
+	a := &Answer{Run: html.DrawnOf(drawn), TTFT: overTimeOf(r.rows), Digest: digest.Run, Command: commandOf(settings, names), YAML: yamlOf(settings, names), Warnings: r.spec.Warnings()}
+	return a, a.addCost(r)
+}
+
+// drawn replays settings, and returns the run with what pages draw of it.
+func (s *Session) drawn(ctx context.Context, settings Settings) (*one, *html.Run, error) {
+	r, err := s.prepare(settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	over := series.New(r.spec.KindNames()...)
+	over.Grow(len(r.workload.Turns))
+	if err := r.replay(ctx, over); err != nil {
+		return nil, nil, err
+	}
+	r.rows = requests.Collect(r.result.Collector, runs.PlacesIn(r.workload), nil, nil)
 	runs.Conclude(&r.spec, r.result)
 	if _, _, err := runs.Judge(&r.o.Outputs, r.workload, r.rows, r.result); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	drawn := html.Run{Name: r.trace.name, Trace: r.trace.name, Report: r.result.Report, Rows: r.rows, Series: over.File()}
+	drawn := &html.Run{Name: r.trace.name, Trace: r.trace.name, Report: r.result.Report, Rows: r.rows, Series: over.File()}
 	for _, x := range r.result.Incidents[:min(len(r.result.Incidents), mostMarks)] {
 		drawn.Faults = append(drawn.Faults, float64(x.At))
 	}
-	names := s.inOrder(settings)
-	a := &Answer{Run: html.DrawnOf(&drawn), TTFT: overTimeOf(r.rows), Digest: digest.Run, Command: commandOf(settings, names), YAML: yamlOf(settings, names), Warnings: r.spec.Warnings()}
-	return a, a.addCost(r)
+	return r, drawn, nil
+}
+
+// mostOnPage is how many runs a page has.
+const mostOnPage = 8
+
+// WritePage returns the page of replay report --html with runs of settings, each under a name.
+func (s *Session) WritePage(ctx context.Context, all []Settings, names []string) (string, error) {
+	if len(all) == 0 || len(all) > mostOnPage || len(all) != len(names) {
+		return "", cli.Usagef("%d runs and %d names: a page has 1 to %d runs, each with a name", len(all), len(names), mostOnPage)
+	}
+	var list []html.Run
+	for i, settings := range all {
+		_, drawn, err := s.drawn(ctx, settings)
+		if err != nil {
+			return "", err
+		}
+		drawn.Name = names[i]
+		drawn.Facts = [][2]string{{"command", commandOf(settings, s.inOrder(settings))}}
+		if i > 0 {
+			drawn.Paired = diff.PairRows(list[0].Rows, drawn.Rows)
+		}
+		list = append(list, *drawn)
+	}
+	var text strings.Builder
+	err := html.Write(&text, html.Page{Title: list[len(list)-1].Trace}, list)
+	return text.String(), err
 }
 
 // addCost notes what the cluster costs.
@@ -181,6 +219,36 @@ type OverTime struct {
 	Seconds []float64 `json:"s"` // the middle of the bin
 	Median  []float64 `json:"median"`
 	P99     []float64 `json:"p99"`
+	Dots    Dots      `json:"dots"`
+}
+
+// Dots are the latencies of single requests: all, or of each bin the slowest and others spread over it.
+type Dots struct {
+	IDs     []int     `json:"id"`
+	Seconds []float64 `json:"s"`
+	MS      []float64 `json:"ms"`
+}
+
+// mostDots is how many requests of a bin are dots.
+const mostDots = 12
+
+// add adds the requests of a bin.
+func (d *Dots) add(rows []*requests.Row) {
+	slowest := 0
+	for i, r := range rows {
+		if r.TTFT > rows[slowest].TTFT {
+			slowest = i
+		}
+	}
+	step := (len(rows) + mostDots - 1) / mostDots
+	for i, r := range rows {
+		if i%step != 0 && i != slowest {
+			continue
+		}
+		d.IDs = append(d.IDs, r.ID)
+		d.Seconds = append(d.Seconds, math.Round(float64(r.Arrival))/1000)
+		d.MS = append(d.MS, math.Round(100*float64(r.TTFT))/100)
+	}
 }
 
 // overTimeOf returns the times to first token of requests over time.
@@ -191,18 +259,23 @@ func overTimeOf(rows []requests.Row) OverTime {
 		return out
 	}
 	width := max(float64(rows[len(rows)-1].Arrival)/bins, 1)
-	lists := make([][]float64, bins+1)
+	lists := make([][]*requests.Row, bins+1)
 	for i := range rows {
 		if r := &rows[i]; r.TTFT.Known() {
 			at := min(int(float64(r.Arrival)/width), bins)
-			lists[at] = append(lists[at], float64(r.TTFT))
+			lists[at] = append(lists[at], r)
 		}
 	}
 	for i, list := range lists {
 		if len(list) == 0 {
 			continue
 		}
-		d := collector.Describe(list)
+		values := make([]float64, len(list))
+		for k, r := range list {
+			values[k] = float64(r.TTFT)
+		}
+		out.Dots.add(list)
+		d := collector.Describe(values)
 		out.Seconds = append(out.Seconds, (float64(i)+0.5)*width/1000)
 		out.Median, out.P99 = append(out.Median, d.Median), append(out.P99, d.P99)
 	}

@@ -6,8 +6,7 @@ const answerParts = (answer, charts) => {
   const list = (all) => all || [];
   const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text);
   const unit = (v, of) => of === "share" ? percent(v) : ms(v);
-  const tick = (v, of) => of === "share" ? percent(v) : v >= 1000 ? short(v / 1000) + " s" : ms(v);
-  const money = (v) => v.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  const ticks = (list, of, log) => of === "share" ? unitLabels(list, ...percents) : log ? list.map((v) => ms(v)) : timeLabels(list, 1000);
 
   const clusters = [...list(answer.clusters)].sort((a, b) => a.across - b.across);
   const groups = [...new Set(list(answer.clusters).map((c) => c.group))];
@@ -72,7 +71,7 @@ const answerParts = (answer, charts) => {
     one.width = box.clientWidth;
     const points = clusters.filter((c) => c.values.length > k);
     const values = points.flatMap((c) => [c.values[k], ...(list(c.low).length > k ? [c.low[k], c.high[k]] : [])]);
-    const x = scaleOf(points.map((c) => c.across)), y = scaleOf([...values, limit.limit]);
+    const x = scaleOf(points.map((c) => c.across)), y = scaleOf([...values, limit.limit], limit.unit !== "share");
     const places = (u) => points.map((c) => ({ left: u.valToPos(x.to(c.across), "x"), top: u.valToPos(y.to(c.values[k]), "y"), row: c }));
     one.plot = new uPlot({
       width: box.clientWidth, height: 300, legend: { show: false },
@@ -81,7 +80,7 @@ const answerParts = (answer, charts) => {
       scales: { x: { time: false, range: x.range }, y: { range: y.range } },
       axes: [
         axis({ label: answer.across + (x.log ? " (log)" : ""), labelFont: "11px system-ui", labelSize: 18, size: 32, space: 45, splits: x.splits, values: (u, v) => v.map((w) => short(x.from(w))) }),
-        axis({ size: 62, splits: y.splits, values: (u, v) => v.map((w) => tick(y.from(w), limit.unit)) }),
+        axis({ ...(y.splits ? { splits: y.splits } : limit.unit === "share" ? {} : { incrs: timeSteps.map((v) => 1000 * v) }), values: (u, v) => ticks(v.map(y.from), limit.unit, y.log) }),
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
     }, [points.map((c) => x.to(c.across)), points.map((c) => y.to(c.values[k]))], box);
@@ -146,7 +145,7 @@ const answerParts = (answer, charts) => {
       scales: { x: { time: false, range: x.range }, y: { range: [0, 108] } },
       axes: [
         axis({ label: answer.across + (x.log ? " (log)" : ""), labelFont: "11px system-ui", labelSize: 18, size: 32, space: 45, splits: x.splits, values: (u, v) => v.map((w) => short(x.from(w))) }),
-        axis({ size: 52, splits: () => [0, 25, 50, 75, 100], values: (u, v) => v.map((w) => w + " %") }),
+        axis({ splits: () => [0, 25, 50, 75, 100], values: (u, v) => unitLabels(v, String, " %") }),
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
     }, [points.map((c) => x.to(c.across)), points.map((c) => 100 * c.share)], box);

@@ -2,7 +2,8 @@
 // The charts of runs: one or more panels of lines over the same axes, with limits, and a
 // legend that says what is in them before one points at them.
 //
-// A chart is {title, panels, value, tick, xValue, xAxis, range, spread, counts, note, limits}. A
+// A chart is {title, panels, value, time, ticks, xValue, xAxis, range, spread, counts, note, limits}: values of time are
+// in ms, other ticks are [show, unit]. A
 // panel is {name, color, x, limits of its own, lines: [{name, color, dash, y, says, step, fill}]}; spread says,
 // with the limits on the y axis, how far apart values are; limits are {side, at, text, point}.
 const makeCharts = () => {
@@ -25,7 +26,7 @@ const makeCharts = () => {
     }
     const least = all.filter((v) => v > 0).reduce((a, b) => Math.min(a, b));
     const to = (v) => v > 0 ? Math.log10(v) : null, room = (Math.log10(hi) - Math.log10(least)) * 0.05;
-    return { log: true, to, from: (w) => Math.pow(10, w), range: [Math.log10(least) - room, Math.log10(hi) + room], splits: (u, i, lo, most) => logSplits(lo, most) };
+    return { log: true, to, from: (w) => Math.pow(10, w), range: [Math.log10(least) - room, Math.log10(hi) + room], splits: (u, i, lo, most) => (c.time ? timeSplits : logSplits)(lo, most) };
   };
 
   const legend = (c, p) => {
@@ -48,15 +49,49 @@ const makeCharts = () => {
     return { box: el("div.keys", ...keys.map((k) => k.box), at), keys, set };
   };
 
-  // zoomed is the range of all panels, until one chooses a part of it.
-  const zoomed = (p, whole) => (u, lo, hi) => lo === p.x[0] && hi === p.x[p.x.length - 1] ? whole : [lo, hi];
+  const wholeSteps = [];
+  for (let e = 0; e < 9; e++) for (const m of [1, 2, 5]) wholeSteps.push(m * Math.pow(10, e));
+  // yLabels are the labels of values at the left: the unit stands once, but for times on a logarithmic axis.
+  const yLabels = (c, scale, at) => {
+    const list = at.map((w) => w === null ? null : scale.from(w));
+    if (c.time) return scale.log ? list.map((v) => v === null ? "" : ms(v)) : timeLabels(list, 1000);
+    const [show, unit] = c.ticks || [c.value, ""];
+    return unitLabels(list, show, unit);
+  };
 
+  // zoomed is the range of all panels, until one chooses a part of it.
+  const zoomed = (c, p, whole) => (u, lo, hi) => c.part?.() && !u.status ? c.part() : lo === p.x[0] && hi === p.x[p.x.length - 1] ? whole : [lo, hi];
+
+  // Dots are values of single requests, behind the lines; a click opens one.
+  const drawDots = (c, one) => (u) => {
+    const { ctx, bbox } = u, side = 3 * devicePixelRatio, { x, y } = c.dots;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.fillStyle = color("--soft") + "70";
+    for (let i = 0; i < x.length; i++) ctx.fillRect(u.valToPos(x[i], "x", true) - side / 2, u.valToPos(one.scale.to(y[i]), "y", true) - side / 2, side, side);
+    ctx.restore();
+  };
+  const dotPlaces = (c, one) => (u) => c.dots.x.map((x, i) => ({ left: u.valToPos(x, "x"), top: u.valToPos(one.scale.to(c.dots.y[i]), "y"), row: i }));
+  const clickDots = (c, one) => (u) => {
+    u.root.classList.add("clicks");
+    u.root.places = () => dotPlaces(c, one)(u).map((p) => ({ ...p, text: c.dots.text(p.row) })); // for tests
+    u.over.addEventListener("click", (e) => {
+      let near = -1, least = 14;
+      for (const p of dotPlaces(c, one)(u)) { const far = Math.hypot(p.left - e.offsetX, p.top - e.offsetY); if (far < least) [least, near] = [far, p.row]; }
+      if (near >= 0) c.dots.open(near);
+    });
+  };
+
+  const moves = (event) => event === "mousemove" || event === "mouseleave"; // what charts share of the pointer
   const options = (c, p, one, width) => ({
     width, height: c.panels.length > 1 ? 160 : 230,
-    cursor: { points: { size: 6 }, drag: { x: true, y: false }, sync: { key: c.title } },
+    cursor: { points: { size: 6 }, drag: { x: true, y: false }, sync: { key: c.sync || c.title, filters: { pub: moves, sub: moves } } },
     legend: { show: false },
     hooks: {
-      init: [(u) => { u.scale = one.scale; }], setCursor: [one.legend.set],
+      init: [(u) => { u.scale = one.scale; }], ...(c.choosePart ? { setScale: [(u, key) => { if (key === "x" && u.status) c.choosePart(u); }] } : {}),
+      ...(c.dots ? { drawAxes: [drawDots(c, one)], ready: [(u) => { hover(dotPlaces(c, one), c.dots.text)(u); clickDots(c, one)(u); }] } : {}), setCursor: [one.legend.set],
       draw: [(u) => one.limits.forEach((l, i) => {
         const at = (o) => o.side === "y" ? one.scale.to(o.at) : o.at, pos = (o) => u.valToPos(at(o), "y");
         const crowded = one.limits.some((o) => o !== l && pos(o) <= pos(l) && pos(l) - pos(o) < 16);
@@ -66,13 +101,13 @@ const makeCharts = () => {
         drawShape(u.ctx, "ring", u.valToPos(l.point, "x", true), u.valToPos(one.scale.to(l.at), "y", true), 5 * devicePixelRatio);
       })],
     },
-    scales: { x: { time: false, range: zoomed(p, c.range || one.xs) }, y: { range: one.y } },
+    scales: { x: { time: false, range: zoomed(c, p, c.range || one.xs) }, y: { range: one.y } },
     axes: [
       axis({ size: 32, ...c.xAxis }),
-      axis({ size: 62, values: (u, v) => v.map((w) => w === null ? "" : (c.tick || c.value)(one.scale.from(w))), ...(one.scale.splits ? { splits: one.scale.splits } : c.incrs ? { incrs: c.incrs } : {}) }),
+      axis({ values: (u, v) => yLabels(c, one.scale, v), ...(one.scale.splits ? { splits: one.scale.splits } : c.time ? { incrs: timeSteps.map((v) => 1000 * v) } : c.whole ? { incrs: wholeSteps } : {}) }),
     ],
     series: [{}, ...p.lines.map((l) => ({
-      stroke: color(l.color), width: 1.5, spanGaps: true, points: { show: p.x.length < 3 },
+      stroke: color(l.color), width: 1.5, spanGaps: true, points: { show: Boolean(l.points) || p.x.length < 3 },
       fill: l.fill ? color(l.color) + "28" : undefined, dash: dashes[l.dash || 0],
       paths: l.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
     }))],
@@ -100,9 +135,9 @@ const makeCharts = () => {
   const addChart = (parent, c) => {
     const full = c.panels.filter((p) => p.x.length);
     const lines = full.flatMap((p) => p.lines);
-    const values = lines.flatMap((l) => l.y).filter((v) => v !== null && v !== undefined);
+    const values = lines.flatMap((l) => l.y).concat(c.dots ? c.dots.y : []).filter((v) => v !== null && v !== undefined);
     const scale = yScale(c, values), many = c.panels.length > 1;
-    const ends = full.flatMap((p) => [p.x[0], p.x[p.x.length - 1]]).concat((c.limits || []).filter((l) => l.side === "x").map((l) => l.at));
+    const ends = full.flatMap((p) => [p.x[0], p.x[p.x.length - 1]]).concat((c.limits || []).filter((l) => l.side === "x").map((l) => l.at), c.dots ? [c.dots.x[0], c.dots.x[c.dots.x.length - 1]] : []);
     const xs = [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), -Infinity)];
     if (xs[0] === xs[1]) xs[1] = xs[0] + 1;
     if ((c.limits || []).some((l) => l.side === "x" && l.at === xs[1])) xs[1] += (xs[1] - xs[0]) * 0.04; // a line on the edge is not seen

@@ -39,7 +39,14 @@ const written = (v, kind, digits) => {
 const few = (v) => written(v, "maximumSignificantDigits", Math.abs(v) >= 100 ? Math.ceil(Math.log10(Math.abs(v) + 1)) : 3);
 const number = (v, digits) => written(v, "maximumFractionDigits", digits ?? (Math.abs(v) >= 1000 ? 0 : Math.abs(v) >= 10 ? 1 : 3));
 const short = (v) => v === null || v === undefined ? "" : Math.abs(v) >= 1e6 ? number(v / 1e6, 2) + "M" : Math.abs(v) >= 1e4 ? number(v / 1e3, 1) + "k" : number(v, Math.abs(v) >= 100 ? 0 : 3);
-const ms = (v) => v === null || v === undefined ? "" : v >= 3.6e6 ? number(v / 3.6e6, 2) + " h" : v >= 1e5 ? number(v / 6e4, 2) + " min" : v >= 1000 ? number(v / 1000, 2) + " s" : number(v, v >= 100 ? 0 : v >= 1 ? 2 : 3) + " ms";
+// ms is a duration, as 950 ms, 14.4 s, 2 min 42 s or 1 h 5 min.
+const ms = (v) => {
+  if (v === null || v === undefined) return "";
+  const two = (big, per, small) => { const all = Math.round(v / per), left = all % 60; return `${number((all - left) / 60)} ${big}` + (left ? ` ${left} ${small}` : ""); };
+  return v >= 3.57e6 ? two("h", 6e4, "min") : v >= 59950 ? two("min", 1000, "s") : v >= 1000 ? number(v / 1000, 2) + " s" : number(v, v >= 100 ? 0 : v >= 1 ? 2 : 3) + " ms";
+};
+const money = (v) => "$" + v.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const percents = [(v) => number(100 * v, 1), " %"];
 const percent = (v) => v === null || v === undefined ? "" : number(100 * v, 1) + " %";
 const change = (v) => Math.abs(v) < 0.0005 ? "0 %" : v >= 9 ? `× ${number(1 + v, 0)}` : (v > 0 ? "+" : "−") + number(100 * Math.abs(v), 1) + " %";
 const seconds = (v) => v === null || v === undefined ? "" : ms(v * 1000);
@@ -106,16 +113,42 @@ const drawLimit = (u, side, at, text, down = 0) => {
 // key is an entry of a legend.
 const key = (look, name, text) => el("span.key", el("span", { style: `color: var(${name})` }, { disc: "●", ring: "○", cross: "✕", limit: "╌╌", chosen: "◯", range: "┃" }[look]), text);
 
-// logTicks are the places of ticks on an axis of logarithms, as many as have room.
-const logTicks = (u, axis, lo, hi) => {
-  const all = logSplits(lo, hi);
-  return all.length * 55 > u.bbox.width / devicePixelRatio ? all.filter((v) => Math.abs(v - Math.round(v)) < 1e-9) : all;
+// timeTicks are the places of ticks on an axis of logarithms of ms, as many as have room.
+const timeTicks = (u, axis, lo, hi) => {
+  const all = timeSplits(lo, hi), apart = 55 * (hi - lo) / (u.bbox.width / devicePixelRatio);
+  return all.reduce((kept, v) => kept.length && v - kept[kept.length - 1] < apart ? kept : [...kept, v], []);
 };
 
-// axis is the look of every axis; more overrides it.
+// axis is the look of every axis; more overrides it. One at the left is as wide as its labels.
+const ruler = document.createElement("canvas").getContext("2d");
+const widthOf = (text) => { ruler.font = "11px system-ui"; return ruler.measureText(text).width; };
 const axis = (more) => ({
-  stroke: color("--soft"), grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, font: "11px system-ui", ...more,
+  stroke: color("--soft"), grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, font: "11px system-ui",
+  size: (u, values) => Math.ceil((values || []).reduce((most, v) => Math.max(most, widthOf(v || "")), 20)) + 18, ...more,
 });
+
+// timeSteps are the steps of ticks in seconds: 1, 2, 5, 10, 15 or 30 of s, min and h.
+const timeSteps = [];
+for (let e = -7; e < 0; e++) for (const m of [1, 2, 5]) timeSteps.push(m * Math.pow(10, e));
+for (const unit of [1, 60, 3600]) for (const m of [1, 2, 5, 10, 15, 30]) timeSteps.push(m * unit);
+for (let e = 2; e < 7; e++) for (const m of [1, 2, 5]) timeSteps.push(m * Math.pow(10, e) * 3600);
+
+// timeLabels are the labels of ticks at times, given the number of units in a second: the unit stands at the last tick.
+const timeLabels = (list, second = 1) => {
+  const all = list.map((v) => v === null ? null : v / second), known = all.filter((v) => v !== null), top = known.reduce((a, b) => Math.max(a, b), 0), step = known.length > 1 ? known[1] - known[0] : top;
+  const [unit, name] = step >= 1799 ? [3600, "h"] : step >= 29.9 && top >= 60 ? [60, "min"] : top >= 2 ? [1, "s"] : [0.001, "ms"];
+  return unitLabels(all, (v) => number(v / unit, 3), " " + name);
+};
+// unitLabels are labels of which the last has the unit.
+const unitLabels = (list, show, unit) => { const last = list.reduce((at, v, i) => v === null ? at : i, -1); return list.map((v, i) => v === null ? "" : show(v) + (i === last ? unit : "")); };
+const timeAxis = { values: (u, list) => timeLabels(list), space: 50, incrs: timeSteps, size: 32 };
+
+// timeSplits are round times between the powers of ten lo and hi of ms.
+const timeSplits = (lo, hi) => {
+  const few = [0.001, 0.01, 0.1, 1, 10, 100, 1e3, 1e4, 6e4, 6e5, 3.6e6, 3.6e7, 3.6e8], more = [0.3, 3, 30, 300, 3e3, 3e4, 3e5, 1.8e6], most = [0.2, 0.5, 2, 5, 20, 50, 200, 500, 2e3, 5e3, 2e4, 3e4, 1.2e5, 3e5, 1.2e6, 1.8e6, 7.2e6, 1.8e7];
+  const all = hi - lo > 3 ? few : [...few, ...(hi - lo > 1.3 ? more : most)];
+  return all.sort((a, b) => a - b).map(Math.log10).filter((v) => v >= lo && v <= hi);
+};
 
 // report leaves on the page what a test may want to know: how many charts were
 // drawn, how long that took, and what sticks out of the page. drawLimit and
@@ -169,11 +202,11 @@ const logSplits = (lo, hi) => {
 
 // scaleOf is how values are drawn: by their logarithms where they are far apart. to and
 // from take a value to its place and back.
-const scaleOf = (values) => {
+const scaleOf = (values, time) => {
   const lo = values.reduce((a, b) => Math.min(a, b)), hi = values.reduce((a, b) => Math.max(a, b));
   const log = lo > 0 && hi / lo > 15;
   const to = log ? Math.log10 : (v) => v, from = log ? (v) => Math.pow(10, v) : (v) => v;
   const room = (to(hi) - to(lo) || Math.abs(to(hi)) || 1) * 0.08;
   const range = [!log && lo >= 0 ? Math.max(0, lo - room) : to(lo) - room, to(hi) + room];
-  return { log, to, from, range, ...(log ? { splits: (u, i, from, to) => logSplits(from, to) } : {}) };
+  return { log, to, from, range, ...(log ? { splits: (u, i, from, to) => (time ? timeSplits : logSplits)(from, to) } : {}) };
 };

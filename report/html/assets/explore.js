@@ -4,41 +4,38 @@
 // into, and no more. knobs.js has the fields, screen.js what is drawn.
 (() => {
   const view = Math.random().toString(36).slice(2);
-  const pageText = document.createElement("style");
-  pageText.textContent = `.explorer { display: grid; gap: 14px; grid-template-columns: minmax(0, 290px) minmax(0, 1fr); align-items: start; }
-    @media (max-width: 800px) { .explorer { grid-template-columns: minmax(0, 1fr); } }
-    .knobs label { display: block; margin: 8px 0 0; font-size: 13px; } .knobs label[hidden] { display: none; } .knobs .value { float: right; font-weight: 600; }
-    .knobs input, .knobs select { width: 100%; max-width: none; } input[type=text], input[type=number] { font: inherit; color: var(--ink); background: var(--paper); border: 1px solid var(--soft); border-radius: 4px; padding: 2px 6px; }
-    .knobs fieldset { border: 0; border-top: 1px solid var(--line); margin: 12px 0 0; padding: 4px 0; } .knobs legend { font-weight: 600; padding-right: 8px; }
-    .wrong { outline: 2px solid var(--c4); } .said { white-space: pre-wrap; overflow-wrap: anywhere; font: 12px/1.5 ui-monospace, monospace; margin: 0; }
-    button { font: inherit; color: var(--ink); background: var(--card); border: 1px solid var(--soft); border-radius: 4px; padding: 2px 10px; cursor: pointer; }
-    .dropping { outline: 3px dashed var(--c0); } .error { color: var(--c4); } .row { display: flex; flex-wrap: wrap; gap: 6px; align-items: center; margin: 6px 0; }
-    .digest { overflow-wrap: anywhere; } .explorer .chart { min-height: 230px; } .explorer .panels .chart { min-height: 160px; } tbody th { font-weight: 400; color: inherit; }
-    .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-    .smallest label { display: block; margin: 8px 0 0; font-size: 13px; } .smallest fieldset { border: 0; margin: 8px 0 0; padding: 0; } .smallest fieldset label { margin: 2px 0 0; }
-    .smallest input[type=text] { width: 100%; max-width: 460px; display: block; } .smallest progress { width: 100%; }
-    :focus-visible { outline: 2px solid var(--c0); outline-offset: 1px; }`;
-  document.head.append(pageText);
+  document.body.classList.add("exploring");
   const ask = backend.ask;
 
-  // first is what is on the screen of a page that nobody has turned anything on: the run
+  // first is what is on the screen of a page that nothing was changed on: the run
   // that it was made of, if it was, pinned so that others lie over it.
-  const first = () => data.run ? { settings: { ...data.run.settings }, pins: [{ ...data.run.settings }] } : { settings: {}, pins: [] };
+  const pinOf = (p, color, name) => ({ settings: { ...p }, color, ...(name ? { name } : {}) });
+  const first = () => data.run ? { settings: { ...data.run.settings }, pins: [pinOf(data.run.settings, 1)] } : { settings: { ...(data.start || {}) }, pins: [] };
+  const mostPins = 6;
   let traces = data.traces, state = first();
   const read = () => {
     try {
       const was = JSON.parse(decodeURIComponent(location.hash.slice(1)));
       const plain = (o) => Object.fromEntries(Object.entries(o || {}).filter(([, v]) => typeof v === "string"));
-      const zoom = plain(was.zoom);
-      state = { settings: plain(was.settings), pins: (was.pins || []).slice(0, 5).map((p) => plain(p)), ...(zoom.request || zoom.worker ? { zoom } : {}) };
+      const zoom = plain(was.zoom), free = (i, c) => Number.isInteger(c) && c > 0 && c <= mostPins ? c : i + 1;
+      const pins = (was.pins || []).slice(0, mostPins).map((p, i) => p.settings ? pinOf(plain(p.settings), free(i, p.color), plain(p).name) : pinOf(plain(p), i + 1));
+      state = { settings: plain(was.settings), pins, ...(zoom.request || zoom.worker ? { zoom } : {}) };
     } catch { state = first(); }
     if (!state.settings.trace && traces.length) state.settings.trace = traces[0];
   };
   const fragment = () => "#" + encodeURIComponent(JSON.stringify(state));
   const link = () => location.href.replace(/#.*$/, "") + fragment();
-  // keep writes the state into the address; browsers refuse to do so at the speed of a knob.
+  // keep writes the state into the address once it rests, so that the buttons of the browser move through settings.
   let keeping = 0;
-  const keep = () => { keeping ||= setTimeout(() => { keeping = 0; history.replaceState(null, "", fragment()); }, 400); };
+  const keep = () => {
+    clearTimeout(keeping);
+    keeping = setTimeout(() => {
+      keeping = 0;
+      if (location.hash === fragment()) return;
+      if (location.hash) history.pushState(null, "", fragment());
+      else history.replaceState(null, "", fragment());
+    }, 400);
+  };
 
   const set = (flag, value) => {
     if (value === "") delete state.settings[flag];
@@ -49,8 +46,19 @@
     refresh();
   };
   const pinAll = (pins) => { state.pins = pins; keep(); refresh(); };
-  const reset = () => { state.settings = data.run ? first().settings : { trace: state.settings.trace }; keep(); knobs.show(); refresh(); };
-  const problem = el("p.error", { id: "problem", role: "alert" }), says = el("p.small"), announced = el("div.unseen", { id: "announced", role: "status" });
+  const pin = () => {
+    const color = [1, 2, 3, 4, 5, 6].find((c) => !state.pins.some((p) => p.color === c));
+    if (color) pinAll([...state.pins, pinOf(state.settings, color)]);
+    else problem.textContent = `${mostPins} runs are pinned, which is the limit: remove one`;
+  };
+  const reset = () => { state.settings = { ...first().settings, trace: state.settings.trace }; keep(); knobs.show(); refresh(); };
+  const problem = el("p.error", { id: "problem", role: "alert" }), says = el("p", { id: "state" }), announced = el("div.unseen", { id: "announced", role: "status" });
+  // nameOf is what a pin is called: its name, or the settings in which it differs from those on the screen.
+  const nameOf = (p) => {
+    if (p.name) return p.name;
+    const apart = [...new Set([...Object.keys(p.settings), ...Object.keys(state.settings)])].filter((k) => p.settings[k] !== state.settings[k]).map((k) => knobs.say(k, p.settings));
+    return apart.length ? apart.slice(0, 3).join(", ") + (apart.length > 3 ? `, ${apart.length - 3} more` : "") : "same settings";
+  };
   const upload = async (file) => {
     says.textContent = `reading ${file.name}`;
     problem.textContent = "";
@@ -62,10 +70,26 @@
     } catch (e) { says.textContent = ""; problem.textContent = e.error || String(e); }
   };
   const knobs = makeKnobs({ of: () => state.settings, turn: set, upload,
-    acts: [["Pin this run", () => pinAll([...state.pins, { ...state.settings }].slice(-5))], ["Unpin all", () => pinAll([])], ["Reset", reset], ["Find the smallest cluster", () => { smallest.panel.scrollIntoView(); smallest.panel.querySelector("input")?.focus({ preventScroll: true }); }]] });
+    acts: [["Reset", reset], ["Find the smallest cluster", () => { smallest.panel.scrollIntoView(); smallest.panel.querySelector("input")?.focus({ preventScroll: true }); }]] });
+  const button = (text, act, more) => { const b = el("button", { type: "button", ...more }, text); b.addEventListener("click", act); return b; };
+  // pinBar names the runs on the screen, each in its colour.
+  const pinBar = el("div.row", { role: "group", ariaLabel: "Runs" });
+  const showPins = () => {
+    if (pinBar.contains(document.activeElement) && document.activeElement.tagName === "INPUT") return;
+    pinBar.replaceChildren(el("span.pin", swatch("--c0"), "now"), ...state.pins.map((p) => {
+      const auto = nameOf({ settings: p.settings }), e = el("input", { type: "text", value: p.name || "", placeholder: auto, title: auto, ariaLabel: `Name of the pin ${auto}` });
+      e.addEventListener("change", () => { if (e.value.trim()) p.name = e.value.trim(); else delete p.name; keep(); refresh(); });
+      return el("span.pin", swatch(nth(p.color)), e, button("Use", () => applyAll(p.settings), { title: "change the settings to those of this pin" }),
+        button("×", () => pinAll(state.pins.filter((o) => o !== p)), { ariaLabel: `Remove the pin ${nameOf(p)}` }));
+    }));
+    pinBar.hidden = !state.pins.length;
+  };
   const applyAll = (settings) => { state.settings = { trace: state.settings.trace, ...settings }; keep(); knobs.show(); refresh(); scrollTo({ top: 0 }); };
   const smallest = makeSmallest({ view, of: () => state.settings, apply: applyAll });
+  const sweep = makeSweep({ ask, view: view + "s", of: () => state.settings });
   const screen = makeScreen({ ask, link, zoom: (z) => zoomInto(z, true) });
+  const header = document.querySelector("header"), exports = screen.exports();
+  header.append(el("div.row", button("Pin this run", pin), exports));
   document.addEventListener("dragover", (e) => { e.preventDefault(); knobs.panel.classList.add("dropping"); });
   document.addEventListener("dragleave", () => knobs.panel.classList.remove("dropping"));
   document.addEventListener("drop", (e) => { e.preventDefault(); knobs.panel.classList.remove("dropping"); if (e.dataTransfer.files[0]) upload(e.dataTransfer.files[0]); });
@@ -81,14 +105,33 @@
     if (running && now - running.since > 300 && now - lastDrawn < 1500) running.stop.abort();
     if (!running) turn();
   };
+  // busy marks the results as those of a run before, once a run takes a while; rest takes the mark away.
+  let marking = 0;
+  const busy = () => { marking ||= setTimeout(() => { side.classList.add("busy"); side.setAttribute("aria-busy", "true"); says.textContent = "running; the results are those of the settings before"; }, 200); };
+  const rest = (stale) => {
+    clearTimeout(marking);
+    marking = 0;
+    side.classList.remove("busy");
+    side.removeAttribute("aria-busy");
+    side.classList.toggle("stale", Boolean(stale && current));
+    says.classList.remove("loud");
+  };
+  // lost says that the server has stopped, and loads the page again once it answers.
+  let asking = 0;
+  const lost = () => {
+    says.textContent = `replay ui has stopped. Start it again with: ${data.restart || "replay ui"}`;
+    says.classList.add("loud");
+    asking ||= setInterval(async () => { try { await ask("traces", {}); location.reload(); } catch (e) { if (!e.gone) location.reload(); } }, 1500);
+  };
   const begin = () => {
     wanted = false;
     if (!state.settings.trace) { says.textContent = "Choose a trace, or drop one on this page."; document.body.dataset.redraws = "0"; return null; }
-    const run = { stop: new AbortController(), since: performance.now(), settings: { ...state.settings }, pins: state.pins.map((p) => ({ ...p })) };
+    const run = { stop: new AbortController(), since: performance.now(), settings: { ...state.settings }, pins: state.pins.map((p) => ({ ...p, of: nameOf(p) })) };
+    busy();
     const answer = async () => {
-      for (const p of run.pins) {
-        const key = JSON.stringify(p);
-        if (!kept.has(key)) kept.set(key, await ask("run", { view, settings: p }, run.stop.signal));
+      for (const { settings } of run.pins) {
+        const key = JSON.stringify(settings);
+        if (!kept.has(key)) kept.set(key, await ask("run", { view, settings }, run.stop.signal));
       }
       return ask("run", { view, settings: run.settings }, run.stop.signal);
     };
@@ -106,8 +149,10 @@
   };
   const refuse = (e) => {
     if (e.name === "AbortError" || wanted || running) return;
+    rest(true);
     problem.textContent = e.error || String(e);
-    says.textContent = current ? "what is drawn is the run before" : "";
+    says.textContent = current ? "stale: the results are those of the settings before" : "";
+    if (e.gone) lost();
     document.body.dataset.refused = problem.textContent;
     knobs.mark(e.flag, "problem");
   };
@@ -115,13 +160,16 @@
     current = a;
     if (problem.textContent) problem.textContent = "";
     knobs.mark();
-    const runs = [...pins.map((p, i) => ({ name: `pinned ${i + 1}`, a: kept.get(JSON.stringify(p)), settings: p })), { name: "now", a, settings }];
-    runs.forEach((r, i) => { r.color = nth(runs.length - 1 - i); r.dash = i === runs.length - 1 ? 0 : 1; });
+    rest(false);
+    if (running) busy();
+    const runs = [...pins.map((p) => ({ name: p.of, a: kept.get(JSON.stringify(p.settings)), settings: p.settings, color: nth(p.color), dash: 1 })), { name: "now", a, settings, color: "--c0", dash: 0 }];
+    showPins();
+    screen.head(settings, a);
     document.body.dataset.drawn = "";
     screen.draw(runs, () => { announce(a); if (state.zoom && JSON.stringify(state.zoom) + a.digest !== zoomed) zoomInto(state.zoom, false); });
     if (backend.answered) backend.answered(settings, a);
     lastDrawn = performance.now();
-    says.textContent = `replayed and drawn in ${number(lastDrawn - since, 0)} ms`;
+    says.textContent = `Replayed and drawn in ${number(lastDrawn - since, 0)} ms`;
     document.body.dataset.redraws = String(++redraws);
     document.body.dataset.took = String(Math.round(lastDrawn - since));
   };
@@ -131,7 +179,7 @@
     clearTimeout(speaking);
     speaking = setTimeout(() => {
       const r = a.run.report, held = a.run.held || [], missed = held.filter((h) => !h.met).length;
-      announced.textContent = [`p99 TTFT ${ms(r.p99_ttft_ms)}`, `${few(r.output_throughput_tok_s || 0)} answer tokens per second`, ...(held.length ? [missed ? `${missed} of ${held.length} objectives missed` : "all objectives met"] : [])].join(", ");
+      announced.textContent = [`p99 TTFT ${ms(r.p99_ttft_ms)}`, `${few(r.output_throughput_tok_s || 0)} output tokens per second`, ...(held.length ? [missed ? `${missed} of ${held.length} objectives missed` : "all objectives met"] : [])].join(", ");
     }, 700);
   };
 
@@ -142,7 +190,7 @@
     request: async (name) => (await ask("request", { settings: state.settings, request: name })).text,
     worker: async (text) => {
       const m = text.match(/^(d?)(\d+)(?:@([\d.]+))?$/);
-      if (!m) return "want a worker, as 0, d1 or 0@90";
+      if (!m) return "a worker is 0, d1 or 0@90";
       const all = await ask("worker", { settings: state.settings, worker: { stage: m[1] ? 1 : 0, worker: Number(m[2]), from_ms: 1000 * Number(m[3] || 0) } });
       const line = (...c) => c.map((v, i) => String(v).padStart(i < 2 ? 12 : 9)).join("");
       return [line("start ms", "end ms", "passes", "prompt", "tokens", "running", "waiting", "held"), ...(all || []).map((p) =>
@@ -168,10 +216,10 @@
     fields[kind] = e;
     return el("div.row", el("label", label + " ", e), b);
   };
-  close.append(el("h2", "Zoom"), field("request", "One request: its id, :LINE or SESSION#TURN"), field("worker", "One worker's passes: worker, or worker@SECONDS; d before it for decode workers"), el("div.scroll", closeText));
+  close.append(el("h2", "Inspect"), field("request", "One request: its id, :LINE or SESSION#TURN"), field("worker", "One worker's passes: worker, or worker@SECONDS; d before it for decode workers"), el("div.scroll", closeText));
 
   const box = el("div.explorer"), side = el("div.stack");
-  side.append(el("h2.unseen", "Results"), el("div", problem, says, announced), screen.drawing, smallest.panel, close);
+  side.append(el("h2.unseen", "Results"), problem, pinBar, screen.drawing, says, announced, smallest.panel, sweep.panel, close);
   box.append(knobs.panel, side);
   main.append(box);
   let width = 0;

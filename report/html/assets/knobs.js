@@ -11,19 +11,32 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     e.addEventListener("input", () => turn(flag, e.value));
     return e;
   };
-  const slider = (k) => {
-    const e = el("input", { type: "range", min: 0, max: k.steps.length, step: 1 });
-    e.addEventListener("input", () => turn(k.flag, e.value === "0" ? "" : k.steps[e.value - 1]));
-    return e;
-  };
   const typed = (k) => {
     const e = el("input", { type: "text", placeholder: k.preset, autocomplete: "off", spellcheck: false });
     e.addEventListener("change", () => turn(k.flag, e.value.trim()));
     return e;
   };
+  // paired is a slider over round values with the field of any number, which has the name.
+  const paired = (k) => {
+    const range = el("input", { type: "range", min: 0, max: k.steps.length, step: 1, ariaLabel: k.label + ", slider" }), e = el("input", { type: "text", inputMode: "decimal", autocomplete: "off", spellcheck: false });
+    const put = () => turn(k.flag, e.value.trim());
+    range.addEventListener("input", () => turn(k.flag, range.value === "0" ? "" : k.steps[range.value - 1]));
+    e.addEventListener("input", () => { if (e.value === "" || /^\d+(\.\d+)?$/.test(e.value)) put(); });
+    e.addEventListener("change", put);
+    return { e, range, row: el("span.pair", range, e) };
+  };
   const twoPools = (s) => Boolean(s["prefill-workers"] || s["decode-workers"]);
   // preset is what holds of a knob that is not set: pools depend on each other.
-  const preset = (k, s) => k.flag === "workers" && twoPools(s) ? "two pools instead" : /^(prefill|decode)-workers$/.test(k.flag) && twoPools(s) ? "1" : k.preset;
+  const preset = (k, s) => k.flag === "workers" && twoPools(s) ? "two pools" : /^(prefill|decode)-workers$/.test(k.flag) && twoPools(s) ? "1" : k.preset;
+  // blocked is why a setting has no effect or is refused with the others; "": it may be changed.
+  const blocked = (k, s) => {
+    const engine = (k.label.match(/TensorRT-LLM|SGLang/) || [""])[0], own = s.engine || "vllm";
+    if (engine && own !== { "TensorRT-LLM": "trtllm", SGLang: "sglang" }[engine]) return `requires the engine ${engine}`;
+    if (/^(model|tp|ep|dp)$/.test(k.flag) && !s.gpu) return "requires a GPU";
+    if (/^(prefill-tp|decode-tp|pd-threshold)$/.test(k.flag) && !twoPools(s)) return "requires prefill and decode workers";
+    if (k.flag === "slo-attainment" && !s.slo) return "requires objectives";
+    return "";
+  };
 
   // The fault of fields is one that a list of one line says; faultOf reads it back, null where
   // it is another list.
@@ -60,10 +73,10 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     part("what", "What happens", options([["dies", "it dies"], ["slow", "it is slow"], ["hangs", "it hangs"]]));
     part("pool", "Pool", options([["prefill", "prefill"], ["decode", "decode"]]));
     part("worker", "Worker", el("input", { type: "number", min: 0, step: 1 }));
-    part("at", "At second of the replay", el("input", { type: "number", min: 0, step: 10 }));
-    part("end", "Over after so many seconds; empty: never", el("input", { type: "number", min: 0, step: 10 }));
-    part("factor", "Passes take so many times as long", el("input", { type: "number", min: 0.1, step: 0.5 }));
-    part("loss", "Its requests", options([["lose", "are lost"], ["retry", "begin again"], ["migrate", "go on elsewhere"]]));
+    part("at", "At (s)", el("input", { type: "number", min: 0, step: 10 }));
+    part("end", "Recovers after (s); empty: never", el("input", { type: "number", min: 0, step: 10 }));
+    part("factor", "Pass time factor", el("input", { type: "number", min: 0.1, step: 0.5 }));
+    part("loss", "Its requests", options([["lose", "are lost"], ["retry", "begin again"], ["migrate", "continue on another worker"]]));
     const line = el("input", { type: "text", autocomplete: "off", spellcheck: false, placeholder: "[{at: 60s, worker: all, what: slow, factor: 2}]" });
     line.addEventListener("change", () => turn(k.flag, line.value.trim()));
     const lineRow = el("label", "Faults, as docs/failures.md has them ", line);
@@ -91,46 +104,82 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
   };
 
   const button = (text, act) => { const b = el("button", { type: "button" }, text); b.addEventListener("click", act); return b; };
+  const folded = new Set(), groups = [];
+  let wanted = "";
+  // find shows the settings that have the words of the search.
+  const find = () => {
+    const words = wanted.toLowerCase().split(/\s+/);
+    for (const { box, rows } of groups) {
+      let any = false;
+      for (const { k, row } of rows) {
+        row.hidden = !words.every((w) => `${k.label} ${k.flag} ${k.group}`.toLowerCase().includes(w)) || Boolean(k.more && !wanted && !(k.flag in of()));
+        any ||= !row.hidden;
+      }
+      box.hidden = !any;
+      box.open = Boolean(wanted) || !folded.has(box.dataset.group);
+    }
+  };
   const build = (traces) => {
     inputs.clear();
-    panel.replaceChildren();
-    const trace = selection("trace", traces, null), file = el("input", { type: "file" });
+    groups.length = 0;
+    const handle = button("Settings", () => { handle.setAttribute("aria-expanded", String(panel.classList.toggle("open"))); });
+    handle.className = "handle";
+    handle.setAttribute("aria-expanded", String(panel.classList.contains("open")));
+    const trace = selection("trace", traces, null), file = el("input", { type: "file" }), search = el("input", { type: "search", value: wanted, placeholder: "name or --flag" });
     trace.name = "trace";
     file.addEventListener("change", () => file.files[0] && upload(file.files[0]));
+    search.addEventListener("input", () => { wanted = search.value.trim(); find(); });
     inputs.set("trace", { e: trace });
-    panel.append(el("label", "Trace ", trace), el("label", "Another trace: choose a file, or drop it here ", file));
-    for (const group of [...new Set(data.knobs.map((k) => k.group))]) {
-      const fields = el("fieldset", el("legend", group));
+    panel.replaceChildren(handle, el("label", "Trace ", trace), el("label", "Other trace: choose or drop a file ", file), el("label", "Find a setting ", search));
+    for (const group of [...new Set(["Hardware", "Cluster", "Load", "Objectives", ...data.knobs.map((k) => k.group)])]) {
+      const box = el("details", el("summary", group)), rows = [];
+      box.dataset.group = group;
+      box.addEventListener("toggle", () => { if (wanted) return; if (box.open) folded.delete(group); else folded.add(group); });
       for (const k of data.knobs.filter((k) => k.group === group)) {
-        const special = k.flag === "faults" ? faults(k) : null;
-        const e = special ? special.e : k.choices ? selection(k.flag, k.choices, k.preset) : k.steps ? slider(k) : typed(k);
-        const out = k.steps ? el("span.value") : null; // no output, which would take the label
+        const special = k.flag === "faults" ? faults(k) : null, pair = k.steps ? paired(k) : null;
+        const e = special ? special.e : pair ? pair.e : k.choices ? selection(k.flag, k.choices, k.preset) : typed(k);
+        const why = el("span.why");
         e.name = k.flag;
         e.title = "--" + k.flag;
-        inputs.set(k.flag, { e, out, k, special });
-        fields.append(el("label", k.label, " ", out, e), ...(special ? special.rows : []));
+        const label = el("label", k.label + " ", pair ? null : e, why), row = pair ? el("div", label, pair.row) : label;
+        if (pair) label.htmlFor = e.id = "knob-" + k.flag;
+        inputs.set(k.flag, { e, k, special, range: pair?.range, why });
+        rows.push({ k, row });
+        box.append(row, ...(special ? special.rows : []));
       }
-      panel.append(fields);
+      groups.push({ box, rows });
+      panel.append(box);
     }
     panel.append(el("div.row", ...acts.map(([text, act]) => button(text, act))));
+    find();
   };
   const show = () => {
     const s = of();
-    for (const [flag, { e, out, k, special }] of inputs) {
+    for (const [flag, { e, k, special, range, why }] of inputs) {
       const v = s[flag] ?? "";
+      if (k) {
+        const reason = v === "" ? blocked(k, s) : "";
+        for (const x of [e, range]) if (x && x.disabled !== Boolean(reason)) x.disabled = Boolean(reason);
+        if (why.textContent !== reason) why.textContent = reason;
+      }
       if (special) { special.show(); continue; }
-      if (!k || !k.steps) { if (e.value !== v) e.value = v; continue; }
+      if (e.value !== v && !(document.activeElement === e && e.value.trim() === v)) e.value = v;
+      if (!range) continue;
       let at = k.steps.indexOf(v);
       if (v !== "" && at < 0) at = Math.max(0, k.steps.findLastIndex((step) => Number(step) <= Number(v)));
-      e.value = String(at + 1);
-      out.textContent = v || preset(k, s);
-      e.setAttribute("aria-valuetext", out.textContent);
+      range.value = String(at + 1);
+      range.setAttribute("aria-valuetext", v || preset(k, s));
+      e.placeholder = preset(k, s);
     }
+    find();
   };
   // fit lets settings go together with the one that was just turned.
   const fit = (s, flag) => {
     const drop = (...all) => all.forEach((f) => delete s[f]);
     const on = flag in s;
+    if (flag === "gpu" && !on) drop("model", "tp", "ep", "dp", "prefill-tp", "decode-tp");
+    if (flag === "gpu" && on) s.model ||= (data.start || {}).model || "llama-3.1-8b";
+    if (/^(prefill|decode)-workers$/.test(flag) && !twoPools(s)) drop("prefill-tp", "decode-tp", "pd-threshold");
     if (flag === "workers" && on) drop("prefill-workers", "decode-workers", "prefill-tp", "decode-tp", "pd-threshold");
     if (/^(prefill|decode)-workers$/.test(flag) && on) drop("workers");
     if (flag === "max-in-flight" && on) drop("speedup");
@@ -148,5 +197,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
       if (wrong) { e.setAttribute("aria-invalid", "true"); e.setAttribute("aria-describedby", by); } else { e.removeAttribute("aria-invalid"); e.removeAttribute("aria-describedby"); }
     }
   };
-  return { panel, build, show, fit, mark };
+  // say is a value of a setting in words.
+  const say = (flag, s) => { const k = data.knobs.find((o) => o.flag === flag); return `${flag} ${flag === "trace" ? (s.trace || "").split("/").pop() : s[flag] || (k ? preset(k, s) : "unset")}`; };
+  return { panel, build, show, fit, mark, say };
 };

@@ -13,15 +13,6 @@
   };
   const cards = (parent, three) => parent.appendChild(el(three ? "div.cards.three" : "div.cards"));
 
-  const steps = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
-  const incrs = [];
-  for (let e = -6; e < 1; e++) for (const m of [1, 2, 5]) incrs.push(m * Math.pow(10, e));
-  incrs.push(10, 15, 20, 30, ...steps);
-  for (let e = 5; e < 12; e++) for (const m of [1, 2, 5]) if (m * Math.pow(10, e) > 86400) incrs.push(m * Math.pow(10, e));
-  const clock = (v) => v === 0 ? "0" : v >= 3600 && v % 3600 === 0 ? number(v / 3600) + " h" : v >= 60 && v % 60 === 0 ? number(v / 60) + " min" : v >= 1 ? number(v) + " s" : ms(v * 1000);
-  const timeAxis = { values: (u, list) => list.map(clock), space: 60, incrs };
-  const tick = (v) => v < 1000 ? ms(v) : v < 1e6 && v % 60000 !== 0 ? number(v / 1000) + " s" : clock(v / 1000);
-  const msIncrs = incrs.map((v) => v * 1000);
   const mean = (list) => list.reduce((a, b) => a + b, 0) / (list.length || 1);
   const most = (list) => list.reduce((a, b) => Math.max(a, b), 0);
 
@@ -29,14 +20,14 @@
   const faults = (r) => (r.time && r.time.faults || []).slice(0, 20).map((s, i) => ({ side: "x", at: s, text: `fault ${i + 1}` }));
 
   // overTime draws what pick takes of each run, a panel for each.
-  const overTime = (parent, title, value, pick, worker) => {
+  const overTime = (parent, title, value, pick, worker, unit) => {
     const panels = runs.map((r, i) => {
       const y = r.time ? pick(r.time) : [];
       const step = r.time ? (worker ? r.time.worker_bin_s : r.time.bin_s) : 0;
       return { name: r.name, color: nth(i), limits: faults(r), x: y.map((_, k) => k * step), lines: [{ color: nth(i), y, says: `mean ${value(mean(y))}, most ${value(most(y))}` }] };
     });
     const peaks = panels.map((p) => most(p.lines[0].y)).filter((v) => v > 0);
-    addChart(parent, { title, panels, value, xAxis: timeAxis, counts: true, spread: () => peaks.length < 2 ? 1 : most(peaks) / Math.min(...peaks) });
+    addChart(parent, { title, panels, value, ticks: unit, xAxis: timeAxis, counts: true, spread: () => peaks.length < 2 ? 1 : most(peaks) / Math.min(...peaks) });
   };
 
   // objectives is a table of what the runs were held to.
@@ -180,7 +171,7 @@
     });
     const medians = curves.map((c) => quantile(c, 0.5)).filter((v) => v > 0);
     const values = drawn.flatMap((p) => p.lines.flatMap((l) => l.y)).filter((v) => v !== null && v !== undefined);
-    addChart(grid, { title: `${title} by percentile`, value: ms, tick, incrs: msIncrs, xAxis: { splits: () => marks.map(tail), values: () => marks.map(shareText), space: 0 },
+    addChart(grid, { title: `${title} by percentile`, value: ms, time: true, xAxis: { splits: (u, i, lo, hi) => marks.map(tail).filter((v) => v >= lo && v <= hi), values: (u, list) => list.map((v) => shareText(1 - Math.pow(10, -v))), space: 0 },
       xValue: (v) => shareText(1 - Math.pow(10, -v)), range: [0, drawn.flatMap((p) => p.x).reduce((a, b) => Math.max(a, b), 1)], panels: drawn,
       spread: (over) => medians.length ? most([...values, ...over]) / Math.min(...medians, ...over) : 1,
       note: limits.length ? [["limit", "--c4", limits.some((o) => o.share >= 0) ? "limit: the curve has to pass below it up to the ring" : "limit"]] : undefined,
@@ -200,7 +191,7 @@
           lines: [{ color: nth(i), y: c.n ? [...c.share, 0] : [], step: true, fill: true, says: c.n ? `${number(c.n)} values, half of them up to ${ms(quantile(c, 0.5))}` : "" }] };
       });
       addChart(grid, { title: `Distribution of ${names[id]}`, panels, value: percent, xValue: (v) => "from " + ms(Math.pow(10, v)),
-        xAxis: { space: 55, splits: logTicks, values: (u, list) => list.map((v) => tick(Math.pow(10, v))) },
+        ticks: percents, xAxis: { space: 55, splits: timeTicks, values: (u, list) => list.map((v) => ms(Math.pow(10, v))) },
         limits: held(id).map((o) => ({ side: "x", at: Math.log10(o.limit), text: limitText(o) })) });
     }
   };
@@ -225,12 +216,12 @@
   const time = () => {
     if (!runs.some((r) => r.time)) return;
     const grid = cards(section("Over time"), true);
-    const count = (v) => v >= 1e4 ? short(v) : few(v), perSecond = (v) => count(v) + "/s";
-    overTime(grid, "Arrivals", perSecond, (t) => t.arrived);
+    const count = (v) => v >= 1e4 ? short(v) : few(v), perSecond = (v) => count(v) + "/s", rate = [count, "/s"];
+    overTime(grid, "Arrivals", perSecond, (t) => t.arrived, false, rate);
     overTime(grid, "Requests in flight", count, (t) => t.in_flight);
     overTime(grid, "Requests without a place in an engine", count, (t) => t.queue);
-    overTime(grid, "Output tokens", perSecond, (t) => t.throughput);
-    overTime(grid, "Requests finished", perSecond, (t) => t.finished);
+    overTime(grid, "Output tokens", perSecond, (t) => t.throughput, false, rate);
+    overTime(grid, "Requests finished", perSecond, (t) => t.finished, false, rate);
     overTime(grid, "Decode batch size, mean over workers", count, (t) => t.batch, true);
   };
 
@@ -245,7 +236,7 @@
         : [line("highest worker", 1, over((v) => Math.max(...v))), line("mean of workers", 0, over(mean)), line("lowest worker", 2, over((v) => Math.min(...v)))];
       return { name: r.name, color: nth(i), limits: faults(r), x, lines };
     });
-    if (panels.some((p) => p.x.length)) addChart(grid, { title, panels, value: percent, xAxis: timeAxis });
+    if (panels.some((p) => p.x.length)) addChart(grid, { title, panels, value: percent, ticks: percents, xAxis: timeAxis });
   };
 
   // fold puts a table into what can be opened, where there are many of them.

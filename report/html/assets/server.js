@@ -3,7 +3,7 @@
 // served by. What cannot be answered is thrown as {error, flag}.
 const backend = (() => {
   const send = async (what, headers, body, signal) => {
-    const reply = await fetch("api/" + what, { method: "POST", headers, body, signal });
+    const reply = await fetch("api/" + what, { method: "POST", headers, body, signal }).catch((e) => { throw e.name === "AbortError" ? e : { error: "replay ui does not answer", gone: true }; });
     const text = await reply.text();
     let found;
     try { found = JSON.parse(text); } catch { throw { error: text }; }

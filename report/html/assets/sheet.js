@@ -77,7 +77,7 @@
       cursor: { points: { show: false }, drag: { x: true, y: true } },
       hooks: { ready: [hover(places, text)], draw: [lines] },
       scales: { x: { time: false, range: scales[0].range }, y: { range: scales[1].range } },
-      axes: [look(scales[0], one.x.value, { size: 32 }), look(scales[1], one.y.value, { size: 62 })],
+      axes: [look(scales[0], one.x.value, { size: 32 }), look(scales[1], one.y.value)],
       series: [{}, ...groups.map((g, n) => ({
         label: `${named(one.by.value)} ${g || "none"}`, stroke: tint(n), fill: tint(n), paths: dots(shape),
         facets: [{ scale: "x", auto: true }, { scale: "y", auto: true }],
