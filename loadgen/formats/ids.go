@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/probe"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
@@ -226,7 +226,7 @@ func (d *Dense) WriteMap(w io.Writer) error {
 	for id, n := range d.to.All() {
 		all = append(all, pair{id, *n - 1})
 	}
-	slices.SortFunc(all, func(a, b pair) int { return int(a.number) - int(b.number) })
+	stable.Sort(all, func(a, b pair) int { return int(a.number) - int(b.number) })
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "%s%d\n", idMapHead, d.next)
 	for _, p := range all {

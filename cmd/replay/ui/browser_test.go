@@ -59,6 +59,7 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
   said.unset = knob("prefill-workers").placeholder === "no pool" && knob("gpu").value === "h100" && title().includes("llama-3.1-8b");
   said.blocked = knob("prefill-tp").disabled && !knob("tp").disabled;
   await turn("gpu", "");
+  await wait(() => !f.contentDocument.querySelector("pre.said").textContent.includes("--gpu"));
   const took = [];
   for (let i = 2; i < 12; i++) took.push(await turn("workers", i));
   said.took = took.sort((a, b) => a - b)[5];
@@ -113,13 +114,13 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
   said.back = true;
   await wait(() => body().dataset.drawn);
   said.missed = "";
-  for (let i = 0, draw = 7; i < 30; i++) { // a pointer stands on whole pixels
+  for (let i = 0, draw = 7; i < 30; i++) { // the events of a pointer are frames apart, on whole pixels
     const chart = f.contentDocument.querySelector(".clicks"), all = chart.places(), over = chart.querySelector(".u-over"), at = over.getBoundingClientRect();
     draw = draw * 48271 %% 2147483647;
     const p = all[draw %% all.length], wanted = all.filter((o) => Math.hypot(o.left - p.left, o.top - p.top) <= 3).map((o) => o.text.match(/\d+/)[0]);
-    for (const what of ["mousemove", "mousedown", "mouseup", "click"]) over.dispatchEvent(new f.contentWindow.MouseEvent(what, { clientX: at.left + p.left, clientY: at.top + p.top, bubbles: true }));
+    for (const what of ["mousemove", "mousedown", "mouseup", "click"]) await new Promise((r) => setTimeout(r, 20)), over.dispatchEvent(new f.contentWindow.MouseEvent(what, { clientX: at.left + p.left, clientY: at.top + p.top, bubbles: true }));
     const said30 = f.contentDocument.querySelector("[aria-label='Ledger or passes']");
-    try { await wait(() => wanted.some((id) => said30.textContent.startsWith("request " + id + ", ")), 5000); } catch { said.missed += p.text + " opens " + said30.textContent.slice(0, 20) + "; "; }
+    try { await wait(() => wanted.some((id) => said30.textContent.startsWith("request " + id + ", ")), 5000); } catch { said.missed += p.text + " at " + [p.left, p.top, over.clientWidth, over.clientHeight].map(Math.round) + " opens " + said30.textContent.slice(0, 90) + " wanted " + wanted + "; "; }
   }
   said.clicked = true;
   knob("slo").value = "nonsense";

@@ -185,7 +185,7 @@
 
   // Zoom: one request, or one worker's passes; it is in the link.
   const close = el("div.card"), closeText = el("pre.said", { tabIndex: 0, role: "region", ariaLabel: "Ledger or passes" });
-  let zoomed = "";
+  let zoomed = "", zoomsBegun = 0;
   const zooms = {
     request: async (name) => (await ask("request", { settings: state.settings, request: name })).text,
     worker: async (text) => {
@@ -203,7 +203,11 @@
     keep();
     zoomed = JSON.stringify(state.zoom) + (current ? current.digest : "");
     for (const k of ["request", "worker"]) fields[k].value = z[k] || "";
-    try { closeText.textContent = await zooms[kind](z[kind]); } catch (e) { closeText.textContent = e.error || String(e); }
+    const place = ++zoomsBegun;
+    let shown;
+    try { shown = await zooms[kind](z[kind]); } catch (e) { shown = e.error || String(e); }
+    if (place !== zoomsBegun) return; // a later one is shown
+    closeText.textContent = shown;
     if (byHand) { close.scrollIntoView(); closeText.focus({ preventScroll: true }); }
   };
   const fields = {};
