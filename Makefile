@@ -196,6 +196,11 @@ browser: ## draw the pages of replay report --html, of replay ui and of the site
 	test ! -e bin/site || $(GO) test -count=1 -run 'Browser' ./tools/site -browser $(abspath bin/site) -v
 	$(GO) test -count=1 -run TestPage ./cmd/explorer -browser -v
 
+screenshots: ## draw the pages and the explorer in four widths, light and dark, into bin/screenshots
+	mkdir -p bin/screenshots
+	$(GO) test -count=1 -run 'TestBrowser$$' ./report/html -browser -screenshots $(abspath bin/screenshots)
+	REPLAY_LONG=1 $(GO) test -count=1 -run 'TestPage/browser' ./cmd/explorer -screenshots $(abspath bin/screenshots)
+
 picture: ## draw docs/plan.png, the page of the plan in README, in chromium
 	$(GO) run ./cmd/replay plan testdata/traces/chat-hour.jsonl --speedup 16 --slo p99:ttft=1s,p99:itl=50ms --gpu h100 --model llama-3.1-8b --front=false --overwrite --out bin/plan.html > /dev/null
 	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=3000 --window-size=1200,612 --screenshot=docs/plan.png file://$(abspath bin/plan.html)
@@ -335,4 +340,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all freeze liveness ledger browser picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all freeze liveness ledger browser screenshots picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

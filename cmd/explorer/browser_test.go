@@ -64,10 +64,15 @@ func (b *tab) drop(path string) {
 // anything.
 func (b *tab) settle(name string) {
 	b.t.Helper()
-	for i, form := range []struct {
+	type form struct {
 		width  int
 		scheme string
-	}{{1400, "light"}, {1400, "dark"}, {390, "light"}} {
+	}
+	forms := []form{{1400, "light"}, {1400, "dark"}, {390, "light"}}
+	if *shots != "" {
+		forms = append(forms, form{390, "dark"}, form{768, "light"}, form{768, "dark"}, form{2560, "light"}, form{2560, "dark"})
+	}
+	for i, form := range forms {
 		b.resize(form.width, 1800, form.scheme)
 		b.turn("workers", "input", 5+i)
 		if over := b.eval(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over != "0" {

@@ -47,7 +47,11 @@ func TestBrowser(t *testing.T) {
 	}
 	for name, text := range pages {
 		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int{1400, 390} {
+			widths := []int{1400, 390}
+			if *shots != "" {
+				widths = append(widths, 768, 2560)
+			}
+			for _, width := range widths {
 				t.Run(fmt.Sprintf("%s/%s/%d", name, scheme, width), func(t *testing.T) {
 					t.Parallel()
 					p := chromium.open(t, text, scheme, width)

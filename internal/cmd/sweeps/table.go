@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -147,6 +148,25 @@ func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
 	return nil
 }
 
+// chooseAxes returns what the chart of a grid has across, and what colours it: the axis with the most numbers, if it has at least
+// three, and the first of the others.
+func chooseAxes(g *plan.Grid) (across, by string) {
+	across = "output_throughput_tok_s"
+	most := 2
+	for _, a := range g.Axes {
+		numeric := !slices.ContainsFunc(a.Values, func(v string) bool { _, err := strconv.ParseFloat(v, 64); return err != nil })
+		if numeric && len(a.Values) > most {
+			across, most = a.Name, len(a.Values)
+		}
+	}
+	for _, a := range g.Axes {
+		if a.Name != across {
+			return across, a.Name
+		}
+	}
+	return across, ""
+}
+
 // sweepPage is a page of a sweep: what all cells have, a chart and the table.
 func sweepPage(g *plan.Grid, t *plan.Results, all *table.Table, assumed []engines.Assumption) *html.SheetPage {
 	facts := html.Facts{Title: "All cells have"}
@@ -167,10 +187,7 @@ func sweepPage(g *plan.Grid, t *plan.Results, all *table.Table, assumed []engine
 	if rows := t.IntervalTexts(); len(rows) > 0 {
 		page.Facts = append(page.Facts, html.Facts{Title: "Over resamples of the workload", Rows: rows})
 	}
-	by := ""
-	if len(g.Axes) > 0 {
-		by = g.Axes[0].Name
-	}
+	across, by := chooseAxes(g)
 	few := slices.Concat([]string{"cell"}, t.Shown(), []string{"reason"})
 	for _, c := range all.Columns { // what came of resamples
 		if strings.HasPrefix(c.Name, "resampled_") && (strings.HasSuffix(c.Name, "_change") || strings.HasSuffix(c.Name, "_verdict")) {
@@ -178,7 +195,7 @@ func sweepPage(g *plan.Grid, t *plan.Results, all *table.Table, assumed []engine
 		}
 	}
 	page.Tables = append(page.Tables, html.SheetTable{
-		Title: "Cells", Table: all, X: "output_throughput_tok_s", Y: "p99_ttft_ms", By: by, Few: few, Limits: limitsOf(all),
+		Title: "Cells", Table: all, X: across, Y: "p99_ttft_ms", By: by, Few: few, Limits: limitsOf(all),
 		Mark: plan.SaturationKey, Rest: "stable, or too short to tell", Marked: []html.Mark{
 			{Value: string(saturation.Overloaded), Means: "overloaded: the queue grew to the end; on a longer workload latencies are worse"},
 			{Value: string(saturation.Backlogged), Means: "backlogged: a queue built up, and went again"},
