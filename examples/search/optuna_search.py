@@ -36,7 +36,7 @@ def search(trace: str, trials: int, seed: int = 1) -> optuna.Study:
     """Search, and return the study."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
-    base: dict[str, Any] = {"speedup": 16, "gpu": "h100", "model": "llama-3.1-8b", "workers": 4, "router": "kv"}
+    base: dict[str, Any] = {"speedup": 16, "gpu": "h100", "model": "llama-3.1-8b", "workers": 3, "router": "kv"}
     with replay.Session(trace, processes=BATCH, **base) as session, ThreadPoolExecutor(BATCH) as threads:
         for _ in range(0, trials, BATCH):
             asked = [study.ask() for _ in range(BATCH)]
