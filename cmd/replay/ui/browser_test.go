@@ -118,7 +118,7 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
     const chart = f.contentDocument.querySelector(".clicks"), all = chart.places(), over = chart.querySelector(".u-over"), at = over.getBoundingClientRect();
     draw = draw * 48271 %% 2147483647;
     const p = all[draw %% all.length], wanted = all.filter((o) => Math.hypot(o.left - p.left, o.top - p.top) <= 3).map((o) => o.text.match(/\d+/)[0]);
-    for (const what of ["mousemove", "mousedown", "mouseup", "click"]) await new Promise((r) => setTimeout(r, 20)), over.dispatchEvent(new f.contentWindow.MouseEvent(what, { clientX: at.left + p.left, clientY: at.top + p.top, bubbles: true }));
+    for (const type of ["mousemove", "mousedown", "mouseup", "click"]) await new Promise((r) => setTimeout(r, 20)), over.dispatchEvent(new f.contentWindow.MouseEvent(type, { clientX: at.left + p.left, clientY: at.top + p.top, bubbles: true }));
     const said30 = f.contentDocument.querySelector("[aria-label='Ledger or passes']");
     try { await wait(() => wanted.some((id) => said30.textContent.startsWith("request " + id + ", ")), 5000); } catch { said.missed += p.text + " at " + [p.left, p.top, over.clientWidth, over.clientHeight].map(Math.round) + " opens " + said30.textContent.slice(0, 90) + " wanted " + wanted + "; "; }
   }

@@ -190,17 +190,14 @@ func (f *serving) checkStart(session *explore.Session) error {
 // restart returns the command that serves the page of a site again, at the same address.
 func (f *serving) restart(s *site, args []string) string {
 	_, port, _ := net.SplitHostPort(s.host)
-	words := append([]string{"replay", "ui"}, args...)
+	words := append([]string{"ui"}, args...)
 	for _, name := range explore.OfferFlags() {
 		for _, path := range *f.files[name] {
 			words = append(words, "--"+name, path)
 		}
 	}
 	words = append(words, "--port", port, "--token", s.token)
-	for i := range words {
-		words[i] = explore.QuoteWord(words[i])
-	}
-	return strings.Join(words, " ")
+	return cli.QuoteCommand(words)
 }
 
 // writePage writes the page, which begins with what the session has.

@@ -33,19 +33,19 @@ func commandOf(settings Settings, names []string) string {
 	if _, ok := settings["max-in-flight"]; ok {
 		verb = "concurrency"
 	}
-	parts := []string{"replay", verb, QuoteWord(settings[options.TraceSetting])}
+	parts := []string{"replay", verb, quoteWord(settings[options.TraceSetting])}
 	for _, name := range names {
 		if value := settings[name]; value == "true" || value == "false" { // the next word would be an argument
 			parts = append(parts, "--"+name+"="+value)
 			continue
 		}
-		parts = append(parts, "--"+name, QuoteWord(settings[name]))
+		parts = append(parts, "--"+name, quoteWord(settings[name]))
 	}
 	return strings.Join(parts, " ")
 }
 
-// QuoteWord returns text as one word of a shell.
-func QuoteWord(text string) string {
+// quoteWord returns text as one word of a shell.
+func quoteWord(text string) string {
 	if regexp.MustCompile(`^[\w./:=,+@%-]+$`).MatchString(text) {
 		return text
 	}
