@@ -2,12 +2,15 @@ module github.com/replay-llm/replay/tools
 
 go 1.26.0
 
-require github.com/replay-llm/replay v0.0.0
+require (
+	github.com/replay-llm/replay v0.0.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+)
 
 replace github.com/replay-llm/replay => ../
 
 require (
-	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/goccy/go-yaml v1.19.2
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/parquet-go/parquet-go v0.32.0 // indirect
 	github.com/schollz/progressbar/v3 v3.19.1 // indirect

@@ -18,6 +18,7 @@ import (
 func withoutJSON() map[string]string {
 	return map[string]string{
 		"init":             "prints a deployment file",
+		"schema":           "prints JSON",
 		"generate":         "prints a trace; its --output is the law of answers",
 		"traces":           "has commands below it, and does nothing itself",
 		"traces convert":   "prints a trace",

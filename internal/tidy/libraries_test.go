@@ -46,7 +46,7 @@ func doors() []door {
 	return []door{
 		{library: "github.com/spf13/", rooms: []string{"cmd", "internal/cmd", "live/cmd", "tools/freeze"}}, // which draws from all flags
 		{library: "github.com/schollz/progressbar/v3", rooms: []string{"internal/cmd/cli"}},
-		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "internal/cmd", "live/cmd", "calibrate/measured", "scheduler/optables/wheel"}},
+		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "internal/cmd", "live/cmd", "calibrate/measured", "scheduler/optables/wheel", "tools/schemas"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"internal/json"}},
 		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
@@ -71,6 +71,7 @@ func doors() []door {
 		{library: "google.golang.org/grpc", rooms: []string{"live/drt", "live/telemetry"}},
 		{library: "go.uber.org/goleak", rooms: []string{"live"}, tests: true},
 		{library: "github.com/go-zeromq/zmq4", rooms: []string{"live/kvevents"}, tests: true}, // another implementation to test against
+		{library: "github.com/santhosh-tekuri/jsonschema/", rooms: []string{"tools/schemas"}, tests: true},
 		{library: "github.com/cockroachdb/datadriven", rooms: []string{"."}, tests: true},
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/report/budget"
+	"github.com/replay-llm/replay/schema"
 )
 
 // readBudgets reads a file of budgets.
@@ -20,35 +21,7 @@ func readBudgets(path string) (*budget.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, into := yamlfile.File{Path: path}, &budget.File{Path: path, Exact: true, Text: text}
-	f.Rules = map[string]yamlfile.Rule{
-		"command": yamlfile.To(readCommand),
-		"behaviour": yamlfile.To(func(node ast.Node, exact *bool) error {
-			name, err := yamlfile.ReadChoice(node, []string{"exact", "free"})
-			*exact = name == "exact"
-			return err
-		}),
-		"budgets": yamlfile.To(func(node ast.Node, all *[]budget.Budget) error {
-			return f.ReadPairs(node, "names of values with budgets", func(key, value ast.Node) error {
-				text, err := yamlfile.TextOf(value)
-				if err != nil {
-					return err
-				}
-				b, err := budget.Parse(key.GetToken().Value, text)
-				b.Line = key.GetToken().Position.Line
-				*all = append(*all, b)
-				return err
-			})
-		}),
-		"baseline": yamlfile.To(func(node ast.Node, to **budget.Baseline) error {
-			*to = &budget.Baseline{}
-			if n, ok := node.(*ast.StringNode); ok {
-				return loadBaseline(*to, filepath.Dir(path), n.Value)
-			}
-			_, err := f.Read(node, "the name of a report, or a baseline as replay check --update writes it", *to)
-			return err
-		}),
-	}
+	f, into := newBudgetFile(path), &budget.File{Path: path, Exact: true, Text: text}
 	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {
 		return nil, err
@@ -62,6 +35,44 @@ func readBudgets(path string) (*budget.File, error) {
 		return nil, fmt.Errorf("%s: no budgets, must have at least one", path)
 	}
 	return into, nil
+}
+
+// BudgetShape returns the JSON Schema of a file of budgets.
+func BudgetShape() schema.Shape { return newBudgetFile("").Shape(budget.File{}, "") }
+
+// newBudgetFile returns a file of budgets with its rules.
+func newBudgetFile(path string) *yamlfile.File {
+	f := &yamlfile.File{Path: path}
+	text, behaviours := schema.TypeOf("string", "number"), []string{"exact", "free"}
+	f.Rules = map[string]yamlfile.Rule{
+		"command": yamlfile.To(readCommand).As(schema.AnyOf(schema.TypeOf("string"), schema.ListOf(text))),
+		"behaviour": yamlfile.To(func(node ast.Node, exact *bool) error {
+			name, err := yamlfile.ReadChoice(node, behaviours)
+			*exact = name == "exact"
+			return err
+		}).As(schema.OneOf(behaviours)),
+		"budgets": yamlfile.To(func(node ast.Node, all *[]budget.Budget) error {
+			return f.ReadPairs(node, "names of values with budgets", func(key, value ast.Node) error {
+				text, err := yamlfile.TextOf(value)
+				if err != nil {
+					return err
+				}
+				b, err := budget.Parse(key.GetToken().Value, text)
+				b.Line = key.GetToken().Position.Line
+				*all = append(*all, b)
+				return err
+			})
+		}).As(schema.Shape{"type": "object", "additionalProperties": text}),
+		"baseline": yamlfile.To(func(node ast.Node, to **budget.Baseline) error {
+			*to = &budget.Baseline{}
+			if n, ok := node.(*ast.StringNode); ok {
+				return loadBaseline(*to, filepath.Dir(path), n.Value)
+			}
+			_, err := f.Read(node, "the name of a report, or a baseline as replay check --update writes it", *to)
+			return err
+		}).As(schema.AnyOf(schema.TypeOf("string"), f.Shape(budget.Baseline{}, ""))),
+	}
+	return f
 }
 
 // readCommand reads a command line: a list of words, or a text of words without

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/cmd/replay/policies"
 	"github.com/replay-llm/replay/cmd/replay/records"
+	"github.com/replay-llm/replay/cmd/replay/schemas"
 	"github.com/replay-llm/replay/cmd/replay/traces"
 	"github.com/replay-llm/replay/cmd/replay/ui"
 	"github.com/replay-llm/replay/internal/cmd/cli"
@@ -56,7 +57,7 @@ func listCommands() []cli.Subcommand {
 			cli.NewSubcommand("sweep", sweeps.NewSweepCommand),
 			cli.NewSubcommand("fork", runs.NewForkCommand),
 			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", ceilings.NewBoundsCommand),
-			cli.NewSubcommand("policies", policies.NewPoliciesCommand)),
+			cli.NewSubcommand("policies", policies.NewPoliciesCommand), cli.NewSubcommand("schema", schemas.NewSchemaCommand)),
 		cli.ForJob("Gate a change, and look at recorded runs",
 			cli.NewSubcommand("check", records.NewCheckCommand), cli.NewSubcommand("report", records.NewReportCommand),
 			cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("verify", records.NewVerifyCommand)),

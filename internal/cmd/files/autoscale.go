@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/autoscale/planner"
+	"github.com/replay-llm/replay/schema"
 )
 
 // scalerFile is a file of an autoscaler.
@@ -29,32 +30,40 @@ type scalers struct {
 // ParseAutoscale reads the autoscaler of the entry pool and that of the decode pool, nil where
 // there is none; two says that there are two pools. path is what errors call the file.
 func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.Autoscale, err error) {
-	f := &scalerFile{yamlfile.File{Path: path, Only: func(kinds []string) error { return fmt.Errorf("only with scaler: %s", cli.Either(kinds)) }}}
+	f := newScalerFile(path)
 	body, err := f.ReadBody(text, "autoscaler")
 	if err != nil {
 		return nil, nil, err
 	}
-	f.Rules = rules{
-		"metric": yamlfile.OneOf(autoscale.Metrics()), "predictor": yamlfile.OneOf(autoscale.Predictors()),
-		"loss":                yamlfile.OneOf(autoscale.Losses()),
-		"optimization target": yamlfile.OneOf(planner.Targets()), "planner mode": yamlfile.OneOf(planner.Modes()),
-		"select": yamlfile.OneOf([]string{"max", "min", "disabled"}), "law name": yamlfile.OneOf(autoscale.Laws()),
-		"kind":     func(ast.Node, any) error { return nil }, // see begin
-		"behavior": yamlfile.To(f.readBehavior), "law": yamlfile.To(f.readLaw), "timeout": yamlfile.To(readTimeout),
-		"number": expressionOf(false), "bool": expressionOf(true),
-		"target": yamlfile.To(f.readTarget), "policy": yamlfile.To(f.readPolicy), "slot": yamlfile.To(f.readSlot),
-	}
 	if two {
 		return f.readPools(body)
 	}
-	f.Rules["pool"] = func(ast.Node, any) error {
+	f.Rules["pool"] = yamlfile.Rule{Read: func(ast.Node, any) error {
 		return errors.New("only with --prefill-workers and --decode-workers")
-	}
+	}}
 	x, err := f.readShared(body, body, "an autoscaler")
 	if err != nil {
 		return nil, nil, err
 	}
 	return &x.Config, nil, f.PlaceError(body, x.Check())
+}
+
+// newScalerFile returns a file of an autoscaler with its rules.
+func newScalerFile(path string) *scalerFile {
+	f := &scalerFile{yamlfile.File{Path: path, Only: func(kinds []string) error { return fmt.Errorf("only with scaler: %s", cli.Either(kinds)) }}}
+	isRead := func(ast.Node, any) error { return nil } // by readShared and readPools
+	f.Rules = rules{
+		"metric": yamlfile.OneOf(autoscale.Metrics()), "predictor": yamlfile.OneOf(autoscale.Predictors()),
+		"loss":                yamlfile.OneOf(autoscale.Losses()),
+		"optimization target": yamlfile.OneOf(planner.Targets()), "planner mode": yamlfile.OneOf(planner.Modes()),
+		"select": yamlfile.OneOf([]string{"max", "min", "disabled"}), "law name": yamlfile.OneOf(autoscale.Laws()),
+		"kind": yamlfile.Rule{Read: isRead, Shape: schema.OneOf(cli.Names(autoscale.Kinds()))}, "pool": yamlfile.Rule{Read: isRead, Shape: autoscale.Config{}},
+		"behavior": yamlfile.To(f.readBehavior).As(direction{}), "timeout": yamlfile.To(readTimeout),
+		"number": expressionOf(false), "bool": expressionOf(true),
+		"target": yamlfile.To(f.readTarget), "policy": yamlfile.To(f.readPolicy), "slot": yamlfile.To(f.readSlot),
+	}
+	f.Rules["law"] = yamlfile.To(f.readLaw).As(schema.AnyOf(yamlfile.InstantShape(), f.Shape(autoscale.Law{}, "")))
+	return f
 }
 
 // readShared reads a mapping of autoscalers; the scaler of pool or else of body has the defaults.

@@ -3,6 +3,7 @@ package files
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
@@ -11,12 +12,13 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/schema"
 	"github.com/replay-llm/replay/sim"
 )
 
 // ParseClasses reads a list of classes (docs/classes.md). path is what errors call it.
 func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
-	f := &yamlfile.File{Path: path}
+	f := newClassFile(path)
 	bodies, err := yamlfile.ListBodies(path, text)
 	switch {
 	case err != nil:
@@ -24,7 +26,6 @@ func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
 	case len(bodies) != 1:
 		return nil, fmt.Errorf("%s: %d documents, want one list of classes", path, len(bodies))
 	}
-	f.Rules = rules{"class": yamlfile.To(readClassName), "condition": f.Expression(loadgen.CheckCondition), "priority": yamlfile.To(readPriority), "deadline": yamlfile.To(readDeadline)}
 	var all []loadgen.Class
 	err = f.ReadList(bodies[0], "classes, as - {class: chat, when: request.input_tokens < 4000, deadline: 1s}", func(item ast.Node) error {
 		var c loadgen.Class
@@ -45,6 +46,16 @@ func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
 		return nil, fmt.Errorf("%s: no classes, want at least one", path)
 	}
 	return all, f.PlaceError(bodies[0], err)
+}
+
+// newClassFile returns a file of classes with its rules.
+func newClassFile(path string) *yamlfile.File {
+	f := &yamlfile.File{Path: path}
+	f.Rules = rules{
+		"class": yamlfile.To(readClassName), "condition": f.Expression(loadgen.CheckCondition), "deadline": yamlfile.To(readDeadline),
+		"priority": yamlfile.To(readPriority).As(schema.Shape{"type": "integer", "minimum": math.MinInt32, "maximum": math.MaxInt32}),
+	}
+	return f
 }
 
 func readClassName(node ast.Node, to *string) (err error) {

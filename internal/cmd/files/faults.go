@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/schema"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -39,13 +40,7 @@ func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &faultFile{File: yamlfile.File{Path: path}, two: two, all: replay.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}}
-	f.Rules = rules{
-		"faults": func(node ast.Node, _ any) error { return f.ReadList(node, aFaultList, f.readFault) },
-		"loss":   yamlfile.OneOf([]engines.OnLoss{engines.LoseThem, engines.RetryThem, engines.MigrateThem}),
-		"zones":  yamlfile.To(f.readZones), "kind": yamlfile.OneOf(engines.FaultKinds()), "worker": yamlfile.To(f.readWorkers),
-		"pool": yamlfile.To(f.readPool), "factor": yamlfile.To(readFactor),
-	}
+	f := newFaultFile(path, two)
 	for _, body := range bodies {
 		if _, isList := body.(*ast.SequenceNode); isList {
 			err = f.ReadList(body, aFaultList, f.readFault)
@@ -63,6 +58,23 @@ func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
 	}
 	return &f.all, nil
 }
+
+// newFaultFile returns a file of faults with its rules.
+func newFaultFile(path string, two bool) *faultFile {
+	f := &faultFile{File: yamlfile.File{Path: path}, two: two, all: replay.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}}
+	id := schema.Shape{"type": "integer", "minimum": 0, "maximum": 999_999}
+	f.Rules = rules{
+		"faults": {Read: func(node ast.Node, _ any) error { return f.ReadList(node, aFaultList, f.readFault) }, Shape: []faultEntry{}},
+		"loss":   yamlfile.OneOf([]engines.OnLoss{engines.LoseThem, engines.RetryThem, engines.MigrateThem}),
+		"zones":  yamlfile.To(f.readZones).As(schema.AnyOf(schema.Shape{"type": "integer", "minimum": 1, "maximum": 1_000_000}, schema.ListOf(id))),
+		"kind":   yamlfile.OneOf(engines.FaultKinds()), "worker": yamlfile.To(f.readWorkers).As(schema.AnyOf(id, schema.ListOf(id), schema.OneOf([]string{"all"}))),
+		"pool": yamlfile.To(f.readPool).As(schema.OneOf(poolNames())), "factor": yamlfile.To(readFactor).As(schema.Shape{"type": "number", "exclusiveMinimum": 0}),
+	}
+	return f
+}
+
+// poolNames returns the names of pools in the order of their numbers.
+func poolNames() []string { return []string{"prefill", "decode"} }
 
 // readFault reads an event or a law.
 func (f *faultFile) readFault(node ast.Node) error {
@@ -126,9 +138,8 @@ func (f *faultFile) readPool(node ast.Node, to *int) error {
 	if !f.two {
 		return errors.New("only with --prefill-workers and --decode-workers, want worker: all")
 	}
-	names := []string{"prefill", "decode"}
-	name, err := yamlfile.ReadChoice(node, names)
-	*to = slices.Index(names, name)
+	name, err := yamlfile.ReadChoice(node, poolNames())
+	*to = slices.Index(poolNames(), name)
 	return err
 }
 

@@ -7,7 +7,24 @@ package files
 
 import (
 	"github.com/replay-llm/replay/internal/cmd/yamlfile"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/schema"
 )
 
 // rules are rules of a file by name.
 type rules = map[string]yamlfile.Rule
+
+// Shapes returns the JSON Schemas of the files, by name.
+func Shapes() map[string]schema.Shape {
+	faults := newFaultFile("", true)
+	return map[string]schema.Shape{
+		"autoscaler": newScalerFile("").Shape(scalers{}, "scaler"),
+		"policy":     newPolicyFile("").Shape(policy.Text{}, ""),
+		"admission":  newAdmissionFile("").Shape(policy.Admission{}, ""),
+		"faults":     schema.AnyOf(faults.Shape([]faultEntry{}, ""), faults.Shape(engines.Faults{}, "")),
+		"scale":      new(yamlfile.File).Shape([]scaleEvent{}, ""),
+		"classes":    newClassFile("").Shape([]loadgen.Class{}, ""),
+	}
+}

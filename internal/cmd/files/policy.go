@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/schema"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -31,37 +32,49 @@ func baseOf(path string) string {
 // ParsePolicy reads a router policy. path is what errors call it, and what it is named after
 // where it has no name.
 func ParsePolicy(path string, text []byte) (*policy.Text, error) {
-	f := &policyFile{yamlfile.File{Path: path}, policy.Text{Name: baseOf(path), Picker: policy.TakeHighest}}
+	f := newPolicyFile(path)
 	body, err := f.ReadBody(text, "router policy")
 	if err != nil {
 		return nil, err
-	}
-	f.Rules = rules{
-		"name": yamlfile.To(yamlfile.ReadName), "picker": yamlfile.OneOf(policy.TextPickers()), "ties": yamlfile.To(readTies),
-		"filter": yamlfile.To(f.readFilter), "scorer": yamlfile.To(f.readScorer), "hold": yamlfile.To(f.readHold),
-		"filter expression": f.Expression(policy.CheckFilter), "score": f.Expression(policy.CheckScore), "hold expression": f.Expression(policy.CheckHold),
-		"order": yamlfile.To(readOrder),
-	}
-	for _, s := range router.AllSignals() {
-		f.Rules[string(s)] = yamlfile.To(func(node ast.Node, _ **router.Age) error {
-			age := f.text.Signals.AgeOf(s, false)
-			f.Rules["delay"] = yamlfile.To(func(node ast.Node, to *sim.Time) error {
-				if text, err := yamlfile.TextOf(node); err == nil && text == Never {
-					age.Never = true
-					return nil
-				}
-				return yamlfile.ReadScalar(node, to, "")
-			})
-			_, err := f.Read(node, "a signal", &age)
-			f.text.Signals.Set(s, age)
-			return err
-		})
 	}
 	seen, err := f.Read(body, "a router policy", &f.text)
 	if err != nil {
 		return nil, err
 	}
 	return &f.text, f.PlaceError(body, f.checkWhole(seen))
+}
+
+// newPolicyFile returns a file of a router policy with its rules.
+func newPolicyFile(path string) *policyFile {
+	f := &policyFile{yamlfile.File{Path: path}, policy.Text{Name: baseOf(path), Picker: policy.TakeHighest}}
+	f.Rules = rules{
+		"name": yamlfile.To(yamlfile.ReadName), "picker": yamlfile.OneOf(policy.TextPickers()), "ties": yamlfile.To(readTies).As(schema.OneOf(tieNames())),
+		"filter": yamlfile.To(f.readFilter), "scorer": yamlfile.To(f.readScorer), "hold": yamlfile.To(f.readHold),
+		"filter expression": f.Expression(policy.CheckFilter), "score": f.Expression(policy.CheckScore), "hold expression": f.Expression(policy.CheckHold),
+		"order": yamlfile.To(readOrder).As(schema.OneOf(router.QueueOrders())),
+	}
+	f.Rules["delay"] = f.readDelay(new(router.Age))
+	for _, s := range router.AllSignals() {
+		f.Rules[string(s)] = yamlfile.To(func(node ast.Node, _ **router.Age) error {
+			age := f.text.Signals.AgeOf(s, false)
+			f.Rules["delay"] = f.readDelay(&age)
+			_, err := f.Read(node, "a signal", &age)
+			f.text.Signals.Set(s, age)
+			return err
+		})
+	}
+	return f
+}
+
+// readDelay returns the rule for the delay of a signal, which is a time or never.
+func (f *policyFile) readDelay(age *router.Age) yamlfile.Rule {
+	return yamlfile.To(func(node ast.Node, to *sim.Time) error {
+		if text, err := yamlfile.TextOf(node); err == nil && text == Never {
+			age.Never = true
+			return nil
+		}
+		return yamlfile.ReadScalar(node, to, "")
+	}).As(schema.AnyOf(yamlfile.InstantShape(), schema.OneOf([]string{Never})))
 }
 
 // checkWhole refuses keys that do not go together.
@@ -115,8 +128,11 @@ func (f *policyFile) readHold(node ast.Node, to **policy.TextHold) error {
 	return err
 }
 
+// tieNames returns the names of what is done with ties.
+func tieNames() []string { return []string{"first", "any"} }
+
 func readTies(node ast.Node, any *bool) error {
-	name, err := yamlfile.ReadChoice(node, []string{"first", "any"})
+	name, err := yamlfile.ReadChoice(node, tieNames())
 	*any = name == "any"
 	return err
 }
@@ -138,18 +154,24 @@ type admissionFile struct{ yamlfile.File }
 // ParseAdmission reads which requests are held back or rejected (docs/policies.md). path is
 // what errors call it, and what it is named after where it has no name.
 func ParseAdmission(path string, text []byte) (*policy.Admission, error) {
-	f := &admissionFile{yamlfile.File{Path: path}}
+	f := newAdmissionFile(path)
 	body, err := f.ReadBody(text, "admission")
 	if err != nil {
 		return nil, err
 	}
-	f.Rules = rules{"name": yamlfile.To(yamlfile.ReadName), "rule": yamlfile.To(f.readRule), "condition": f.Expression(policy.CheckRule)}
 	a := &policy.Admission{Name: baseOf(path)}
 	seen, err := f.Read(body, "an admission", a)
 	if err == nil && !seen.Has("rules") {
 		err = f.ErrorAt(body, "an admission without rules, which lets everybody in")
 	}
 	return a, err
+}
+
+// newAdmissionFile returns a file of an admission with its rules.
+func newAdmissionFile(path string) *admissionFile {
+	f := &admissionFile{yamlfile.File{Path: path}}
+	f.Rules = rules{"name": yamlfile.To(yamlfile.ReadName), "rule": yamlfile.To(f.readRule).As(decisions{}), "condition": f.Expression(policy.CheckRule)}
+	return f
 }
 
 // decisions are the keys of a rule of an admission, in the order of router.Decision.

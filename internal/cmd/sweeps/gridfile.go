@@ -2,6 +2,7 @@ package sweeps
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/yamlfile"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/schema"
 )
 
 // GridFlags say what the cells of a sweep are.
@@ -112,7 +114,7 @@ func (g *gridReader) readFile() error {
 		return err
 	}
 	section := func(axes bool) yamlfile.Rule {
-		return func(node ast.Node, _ any) error {
+		return yamlfile.Rule{Read: func(node ast.Node, _ any) error {
 			return g.file.ReadPairs(node, "flags by name", func(key, value ast.Node) error {
 				name := key.GetToken().Value
 				if err := options.Settable(g.known, name); err != nil {
@@ -120,10 +122,10 @@ func (g *gridReader) readFile() error {
 				}
 				return g.readFlag(options.OwnName(g.known, name), value, axes)
 			})
-		}
+		}}
 	}
 	g.file.Rules = map[string]yamlfile.Rule{
-		"trace": func(node ast.Node, _ any) error { return g.readFlag(options.TraceSetting, node, false) }, "set": section(false), "grid": section(true),
+		"trace": {Read: func(node ast.Node, _ any) error { return g.readFlag(options.TraceSetting, node, false) }}, "set": section(false), "grid": section(true),
 	}
 	bodies, err := yamlfile.ListBodies(g.file.Path, text)
 	for _, body := range bodies {
@@ -159,4 +161,20 @@ func (g *gridReader) readFlag(name string, node ast.Node, axis bool) error {
 	}
 	g.putAxis(a, axis)
 	return nil
+}
+
+// GridShape returns the JSON Schema of a file of a grid.
+func GridShape() schema.Shape {
+	known := options.NewCellOptions().Set
+	lines := options.ListLines(known, func(name string) bool { return options.Settable(known, name) == nil })
+	axes, text := slices.Sorted(maps.Keys(lines)), schema.TypeOf("string")
+	value := schema.TypeOf("string", "number", "boolean", "object")
+	return schema.MappingOf(schema.Shape{
+		"trace": schema.AnyOf(text, schema.ListOf(text)),
+		"set":   schema.MappingOf(lines),
+		"grid": schema.Shape{
+			"type": "object", "propertyNames": schema.OneOf(append(axes, options.TraceSetting)),
+			"additionalProperties": schema.AnyOf(value, schema.ListOf(value)),
+		},
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/formula"
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/schema"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -30,7 +31,7 @@ func OneOf[T ~string](names []T) Rule {
 	return To(func(node ast.Node, to *T) (err error) {
 		*to, err = ReadChoice(node, names)
 		return err
-	})
+	}).As(schema.OneOf(cli.Names(names)))
 }
 
 // ReadName reads a text that is not empty.

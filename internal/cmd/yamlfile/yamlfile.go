@@ -31,13 +31,19 @@ type File struct {
 	Rules map[string]Rule
 }
 
-// Rule reads a node into a field, to which it has a pointer.
-type Rule func(node ast.Node, to any) error
+// Rule reads a node into a field.
+type Rule struct {
+	Read  func(node ast.Node, to any) error // to is a pointer to the field
+	Shape any                               // what the node is: a schema.Shape, or a value of the type that has its keys; nil: that of the field
+}
 
 // To returns a rule for fields of one type.
 func To[T any](read func(ast.Node, *T) error) Rule {
-	return func(node ast.Node, to any) error { return read(node, to.(*T)) }
+	return Rule{Read: func(node ast.Node, to any) error { return read(node, to.(*T)) }}
 }
+
+// As returns the rule for nodes of another shape than that of the field, as Rule.Shape has it.
+func (r Rule) As(shape any) Rule { return Rule{r.Read, shape} }
 
 // Seen are the keys of a mapping, in their order.
 type Seen []string
@@ -137,8 +143,8 @@ func (f *File) readField(node ast.Node, x *field) error {
 
 // readValue reads a node into a value by its tags and its type.
 func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag) error {
-	if rule := f.Rules[tag.Get("is")]; rule != nil {
-		return rule(node, to.Addr().Interface())
+	if rule := f.Rules[tag.Get("is")]; rule.Read != nil {
+		return rule.Read(node, to.Addr().Interface())
 	}
 	if body, ok := to.Addr().Interface().(*ast.Node); ok {
 		*body = node
@@ -149,7 +155,7 @@ func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag)
 		to.SetZero()
 		return f.ReadList(node, tag.Get("list"), func(item ast.Node) error {
 			one := reflect.New(to.Type().Elem()).Elem()
-			read := f.Rules[tag.Get("each")]
+			read := f.Rules[tag.Get("each")].Read
 			if read == nil {
 				read = func(item ast.Node, _ any) error { return f.readValue(item, one, tag) }
 			}

@@ -1,0 +1,60 @@
+package options
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/replay/deployment"
+	"github.com/replay-llm/replay/schema"
+)
+
+// DeploymentShape returns the JSON Schema of a deployment file.
+func DeploymentShape() schema.Shape {
+	names := deployment.Flags()
+	return schema.MappingOf(ListLines(NewCellOptions().Set, func(name string) bool { return slices.Contains(names, name) }))
+}
+
+// ConfigShape returns the JSON Schema of a file of flags for a command.
+func ConfigShape(fs *pflag.FlagSet) schema.Shape {
+	return schema.MappingOf(ListLines(fs, func(name string) bool {
+		return name != "config" && name != deploymentSetting && !strings.HasPrefix(name, "help")
+	}))
+}
+
+// ListLines returns the shapes of flags in a file, by name. Flags that keep refuses are left out.
+func ListLines(fs *pflag.FlagSet, keep func(name string) bool) schema.Shape {
+	all := schema.Shape{}
+	fs.VisitAll(func(f *pflag.Flag) {
+		if keep(f.Name) {
+			all[f.Name] = shapeOfFlag(f)
+		}
+	})
+	return all
+}
+
+// shapeOfFlag returns the shape of the value of a flag in a file.
+func shapeOfFlag(f *pflag.Flag) schema.Shape {
+	var s schema.Shape
+	switch v := f.Value.(type) {
+	case *schema.Flag:
+		return v.LineShape()
+	case *cli.Choice:
+		s = schema.OneOf(slices.DeleteFunc(slices.Concat(v.Names, v.Hidden), func(name string) bool { return name == "" }))
+	default:
+		switch f.Value.Type() {
+		case "bool":
+			s = schema.TypeOf("boolean")
+		case "int", "uint64":
+			s = schema.TypeOf("integer")
+		case "float64":
+			s = schema.TypeOf("number")
+		default:
+			s = schema.TypeOf("string", "number", "boolean", "object")
+		}
+	}
+	s["description"] = strings.ReplaceAll(f.Usage, "`", "")
+	return s
+}
