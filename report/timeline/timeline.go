@@ -1,6 +1,6 @@
 // Package timeline writes what happens in a replay as a trace of events that
 // Perfetto and Chrome open (the JSON trace event format), while it happens.
-// docs/timeline.md describes the file.
+// docs/explain.md "Timelines" describes the file.
 //
 // Read timeline.go (what is shown), lane.go (the requests' own lanes and the
 // arrows), marks.go (faults and autoscalers), then json.go (how events are written).

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Exit codes of all commands; docs/exit-codes.md says them to people.
+// Exit codes of all commands; docs/command-line.md lists them.
 const (
 	ExitDone        = 0
 	ExitRefused     = 1

@@ -20,14 +20,14 @@ func exitCodes() []exitCode {
 	return []exitCode{
 		{ExitDone, "done; `replay diff`: no difference; `replay check`: all budgets hold"},
 		{ExitRefused, "refused input, or a run that stalled or failed; nothing was written"},
-		{ExitUsage, "wrong usage: a flag or an argument that makes no sense"},
+		{ExitUsage, "wrong usage: an invalid flag or argument"},
 		{ExitDiffer, "`replay diff`: the runs differ; `replay validate --tolerance`: a mean is further off; a live run: its deadline passed"},
 		{ExitIncomplete, "the run ended, and some of its requests or cells did not complete"},
 		{ExitBudget, "`replay check`: a budget is exceeded"},
 		{ExitObjective, "`--slo-exit`: an objective is missed; `replay plan`: no cluster considered meets the objectives"},
-		{ExitBehaviour, "`replay check`: all budgets hold, and requests went another way than in the baseline; `replay verify`: files do not say what was recorded of them"},
+		{ExitBehaviour, "`replay check`: all budgets hold, and routing or scheduling changed; `replay verify`: a file differs from its record"},
 		{exitBroken, "a broken invariant: a bug in this program, please report it"},
-		{exitNoLive, "a command of `replay-live`, which is neither beside `replay` nor on the path"},
+		{exitNoLive, "a command of `replay-live`, which is neither in the folder of `replay` nor on the path"},
 		{ExitInterrupted, "interrupted (SIGINT)"},
 		{ExitTerminated, "terminated (SIGTERM)"},
 	}
@@ -35,7 +35,7 @@ func exitCodes() []exitCode {
 
 // The documentation lists every exit code, in order, and no other.
 func TestExitCodesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/exit-codes.md")
+	text, err := os.ReadFile("../../../docs/command-line.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 		want += fmt.Sprintf("| %d | %s |\n", c.code, c.meaning)
 	}
 	if !strings.Contains(string(text), want+"\n") {
-		t.Errorf("docs/exit-codes.md does not hold\n%s", want)
+		t.Errorf("docs/command-line.md does not hold\n%s", want)
 	}
 }
 

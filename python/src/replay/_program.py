@@ -21,13 +21,13 @@ from typing import IO, Union
 Progress = Union[bool, None, Callable[[str, int, int], object]]
 
 INTERRUPTED = 130
-# Exit codes of docs/exit-codes.md with which everything that was asked for has been written.
+# Exit codes of docs/command-line.md with which everything that was asked for has been written.
 WRITTEN = (0, 4, 6)
 PATIENCE = 0.5  # seconds before a line is drawn
 
 
 class ReplayError(Exception):
-    """An error of the program, with its message and exit code (docs/exit-codes.md)."""
+    """An error of the program, with its message and exit code (docs/command-line.md)."""
 
     __module__ = "replay"
 
