@@ -318,7 +318,7 @@ docs-site: ## make the site of docs in bin/site, and check its links (Python 3.1
 profile: ## write a CPU profile of every benchmark row that matches ROW into PROFILES
 	$(GO) test ./tools/bench -run '^$$' -bench Replay -benchtime 5s -rows '$(ROW)' -profiles '$(abspath $(PROFILES))'
 
-mutants: ## run mutation tests of schedulers, router, harness, formats and calibration (docs/mutants.md)
+mutants: ## run mutation tests of schedulers, router, harness, formats and calibration (CONTRIBUTING.md)
 	.ci/mutants
 
 lint: ## check format, vet, staticcheck, the workflows and the stack in containers

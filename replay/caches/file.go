@@ -1,5 +1,5 @@
 // Package caches reads and writes files of what the prefix caches of a cluster hold: the caches that
-// one replay leaves, and that another begins with (docs/warm.md).
+// one replay leaves, and that another begins with (docs/fork.md).
 //
 // Read file.go, then write.go and read.go.
 package caches

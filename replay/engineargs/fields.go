@@ -103,7 +103,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 	})
 	d.Ratio(&a.StartupSeconds, schema.Row{
 		Key: "startup_time", Help: "`seconds` until a worker that --scale adds serves", After: "bandwidth-g2-to-g1-gbps",
-		Doc: schema.Doc{Unit: "s", Text: "until a worker that `--scale` adds serves ([reference-cli.md](reference-cli.md))"},
+		Doc: schema.Doc{Unit: "s", Text: "until a worker that `--scale` adds serves ([from-dynamo.md](from-dynamo.md))"},
 	})
 	arguments.DeclareWarmup(&a.Settings, d)
 	d.Size(&a.KVBytesPerToken, schema.Row{
@@ -265,7 +265,7 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm", Help: "rules that the scheduler follows: the reference's, or those of a release of its engine, by `name`", After: "timing-profile", Names: RuleNames(),
 		File: schema.File{Place: 130, Usual: "vllm", Help: "whose rules the scheduler follows, by release"},
 		Knob: schema.Knob{Label: "Engine release", Preset: "those that fit"},
-		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest release of vLLM; sglang sglang-0.5.23, trtllm trtllm-1.3", Text: "rules that the scheduler follows: reference, or those of a release of vLLM as it is, such as vllm-0.33 or vllm-0.31.0, with a warning for those that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md)). With TensorRT-LLM engines trtllm-1.3 or trtllm-1.2, by its published source, not compared with the engine ([rules/trtllm.md](rules/trtllm.md))", Part: "vLLM"},
+		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest release of vLLM; sglang sglang-0.5.23, trtllm trtllm-1.3", Text: "rules that the scheduler follows: reference, or those of a release of vLLM, such as vllm-0.33 or vllm-0.31.0, with a warning for releases that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md)). With TensorRT-LLM engines trtllm-1.3 or trtllm-1.2, by its published source, not compared with the engine ([rules/trtllm.md](rules/trtllm.md))", Part: "vLLM"},
 	}
 	switch {
 	case a.Engine == SGLang && d.Compat:

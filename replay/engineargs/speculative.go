@@ -156,11 +156,11 @@ func (s *Speculative) declareAcceptance(m *schema.Decl) {
 	for _, row := range []schema.Row{
 		schema.Row{
 			Key: "synthetic_acceptance_rates",
-			Doc: schema.Doc{Unit: "shares", Text: "in place of it, vLLM's own: by position, of drafts that are accepted with all before them, as its log has them"},
+			Doc: schema.Doc{Unit: "shares", Text: "instead of it, vLLM's own: by position, of drafts that are accepted with all before them, as its log has them"},
 		},
 		schema.Row{
 			Key: "synthetic_acceptance_length",
-			Doc: schema.Doc{Unit: "tokens", Text: "in place of it, vLLM's own: the mean number of tokens per pass, 1 to k + 1"},
+			Doc: schema.Doc{Unit: "tokens", Text: "instead of it, vLLM's own: the mean number of tokens per pass, 1 to k + 1"},
 		},
 		schema.Row{
 			Key: "acceptance_rate", Default: "none", Help: "speculative decoding: share `R` of drafts after accepted ones that are accepted, or R..R for each request to draw from", Kind: schema.Range,

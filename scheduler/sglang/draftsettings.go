@@ -58,7 +58,7 @@ func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	})
 	d.CountTo(&s.TopK, maxDrafts, schema.Row{
 		Key: "speculative_eagle_topk", Default: "1", Help: "`drafts` that each step goes on with",
-		Doc: schema.Doc{Text: "that each step goes on with; needed beside steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
+		Doc: schema.Doc{Text: "that each step continues with; required with steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
 	})
 	d.CountTo(&s.Tokens, maxDrafts, schema.Row{
 		Key: "speculative_num_draft_tokens", Default: "one more than steps", Help: "number `n` of tokens that a pass verifies of a request",

@@ -31,7 +31,7 @@ func (h *HiCacheSettings) declare(d *schema.Decl) {
 	})
 	d.Ratio(&h.SizeGB, schema.Row{
 		Key: "hicache_size", Default: "by --hicache-ratio", Help: "host memory in `GB`",
-		Doc: schema.Doc{Unit: "10⁹ bytes", Default: "-", Text: "host memory, in place of the factor"},
+		Doc: schema.Doc{Unit: "10⁹ bytes", Default: "-", Text: "host memory, instead of the factor"},
 	})
 	d.Count(&h.Layers, schema.Row{
 		Key: "hicache_layers", Default: "the model's, or 32", Help: "`layers` of the model, in which what is loaded from the host arrives", After: "hicache-write-policy",
@@ -73,7 +73,7 @@ func (s *StorageSettings) declare(d *schema.Decl) {
 	retries := usualRetries
 	d.Size(&retries, schema.Row{
 		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "`times` that a request asks storage again; want 0",
-		Doc: schema.Doc{Text: "that a request asks storage again: 0 with a backend, as others are not simulated"},
+		Doc: schema.Doc{Text: "that a request asks storage again: 0 with a backend; other values are not simulated"},
 	})
 	if s.Backend != "" && retries > 0 {
 		d.Fail("hicache_storage_prefetch_retry_max_attempts", strconv.Itoa(retries), "0 with hicache_storage_backend: that requests ask storage again is not simulated")

@@ -170,14 +170,14 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 func (s *Settings) declareWindows(d *schema.Decl) {
 	d.Limit(&s.Window, schema.Row{
 		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` that the layers with a window attend to, which have a pool of their own", After: "decode-log-interval",
-		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "that some layers attend to, which have a pool of their own ([rules/sglang.md](rules/sglang.md#windows))"},
+		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "that some layers attend to, which have a separate pool ([rules/sglang.md](rules/sglang.md#windows))"},
 	})
 	isShare := func(f float64) bool { return f > 0 && f <= 1 }
 	d.NumberIn(&s.WindowShare, isShare, "a share above 0, at most 1", schema.Row{
 		Key: "swa_full_tokens_ratio", Default: "0.8", Help: "what the pool of layers with a window has of the other's tokens, a `share`",
 		Doc: schema.Doc{Text: "what that pool has of the other's tokens, above 0 and at most 1"},
 	})
-	d.Bool(&s.NoWindowPool, schema.Row{Key: "disable_hybrid_swa_memory", Help: "layers with a window keep all tokens, in one pool with the others"})
+	d.Bool(&s.NoWindowPool, schema.Row{Key: "disable_hybrid_swa_memory", Help: "layers with a window keep all tokens, in one pool with other layers"})
 }
 
 // PoolShare returns what the pool of layers with a window has of the other's tokens.
@@ -204,7 +204,7 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	d.Bool(&p.On, schema.Row{
 		Key: "enable_priority_scheduling", Help: "requests of higher priority first, who preempt running ones",
 		Log: "sglang:enable_priority_scheduling",
-		Doc: schema.Doc{Text: "requests of higher `priority` ([traces.md](traces.md)) first, who may preempt running ones ([rules/sglang.md](rules/sglang.md#priorities)); with fcfs and lof, not with `--compat`"},
+		Doc: schema.Doc{Text: "requests of higher `priority` ([traces.md](traces.md)) first, which may preempt running ones ([rules/sglang.md](rules/sglang.md#priorities)); with fcfs and lof, not with `--compat`"},
 	})
 	d.Bool(&p.LowFirst, schema.Row{
 		Key: "schedule_low_priority_values_first", Help: "the lowest priority values are the most urgent",
@@ -234,7 +234,7 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	p.Retract = d.Name(schema.Row{
 		Key: "retraction_policy", Default: "length", Help: "who loses their place where memory is short, by `name`: length, those with the fewest tokens, or priority", Names: []string{"length", "priority"},
 		Log: "sglang:retraction_policy",
-		Doc: schema.Doc{Text: "who loses their place where memory is short: length, those with the fewest tokens, or priority, the least urgent"},
+		Doc: schema.Doc{Text: "the requests that are retracted if memory is short: length, the ones with the fewest tokens, or priority, the least urgent"},
 	}) == "priority"
 	switch {
 	case p.On && (s.Policy == "lpm" || s.Policy == "hrrn" || s.Policy == "shortest-prefill-first" || s.Policy == "random"):

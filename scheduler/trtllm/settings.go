@@ -149,7 +149,7 @@ func (s *Settings) declareRetention(d *schema.Decl) {
 	d.String(&s.Ranges, schema.Row{
 		Key: "token_range_retention", Default: "none", Help: "retention priorities of prompt blocks, as `FIRST-END:PRIORITY:MS`, with commas between",
 		File: schema.File{Place: 366, Help: "retention priorities of prompt blocks"},
-		Doc:  schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the token that a block begins with: `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s and the others 20 ([rules/trtllm.md](rules/trtllm.md#retention-priorities))"},
+		Doc:  schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the token that a block begins with: `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s and the rest 20 ([rules/trtllm.md](rules/trtllm.md#retention-priorities))"},
 	})
 	if s.Ranges != "" && d.OK() {
 		if _, err := ParseRanges(s.Ranges); err != nil {

@@ -78,7 +78,7 @@ caches and the router in front of them, in logical time. The same command gives
 the same report, to the last digit.
 
 Without a subcommand, replay takes the command lines of the reference it repeats
-(dynamo.replay), as docs/reference-cli.md lists them.
+(dynamo.replay), as docs/from-dynamo.md lists them.
 
 Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.
 All commands take -q (no progress, no notes) and -v (what is read, how long).`,

@@ -164,7 +164,7 @@ class Cluster(TypedDict, total=False):
     scale (file): YAML file that says when the number of workers changes: a list of {at: 90s, workers: 4}, or with prefill: and decode: in place of workers:
     signal_delay (age): age of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)
     signal_interval (time): time between two reads of signals: 1s, or waiting=1s,kv_usage=5s
-    warm_caches (file): file of what workers have cached at the start, which --save-caches wrote (docs/warm.md)
+    warm_caches (file): file of what workers have cached at the start, which --save-caches wrote (docs/fork.md)
     worker_speed (speeds): speeds of workers that differ, one each: 1,1,0.84,1
     workers (N): N workers that prefill and decode; a mix: h100:4,l40s:8 (default 1)
     """
@@ -229,7 +229,7 @@ class Engine(TypedDict, total=False):
     decode_retention_priority (priority): trtllm: retention priority of blocks of answers, 0 to 100 (default 35)
     decode_speedup_ratio (R): divide the time of decoding by a further R; 0 leaves it unscaled (default 1)
     deployment (file): YAML file of all this, as replay init writes it; flags win; several: kinds of a mix
-    disable_hybrid_swa_memory: sglang: layers with a window keep all tokens, in one pool with the others
+    disable_hybrid_swa_memory: sglang: layers with a window keep all tokens, in one pool with other layers
     disable_overlap_scheduler: trtllm: plan each pass after the pass before it has ended
     disable_priority_preemption: sglang: no running request is preempted for one of higher priority
     dp (ranks): data parallelism of attention: ranks of a worker, in lockstep (default 1)
@@ -686,7 +686,7 @@ class Outputs(TypedDict, total=False):
     report_json (FILE): also write the report to FILE; in a directory, to a file named after the time
     requests (FILE): write a row per request to FILE, as its name ends: .parquet, .jsonl or .csv
     requests_format (form): form of the requests in --out: parquet, jsonl or csv (default parquet)
-    save_caches (FILE): write what workers have cached at the end to FILE, or earlier to FILE,at=30m (docs/warm.md)
+    save_caches (FILE): write what workers have cached at the end to FILE, or earlier to FILE,at=30m (docs/fork.md)
     timeline (FILE): write what every worker did to FILE, for Perfetto
     timeline_from (time): leave out what ends before this time of the run's clock
     timeline_request (REQUEST): show one REQUEST alone: its id, or :LINE of the trace

@@ -41,7 +41,7 @@ func DeclareChunks(s *vllm.Settings, d *schema.Decl) {
 func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 	if d.Name(schema.Row{
 		Key: "preemption_mode", Default: "lifo", Help: "who is preempted first: lifo or fifo, by `name`", Only: "vllm", After: "enable-chunked-prefill", Names: []string{"lifo", "fifo"},
-		Doc: schema.Doc{Text: "who loses its place when blocks run out: lifo the one admitted last, fifo the one admitted first"},
+		Doc: schema.Doc{Text: "the request that is preempted when blocks run out: lifo the last one admitted, fifo the first"},
 	}) == "fifo" {
 		s.Preemption = vllm.FIFO
 	}
@@ -51,11 +51,11 @@ func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 	})
 	d.Count(&s.PrefillInterval, schema.Row{
 		Key: "prefill_schedule_interval",
-		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while others decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, as a warning says ([rules/vllm.md](rules/vllm.md))", Part: "vLLM"},
+		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while other requests decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, with a warning ([rules/vllm.md](rules/vllm.md))", Part: "vLLM"},
 	})
 	if d.Name(schema.Row{
 		Key: "scheduling_policy", Default: "fcfs", Help: "who is admitted first, by vLLM's own rules: fcfs or priority, by `name`", Only: "vllm", Names: []string{vllm.FirstCome.String(), vllm.ByPriority.String()},
-		Doc: schema.Doc{Text: "who is admitted first, and who loses its place: fcfs, or priority, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md))"},
+		Doc: schema.Doc{Text: "the order of admission and preemption: fcfs, or priority, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md))"},
 	}) == vllm.ByPriority.String() {
 		s.Scheduling = vllm.ByPriority
 	}

@@ -45,12 +45,12 @@ func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	})
 	d.Limit(&chunk, schema.Row{
 		Key: "attention_chunk_size",
-		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "in place of it: of a chunk in which some layers attend, a multiple of `block_size`", Part: "vLLM"},
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "instead of it: of a chunk in which some layers attend, a multiple of `block_size`", Part: "vLLM"},
 	})
 	types := declareLayerTypes(d)
 	d.Bool(&s.NoHybrid, schema.Row{
 		Key: "disable_hybrid_kv_cache_manager",
-		Doc: schema.Doc{Text: "layers with windows beside others keep KV blocks as those do", Part: "vLLM"},
+		Doc: schema.Doc{Text: "layers with windows keep KV blocks as the other layers do", Part: "vLLM"},
 	})
 	switch {
 	case !d.OK():
