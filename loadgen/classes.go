@@ -16,7 +16,7 @@ const DefaultClass = "default"
 // Class is a kind of requests that are reported apart, and what they are to the cluster.
 type Class struct {
 	Name string `yaml:"class" is:"class"`
-	// When is the condition under which a request is of the class; "": the trace says so.
+	// When is the condition under which a request is of the class; "": the class of the trace.
 	When string `yaml:"when" is:"condition"`
 	// Priority takes the place of the trace's where Ranked is set; the least is the most urgent.
 	Priority int32 `yaml:"priority" is:"priority"`
@@ -58,8 +58,8 @@ func (w *Workload) AddClass(name string) int32 {
 	return int32(at)
 }
 
-// Classify gives each turn of a workload that nobody uses yet its class by rules: the one
-// that the trace says, if a rule names it, or else that of the first condition that is true,
+// Classify gives each turn of an unused workload its class by rules: the class
+// of the trace, if a rule names it, or else that of the first condition that is true,
 // or else the trace's.
 func (w *Workload) Classify(rules []Class) error {
 	given := append([]string(nil), w.Classes...)
@@ -110,7 +110,7 @@ type judge struct {
 	language *formula.Language
 	program  *formula.Program
 	values   []formula.Value // of the conditions
-	facts    []classFact     // that they look at
+	facts    []classFact     // that they read
 }
 
 func newJudge(rules []Class, places []int32) (*judge, error) {
@@ -147,7 +147,7 @@ func (j *judge) begin(n int, set func(i int, to *classed)) {
 	p.Run()
 }
 
-// ruleOf returns the rule of the i-th request of begin, which the trace says to be of a class; -1 where there is none.
+// ruleOf returns the rule of the i-th request of begin, by its class in the trace; -1 if there is none.
 func (j *judge) ruleOf(i int, class int32) int {
 	rule := slices.Index(j.places, class)
 	for k := 0; rule < 0 && k < len(j.rules); k++ {
@@ -167,7 +167,7 @@ func (j *judge) judgeOne(c *classed) int {
 	return j.ruleOf(0, c.in.Class)
 }
 
-// classed is a request of a workload, as conditions look at it.
+// classed is a request of a workload, as conditions read it.
 type classed struct {
 	w  *Workload
 	in Incoming
@@ -190,7 +190,7 @@ func (c *classed) sessionID() string {
 	return id
 }
 
-// classFact is something that the condition of a class may look at.
+// classFact is something that the condition of a class may read.
 type classFact struct {
 	formula.Name
 	of func(c *classed, l *formula.Language) float64
@@ -208,7 +208,7 @@ func classFacts() []classFact {
 		number("session", func(in *Incoming) float64 { return float64(in.Session) }),
 		number("priority", func(in *Incoming) float64 { return float64(in.Priority) }),
 		{formula.Name{Name: "request.prefix", Kind: formula.Integer, Each: true}, func(c *classed, _ *formula.Language) float64 {
-			if ids := c.in.IDs; len(ids) > 0 && !(c.w.Renumbered && ids[0] > math.MaxInt64) { // above it are those that a Source made up
+			if ids := c.in.IDs; len(ids) > 0 && !(c.w.Renumbered && ids[0] > math.MaxInt64) { // larger ids are made by a Source
 				return float64(ids[0])
 			}
 			return -1

@@ -45,11 +45,11 @@ type Admission struct {
 	// Speedup divides all times in trace mode, finite and > 0; concurrency mode
 	// ignores it.
 	Speedup float64
-	// Stop is an instant from which on no request arrives, 0 for none. Those that have arrived
-	// go on to their ends.
+	// Stop is an instant from which on no request arrives, 0 for none. Requests that have arrived
+	// continue to their ends.
 	Stop sim.Time
-	// Disaggregated says that prefill and decode have workers of their own.
-	// Multi-turn and closed-loop workloads are then taken as they are: a missing
+	// Disaggregated reports that prefill and decode have separate workers.
+	// Multi-turn and closed-loop workloads are then taken unchanged: a missing
 	// timestamp is 0, and prompts may be empty.
 	Disaggregated bool
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Graph says what the turns of a workload wait for, where that is more than the turn
+// Graph has the dependencies of the turns of a workload, where they are more than the turn
 // before. The sessions of such a workload are its tasks: what hangs together by waits, or by
 // a name that the trace gives.
 type Graph struct {
 	// The waits of turn i are Waits[First[i]:First[i+1]].
 	First []int32
 	Waits []Wait
-	// Arrival is when a turn comes that waits for nobody, as the trace has it; NaN: not known.
+	// Arrival is the arrival in the trace of a turn that does not wait; NaN: not known.
 	Arrival []sim.Time
 }
 
@@ -29,9 +29,9 @@ type Wait struct {
 // WaitsOf returns what a turn waits for.
 func (g *Graph) WaitsOf(turn int32) []Wait { return g.Waits[g.First[turn]:g.First[turn+1]] }
 
-// graphFeed is what the feed of a graph knows beside the turns that are ready.
+// graphFeed is what the feed of a graph knows in addition to the ready turns.
 type graphFeed struct {
-	roots []int32 // turns that wait for nobody, in the order in which they come
+	roots []int32 // turns that do not wait, in order of arrival
 	rank  []int32 // by turn: its place among those of one instant, by task and then by place in it
 	left  []int32 // by turn: waits that are not over
 	from  []sim.Time
@@ -88,7 +88,7 @@ func newGraphFeed(t *times) *graphFeed {
 	return f
 }
 
-// startOfRoot returns the instant at which a turn comes that waits for nobody.
+// startOfRoot returns the instant at which a turn arrives that does not wait.
 func (t *times) startOfRoot(turn int32) sim.Time {
 	at := t.w.Graph.Arrival[turn]
 	if t.closed || math.IsNaN(float64(at)) {
@@ -112,7 +112,7 @@ func (f *Feed) passOn(turn int32, now sim.Time, start bool) {
 	}
 }
 
-// checkGraph checks that every turn of a graph comes once those that it waits for have.
+// checkGraph checks that every turn of a graph comes once its dependencies have.
 func checkGraph(w *Workload, a Admission, t times) error {
 	g, n := w.Graph, len(w.Turns)
 	if len(g.First) != n+1 || len(g.Arrival) != n {
@@ -140,7 +140,7 @@ func checkGraph(w *Workload, a Admission, t times) error {
 // checkOrder refuses turns that wait for each other.
 func (g *Graph) checkOrder(w *Workload) error {
 	n := int32(len(w.Turns))
-	seen := make([]uint8, n) // 1: being looked at; 2: done
+	seen := make([]uint8, n) // 1: in progress; 2: done
 	type visit struct{ turn, wait int32 }
 	var open []visit
 	for root := range n {

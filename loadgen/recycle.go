@@ -6,12 +6,12 @@ import (
 )
 
 // Recycle returns a workload of several rounds of w, at least 2: its sessions once more for each
-// round after the first, for a closed loop that goes on with the workload from its beginning when
+// round after the first, for a closed loop that repeats the workload from its beginning when
 // it runs out.
 //
 // Blocks that several sessions of w have stay what they are in all rounds. Those of one session
-// alone are others in each round, so that what it finds cached is what a new session would find.
-// Where w names no sessions, the prompts of a conversation are told by going on from each other:
+// alone are new in each round, so that what it finds cached is what a new session would find.
+// Where w names no sessions, the prompts of a conversation are recognized by continuing each other:
 // blocks are shared there if prompts go different ways after them.
 func Recycle(w *Workload, rounds int) *Workload {
 	own := *w
@@ -41,7 +41,7 @@ func (w *Workload) RoundOf(session int32) int {
 // recycler adds rounds to a workload.
 type recycler struct {
 	from, to *Workload
-	shared   map[uint64]bool // of all blocks, those that are the same in all rounds
+	shared   map[uint64]bool // of all blocks, the ones that are the same in all rounds
 	next     uint64          // the least number that may be free for another block
 }
 
@@ -82,7 +82,7 @@ type branch struct {
 }
 
 // sharedByBranches returns of all blocks whether prompts go different ways after them. The last
-// block of a prompt that it does not fill is nobody else's.
+// block of a prompt that it does not fill is not shared.
 func sharedByBranches(w *Workload) map[uint64]bool {
 	type edge struct {
 		from int32
@@ -167,7 +167,7 @@ func (r *recycler) renew(id uint64, renewed map[uint64]uint64) uint64 {
 	return now
 }
 
-// repeatList returns a list so many times; nil of nil.
+// repeatList returns a list n times; nil of nil.
 func repeatList(list []int32, times int) []int32 {
 	var all []int32
 	for range times {

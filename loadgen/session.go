@@ -23,15 +23,15 @@ type Feed struct {
 	perRound int      // starts in each round of a workload that is recycled; 0: it is not
 	held     bool     // fresh is the first of a round that has not begun
 	begun    sim.Time // when the latest round began
-	seen     sim.Time // the latest instant that somebody has asked about
+	seen     sim.Time // the latest instant of a call
 
 	graph *graphFeed // nil where turns wait for nothing but the turn before
 
 	streamed *streamed // nil where all requests are kept
 
 	order    []int32   // sessions by start; nil when they are in order as they are
-	starts   int       // sessions, or turns of a graph that wait for nobody
-	started  int       // those of them whose first turn was taken
+	starts   int       // sessions, or turns of a graph that do not wait
+	started  int       // of them, with their first turn taken
 	fresh    readyTurn // the first turn of the session after those; of no meaning when there is none
 	ready    heap.Heap[sim.Time, int32, int32]
 	turnOf   []int32 // by request: its turn, or -1 once finished; empty when flat
@@ -64,7 +64,7 @@ func newFeed(r requests, t times, a Admission, flat bool) *Feed {
 }
 
 // sortSessions lists the sessions by start, equal ones in order of appearance; nil
-// says that they are in that order already.
+// reports that they are in that order already.
 func (t *times) sortSessions() []int32 {
 	inOrder := true
 	for i := 1; inOrder && i < len(t.w.Sessions); i++ {
@@ -215,7 +215,7 @@ func (f *Feed) requestOf(turn int32, arrives sim.Time) (*sim.Request, error) {
 	return f.requests.makeRequest(turn, arrives), nil
 }
 
-// readsOneByOne reports whether turns are known only when they are read: they are not kept, and no graph says what they wait for.
+// readsOneByOne reports whether turns are known only when they are read: they are not kept, and no graph has their dependencies.
 func (f *Feed) readsOneByOne() bool { return f.streamed != nil && f.graph == nil }
 
 // Finish notes that a request completed at now, and makes the session's next turn
@@ -225,7 +225,7 @@ func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
 		if id < 0 || id >= f.requests.next {
 			return fmt.Errorf("request %d finished at %v ms, but only %d have arrived", id, float64(now), f.requests.next)
 		}
-		return nil // nobody waits for it
+		return nil // no turn waits for it
 	}
 	if f.readsOneByOne() {
 		return f.endStreamed(id, now, true)
@@ -281,8 +281,8 @@ func (f *Feed) RanOut() bool { return f.allStarted() }
 // requests finish, so that workers may be let run ahead.
 func (f *Feed) Independent() bool { return f.flat && !f.closed }
 
-// Reclaim gives f the memory of a request of its own that has finished and that
-// nobody looks at any more; later requests are made of it.
+// Reclaim gives f the memory of one of its requests that has finished and is
+// no longer read; later requests are made of it.
 func (f *Feed) Reclaim(r *sim.Request) { f.requests.reclaimRequest(r) }
 
 // readyTurn is a turn that can be taken from an instant, its Key, on; of turns

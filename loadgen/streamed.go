@@ -11,7 +11,7 @@ import (
 
 // Source gives the requests of a workload that is not kept, in the order of their arrivals.
 type Source interface {
-	// Next fills in with the first turn of the next session, whose arrival is not before that of the one before; io.EOF comes
+	// Next fills in with the first turn of the next session. It arrives no earlier than the one before; io.EOF comes
 	// after the last.
 	Next(in *Incoming) error
 	// MultiTurn reports whether some session has two turns or more.
@@ -72,7 +72,7 @@ type streamed struct {
 	err     error
 	all     []*sim.Request // every request there has been memory for
 
-	// Of sessions: the turns that unfinished requests wait with, and those that are ready or will be at an instant that is known,
+	// Of sessions: the turns that unfinished requests wait with, and the turns that are ready or will be at a known instant,
 	// which Feed.ready names by their places among these.
 	open    sliding.Table[openTurn]
 	waiting []int64 // what Source.Later knows them by
@@ -219,7 +219,7 @@ func (f *Feed) takeStreamed(r readyTurn, fresh bool) (Arrival, error) {
 	return Arrival{q, at}, nil
 }
 
-// makeStreamed makes a request, whose prompt joins the tree.
+// makeStreamed makes a request and adds its prompt to the tree.
 func (f *Feed) makeStreamed(in *Incoming, at sim.Time) *sim.Request {
 	s, q := f.streamed, &f.requests
 	r := q.allocStreamed(s)
@@ -276,7 +276,7 @@ func (q *requests) allocStreamed(s *streamed) *sim.Request {
 	return r
 }
 
-// Err returns the error that ended the requests of a feed that reads them one by one; nil for others.
+// Err returns the error that ended the requests of a feed that reads them one by one; nil for other feeds.
 func (f *Feed) Err() error {
 	if f.streamed == nil {
 		return nil

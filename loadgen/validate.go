@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// checkWorkload checks that w can be replayed as a says, sessions in order.
+// checkWorkload checks that w can be replayed under a, sessions in order.
 //
 // Multi-turn and closed-loop workloads on disaggregated workers are only
 // checked for times that are no numbers: the reference takes everything else

@@ -1,8 +1,8 @@
-// Package loadgen makes workloads and says when their requests arrive.
+// Package loadgen makes workloads and decides when their requests arrive.
 //
 // A Workload is what a trace file or a synthetic recipe holds: sessions of
 // turns. A Feed hands the turns out as requests, in open loop (by the times of
-// the trace) or in closed loop (at most so many in flight).
+// the trace) or in closed loop (at most a number in flight).
 //
 // Traces are read by package formats. Read workload.go, feed.go (with
 // validate.go), session.go and synth.go.
@@ -31,7 +31,7 @@ type Workload struct {
 	TraceBlock int       // tokens per hash id; 0 when Synthetic
 	Sessions   []Session // in order of first appearance
 	Turns      []Turn    // in file order; the turns of a session need not be adjacent
-	// Source gives the requests in place of Sessions and Turns, where they are not kept: such a workload is replayed
+	// Source gives the requests instead of Sessions and Turns, where they are not kept: such a workload is replayed
 	// once, and is to be closed. Nil: they are kept.
 	Source Source
 	// Dropped counts the rows of the trace that are no requests here; of a Source, see CountDropped.
@@ -43,27 +43,27 @@ type Workload struct {
 	// the turns, by their place in it; both nil where there are none.
 	Classes   []string
 	ClassesOf []int32
-	// Rules are what rules say of the classes, by their place in Classes; nil without rules.
+	// Rules are the rules of the classes, by their place in Classes; nil without rules.
 	Rules []Class
 	judge *judge // of the requests of a Source; nil without rules
-	// Graph says what turns wait for, where that is more than the turn before of their session,
+	// Graph has the dependencies of turns, if they are more than the turn before of their session,
 	// which has no delays then; nil: it is not.
 	Graph *Graph
 	// Rounds is how often the sessions are there, see Recycle; 0: once.
 	Rounds int
-	// Synthetic says that no two prompts share anything; turns have no ids then.
+	// Synthetic reports that no two prompts share anything; turns have no ids then.
 	Synthetic bool
-	// Renumbered says that hash ids count up as they come in this file, and mean nothing elsewhere.
+	// Renumbered reports that hash ids count up as they come in this file, and mean nothing elsewhere.
 	Renumbered bool
-	// Untimed says that the format knows no arrivals, so that only closed loop
+	// Untimed reports that the format knows no arrivals, so that only closed loop
 	// can replay it.
 	Untimed bool
-	// Sessional says that the file or recipe speaks of sessions with starts that
+	// Sessional reports that the file or recipe has sessions with starts that
 	// are not to be shifted to 0 (session synthetic).
 	Sessional bool
 
 	// SessionPrefix begins the names of sessions without ID. Of RequestPrefix and
-	// AgenticPrefix the line of the session's first turn follows, of others its
+	// AgenticPrefix the line of the session's first turn follows, of later turns its
 	// number.
 	SessionPrefix string
 }
@@ -189,9 +189,9 @@ func (w *Workload) PlaceOf(turn int32) string {
 	return fmt.Sprintf("%s turn %d", w.SessionID(int(t.Session)), t.Index)
 }
 
-// manyTurns is the number of turns beyond which what reading and joining leave
+// manyTurns is the number of turns above which what reading and joining leave
 // behind, a quarter of all that a replay of sessions takes, is worth a
-// collection of its own: the collector would not come by before the end.
+// separate collection: the collector would not run before the end.
 const manyTurns = 1 << 15
 
 // Intern adds all prompts of w to t and returns them by turn.

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Decision is what becomes of a request before a policy is asked.
+// Decision is the outcome of a request before a policy is asked.
 type Decision uint8
 
 const (
@@ -18,12 +18,12 @@ const (
 
 func (d Decision) String() string { return [...]string{"accept", "hold", "shed"}[d] }
 
-// Admission decides what becomes of requests before a policy is asked.
+// Admission decides on requests before a policy is asked.
 type Admission interface {
 	// Needs returns what the dispatcher has to keep for it; always the same, and no Hold
 	// and no Gate.
 	Needs() Needs
-	// Decide returns what becomes of q, which may be held already.
+	// Decide returns the decision on q, which may be held already.
 	Decide(q *sim.Request, c *Candidates) Decision
 }
 
@@ -84,7 +84,7 @@ func (l *lobby) remove(id sim.RequestID) {
 // turnedAway is the placement of a request that is shed.
 func turnedAway(q *sim.Request) Placement { return Placement{Request: q, Worker: None, Second: None} }
 
-// admit takes in a request by the Admission. One that comes while others of its line are held
+// admit takes in a request by the Admission. One that comes while earlier ones of its line are held
 // waits behind them, unless it is shed.
 func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
@@ -148,7 +148,7 @@ func (d *Dispatcher) kindOf(q *sim.Request) int32 {
 }
 
 // keyOf returns the key of a request that is the first of its line; the line of the least goes first. With
-// WFQ it is the start tag that the request would have if it were let in now.
+// WFQ it is the start tag that the request would have if it were admitted now.
 func (d *Dispatcher) keyOf(q *sim.Request) float64 {
 	switch {
 	case !d.byClass():
@@ -159,8 +159,8 @@ func (d *Dispatcher) keyOf(q *sim.Request) float64 {
 	return d.fair.startOf(q.Class)
 }
 
-// nextLine returns the line whose first request is to be decided on next: of those that have not been passed
-// the one with the least key, and of equal ones the one whose first came first; -1: there is none.
+// nextLine returns the line with the first request to decide on next: of the lines that have not been passed
+// the one with the least key, and of equal ones the one with the earliest first request; -1: there is none.
 func (d *Dispatcher) nextLine() int {
 	best, key := -1, 0.0
 	for i := range d.lobby.lines {
@@ -177,7 +177,7 @@ func (d *Dispatcher) nextLine() int {
 }
 
 // letIn decides anew on the requests that are first in their lines. Where nothing runs, the first of
-// them is let in whatever is decided: nothing would ever change.
+// them is admitted whatever is decided: nothing would ever change.
 func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 	for i := range d.lobby.lines {
 		d.lobby.lines[i].passed = false
@@ -211,7 +211,7 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 	return dst, nil
 }
 
-// waitingInLobby appends the requests of the lobby, line by line, those first whose first would be.
+// waitingInLobby appends the requests of the lobby, line by line, in the order of their first requests.
 func (d *Dispatcher) waitingInLobby(dst []sim.RequestID) []sim.RequestID {
 	for i := range d.lobby.lines {
 		d.lobby.lines[i].passed = false

@@ -15,9 +15,9 @@ const (
 	FCFS       QueueOrder = iota // first come, first served
 	LCFS                         // last come, first served
 	WSPT                         // fewest uncached tokens first
-	ByPriority                   // the least Priority first, then who came first
+	ByPriority                   // the least Priority first, then by arrival
 	WFQ                          // classes in turn, each its share by ClassTerms.Weight
-	EDF                          // who is due first by ClassTerms.Deadline, then who came first
+	EDF                          // the earliest ClassTerms.Deadline first, then by arrival
 )
 
 func (o QueueOrder) String() string {

@@ -14,9 +14,9 @@ import (
 // Not safe for use by several goroutines.
 type Dispatcher struct {
 	policy      Policy
-	admission   Admission // nil: everybody is let in
+	admission   Admission // nil: every request is admitted
 	needs       Needs     // of both
-	kept        Needs     // what is kept: needs, and what those need whose turn comes later
+	kept        Needs     // what is kept: needs, and what later policies need
 	blind       bool      // the policy needs nothing
 	tells       bool      // overlaps are told that the policy does not need
 	patient     bool      // without workers requests stay held
@@ -95,7 +95,7 @@ type Options struct {
 	// followed, which is faster and the same for engines that never cache a block
 	// without its parent.
 	Exact bool
-	// Hashes knows the prompts in place of Tree, and BlockTokens is the number of
+	// Hashes knows the prompts instead of Tree, and BlockTokens is the number of
 	// tokens of their blocks, > 0. Policies that need no blocks need neither.
 	Hashes      Hashes
 	BlockTokens int
@@ -107,12 +107,12 @@ type Options struct {
 	Later []Needs
 	// Classes are what the order of held requests knows of classes, by sim.Request.Class.
 	Classes []ClassTerms
-	// Signals are how old signals are that the policy looks at.
+	// Signals are the ages of the signals that the policy reads.
 	Signals Signals
 	// Lossy overlooks blocks of which an exact index cannot tell where they belong: a worker without a
 	// prefix cache that gets the same request twice announces the loss of blocks that it still has.
 	Lossy bool
-	// Keep is what is kept beside what the policy needs, and placements tell overlaps if it has them.
+	// Keep is what is kept in addition to the needs of the policy, and placements tell overlaps if it has them.
 	Keep Needs
 	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
 	Patient bool
@@ -285,7 +285,7 @@ func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
 }
 
 // placeWaiting places requests that the policy holds back, and then those that the admission
-// lets in.
+// admits.
 func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, error) {
 	dst, err := d.placeHeld(now, dst)
 	if err != nil || d.lobby.count == 0 {

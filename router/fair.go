@@ -50,7 +50,7 @@ func (f *fairness) startOf(class int32) float64 {
 	return max(f.virtual, f.finish[class])
 }
 
-// tag returns the start tag of a request that costs so many tokens.
+// tag returns the start tag of a request that costs n tokens.
 func (f *fairness) tag(class int32, cost, weight float64) float64 {
 	for int(class) >= len(f.finish) {
 		f.finish = append(f.finish, 0)

@@ -9,7 +9,7 @@ func (n *Needs) AddAdmission(a Admission) {
 	}
 }
 
-// addLater adds what a policy needs whose turn comes later.
+// addLater adds the needs of a later policy.
 func (n *Needs) addLater(o Needs) {
 	n.Running, n.Tokens = n.Running || o.Running, n.Tokens || o.Tokens
 	n.Blocks, n.Shared = n.Blocks || o.Blocks, n.Shared || o.Shared
@@ -22,7 +22,7 @@ func (d *Dispatcher) setPolicy(p Policy, a Admission) {
 	d.needs.AddAdmission(a)
 }
 
-// view returns what the policy is shown: what it needs, and 0 for what is kept for others.
+// view returns what the policy is shown: what it needs, and 0 for what is kept for other policies.
 func (d *Dispatcher) view() *Candidates {
 	n, k := &d.needs, &d.kept
 	if n.Tokens == k.Tokens && n.Blocks == k.Blocks && n.Shared == k.Shared {
@@ -54,7 +54,7 @@ func (d *Dispatcher) Release() []sim.RequestID {
 	return held
 }
 
-// Follow lets another policy choose from now on, of those that the dispatcher was made for
+// Follow lets another policy choose from now on, of the policies that the dispatcher was made for
 // (Options.Later), with an Admission before it. It knows the workers, what they have cached, and
 // their requests: each as the policy before counted it. Nothing may be held back.
 func (d *Dispatcher) Follow(now sim.Time, p Policy, a Admission) {

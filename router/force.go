@@ -2,7 +2,7 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// forced is a policy of which one choice is made by somebody else. It is asked all the same, so that
+// forced is a policy with one choice made elsewhere. It is still asked, so that
 // what it keeps, and what it draws later, is as it would have been.
 type forced struct {
 	Policy

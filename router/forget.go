@@ -42,7 +42,7 @@ func (r residency) forget(w sim.WorkerID) { r.dropWorker(w) }
 
 func (x hashIndex) forget(sim.WorkerID) {} // kept elsewhere
 
-// forget takes a worker out. Blocks that hang on those that it has announced before are
+// forget takes a worker out. Blocks below blocks that it has announced before are
 // unknown from then on, which is no error.
 func (x *treeIndex) forget(w sim.WorkerID) {
 	x.index.Clear(w)

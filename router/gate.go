@@ -23,7 +23,7 @@ const Scrape sim.Time = 50
 // gate lets go at once.
 const Lag sim.Time = 100
 
-// Gate holds requests back while the workers are saturated. Of those that are held the least
+// Gate holds requests back while the workers are saturated. Of the held requests the least
 // Priority goes first, then the one that came first.
 //
 // By metrics, saturation is the mean over the workers of the larger of their waiting requests over
@@ -35,7 +35,7 @@ type Gate struct {
 	KV    float64  // share of KV blocks, > 0
 	Each  sim.Time // between two requests that are let go, > 0
 
-	// Unseen adds to the waiting requests those that were sent to the worker and that its
+	// Unseen adds to the waiting requests the ones that were sent to the worker and that its
 	// metrics do not show yet.
 	Unseen bool `json:",omitempty" record:"omitzero"`
 
@@ -63,7 +63,7 @@ type Ceiling struct {
 	Share    float64
 }
 
-// ReadsMetrics reports whether g looks at what workers report.
+// ReadsMetrics reports whether g reads what workers report.
 func (g *Gate) ReadsMetrics() bool { return g.Requests == 0 && g.Tokens == 0 }
 
 // ceiling returns the ceiling of a priority, one of those seen, which ascend.
@@ -132,7 +132,7 @@ func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Plac
 	return dst, err
 }
 
-// allIdle reports whether no worker has anything to do, so that nobody will report any more.
+// allIdle reports whether no worker has anything to do, so that no worker will report any more.
 func (d *Dispatcher) allIdle() bool {
 	for _, w := range d.workers.ids {
 		if !d.meters.idle[w] {
@@ -257,7 +257,7 @@ func (d *Dispatcher) placeFirst(now sim.Time, dst []Placement) ([]Placement, err
 	return d.placeRequest(q, dst)
 }
 
-// routeGated places a request where the gate is open and nobody waits before it, and holds it
+// routeGated places a request where the gate is open and no request waits before it, and holds it
 // back otherwise.
 func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	dst, err := d.letGo(now, dst)

@@ -35,7 +35,7 @@ type page struct {
 
 // holders are the workers that hold a node.
 type holders struct {
-	full cell // those that hold it in full
+	full cell // workers that hold it in full
 	// part is 1 + the worker of the only part that is held, by one holder, and blocks are its blocks. It is minus the number
 	// of a list of parts, and 0 without any.
 	part, blocks int32
@@ -197,7 +197,7 @@ func (h *holdings) heldBlocks(n prompt.NodeID, w sim.WorkerID) int32 {
 	return h.largestPart(n, w)
 }
 
-// addPart counts one more holder of so many blocks of a node.
+// addPart counts one more holder of the first blocks of a node.
 func (h *holdings) addPart(n prompt.NodeID, w sim.WorkerID, blocks int32) {
 	p := h.ensurePage(n)
 	at := &p.nodes[uint32(n)%pageNodes]

@@ -297,7 +297,7 @@ func (x *Index) MemberSize(m Member) int {
 }
 
 // forEach calls f for every block that hangs on the root, and the root, each before
-// those that hang on it.
+// its descendants.
 func (x *Index) forEach(f func(*block)) {
 	seen := map[*block]bool{x.root: true}
 	for stack := []*block{x.root}; len(stack) > 0; {
@@ -313,7 +313,7 @@ func (x *Index) forEach(f func(*block)) {
 	}
 }
 
-// Prune forgets blocks that nobody caches any more. They change no answer, but
+// Prune forgets blocks that no worker caches any more. They change no answer, but
 // stay in the tree otherwise, which matters to an index that lives long.
 func (x *Index) Prune() {
 	x.forEach(func(b *block) {

@@ -13,7 +13,7 @@ type lateCaches struct {
 	pass    scheduler.Pass // of what is shown to the index
 }
 
-// announced is what a worker has announced and nobody knows yet, in order.
+// announced is what a worker has announced and the router does not know yet, in order.
 type announced struct {
 	changes ring[lateChange]
 	events  ring[lateEvent]
@@ -94,7 +94,7 @@ type lateLoads struct {
 	age    Age
 	logs   []ring[loadChange] // by worker: a driver may bring one further than another
 	tokens []int64            // by worker: prompt tokens to compute, as they are
-	of     sim.Request        // of the change that is shown, as far as anybody looks at it
+	of     sim.Request        // of the change that is shown, as far as it is read
 }
 
 // loadChange is something that has become of a request.
@@ -106,7 +106,7 @@ type loadChange struct {
 	charge int64 // prompt tokens to compute
 }
 
-// stepOfLife is what becomes of a request on its worker.
+// stepOfLife is a step of a request on its worker.
 type stepOfLife uint8
 
 const (
@@ -132,7 +132,7 @@ func (l *lateLoads) catchUpOn(w sim.WorkerID, d *Dispatcher) {
 	}
 }
 
-// noteLoad takes in what becomes of a request at an instant.
+// noteLoad notes a step of a request at an instant.
 func (d *Dispatcher) noteLoad(what stepOfLife, x *record, charge int64) {
 	*d.lateLoads.logs[x.worker].push() = loadChange{d.clock, what, x.request.ID, x.request.Prompt, charge}
 }

@@ -17,7 +17,7 @@ import (
 // active and the one it branches off from.
 type treeLoads struct {
 	*holdings
-	more   tally   // full holders of a node on a worker beyond the first
+	more   tally   // full holders of a node on a worker after the first
 	blocks []int64 // by worker: active blocks
 }
 

@@ -73,7 +73,7 @@ func (e *ConfigError) Error() string {
 type Fault struct {
 	Key   string // "" when it is about several keys, or about none
 	Value string // as it was read
-	Want  string // what would do; all there is to say without a key
+	Want  string // what is required; the whole message without a key
 	Range bool   // the value is of the right type, but out of range
 }
 

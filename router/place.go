@@ -20,7 +20,7 @@ func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 	return d.routeAdmitted(now, q, dst)
 }
 
-// routeAdmitted takes in a request that nobody holds back before the policy is asked.
+// routeAdmitted takes in a request that is not held before the policy is asked.
 func (d *Dispatcher) routeAdmitted(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if d.needs.Gate != nil {
 		return d.routeGated(now, q, dst)
@@ -247,7 +247,7 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 }
 
 // ComesComputed takes the prompt tokens of a placed request off its worker, since its KV cache
-// comes from elsewhere. Nobody is placed.
+// comes from elsewhere. No request is placed.
 func (d *Dispatcher) ComesComputed(id sim.RequestID) {
 	if i, ok := d.findRecord(id); ok {
 		d.endPrefill(i)

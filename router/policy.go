@@ -3,7 +3,7 @@
 // A Policy chooses among the workers for one request. A Dispatcher does the
 // rest: it keeps the workers, the requests held back, what every worker has to
 // do and what it has cached, and asks its policy. The policies themselves are in
-// package policy, each in a file of its own.
+// package policy, each in a separate file.
 //
 // Dispatchers hold no clock: instants are given with each call, and the same
 // calls make the same placements.
@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Policy chooses a worker for one request. It may keep a state of its own, which
+// Policy chooses a worker for one request. It may keep a state, which
 // changes with calls of Choose alone.
 type Policy interface {
 	// Needs returns what the dispatcher has to keep for the policy; always the
@@ -42,10 +42,10 @@ type Fallible interface {
 // placed.
 type Batcher interface {
 	Policy
-	// Add adds a request to those that Decide decides on, and that Choose is called with soon.
+	// Add adds a request to the ones that Decide decides on, and that Choose is called with soon.
 	Add(q *sim.Request, c *Candidates)
 	Decide()
-	// Clear forgets those that have not been placed.
+	// Clear forgets requests that have not been placed.
 	Clear()
 }
 
@@ -60,11 +60,11 @@ type Needs struct {
 	Metrics bool // what workers report of themselves
 	// Sparse lets Overlap and Active of the candidates stay empty where Candidates.Sparse returns them.
 	Sparse bool
-	// Believes reports that Choice.Cached, and not Overlap, says how much of a prompt is not to compute.
+	// Believes reports that Choice.Cached, and not Overlap, is the part of a prompt that is not computed.
 	Believes bool
 	// Strict, of an Admission, lets a request wait while a more urgent one does.
 	Strict bool
-	// Gate holds requests back while the metrics say that the workers are saturated; nil:
+	// Gate holds requests back while the workers are saturated by the metrics; nil:
 	// never. It wants Metrics, and no Hold.
 	Gate *Gate
 	// Hold holds requests back while every worker is busy; nil: never.
@@ -74,11 +74,11 @@ type Needs struct {
 // Hold is when requests are held back, and in which order they are let go.
 type Hold struct {
 	Tokens   float64   // a worker with more prompt tokens to compute is busy
-	ByWorker []float64 // in place of Tokens, of the workers that it has
+	ByWorker []float64 // instead of Tokens, of the workers that it has
 	Order    QueueOrder
 }
 
-// tokensOf returns the prompt tokens beyond which a worker is busy.
+// tokensOf returns the prompt tokens above which a worker is busy.
 func (h *Hold) tokensOf(w sim.WorkerID) float64 {
 	if int(w) < len(h.ByWorker) {
 		return h.ByWorker[w]
@@ -138,7 +138,7 @@ type Router interface {
 	// not placed is ignored.
 	Finished(now sim.Time, id sim.RequestID, dst []Placement) ([]Placement, error)
 	// ComesComputed notes that a placed request has no prompt to compute, since its KV cache
-	// comes from elsewhere. It places nobody.
+	// comes from elsewhere. It places no request.
 	ComesComputed(id sim.RequestID)
 	// Loads returns what is known of all workers, valid until the next call.
 	Loads() *Candidates
@@ -165,7 +165,7 @@ type Router interface {
 	// Release takes out all requests held back and returns them, in the order in which they would
 	// be placed.
 	Release() []sim.RequestID
-	// Follow lets another policy choose from now on, of those that the router was made for, with an
+	// Follow lets another policy choose from now on, of the policies that the router was made for, with an
 	// Admission before it. Nothing may be held back.
 	Follow(now sim.Time, p Policy, a Admission)
 }
@@ -179,7 +179,7 @@ type Placement struct {
 	// compare no costs.
 
 	Overlap    int32        // full blocks of the prompt cached on Worker, as seen at arrival
-	Believed   int32        // those that are taken for cached: Overlap, or Choice.Cached under Needs.Believes
+	Believed   int32        // the blocks that are taken for cached: Overlap, or Choice.Cached under Needs.Believes
 	Blocks     int32        // blocks of the prompt, the last one perhaps not full
 	Cost       float64      // of Worker, in blocks
 	Second     sim.WorkerID // the cheapest other worker, None if there is none

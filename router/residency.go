@@ -10,7 +10,7 @@ import (
 
 // residency is the block index for caches in which a block's parent is always
 // cached too: the tree of Index cannot get into its odd states there, and how
-// many blocks of each prompt node are cached says it all.
+// many blocks of each prompt node are cached is enough.
 type residency struct{ *holdings }
 
 func (r residency) observe(w sim.WorkerID, p *scheduler.Pass) error {

@@ -16,7 +16,7 @@ type scores struct {
 // Sparse is a number of blocks for each worker, for policies that do not read all of them: see Needs.Sparse.
 type Sparse struct {
 	by      []int32        // by worker; all 0 but those of listed
-	listed  []sim.WorkerID // those that have blocks other than as sharers
+	listed  []sim.WorkerID // workers that have blocks other than as sharers
 	shared  int32          // what each of sharers has at least
 	sharers []uint64       // a set with a bit for each worker; nil if many have nothing in common. It is that of a cell
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Signal is something that a router learns from others, and not at once.
+// Signal is something that a router learns with a delay.
 type Signal string
 
 // What workers report of themselves, what they announce of their caches, and what has been sent
@@ -29,7 +29,7 @@ func (s Signal) Reported() bool { return s == Running || s == Waiting || s == KV
 // place is where a signal stands among all.
 func (s Signal) place() int { return slices.Index(AllSignals(), s) }
 
-// Age is how old a signal is when a router looks at it.
+// Age is how old a signal is when a router reads it.
 type Age struct {
 	// Delay is from when something is so until a router can read it.
 	Delay sim.Time `yaml:"delay" is:"delay"`
@@ -72,7 +72,7 @@ func (s Signals) List() []Signal {
 	return slices.DeleteFunc(AllSignals(), func(x Signal) bool { return *s.placeOf(x) == nil })
 }
 
-// Under returns what over says of each signal or, where that is nothing, what s says.
+// Under returns the age in over of each signal or, where there is none, that in s.
 func (s Signals) Under(over Signals) Signals {
 	for _, x := range over.List() {
 		*s.placeOf(x) = *over.placeOf(x)
@@ -80,7 +80,7 @@ func (s Signals) Under(over Signals) Signals {
 	return s
 }
 
-// Only returns what s says of some signals.
+// Only returns the ages in s of some signals.
 func (s Signals) Only(looks []Signal) Signals {
 	for _, x := range s.List() {
 		if !slices.Contains(looks, x) {
@@ -90,7 +90,7 @@ func (s Signals) Only(looks []Signal) Signals {
 	return s
 }
 
-// AgeOf returns how old a signal is; gated reports whether a Gate looks at it.
+// AgeOf returns how old a signal is; gated reports whether a Gate reads it.
 func (s Signals) AgeOf(x Signal, gated bool) Age {
 	switch age := *s.placeOf(x); {
 	case age != nil:
@@ -103,7 +103,7 @@ func (s Signals) AgeOf(x Signal, gated bool) Age {
 	return Age{Interval: Scrape}
 }
 
-// ListSignals returns the signals that whoever has these needs may look at.
+// ListSignals returns the signals that a policy with these needs may read.
 func (n *Needs) ListSignals() []Signal {
 	return slices.DeleteFunc(AllSignals(), func(x Signal) bool {
 		switch {

@@ -23,7 +23,7 @@ type CachedBlocks struct {
 	// Node is the prompt node with the last of them, or of Shared; None where no prompt has any.
 	Node     prompt.NodeID
 	From, To int32
-	// Copy is above 0 for blocks of vLLM whose content others are found with: the copies of
+	// Copy is above 0 for blocks of vLLM with the content of a block that is found: the copies of
 	// one content count up from 1, and are found in that order.
 	Copy int32
 	// Own, where it is above 0, is the number of a sequence whose blocks after the first Shared no

@@ -26,7 +26,7 @@ type Core interface {
 	// at least one pass; until <= now asks for exactly one. A pass that only waits
 	// may end when a request is submitted during it, by Pass.EndWait.
 	//
-	// The harness steps only a core with Load() > 0 whose last pass has ended.
+	// The harness steps only a core with Load() > 0 and an ended last pass.
 	// A *StallError means that nothing can run and nothing that is still to
 	// come could change that.
 	Step(now, until sim.Time, p *Pass) error
@@ -54,7 +54,7 @@ type Core interface {
 	// Able returns what else the core can do. The methods below are called only
 	// on cores that can.
 	Able() Ability
-	// Room returns the KV blocks that no request holds, less those that the requests in line have to
+	// Room returns the KV blocks that no request holds, less the blocks that the requests in line have to
 	// hold for the tokens they have; below 0 when these are more. It is called between passes. [Rooms]
 	Room() int
 	// Release gives back the blocks that are kept of a request, last to first; prefixes stay cached. It
@@ -78,7 +78,7 @@ type Core interface {
 	Warm(c *Cache, p *Pass) error
 }
 
-// Ability is what a core can do beside running passes, as bits.
+// Ability is what a core can do in addition to running passes, as bits.
 type Ability uint8
 
 const (

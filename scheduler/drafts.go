@@ -13,8 +13,8 @@ type Acceptance struct {
 type Drafter uint8
 
 const (
-	ByLookup     Drafter = iota // ngram and the like: no KV cache of its own
-	ByDraftModel                // a model with KV blocks beside the engine's
+	ByLookup     Drafter = iota // ngram and the like: no separate KV cache
+	ByDraftModel                // a model with separate KV blocks
 	ByHead                      // eagle, mtp: reads the hidden states of the model
 )
 
@@ -27,7 +27,7 @@ func DrawNumber(seed, request, place uint64) float64 {
 	return float64((x^x>>31)>>11) / (1 << 53)
 }
 
-// Accepted returns how many of so many drafts for the tokens of a request's answer
+// Accepted returns how many of n drafts for the tokens of a request's answer
 // after the first sampled ones are accepted. request is the request's DrawKey.
 func (a *Acceptance) Accepted(request uint64, sampled, drafts int) int {
 	rate := a.Low

@@ -6,7 +6,7 @@ import "github.com/replay-llm/replay/sim/prompt"
 type Capture uint8
 
 const (
-	// CaptureNone reports nothing: nobody looks (round robin, decode workers).
+	// CaptureNone reports nothing: no router reads it (round robin, decode workers).
 	CaptureNone Capture = iota
 	// CaptureResidency fills Pass.KV, what a router's index needs to know.
 	CaptureResidency
@@ -37,10 +37,10 @@ type KVEvent struct {
 	Rank  int32 // data-parallel rank the event is filed under
 	Tier  Tier  // the memory the event is about
 	// Copy tells that other blocks of the engine hold the same as each of these:
-	// what is found there stays as it is. Engines announce such blocks, and do not
+	// what is found there stays unchanged. Engines announce such blocks, and do not
 	// announce that they are copies.
 	Copy bool
-	// Continues tells that Stored goes on where the event before ended, for the same
+	// Continues reports that Stored continues where the event before ended, for the same
 	// request: the two differ in Copy alone, and engines announce them as one.
 	Continues bool
 }

@@ -19,7 +19,7 @@ func (l *Line[T]) All() []T { return l.items[l.first:] }
 // Front returns the head of the line.
 func (l *Line[T]) Front() T { return l.items[l.first] }
 
-// PushBack puts x behind all others.
+// PushBack puts x at the end.
 func (l *Line[T]) PushBack(x T) {
 	if l.first > slack && l.first > len(l.items)/2 {
 		n := slack + copy(l.items[slack:], l.items[l.first:])
@@ -29,7 +29,7 @@ func (l *Line[T]) PushBack(x T) {
 	l.items = append(l.items, x)
 }
 
-// PushFront puts x before all others.
+// PushFront puts x at the front.
 func (l *Line[T]) PushFront(x T) {
 	if l.first == 0 {
 		n := len(l.items)

@@ -35,11 +35,11 @@ type Pass struct {
 
 	// Tokens is the number of tokens gained in each pass.
 	Tokens int
-	// Verified is the number of requests whose drafts the pass verified, Drafts the
+	// Verified is the number of requests with drafts that the pass verified, Drafts the
 	// number of these and Accepted how many were right. Runs have none.
 	Verified, Drafts, Accepted int
 	// Admitted lists the requests that were given a place in this pass, in
-	// order; the same request may come again in a later pass. Runs have none.
+	// order; the same request may return in a later pass. Runs have none.
 	Admitted []Admission
 	// Second lists the requests that gained their second token in the first
 	// pass of the run, at FirstEnd.
@@ -74,7 +74,7 @@ type Pass struct {
 	Pulls []Pull
 
 	// Waits is whether the pass does nothing but wait, and ends earlier where a request comes:
-	// EndWait is for whoever submits one. Runs have none.
+	// EndWait is for the caller that submits one. Runs have none.
 	Waits bool
 
 	// Blocked is whether there was no pass: nothing can run before KV blocks are given back by Core.Release, a KV
@@ -162,7 +162,7 @@ func (p *Pass) Reset(now sim.Time) {
 
 // AddToken enters a request's nth token of outputs. The one before came at an
 // instant, in the pass before unless it has been resumed since. It returns the
-// mark of a first or last token, and nil for others.
+// mark of a first or last token, and nil for other marks.
 func (p *Pass) AddToken(id sim.RequestID, n, outputs int, before sim.Time, resumed bool) *Mark {
 	p.Tokens++
 	switch {
@@ -226,13 +226,13 @@ type Mark struct {
 }
 
 // Detail is what a pass did to single requests, and how full the engine was. It
-// is filled for who hangs one on a Pass; a run of passes has no Work and no
+// is filled if a Pass has one; a run of passes has no Work and no
 // Lost.
 type Detail struct {
 	PrefillEnd sim.Time        // when the decode part of the first pass begins
-	Work       []Work          // who computed prompt tokens, in order
-	Lost       []sim.RequestID // who lost their place, in order
-	Resumed    []sim.RequestID // whose inter-token latencies Pass.Gaps are
+	Work       []Work          // requests that computed prompt tokens, in order
+	Lost       []sim.RequestID // requests that lost their place, in order
+	Resumed    []sim.RequestID // the requests of the inter-token latencies Pass.Gaps
 
 	// After the pass.
 	Running, Waiting int // requests
@@ -248,7 +248,7 @@ type Work struct {
 	Recomputed int // generated tokens computed once more, after a preemption
 }
 
-// NewWork returns the work of computing so many tokens of r, prompt and output, after the first
+// NewWork returns the work of computing n tokens of r, prompt and output, after the first
 // before.
 func NewWork(r *sim.Request, before, tokens int) Work {
 	w := Work{Request: r.ID, Prefix: min(before, r.InputTokens)}

@@ -14,7 +14,7 @@ import (
 // between end and start that they all have. It takes fewer than it might where
 // the difference changes: within one binade the float64s are evenly spaced by
 // u, so that t + d rounds to t + g with one g past its end, or where d lies
-// halfway between two multiples of u, the caller comes again.
+// halfway between two multiples of u, the caller calls again.
 func Repeat(start, d sim.Time, n int, until sim.Time) (count int, end, gap sim.Time) {
 	end = start + d
 	gap = end - start

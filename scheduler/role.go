@@ -15,7 +15,7 @@ func (r Role) String() string {
 	return [...]string{"aggregated", "prefill", "decode"}[r]
 }
 
-// Stage returns the place of the role's pool among those that a request passes
+// Stage returns the place of the role's pool among the pools that a request passes
 // through: 0 where it enters the cluster, 1 for decode.
 func (r Role) Stage() int {
 	if r == Decode {

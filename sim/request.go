@@ -12,14 +12,14 @@ type WorkerID int32
 
 // Request is one turn as it enters a cluster.
 //
-// A feed owns the requests it hands out; nobody else writes to them, but to Local and, when
+// A feed owns the requests it hands out; no other code writes to them, but to Local and, when
 // they arrive, to OutputTokens and Cut.
 type Request struct {
 	ID           RequestID
 	Class        int32 // its place among the classes of the workload; 0 where there are none
 	InputTokens  int   // prompt length, > 0
 	OutputTokens int   // answer length asked for
-	Cut          int   // answer tokens asked for beyond it, which the engines' longest sequence does not leave room for
+	Cut          int   // further answer tokens asked for, which the engines' longest sequence does not leave room for
 	Prompt       prompt.Prompt
 	Session      int32 // index of the session in the workload
 	Turn         int32 // index of the turn in its session
@@ -33,7 +33,7 @@ type Request struct {
 }
 
 // DrawsOf returns the Draws of a turn of a session. A session of one turn has the draws of
-// a request whose ID is the session's place in the workload.
+// a request with the session's place as ID in the workload.
 func DrawsOf(session, turn int32) uint64 { return uint64(turn)<<32 + uint64(session) + 1 }
 
 // DrawKey returns the number that draws for r depend on.

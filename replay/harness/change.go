@@ -12,7 +12,7 @@ func (r *Run) SetTopology(t *engines.Topology) {
 	r.Config = &own
 }
 
-// ChangeRouter lets the policies of t decide from now on and returns whom those before have held
+// ChangeRouter lets the policies of t decide from now on and returns the requests that earlier ones have held
 // back, in the order in which they would have been placed. They are to enter the pool once more.
 func (p *Pool) ChangeRouter(now sim.Time, t *engines.Topology) ([]sim.RequestID, error) {
 	stage := p.Stage.WithTopology(t)

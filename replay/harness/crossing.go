@@ -18,7 +18,7 @@ type Chooser struct {
 	block    int // tokens
 }
 
-// NewChooser returns who decides for the pools of a run; nil where every prompt goes the same way.
+// NewChooser returns the chooser for the pools of a run; nil if every prompt takes the same path.
 func (r *Run) NewChooser(pools []*Pool) (*Chooser, error) {
 	if !r.PD.Chooses() {
 		return nil, nil
@@ -33,7 +33,7 @@ func (r *Run) NewChooser(pools []*Pool) (*Chooser, error) {
 }
 
 // ChoosePool returns the pool that computes the prompt of a request which has just been given a
-// decode worker; so many KV caches are on their way. Without prefill workers it is that worker.
+// decode worker; transfers are in flight. Without prefill workers it is that worker.
 func (c *Chooser) ChoosePool(now sim.Time, placed *router.Placement, inTransfer int) *Pool {
 	prefill, decode := c.pools[0], c.pools[1]
 	q := placed.Request
@@ -50,7 +50,7 @@ func (c *Chooser) ChoosePool(now sim.Time, placed *router.Placement, inTransfer 
 	return decode
 }
 
-// goesToPrefill decides by what the run says.
+// goesToPrefill decides by the settings of the run.
 func (c *Chooser) goesToPrefill(x *policy.Crossing, w sim.WorkerID) bool {
 	pd := c.pools[0].Run.PD
 	switch {
@@ -77,7 +77,7 @@ func (c *Chooser) estimateByPrefill(x *policy.Crossing, w sim.WorkerID) sim.Time
 }
 
 // estimateByDecode returns after how long it is expected from the decode worker alone: the
-// prompts that wait there, then what it has not cached of this one, beside its decodes. The
+// prompts that wait there, then the uncached tokens of this one, with its decodes. The
 // loads count the request already.
 func (c *Chooser) estimateByDecode(x *policy.Crossing, w sim.WorkerID) sim.Time {
 	own := x.Request.InputTokens - x.Cached

@@ -9,7 +9,7 @@ import (
 type Incident struct {
 	At   sim.Time
 	What string
-	// Workers are those that it hit, by pool.
+	// Workers are the affected workers, by pool.
 	Workers [2][]sim.WorkerID
 	collector.EventCost
 }

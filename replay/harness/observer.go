@@ -18,7 +18,7 @@ type Observer interface {
 	Arrived(q *sim.Request, at sim.Time)
 	// Routed shows a request that is given to a worker of a stage.
 	Routed(stage scheduler.Role, at sim.Time, p *router.Placement)
-	// Handoff shows a request whose KV cache leaves the prefill worker at one
+	// Handoff shows a request with a KV cache that leaves the prefill worker at one
 	// instant and reaches the decode stage at another.
 	Handoff(id sim.RequestID, from, to sim.Time)
 	// Left shows a request that leaves its worker, or the line before it, without its
@@ -30,7 +30,7 @@ type Observer interface {
 }
 
 // Departure is a request that leaves its worker without its last token. It enters the
-// cluster once more, unless its Outcome says how it ended.
+// cluster once more, unless its Outcome has its end.
 type Departure struct {
 	Request sim.RequestID
 	Stage   scheduler.Role
@@ -43,7 +43,7 @@ type Departure struct {
 }
 
 // NoObserver is an Observer that does nothing. Observers embed it for what they
-// do not look at.
+// ignore.
 type NoObserver struct{}
 
 // Arrived does nothing.

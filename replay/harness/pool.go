@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Pool is the router of one stage, and the way of requests through the stage.
+// Pool is the router of one stage, and the path of requests through the stage.
 // Its methods are called by one goroutine at a time.
 type Pool struct {
 	*engines.Stage
@@ -24,7 +24,7 @@ type Pool struct {
 	placed []router.Placement // of the latest answer
 }
 
-// Carrier is the clock's part in the way of requests.
+// Carrier is the clock's part in the path of requests.
 type Carrier interface {
 	// Submit gives a placed request to its worker. q is what the worker gets of
 	// it.
@@ -37,7 +37,7 @@ type Carrier interface {
 	// TurnAway ends a request that is shed.
 	TurnAway(id sim.RequestID, at sim.Time) error
 	// Refused is called with the router's complaint about a request. It returns
-	// nil where the replay goes on all the same.
+	// nil if the replay continues.
 	Refused(id sim.RequestID, err error) error
 }
 
@@ -67,7 +67,7 @@ func (p *Pool) Batches() bool {
 	return ok && d.Batches()
 }
 
-// Expect lets a router that batches decide on requests that enter now; none: those that have not entered are
+// Expect lets a router that batches decide on requests that enter now; none: requests that have not entered are
 // decided on anew.
 func (p *Pool) Expect(now sim.Time, all []*sim.Request) error {
 	return p.Router.(*router.Dispatcher).Expect(now, all)

@@ -1,5 +1,5 @@
 // Package harness holds what a replay is made of on either clock: the pools of
-// workers, how requests go through them, who looks on, and what is left at the
+// workers, how requests go through them, the observers, and the results at the
 // end. A driver moves time: offline on a logical clock, online in real time.
 //
 // Read run.go, pool.go, then observer.go.
@@ -41,11 +41,11 @@ type Config struct {
 	Observer Observer
 	// KVEvents lets the engines fill Pass.Events.
 	KVEvents bool
-	// Engine, when not nil, makes the engine of each worker, in place of that of its arguments.
+	// Engine, when not nil, makes the engine of each worker, instead of that of its arguments.
 	Engine func(custom.Options) (custom.Engine, error)
 	// Warm is what the caches of workers begin with; nil: they are empty.
 	Warm *caches.File
-	// Save keeps the caches of workers; nil: nobody wants them.
+	// Save keeps the caches of workers; nil: they are not kept.
 	Save *SaveCaches
 	// Once reports that the workload is not replayed again, so that its hash ids may be gone once they are interned.
 	Once bool
@@ -58,7 +58,7 @@ type Config struct {
 // Streamed reports whether the requests of the workload are not kept.
 func (c *Config) Streamed() bool { return c.Workload.Source != nil }
 
-// Run is one replay, whoever moves its time.
+// Run is one replay, on either clock.
 type Run struct {
 	*Config
 	Use       engines.Use
@@ -83,7 +83,7 @@ type Run struct {
 }
 
 // Open makes a run: the workload's prompts, the feed and an empty collector.
-// What use says is completed by the prompts, in a tree that is joined where the
+// The usage is completed by the prompts, in a tree that is joined where the
 // engines allow it and join is set.
 func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if n := len(c.Workload.Turns); n > math.MaxInt32 {
@@ -156,7 +156,7 @@ func (r *Run) CheckSize(q *sim.Request) error {
 	return nil
 }
 
-// newCollector returns a collector of so many requests, if they are kept.
+// newCollector returns a collector of n requests, if they are kept.
 func (c *Config) newCollector(requests int) (*collector.Collector, error) {
 	if c.Fold != nil {
 		return collector.NewFolding(*c.Fold)
@@ -220,7 +220,7 @@ func (r *Run) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	}
 }
 
-// Passed notes a pass that is over. The tokens of a prefill worker are nobody's
+// Passed notes a pass that is over. The tokens of a prefill worker are not
 // answer, so that only its observer learns of them.
 func (r *Run) Passed(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	if stage != scheduler.Prefill {
@@ -254,7 +254,7 @@ func (r *Run) Failed(w sim.WorkerID, now sim.Time, err error) error {
 	return fmt.Errorf("worker %d at %v ms: %w", w, float64(now), err)
 }
 
-// StalledError reports a replay in which nothing can go on.
+// StalledError reports a replay in which nothing can continue.
 type StalledError struct {
 	At      sim.Time
 	Worker  sim.WorkerID
@@ -282,7 +282,7 @@ type Result struct {
 	Reasons  []Reason // how many there are of them, by reason
 	// Incidents are what went wrong, in order of time.
 	Incidents []Incident
-	// Facts are what router policies in programs looked at, by name.
+	// Facts are the facts that router policies in programs read, by name.
 	Facts []string
 	// Scaling is what autoscalers did, by pool; those without one are left out.
 	Scaling []*Scaling

@@ -49,7 +49,7 @@ type ScalingAct struct {
 	At       sim.Time
 	From, To int
 	Why      string // the scaler's own words
-	Given    bool   // by somebody else, as at a given time
+	Given    bool   // not by the autoscaler, as at a given time
 }
 
 // PoolSize is how many workers there are from an instant on.

@@ -45,7 +45,7 @@ func (m *mean) value() float64 {
 	return m.sum / float64(m.n)
 }
 
-// AddFinished counts a request whose latencies are known.
+// AddFinished counts a request with known latencies.
 func (w *TrafficWindow) AddFinished(q *sim.Request, ttft, itl sim.Time, known bool) {
 	w.requests++
 	w.isl += q.InputTokens

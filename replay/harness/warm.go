@@ -33,7 +33,7 @@ type warming struct {
 	start   WarmStart
 }
 
-// checkCaches refuses caches that say nothing of the workload's prompts, or that cannot be told.
+// checkCaches refuses caches that have none of the workload's prompts, or that cannot be written.
 func (c *Config) checkCaches(traceBlock, block int) error {
 	switch w := c.Workload; {
 	case c.Warm == nil && c.Save == nil:

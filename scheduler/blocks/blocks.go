@@ -3,7 +3,7 @@
 // them with the links to it.
 //
 // A pool is on the device alone, or tiered: with host memory behind it. Pools on
-// the device differ with the rules of the scheduler and stand beside it, where
+// the device differ with the rules of the scheduler and are in its package, where
 // every block costs a few instructions; the tiered ones are built on Host.
 //
 // Read blocks.go, then names.go; for host memory host.go with transfers.go,

@@ -22,7 +22,7 @@ type Name struct {
 func nodeName(n prompt.NodeID, index int32) Name { return Name{int64(n), index} }
 
 // NameOf returns the name of block i of a request, the first shared of which are
-// those of a path; the others are its own, which only it can name.
+// those of a path; the rest are its own, which only it can name.
 func NameOf(tree *prompt.Tree, path []prompt.NodeID, shared int, id sim.RequestID, i int) Name {
 	if i >= shared {
 		return Name{^int64(id), int32(i)}
@@ -45,7 +45,7 @@ type Block struct {
 
 	OnDevice bool  // in a KV block of the device
 	Holders  int32 // requests and fetches that hold it there
-	Place    int32 // where there, for pools that say so
+	Place    int32 // where there, for pools that have it
 	sending  bool  // on its way to host memory
 	inHost   bool  // in host memory
 	readers  int32 // fetches that read it there
@@ -53,7 +53,7 @@ type Block struct {
 	Hashes Hashes // while events are captured
 }
 
-// Hashes is what events say of a block, kept for when its request is gone.
+// Hashes is what events report of a block, kept for when its request is gone.
 type Hashes struct {
 	scheduler.KVBlock
 	Parent  uint64 // sequence hash of the block before it

@@ -9,7 +9,7 @@ import (
 // Host is host memory behind the KV blocks of an engine: the blocks that are
 // there, which of them may go, and what is on its way there and back.
 //
-// It evicts, of the blocks that nobody reads and that have no descendant there,
+// It evicts, of the blocks that are not read and that have no descendant there,
 // the one that came first.
 type Host struct {
 	Catalog *Catalog
@@ -22,7 +22,7 @@ type Host struct {
 	out    *scheduler.Pass // of the pass under way
 }
 
-// NewHost returns empty host memory for blocks of so many tokens. It writes down
+// NewHost returns empty host memory for blocks of n tokens. It writes down
 // its events when they are captured.
 func NewHost(cfg Offload, blockTokens int, capture scheduler.Capture) *Host {
 	if cfg.BatchBlocks <= 0 {
@@ -50,7 +50,7 @@ func (h *Host) Wants(b ID) bool {
 	return h.blocks > 0 && !k.inHost && !k.sending
 }
 
-// storeBlock makes b resident, in place of the leaf that came first when there is no
+// storeBlock makes b resident, instead of the leaf that came first when there is no
 // room. It stores nothing when b is there or nothing may go.
 func (h *Host) storeBlock(b ID) (evicted ID, ok bool) {
 	evicted = NoBlock
@@ -70,7 +70,7 @@ func (h *Host) storeBlock(b ID) (evicted ID, ok bool) {
 	return evicted, true
 }
 
-// keepCopy makes b, whose copy has come, resident if it can be, and writes it down.
+// keepCopy makes b, with its copy, resident if it can be, and writes it down.
 func (h *Host) keepCopy(b ID) {
 	k := h.Catalog.At(b)
 	k.sending = false

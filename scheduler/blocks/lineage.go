@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/heap"
 )
 
-// Lineage holds cached blocks that nobody uses and evicts, of those without a
+// Lineage holds unused cached blocks and evicts, of those without a
 // cached descendant, the one that came first.
 //
 // A list by age does not do here: a fetch gives a prefix back first block

@@ -22,7 +22,7 @@ type transfer struct {
 // count as finished: the end of a pass is a rounded number.
 const linkTolerance sim.Time = 1e-9
 
-// newLink returns an idle link of so many 10^9 bytes per second; 0 and less
+// newLink returns an idle link of n 10^9 bytes per second; 0 and less
 // make transfers take no time.
 func newLink(gbPerSecond float64) link {
 	return link{bytesPerMS: max(gbPerSecond, 0) * 1e6}
@@ -85,7 +85,7 @@ func (l *link) first() (i int, left sim.Time) {
 // share returns the bandwidth of each transfer.
 func (l *link) share() float64 { return l.bytesPerMS / float64(len(l.transfers)) }
 
-// move lets all transfers go on for a while.
+// move advances all transfers by a time.
 func (l *link) move(span sim.Time) {
 	if l.bytesPerMS == 0 || span <= 0 {
 		return

@@ -7,8 +7,8 @@ import (
 )
 
 // Names names the blocks of an engine in its events. Blocks of prompts that
-// others may have too are named by their content; those that only one request
-// can name, by the content of a unique prompt or by a number of their own.
+// several requests can have are named by their content; blocks that only one request
+// can name, by the content of a unique prompt or by a unique number.
 type Names struct {
 	tree    *prompt.Tree
 	alone   bool // blocks do not follow each other: no prefix cache
@@ -23,7 +23,7 @@ type source struct {
 }
 
 // NewNames returns names of blocks of the prompts of tree. Without a prefix
-// cache (cached false) every block of a unique prompt has a name of its own.
+// cache (cached false) every block of a unique prompt has a unique name.
 func NewNames(tree *prompt.Tree, cached bool) *Names {
 	return &Names{tree: tree, alone: !cached, sources: make(map[sim.RequestID]*source)}
 }
@@ -40,7 +40,7 @@ func (n *Names) Add(r *sim.Request) {
 	n.sources[r.ID] = s
 }
 
-// Remove forgets a request: nobody asks for a block of its own any more.
+// Remove forgets a request: its own blocks are not asked for any more.
 func (n *Names) Remove(id sim.RequestID) { delete(n.sources, id) }
 
 // Hashed reports whether the name of a block of a request's own depends on the

@@ -155,7 +155,7 @@ func (h *Host) Finish(f *Fetch) {
 	}
 }
 
-// Abandon lets what is being fetched for s arrive for nobody.
+// Abandon lets what is being fetched for s arrive without a request.
 func (h *Host) Abandon(s Slot) {
 	for i := range h.fetches {
 		if f := &h.fetches[i]; f.Slot == s {
