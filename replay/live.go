@@ -15,14 +15,14 @@ import (
 
 // Live is how a replay runs in real time.
 type Live struct {
-	// TwoPools lets prefill and decode have workers of their own, which the
+	// TwoPools lets prefill and decode have separate workers, which the
 	// reference does on a logical clock only.
 	TwoPools bool
 	online.Pace
 }
 
 // RunLive replays s in real time, on live workers of this process. When ctx ends
-// while requests are under way, the result says what there was by then.
+// while requests are under way, the result has what there was by then.
 func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*harness.Result, error) {
 	if err := s.validateLive(&live); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*harnes
 }
 
 // Drive replays s in real time through a target that newTarget makes, in place
-// of workers of this process. What s says of workers and routers is the
+// of workers of this process. What s has of workers and routers is the
 // target's business.
 func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget func(*online.Recorder, *online.Clock) (online.Target, error)) (*harness.Result, error) {
 	c, err := s.openLive(ctx, streams, &live)

@@ -58,7 +58,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	return stream.Workload()
 }
 
-// checkFormat refuses a trace whose format the replay has no use for.
+// checkFormat refuses a trace of a format that the replay cannot use.
 func (s *Spec) checkFormat(stream *formats.Stream) error {
 	agentic := stream.Format == formats.Agentic
 	_, sized := s.Trace.format()

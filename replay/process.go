@@ -21,7 +21,7 @@ const ProcessTimeout = 10 * time.Second
 type processes struct {
 	ctx     context.Context
 	running []*peer.Peer
-	facts   []string // that router policies look at
+	facts   []string // that router policies read
 }
 
 // start starts a program.
@@ -51,7 +51,7 @@ func (p *processes) choiceOf(x *policy.Process) *policy.Given {
 	}}
 }
 
-// addFacts notes what a policy looks at.
+// addFacts notes the facts that a policy reads.
 func (p *processes) addFacts(made router.Policy) {
 	for _, name := range made.(interface{ LooksAt() []string }).LooksAt() {
 		if !slices.Contains(p.facts, name) {
@@ -60,8 +60,8 @@ func (p *processes) addFacts(made router.Policy) {
 	}
 }
 
-// scalersOf returns who decides on the workers of each pool in place of a scaler of autoscale's own: the caller's, or
-// a program of the pool's own. nil: nobody.
+// scalersOf returns the scaler of each pool that replaces one of autoscale: the caller's, or
+// a separate program of the pool. nil: none.
 func (p *processes) scalersOf(s *Spec, given autoscale.Scaler) (all [2]autoscale.Scaler, err error) {
 	for i := range s.Pools {
 		a := s.AutoscalerOf(i)
@@ -109,7 +109,7 @@ func (p *processes) end(ran error) error {
 	return ran
 }
 
-// checkProcess refuses a router policy in a program beside another.
+// checkProcess refuses a router policy in a program with another policy.
 func (s *Spec) checkProcess() error {
 	p, ok := s.Router.(*policy.Process)
 	switch {

@@ -60,7 +60,7 @@ func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams 
 	}
 }
 
-// moreRounds returns how many rounds to try after so many, which have lasted for a share of the time.
+// moreRounds returns how many rounds to try after a number of rounds, which have lasted for a share of the time.
 func moreRounds(rounds int, share float64) int {
 	times := min(1.2/max(share, 0.05), 16)
 	return max(rounds+1, int(float64(rounds)*times)+1)

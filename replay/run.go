@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/custom"
 )
 
-// Streams are what a run reads, and who learns of it besides its caller.
+// Streams are what a run reads, and its observers.
 type Streams struct {
 	Stdin io.Reader // read when the trace is "-"
 	// Warn, when not nil, is called once for whatever is remarkable in the trace.
@@ -32,13 +32,13 @@ type Streams struct {
 	// events of KV caches (on the logical clock).
 	Observer harness.Observer
 	KVEvents bool
-	// Engine, when not nil, makes the engine of each worker, in place of the one that its arguments name: it decides what
-	// passes compute. It is called when a worker comes, later ones and those that come back among them. On the logical clock, with one pool.
+	// Engine, when not nil, makes the engine of each worker, instead of the one of its arguments: it decides what
+	// passes compute. It is called when a worker comes, also later and returning ones. On the logical clock, with one pool.
 	Engine func(custom.Options) (custom.Engine, error)
-	// SaveCaches keeps what workers have cached, on the logical clock; nil: nobody wants it.
+	// SaveCaches keeps what workers have cached, on the logical clock; nil: not kept.
 	SaveCaches *harness.SaveCaches
 	// Fold has requests folded that are over, so that memory holds those in flight alone; nil: all are kept. The
-	// collector of the result is to be closed. On the logical clock; it has no records, for those that want them.
+	// collector of the result is to be closed. On the logical clock; it has no records.
 	Fold *collector.Folding
 	// Once reports that the workload that is opened is not replayed again, and its hash ids are not read: those of many requests
 	// are gone once the replay has begun.
@@ -46,8 +46,8 @@ type Streams struct {
 	// Threads is how many goroutines may read the trace or simulate at once; 0 is 1. The result does not depend on it.
 	// Simulation: on the logical clock.
 	Threads int
-	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
-	// AutoscaleDecode; what it sees and how workers start is as they say.
+	// Scaler, when not nil, decides instead of the Kind of the Spec's Autoscale and
+	// AutoscaleDecode; its signals and the start of workers are theirs.
 	Scaler autoscale.Scaler
 }
 
@@ -113,8 +113,8 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	return result, nil
 }
 
-// Steps opens a replay of s, in trace mode, that goes on as far as its caller
-// says: a planner looks at the cluster in between and changes the size of its
+// Steps opens a replay of s, in trace mode, that advances as far as its caller
+// asks: a planner reads the cluster in between and changes the size of its
 // pools. A KV router may have a single worker.
 func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, error) {
 	if err := cmp.Or(s.checkMode(), s.refuseStream("a replay in steps"), s.Topology.Validate()); err != nil {
@@ -144,7 +144,7 @@ func (s *Spec) offlineConfig(workload *loadgen.Workload, streams Streams) offlin
 }
 
 // harnessConfig is what the replay of a workload depends on, whatever moves its time.
-// Whoever wants to see the workload does.
+// The caller can read the workload.
 func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harness.Config {
 	if streams.Opened != nil {
 		streams.Opened(workload)
@@ -163,12 +163,12 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 	return c
 }
 
-// Fork opens a replay of s on a workload that can go on in several ways, with the changes of Possible.
+// Fork opens a replay of s on a workload that can continue in several ways, with the changes of Possible.
 func (s *Spec) Fork(ctx context.Context, workload *loadgen.Workload) (*offline.Fork, error) {
 	return s.ForkObserved(ctx, workload, nil)
 }
 
-// ForkObserved is Fork of a replay that is shown to an observer, nil: to nobody, of which each copy has a copy.
+// ForkObserved is Fork of a replay that is shown to an observer, if not nil. Each copy has a copy of it.
 func (s *Spec) ForkObserved(ctx context.Context, workload *loadgen.Workload, o harness.Observer) (*offline.Fork, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type Spec struct {
 	Trace     *Trace            // the file to replay; nil: Synthetic
 	Synthetic loadgen.Synthetic // read without a trace; Block, Seed and Compat are filled in by Run
 
-	// Classes says of which class requests are, and what that means; nil: what the trace says.
+	// Classes assigns requests to classes and defines them; nil: those of the trace.
 	Classes []loadgen.Class
 
 	Mode        loadgen.Mode
@@ -43,7 +43,7 @@ type Spec struct {
 	// Window is the part of the replay that the report is about, on its clock; the zero value is all
 	// of it.
 	Window collector.Window `record:"omitzero"`
-	// Recycle goes on with the workload from its beginning when it runs out, in closed loop, up to the
+	// Recycle repeats the workload from its beginning when it runs out, in closed loop, up to the
 	// end of the Window.
 	Recycle bool
 	// Stream replays a trace without keeping it, in trace mode; nil: it is kept.
@@ -55,7 +55,7 @@ type Spec struct {
 
 // Topology is the cluster of a replay, Pool one of its pools, Kind workers of a pool that
 // are alike, ScaleEvent a change of their sizes, Change what is done to it during the run, Faults what goes
-// wrong with them, and Autoscale who changes their number.
+// wrong with them, and Autoscale changes their number.
 type (
 	Topology   = engines.Topology
 	Pool       = engines.Pool
@@ -82,15 +82,15 @@ func TwoPools(prefill, decode Pool) []Pool { return engines.TwoPools(prefill, de
 // Trace is a file to replay, or a trace made by laws.
 type Trace struct {
 	Path   string          // "-": standard input; files packed with gzip or zstd are unpacked
-	Made   generate.Config // read in place of a file, when Path is ""
+	Made   generate.Config // read instead of a file, when Path is ""
 	Format string          // by a name of loadgen/formats; "": Mooncake
 	Detect bool            // take the format that the file is in, instead of Format
 	// BlockTokens are the tokens of a hash id, ≥ 1; 0, unless Format is Mooncake or
-	// Agentic, those that the reference reads: as the file or its format says, or 512.
+	// Agentic, the format that the reference reads: that of the file or its format, or 512.
 	BlockTokens int
 	SharedRatio float64 // share of the first prompt common to agents of a group, 0 to 1; Agentic only
 	Groups      int     // groups of agents that share it; 0: none do; Agentic only
-	// LeftOpen says what the file leaves open; the zero value makes nothing up.
+	// LeftOpen has what the file leaves open; the zero value makes nothing up.
 	LeftOpen formats.LeftOpen
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stream says how a trace is replayed that is not kept: requests are read when they arrive and forgotten when they are
+// Stream sets how a trace is replayed that is not kept: requests are read when they arrive and forgotten when they are
 // over, so that memory depends on how many there are at once.
 type Stream struct {
 	// Window is how many ms a row of the trace may come before one that stands above it, finite and >= 0.

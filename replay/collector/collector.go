@@ -7,7 +7,7 @@
 // replay), report.go (what is derived), quantile.go with digits.go (how), json.go and text.go (how it is written),
 // file.go (where).
 //
-// Of replays whose requests are too many to keep, read folding.go (what is left of a request that is over), series.go
+// For replays with too many requests to keep, read folding.go (what is left of a request that is over), series.go
 // (of what there is one value of per request), spanfold.go and gapfold.go (of what is between tokens), stretches.go (of how
 // long requests waited), then sketch.go and spool.go (the two ways to quantiles).
 package collector
@@ -34,14 +34,14 @@ type Collector struct {
 	records []Record // by RequestID, which is the order of arrivals, from first on
 	first   int      // request that has a record; those before have been folded
 	gaps    gaps
-	spans   spans // of passes whose lengths are known in whole ns
+	spans   spans // of passes with lengths in whole ns
 	// fromHost is, as records are, the number of reused prompt tokens that were
 	// fetched from host memory, the most of any admission; it ends with the last
 	// request that has some.
 	fromHost []int32
 	early    bool // see EndedEarly
 
-	// Of speculative decoding: requests whose drafts were verified, over all passes, the
+	// Of speculative decoding: requests with verified drafts, over all passes, the
 	// drafts, and those of them that were accepted.
 	verified, drafts, accepted int
 
@@ -246,7 +246,7 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 	}
 }
 
-// noteNanos notes the inter-token latencies of a pass whose length is known in whole ns. So
+// noteNanos notes the inter-token latencies of a pass with a length in whole ns. So
 // are then those of requests that were without a token for some passes.
 func (c *Collector) noteNanos(p *scheduler.Pass) {
 	c.spans.add(p.Nanos, int64(p.Decoding))
@@ -302,7 +302,7 @@ func (c *Collector) noteClipped(r *Record) {
 
 // Progress notes how far an unfinished request has come: it has gained tokens
 // tokens, the latest of them at last. Between a request's second and last token
-// no pass says so; a report of a run that is not over needs it.
+// no pass reports it; a report of a run that is not over needs it.
 func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 	r := c.Record(id)
 	tokens += int(c.fates.carriedBy(id))
@@ -315,7 +315,7 @@ func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 }
 
 // EndedEarly notes that the replay was ended before its requests were. The report
-// then counts the tokens that were gained, not those that were asked for.
+// then counts the tokens that were gained, not the tokens that were asked for.
 func (c *Collector) EndedEarly() { c.early = true }
 
 // Exclude keeps a request that was cancelled or failed out of the statistics of

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// digitBits is the width of the digits sort and search look at:
-// 2048 counters fit the first-level cache beside the data.
+// digitBits is the width of the digits that sort and search read:
+// 2048 counters fit the first-level cache together with the data.
 const (
 	digitBits = 11
 	digitMask = 1<<digitBits - 1
@@ -20,7 +20,7 @@ const sortBelow = 256
 // are >= 0, are sorted. The ranks ascend. buf is memory for as many values; it is
 // overwritten, and so are the values.
 //
-// It counts values by the leading digit in which they differ and goes on with
+// It counts values by the leading digit in which they differ and continues with
 // those buckets only that hold a rank.
 func pickRanks(values []float64, ranks []int, out []float64, buf []float64) {
 	high := bits.Len64(differingBits(values))

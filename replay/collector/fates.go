@@ -23,9 +23,9 @@ func (o Outcome) String() string {
 
 // Fate is what happened to a request that was not simply answered.
 type Fate struct {
-	Outcome    Outcome // Unfinished as long as nothing but its tokens says how it ended
+	Outcome    Outcome // Unfinished while only its tokens show how it ended
 	Retries    int     // times it began again from its prompt
-	Migrations int     // times it went on elsewhere with the tokens that it had
+	Migrations int     // times it continued on another worker with its tokens
 	LostTokens int     // tokens that it had gained and were thrown away
 	Recomputed int     // prompt tokens computed again, and answer tokens that it took along
 	Reason     string  // why it was rejected, as in the key of the report; "" where it was not
@@ -187,7 +187,7 @@ func (c *Collector) dropTokens(id sim.RequestID, f *Fate, gained, event int) {
 	r.Tokens, r.First, r.Second, r.Last = 0, 0, 0, 0
 }
 
-// Migrate notes that a request has left its worker and goes on elsewhere with the tokens
+// Migrate notes that a request has left its worker and continues on another one with the tokens
 // that it has, the latest of which came at an instant.
 func (c *Collector) Migrate(id sim.RequestID, gained int, last sim.Time, event int) {
 	f := c.fates.fateOf(id)
@@ -247,7 +247,7 @@ func (f *Fate) add(more *Fate) {
 }
 
 // admitAgain notes what a request that was thrown out computes once more. It returns the
-// tokens of its own prompt that were found in a cache.
+// its prompt tokens that were found in a cache.
 func (c *Collector) admitAgain(a scheduler.Admission) (reused int) {
 	f := c.fates.of[a.Request]
 	if f == nil {

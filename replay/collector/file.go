@@ -64,7 +64,7 @@ func WriteFile(path string, write func(io.Writer) error) error {
 }
 
 // ownStream reports whether path is a name of an open file, such as /dev/fd/3.
-// To rename a file over it would take it away from whoever opened it.
+// To rename a file over it would take it away from its readers.
 func ownStream(path string) bool {
 	clean := filepath.Clean(path)
 	return strings.HasPrefix(clean, "/dev/fd/") || strings.HasPrefix(clean, "/proc/")
@@ -116,7 +116,7 @@ func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) err
 }
 
 // createTemp opens a new file in dir. Unlike os.CreateTemp it lets the process's
-// umask decide who may read it, as for any other file.
+// umask decide its permissions, as for any other file.
 func createTemp(dir string, mode fs.FileMode) (*os.File, error) {
 	const tries = 10_000
 	for i := range tries {

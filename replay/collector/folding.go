@@ -15,7 +15,7 @@ const (
 	Exact                     // by reading all values again, which are in temporary files
 )
 
-// Folding says how a collector folds requests into what its report needs.
+// Folding sets how a collector folds requests into what its report needs.
 type Folding struct {
 	Quantiles Quantiles
 	Dir       string // of temporary files; "": that of the system
@@ -54,7 +54,7 @@ type remark struct {
 	ended       bool // nothing more will be noted of it
 }
 
-// folding is what is left of requests whose records are gone. A request is folded once it and all
+// folding is what is left of requests without records. A request is folded once it and all
 // that arrived before it are over, so that sums run in order of arrival.
 type folding struct {
 	Folding
@@ -156,7 +156,7 @@ func (c *Collector) foldEnded() {
 	c.foldFirst(n)
 }
 
-// FoldAll folds all requests, also those that are not over: nothing more will be noted.
+// FoldAll folds all requests, also unfinished ones: nothing more will be noted.
 func (c *Collector) FoldAll() {
 	if c.fold != nil {
 		c.foldFirst(len(c.records))

@@ -8,7 +8,7 @@ import (
 // mostGaps is how many different gaps are kept where they are sketched.
 const mostGaps = 1 << 19
 
-// gapFold is what is left of gaps that are gone, and of spans beside gaps.
+// gapFold is what is left of gaps that are gone, and of spans next to gaps.
 type gapFold struct{ latencies, rates folded }
 
 // folded is what is left of values >= 0, each with its weight.
@@ -85,7 +85,7 @@ func (f *folded) addSums(n int64, sum, squares, unit *big.Float) {
 	f.squares.addExact(squares.Quo(squares, unit))
 }
 
-// addExact adds x, but for what is beyond two float64s.
+// addExact adds x, except for what two float64s cannot hold.
 func (d *double) addExact(x *big.Float) {
 	high, _ := x.Float64()
 	low, _ := new(big.Float).SetPrec(256).Sub(x, big.NewFloat(high)).Float64()
@@ -114,7 +114,7 @@ func (f *folded) describe() Distribution {
 	return d
 }
 
-// foldGaps folds all gaps where they are sketched, if some have been folded before or there are spans beside
+// foldGaps folds all gaps where they are sketched, if some have been folded before or there are spans next to
 // them. It reports whether all are folded then.
 func (c *Collector) foldGaps() bool {
 	f := c.gaps.fold

@@ -15,10 +15,10 @@ const compactAt = 1 << 17
 //
 // All requests that decode in the same two successive passes have the same gap,
 // so there are far fewer entries than tokens. The values are >= 0 and kept as
-// their bits, whose order is the order of the values.
+// their bits, which have the order of the values.
 type gaps struct {
 	weighted
-	sorted int      // so many from the first are sorted and differ
+	sorted int      // this number from the first are sorted and differ
 	spare  weighted // memory
 	limit  int      // length at which to compact next; 0: compactAt
 	fold   *gapFold // where gaps go that are too many; nil: all are kept
@@ -77,7 +77,7 @@ func (g *gaps) add(gap sim.Time, n int64) {
 }
 
 // joinGaps reports whether all inter-token latencies are known in whole ns. When some are
-// and others are not, all become gaps.
+// and other latencies are not, all become gaps.
 func (c *Collector) joinGaps() (whole bool) {
 	if len(c.gaps.bits) == 0 || c.spans.n == 0 {
 		return c.spans.n > 0

@@ -27,7 +27,7 @@ func Of[T int | float64 | bool | string | []Field](key string, value T) Field {
 // Value returns an int, a float64, a bool, a string or a []Field; nil for the zero Field.
 func (f Field) Value() any { return f.value }
 
-// Add adds entries that only some reports have, in place of those of the same keys.
+// Add adds entries that only some reports have, instead of those of the same keys.
 func (r *Report) Add(fields ...Field) {
 	for _, f := range fields {
 		if i := slices.IndexFunc(r.further, func(have Field) bool { return have.Key == f.Key }); i >= 0 {
@@ -38,7 +38,7 @@ func (r *Report) Add(fields ...Field) {
 	}
 }
 
-// Get returns an entry that Add has added, or that ReadJSON has found beside those of every report; the zero
+// Get returns an entry that Add has added, or that ReadJSON has found in addition to those of every report; the zero
 // Field if there is none.
 func (r *Report) Get(key string) Field {
 	if i := slices.IndexFunc(r.further, func(f Field) bool { return f.Key == key }); i >= 0 {

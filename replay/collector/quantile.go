@@ -21,7 +21,7 @@ func NearestRank(n int64, p float64) int64 {
 	return min(n-1, int64(math.Round(float64(n-1)*p/100.0)))
 }
 
-// Describe describes samples, which are >= 0, in an order of its own afterwards.
+// Describe describes samples, which are >= 0, in another order afterwards.
 func Describe(samples []float64) Distribution {
 	return describeSamples(samples, make([]float64, len(samples)))
 }
@@ -111,7 +111,7 @@ func meanAndStd(samples []float64) (mean, std float64) {
 }
 
 // describeWeighted describes ascending values, each of which counts as
-// often as the entry of counts beside it says.
+// often as the entry of counts has it.
 func describeWeighted(w weighted) Distribution {
 	if len(w.bits) == 0 {
 		return Distribution{}

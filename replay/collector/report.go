@@ -3,7 +3,7 @@ package collector
 import "time"
 
 // Report is what a replay comes to. Times are in ms of the logical clock unless
-// they say wall.
+// their names have wall.
 type Report struct {
 	Requests        int // that arrived
 	Completed       int // with an admission and a token: all that follows is about these
@@ -33,10 +33,10 @@ type Report struct {
 	AcceptedTokensPerPass float64
 	AcceptanceRate        float64
 
-	// ClippedRequests are those whose answers engines shortened to what their pools hold,
+	// ClippedRequests are requests with answers that engines shortened to what their pools hold,
 	// and ClippedTokens what they asked for beyond that.
 	ClippedRequests, ClippedTokens int
-	// CappedRequests are those whose answers end at the longest sequence of their engines, and
+	// CappedRequests are requests with answers that end at the longest sequence of their engines, and
 	// CappedTokens what they asked for beyond that.
 	CappedRequests, CappedTokens int
 
@@ -214,5 +214,5 @@ func (c *Collector) appendSamples(dst []float64, tokens int32, value func(*Recor
 // LostEvents returns the number of KV events that engines had no room for.
 func (c *Collector) LostEvents() int { return c.lostEvents }
 
-// HostTokens returns the tokens that engines sent to host memory, and those that they fetched from it.
+// HostTokens returns the tokens that engines sent to host memory, and the tokens that they fetched from it.
 func (c *Collector) HostTokens() (sent, fetched int) { return c.toHost, c.loaded }

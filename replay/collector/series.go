@@ -47,7 +47,7 @@ func (s *series) add(v float64) {
 // Values is what is left of a list of values >= 0 that is not kept.
 type Values struct{ series }
 
-// NewValues returns an empty list, of which quantiles are found as how says.
+// NewValues returns an empty list, with quantiles in the given form.
 func NewValues(how Folding) (v *Values, err error) {
 	v = &Values{}
 	if how.Quantiles == Exact {

@@ -33,7 +33,7 @@ func (s *sketch) add(value float64, n int64) {
 	s.counts[at] += n
 }
 
-// widen makes room for a bucket, whose distance from the first is at, and returns what it is then.
+// widen makes room for a bucket at distance at from the first, and returns its new distance.
 func (s *sketch) widen(at int) int {
 	if len(s.counts) == 0 {
 		s.first, at = s.first+at, 0

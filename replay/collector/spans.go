@@ -133,7 +133,7 @@ func (s *spans) empty() {
 	}
 }
 
-// each shows all spans, with their offs. Those that are sketched are not there any more.
+// each shows all spans, with their offs. Sketched spans are not there any more.
 func (s *spans) each(visit func(k *span, offs []byte)) {
 	if s.fold != nil && s.fold.spool != nil {
 		s.fold.spool.eachSpan(visit)

@@ -8,7 +8,7 @@ import (
 )
 
 // describe returns the distributions of the latencies, in ms, and of the rates 10^9/ns, in
-// tokens per second, of those that are not 0. Sums are of whole numbers, so that no order
+// tokens per second, of the ones that are not 0. Sums are of whole numbers, so that no order
 // matters.
 func (s *spans) describe() (latencies, rates Distribution) {
 	if s.n == 0 {
@@ -101,8 +101,8 @@ func (s *spans) total() *spanTotal {
 
 func newSpanTotal() *spanTotal { return &spanTotal{least: math.MaxInt64, leastAbove: math.MaxInt64} }
 
-// addSpan adds latencies, each of which weight requests had. Those that are far apart, and
-// 0 among others, are added one by one.
+// addSpan adds latencies, each of which weight requests had. Distant ones, and
+// 0, are added one by one.
 func (t *spanTotal) addSpan(nanos []int64, weight int64) {
 	least, most := nanos[0], nanos[0]
 	for _, n := range nanos {
@@ -146,8 +146,8 @@ func (t *spanTotal) countCoarsely(nanos []int64, least, most, weight int64) {
 	}
 }
 
-// Rates are float64s, whose sums are exact: each is a whole number of 53 bits by a power of
-// two, and those with one power are added up. Latencies from 1 to 2^40 ns, and no others,
+// Rates are float64s with exact sums: each is a whole number of 53 bits by a power of
+// two, and those with one power are added up. Only latencies from 1 to 2^40 ns
 // have rates from 2^-11 to 2^30 tokens per second.
 const (
 	mantissa   = 52
@@ -324,8 +324,8 @@ func countNear(cells []cell, nanos []int64, weight int64) {
 	}
 }
 
-// divide finds the parts that hold ranks: the values of those that hold one value go to out,
-// others are appended to next.
+// divide finds the parts that hold ranks: the values of parts with one value go to out,
+// other parts are appended to next.
 func (c *cell) divide(ranks, out []int64, next []cell) []cell {
 	below, left := c.below, c.ranks
 	for part, count := range c.counts {

@@ -28,7 +28,7 @@ func newSpool(dir string) (*spool, error) {
 		return nil, fmt.Errorf("a temporary file for exact quantiles: %w", err)
 	}
 	s := &spool{file: file, name: file.Name(), buf: make([]byte, 0, spoolBytes)}
-	if os.Remove(s.name) == nil { // an open file goes on without its name, but for some systems
+	if os.Remove(s.name) == nil { // an open file stays without its name, except on some systems
 		s.name = ""
 	}
 	return s, nil

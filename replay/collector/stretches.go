@@ -10,7 +10,7 @@ import (
 // stretches of as many each in order of arrival.
 type Stretches struct {
 	Requests    int
-	Waits       []float64 // mean time from arrival to admission, to the end of those that had none, in ms
+	Waits       []float64 // mean time from arrival to admission, to the end of requests that had none, in ms
 	First, Last sim.Time  // arrivals
 	Served      int       // requests that count, and of these the sums of
 	Service     float64   // the time from admission to the last token
@@ -28,8 +28,8 @@ type stretches struct {
 
 // waiting is how long the requests of a block waited.
 type waiting struct {
-	waits    float64 // of those that were admitted
-	never    float64 // those that were not
+	waits    float64 // of admitted requests
+	never    float64 // requests that were not admitted
 	arrivals float64 // of these
 }
 
@@ -89,7 +89,7 @@ func (s *stretches) addToBlock(r *Record) {
 	}
 }
 
-// Stretches returns what is left of folded requests in so many stretches. By a spool it is what the records
+// Stretches returns what is left of folded requests in n stretches. By a spool it is what the records
 // give; by blocks, of which some are in two stretches, about that.
 func (c *Collector) Stretches(count int) Stretches {
 	s := &c.fold.stretches

@@ -71,10 +71,10 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 }
 
 // describeHost returns what of the prefix cache hit rate came from host memory, where there
-// is one behind the KV blocks. The reference's table does not say so.
+// is one behind the KV blocks. The reference's table does not have it.
 func (r *Report) describeHost(form Form) string {
 	ratio, known := r.Get(HostReused).value.(float64)
-	if n, whole := r.Get(HostReused).value.(int); whole { // of a file that others wrote
+	if n, whole := r.Get(HostReused).value.(int); whole { // of a file of another program
 		ratio, known = float64(n), true
 	}
 	if !known || form == Reference {
@@ -91,7 +91,7 @@ func (r *Report) lines(form Form) []Metric {
 }
 
 // averageEnds is the column of the narrow table in which averages end. A label that
-// leaves fewer than 9 columns for one has a line of its own.
+// leaves fewer than 9 columns for one has a separate line.
 const averageEnds = 36
 
 // writeNarrow writes the distributions in columns that are the same in every

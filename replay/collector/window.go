@@ -23,7 +23,7 @@ func (w Window) IsSet() bool { return w != Window{} }
 // Holds reports whether an instant is in w.
 func (w Window) Holds(at sim.Time) bool { return at >= w.From && (w.To == 0 || at < w.To) }
 
-// Divide returns the window that holds the same part of a replay whose times are divided by a number.
+// Divide returns the window that holds the same part of a replay with times divided by a number.
 func (w Window) Divide(by float64) Window {
 	return Window{w.From / sim.Time(by), w.To / sim.Time(by)}
 }
@@ -79,8 +79,8 @@ type WindowCount struct {
 	From, To      sim.Time // To is at most the instant of the last token
 	Before, After int      // requests that arrived before and after it
 	Requests      int      // that arrived in it
-	Finished      int      // requests whose last token came in it
-	Input         int      // prompt tokens of requests whose first token came in it
+	Finished      int      // requests with their last token in it
+	Input         int      // prompt tokens of requests with their first token in it
 	Output        int      // tokens that came in it
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // alone drives workers that cannot tell of each other: in open loop a policy that
-// looks at nothing places requests, so each worker is replayed to its end before
+// reads nothing places requests, so each worker is replayed to its end before
 // the next, or several at once (threads.go).
 type alone struct {
 	*run

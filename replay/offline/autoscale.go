@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// autoscaler looks at the workers of a pool now and then, and changes their number. It is an
+// autoscaler reads the workers of a pool at intervals, and changes their number. It is an
 // incident that puts itself on the agenda again.
 type autoscaler struct {
 	*autoscale.Config
@@ -29,7 +29,7 @@ type autoscaler struct {
 	done     *harness.Scaling
 }
 
-// gauge is what a worker says of itself: as it is after its latest pass.
+// gauge is what a worker reports after its latest pass.
 type gauge struct {
 	running int
 	kv      float64
@@ -166,7 +166,7 @@ func (f *fleet) rescale(a *autoscaler) error {
 	return nil
 }
 
-// explain returns why the scaler wanted what it did last, "" where it does not say.
+// explain returns why the scaler wanted what it did last, "" if it gives no reason.
 func (a *autoscaler) explain() string {
 	if x, ok := a.scaler.(autoscale.Explainer); ok {
 		return x.Why()
@@ -174,7 +174,7 @@ func (a *autoscaler) explain() string {
 	return ""
 }
 
-// countRunning counts the workers whose servers run, those that get no requests yet among them.
+// countRunning counts the workers whose servers run, including workers that get no requests yet.
 func (f *fleet) countRunning(p *pool) int {
 	n := 0
 	for _, w := range p.workers {
@@ -188,7 +188,7 @@ func (f *fleet) countRunning(p *pool) int {
 // isActive reports whether a worker gets requests.
 func (p *pool) isActive(id sim.WorkerID) bool { return p.workers[id].state == active }
 
-// want notes how many workers there are to be from now on; given says that somebody else wants that.
+// want notes how many workers there are to be from now on; given reports that the number is set from outside.
 func (a *autoscaler) want(now sim.Time, n int, why string, given bool) {
 	if n != a.wanted {
 		a.done.Acts = append(a.done.Acts, harness.ScalingAct{At: now, From: a.wanted, To: n, Why: why, Given: given})
@@ -196,8 +196,8 @@ func (a *autoscaler) want(now sim.Time, n int, why string, given bool) {
 	}
 }
 
-// replaceDead puts new workers in the place of those who have died for good, where an autoscaler
-// wants so many.
+// replaceDead puts new workers for workers that have died for good, where an autoscaler
+// wants them.
 func (f *fleet) replaceDead() error {
 	for _, p := range f.c.pools {
 		if p.auto == nil {
@@ -213,7 +213,7 @@ func (f *fleet) replaceDead() error {
 	return nil
 }
 
-// scrapeWorkers reads what the workers of a pool that get requests say of themselves.
+// scrapeWorkers reads the reports of the workers of a pool that get requests.
 func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
 	s := autoscale.Scrape{At: f.c.now, Arrived: f.c.Collector.Len(), Input: p.prompts, Held: p.Router.Queued() + len(p.parked)}
 	if p.auto.single {
@@ -237,14 +237,14 @@ func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
 	return s
 }
 
-// tellScaler lets the autoscaler know what w says of itself, whose pass is over.
+// tellScaler gives the report of w to the autoscaler after its pass.
 func (w *worker) tellScaler() {
 	w.keepGauge()
 	w.gauge.pass = w.shown
 	w.pool.auto.output += w.pass.Tokens * w.pass.Count
 }
 
-// keepGauge keeps what w says of itself after its pass.
+// keepGauge keeps the report of w after its pass.
 func (w *worker) keepGauge() {
 	if d := w.pass.Detail; d != nil {
 		w.gauge.running, w.gauge.kv = d.Running, float64(d.Held)/float64(max(d.Blocks, 1))

@@ -92,7 +92,7 @@ func (f *fleet) change(x *engines.Change) error {
 	return f.scalePools(sizes[:len(f.c.pools)])
 }
 
-// changeSpeeds lets the passes of workers that begin from now on take as long as t says. Of runs in
+// changeSpeeds lets the passes of workers that begin from now on take the time of t. Of runs in
 // progress the pass in progress ends as it was planned.
 func (f *fleet) changeSpeeds(t *engines.Topology) error {
 	for _, p := range f.c.pools {
@@ -112,7 +112,7 @@ func (f *fleet) changeSpeeds(t *engines.Topology) error {
 	return nil
 }
 
-// changeRouters lets the policies of t choose from now on. Whom those before held back comes before
+// changeRouters lets the policies of t choose from now on. Requests that earlier ones held back come before
 // them.
 func (f *fleet) changeRouters(t *engines.Topology) error {
 	for _, p := range f.c.pools {

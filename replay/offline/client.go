@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// clients are those who send the requests (docs/rules/harness.md, Clients).
+// clients send the requests (docs/rules/harness.md, Clients).
 type clients struct {
 	c     *cluster
 	rules *engines.Client // nil: each sends its request once, and waits
@@ -19,7 +19,7 @@ type clients struct {
 // attempt is the latest time that a request was sent.
 type attempt struct {
 	number int32 // times that it was sent before
-	// hungUp says that its client does not wait any more. It leaves the cluster with the pass
+	// hungUp reports that its client does not wait any more. It leaves the cluster with the pass
 	// in progress, or when it comes before a router next, and was called off at since.
 	hungUp bool
 	since  sim.Time
@@ -38,12 +38,12 @@ func (l *clients) sendRequest(id sim.RequestID, sent sim.Time) error {
 	return l.c.enterFirst(l.c.Requests.Get(int(id)))
 }
 
-// hasHungUp reports whether nobody waits for a request any more that is still under way.
+// hasHungUp reports whether no client waits for a request that is still in flight.
 func (l *clients) hasHungUp(id sim.RequestID) bool {
 	return l.rules != nil && l.of[id].hungUp
 }
 
-// endAttempt lets a request that has left the cluster come again, as far as its client does that, and
+// endAttempt lets a request that has left the cluster be sent again, as far as its client does that, and
 // ends it otherwise. event is what has thrown it out; 0: nothing.
 func (l *clients) endAttempt(x *leaver, how collector.Outcome, event int) error {
 	if err := l.c.handover.leaveWay(x.id); err != nil {
@@ -132,7 +132,7 @@ func (c *cluster) takeHeld(p *pool, id sim.RequestID) bool {
 	return p.Router.Withdraw(id)
 }
 
-// hangUp goes on with a request that was called off because its client had hung up.
+// hangUp continues with a request that was cancelled because its client had hung up.
 type hangUp struct{}
 
 func (hangUp) takeLeaver(c *cluster, l leaver) error {

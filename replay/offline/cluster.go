@@ -30,10 +30,10 @@ type cluster struct {
 	flow    planner.Traffic // what has gone through, for planners
 	saveAt  sim.Time        // when caches are to be kept; 0: not before the end
 
-	// Its parts. Each has a duty and state of its own, and knows the cluster around it.
+	// Its parts. Each has a separate duty and state, and knows the cluster around it.
 	agenda   agenda   // incidents to come, see incidents.go
 	faults   faults   // see faults.go
-	lives    lives    // who is on which worker, and leaves it, see leave.go
+	lives    lives    // which requests are on which worker, and leave it, see leave.go
 	clients  clients  // see client.go
 	handover handover // from prefill to decode workers, see handover.go
 	fleet    fleet    // how many workers there are, see scale.go
@@ -85,7 +85,7 @@ func (c *cluster) runEvents(ctx context.Context) error {
 	return c.endReplay()
 }
 
-// endReplay ends a replay whose time has come, or in which nothing is to come.
+// endReplay ends a replay at its time, or in which nothing is to come.
 func (c *cluster) endReplay() error {
 	c.saveWorkers()
 	if c.cfg.Until > 0 && !c.isIdle() {
@@ -168,7 +168,7 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 func (c *cluster) isIdle() bool { return c.Done() && c.countInFlight() == 0 && c.transit == 0 }
 
 // countInFlight is the number of requests that closed loop counts: on workers or held
-// by a router. One whose KV cache is on its way to a decode worker is neither.
+// by a router. One with its KV cache in transfer to a decode worker is neither.
 func (c *cluster) countInFlight() int {
 	n := c.inFlight
 	for _, p := range c.pools {

@@ -4,7 +4,7 @@
 // There are four drivers. single.go steps one worker; alone.go runs the workers
 // of a round-robin pool one after the other, since none of them can tell, or with threads.go several at once;
 // lazy.go brings workers behind a KV router from arrival to arrival; cluster.go
-// is the event loop for everything else, and the twin of the others in the
+// is the event loop for everything else, and the twin of the other drivers in the
 // tests. A cluster is its loop and parts with a duty each (agenda, faults, lives, clients,
 // handover, fleet). Read config.go, run.go, single.go, then cluster.go with events.go and
 // pool.go.
@@ -26,7 +26,7 @@ type Config struct {
 	// Until is the instant after which no request arrives and no pass begins; 0
 	// lets the replay run to its end.
 	Until sim.Time
-	// Scalers, by pool, decide in place of Autoscale.Kind where they are not nil.
+	// Scalers, by pool, decide instead of Autoscale.Kind where they are not nil.
 	Scalers [2]autoscale.Scaler
 	// Foreseen is, by pool, the load that a perfect autoscaler knows beforehand.
 	Foreseen [2]*autoscale.Foreseen
@@ -35,5 +35,5 @@ type Config struct {
 	// is 1. The result does not depend on it.
 	Threads int
 
-	steps bool // a planner looks at every pass
+	steps bool // a planner reads every pass
 }

@@ -13,9 +13,9 @@ const never = sim.Time(math.MaxFloat64)
 // counts events as they are made, so those made at an earlier instant come
 // first, and those of one instant in the order of making.
 //
-// A pass inside a run is never made an event of its own. It would have been made
+// A pass inside a run is never made a separate event. It would have been made
 // at the end of the pass before, in the first round of that instant, when
-// workers start passes in the order of their ids: that is what rank says.
+// workers start passes in the order of their ids, which is rank.
 type order struct {
 	made sim.Time
 	rank uint64

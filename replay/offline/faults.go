@@ -154,7 +154,7 @@ func (f *faults) noteIncident(what string, hit []*worker) int {
 	return f.c.Collector.BeginEvent()
 }
 
-// killLater lets workers die. Those that serve hang until the router notices it, and only then lose their requests.
+// killLater lets workers die. Workers that serve hang until the router notices it, and only then lose their requests.
 func (f *faults) killLater(x *fault, hit []*worker) error {
 	detect := f.c.lives.rules.Detect
 	if detect == 0 {
@@ -222,8 +222,8 @@ func (f *faults) forgetCaches(pool int) {
 	}
 }
 
-// restartRouters replaces the router of a pool, or of all, by one that knows who works and
-// nothing else. Those whom it held come before it again.
+// restartRouters replaces the router of a pool, or of all, by one that knows only the workers.
+// Requests that the old one held come before it again.
 func (f *faults) restartRouters(pool int) error {
 	for _, p := range f.c.pools {
 		if pool != engines.Anywhere && p.Index != pool {
@@ -277,7 +277,7 @@ func (f *faults) beginRollout(x *fault, all []*worker) error {
 	return nil
 }
 
-// rolloutGoesOn lets a rolling update go on, when a worker is there again.
+// rolloutGoesOn continues a rolling update when a worker is there again.
 type rolloutGoesOn struct{ *fault }
 
 func (x rolloutGoesOn) happen(c *cluster) error { return c.faults.goOnWithRollout(x.fault) }

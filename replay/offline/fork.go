@@ -23,7 +23,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Fork is a replay that stands still at an instant, from which it can go on in several ways.
+// Fork is a replay that stands still at an instant, from which it can continue in several ways.
 type Fork struct {
 	cluster *cluster
 	copier  *clone.Copier
@@ -100,7 +100,7 @@ func (f *Fork) AdvanceTo(ctx context.Context, at sim.Time) error {
 	return c.advanceTo(ctx, at)
 }
 
-// canRest reports whether each worker can be brought on its own from here. Who looks on sees what happens in
+// canRest reports whether each worker can be brought on its own from here. An observer sees events in
 // the order of events, as of a whole run with changes.
 func (c *cluster) canRest() bool {
 	p := c.pools[0]
@@ -111,13 +111,13 @@ func (c *cluster) canRest() bool {
 // Now returns the instant of the last thing that happened.
 func (f *Fork) Now() sim.Time { return f.cluster.now }
 
-// Facts returns what has become of the requests by now. It is the replay's own, and changes as that goes on.
+// Facts returns the facts of the requests so far. It belongs to the replay, and changes as that continues.
 func (f *Fork) Facts() *collector.Collector { return f.cluster.Collector }
 
-// Observer returns who looks on: in a copy the copy of the Observer of its original.
+// Observer returns the observer: in a copy the copy of the Observer of its original.
 func (f *Fork) Observer() harness.Observer { return f.cluster.Observer }
 
-// Change lets a change happen later, of those that the topology was prepared for (Possible).
+// Change lets a change happen later, of the changes that the topology was prepared for (Possible).
 func (f *Fork) Change(x engines.Change) error {
 	c := f.cluster
 	if x.At < c.now {
@@ -131,7 +131,7 @@ func (f *Fork) Change(x engines.Change) error {
 }
 
 // ForceWorker lets a request that has not been placed go to a worker of the first pool, whatever the
-// router's policy would choose. The policy goes on as if it had chosen.
+// router's policy would choose. The policy continues as if it had chosen.
 func (f *Fork) ForceWorker(id sim.RequestID, w sim.WorkerID) error {
 	d, ok := f.cluster.pools[0].Router.(*router.Dispatcher)
 	if !ok || !d.ForceChoice(id, w) {
@@ -150,7 +150,7 @@ func (f *Fork) Copy() (*Fork, error) {
 	return &Fork{cluster: c, copier: f.copier, started: f.started}, nil
 }
 
-// End lets the replay go on to its end, and returns what has become of the requests. It costs less
+// End runs the replay to its end, and returns the facts of the requests. It costs less
 // than Finish, which derives a report from that.
 func (f *Fork) End(ctx context.Context) (*collector.Collector, error) {
 	if err := f.cluster.finish(ctx); err != nil {
@@ -159,7 +159,7 @@ func (f *Fork) End(ctx context.Context) (*collector.Collector, error) {
 	return f.cluster.Collector, nil
 }
 
-// Finish lets the replay go on to its end.
+// Finish runs the replay to its end.
 func (f *Fork) Finish(ctx context.Context) (*harness.Result, error) {
 	c := f.cluster
 	if err := c.finish(ctx); err != nil {
@@ -168,7 +168,7 @@ func (f *Fork) Finish(ctx context.Context) (*harness.Result, error) {
 	return c.makeResult(f.started), nil
 }
 
-// finish goes on to the end of the replay, in the fastest way there is.
+// finish runs to the end of the replay, in the fastest way there is.
 func (c *cluster) finish(ctx context.Context) error {
 	for len(c.fleet.changes) > 0 {
 		at, left := c.fleet.changes[0].At, len(c.fleet.changes)

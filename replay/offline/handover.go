@@ -28,7 +28,7 @@ type handover struct {
 	arriving    sim.Request // scratch of seatEarly
 }
 
-// ticket is the way of a request to its decode worker.
+// ticket is the path of a request to its decode worker.
 type ticket struct {
 	id     sim.RequestID
 	at     stop
@@ -37,7 +37,7 @@ type ticket struct {
 	placed router.Placement
 	delay  sim.Time // of its transfer, if it has the link to itself
 	needs  int      // blocks that the decode worker must have free, where that is asked for room
-	blocks int      // of these, those that it reserves for the transfer
+	blocks int      // of these, the ones that it reserves for the transfer
 	seats  int      // requests that may be on the decode worker and on their way to it; 0: any number
 	given  bool     // that room is kept for it
 	asked  sim.Time // when it was ready to be sent
@@ -154,7 +154,7 @@ func (h *handover) bindDecode(w *worker, placed *router.Placement) (bound bool, 
 	return true, h.c.enterPool(h.c.pools[0], q)
 }
 
-// sendToDecode lets the KV cache of a request, whose prompt is computed, go to its decode worker.
+// sendToDecode sends the KV cache of a computed prompt to the decode worker.
 func (h *handover) sendToDecode(id sim.RequestID, delay sim.Time) error {
 	t := h.open(id)
 	t.source = h.c.pools[0].workers[h.c.Collector.Record(id).PrefillWorker]
@@ -226,7 +226,7 @@ func (h *handover) land(t *ticket, at sim.Time) error {
 	return nil
 }
 
-// pushHandoff makes an event of the way of a request.
+// pushHandoff makes an event of the path of a request.
 func (h *handover) pushHandoff(t *ticket, at sim.Time) {
 	h.c.pending++
 	h.c.events.push(event{at: at, order: t.order, kind: handoffDone, request: t.placed.Request.ID})
@@ -240,7 +240,7 @@ func (h *handover) updateLinks() {
 	}
 }
 
-// goOnWithTransfer takes a request further whose transfer has an event now. An event that was
+// goOnWithTransfer continues a request with an event of its transfer now. An event that was
 // made before the transfer's speed changed has nothing to do.
 func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
 	t := h.tickets[id]
@@ -269,7 +269,7 @@ func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
 	return true, nil
 }
 
-// arrive gives a request whose KV cache is there to its decode worker.
+// arrive gives a request to its decode worker, which has its KV cache.
 func (h *handover) arrive(t *ticket) error {
 	if h.c.Observer != nil {
 		h.c.Observer.Handoff(t.placed.Request.ID, t.asked, h.c.now)
@@ -287,7 +287,7 @@ func (h *handover) arrive(t *ticket) error {
 	return h.closeTicket(t)
 }
 
-// closeTicket ends the way of a request.
+// closeTicket ends the path of a request.
 func (h *handover) closeTicket(t *ticket) error {
 	h.tickets[t.id] = nil
 	h.freeSource(t)
@@ -311,7 +311,7 @@ func (h *handover) closeTicket(t *ticket) error {
 	return nil
 }
 
-// dropWay ends the way of a request that does not arrive, and reports whether it had a decode
+// dropWay ends the path of a request that does not arrive, and reports whether it had a decode
 // worker.
 func (h *handover) dropWay(id sim.RequestID) (placed bool, err error) {
 	t := h.find(id)
@@ -335,8 +335,8 @@ func (h *handover) dropWay(id sim.RequestID) (placed bool, err error) {
 	return placed, h.closeTicket(t)
 }
 
-// cutWays cuts the ways of requests through a worker that has died. Those whose KV cache it had,
-// or was to have, are among the leavers; those that are still on their way through prefill get
+// cutWays ends the paths of requests through a worker that has died. Requests with a KV cache there,
+// or on its way there, are among the leavers; requests that are still in prefill get
 // another decode worker afterwards, and are in unplaced.
 func (h *handover) cutWays(w *worker, leavers []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID) {
 	for _, t := range h.tickets {
@@ -353,7 +353,7 @@ func (h *handover) cutWays(w *worker, leavers []leaver, unplaced []sim.RequestID
 	return leavers, unplaced
 }
 
-// leaveWay ends the way of a request that will not arrive, and lets the decode router know.
+// leaveWay ends the path of a request that will not arrive, and lets the decode router know.
 func (h *handover) leaveWay(id sim.RequestID) error {
 	placed, err := h.dropWay(id)
 	if err != nil || !placed {
@@ -373,7 +373,7 @@ func (h *handover) setLinkShare(share float64) {
 }
 
 // dropWays ends the ways of leavers, which come in order and may be named by both of their
-// workers. Those that had a decode worker join the others that the decode router has to forget.
+// workers. Requests that had a decode worker join the ones that the decode router has to forget.
 func (h *handover) dropWays(all []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID, error) {
 	if h.PD == nil {
 		return all, nil, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // incident is something that happens to a cluster at an instant and is no effect of its
-// passes: a fault, its end, a request that comes back, somebody who looks on and acts.
+// passes: a fault, its end, a request that returns, an observer that acts.
 // At one instant incidents come after what ends then and before what arrives, in the
 // order in which they were scheduled (docs/rules/harness.md, Order of effects at one instant).
 type incident interface {

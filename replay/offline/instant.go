@@ -44,7 +44,7 @@ func (c *cluster) isOtherDue() bool {
 
 // turnIrregular begins to count, because w has run a pass that took no time.
 // Workers after w have not started passes at this instant yet, so runs of theirs
-// that go on here must not have.
+// that continue here must not have.
 func (c *cluster) turnIrregular(w *worker) {
 	if c.instant.irregular {
 		return
@@ -100,7 +100,7 @@ func (c *cluster) trimRun(w *worker, keep int) {
 	c.events.restoreAt(w.at)
 }
 
-// endWait ends now what w waits for, whose end is among the events unless c is driven lazily.
+// endWait ends now what w waits for. Its end is among the events unless c is driven lazily.
 func (c *cluster) endWait(w *worker) {
 	w.pass.EndWait(c.now)
 	if c.hasEvent(w) {

@@ -9,10 +9,10 @@ import (
 )
 
 // driveLazily is the event loop without events, for one pool in open loop: a
-// router looks at its workers when a request arrives, and between two arrivals
+// router reads its workers when a request arrives, and between two arrivals
 // no worker can tell what another does. So each is brought to the next arrival
-// on its own. Its runs of passes go on beyond that: a request that comes to it ends
-// the run, and nothing else looks at what a run does. While the router holds requests back that is not so, since any
+// on its own. Its runs of passes extend past that: a request that comes to it ends
+// the run, and nothing else reads what a run does. While the router holds requests back that is not so, since any
 // first or last token may let one go: then the events take over.
 func (c *cluster) driveLazily(ctx context.Context) error {
 	if _, err := c.driveLazilyTo(ctx, c.endInstant()); err != nil {
@@ -70,7 +70,7 @@ func (w *worker) nextDue() sim.Time {
 }
 
 // bringWorker lets w do what it does before limit, and end what ends then. Runs of passes
-// that begin before limit go on until end.
+// that begin before limit continue until end.
 func (c *cluster) bringWorker(ctx context.Context, w *worker, limit, end sim.Time) error {
 	for {
 		if w.busy {
@@ -97,7 +97,7 @@ func (c *cluster) bringWorker(ctx context.Context, w *worker, limit, end sim.Tim
 	}
 }
 
-// driveHeld goes on event by event until the router holds nothing back.
+// driveHeld continues event by event until the router holds nothing back.
 func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	p := c.pools[0]
 	if err := c.takeUpEvents(); err != nil {

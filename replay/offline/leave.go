@@ -12,12 +12,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// lives knows who is on which worker, where requests may leave their workers before
+// lives has the requests of each worker, where requests may leave their workers before
 // their last token.
 type lives struct {
 	c       *cluster
 	tracked bool
-	rules   *engines.Faults // what becomes of those who leave
+	rules   *engines.Faults // what happens to requests that leave
 	seats   []seat          // by request
 }
 
@@ -67,7 +67,7 @@ type leaver struct {
 	refused *harness.Rejection
 }
 
-// sequel goes on with a request that was called off. It is a value, as all state of a cluster, so that
+// sequel continues with a request that was cancelled. It is a value, as all state of a cluster, so that
 // the cluster can be copied.
 type sequel interface {
 	takeLeaver(c *cluster, l leaver) error
@@ -136,7 +136,7 @@ func (l *lives) throwOutOne(x *leaver, why cause) (again bool, err error) {
 	return true, nil
 }
 
-// showLeft shows the observer who leaves.
+// showLeft shows the observer the requests that leave.
 func (l *lives) showLeft(x *leaver, how collector.Outcome, keeps bool) {
 	if l.c.Observer != nil {
 		l.c.Observer.Left(&harness.Departure{
@@ -193,7 +193,7 @@ func (c *cluster) enterPool(p *pool, q *sim.Request) error {
 	return p.Enter(c.now, q)
 }
 
-// openPool lets in who waits, after a change of workers: first whom the router holds.
+// openPool admits waiting requests after a change of workers, held ones first.
 func (c *cluster) openPool(p *pool) error {
 	if err := p.Drain(c.now); err != nil {
 		return err
@@ -270,7 +270,7 @@ func (l *lives) loseStranded() (found bool, err error) {
 }
 
 // callOff takes a request off its worker at the end of the pass in progress, unless it
-// gets its last token then, or at once when the worker is idle. then goes on with it.
+// gets its last token then, or at once when the worker is idle. then continues with it.
 func (l *lives) callOff(id sim.RequestID, then sequel) error {
 	w := l.workerOf(id)
 	w.calledOff = append(w.calledOff, calledOff{id, then})
@@ -289,7 +289,7 @@ type calledOff struct {
 	then sequel
 }
 
-// takeCalledOff takes the requests that were called off w, whose pass is over.
+// takeCalledOff takes the requests that were cancelled on w, after its pass.
 func (l *lives) takeCalledOff(w *worker) error {
 	all := w.calledOff
 	w.calledOff = nil
@@ -351,7 +351,7 @@ func (l *lives) cancelOn(w *worker, id sim.RequestID) error {
 	if w.core.Load() == 0 {
 		w.pool.ready.Remove(int(w.id))
 	} else if !w.busy && !w.hung {
-		w.pool.markIdle(w) // who is behind it may have room
+		w.pool.markIdle(w) // the next request may have room
 	}
 	if err := w.pool.Leave(l.c.now, id); err != nil {
 		return err

@@ -17,13 +17,13 @@ import (
 type life struct {
 	has       []sim.RequestID // requests on it, in any order
 	calledOff []calledOff
-	freed     []sim.RequestID // whose KV blocks it may give back after the pass in progress, see hold.go
+	freed     []sim.RequestID // requests with KV blocks that it may free after the pass in progress, see hold.go
 	before    []progress      // of them, before the pass in progress; where passes have drafts
 
 	lag   sim.Time
-	slow  float64  // passes take so many times as long; 0: as long as they do
+	slow  float64  // factor of the time of passes; 0: none
 	hung  bool     // no pass begins
-	until sim.Time // when it goes on, if it hangs or did
+	until sim.Time // when it continues, if it hangs or did
 
 	died     bool // and nothing has noticed it
 	slowedBy int  // the number of the fault that did
@@ -40,7 +40,7 @@ type progress struct {
 	last   sim.Time
 }
 
-// isWarped reports whether passes take longer than the core says, or took.
+// isWarped reports whether passes take longer than in the core, or took.
 func (w *worker) isWarped() bool { return w.lag != 0 || w.slow != 0 }
 
 // isSingle reports whether passes of w are taken one at a time.
@@ -226,7 +226,7 @@ func (l *lives) killWorkers(all []*worker, back sim.Time, why cause) error {
 		}
 	}
 	var leavers []leaver
-	var unplaced []sim.RequestID // those that their decode worker expects
+	var unplaced []sim.RequestID // requests that their decode worker expects
 	for _, w := range all {
 		var err error
 		if leavers, err = l.stopWorker(w, leavers); err != nil {
@@ -336,7 +336,7 @@ func (x wakeUp) happen(c *cluster) error {
 	return nil
 }
 
-// slowWorker lets passes of w take so many times as long, from the next one on.
+// slowWorker multiplies the time of passes of w by a factor, from the next one on.
 func (l *lives) slowWorker(w *worker, factor float64) {
 	if w.slow = factor; factor == 1 {
 		w.slow = 0
@@ -349,7 +349,7 @@ func (l *lives) slowWorker(w *worker, factor float64) {
 }
 
 // drainWorker lets w finish what it has and get nothing new. Then it restarts and is there
-// again after a while, and then goes on.
+// again after a while, and then continues.
 func (l *lives) drainWorker(w *worker, back sim.Time, then incident) error {
 	w.returns, w.back, w.then = true, back, then
 	if err := l.c.fleet.dismissWorker(w); err != nil {

@@ -64,7 +64,7 @@ func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time
 	return nil
 }
 
-// enterDecode brings a request, whose KV cache is there, before the router of the decode pool.
+// enterDecode brings a request, after its transfer, before the router of the decode pool.
 func (c *cluster) enterDecode(id sim.RequestID) error {
 	p := c.pools[1]
 	if c.clients.hasHungUp(id) {

@@ -25,7 +25,7 @@ type pool struct {
 	serving int             // active workers
 	parked  []sim.RequestID // requests that wait for one, in the order in which they came
 
-	auto    *autoscaler // nil: nobody changes the number of workers
+	auto    *autoscaler // nil: the number of workers is fixed
 	entered int         // requests that have come to it on their way between the pools, or where a decode worker is chosen first
 	prompts int         // tokens of the prompts that have come to it
 
@@ -84,8 +84,8 @@ type worker struct {
 	pass     scheduler.Pass // in progress while busy
 	ties     int            // requests on their way from it or to it, by a ticket (handover.go)
 	asking   []*ticket      // in line for room on it, see room.go
-	promised int            // KV blocks that it has promised to others, which are under way
-	coming   int            // these others
+	promised int            // KV blocks that it has promised to requests in transfer
+	coming   int            // these requests
 	handing  int            // requests that have left it, of which it has yet to be handed the blocks
 
 	began order // of the end of the first pass of the run

@@ -73,7 +73,7 @@ func (h *handover) endPull(t *ticket) error {
 	return h.closeTicket(t)
 }
 
-// dropPull ends the way of a request that has left its decode worker before its KV cache was read.
+// dropPull ends the path of a request that has left its decode worker before its KV cache was read.
 func (h *handover) dropPull(id sim.RequestID) error {
 	t := h.find(id)
 	if t == nil || !h.Pull || t.at < seated {

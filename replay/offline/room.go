@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// askForRoom puts a request, whose KV cache is on its prefill worker, in line for room on its decode
+// askForRoom puts a request, with its KV cache on its prefill worker, in line for room on its decode
 // worker (docs/rules/harness.md, Decode workers that are asked for room).
 func (h *handover) askForRoom(t *ticket) error {
 	if h.c.clients.hasHungUp(t.id) {
@@ -39,7 +39,7 @@ func (h *handover) leaveLine(t *ticket) {
 }
 
 // admitTransfers begins the transfers for which decode workers have room, and reports whether there
-// were any. A worker says so between two passes.
+// were any. A worker reports it between two passes.
 func (h *handover) admitTransfers() (changed bool, err error) {
 	if h.asking == 0 {
 		return false, nil

@@ -51,7 +51,7 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 
 // makeResult derives the report of what has been collected.
 func (r *run) makeResult(started time.Time) *harness.Result {
-	if r.partial && r.cfg.Until > 0 { // a run that somebody steps through counts as the reference's does
+	if r.partial && r.cfg.Until > 0 { // a run in steps counts as the reference's does
 		r.Collector.EndedEarly()
 	}
 	result := &harness.Result{
@@ -195,7 +195,7 @@ func (r *run) chooseDriver() (driver, error) {
 }
 
 // noteArrival opens the books on a request, unless they are open. It reports false when the request was
-// turned away; to whoever waits for it, it has finished.
+// rejected; for requests that wait for it, it has finished.
 func (r *run) noteArrival(a *harness.Entering) (ok bool, err error) {
 	q := a.Request
 	switch r.Record(a); {
@@ -239,7 +239,7 @@ func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 	return nil
 }
 
-// ticksPerCheck is how many steps pass between two looks at the context.
+// ticksPerCheck is the number of steps between two checks of the context.
 const ticksPerCheck = 256
 
 // checkInterrupt reports the error of Stop, and now and then ctx's error and progress.
@@ -261,7 +261,7 @@ func (r *run) checkInterrupt(ctx context.Context) error {
 	return r.Collector.Err()
 }
 
-// askDetail prepares a pass for an observer, who wants to see its details.
+// askDetail prepares a pass for an observer of details.
 func (r *run) askDetail(p *scheduler.Pass) {
 	if r.Observer != nil && p.Detail == nil {
 		p.Detail = new(scheduler.Detail)

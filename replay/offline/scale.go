@@ -14,7 +14,7 @@ type fleet struct {
 }
 
 // scalePools brings every pool to its target, and lets held requests go where there
-// is room now (docs/rules/harness.md, Scaling). An autoscaler goes on from there.
+// is room now (docs/rules/harness.md, Scaling). An autoscaler continues from there.
 func (f *fleet) scalePools(targets []int) error {
 	if f.c.instant.at == f.c.now {
 		f.c.instant.irregular = true // what this instant brought has begun already
@@ -36,8 +36,8 @@ func (f *fleet) scalePools(targets []int) error {
 	return nil
 }
 
-// resizePool adds workers, or lets the latest go: those that are still starting at
-// once, the others when they have finished what they have.
+// resizePool adds workers, or removes the latest: starting ones at
+// once, other ones when they have finished their requests.
 func (f *fleet) resizePool(p *pool, target int) error {
 	have := 0
 	for _, w := range p.workers {
@@ -104,7 +104,7 @@ func (f *fleet) dismissWorker(w *worker) error {
 	defer w.pool.noteSize(f.c.now)
 	switch w.state {
 	case starting:
-		w.state, w.core, w.returns = gone, nil, false // its event stays and finds nobody
+		w.state, w.core, w.returns = gone, nil, false // its event stays without a worker
 		return f.c.lives.endRestart(w)
 	case leaving:
 		w.returns = false // it does not come back
@@ -117,7 +117,7 @@ func (f *fleet) dismissWorker(w *worker) error {
 	return w.pool.Router.RemoveWorker(w.id)
 }
 
-// makeReady brings in w, whose startup ends now. It reports false when w was let
+// makeReady adds w at the end of its startup. It reports false when w was let
 // go meanwhile.
 func (f *fleet) makeReady(w *worker) (bool, error) {
 	f.c.pending--
@@ -161,7 +161,7 @@ func (w *worker) goIfDone() {
 	}
 }
 
-// countWorkers counts a pool's workers: those that get requests, and all that are not
+// countWorkers counts a pool's workers: the ones that get requests, and all that are not
 // gone.
 func (p *pool) countWorkers() (activeCount, total int) {
 	for _, w := range p.workers {

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stepper replays a trace in steps, so that a planner can look at the cluster
+// Stepper replays a trace in steps, so that a planner can read the cluster
 // and change the size of its pools in between (docs/rules/harness.md, Stepping).
 type Stepper struct {
 	cluster *cluster
@@ -48,7 +48,7 @@ type State struct {
 // PoolState is a pool between two steps.
 type PoolState struct {
 	Active int // workers that get requests
-	Total  int // with those that are starting or leaving
+	Total  int // with starting and leaving ones
 	// Passes are the passes begun since the last step, in order.
 	Passes []scheduler.Snapshot
 }

@@ -32,7 +32,7 @@ func (c *Config) countThreads() int {
 // depend on n, and the error is that of the first worker that has one.
 //
 // Requests that arrive one after the other lie next to each other in memory, and round robin places them on neighbouring
-// workers. Each goroutine begins with a range of workers and ends with those that are left of other ranges, so that cores
+// workers. Each goroutine begins with a range of workers and ends with the rest of other ranges, so that cores
 // do not wait for the same cache lines. For the same reason a goroutine allocates what it writes to.
 func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n int) error {
 	a.WaitPrompts()

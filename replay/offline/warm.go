@@ -26,7 +26,7 @@ func (c *cluster) warmWorkers() error {
 	return nil
 }
 
-// warmAlone fills the cache of a worker behind a router that does not look at it.
+// warmAlone fills the cache of a worker behind a router that does not read it.
 func (r *run) warmAlone(id sim.WorkerID, core scheduler.Core) error {
 	if r.Warm == nil {
 		return nil
