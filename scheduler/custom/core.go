@@ -16,7 +16,7 @@ type Config struct {
 	Options
 	Clock timing.Clock // how long passes take
 	Tree  *prompt.Tree // of the requests' prompts, for BlockTokens
-	Told  bool         // the router is told what is cached
+	Told  bool         // the router learns what is cached
 }
 
 // Core keeps the books around an Engine, one pass at a time. It is a scheduler.Core.
@@ -46,7 +46,7 @@ type request struct {
 
 	number   int32 // of the submission: it names blocks that only this request can find
 	path     []prompt.NodeID
-	shared   int       // full blocks of the prompt that others may have, too
+	shared   int       // full blocks of the prompt that can be shared
 	held     []blockID // in order; the first named of them can be found
 	named    int
 	runs     bool
@@ -59,7 +59,7 @@ type request struct {
 	lastAt sim.Time // its time
 }
 
-// known returns the tokens of r whose value is known.
+// known returns the tokens of r with known values.
 func (r *request) known() int { return r.input + r.given }
 
 // show lets the engine see how far r is.
@@ -92,7 +92,7 @@ func (c *Core) Able() scheduler.Ability { return scheduler.Remembers }
 // Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int { return len(c.byID) }
 
-// Submit queues q behind all others.
+// Submit queues q at the end.
 func (c *Core) Submit(q *sim.Request) {
 	r := &request{
 		Request: Request{
@@ -179,7 +179,7 @@ func (c *Core) preempt(r *request) {
 // as a stall.
 const barrenLimit = 100_000
 
-// checkProgress complains about an engine that gets nobody on.
+// checkProgress complains about an engine without progress.
 func (c *Core) checkProgress(p *scheduler.Pass) error {
 	if p.Tokens > 0 || c.further {
 		c.barren = 0
@@ -246,5 +246,5 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// SetClock lets passes to come take the time that clock says.
+// SetClock sets the clock that times later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock = clock }

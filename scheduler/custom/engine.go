@@ -1,5 +1,5 @@
-// Package custom lets a program bring an engine of its own: a type that decides, pass by pass, which requests
-// get how many tokens and who loses its place. Everything else is done for it: the KV blocks and the prefix
+// Package custom lets a program bring an engine: a type that decides, pass by pass, which requests
+// get how many tokens and which are preempted. Everything else is done for it: the KV blocks and the prefix
 // cache, the books on requests, the time that passes take, and what the router sees.
 //
 // Read engine.go, what an engine is; plan.go, what it may do; firstcome.go, an engine; then core.go, pool.go and pass.go for what is
@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Engine decides what the passes of one worker compute. Each worker has an engine of its own, and engines
+// Engine decides what the passes of one worker compute. Each worker has a separate engine, and engines
 // share nothing that changes: they are asked in no order that means anything.
 //
 // The same questions have to get the same answers, or two replays of one trace differ: no clock, no goroutine
@@ -24,7 +24,7 @@ type Engine interface {
 	Plan(p *Plan)
 }
 
-// Options are what an engine is made of: its worker, and what the arguments of the cluster's engines say.
+// Options are what an engine is made of: its worker, and the arguments of the cluster's engines.
 // Plans are held to Blocks alone.
 type Options struct {
 	Worker           sim.WorkerID
@@ -37,7 +37,7 @@ type Options struct {
 	Seed             uint64 // for what is drawn
 }
 
-// Request is a request on a worker. It is for reading: the replay keeps books of its own, so that what is written to it
+// Request is a request on a worker. It is for reading: the replay keeps separate books, so that what is written to it
 // misleads the engine alone.
 type Request struct {
 	ID       sim.RequestID // its place in the order of arrivals at the cluster
@@ -50,7 +50,7 @@ type Request struct {
 	Output   int           // tokens of its answer, which no real engine knows beforehand
 
 	Generated int // tokens of its answer so far
-	Computed  int // tokens of prompt and answer whose KV is there; 0 while it waits
+	Computed  int // tokens of prompt and answer with KV; 0 while it waits
 	Blocks    int // KV blocks that it holds; 0 while it waits
 	Preempted int // how often it has lost its place
 }

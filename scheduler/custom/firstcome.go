@@ -1,7 +1,7 @@
 package custom
 
-// FirstCome is an Engine that plans as vLLM does with one pass in flight (docs/rules/vllm.md): who runs goes on,
-// who waits is admitted from the head of the line while tokens, seats and KV blocks are left for all that it
+// FirstCome is an Engine that plans as vLLM does with one pass in flight (docs/rules/vllm.md): running requests continue,
+// waiting ones are admitted from the head of the line while tokens, seats and KV blocks are left for all that it
 // has, and where blocks run out the request that was admitted last loses its place.
 //
 // An engine that wants another order puts Plan.Waiting, or Plan.Running, into that order and leaves the rest to
@@ -12,7 +12,7 @@ type FirstCome struct{ Options }
 func (e *FirstCome) Plan(p *Plan) {
 	running, budget, ok := e.planRunning(p)
 	if !ok {
-		return // nobody is admitted in a pass that takes places away
+		return // no request is admitted in a pass that preempts
 	}
 	for _, r := range p.Waiting {
 		left := r.Left() - p.Cached(r.ID)
@@ -28,7 +28,7 @@ func (e *FirstCome) Plan(p *Plan) {
 }
 
 // planRunning gives the requests that run their tokens. It returns how many run, and how many tokens are left for
-// others, and reports whether all have kept their places.
+// other requests, and reports whether all have kept their places.
 func (e *FirstCome) planRunning(p *Plan) (count, budget int, ok bool) {
 	running := p.Running
 	budget = e.MaxBatchedTokens
@@ -54,7 +54,7 @@ func (e *FirstCome) compute(p *Plan, r *Request, left, budget int) int {
 	return n
 }
 
-// cut returns so many tokens, cut to what a pass may still compute.
+// cut returns n tokens, cut to what a pass may still compute.
 func (e *FirstCome) cut(tokens, budget int) int {
 	if e.MaxBatchedTokens == 0 {
 		return tokens

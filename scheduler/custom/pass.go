@@ -51,7 +51,7 @@ func (c *Core) measurePass() timing.Step {
 // isDecode reports whether one token of an answer is computed.
 func (x *share) isDecode() bool { return x.tokens == 1 && x.before >= x.r.input }
 
-// deliverTokens ends the pass: requests gain their tokens, and those that have all of theirs leave.
+// deliverTokens ends the pass: requests gain their tokens, and complete ones leave.
 func (c *Core) deliverTokens(p *scheduler.Pass) {
 	ended := false
 	for i := range c.plan.shares {

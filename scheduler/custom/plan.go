@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Plan is a pass that an engine plans: who is there, and what may be done. What is done takes effect at once,
+// Plan is a pass that an engine plans: the requests, and what may be done. What is done takes effect at once,
 // on the KV blocks that are free and on the fields of requests.
 //
 // What cannot be done ends the replay with an error that names the worker, the instant and the request. Until
@@ -17,7 +17,7 @@ type Plan struct {
 	// Now is when the pass starts.
 	Now sim.Time
 	// Running are the requests with a place when the pass starts, in order of admission, and Waiting those
-	// without one: first those that lost it, the latest in front, then the others as they came. The lists are
+	// without one: first preempted ones, the latest in front, then the rest by arrival. The lists are
 	// copies, which may be put into another order; Compute and Preempt do not change them.
 	Running, Waiting []*Request
 
@@ -35,7 +35,7 @@ type share struct {
 	samples        bool // the request gains a token
 }
 
-// Free returns the number of KV blocks that no request holds. Some may be cached: they are evicted when others
+// Free returns the number of KV blocks that no request holds. Some may be cached: they are evicted when other requests
 // are taken.
 func (p *Plan) Free() int { return p.core.pool.free }
 
@@ -49,8 +49,8 @@ func (p *Plan) Cached(id sim.RequestID) int {
 	return p.core.pool.countHits(r) * p.core.cfg.BlockTokens
 }
 
-// Needs returns how many of the free KV blocks it takes to compute so many more tokens of a request, after
-// those that are cached if it waits. These take some, too, where no other request holds them.
+// Needs returns how many of the free KV blocks it takes to compute n more tokens of a request, after
+// the cached ones if it waits. These take some, too, where no other request holds them.
 func (p *Plan) Needs(id sim.RequestID, tokens int) int {
 	r := p.core.byID[id]
 	if r == nil || p.err != nil {
@@ -63,7 +63,7 @@ func (p *Plan) Needs(id sim.RequestID, tokens int) int {
 	return p.core.pool.countNeed(r, hits*p.core.cfg.BlockTokens+tokens, hits)
 }
 
-// Fits reports whether there are enough free KV blocks for so many more tokens of a request.
+// Fits reports whether there are enough free KV blocks for n more tokens of a request.
 func (p *Plan) Fits(id sim.RequestID, tokens int) bool { return p.Needs(id, tokens) <= p.Free() }
 
 // Compute has the pass compute tokens of a request, at least 1 and at most what it has left, for which there
@@ -102,7 +102,7 @@ func (p *Plan) Compute(id sim.RequestID, tokens int) {
 }
 
 // Preempt takes its place and its KV blocks from a request that runs, and has been given nothing in this pass.
-// What is cached of it stays so until others take the blocks. It goes to the front of those that wait.
+// What is cached of it stays so until other requests take the blocks. It goes to the front of the waiting requests.
 func (p *Plan) Preempt(id sim.RequestID) {
 	r := p.find(id)
 	if r == nil {

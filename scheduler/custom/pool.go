@@ -18,7 +18,7 @@ const noBlock blockID = -1
 
 // block is one KV block.
 type block struct {
-	older, newer blockID // in the queue of named blocks that nobody holds
+	older, newer blockID // in the queue of free named blocks
 	later        blockID // the next of equal content, by when they were named
 	holders      int32
 	named        bool // it can be found by name, or a copy of it
@@ -26,18 +26,18 @@ type block struct {
 }
 
 // pool is the KV blocks of a worker, as vLLM has them: a request holds a list of them, and full ones can be
-// found by what they hold. Of those that nobody holds, blank ones are taken first, then the one that was let
+// found by what they hold. Of the free ones, blank ones are taken first, then the one that was let
 // go of first.
 //
-// Who holds a block holds all before it, and lets go of them after it. So the blocks of a prompt that can be
+// A request that holds a block holds all before it, and releases them after it. So the blocks of a prompt that can be
 // found are its first ones.
 type pool struct {
 	core        *Core
 	all         []block
-	free        int       // held by nobody
+	free        int       // free
 	cached      int       // of these, the ones that can be found
 	fresh       int       // never used
-	blank       []blockID // used and without a name, held by nobody
+	blank       []blockID // used and without a name, free
 	first, last blockID   // of the queue
 	found       map[blocks.Name]blockID
 }
@@ -63,7 +63,7 @@ func (p *pool) countHits(r *request) int {
 	})
 }
 
-// countNeed returns how many free blocks it takes for r to have so many tokens computed, with its first hits
+// countNeed returns how many free blocks it takes for r to have n tokens computed, with its first hits
 // blocks, which are cached, if it waits.
 func (p *pool) countNeed(r *request, tokens, hits int) int {
 	size := p.core.cfg.BlockTokens
@@ -107,7 +107,7 @@ func (p *pool) cover(r *request) {
 	}
 }
 
-// takeBlock returns a block that nobody holds, for one holder. There must be one.
+// takeBlock returns a free block, for one holder. There must be one.
 func (p *pool) takeBlock() blockID {
 	p.free--
 	if p.fresh > 0 {
@@ -163,7 +163,7 @@ func (p *pool) evict(b blockID) {
 }
 
 // tellRouter lets the router know that the block of that name is cached, or is not any more; by is how many blocks
-// of its node are, beside those before it.
+// of its node are, in addition to those before it.
 func (p *pool) tellRouter(name blocks.Name, by int32) {
 	if node, i, ok := name.Node(); ok && p.core.cfg.Told {
 		p.core.out.KV = append(p.core.out.KV, scheduler.KVChange{Node: node, Blocks: i + by})
@@ -214,7 +214,7 @@ func (p *pool) unlink(b blockID) {
 	}
 }
 
-// checkBlocks panics where blocks are lost or held by nobody who knows of it.
+// checkBlocks panics where blocks are lost or held without a known holder.
 func (c *Core) checkBlocks() {
 	if !invariant.Enabled {
 		return

@@ -6,7 +6,7 @@ type chosen struct {
 	paused []*request
 }
 
-// credit returns how many blocks of r others hold, and sets what it expects to be found.
+// credit returns how many blocks of r other requests hold, and sets what it expects to be found.
 func (c *Core) credit(r *request) int {
 	r.expect = 0
 	if !c.CreditCapacity || !c.Reuse || r.state != inContext || !r.isFirstChunk() || r.blocks > 0 {

@@ -75,7 +75,7 @@ func New(c Config) (*Core, error) {
 	return core, nil
 }
 
-// Submit queues q behind all others.
+// Submit queues q at the end.
 func (c *Core) Submit(q *sim.Request) {
 	r := c.takeSpare()
 	*r = request{Request: q, prompt: q.InputTokens, known: q.InputTokens, limit: q.OutputTokens, pass: -1, held: r.held}
@@ -91,7 +91,7 @@ func (c *Core) Submit(q *sim.Request) {
 	c.live++
 }
 
-// queue lets r wait behind those that come before it: all, or those that are at least as urgent.
+// queue lets r wait behind earlier requests: all, or at least as urgent ones.
 func (c *Core) queue(r *request) {
 	all := c.line.All()
 	i := len(all)
@@ -143,7 +143,7 @@ func (c *Core) Line() (waiting, running int) {
 	return c.live - running, running
 }
 
-// SetClock lets passes to come take the time that clock says.
+// SetClock sets the clock that times later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }
 
 // Step runs the pass that starts at now, or a run of passes that are all alike, of which none but the first starts at

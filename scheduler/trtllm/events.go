@@ -29,7 +29,7 @@ func (e *events) publish(p *scheduler.Pass) {
 	e.out = e.out[:0]
 }
 
-// dropOldest drops the oldest events of those that event_buffer_max_size has no room for. Blocks that move are an event
+// dropOldest drops the oldest events, for which event_buffer_max_size has no room. Blocks that move are an event
 // each.
 func (e *events) dropOldest() {
 	if e.cfg.EventBuffer == 0 {
@@ -111,7 +111,7 @@ func (e *events) hashTokens(k content, i int) uint64 {
 	switch {
 	case int(k.prompt) < e.cfg.BlockTokens || k.ref >= ownAnswer:
 		ref := uint64(k.ref)
-		if tree.Hashed() && k.ref >= 0 && k.ref < ownPrompt { // the number of a node may come again
+		if tree.Hashed() && k.ref >= 0 && k.ref < ownPrompt { // the number of a node may be reused
 			ref = tree.LocalHash(prompt.NodeID(k.ref), 0)
 		}
 		own := blockhash.Chain(ref, uint64(k.owner))

@@ -8,13 +8,13 @@ import (
 )
 
 // A prefill worker keeps the KV blocks of a prompt until it has been sent: the request leaves with its first token, and
-// gives back its seat. A decode worker takes the blocks of a prompt that has been sent before it admits others, and gives
+// gives back its seat. A decode worker takes the blocks of a prompt that has been sent before it admits other requests, and gives
 // the first token before the first pass of the request; ranks in lockstep give it at the end of the pass under way.
 
 // sent is a request that has left, of which the KV blocks are kept.
 type sent struct {
 	*request
-	until sim.Time // its KV cache has arrived, if nothing else says so
+	until sim.Time // its KV cache has arrived, without another report
 }
 
 // handOver lets r, which has its last token, leave a prefill worker at an instant.
@@ -151,7 +151,7 @@ func (c *Core) countArrived(r *request) int {
 	}
 }
 
-// Room returns the blocks that are neither held nor reserved, less those that waiting requests need.
+// Room returns the blocks that are neither held nor reserved, less the blocks that waiting requests need.
 func (c *Core) Room() int {
 	room := c.countAvailable()
 	for _, r := range c.active {

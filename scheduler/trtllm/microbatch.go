@@ -16,7 +16,7 @@ func (c *Core) expected(r *request) int {
 	return r.expect
 }
 
-// batch chooses the requests and tokens of a pass among those that have blocks.
+// batch chooses the requests and tokens of a pass among requests that have blocks.
 func (c *Core) batch(f *flight) {
 	used, wanted, size := 0, 0, 0
 	fits := true

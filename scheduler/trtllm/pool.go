@@ -93,7 +93,7 @@ type holding struct {
 	n     int32
 }
 
-// pool is the KV blocks of an engine: a tree of those that can be found, and a queue of those without a reference.
+// pool is the KV blocks of an engine: a tree of blocks that can be found, and a queue of blocks without a reference.
 type pool struct {
 	cfg   *Config
 	all   []block
@@ -785,7 +785,7 @@ func (p *pool) takeCopy(r *request, b blockID) {
 }
 
 // holdPrefix makes r hold the full blocks that it finds but for that of its last token, and returns the last of them and
-// their tokens. It holds none where one of them is in host memory: to load it can evict those that come after it.
+// their tokens. It holds none where one of them is in host memory: to load it can evict later ones.
 func (p *pool) holdPrefix(r *request) (last blockID, tokens int) {
 	w := p.found(r)
 	n := min(w.all, (r.prompt-1)/p.cfg.BlockTokens)
@@ -842,7 +842,7 @@ func (p *pool) grow(r *request) {
 }
 
 // store makes blocks of the first tokens of r such that can be found, the last one even if it is not full where
-// partial says so. A block of which the tree has the content already stays outside it.
+// partial allows it. A block of which the tree has the content already stays outside it.
 func (p *pool) store(r *request, tokens int, partial bool) {
 	size := p.cfg.BlockTokens
 	n := tokens / size

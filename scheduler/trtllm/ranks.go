@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// gate says whether ranks compute prompts in the pass that they plan.
+// gate decides whether ranks compute prompts in the pass that they plan.
 type gate struct{ open bool }
 
 // Ranks is a worker of data-parallel attention: engines in lockstep, to which new requests are spread by their prompts.
@@ -80,7 +80,7 @@ func (w *Ranks) Step(now, until sim.Time, p *scheduler.Pass) error {
 }
 
 // spreadRequests gives ranks with seats their part of the queue: the longest prompts first, each to the rank with the
-// fewest prompt tokens among those that have fewer requests than the mean.
+// fewest prompt tokens among ranks with fewer requests than the mean.
 func (w *Ranks) spreadRequests() {
 	active, most, seats := 0, 0, 0
 	for i, c := range w.ranks {

@@ -69,7 +69,7 @@ func (c *Core) admitRequest(p *pass, s slot, hits, cached int) bool {
 	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{
 		Request: r.id, Again: again, Reused: min(cached, r.input), FromHost: c.pool.FromHost(s, cached),
 	})
-	r.midway = prompt // until its share says
+	r.midway = prompt // until its share is known
 	c.scheduleTokens(p, s, want)
 	return !(want == 0 && p.budget == 0)
 }
@@ -96,7 +96,7 @@ func (c *Core) findableBlocks(r *request) int {
 	return (most + c.mask) >> c.shift
 }
 
-// hasRoom reports whether r, whose first blocks are cached, can be admitted
+// hasRoom reports whether r, with its first blocks cached, can be admitted
 // with the given number of its tokens computed, and that all of its tokens
 // would fit.
 func (c *Core) hasRoom(r *request, hits, tokens int) bool {

@@ -9,7 +9,7 @@ import (
 )
 
 // calm is the account of requests that are steady: they gain one token in every
-// pass and nothing else happens to them, so no pass looks at them. They wake
+// pass and nothing else happens to them, so no pass reads them. They wake
 // when they open a block, sample their last token or lose their place.
 type calm struct {
 	off bool // no request is ever steady
@@ -18,19 +18,19 @@ type calm struct {
 	lively   []slot // running requests that are not steady, in order of admission
 	count    int    // steady requests
 	targets  int64  // Σ (target - since) over them: at plan n they have targets + count·n tokens
-	// calendar lists who wakes in a plan, by its number modulo len. An entry is
+	// calendar lists the requests that wake in a plan, by its number modulo len. An entry is
 	// stale when the request is not steady or wakes in another plan.
 	calendar [][]slot
 	marked   []uint64 // a bit for each entry of calendar that is not empty
 
-	delivered int64    // the latest plan whose pass has ended
+	delivered int64    // the latest plan with an ended pass
 	lastEnd   sim.Time // its end
 }
 
 func (k *calm) init(cfg *Config) {
 	r := &cfg.Rules
 	// Where a request can lose its place after it has been given tokens, or a
-	// planner looks at everyone, all are looked at.
+	// planner reads all requests, all are read.
 	k.off = cfg.Planner || cfg.Speculation != nil || cfg.Scheduling == ByPriority || !r.WholeAllocation || !r.LastVictim || !r.AdmitIdle
 	k.calendar = make([][]slot, 2*cfg.BlockTokens)
 	k.marked = make([]uint64, (len(k.calendar)+63)/64)
@@ -61,7 +61,7 @@ func (k *calm) removeLively(s slot) {
 	}
 }
 
-// wakeDue makes lively who is due in the plan that begins.
+// wakeDue makes the requests lively that are due in the plan that begins.
 func (c *Core) wakeDue() {
 	at := c.plans % int64(len(c.calm.calendar))
 	if c.calm.marked[at/64]>>(at%64)&1 == 0 {
@@ -111,7 +111,7 @@ func (c *Core) endSteady(s slot) {
 }
 
 // reserveSteady takes the tokens of the steady requests from the budget. Where
-// others may have to take precedence over one of them, all become lively.
+// other requests may have to take precedence over one of them, all become lively.
 func (c *Core) reserveSteady(p *pass) {
 	if c.calm.count == 0 {
 		return
@@ -152,7 +152,7 @@ func (c *Core) lastSteady() uint64 {
 	return 0
 }
 
-// markSteady makes steady, from the next plan on, who has decoded in f and will
+// markSteady makes steady, from the next plan on, the requests that have decoded in f and will
 // do nothing else for a while.
 func (c *Core) markSteady(f *flight) {
 	if c.calm.off {
@@ -194,7 +194,7 @@ func (c *Core) windowLag() int {
 	return 0
 }
 
-// deliverSteady ends the pass f for those who have no share in it.
+// deliverSteady ends the pass f for requests without a share in it.
 func (c *Core) deliverSteady(f *flight, p *scheduler.Pass) {
 	n := f.steady + len(f.extra)
 	p.Tokens += n

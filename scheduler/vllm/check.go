@@ -39,8 +39,8 @@ func (c *Core) checkAccounts() {
 	}
 }
 
-// largeCheck is the number of blocks that are looked at after every pass. Of a larger
-// pool all are looked at after several passes, the more the larger it is.
+// largeCheck is the number of blocks that are checked after every pass. Of a larger
+// pool all are checked after several passes, the more the larger it is.
 const largeCheck = 2048
 
 // Check holds the pool's accounts against each other.
@@ -54,7 +54,7 @@ func (p *device) noHolders() []int32 {
 	return p.counts
 }
 
-// checkHolders counts who holds what besides those in holders.
+// checkHolders counts holders of blocks other than those in holders.
 func (p *device) checkHolders(holders []int32) {
 	for _, all := range [...][]slot{p.core.running, p.core.kept} {
 		for _, s := range all {

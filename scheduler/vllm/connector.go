@@ -46,7 +46,7 @@ type fence struct {
 	plan     int64
 	blocks   []blockID         // on a device
 	holdings []segment.Holding // in segments: those with names,
-	unnamed  int               // and the number of the others
+	unnamed  int               // and the number of the rest
 }
 
 // keys names the blocks of a request for host memory.
@@ -60,7 +60,7 @@ func (k *keys) Span(i, most int) (key int64, blocks int) {
 	return k.device.keyOf(&k.request, i), k.device.countAlike(&k.request, i, most)
 }
 
-// Hashes returns what events say of block i.
+// Hashes returns what events report of block i.
 func (k *keys) Hashes(i int) blocks.Hashes {
 	return k.device.core.events.HashesOf(k.request.names(), i)
 }
@@ -224,7 +224,7 @@ func (k *connector) planWaiting(p *pass) {
 	}
 }
 
-// answer is what becomes of a request in line.
+// answer is the outcome of a request in line.
 type answer uint8
 
 const (
@@ -286,7 +286,7 @@ func (k *connector) lookUp(r *request, hits int) (blocks int, ok bool) {
 	return 0, true
 }
 
-// load begins to load the blocks of r after those that are cached, up to an end, if there is room for them.
+// load begins to load the blocks of r after the cached ones, up to an end, if there is room for them.
 func (k *connector) load(r *request, hits, end int) answer {
 	if !k.takeRoom(r, hits, end) {
 		return refused
@@ -362,7 +362,7 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 	return err
 }
 
-// eachTaken calls use with the blocks that requests have taken with the plan of f, and with all blocks of those that it admits.
+// eachTaken calls use with the blocks that requests have taken with the plan of f, and with all blocks of the admitted ones.
 func (k *connector) eachTaken(f *flight, use func(blockID)) {
 	for _, s := range k.admitted {
 		if r := &k.core.requests[s]; r.state == loading || r.isPlanned(f) {

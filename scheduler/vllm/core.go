@@ -1,7 +1,7 @@
 // Package vllm is the scheduler core of a simulated vLLM engine, by vLLM's own
 // rules (docs/rules/vllm.md): prompts and answers in one pass, a pass planned
 // while the one before it runs, blocks taken when tokens are scheduled. Which
-// release's rules it follows is a value of Rules. The package reference beside it is the core with the rules of the
+// release's rules it follows is a value of Rules. The package reference below it is the core with the rules of the
 // reference simulator, for the same Config.
 //
 // A request has no prefill and no decode state. Its target is the number of its
@@ -12,7 +12,7 @@
 // the package gate, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go, layer.go and the package segment, device.go for single ones, offloaded.go, connector.go, loop.go and simple.go for host memory behind these, rank.go for
 // data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, layered.go and groups.go for groups of layers, measure.go for
-// what a pass costs, and the package events and view.go for what others see.
+// what a pass costs, and the package events and view.go for the views of it.
 package vllm
 
 import (
@@ -58,7 +58,7 @@ type Core struct {
 	next, after *flight
 	passes      int64 // passes run so far
 	plans       int64 // passes planned so far
-	stuck       bool  // the line was looked at and its head found no place, and nothing has left one since
+	stuck       bool  // the line was read and its head found no place, and nothing has left one since
 	idle        bool  // the pass under way computes nothing: it waits for a transfer, or naps
 	progress    progress
 	apart       apart // of a data-parallel rank
@@ -110,7 +110,7 @@ func (c *Core) Able() scheduler.Ability {
 // Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int { return c.live }
 
-// Submit queues r, which Config.Fits, behind all others.
+// Submit queues r, which Config.Fits, at the end.
 func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
 	c.requests[s].init(s, r, &c.cfg)
@@ -126,7 +126,7 @@ func (c *Core) Submit(r *sim.Request) {
 }
 
 // joinLine puts s into the line: where its rank is, or first come, first served,
-// behind all others or in front of them.
+// at the end or at the front.
 func (c *Core) joinLine(s slot, front bool) {
 	switch {
 	case c.cfg.Scheduling == ByPriority:
@@ -171,10 +171,10 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 type progress struct {
 	barren  int  // passes in a row without a token or a request further on
 	further bool // a pass without its token got a request further than ever before
-	held    int  // requests that others have not taken, and transfers, after the latest pass
+	held    int  // requests that no worker has taken, and transfers, after the latest pass
 }
 
-// Begin is the first half of Step, for a pass whose duration is not the core's
+// Begin is the first half of Step, for a pass with a duration that is not the core's
 // to tell, as when several engines run in lockstep: it plans the pass that
 // starts at now and returns its work, which is valid until the next Begin. The
 // caller sets p.End and then calls End.
@@ -245,7 +245,7 @@ func (c *Core) Line() (waiting, running int) {
 	return c.waiting.Len() + c.pool.Fetching(), len(c.running)
 }
 
-// Room returns the KV blocks that nobody holds, less what the requests in line need.
+// Room returns the free KV blocks, less what the requests in line need.
 func (c *Core) Room() int {
 	room := c.supply.free
 	for _, s := range c.waiting.All() {
@@ -258,7 +258,7 @@ func (c *Core) Room() int {
 // request further on that counts as a stall.
 const barrenLimit = 100_000
 
-// heldLimit is the same while blocks are held for a copy, or for others that may still take them. The end of either ends a row.
+// heldLimit is the same while blocks are held for a copy, or for workers that may still read them. The end of either ends a row.
 const heldLimit = 10 * barrenLimit
 
 // checkProgress complains about requests that keep preempting each other.
@@ -281,7 +281,7 @@ func (c *Core) checkProgress(p *scheduler.Pass) error {
 		"%d passes without a token: requests keep preempting each other for %d KV blocks", c.progress.barren, c.cfg.Blocks)}
 }
 
-// nextInLine returns the request that should go on next.
+// nextInLine returns the request that should continue next.
 func (c *Core) nextInLine() slot {
 	if c.waiting.Len() > 0 {
 		return c.waiting.Front()

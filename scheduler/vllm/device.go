@@ -16,14 +16,14 @@ type blockID = host.Block
 
 const noBlock blockID = -1
 
-// unnamed is the key of a block that nobody can find.
+// unnamed is the key of a block that cannot be found.
 const unnamed int64 = -1
 
 // block is one KV block.
 type block struct {
 	place   uint32 // in the queue of blocks that no request holds
 	holders int32
-	// later and earlier stand beside it in the ring of blocks of equal content, by
+	// later and earlier are its neighbours in the ring of blocks of equal content, by
 	// when they were named; noBlock where there never was another.
 	later, earlier blockID
 	// key is what the block holds: a place in the tree of prompts, or what only
@@ -31,14 +31,14 @@ type block struct {
 	key int64
 }
 
-// device is the single KV blocks of an engine, with a queue of those that nobody
+// device is the single KV blocks of an engine, with a queue of those that no request
 // holds, the one to be taken next in front. A request holds a list of them.
 type device struct {
 	*supply
 	core    *Core
 	told    bool // events are captured
 	all     []block
-	fresh   int // blocks never used, which stand in front of all others
+	fresh   int // blocks never used, which stand at the front
 	queue   queue.Queue
 	plain   []blockID // blocks without a name, where these go first
 	split   bool      // they do
@@ -66,7 +66,7 @@ func newDevice(c *Core) *device {
 	}
 }
 
-// isIdle reports whether nobody holds b.
+// isIdle reports whether b is free.
 func (p *device) isIdle(b blockID) bool { return p.all[b].holders == 0 }
 
 // takeBlock takes the next block. There must be one.
@@ -215,7 +215,7 @@ func (p *device) letGoBlocks(all []blockID) {
 }
 
 // setKey makes b, which holds block i of r, one that can be found, and reports
-// whether there are others that hold the same.
+// whether other blocks hold the same.
 func (p *device) setKey(r *request, i int, b blockID) (isCopy bool) {
 	key := p.keyOf(r, i)
 	if key >= 0 {
@@ -255,7 +255,7 @@ func (p *device) addCopy(first, b blockID) {
 }
 
 // removeCopy takes b, which is evicted, out of its ring, and reports whether
-// others are left. The next of them is found in its place.
+// other copies are left. The next of them is found in its place.
 func (p *device) removeCopy(b blockID) (left bool) {
 	k := &p.all[b]
 	next := k.later
@@ -374,14 +374,14 @@ func (p *device) Cached(s slot) int {
 	return n
 }
 
-// hasRoom reports whether so many free blocks are enough for r to have the first blocks
+// hasRoom reports whether n free blocks are enough for r to have the first blocks
 // of its list, hits of which are cached: a chunk of them and the whole.
 func (p *device) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	need := max(chunk, whole) - hits
 	return need <= free && need+p.idleHits(r, hits) <= free
 }
 
-// idleHits returns how many of the first blocks of r, which are cached, nobody
+// idleHits returns how many of the first blocks of r, which are cached, no request
 // holds.
 func (p *device) idleHits(r *request, hits int) (idle int) {
 	shared := min(hits, r.shared)
@@ -455,7 +455,7 @@ func (p *device) releaseBlocks(r *request) {
 	r.held, r.blocks, r.named = r.held[:0], 0, 0
 }
 
-// stripBlocks takes all blocks from r, which remembers those that can be found.
+// stripBlocks takes all blocks from r, which remembers the ones that can be found.
 func (p *device) stripBlocks(r *request) {
 	r.former = append(r.former[:0], r.held[:r.named]...)
 	p.releaseBlocks(r)

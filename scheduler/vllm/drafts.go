@@ -13,7 +13,7 @@ type drafts struct {
 	parting, parted []slot
 	ahead           bool     // a block is known by the token after it, too
 	draftSlots      int      // tokens of the budget that the drafter takes for each request of a pass
-	left            sim.Time // when nobody was left for the pass that is planned; 0: somebody is
+	left            sim.Time // when no request was left for the planned pass; 0: one is
 	awake           sim.Time // the end of the latest nap
 }
 
@@ -26,7 +26,7 @@ type speculation struct {
 	rejected int    // drafts that passes in flight have rejected, while the request keeps its place
 }
 
-// lookahead returns for how many tokens beyond those it computes a request gets
+// lookahead returns for how many tokens more than it computes a request gets
 // blocks, so that the drafter finds room.
 func (d *drafts) lookahead(r *request) int {
 	s := d.core.cfg.Speculation
@@ -44,7 +44,7 @@ func (d *drafts) addLookahead(r *request, tokens int) int {
 	return tokens
 }
 
-// boundsDrafts reports whether drafts may go beyond the longest sequence.
+// boundsDrafts reports whether drafts may exceed the longest sequence.
 func (d *drafts) boundsDrafts() bool {
 	return d.core.cfg.Speculation != nil && d.core.cfg.MaxLength != Unlimited
 }
@@ -76,7 +76,7 @@ func (d *drafts) padsTooFar(cached int) bool {
 	return d.core.rules.PadAlone && d.core.cfg.MaxLength != Unlimited && cached+2+d.core.cfg.Speculation.Tokens > d.core.cfg.MaxLength
 }
 
-// wantsDrafts reports whether r, which the pass that is planned computes as x says, may verify
+// wantsDrafts reports whether r, which the planned pass computes by x, may verify
 // the drafts that are made after it. It may not if x ends before the last token that is known,
 // and if it samples the last token of the answer, however many drafts in flight are rejected.
 func (d *drafts) wantsDrafts(r *request, x *share) bool {
@@ -149,7 +149,7 @@ func (d *drafts) giveDrafts(x *share, p *scheduler.Pass) (last bool) {
 }
 
 // passIdly runs the pass that is planned when the one before it ends at p.End and
-// nobody is left: the drafts of that turned out to end all requests. A request that
+// no request is left: the drafts of that turned out to end all requests. A request that
 // comes while it runs waits for its end.
 func (d *drafts) passIdly(now sim.Time) error {
 	if d.left == 0 || now <= d.left {
@@ -161,7 +161,7 @@ func (d *drafts) passIdly(now sim.Time) error {
 	return err
 }
 
-// freeSlots ends a pass: it makes the slots of requests that have ended free for others once no pass
+// freeSlots ends a pass: it makes the slots of requests that have ended free for other requests once no pass
 // that is planned speaks of them.
 func (d *drafts) freeSlots(now sim.Time) {
 	if d.left = 0; d.core.live == 0 && !d.core.next.isEmpty() {

@@ -100,7 +100,7 @@ func (p *grouped) Cached(s slot) int {
 	return p.inWindows(r, n)
 }
 
-// inWindows returns how many of the first blocks of r, at most so many, groups with
+// inWindows returns how many of the first n blocks of r, groups with
 // windows have cached as far as the token after them attends to them.
 func (p *grouped) inWindows(r *request, most int) int {
 	if p.Windows.Chunked {
@@ -122,7 +122,7 @@ func (p *grouped) inWindows(r *request, most int) int {
 	return run
 }
 
-// hasRoom reports whether so many free blocks are enough for r to have the first blocks
+// hasRoom reports whether n free blocks are enough for r to have the first blocks
 // of its list, hits of which are cached: a chunk of them and the whole, of which groups
 // with windows need some at a time.
 func (p *grouped) hasRoom(r *request, hits, chunk, whole, free int) bool {
@@ -130,7 +130,7 @@ func (p *grouped) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	return need <= free && need+p.idleHits(r, hits) <= free
 }
 
-// idleHits returns how many blocks of r's hits nobody holds.
+// idleHits returns how many blocks of r's hits are free.
 func (p *grouped) idleHits(r *request, hits int) (idle int) {
 	first := p.FirstHeld(hits)
 	for g := range p.All {
@@ -199,7 +199,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 			first = b
 			p.firstOwn[key] = b
 		}
-		p.addCopy(first, b) // in a ring even if alone, whose last eviction forgets the key
+		p.addCopy(first, b) // in a ring even if alone: its last eviction forgets the key
 		p.all[b].key = key
 	}
 	if p.told {

@@ -35,7 +35,7 @@ func (p *segments) forgetBlocks(i segment.ID, n int32) {
 	}
 }
 
-// useCopies has copies found in place of the blocks that segment i had up to the given
+// useCopies has copies found instead of the blocks that segment i had up to the given
 // one; those without can be found no more.
 func (p *segments) useCopies(l *segment.Layer, i segment.ID, to int32) {
 	of, from := p.store.At(i).Owner, p.store.At(i).Hi

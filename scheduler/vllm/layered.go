@@ -82,7 +82,7 @@ func (p *layered) dropBlocks(r *request, n int) {
 // Release gives back all blocks of s, group by group, last to first.
 func (p *layered) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
-// stripBlocks takes all blocks from r, which may come back for those that can be found.
+// stripBlocks takes all blocks from r, which may return for the ones that can be found.
 func (p *layered) stripBlocks(r *request) { p.releaseBlocks(r) }
 
 func (p *layered) releaseBlocks(r *request) {

@@ -116,5 +116,5 @@ func addDecode(s *timing.Step, x *share) {
 	s.AddDecode(1+int(x.drafts), reached)
 }
 
-// SetClock lets passes to come take the time that clock says.
+// SetClock sets the clock that times later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock = clock }

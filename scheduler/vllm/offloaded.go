@@ -102,7 +102,7 @@ func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
 // Release gives back all blocks of s, last to first, when no pass under way writes to them.
 func (o *offloaded) Release(s slot) { o.conn.releaseBlocks(&o.conn.core.requests[s], true) }
 
-// stripBlocks takes all blocks from r, which remembers those that can be found.
+// stripBlocks takes all blocks from r, which remembers the ones that can be found.
 func (o *offloaded) stripBlocks(r *request) {
 	if o.conn.device != nil {
 		r.former = append(r.former[:0], r.held[:r.named]...)

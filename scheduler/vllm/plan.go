@@ -55,7 +55,7 @@ type pass struct {
 	prefills bool // it computes some
 	ran      int  // shares of requests that ran before
 	lost     int  // requests preempted
-	stripped int  // of these, those that have left
+	stripped int  // of these, the ones that have left
 }
 
 // planPass decides what the next pass computes. What it admits and preempts is

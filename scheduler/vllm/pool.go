@@ -6,13 +6,13 @@ import (
 )
 
 // pool is the engine's KV blocks as the scheduler sees them: whole segments of prompts
-// and answers (segments), or single blocks (device) where somebody is told of each,
+// and answers (segments), or single blocks (device) where an observer receives each,
 // with host memory behind them perhaps (offloaded), or either for several groups of layers (layered, grouped). A request holds the first r.blocks of
 // its list of blocks, of which the first r.named can be found; both numbers are the
 // pool's to keep.
 type pool interface {
 	blocks.Pool
-	// hasRoom reports whether so many free blocks are enough for r, which holds none, to
+	// hasRoom reports whether n free blocks are enough for r, which holds none, to
 	// have the first blocks of its list, hits of which are cached: a chunk of them now, and
 	// the whole in the end, as far as it needs them at a time.
 	hasRoom(r *request, hits, chunk, whole, free int) bool
@@ -23,7 +23,7 @@ type pool interface {
 	takeBlocks(r *request, blocks int) (enough bool)
 	// nameBlocks makes the first blocks of r, which holds them, ones that can be found.
 	nameBlocks(r *request, blocks int)
-	// stripBlocks takes all blocks from r, which may come back for those that can be
+	// stripBlocks takes all blocks from r, which may return for the ones that can be
 	// found.
 	stripBlocks(r *request)
 }
@@ -31,7 +31,7 @@ type pool interface {
 // supply is how many KV blocks there are of each kind, which a pool keeps.
 type supply struct {
 	usable int // by requests
-	free   int // held by nobody
+	free   int // not held
 	cached int // of these, the ones that can be found
 }
 

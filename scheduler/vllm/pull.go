@@ -75,7 +75,7 @@ func (k *connector) keepSent(r *request) {
 	k.awaitTransfer()
 }
 
-// finishTransfers ends the transfers that f reports: those of which is known yet that they have ended, and the others at the next step.
+// finishTransfers ends the transfers that f reports: the ones that are known to have ended, and the rest at the next step.
 func (k *connector) finishTransfers(f *flight) {
 	if k.remote == nil {
 		return

@@ -30,7 +30,7 @@ func (c *Core) remembers() bool {
 	return !ok || !p.conn.hosts && p.conn.simple == nil
 }
 
-// markNodes calls need with the node of each block that others can find.
+// markNodes calls need with the node of each block that other requests can find.
 func (p *device) markNodes(need func(prompt.NodeID)) {
 	for i := range p.all {
 		if key := p.all[i].key; key >= 0 {

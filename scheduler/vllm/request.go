@@ -21,15 +21,15 @@ const (
 	waiting         // not admitted yet
 	preempted       // lost its place; waiting again
 	loading         // waits for blocks from host memory
-	running         // and to be looked at in every plan
+	running         // and to be read in every plan
 	steady          // running, and gains a token in every plan from since on
 )
 
-// request is a request with its blocks. What every pass looks at comes first.
+// request is a request with its blocks. What every pass reads comes first.
 // While it is steady, target, computed and given stand for what they were
 // before plan since.
 type request struct {
-	// target is the number of tokens whose value is known or will be when the
+	// target is the number of tokens with a value that is known or will be when the
 	// passes in flight have ended; computed of them are computed by these
 	// passes.
 	target   int
@@ -47,7 +47,7 @@ type request struct {
 	id      sim.RequestID
 	state   state
 	local   bool   // a decode worker computes its prompt
-	midway  bool   // its latest share in a pass left tokens of its own to compute
+	midway  bool   // its latest share in a pass left tokens to compute
 	since   int64  // first plan in which it is steady
 	wake    int64  // plan in which it opens a block or samples its last token
 	order   uint64 // of admission; running is sorted by it
@@ -64,7 +64,7 @@ type request struct {
 type keeping struct {
 	path     []prompt.NodeID // names the first full blocks by content
 	full     int             // full prompt blocks named by content in events
-	shared   int             // of these, those that others can find
+	shared   int             // of these, the ones that other requests can find
 	blocks   int             // that it holds
 	named    int             // of these, the first ones, which can be found
 	passed   int             // and the first ones, of which groups with windows have let go
@@ -74,7 +74,7 @@ type keeping struct {
 	// keeps the list in former, to find what is left of it.
 	held, former []blockID
 	// holdings are the named blocks of the request in segments, in order, and own what
-	// can be found of those that only it can name.
+	// can be found of the ones that only it can name.
 	holdings []segment.Holding
 	own      segment.Layer
 	sequence *layers.Sequence // has the same of several groups of layers

@@ -31,7 +31,7 @@ func (c *Core) countAlike(now sim.Time) int {
 
 // isUneventful reports whether every steady request gains a token in f, neither its first nor
 // its last nor after a while without, and f takes as long as it would if it was planned
-// now: nobody has been cancelled since.
+// now: none has been cancelled since.
 func (c *Core) isUneventful(f *flight) bool {
 	n := c.calm.count
 	if f.steady+f.live != n || f.step.Requests != n || c.calm.byBlocks && f.step.Active != c.activeTokens() {

@@ -8,11 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// segments is the KV blocks of an engine that nobody watches one by one: what a
+// segments is the KV blocks of an engine that are not observed one by one: what a
 // request finds, holds and gives back is a few segments, however long its prompt.
 // It does what device does.
 //
-// It rests on this: who holds a block holds all before it, and lets go of them after
+// It rests on this: a request that holds a block holds all before it, and releases them after
 // it. So the blocks of a node that can be found are its first ones, and a segment in
 // the queue is taken from its end.
 type segments struct {
@@ -80,7 +80,7 @@ func (p *segments) visitHits(r *request, hits int, visit func(i segment.ID, end 
 	}
 }
 
-// hasRoom reports whether so many free blocks are enough for r to have the first blocks
+// hasRoom reports whether n free blocks are enough for r to have the first blocks
 // of its list, hits of which are cached: a chunk of them and the whole.
 func (p *segments) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	need := max(chunk, whole) - hits
@@ -113,7 +113,7 @@ func (p *segments) holdHits(r *request, hits int) {
 	r.blocks, r.named = hits, hits
 }
 
-// splitSegment makes the blocks of i from at on a segment of their own.
+// splitSegment makes the blocks of i from at on a separate segment.
 func (p *segments) splitSegment(i segment.ID, at int32) segment.ID {
 	upper := p.store.Split(i, at)
 	s := p.store.At(i)
@@ -190,7 +190,7 @@ func (p *segments) nameBlocks(r *request, blocks int) {
 }
 
 // nameSpan makes blocks of r ones that can be found in a layer: as copies, as far as
-// there are others.
+// there are other copies.
 func (p *segments) nameSpan(r *request, l *segment.Layer, of segment.Owner, span [2]int32) {
 	if at, end := span[0], min(span[1], l.End); at < end {
 		i := p.store.Add(segment.Segment{Owner: of, Lo: at, Hi: end, Holders: 1, IsCopy: true, Below: segment.None, Above: segment.None})
@@ -234,7 +234,7 @@ func (p *segments) extendLast(r *request, l *segment.Layer, span [2]int32) bool 
 // Release gives back all blocks of s, last to first.
 func (p *segments) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
-// stripBlocks takes all blocks from r, which may come back for those that can be found.
+// stripBlocks takes all blocks from r, which may return for the ones that can be found.
 func (p *segments) stripBlocks(r *request) { p.releaseBlocks(r) }
 
 func (p *segments) releaseBlocks(r *request) {
@@ -273,7 +273,7 @@ func (p *segments) releaseHolding(h segment.Holding) {
 	}
 }
 
-// Forget makes the blocks that only s can name, which is gone, nobody's.
+// Forget releases the blocks that only s could name. The request s is gone.
 func (p *segments) Forget(s slot) {
 	l := &p.core.requests[s].own
 	if l.End == 0 {

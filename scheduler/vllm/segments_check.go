@@ -68,7 +68,7 @@ func (p *segments) countHolders(holdings []segment.Holding) (blocks int) {
 	return blocks
 }
 
-// holderAt returns a request that holds blocks: one that runs or, behind these, one whose blocks are kept.
+// holderAt returns a request that holds blocks: one that runs or, behind these, one with kept blocks.
 func (c *Core) holderAt(k int) *request {
 	if n := len(c.running); k >= n {
 		return &c.requests[c.kept[k-n]]

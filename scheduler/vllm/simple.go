@@ -81,7 +81,7 @@ func (s *simple) offerBlocks(f *flight) {
 	}
 }
 
-// countSteady returns the tokens of r, which is steady, that passes before the one that is planned compute, and those that are known.
+// countSteady returns the tokens of r, which is steady, that passes before the planned one compute, and the known ones.
 func (s *simple) countSteady(r *request) (computed, known int) {
 	c := s.conn.core
 	n := c.plans - r.since

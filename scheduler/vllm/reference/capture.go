@@ -110,7 +110,7 @@ func (k *capture) noteLeft(b *blocks.Block) {
 	}
 }
 
-// noteFetched notes that b came from host memory; those that follow each other are
+// noteFetched notes that b came from host memory; consecutive ones are
 // published together.
 func (k *capture) noteFetched(b *blocks.Block) {
 	if !k.hasEvents() {
@@ -147,7 +147,7 @@ func (k *capture) notePromoted(r *request) {
 	}
 }
 
-// hashesOf returns what events say of block i of r's list.
+// hashesOf returns what events report of block i of r's list.
 func (k *capture) hashesOf(r *request, i int) (h blocks.Hashes) {
 	if !k.hasEvents() {
 		return h

@@ -73,7 +73,7 @@ func (p *device) Check() {
 }
 
 // countPartials returns the number of partial blocks held. A request in line
-// holds blocks when it found too few to go on with.
+// holds blocks when it found too few to continue with.
 func (c *Core) countPartials() (n int) {
 	for _, r := range c.inLine() {
 		if r.state == steady && r.part || r.state != steady && c.heldBlocks(r) > r.full {

@@ -43,7 +43,7 @@ type Core struct {
 	steadyLen int64 // Σ (length - base) over steady requests
 	irregular int   // running requests that are not steady
 	// wakes has steady requests by the step in which they open a block or end.
-	// Entries of those that are no longer steady stay until they come up and
+	// Entries of requests that are no longer steady stay until they come up and
 	// are passed over then.
 	wakes    heap.Keys[wake]
 	fresh    []slot   // gained their first token in the last pass
@@ -94,7 +94,7 @@ func (c *Core) Able() scheduler.Ability {
 // Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int { return c.live }
 
-// Submit queues r, which Config.Fits, behind all others.
+// Submit queues r, which Config.Fits, at the end.
 func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
 	q := &c.requests[s]
@@ -180,5 +180,5 @@ func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	return ms, nil
 }
 
-// SetClock lets passes to come take the time that clock says.
+// SetClock sets the clock that times later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock, c.decodeActive = clock, -1 }

@@ -43,7 +43,7 @@ type supply struct {
 func (n *supply) active() int { return n.blocks - n.free - n.inactive }
 
 // device is a pool without host memory. It knows blocks as runs of a path:
-// nodes has what is cached of each node, lru the runs that nobody holds.
+// nodes has what is cached of each node, lru the free runs.
 type device struct {
 	blocks.DeviceOnly
 	*supply
@@ -61,7 +61,7 @@ func (p *device) noteProgress(bool, bool) {}
 func (p *device) passesTime() bool        { return false }
 func (p *device) canRetry(bool) bool      { return false }
 
-// takeBlocks gets up to n blocks, free ones first, evicting for the others.
+// takeBlocks gets up to n blocks, free ones first, evicting for the rest.
 func (p *device) takeBlocks(n int) int {
 	got := min(n, p.free)
 	p.free -= got
@@ -328,7 +328,7 @@ func (p *device) releasePath(s slot, held int) {
 		if id == noSeg {
 			seg := segment{above: noSeg, hi: int32(held), node: r.path[last], owner: none}
 			if i == last && n.resident > int32(held)-tree.Start(r.path[i]) {
-				seg.above = n.seg // another prompt goes on from here
+				seg.above = n.seg // another prompt continues from here
 			}
 			id = p.lru.add(seg)
 		}

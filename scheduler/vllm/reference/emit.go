@@ -110,7 +110,7 @@ func (c *Core) endAllSteady() {
 	}
 }
 
-// giveToken gives s one token, preempting others when the token opens a block
+// giveToken gives s one token, preempting other requests when the token opens a block
 // and none is left; s may be the one to go. It reports whether s ended.
 func (c *Core) giveToken(s slot, p *scheduler.Pass) (ended bool) {
 	r := &c.requests[s]

@@ -9,7 +9,7 @@ import (
 
 // Fetch starts to bring in what the head of the line, s, finds in host memory
 // after its prefix on the device. A request that holds blocks is not looked up
-// again: it goes on with what it has.
+// again: it continues with what it has.
 func (o *tiered) Fetch(s slot) blocks.Fetching {
 	c, r := o.core, &o.core.requests[s]
 	if o.isImpatient() && c.running.len > 0 {
@@ -112,7 +112,7 @@ func (t *seat) cutFetched(n int) {
 //
 // An eviction that waits for its copy makes requests that do not fit beside each
 // other take each other's place before either gets anywhere. By the letter of
-// the rules that can go on for ever; here the first one goes on alone.
+// the rules that can continue for ever; here the first one continues alone.
 const patience = 1000
 
 // dragPatience is the number of passes that preempted someone since a request
@@ -151,7 +151,7 @@ func (o *tiered) canRetry(idle bool) bool {
 // yieldBlocks makes the requests in line, except the head, give back the blocks
 // they hold. It reports whether there were any.
 //
-// A request that found no block to go on with keeps what it has while others
+// A request that found no block to continue with keeps what it has while other requests
 // come before it; the head may need just those blocks.
 func (o *tiered) yieldBlocks() (gave bool) {
 	c := o.core
@@ -177,7 +177,7 @@ func (o *tiered) Check() {
 	o.idle.Check("device")
 }
 
-// checkHolders counts who holds what on the device.
+// checkHolders counts the holders of blocks on the device.
 func (o *tiered) checkHolders() {
 	c := o.core
 	holders := make(map[blocks.ID]int32)

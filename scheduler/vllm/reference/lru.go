@@ -5,18 +5,18 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// segment is a run of cached blocks that nobody holds: blocks lo..hi-1 of the
+// segment is a run of free cached blocks: blocks lo..hi-1 of the
 // path to a node or, where that is prompt.None, of what is a request's own,
 // released one after the other from hi-1 down.
 //
 // All segments form one list by age. Evicting takes from the oldest segment its
 // highest block. That is the order of docs/rules/vllm.md "Reference: eviction
-// order" (the oldest leaf first): whoever holds a block holds its parent and
+// order" (the oldest leaf first): a holder of a block holds its parent and
 // releases the parent later, so a cached parent is always younger than its
 // cached children, and the oldest block is a leaf.
 type segment struct {
 	older, younger int32
-	// above is the segment that goes on, in the node where this one ends (or
+	// above is the segment that continues, in the node where this one ends (or
 	// among the request's own blocks), from hi; noSeg when there is none.
 	above  int32
 	lo, hi int32
@@ -119,7 +119,7 @@ func (l *lru) revive(first, hi int32) int32 {
 	return first
 }
 
-// unlink takes the emptied segment i, the last of those that start with first,
+// unlink takes the emptied segment i, the last of the ones that start with first,
 // out of their chain.
 func (l *lru) unlink(first, i int32) {
 	if first == i {

@@ -3,7 +3,7 @@ package reference
 import "github.com/replay-llm/replay/sim/prompt"
 
 // node is what one engine knows of one prompt node: which of its blocks are
-// cached and who holds them. Holders hold the first blocks of a node, mostly
+// cached and their holders. Holders hold the first blocks of a node, mostly
 // all of them.
 type node struct {
 	span
@@ -13,7 +13,7 @@ type node struct {
 
 // nodeOf returns the state of a prompt node, made when there is none. An engine
 // knows few of a long trace's nodes at once, and they had better lie close
-// together; so they move when others come or leave.
+// together; so they move when other requests come or leave.
 func (p *device) nodeOf(id prompt.NodeID) *node {
 	n, entered := p.nodes.Put(id)
 	if entered {

@@ -89,7 +89,7 @@ func (c *Core) planRunning() {
 		c.pass.fronted = 0
 		o := c.scheduleTokens(s, false)
 		if o == blocked || o == ousted && c.cfg.Preemption == vllm.LIFO {
-			return // ousted as the last of running: nobody stands behind
+			return // ousted as the last of running: none stands behind
 		}
 		if o == scheduled {
 			next = c.requests[s].next
@@ -116,7 +116,7 @@ func (c *Core) firstIrregular() slot {
 }
 
 // planWaiting admits requests from the head of the line. It reports whether the
-// head was looked at and blocked.
+// head was tried and blocked.
 func (c *Core) planWaiting() bool {
 	for c.pass.lost == 0 && !c.cfg.Crowded(c.running.len) && c.waiting.len > 0 {
 		s := c.waiting.front
@@ -137,7 +137,7 @@ func (c *Core) planWaiting() bool {
 }
 
 // scheduleTokens computes as many tokens of s as budget and blocks allow,
-// preempting others for blocks (docs/rules/vllm.md "Reference: scheduling a
+// preempting other requests for blocks (docs/rules/vllm.md "Reference: scheduling a
 // request").
 func (c *Core) scheduleTokens(s slot, admit bool) outcome {
 	r := &c.requests[s]
@@ -298,7 +298,7 @@ func (c *Core) checkProgress(p *scheduler.Pass) error {
 	return nil
 }
 
-// nextInLine returns the request that should go on next.
+// nextInLine returns the request that should continue next.
 func (c *Core) nextInLine() (s slot, r *request) {
 	for s, r := range c.inLine() {
 		return s, r
@@ -327,7 +327,7 @@ func (c *Core) blocksOf(tokens int) int { return (tokens + c.cfg.BlockTokens - 1
 // first ones.
 func (c *Core) heldBlocks(r *request) int { return min(c.blocksOf(r.allocated), r.countBlocks()) }
 
-// cachedPrefix returns the number of prompt tokens of s whose KV is cached,
+// cachedPrefix returns the number of prompt tokens of s with cached KV,
 // from the first on; blocks s generated count up to the prompt's length.
 func (c *Core) cachedPrefix(s slot) int {
 	if !c.cfg.PrefixCaching {

@@ -10,7 +10,7 @@ import (
 
 // preemptVictim takes its place from a running request, the last or the first
 // admitted, so that serving gets on; it may be serving itself. It returns none
-// when nobody runs.
+// when no request runs.
 func (c *Core) preemptVictim(serving slot) slot {
 	v := c.running.back
 	if c.cfg.Preemption == vllm.FIFO {

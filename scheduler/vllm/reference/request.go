@@ -22,7 +22,7 @@ const (
 	gone      state = iota
 	waiting         // not admitted yet
 	preempted       // lost its place; waiting again
-	irregular       // running, and to be looked at in every pass
+	irregular       // running, and to be read in every pass
 	steady          // running and decoding: computed = length-1, allocated = length
 )
 
@@ -52,7 +52,7 @@ type request struct {
 	// step - base long, the rest follows from that.
 	base      int64
 	length    int // prompt and generated tokens
-	computed  int // tokens whose KV is there; 0 after a preemption
+	computed  int // tokens with KV; 0 after a preemption
 	allocated int // tokens covered by the blocks held
 	furthest  int // largest computed so far
 
@@ -142,7 +142,7 @@ func (c *Core) pushBack(q *queue, s slot)  { c.insertBetween(q, q.back, s, none)
 func (c *Core) pushFront(q *queue, s slot) { c.insertBetween(q, none, s, q.front) }
 
 // insertBetween puts s into a queue between two that stand there side by side,
-// none beyond its ends.
+// none outside of its ends.
 func (c *Core) insertBetween(q *queue, prev, s, next slot) {
 	r := &c.requests[s]
 	r.queue, r.prev, r.next = q.id, prev, next
@@ -172,7 +172,7 @@ func (c *Core) joinSlots(q *queue, prev, next slot) {
 	}
 }
 
-// inLine yields the requests that wait and those that run, in order.
+// inLine yields the waiting and the running requests, in order.
 func (c *Core) inLine() iter.Seq2[slot, *request] {
 	return func(yield func(slot, *request) bool) {
 		for _, q := range []queue{c.waiting, c.running} {

@@ -21,7 +21,7 @@ type tiered struct {
 	*blocks.Host
 	*supply
 	core   *Core
-	idle   blocks.Lineage // blocks on the device that nobody holds
+	idle   blocks.Lineage // free blocks on the device
 	seats  []seat         // by slot
 	pinned []int32        // see Fetch
 
@@ -51,7 +51,7 @@ func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 }
 
 // cacheFetched puts the blocks of a fetch in the places kept for them, held by
-// nobody; those that came to the device meanwhile only free theirs.
+// no request; requests that came to the device meanwhile only free theirs.
 func (o *tiered) cacheFetched(f *blocks.Fetch) {
 	k := &o.core.capture
 	for _, b := range f.Blocks {
@@ -121,7 +121,7 @@ func (o *tiered) openBlock(s slot) bool {
 	return o.useBlocks(s, full, full+1) == 1
 }
 
-// takeBlocks gets up to n places on the device, free ones first. For the others
+// takeBlocks gets up to n places on the device, free ones first. For the rest
 // it evicts cached blocks; the place of one that host memory has already, or is
 // being sent, serves at once.
 func (o *tiered) takeBlocks(n int) int {
