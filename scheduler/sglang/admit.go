@@ -7,7 +7,7 @@ type budget struct {
 	reserved float64 // tokens that are spoken for: outputs to come, and what was admitted
 	taken    int     // tokens that were admitted
 	window   int     // the same of the pool of layers with a window, with answers
-	stays    []stay  // of those that run and were admitted, where outputs are counted exactly
+	stays    []stay  // of running and admitted requests, where outputs are counted exactly
 	input    int     // prompt tokens left
 	chunk    int     // prompt tokens left to this pass's chunks
 	share    float64 // of the outputs to come that is believed in
@@ -45,7 +45,7 @@ func (c *Core) reservedFor(r *request, b *budget) float64 {
 	return float64(float64(min(r.maxOut-c.batch.gainedBy(r), c.ClipNewTokens)) * b.share)
 }
 
-// memoryLeft returns the room in the pool beyond what is spoken for.
+// memoryLeft returns the room in the pool above what is reserved.
 func (c *Core) memoryLeft(b *budget) float64 {
 	return float64(c.pages.free+c.pages.evictableTokens()) - b.reserved
 }
@@ -100,7 +100,7 @@ func (c *Core) planPrompts(f *flight, p *scheduler.Pass) bool {
 	return true
 }
 
-// placesLeft returns the number of requests that may begin to run. Those that hold memory
+// placesLeft returns the number of requests that may begin to run. Requests that hold memory
 // have a place each, whether they run or not.
 func (c *Core) placesLeft() int {
 	if c.MaxRunning == 0 {
@@ -110,7 +110,7 @@ func (c *Core) placesLeft() int {
 }
 
 // continuePartial computes the next chunk of the request that is prefilled in part. With no
-// memory left to speak of it takes all that a pass may compute, as it must go on in order
+// memory left it takes all that a pass may compute, as it must continue in order
 // to end; it waits only where the pool has not so much.
 func (c *Core) continuePartial(b *budget, f *flight) {
 	r := c.partial
@@ -144,7 +144,7 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 
 // admitWaiting admits requests from the head of the queue until one has to wait.
 func (c *Core) admitWaiting(b *budget, f *flight) {
-	places := c.placesLeft() + len(f.batch) // who goes on has a place already
+	places := c.placesLeft() + len(f.batch) // a continued request has a place already
 	for skipped := 0; c.queue.waiting.Len() > skipped; {
 		r := c.queue.waiting.All()[skipped]
 		if c.judge(b) == spent {
@@ -209,7 +209,7 @@ func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
 }
 
 // cutChunk cuts e, the rest of a prompt, to what the pass may compute of it, and returns
-// whether it may be admitted with so many tokens from host memory.
+// whether it may be admitted with n tokens from host memory.
 func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 	need := e.tokens + host + min(max(0, e.maxOut-e.out), c.ClipNewTokens) + c.PageTokens
 	if float64(need) >= c.memoryLeft(b) {
@@ -230,7 +230,7 @@ func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 	return goOn
 }
 
-// isIdle reports whether nobody holds anything of the pool, nor is about to.
+// isIdle reports whether no request holds memory of the pool, or is about to.
 func (c *Core) isIdle(f *flight) bool { return c.live == c.queue.waiting.Len() && len(f.batch) == 0 }
 
 // allocBatch makes room for the batch, in pages for a page more than each prompt has, and

@@ -26,10 +26,10 @@ type batch struct {
 // totals are sums over the running requests.
 type totals struct {
 	length int     // tokens
-	phase  []int32 // by (decode passes planned mod page): requests whose next token needs a page
+	phase  []int32 // by (decode passes planned mod page): requests with a next token that needs a page
 }
 
-// noteEnding finds the requests whose last token comes with one of the first passes decode passes. They keep their places
+// noteEnding finds the requests with a last token in one of the first passes decode passes. They keep their places
 // until tokens are planned without them, or that pass has ended.
 func (b *batch) noteEnding(passes int64) {
 	if b.core.Speculation != nil {
@@ -47,7 +47,7 @@ func (b *batch) noteEnding(passes int64) {
 	b.sortEnding(from)
 }
 
-// stopEnding takes those out of the line whose last token is in flight.
+// stopEnding removes requests with their last token in flight from the line.
 func (b *batch) stopEnding() {
 	if len(b.ending) == 0 {
 		return
@@ -112,7 +112,7 @@ func (b *batch) stopRunning(r *request) {
 	r.place = notRunning
 }
 
-// moveBehind moves the first n running requests behind the others.
+// moveBehind moves the first n running requests behind the rest.
 func (b *batch) moveBehind(n int) {
 	slices.Reverse(b.running[:n])
 	slices.Reverse(b.running[n:])
@@ -155,7 +155,7 @@ func (b *batch) phaseOf(r *request) int {
 	return int(((r.base-int64(r.stored))%n + n) % n)
 }
 
-// countCrossing returns the number of running requests whose next token needs a page.
+// countCrossing returns the number of running requests with a next token that needs a page.
 func (b *batch) countCrossing() int {
 	return int(b.totals.phase[b.planned%int64(b.core.PageTokens)])
 }

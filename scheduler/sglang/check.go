@@ -43,7 +43,7 @@ func (c *Core) checkTotals() {
 	}
 }
 
-// checkPool holds the tokens of the pool against those who hold them.
+// checkPool holds the tokens of the pool against their holders.
 func (c *Core) checkPool() {
 	own, windowed := 0, 0
 	hold := func(r *request, tokens int) {

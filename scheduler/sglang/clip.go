@@ -9,7 +9,7 @@ import (
 // shortBy is by how many tokens a prompt that SGLang takes is at least shorter than the pool.
 const shortBy = 7
 
-// LongestPrompt returns the most tokens of a prompt that an engine takes whose longest sequence has so many,
+// LongestPrompt returns the most tokens of a prompt that an engine accepts by its longest sequence,
 // where its frontend keeps some for drafts.
 func LongestPrompt(context, reserved int) int { return max(0, context-max(shortBy, reserved+1)) }
 

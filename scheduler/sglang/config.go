@@ -23,7 +23,7 @@ const (
 	HRRN               // highest response ratio next
 
 	ShortestPrefill // fewest prompt tokens to compute first
-	Random          // drawn anew for each look at the queue
+	Random          // drawn anew for each reading of the queue
 )
 
 // listPolicies returns the names of the orders of the queue, by Policy.
@@ -35,7 +35,7 @@ func listPolicies() []string {
 func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(listPolicies(), name))) }
 
 // Config is what one simulated SGLang engine is made with. It has no defaults:
-// every field counts as it is. ChunkTokens is a multiple of PageTokens, and LogInterval > 0.
+// every field counts unchanged. ChunkTokens is a multiple of PageTokens, and LogInterval > 0.
 type Config struct {
 	Settings
 	Pages         int    // pages of the token pool, > 0
@@ -144,7 +144,7 @@ func newRatio(conservativeness float64) ratio {
 func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
 
 // retractSteps is the number of tokens of each request that a retraction makes room
-// for, beyond what is needed at once.
+// for, in addition to what is needed at once.
 const retractSteps = 20
 
 // estimate sets the ratio after a retraction, from the tokens gained and asked for

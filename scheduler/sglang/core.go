@@ -5,7 +5,7 @@
 // A decode pass gives each running request a token and touches none of them: passes are
 // counted, and written out when something else happens to a request.
 //
-// Layers that attend to a window have a pool of their own (windows.go), beside that of the others.
+// Layers that attend to a window have a separate pool (windows.go), next to that of the other layers.
 //
 // Read config.go and rules.go, then core.go, request.go, batch.go, plan.go, admit.go, exact.go, clip.go, run.go,
 // retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go; ranks.go for several of them in lockstep;
@@ -24,7 +24,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Core is one SGLang engine's scheduler. Its parts have a duty and state of their own, and know the core
+// Core is one SGLang engine's scheduler. Its parts have a separate duty and state, and know the core
 // around them.
 type Core struct {
 	scheduler.Base
@@ -41,7 +41,7 @@ type Core struct {
 	decoding         // on decode workers, see decode.go
 	outbox   outbox  // on prefill workers, see handover.go
 
-	partial *request // prefilled in part: goes on before anybody is admitted
+	partial *request // prefilled in part: continues before any request is admitted
 	parked  bool     // nothing of it was computed since it was put into the tree
 	merging []visit  // the prompts of the latest pass, when it was a prefill
 	mixed   bool     // that pass was one of prompts and tokens
@@ -183,7 +183,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return c.End(p)
 }
 
-// Begin is the first half of Step, for a pass whose duration is not the core's to tell,
+// Begin is the first half of Step, for a pass with a duration that the core does not set,
 // as when several engines run in lockstep: it plans the pass that starts at now and
 // returns its work, which is valid until the next Begin. The caller sets p.End and then
 // calls End. Without work the pass has ended: it has aborted requests, or waits for copies of host memory.
@@ -192,7 +192,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		c.openPass(now, p)
 	}
 	fresh := !c.next.planned
-	for again := true; again && !c.next.planned; { // if who was preempted left the engine idle, or prompts were to wait for nobody
+	for again := true; again && !c.next.planned; { // if preemption left the engine idle, or prompts were to wait for no request
 		preempted, deferred, aborted := p.Preempted, c.queue.deferred, len(p.Aborted)
 		c.planPass(c.next, p)
 		again = p.Preempted > preempted || deferred > 0 || len(p.Aborted) > aborted && !c.isRank
@@ -263,7 +263,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 	return nil
 }
 
-// announcePass enters who was admitted to the pass that begins.
+// announcePass enters the requests that were admitted to the pass that begins.
 func (c *Core) announcePass(p *scheduler.Pass) {
 	for i := range c.next.batch {
 		e := &c.next.batch[i]
@@ -325,5 +325,5 @@ func (c *Core) stallError() error {
 		r.InputTokens, r.OutputTokens, c.pages.free, c.pages.pool, c.pages.evictableTokens())}
 }
 
-// SetClock lets passes to come take the time that clock says.
+// SetClock sets the clock that times later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }

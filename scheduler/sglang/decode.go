@@ -5,14 +5,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// decoding is what a decode worker has beside what every engine has. Those who wait in its
+// decoding is what a decode worker has in addition to every engine. Requests that wait in its
 // queue have no memory yet.
 type decoding struct {
 	core      *Core
 	retracted []*request // their KV cache is in host memory; they go before the queue
 	arrived   []*request // have memory and all of their prompt in it, and no place yet
 	ended     []endedOne // with the latest pass: they count until the next is planned
-	looked    bool       // the queues were looked at for the pass that is planned next
+	looked    bool       // the queues were read for the pass that is planned next
 }
 
 // endedOne is what is left of a request that has ended.
@@ -24,8 +24,8 @@ func (d *decoding) takesIn() bool {
 	return d.core.Role == scheduler.Decode && !d.core.isRank && d.core.Window == 0 && d.core.Speculation == nil && !d.core.Priorities.On && d.core.tiers == nil
 }
 
-// takeIn lets requests in whose KV cache has come, each time before a pass is planned. It
-// reports whether that, or a pass that was still under way, makes a pass of its own.
+// takeIn admits requests with a KV cache that has come, each time before a pass is planned. It
+// reports whether that, or a pass that was still in progress, makes a separate pass.
 func (d *decoding) takeIn(now sim.Time, p *scheduler.Pass) (bool, error) {
 	d.core.openPass(now, p)
 	if waits, err := d.finishLost(now, p); waits || err != nil {
@@ -63,7 +63,7 @@ func (d *decoding) takeIn(now sim.Time, p *scheduler.Pass) (bool, error) {
 }
 
 // finishLost ends a pass that was planned for requests which have all ended meanwhile. It
-// began when they ended, and who comes during it waits in a pass up to its end.
+// began when they ended, and a request that comes during it waits in a pass up to its end.
 func (d *decoding) finishLost(now sim.Time, p *scheduler.Pass) (waits bool, err error) {
 	f := d.core.next
 	if !f.planned || f.lost < f.decodes || now <= d.core.lastEnd {
@@ -88,7 +88,7 @@ func (d *decoding) finishLost(now sim.Time, p *scheduler.Pass) (waits bool, err 
 	return true, nil
 }
 
-// lookAtQueues gives memory to those who were retracted, then to those who wait, and a place
+// lookAtQueues gives memory to retracted requests, then to waiting ones, and a place
 // in the line to as many as there are places. It reports whether anybody got one.
 func (d *decoding) lookAtQueues(p *scheduler.Pass) bool {
 	if len(d.retracted) == 0 && d.core.queue.waiting.Len() == 0 && len(d.arrived) == 0 {
@@ -101,7 +101,7 @@ func (d *decoding) lookAtQueues(p *scheduler.Pass) bool {
 	return d.seatArrived(p)
 }
 
-// resumeRetracted gives memory to those who were retracted, in order, as long as there is
+// resumeRetracted gives memory to retracted requests, in order, as long as there is
 // as much as they had and a reserve for each.
 func (d *decoding) resumeRetracted() {
 	active, n := d.countActive(), 0
@@ -117,8 +117,8 @@ func (d *decoding) resumeRetracted() {
 	d.retracted = d.retracted[:copy(d.retracted, d.retracted[n:])]
 }
 
-// admitArrivals gives memory to those who wait, in order, as long as there is a reserve for
-// each who has some, and enough for one of them to end once all who run are retracted.
+// admitArrivals gives memory to waiting requests, in order, as long as there is a reserve for
+// each request that has some, and enough for one of them to end once all running ones are retracted.
 func (d *decoding) admitArrivals() {
 	active, longest, retractable := d.countActive(), 0, 0
 	for _, e := range d.ended {
@@ -143,7 +143,7 @@ func (d *decoding) admitArrivals() {
 // fewPlaces is the number of places up to which a server takes memory for twice as many more.
 const fewPlaces = 32
 
-// countActive returns the requests that have memory, and those that ended just now.
+// countActive returns the requests that have memory, and the ones that ended just now.
 func (d *decoding) countActive() int {
 	return len(d.core.batch.running) + len(d.ended) + len(d.arrived)
 }
@@ -160,7 +160,7 @@ func (d *decoding) slotsLeft() int {
 	return slots - len(d.core.batch.running) - len(d.arrived)
 }
 
-// isVacant reports whether nobody has memory, where a worker takes whatever its pool can hold.
+// isVacant reports whether no request has memory, where a worker takes whatever its pool can hold.
 func (d *decoding) isVacant() bool { return d.countActive() == 0 }
 
 // cacheOf returns the tokens of the KV cache that r, which does not run, comes with: all but
@@ -179,7 +179,7 @@ func (d *decoding) allocCache(r *request) {
 	d.arrived = append(d.arrived, r)
 }
 
-// seatArrived lets those run who have memory, as long as there are places, and reports whether
+// seatArrived lets requests with memory run, as long as there are places, and reports whether
 // there are any. A new one has its first token at once.
 func (d *decoding) seatArrived(p *scheduler.Pass) bool {
 	places := len(d.arrived)

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// deliverPrompts ends a prefill: requests whose prompt is complete gain a token, and what
+// deliverPrompts ends a prefill: requests with a complete prompt gain a token, and what
 // they hold is cached.
 func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 	for i := range f.batch {
@@ -69,7 +69,7 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	}
 }
 
-// leaveLine takes those out of the line who have ended.
+// leaveLine removes ended requests from the line.
 func (c *Core) leaveLine() {
 	if len(c.batch.ending) > 0 {
 		c.batch.ending = c.batch.ending[:0]
@@ -78,7 +78,7 @@ func (c *Core) leaveLine() {
 	}
 }
 
-// noteGaps enters for whom the pass is an inter-token latency, and who gained a second
+// noteGaps enters the requests for which the pass is an inter-token latency, and which gained a second
 // token.
 func (c *Core) noteGaps(f *flight, p *scheduler.Pass) {
 	others := f.decodes - f.lost

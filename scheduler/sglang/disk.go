@@ -19,7 +19,7 @@ type disk struct {
 
 // duty is what a disk is for: to read, or to write.
 type duty interface {
-	// timeOf returns how long so many pages take, in ns.
+	// timeOf returns the time of n pages, in ns.
 	timeOf(pages int32) float64
 	// endBatch notes that a batch of a job has ended, and endJob that the job has.
 	endBatch(j *job)
@@ -31,7 +31,7 @@ type job struct {
 	seq      *radix.Sequence
 	from, to int32
 	fetch    *fetch // what reads them; nil: they are written
-	node     int32  // whose pages are written
+	node     int32  // the node with the written pages
 	put      sim.Time
 	done     int32 // pages
 	batch    int32 // pages under way, which end at end; 0: none

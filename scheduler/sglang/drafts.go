@@ -10,7 +10,7 @@ import (
 type drafts struct {
 	core        *Core
 	verified    int64    // passes that have verified drafts
-	left, awake sim.Time // when nobody was left for the pass that is planned, and when that ended
+	left, awake sim.Time // when no request was left for the planned pass, and when that ended
 }
 
 // Speculation is how an engine decodes speculatively: a decode pass drafts tokens for each
@@ -24,7 +24,7 @@ type Speculation struct {
 type Drafts struct {
 	Algorithm scheduler.Drafter
 	Steps     int // in a row, > 0
-	TopK      int // that each step goes on with, > 0
+	TopK      int // that each step continues with, > 0
 	Tokens    int // of a request that a pass verifies, the one before the drafts among them, > 1
 }
 
@@ -36,9 +36,9 @@ func (s *Drafts) Depth() int {
 	return min(s.Steps, s.Tokens-1)
 }
 
-// reserve returns the tokens beyond those it has that a request holds while it decodes: those
-// of two passes, as one may be in flight of which nobody knows yet what it accepts. Where
-// pages have several tokens each branch of a tree has pages of its own.
+// reserve returns the further tokens that a request holds while it decodes: those
+// of two passes, as one may be in flight with unknown acceptance. Where
+// pages have several tokens each branch of a tree has separate pages.
 func (s *Drafts) reserve(page int) int {
 	one := s.Steps * s.TopK
 	if page > 1 && s.TopK > 1 && s.Algorithm != scheduler.ByLookup {
@@ -86,8 +86,8 @@ func (d *drafts) countMissing() int {
 	return missing
 }
 
-// noteDraftsEnding finds the requests whose last token is in flight whatever is accepted:
-// those that lack one.
+// noteDraftsEnding finds the requests with their last token in flight whatever is accepted:
+// the ones that lack one.
 func (d *drafts) noteDraftsEnding() {
 	for _, r := range d.core.batch.running {
 		if !r.ending && r.sampled > r.out && r.out+1 >= r.asked() {
@@ -179,7 +179,7 @@ func (d *drafts) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bo
 	return last
 }
 
-// passIdly runs the pass that is planned when nobody is left: the drafts of the one before it,
+// passIdly runs the pass that is planned when no request is left: the drafts of the one before it,
 // which ended at c.left, turned out to end all requests. It reports whether a request that has
 // come meanwhile waits for its end.
 func (d *drafts) passIdly(now sim.Time, p *scheduler.Pass) (bool, error) {

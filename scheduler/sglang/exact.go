@@ -12,9 +12,9 @@ type stay struct {
 }
 
 // fitExactly cuts e, the rest of a prompt, to what the pass may compute of it, and returns
-// whether it may be admitted, on an engine without a cache whose requests use all their
-// outputs: if with all of those who run and were admitted the pool never runs out of tokens,
-// looked at when each of them ends. An idle engine admits it in any case: SGLang would wait for good.
+// whether it may be admitted, on an engine without a cache on which requests use all their
+// outputs: if with all running and admitted requests the pool never runs out of tokens,
+// checked when each of them ends. An idle engine admits it in any case: SGLang would wait for good.
 func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 	input := c.pages.poolTokens(e.tokens) + c.PageTokens
 	free := c.pages.free - b.taken
@@ -36,7 +36,7 @@ func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 	return goOn
 }
 
-// outlasts reports whether so many free tokens are enough for e and all others until the last
+// outlasts reports whether n free tokens are enough for e and all other requests until the last
 // of them ends, with a token each to spare.
 func (c *Core) outlasts(b *budget, f *flight, e *chunk, free int) bool {
 	mine := stay{left: e.maxOut - e.out, held: e.length()}

@@ -28,7 +28,7 @@ type outbox struct {
 	inFlight []sending
 }
 
-// sending is a prompt whose pages are on their way.
+// sending is a prompt with pages in transfer.
 type sending struct {
 	*request
 	until sim.Time

@@ -41,7 +41,7 @@ func ParseWritePolicy(name string) WritePolicy {
 	return WritePolicy(max(0, slices.Index(writePolicies(), name)))
 }
 
-// HostPages returns the pages of host memory behind so many of a token pool, by hicache_ratio: SGLang adds one.
+// HostPages returns the pages of host memory behind n of a token pool, by hicache_ratio: SGLang adds one.
 func HostPages(pages, pageTokens int, ratio float64) int {
 	return int(float64(pages*pageTokens)*ratio)/pageTokens + 1
 }
@@ -55,7 +55,7 @@ type tiers struct {
 	core *Core
 	host *radix.Host
 
-	queue   []int32 // nodes whose copies to the host have not been submitted
+	queue   []int32 // nodes with copies to the host that have not been submitted
 	queued  int     // their tokens
 	writes  []transfer
 	loads   []transfer
@@ -180,7 +180,7 @@ func (t *tiers) waitsForPass() bool {
 	return t != nil && len(t.writes) > 0 && !t.writes[len(t.writes)-1].known
 }
 
-// noteDone gives back the locks of copies that have ended, which SGLang looks at before it plans a pass.
+// noteDone gives back the locks of copies that have ended, which SGLang reads before it plans a pass.
 func (t *tiers) noteDone(now sim.Time, inFlight bool) {
 	t.submitWrites(now, inFlight)
 	seen := t.storage.readNews(now)
@@ -195,7 +195,7 @@ func (t *tiers) endCopy(n int32) {
 	t.storage.backUp(n)
 }
 
-// endTransfers ends those that are over, in order, and returns the others.
+// endTransfers ends completed transfers, in order, and returns the rest.
 func endTransfers(all []transfer, now sim.Time, end func(n int32)) []transfer {
 	done := 0
 	for ; done < len(all) && all[done].known && all[done].end <= now; done++ {
@@ -222,7 +222,7 @@ func (t *tiers) nextEnd(now sim.Time) (sim.Time, bool) {
 	return next, !math.IsInf(float64(next), 1)
 }
 
-// loadPrefix brings to the device what of r's prefix is in host memory alone, for which it evicts others,
+// loadPrefix brings to the device what of r's prefix is in host memory alone, for which it evicts other nodes,
 // and reports whether it does; few tokens are rather computed.
 func (t *tiers) loadPrefix(r *request, f *flight, tokens int) bool {
 	if tokens < loadLeast {

@@ -11,13 +11,13 @@ import (
 type HiCacheSettings struct {
 	On      bool    // enable_hierarchical_cache; default false
 	Ratio   float64 // hicache_ratio: host memory over the token pool, > 0; 0: 2
-	SizeGB  float64 // hicache_size: of host memory, 10^9 bytes, in place of Ratio; 0: not given
+	SizeGB  float64 // hicache_size: of host memory, 10^9 bytes, instead of Ratio; 0: not given
 	Policy  string  // hicache_write_policy: when pages are copied to the host; default write_through, also ""
 	Layers  int     // hicache_layers of the model, in which what is loaded arrives; 0: the model's
 	Storage StorageSettings
 }
 
-// AssumedLayers is what a model has whose layers are unknown.
+// AssumedLayers is for a model with an unknown number of layers.
 const AssumedLayers = 32
 
 func (h *HiCacheSettings) declare(d *schema.Decl) {

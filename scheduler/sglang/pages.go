@@ -12,10 +12,10 @@ type pages struct {
 	tree    *radix.Tree
 }
 
-// evictableTokens returns the tokens of the tree that nobody holds.
+// evictableTokens returns the free tokens of the tree.
 func (g *pages) evictableTokens() int { return g.tree.UnlockedPages * g.core.PageTokens }
 
-// evictTokens evicts until so many tokens are free, as far as it can.
+// evictTokens evicts until n tokens are free, as far as it can.
 func (g *pages) evictTokens(wanted int) {
 	if g.core.Window > 0 {
 		g.core.win.evictWindowed(wanted)
@@ -38,7 +38,7 @@ func (g *pages) pagesOf(n int) int32 {
 // poolTokens returns what n tokens take of the pool.
 func (g *pages) poolTokens(n int) int { return ceilTo(n, g.core.PageTokens) }
 
-// findPrefix looks up the first tokens of r, all but its last, locks those that are cached
+// findPrefix looks up the first tokens of r, all but its last, locks the cached ones
 // and returns their number.
 func (g *pages) findPrefix(r *request) int {
 	r.looked, r.found = r.length(), 0
@@ -134,7 +134,7 @@ func (g *pages) freeTokens() int {
 	return g.free
 }
 
-// takeTokens takes so many, whole pages, out of the pool; with layers that have a window, out
+// takeTokens takes n tokens, whole pages, out of the pool; with layers that have a window, out
 // of both.
 func (g *pages) takeTokens(n int) {
 	g.free -= n

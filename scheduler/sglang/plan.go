@@ -43,11 +43,11 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	c.queue.counted.sum += c.queue.counted.last
 }
 
-// mergePrompts lets the requests run whose prompts the latest pass completes. Who leaves
-// it otherwise makes room. Those who decoded in it stand behind them.
+// mergePrompts lets the requests run that the latest pass completes. Requests that leave
+// it otherwise make room. Requests that decoded in it stand behind them.
 func (c *Core) mergePrompts() {
 	ahead := len(c.batch.running)
-	if c.outbox.handsOver() { // nobody runs
+	if c.outbox.handsOver() { // no request runs
 		c.queue.full = false
 		c.merging = c.merging[:0]
 		return
@@ -78,7 +78,7 @@ func (c *Core) mergePrompts() {
 }
 
 // planTokens plans a token for each running request and reports whether there is anything
-// to do. It takes out those whose last token is in flight, and retracts where memory is short.
+// to do. It removes requests with their last token in flight, and retracts where memory is short.
 func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 	c.batch.stopEnding()
 	if len(c.batch.running) == 0 {

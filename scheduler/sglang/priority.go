@@ -76,7 +76,7 @@ func (u *queue) preemptFor(r *request, b *budget) bool {
 	return true
 }
 
-// dropVictim takes a running request's place and memory, while the given number of others
+// dropVictim takes a running request's place and memory, while the given number of other requests
 // stay. It leaves a gap in the line.
 func (u *queue) dropVictim(r *request, others int) {
 	u.core.loseFlight(r)
@@ -89,7 +89,7 @@ func (u *queue) dropVictim(r *request, others int) {
 	u.core.pages.evictTokens(others * retractSteps)
 }
 
-// requeueVictims lets those wait who were preempted, at the back.
+// requeueVictims queues preempted requests at the back.
 func (u *queue) requeueVictims(p *scheduler.Pass) {
 	for _, r := range u.victims {
 		u.requeueRequest(r, p)

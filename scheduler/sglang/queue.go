@@ -18,14 +18,14 @@ const (
 	refreshEvery = 32  // attempts to admit
 )
 
-// queue is the requests in line, and who is let in of them, and when.
+// queue is the requests in line, and their admission.
 type queue struct {
 	core     *Core
 	waiting  scheduler.Line[*request]
-	joins    int        // times that somebody joined it
+	joins    int        // requests that joined it
 	victims  []*request // preempted by the plan that is being made
-	ranked   []*request // scratch of who is preempted first
-	full     bool       // nobody is admitted until a request leaves
+	ranked   []*request // scratch for the order of preemption
+	full     bool       // no request is admitted until one leaves
 	attempts int        // to admit, under FIFO: every 32nd renews ages
 	deferred int        // passes that are planned without prompts, under DecodeInterval
 	shuffles uint64     // of the queue, under Random
@@ -36,9 +36,9 @@ type queue struct {
 // counted is the tokens by which hrrn measures time.
 type counted struct {
 	sum   int  // of all passes that were planned
-	batch int  // of the prefill whose requests came to an empty line: each decode pass counts so many again
+	batch int  // of the prefill with requests that came to an empty line: each decode pass counts it again
 	last  int  // of the latest prefill
-	held  bool // somebody was in the line when the latest pass was planned
+	held  bool // the line was not empty when the latest pass was planned
 }
 
 // sorted is the scratch of sorting.

@@ -14,7 +14,7 @@ const (
 	LFU                    // the fewest hits
 	SLRU                   // those with fewer hits than Eviction.ProtectedHits
 	Priority               // the lowest priority
-	TLRU                   // those that a conversation's next prompt can do without
+	TLRU                   // nodes that a conversation's next prompt does not need
 )
 
 // Eviction is a policy with its parameters. The last two count pages' tokens, and of them
@@ -57,7 +57,7 @@ func (r *ranks) at(n int32) *rankedNode {
 	return &r.nodes[n]
 }
 
-// Visit is who inserts.
+// Visit is the inserting request.
 type Visit struct {
 	Counted  int32 // pages that it has inserted before, which are not hit again
 	Priority int64
@@ -125,7 +125,7 @@ func (r *ranks) rankOf(t *Tree, n int32) int64 {
 	return 0
 }
 
-// first returns the evictable node of the lowest rank and stamp, whose entry is then the first
+// first returns the evictable node of the lowest rank and stamp. Its entry is then the first
 // of the leaves; Root when nothing is evictable.
 func (r *ranks) first(t *Tree) int32 {
 	for len(r.leaves) > 0 {

@@ -36,7 +36,7 @@ type hostNode struct {
 type Copier interface {
 	// Copy begins to copy node n, which is locked until EndCopy.
 	Copy(n int32)
-	// CopyNow copies pages that are being evicted; who evicts waits for it.
+	// CopyNow copies pages that are being evicted; the evicting request waits for it.
 	CopyNow(pages int)
 }
 
@@ -186,7 +186,7 @@ func (h *Host) copyPath(n int32) bool {
 	return true
 }
 
-// EndCopy gives back the lock of n, whose copy has been made.
+// EndCopy gives back the lock of n after its copy.
 func (h *Host) EndCopy(n int32) { h.tree.Unlock(n) }
 
 // BeginLoad brings n, which ends in host memory alone, to the device with all before it, and locks it

@@ -91,7 +91,7 @@ func (h *Host) dropNode(n, parent int32) {
 	h.nodes[parent].children--
 }
 
-// noteDouble enters n in the queue of those that are on the device and in host memory, or
+// noteDouble enters n in the queue of nodes that are on the device and in host memory, or
 // takes it out.
 func (h *Host) noteDouble(n int32) {
 	if h.Walks > 0 {

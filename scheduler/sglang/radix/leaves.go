@@ -48,7 +48,7 @@ func (t *Tree) removeLeaf(n int32) {
 	t.LeafPages -= x.evictPages()
 }
 
-// oldestLeaf returns the evictable node with the lowest stamp, whose entry is
+// oldestLeaf returns the evictable node with the lowest stamp. Its entry is
 // then the first of t.leaves, or by another policy the first of its leaves; Root when nothing is evictable.
 func (t *Tree) oldestLeaf() int32 {
 	if t.ranks != nil {

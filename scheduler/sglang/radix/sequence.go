@@ -6,7 +6,7 @@ import (
 )
 
 // Sequence is the pages that the tokens of a request make: first the full pages
-// of its prompt, then pages that hold a generated token, which nobody shares.
+// of its prompt, then pages that hold a generated token, which are not shared.
 //
 // Pages are counted from the start of the sequence, and a page's key stands for
 // it and everything before it.

@@ -1,5 +1,5 @@
 // Package radix is the radix tree of the pages that a simulated SGLang engine caches, by
-// SGLang's own rules and by the reference's, whose tests hold it to a twin (FuzzTree).
+// SGLang's own rules and by the reference's, with tests against a twin (FuzzTree).
 package radix
 
 import (
@@ -17,7 +17,7 @@ import (
 // passes, not their pages.
 type Tree struct {
 	PerNode int32   // pages of a prompt node
-	Watch   Watcher // nil: nobody
+	Watch   Watcher // nil: none
 	// StampSplits makes both parts of a node that is split young, the first of them the
 	// younger, as SGLang does. Otherwise both are as old as the node was.
 	StampSplits bool
@@ -50,7 +50,7 @@ type Node struct {
 	listed   bool  // it has an entry in the heap of leaves
 	dead     bool  // it is gone, but for that entry
 	// Grain marks what a request has cached token by token: each page is a node of
-	// its own to whoever splits or evicts.
+	// its own for splits and evictions.
 	Grain bool
 }
 
@@ -61,10 +61,10 @@ type Watcher interface {
 	Removed(t *Tree, n, from int32)    // the pages of n from page from on are about to go
 }
 
-// Root is the node above all others. It has no pages and is never locked or evicted.
+// Root is the top node. It has no pages and is never locked or evicted.
 const Root = int32(0)
 
-// New returns an empty tree for prompts whose nodes have perNode pages each.
+// New returns an empty tree for prompts with nodes of perNode pages each.
 func New(perNode int) *Tree {
 	t := &Tree{PerNode: int32(perNode), children: probe.New[uint64, int32](^uint64(0))}
 	t.newNode() // the root
@@ -93,7 +93,7 @@ func (n *Node) evictPages() int {
 func childKey(parent int32, page Key) uint64 { return uint64(parent)<<33 | uint64(page) }
 
 // child returns the child of a node that begins with a page; Root, which is
-// nobody's child, when there is none.
+// no node's child, when there is none.
 func (t *Tree) child(parent int32, page Key) int32 {
 	return *t.children.Get(childKey(parent, page))
 }
@@ -134,9 +134,9 @@ func (t *Tree) walk(s *Sequence, pages int32, now int64) (int32, int32) {
 	return m, at
 }
 
-// step walks on from node at, which ends where page from of s begins, at a tick of its own. It
+// step walks on from node at, which ends where page from of s begins, at a separate tick. It
 // returns the next node and the page at which that ends, Root where there is none. A node
-// that goes on otherwise than s, or beyond page to, is split.
+// that differs from s, or exceeds page to, is split.
 func (t *Tree) step(at int32, s *Sequence, from, to int32) (child, end int32) {
 	if child = t.child(at, s.KeyOf(from, t.PerNode)); child == Root {
 		return Root, from
@@ -193,7 +193,7 @@ func (t *Tree) insertLeaf(at int32, s *Sequence, from, to int32) int32 {
 	return n
 }
 
-// Graft caches pages [from, to) of s below node at, each as a node of its own,
+// Graft caches pages [from, to) of s below node at, each as a separate node,
 // with one lock.
 func (t *Tree) Graft(at int32, s *Sequence, from, to int32) int32 {
 	n := t.createNode(at, s, from, to)

@@ -7,7 +7,7 @@ import (
 )
 
 // Windows is what a tree knows of the layers that attend to a window: which of its nodes have
-// the tokens of these layers, too. The others are tombstones to them.
+// the tokens of these layers, too. The rest are tombstones to them.
 //
 // Nodes with such tokens are in a list, the latest used first, apart from the stamps of the
 // tree. Locks hold what a window covers of a path.
@@ -28,7 +28,7 @@ type windowNode struct {
 	next, prev int32 // towards older and younger ones
 }
 
-// AddWindows gives the tree the layers whose window has so many tokens, a page having
+// AddWindows gives the tree the layers with a window of n tokens, a page having
 // pageTokens.
 func (t *Tree) AddWindows(window, pageTokens int) *Windows {
 	w := &Windows{tree: t, size: int32((window + pageTokens - 1) / pageTokens), nodes: make([]windowNode, 1)}
@@ -205,7 +205,7 @@ func (w *Windows) bury(n int32) {
 }
 
 // Evict frees at least want pages of layers with windows, the oldest first, and returns how
-// many pages of the others went with them: leaves that nobody holds go as a whole.
+// many pages of other layers were evicted with them: unlocked leaves are evicted as a whole.
 func (w *Windows) Evict(want int) (others int) {
 	done := w.freed + want
 	for n := w.nodes[Root].prev; n != Root && w.freed < done; {
