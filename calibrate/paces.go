@@ -13,7 +13,7 @@ import (
 )
 
 // What a slow run among several is: its passes take longer than those of the others by at least
-// leastPace. Those of so many whose requests waited longest for their tokens are looked at.
+// leastPace. Those of so many whose requests waited longest for their tokens are read.
 const (
 	leastPace  = 0.03
 	clearPace  = 0.05 // which shows without lowering the loss clearly, where runs are no more at odds then

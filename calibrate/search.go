@@ -49,7 +49,7 @@ type search struct {
 	err      error
 }
 
-// trial is a run that a search looks at.
+// trial is a run that a search reads.
 type trial struct {
 	sim    *Simulation
 	target *target

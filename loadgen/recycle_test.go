@@ -54,7 +54,7 @@ a#3/1 round 3 next -1: [7 6 9]
 	}
 }
 
-// Without sessions, prompts that go on from each other are one conversation, whose blocks are its own:
+// Without sessions, prompts that continue from each other are one conversation, whose blocks are its own:
 // 1 and 2. After 7 prompts go different ways. The last block of a prompt is not full, and nobody else's.
 func TestRecycleTellsConversations(t *testing.T) {
 	w := readMooncake(t, `

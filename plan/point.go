@@ -66,7 +66,7 @@ type Measure struct {
 	// closed loop.
 	Saturation string
 	// Others are what objectives on ITL would be under the other definition: pooled
-	// gaps in place of means of requests, or these in place of those. For people alone.
+	// gaps instead of means of requests, or these instead of those. For people alone.
 	Others []Value
 
 	RequestsPerS      float64

@@ -47,7 +47,7 @@ func recordsOf(t *testing.T, s Spec) []collector.Record {
 	return slices.Clone(result.Collector.Records())
 }
 
-// Under a router that looks at nothing a worker of a mix does what it does in a pool of
+// Under a router that reads nothing a worker of a mix does what it does in a pool of
 // its own kind that is as large: it gets the same requests.
 func TestMixIsItsKinds(t *testing.T) {
 	mix := Mix(kindsOfTest())
@@ -81,7 +81,7 @@ func TestMixIsItsKinds(t *testing.T) {
 }
 
 // Kinds that are alike make the plain pool. Those that differ in what has no effect on a
-// workload leave its report, byte by byte: whatever the router looks at, and in a closed loop.
+// workload leave its report, byte by byte: whatever the router reads, and in a closed loop.
 func TestMixOfAlike(t *testing.T) {
 	a := args(func(a *engineargs.Args) { a.Blocks = 200 })
 	plain := OnePool(a, 3)

@@ -60,7 +60,7 @@ func (b *tab) drop(path string) {
 	b.get(nil, "DOM.setFileInputFiles", map[string]any{"files": []string{path}, "objectId": found.Result.ObjectID})
 }
 
-// settle looks at the page in all its forms: nothing sticks out, and nobody was asked for
+// settle reads the page in all its forms: nothing sticks out, and nobody was asked for
 // anything.
 func (b *tab) settle(name string) {
 	b.t.Helper()

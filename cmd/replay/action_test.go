@@ -46,7 +46,7 @@ func readAction(t *testing.T) *action {
 	return &a
 }
 
-// fill puts values in place of the expressions of a text.
+// fill puts values instead of the expressions of a text.
 func fill(t *testing.T, text string, values map[string]string) string {
 	t.Helper()
 	return regexp.MustCompile(`\$\{\{ *([a-z0-9._-]+) *\}\}`).ReplaceAllStringFunc(text, func(expression string) string {

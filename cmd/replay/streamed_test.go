@@ -132,7 +132,7 @@ func dropReal(report []byte) []byte {
 }
 
 // How classes fare is the same where requests are not kept, whether the trace or rules say of which class requests are, and
-// in the order of routers and admissions that look at them.
+// in the order of routers and admissions that read them.
 func TestStreamedClassesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -1,4 +1,4 @@
-// Package clone copies what hangs on a value, whatever its fields: a simulation that goes on twice from
+// Package clone copies what hangs on a value, whatever its fields: a simulation that continues twice from
 // one instant must not forget a part of its state.
 //
 // What is copied keeps its shape: two pointers to one thing are two pointers to one copy, also where

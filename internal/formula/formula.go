@@ -7,7 +7,7 @@
 // look methods up by name, for which the linker keeps every exported method of a program.
 //
 // Every value is a float64: true is 1, false 0, and a text its number in the Language. min, max,
-// sum, mean, count, any and all of a single argument look at all candidates.
+// sum, mean, count, any and all of a single argument read all candidates.
 //
 // Read formula.go, then tree.go, parse.go, names.go, lower.go and operations.go.
 package formula
@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"a number", "a number", "true or false", "a text"}[k]
 }
 
-// Name is something that an expression may look at.
+// Name is something that an expression may read.
 type Name struct {
 	Name string // two parts at most, apart by a dot: request.priority
 	Kind Kind
@@ -38,7 +38,7 @@ type Name struct {
 	Second bool
 }
 
-// Language is what expressions may look at, and the numbers of texts.
+// Language is what expressions may read, and the numbers of texts.
 type Language struct {
 	names []Name
 	texts map[string]float64
@@ -115,13 +115,13 @@ func (l *Language) NewProgram() *Program {
 	return &Program{language: l, known: map[step]Value{}, constant: map[int]float64{}}
 }
 
-// input is a name that is looked at, by its place in the language.
+// input is a name that is read, by its place in the language.
 type input struct {
 	name  int
 	value Value
 }
 
-// Inputs returns how many names are looked at.
+// Inputs returns how many names are read.
 func (p *Program) Inputs() int { return len(p.inputs) }
 
 // NameOf returns the place in the language of the name that an input is.

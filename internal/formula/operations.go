@@ -183,7 +183,7 @@ func mixValues(do operation, d []float64, o *operands) {
 	}
 }
 
-// summarizeAll works out what looks at all candidates, of which there is at least one.
+// summarizeAll works out what reads all candidates, of which there is at least one.
 func summarizeAll(do operation, a []float64) float64 {
 	x := a[0]
 	switch do {

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// testNames are what the expressions of the tests look at.
+// testNames are what the expressions of the tests read.
 func testNames() []Name {
 	return []Name{
 		{"running", Integer, true, false}, {"waiting", Integer, true, false}, {"kv_usage", Number, true, false}, {"kind", Text, true, false}, {"ready", Bool, true, false},
@@ -41,7 +41,7 @@ type writer struct {
 
 func (w *writer) pick(all ...string) string { return all[w.IntN(len(all))] }
 
-// over returns what looks at all candidates: the library has them as a list.
+// over returns what reads all candidates: the library has them as a list.
 func (w *writer) over(function string, of pair) pair {
 	return pair{function + "(" + of.ours + ")", function + "(map(candidates, " + of.library + "))"}
 }

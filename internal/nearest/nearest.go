@@ -16,7 +16,7 @@ func Ask(typed string, names []string) string {
 }
 
 // Name returns the name that is nearest to the one that was typed, whatever the case
-// of its letters: of two as near the one that goes on where typing stopped. It returns
+// of its letters: of two as near the one that continues where typing stopped. It returns
 // "" when none is near: when more than a third of the letters differ, where two in each
 // other's place count as one. Names of more than longest bytes are near nothing.
 func Name(typed string, names []string) string {

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/sliding"
 )
 
-// A list is a slice of which the beginning is not looked at any more.
+// A list is a slice of which the beginning is not read any more.
 func TestListIsSlice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var list sliding.List[int]

@@ -48,7 +48,7 @@ func layers() [][]string {
 }
 
 // strangers returns, by room, the folders it must not import although they stand
-// below it. What looks at files and at what the collector knows runs no
+// below it. What reads files and at what the collector knows runs no
 // simulation; what simulates serves nothing.
 func strangers() map[string][]string {
 	simulations := []string{"replay/offline", "replay/online"}

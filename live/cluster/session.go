@@ -89,7 +89,7 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// Close stops looking at the workers.
+// Close stops reading the workers.
 func (s *Session) Close() {
 	for _, p := range s.pools {
 		p.Close()

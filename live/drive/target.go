@@ -30,7 +30,7 @@ import (
 type Options struct {
 	URL   string // of the server, without /v1
 	Model string
-	Chat  bool // /v1/chat/completions in place of /v1/completions
+	Chat  bool // /v1/chat/completions instead of /v1/completions
 	// Body holds members of every request beside those that are made for it.
 	Body    map[string]any
 	Headers http.Header

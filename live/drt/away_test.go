@@ -60,7 +60,7 @@ func watchCount(t *testing.T, c *drt.Client) (least func() int) {
 }
 
 // An etcd that comes back, with its data or without, has all workers again under their ids; who calls
-// them goes on meanwhile, knows that what it knows is old, and sees none of them leave. One that does
+// them continues meanwhile, knows that what it knows is old, and sees none of them leave. One that does
 // not come back is gone in the end.
 func TestEtcdForgets(t *testing.T) {
 	t.Parallel()

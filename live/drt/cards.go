@@ -65,7 +65,7 @@ type Cards struct {
 	changed chan struct{}
 }
 
-// Cards looks at all model cards from now on, as long as the runtime lives.
+// Cards reads all model cards from now on, as long as the runtime lives.
 // Without discovery they are those that the configuration gives.
 func (rt *Runtime) Cards(ctx context.Context) (*Cards, error) {
 	c := &Cards{changed: make(chan struct{})}

@@ -86,7 +86,7 @@ func (w *wireTap) pass(to, from net.Conn) {
 }
 
 // A worker that is cut off from etcd, without being told, ends with its lease;
-// one that is cut off for less goes on.
+// one that is cut off for less continues.
 func TestFaultCutOff(t *testing.T) {
 	s, config, _ := cluster(t, 0)
 	away := config

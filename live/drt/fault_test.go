@@ -145,7 +145,7 @@ func awaitWritten(t *testing.T, s *stack.Stack, key string, revision int64) {
 	})
 }
 
-// Without NATS streams go on, new calls fail soon, and after it is back they work.
+// Without NATS streams continue, new calls fail soon, and after it is back they work.
 func TestNATSKilled(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)

@@ -76,7 +76,7 @@ func (rt *Runtime) keepLease(id uint64) {
 }
 
 // renewUntilLost renews the lease when a third of its time is over, and at once when
-// somebody saw a reason to look at it, until it is gone, or may be.
+// somebody saw a reason to read it, until it is gone, or may be.
 func (rt *Runtime) renewUntilLost(id uint64) error {
 	third := rt.config.Lease / 3
 	wait, renewed := third, time.Now()
@@ -206,7 +206,7 @@ func (rt *Runtime) registerKeys(ctx context.Context, pairs []pair) error {
 	return rt.guardKey(ctx, pairs[0].key)
 }
 
-// guardKey looks at a key of our own: that it goes may mean that the lease has.
+// guardKey reads a key of our own: that it goes may mean that the lease has.
 func (rt *Runtime) guardKey(ctx context.Context, key string) error {
 	rt.mu.Lock()
 	known := rt.guarded[key]
@@ -255,7 +255,7 @@ func (rt *Runtime) removeServing(s *Serving) {
 }
 
 // Close closes what is still served (Serving.Close), gives the lease back and
-// ends all connections. Streams of calls made here go on until they end.
+// ends all connections. Streams of calls made here continue until they end.
 func (rt *Runtime) Close(ctx context.Context) error {
 	rt.mu.Lock()
 	if rt.closed {

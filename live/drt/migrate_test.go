@@ -71,7 +71,7 @@ func tokens(t *testing.T, s *drt.Stream) (all []int, terminal map[string]any, fa
 	return all, terminal, nil
 }
 
-// A request whose instance fails goes on at another one, and its caller sees one
+// A request whose instance fails continues at another one, and its caller sees one
 // stream without a gap.
 func TestMigration(t *testing.T) {
 	hub := drttest.Start(t)

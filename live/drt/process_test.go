@@ -268,7 +268,7 @@ func TestFaultNoCallHome(t *testing.T) {
 }
 
 // A worker that is paused for longer than its lease is dead, and knows it when it
-// goes on.
+// continues.
 func TestFaultPaused(t *testing.T) {
 	_, config, all := cluster(t, 2)
 	c := client(t, join(t, config), "generate", 2)

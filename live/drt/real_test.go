@@ -36,7 +36,7 @@ func servers(t *testing.T, o stack.Options) (*stack.Stack, drt.Config) {
 	}
 }
 
-// etcd is a plain client, to look at keys from outside.
+// etcd is a plain client, to read keys from outside.
 func etcd(t *testing.T, s *stack.Stack) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.EtcdURL()}})

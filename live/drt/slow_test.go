@@ -136,7 +136,7 @@ func goroutines() []string {
 }
 
 // A caller that has no processor for a while, and so does not see who calls home, does not
-// hold that against the worker: the call goes on once it can.
+// hold that against the worker: the call continues once it can.
 func TestBusyCaller(t *testing.T) {
 	hub := drttest.Start(t)
 	serve(t, join(t, hub.Config()), "generate", counter, drt.ServeOptions{})

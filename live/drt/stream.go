@@ -38,7 +38,7 @@ type Stream struct {
 	beat  time.Duration // how often the worker was asked to show that it lives
 
 	journey *journey               // nil: it does not migrate
-	after   atomic.Pointer[Stream] // what it went on with
+	after   atomic.Pointer[Stream] // what it continued with
 
 	writing  sync.Mutex  // of signals
 	final    atomic.Bool // the worker has sent all it will
@@ -169,7 +169,7 @@ func (s *Stream) Items() iter.Seq2[Item, error] {
 	}
 }
 
-// continueWith makes next what s goes on with.
+// continueWith makes next what s continues with.
 func (s *Stream) continueWith(next *Stream) *Stream {
 	next.journey = s.journey
 	s.after.Store(next)

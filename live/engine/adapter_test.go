@@ -153,7 +153,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Engines that go on after their terminal are cut off, and the log says so; where
+// Engines that continue after their terminal are cut off, and the log says so; where
 // engines are validated they panic.
 func TestAfterTerminal(t *testing.T) {
 	ends := map[string]func(yield func(*Chunk, error) bool) bool{
@@ -209,7 +209,7 @@ func panicOf(do func()) (p any) {
 	return nil
 }
 
-// An engine that goes on after the terminal is cut off even if the consumer has
+// An engine that continues after the terminal is cut off even if the consumer has
 // left with the terminal.
 func TestAfterTerminalUnseen(t *testing.T) {
 	e := &fake{generate: func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {

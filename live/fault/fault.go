@@ -189,7 +189,7 @@ func FromEngine(err error) *Error {
 	return &Error{Type: t, Message: e.Message, Cause: e.Cause, origin: e.origin}
 }
 
-// MatchChain looks at all types along err's chain of causes. It is false if any
+// MatchChain reads all types along err's chain of causes. It is false if any
 // of them is in exclude, else true if any of them is in match.
 func MatchChain(err error, match, exclude []Type) bool {
 	found := false

@@ -193,7 +193,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// Requests with one X-Session-Id go to one worker, if the policy looks at it.
+// Requests with one X-Session-Id go to one worker, if the policy reads it.
 func TestSessionHeader(t *testing.T) {
 	hub := drttest.Start(t)
 	workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}

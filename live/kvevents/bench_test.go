@@ -150,7 +150,7 @@ func killed(t *testing.T, seed uint64, most int) {
 		next += uint64(len(events))
 		if pass == dies && deaths < 3 {
 			f.kill()
-			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond) // the load goes on meanwhile where it has begun
+			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond) // the load continues meanwhile where it has begun
 			f = startFollower(t, tee)
 			deaths++
 			dies = pass + 1 + rng.IntN(most/3)
@@ -203,7 +203,7 @@ func wide(t *testing.T, n int, enqueue func([]scheduler.KVEvent)) *load {
 	return l
 }
 
-// A cold subscriber of 89,700 blocks, while events go on: snapshot, transfer
+// A cold subscriber of 89,700 blocks, while events continue: snapshot, transfer
 // over loopback and rebuild in less than a second, no orphan, and the answers of
 // the publisher's own index.
 func TestLargeSnapshot(t *testing.T) {

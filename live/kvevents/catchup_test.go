@@ -138,7 +138,7 @@ func TestAnswerWithRepeats(t *testing.T) {
 	}
 }
 
-// Where nobody answers a subscriber goes on with what comes, and begins from the
+// Where nobody answers a subscriber continues with what comes, and begins from the
 // beginning when somebody does.
 func TestHeals(t *testing.T) {
 	p := newScript(t)

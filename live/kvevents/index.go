@@ -26,7 +26,7 @@ func (x *Index) totalSize() (n int) {
 	return n
 }
 
-// minGonePrune is the number of blocks gone that are not worth a look at the
+// minGonePrune is the number of blocks gone that are not worth a read the
 // trees.
 const minGonePrune = 10_000
 
@@ -113,7 +113,7 @@ func (f *Feed) Take(changes []Change) {
 	f.index.pruneAfter(gone)
 }
 
-// Replace takes in changes in place of all that the publisher has told before.
+// Replace takes in changes instead of all that the publisher has told before.
 // Nobody sees the index in between.
 func (f *Feed) Replace(changes []Change) {
 	f.index.mu.Lock()

@@ -77,7 +77,7 @@ type sized interface {
 }
 
 // checkChanges returns a LimitError for changes that are more than the publisher may tell;
-// replacing, in place of all it has told before.
+// replacing, instead of all it has told before.
 func (s *Subscriber) checkChanges(changes []Change, replacing bool) error {
 	l := &s.options.Limits
 	stored, told := 0, len(changes)+1

@@ -68,7 +68,7 @@ type queued struct {
 	more   bool // the next one belongs to the same batch
 }
 
-// goesOn reports whether an event goes on where q ends.
+// goesOn reports whether an event continues where q ends.
 func (q *queued) goesOn(next *queued) bool {
 	n := len(q.event.Stored)
 	return n > 0 && next.event.HasParent && q.event.Stored[n-1].Seq == next.event.Parent && q.lora == next.lora

@@ -106,7 +106,7 @@ func (l *Links) DialPlain(ctx context.Context, address string) (net.Conn, error)
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// CheckDial returns why an address is not dialled, if that is known without a look at
+// CheckDial returns why an address is not dialled, if that is known without a read
 // DNS.
 func (l *Links) CheckDial(address string) error {
 	host, _, err := net.SplitHostPort(address)

@@ -174,7 +174,7 @@ func TestRefusalIsALine(t *testing.T) {
 	}
 }
 
-// Nobody listens where everybody is let in, unless that was said.
+// Nobody listens where everybody is admitted, unless that was said.
 func TestListenElsewhere(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		_, err := newLinks(t, link.Config{}).Listen("streams", address, 0)
@@ -255,7 +255,7 @@ func TestHTTPS(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	if _, err := tls.Dial("tcp", at.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS13}); err != nil {
-		t.Fatal(err) // in TLS 1.3 the listener looks at certificates after that
+		t.Fatal(err) // in TLS 1.3 the listener reads certificates after that
 	}
 	c.await(t, "system/no_certificate")
 }

@@ -36,7 +36,7 @@ func countLines(t *testing.T, path string) int {
 }
 
 // A disk that is full for a while costs the requests of that while, which are counted; both files
-// have whole lines, of the same requests, and go on afterwards.
+// have whole lines, of the same requests, and continue afterwards.
 func TestFullDisk(t *testing.T) { synctest.Test(t, fullDisk) }
 
 func fullDisk(t *testing.T) {
@@ -79,7 +79,7 @@ func fullDisk(t *testing.T) {
 	}
 }
 
-// Where no new part can be made, the one before goes on.
+// Where no new part can be made, the one before continues.
 func TestPartThatCannotBeMade(t *testing.T) { synctest.Test(t, partThatCannotBeMade) }
 
 func partThatCannotBeMade(t *testing.T) {

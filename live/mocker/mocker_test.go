@@ -298,7 +298,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A mocker starts once, and what runs goes on.
+// A mocker starts once, and what runs continues.
 func TestSecondStart(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM)})
 	if _, err := e.Start(t.Context(), 2); !errors.Is(err, fault.BackendEngineShutdown) {

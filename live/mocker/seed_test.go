@@ -52,7 +52,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// An answer that goes on with what there is of it, on another worker say, is the answer that
+// An answer that continues with what there is of it, on another worker say, is the answer that
 // it would have been: with a seed, at temperature 0, and for one request without either.
 func TestGoesOn(t *testing.T) {
 	one, other := start(t, Options{Engine: quick(engineargs.VLLM)}), start(t, Options{Engine: quick(engineargs.VLLM)})

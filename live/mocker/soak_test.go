@@ -141,7 +141,7 @@ func (c *crowd) cancel(how func(), p plan) {
 	how()
 }
 
-// judge looks at a terminal.
+// judge reads a terminal.
 func (c *crowd) judge(i int, p plan, last *engine.Chunk, got int) {
 	want := engine.FinishLength
 	if p.ending == stopping {

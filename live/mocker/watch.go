@@ -81,7 +81,7 @@ func (e *Engine) noteAdapters() {
 	}
 }
 
-// noteAdmission notes that a stream's request was let in. e.mu is held.
+// noteAdmission notes that a stream's request was admitted. e.mu is held.
 func (e *Engine) noteAdmission(s *stream, at sim.Time, cached int) {
 	s.course.out = false
 	if e.options.Watch != nil && !s.course.in {

@@ -37,7 +37,7 @@ type exchange struct {
 	pieces int    // of the answer
 }
 
-// begin begins to measure a request, and looks at its body as it passes.
+// begin begins to measure a request, and reads its body as it passes.
 func (x *exchange) begin(r *http.Request) {
 	x.measured, x.came = true, time.Now()
 	x.proxy.active.Add(1)
@@ -46,7 +46,7 @@ func (x *exchange) begin(r *http.Request) {
 	r.Body = &passing{from: r.Body, see: x.addRequest}
 }
 
-// passing is a body that somebody looks at as it passes.
+// passing is a body that somebody reads as it passes.
 type passing struct {
 	from  io.ReadCloser
 	see   func(p []byte, err error)
@@ -68,7 +68,7 @@ func (b *passing) Read(p []byte) (int, error) {
 func (b *passing) Close() error { return b.from.Close() }
 
 // addRequest keeps a piece of the body until all of it is there. A body that is too
-// long, or one too many, is not looked at.
+// long, or one too many, is not read.
 func (x *exchange) addRequest(p []byte, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -122,7 +122,7 @@ func findNumber(body []byte, keys ...string) int {
 	return 0
 }
 
-// beginAnswer looks at the answer as it passes.
+// beginAnswer reads the answer as it passes.
 func (x *exchange) beginAnswer(response *http.Response) {
 	o := &x.proxy.o
 	x.row.Code = response.StatusCode

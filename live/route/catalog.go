@@ -57,7 +57,7 @@ func Follow(ctx context.Context, rt *drt.Runtime, o Options, seen func(model str
 	return c, nil
 }
 
-// Close stops following. Requests under way go on.
+// Close stops following. Requests under way continue.
 func (c *Catalog) Close() {
 	c.quit()
 	c.done.Wait()

@@ -29,7 +29,7 @@ type Observer interface {
 // observerKey is under which a context knows its Observer.
 type observerKey struct{}
 
-// Observe lets o look at the request that ctx is for.
+// Observe lets o read the request that ctx is for.
 func Observe(ctx context.Context, o Observer) context.Context {
 	return context.WithValue(ctx, observerKey{}, o)
 }
@@ -123,7 +123,7 @@ func (p *Pool) routeFor(rq *engine.Request) drt.Route {
 type sessionKey struct{}
 
 // WithSession returns a context for a request of the session of that name, which
-// policies may look at.
+// policies may read.
 func WithSession(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, sessionKey{}, name)
 }

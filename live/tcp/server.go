@@ -58,7 +58,7 @@ func (s *Server) acceptConns(handle func(net.Conn)) {
 	}
 }
 
-// serveConn serves a connection that is let in.
+// serveConn serves a connection that is admitted.
 func (s *Server) serveConn(c net.Conn, handle func(net.Conn)) {
 	if s.Admit == nil {
 		defer s.endConn(c)

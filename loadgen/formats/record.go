@@ -107,14 +107,14 @@ func (r *Record) Negative() (ms float64, ok bool) {
 // Reader gives records.
 type Reader interface {
 	// Next fills r with the next request; io.EOF comes after the last. After a
-	// *loadgen.SyntaxError about a row, reading may go on.
+	// *loadgen.SyntaxError about a row, reading may continue.
 	Next(r *Record) error
 }
 
 // Options say how a trace is read. The zero value finds out the format and
 // refuses whatever is not right.
 type Options struct {
-	// Format is the name of the format; "" and "auto" look at the file.
+	// Format is the name of the format; "" and "auto" read the file.
 	Format string
 	// TraceBlock is the number of tokens of a hash id, where the file does not
 	// say it and the format does not fix it; 0: 512.
@@ -124,8 +124,8 @@ type Options struct {
 	ReadLaw func(text string) (draw func(random *rand.Rand) float64, err error)
 	// Compat reads the decimals of Mooncake files as the reference does.
 	Compat bool
-	// KeepGoing goes on after bad rows of any format and any number of them, for
-	// those who only look at a file.
+	// KeepGoing continues after bad rows of any format and any number of them, for
+	// those who only read a file.
 	KeepGoing bool
 	// Graph asks for what requests wait for as the file has it, where it has more
 	// than chains. Requests come after those they wait for.
@@ -190,7 +190,7 @@ type LeftOpen struct {
 	// stand, such as arrival=time,input=prompt_tokens,output=completion_tokens; "": the
 	// file is in a format of its own.
 	Columns string
-	// PriorityFrom names the field of a request's priority, in place of "priority";
+	// PriorityFrom names the field of a request's priority, instead of "priority";
 	// mooncake only.
 	PriorityFrom string
 	// Model keeps only requests to that model; "": all.

@@ -14,9 +14,9 @@ type key struct{ session, turn int32 }
 // from one decision to later ones.
 type crowd struct {
 	*finder
-	placed  int             // of routed, have been looked at
+	placed  int             // of routed, have been read
 	seated  []decision      // of these, requests not over
-	arrived sim.RequestID   // of the records, have been looked at
+	arrived sim.RequestID   // of the records, have been read
 	open    []sim.RequestID // of these, not over
 
 	members []sim.RequestID // in the run
@@ -28,7 +28,7 @@ type crowd struct {
 
 func (f *finder) newCrowd() *crowd { return &crowd{finder: f} }
 
-// goTo looks at a decision, which is at a place among those of the run.
+// goTo reads a decision, which is at a place among those of the run.
 func (c *crowd) goTo(d *Decision, place int) {
 	for ; c.placed < place; c.placed++ {
 		c.seated = append(c.seated, c.routed[c.placed])

@@ -180,7 +180,7 @@ func TestEqualsWholeRuns(t *testing.T) {
 	}
 }
 
-// fare returns how a request and all that are looked at fared in a whole replay, in which they are found by session and turn.
+// fare returns how a request and all that are read fared in a whole replay, in which they are found by session and turn.
 func fare(d *Decision, horizon sim.Time, run []collector.Record, whole *collector.Collector) Outcome {
 	var o Outcome
 	n := sim.Time(0)

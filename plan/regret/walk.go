@@ -77,10 +77,10 @@ func (c *crowd) try(ctx context.Context, walk *offline.Fork, d *Decision, w sim.
 	return nil
 }
 
-// firstStep is how far a copy goes on first, when somebody is not over when all were in the run.
+// firstStep is how far a copy continues first, when somebody is not over when all were in the run.
 const firstStep sim.Time = 1000
 
-// awaitCrowd lets a copy go on until all members of the crowd are over, or everybody is.
+// awaitCrowd lets a copy continue until all members of the crowd are over, or everybody is.
 func (c *crowd) awaitCrowd(ctx context.Context, own *offline.Fork) error {
 	step := firstStep
 	for at := c.until; at <= 2*c.end; at += step {

@@ -31,7 +31,7 @@ type Config struct {
 
 	Tolerance float64  `yaml:"tolerance" of:"hpa keda"`                                                       // of HPA and KEDA: so near to 1, the ratio of a metric to its target changes nothing
 	Targets   []Target `json:",omitempty" yaml:"metrics,triggers" of:"hpa,keda" list:"metrics" each:"target"` // of both: the one that wants the most workers counts
-	Up        Behavior `yaml:"scale_up" is:"behavior" of:"hpa keda rate predict"`                             // of all that look at loads
+	Up        Behavior `yaml:"scale_up" is:"behavior" of:"hpa keda rate predict"`                             // of all that read loads
 	Down      Behavior `yaml:"scale_down" is:"behavior" of:"hpa keda rate predict"`
 
 	Polling  sim.Time  `json:",omitempty" yaml:"polling_interval" of:"keda"`             // of KEDA: between two looks whether a trigger is active
@@ -117,7 +117,7 @@ const MostWorkers = 100_000
 // leastInterval bounds how often somebody looks, so that every replay ends.
 const leastInterval sim.Time = 100
 
-// looks returns the metrics that the scaler looks at.
+// looks returns the metrics that the scaler reads.
 func (c *Config) looks() []Metric {
 	var all []Metric
 	for _, t := range c.Targets {
@@ -140,11 +140,11 @@ func (c *Config) hasBehavior() bool {
 	return c.Up.Set || c.Down.Set || c.Kind != HPA && c.Kind != KEDA
 }
 
-// seesAll reports whether it is not known what the scaler looks at.
+// seesAll reports whether it is not known what the scaler reads.
 func (c *Config) seesAll() bool { return c.Kind == Custom || c.Kind == ByProgram }
 
-// SeesKV reports whether the scaler looks at KV blocks, or may.
+// SeesKV reports whether the scaler reads KV blocks, or may.
 func (c *Config) SeesKV() bool { return c.seesAll() || slices.Contains(c.looks(), KVUsage) }
 
-// SeesTokens reports whether the scaler looks at the tokens that workers give, or may.
+// SeesTokens reports whether the scaler reads the tokens that workers give, or may.
 func (c *Config) SeesTokens() bool { return c.seesAll() || slices.Contains(c.looks(), OutputRate) }

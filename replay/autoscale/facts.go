@@ -2,7 +2,7 @@ package autoscale
 
 import "github.com/replay-llm/replay/internal/formula"
 
-// fact is something that rules may look at.
+// fact is something that rules may read.
 type fact struct {
 	formula.Name
 	help  string

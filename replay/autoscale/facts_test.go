@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// docs/autoscaling.md has what rules may look at.
+// docs/autoscaling.md has what rules may read.
 func TestFactsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/autoscaling.md")
 	if err != nil {

@@ -14,7 +14,7 @@ type Scaler interface {
 	Want(s *Signals) int
 }
 
-// Fallible is a Scaler that may be unable to decide: then what it wants is not looked at, and the replay ends.
+// Fallible is a Scaler that may be unable to decide: then what it wants is not read, and the replay ends.
 type Fallible interface {
 	Scaler
 	// Err returns why it could not decide, nil as long as it could.

@@ -90,7 +90,7 @@ func (s *Scrape) Keep(keep func(sim.WorkerID) bool) Scrape {
 	return left
 }
 
-// Metric is a number that a scaler may look at.
+// Metric is a number that a scaler may read.
 type Metric string
 
 const (
@@ -174,7 +174,7 @@ func (e *Exporter) Add(s Scrape) {
 	e.forget()
 }
 
-// forget drops what nobody will look at, when that is half of what is kept.
+// forget drops what nobody will read, when that is half of what is kept.
 func (e *Exporter) forget() {
 	n := min(e.old, e.seen-1)
 	if n <= len(e.past)/2 {

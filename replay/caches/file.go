@@ -112,7 +112,7 @@ type Prompts struct {
 	at     []int // by prefix: its prompt; -1: none is needed
 }
 
-// Prompts returns prompts with the blocks of the file. Those of a prefix that goes on begin with it.
+// Prompts returns prompts with the blocks of the file. Those of a prefix that continues begin with it.
 func (f *File) Prompts() *Prompts {
 	p := &Prompts{at: make([]int, len(f.Prefixes))}
 	most := make([]int32, len(f.Prefixes)) // blocks, by prefix

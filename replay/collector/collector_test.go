@@ -72,7 +72,7 @@ func (e *engine) step() {
 
 func (e *engine) done(id sim.RequestID) bool { return len(e.tokens(id)) == e.want[id] }
 
-// room is how many passes the batch of the pass before can go on alike.
+// room is how many passes the batch of the pass before can continue alike.
 func (e *engine) room() int {
 	if len(e.before) == 0 {
 		return 0

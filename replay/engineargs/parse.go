@@ -113,7 +113,7 @@ func Load(argument string) ([]byte, error) {
 	return text, nil
 }
 
-// checkRole holds what is checked before any other key is looked at.
+// checkRole holds what is checked before any other key is read.
 func checkRole(o schema.Values) error {
 	if string(o["worker_type"]) == "null" {
 		delete(o, "worker_type")

@@ -31,12 +31,12 @@ import (
 type Use struct {
 	Tree     *prompt.Tree        // of the prompts to come, cut by the engines' blocks
 	Requests int                 // how many may come; 0 where it is unknown
-	Steps    bool                // a planner looks at every pass
+	Steps    bool                // a planner reads every pass
 	Events   bool                // cores tell their KV events, whatever the router needs
 	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil where it has none
 	// Whole turns away requests that fit only thanks to what is cached.
 	Whole bool
-	// Custom, when not nil, makes the engine of each worker, in place of that of its arguments.
+	// Custom, when not nil, makes the engine of each worker, instead of that of its arguments.
 	Custom func(custom.Options) (custom.Engine, error)
 }
 

@@ -97,7 +97,7 @@ func (w whim) Want(s *autoscale.Signals) int {
 // watcher keeps what a scaler sees.
 type watcher struct {
 	autoscale.Scaler
-	blind bool // what it sees depends on how passes are taken, and it does not look at it
+	blind bool // what it sees depends on how passes are taken, and it does not read it
 	seen  *[]autoscale.Signals
 }
 

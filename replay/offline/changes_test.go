@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// readChanges reads what is changed: change=(AT:workers:N), decode, router, speedup or speed in place of workers.
+// readChanges reads what is changed: change=(AT:workers:N), decode, router, speedup or speed instead of workers.
 func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
 	for _, arg := range d.CmdArgs {
 		if arg.Key != "change" {

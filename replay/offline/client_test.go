@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// client draws how clients go on without an answer.
+// client draws how clients continue without an answer.
 func (d draw) client() *engines.Client {
 	return &engines.Client{
 		Retries: pick(d, 0, 1, 2, 5), Backoff: pick(d, sim.Time(0), 0, 1, 2.5, 30), Factor: pick(d, 1.0, 2, 1.5),
@@ -107,7 +107,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// readClient reads how clients go on, client=RETRIES:BACKOFF:FACTOR:TIMEOUT, and shed=EXPRESSION, an admission.
+// readClient reads how clients continue, client=RETRIES:BACKOFF:FACTOR:TIMEOUT, and shed=EXPRESSION, an admission.
 func readClient(t *testing.T, d *datadriven.TestData, x *trial) {
 	for _, arg := range d.CmdArgs {
 		switch arg.Key {

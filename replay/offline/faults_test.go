@@ -233,7 +233,7 @@ func TestHangWithTwoInFlight(t *testing.T) {
 	t.Logf("%d clusters hung", hung)
 }
 
-// A core whose clock is behind may want a pass of less than the least that the cluster's clock can go on: it
+// A core whose clock is behind may want a pass of less than the least that the cluster's clock can continue: it
 // takes that, and not no time for ever.
 func TestLeastPass(t *testing.T) {
 	begins := sim.Time(10363.122988000003)

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// mixed draws what may go on in a cluster besides work: one thing, or many at once.
+// mixed draws what may continue in a cluster besides work: one thing, or many at once.
 func (d draw) mixed(x *trial) {
 	if d.oneIn(2) {
 		d.live(x)
@@ -25,7 +25,7 @@ func (d draw) mixed(x *trial) {
 	}
 }
 
-// live draws what may go on in a cluster besides work.
+// live draws what may continue in a cluster besides work.
 func (d draw) live(x *trial) {
 	switch d.IntN(5) {
 	case 0:
@@ -45,7 +45,7 @@ func (d draw) live(x *trial) {
 	x.cfg.Signals = d.signals(&x.cfg.Topology)
 }
 
-// end is what a fork leaves when it goes on to its end.
+// end is what a fork leaves when it continues to its end.
 func (f *Fork) end() outcome {
 	out := outcome{err: f.cluster.finish(context.Background())}
 	for _, q := range f.cluster.Collector.Requests() {

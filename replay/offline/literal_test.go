@@ -13,7 +13,7 @@ import (
 )
 
 // literal is docs/rules/harness.md word for word, from The main loop to Stepping: one list of numbered
-// events, one pass at a time, every worker looked at in every round. It is slow
+// events, one pass at a time, every worker read in every round. It is slow
 // and easy to believe, and the twin of the cluster.
 type literal struct {
 	*run

@@ -64,7 +64,7 @@ func (x *trial) timeless() bool {
 }
 
 // One worker stepped by itself is a cluster of one, with two exceptions. In
-// closed loop sessions are let in only between two passes there. And when a
+// closed loop sessions are admitted only between two passes there. And when a
 // pass takes no time, the cluster starts the next before it looks for requests
 // that the end of the pass has brought.
 func TestSingleEqualsCluster(t *testing.T) {
@@ -185,7 +185,7 @@ func twiceRecord(r collector.Record) collector.Record {
 	return r
 }
 
-// Under round robin nobody looks at the caches, so that it changes nothing
+// Under round robin nobody reads the caches, so that it changes nothing
 // whether the cores report what becomes of them.
 func TestCaptureChangesNothing(t *testing.T) {
 	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {

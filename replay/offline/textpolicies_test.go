@@ -37,7 +37,7 @@ func (d draw) text() *policy.Text {
 	return t
 }
 
-// signals draws how old signals are that routers look at.
+// signals draws how old signals are that routers read.
 func (d draw) signals(t *engines.Topology) router.Signals {
 	all := router.Signals{}
 	if d.oneIn(2) {

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// everything draws all that may go on in a cluster besides work, together.
+// everything draws all that may continue in a cluster besides work, together.
 func (d draw) everything(x *trial) {
 	switch d.IntN(3) {
 	case 0:
@@ -220,7 +220,7 @@ func (c *cluster) meet(met map[string]int) {
 	}
 }
 
-// isBarren reports whether err says that incidents go on where requests do not: engines whose requests keep
+// isBarren reports whether err says that incidents continue where requests do not: engines whose requests keep
 // preempting each other may take longer to say so.
 func isBarren(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "stalled at ") && strings.Contains(err.Error(), "incidents in a row")

@@ -139,7 +139,7 @@ func written(t *testing.T, f *caches.File) ([]byte, *caches.File) {
 	return b.Bytes(), read
 }
 
-// A replay that begins with the caches that another left goes on as one replay of both would have:
+// A replay that begins with the caches that another left continues as one replay of both would have:
 // every request waits as long, runs on the same worker and finds the same tokens. What was kept at an instant in which
 // nothing happens is what was kept at the end, and a replay without requests to speak of keeps what it began with.
 func TestWarmEqualsWhole(t *testing.T) {

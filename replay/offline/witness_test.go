@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// witness keeps the clusters of the replays that it drives, in their order, so that a test can look at
+// witness keeps the clusters of the replays that it drives, in their order, so that a test can read
 // what they are left with.
 type witness []*cluster
 
@@ -26,7 +26,7 @@ func (w *witness) drive(single bool) maker {
 	}
 }
 
-// isStuck reports whether a replay ended without its requests: nothing could go on, or one of them fits nowhere.
+// isStuck reports whether a replay ended without its requests: nothing could continue, or one of them fits nowhere.
 func isStuck(err error) bool {
 	var stall *harness.StalledError
 	var oversize *engines.OversizeError

@@ -73,7 +73,7 @@ func (d *driver) letArrive(ctx context.Context) error {
 			return fmt.Errorf("stuck at %v ms: no request is under way or comes, and the workload is not done", float64(d.at))
 		}
 		// Whoever ends a request wakes the timer after it has put it down, so nothing
-		// that happens after the look at the feed is missed.
+		// that happens after the read the feed is missed.
 		if h := d.run.cfg.hooks.looked; h != nil {
 			h()
 		}

@@ -89,7 +89,7 @@ func ids(first, n int) string {
 	return strings.Join(all, ",")
 }
 
-// A completion between the driver's look at the feed and its wait is not lost:
+// A completion between the driver's read the feed and its wait is not lost:
 // the driver has nothing else that would ever wake it.
 func TestCompletionBeforeWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

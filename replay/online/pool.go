@@ -18,9 +18,9 @@ type pool struct {
 	run     *run
 	workers []*Worker
 	pacers  []*pacer // by worker
-	caches  bool     // the router looks at caches and may hold requests back
+	caches  bool     // the router reads caches and may hold requests back
 
-	mu      sync.Mutex // one look at the router at a time
+	mu      sync.Mutex // one read the router at a time
 	instant sim.Time   // at which requests are placed that are placed now
 	*harness.Pool
 }

@@ -18,7 +18,7 @@ import (
 // file.
 type Timer struct {
 	clock *Clock
-	spin  bool // look at the clock before the end
+	spin  bool // read the clock before the end
 	woken atomic.Bool
 	alarm alarm
 
@@ -36,7 +36,7 @@ type alarm interface {
 }
 
 // newTimer returns a timer of the clock. A precise one spends the end of each
-// sleep looking at the clock, which takes a processor.
+// sleep reading the clock, which takes a processor.
 func newTimer(c *Clock, precise bool) *Timer {
 	make := newAlarm
 	if c.newAlarm != nil {
@@ -134,6 +134,6 @@ func (c *Clock) timeUntil(at sim.Time) time.Duration {
 // maxSleepMS bounds one sleep; who sleeps longer sleeps again.
 const maxSleepMS = 1e9
 
-// spin is how long before its end a sleep turns into looking at the clock, for
+// spin is how long before its end a sleep turns into reading the clock, for
 // who wants to be precise at any price. It is longer than a timer is late.
 const spin = sim.Time(1.2)

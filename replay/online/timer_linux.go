@@ -32,7 +32,7 @@ func (t *timerFD) set(d time.Duration) {
 func (t *timerFD) wait() {
 	var expirations [8]byte
 	if _, err := t.file.Read(expirations[:]); err != nil {
-		time.Sleep(time.Millisecond) // the sleeper looks at the clock again
+		time.Sleep(time.Millisecond) // the sleeper reads the clock again
 	}
 }
 

@@ -15,7 +15,7 @@ type WorkerConfig struct {
 	ID      sim.WorkerID
 	Core    scheduler.Core
 	Clock   *Clock
-	Precise bool // spend the end of each sleep looking at the clock
+	Precise bool // spend the end of each sleep reading the clock
 
 	// Changed, when not nil, is told of changes of the worker's cache, in the order
 	// of its passes, at the instant at which they become visible: p.KV, and p.Events
@@ -53,7 +53,7 @@ type Pacer interface {
 	Rest()
 }
 
-// Span is when a pass was planned to begin and to end. Where it ended too late to go on
+// Span is when a pass was planned to begin and to end. Where it ended too late to continue
 // from there, its end is when it really did.
 type Span struct{ Start, End sim.Time }
 
@@ -209,7 +209,7 @@ func (w *Worker) cancelRequest(id sim.RequestID) {
 
 // chainable is how long ago the planned end of a pass may be, in ms, for the next one to
 // begin there. Without that the small delays of all passes would add up; after a
-// longer one the worker goes on from where the clock is.
+// longer one the worker continues from where the clock is.
 const chainable = sim.Time(25)
 
 // stepCore runs one pass in real time.

@@ -67,7 +67,7 @@ func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
 	return c
 }
 
-// pinQuantiles puts the percentiles that the report has in place of those of a histogram,
+// pinQuantiles puts the percentiles that the report has instead of those of a histogram,
 // which are off by up to a bin, and holds the others in order with them.
 func (c *curve) pinQuantiles(d *collector.Distribution) {
 	if d.Max == 0 {

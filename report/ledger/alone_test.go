@@ -7,12 +7,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// byContext is a model that says that it looks at the context, and does not.
+// byContext is a model that says that it reads the context, and does not.
 type byContext struct{ timing.Polynomial }
 
 func (byContext) ByContext() bool { return true }
 
-// A block's steps looked at once take what they take looked at one by one.
+// A block's steps read once take what they take read one by one.
 func TestAloneByBlocks(t *testing.T) {
 	for _, block := range []int{1, 2, 16, 512} {
 		fast := &Engine{Clock: timing.Clock{Model: timing.Polynomial{}}, Blocks: 64, Block: block, Whole: true}

@@ -73,7 +73,7 @@ func (steady) Prefill(int, int, int) float64     { return 0 }
 func (steady) Decode(int, int, int, int) float64 { return 1.5 }
 func (steady) ByContext() bool                   { return false }
 
-// The book agrees with one that looks at every request in every pass.
+// The book agrees with one that reads every request in every pass.
 func TestBookAgreesWithOneThatLooksAtEveryPass(t *testing.T) {
 	for name, spec := range crowded() {
 		t.Run(name, func(t *testing.T) {

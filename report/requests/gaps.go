@@ -37,7 +37,7 @@ type interval struct {
 	longest sim.Time // longest time seen so far; once the request has ended, of all
 	inside  bool     // it has its first token and not its last
 	ended   bool
-	resumed bool     // it goes on elsewhere, and
+	resumed bool     // it continues elsewhere, and
 	last    sim.Time // this is when it had its latest token
 }
 

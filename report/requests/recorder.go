@@ -71,7 +71,7 @@ func (rec *Recorder) Handoff(id sim.RequestID, from, to sim.Time) {
 }
 
 // Left forgets what was seen of a request that begins again, and notes for how long one
-// that goes on is without a token.
+// that continues is without a token.
 func (rec *Recorder) Left(d *harness.Departure) {
 	s := rec.sightOf(d.Request)
 	if s.tokens.inside {

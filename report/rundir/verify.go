@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Finding is one thing that Verify looked at.
+// Finding is one thing that Verify read.
 type Finding struct {
 	What string
 	// Differs is what is wrong; "": nothing.

@@ -17,7 +17,7 @@ import (
 type Verdict string
 
 const (
-	Stable     Verdict = "stable"     // requests found room, and go on finding it
+	Stable     Verdict = "stable"     // requests found room, and continue finding it
 	Backlogged Verdict = "backlogged" // a queue built up and went
 	Overloaded Verdict = "overloaded" // the queue grew to the end: more requests, worse latencies
 	Unsettled  Verdict = "unsettled"  // too short to say: the cluster was still filling up

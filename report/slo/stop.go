@@ -39,10 +39,10 @@ func (e *MissedError) Error() string {
 	return fmt.Sprintf("%s cannot be met any more: %d of %d requests %s, at most %d may", what, e.Missed, e.Requests, how, e.Allowed)
 }
 
-// looks is how often a stopper looks at all requests of a replay.
+// looks is how often a stopper reads all requests of a replay.
 const looks = 64
 
-// Check returns a *MissedError if an objective cannot be met any more. finished is how many requests have. It looks at them when
+// Check returns a *MissedError if an objective cannot be met any more. finished is how many requests have. It reads them when
 // their number has grown enough.
 func (s *Stopper) Check(c *collector.Collector, finished int) error {
 	if finished-s.looked < max(1, s.requests/looks) {

@@ -83,7 +83,7 @@ func (w *Writer) followRequests(stage scheduler.Role, k *worker, p *scheduler.Pa
 	}
 }
 
-// endWait ends a request's wait; the arrow goes on to its first pass.
+// endWait ends a request's wait; the arrow continues to its first pass.
 func (w *Writer) endWait(stage scheduler.Role, k *worker, id sim.RequestID, at sim.Time) {
 	l := &w.lanes[id]
 	s := l.stageOf(stage)

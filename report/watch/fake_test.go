@@ -98,7 +98,7 @@ func (f *fakeTerminal) feed() {
 	}
 }
 
-// resize makes the terminal narrower or wider; lines that do not fit go on in the next, as in most terminals.
+// resize makes the terminal narrower or wider; lines that do not fit continue in the next, as in most terminals.
 func (f *fakeTerminal) resize(columns int) {
 	var cells [][]string
 	row := 0

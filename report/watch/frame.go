@@ -29,7 +29,7 @@ const (
 // ran is the real time since the replay began, from which follows what is left of it; colors says whether there may
 // be any.
 func (v *View) Frame(size Size, ran time.Duration, colors bool) []string {
-	width := max(1, size.Columns-1) // a line as wide as the terminal goes on to the next in some
+	width := max(1, size.Columns-1) // a line as wide as the terminal continues to the next in some
 	lines := append([]string{v.bar(width, ran)}, wrapParts(v.parts(), width)...)
 	if room := size.Lines - 1 - len(lines); room >= 3 { // heads, and a worker
 		lines = append(lines, v.table(width, room, colors)...)

@@ -1,4 +1,4 @@
-// Package watch looks at a replay while it runs: what time it is there, how far it has come, and what each worker
+// Package watch reads a replay while it runs: what time it is there, how far it has come, and what each worker
 // does. A View counts, and makes frames for a terminal or lines for a log; a Screen draws frames in place.
 //
 // Read view.go, rate.go, frame.go, then screen.go.

@@ -28,7 +28,7 @@ type trial struct {
 	clock  time.Time
 }
 
-// newTrial returns a trial of one pool; real time goes on by 100 ms whenever somebody looks.
+// newTrial returns a trial of one pool; real time continues by 100 ms whenever somebody looks.
 func newTrial(requests, input, output, workers int, interval sim.Time) *trial {
 	engine := engineargs.Default()
 	engine.Blocks, engine.MaxSeqs = 256, 16
@@ -186,7 +186,7 @@ func TestViewAddsUp(t *testing.T) {
 	}
 }
 
-// A replay that is looked at has the same report, down to the last bit, as one that is not.
+// A replay that is read has the same report, down to the last bit, as one that is not.
 func TestNothingIsTouched(t *testing.T) {
 	for seed := range uint64(40) {
 		make := func() *trial {

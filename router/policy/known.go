@@ -88,7 +88,7 @@ type known struct {
 	matches     []*match
 	charge      *match // by which prompt tokens are counted; nil: the whole prompt
 	blockTokens int64
-	last        map[int32]sim.WorkerID // of a session; nil where nothing looks at it
+	last        map[int32]sim.WorkerID // of a session; nil where nothing reads it
 }
 
 // matchOf returns the match of the kind and settings, one for all that have the same.

@@ -127,7 +127,7 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// The largest key goes first: the wspt key looks at every rank and every worker
+// The largest key goes first: the wspt key reads every rank and every worker
 // that was ever there (docs/rules/router.md, The queue).
 func TestShortestKeyOfAnyone(t *testing.T) {
 	s := newStand(t, `{"router_queue_threshold":0,"router_queue_policy":"wspt"}`, setup{Workers: 2, Exact: true})

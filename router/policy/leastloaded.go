@@ -38,7 +38,7 @@ func isLighter(c *router.Candidates, a, b sim.WorkerID) bool {
 	return c.Tokens[a] < c.Tokens[b]
 }
 
-// loadNeeds returns what lighter looks at. Decode workers compute no prompts, and
+// loadNeeds returns what lighter reads. Decode workers compute no prompts, and
 // their router does not learn of first tokens.
 func loadNeeds(o Options) router.Needs {
 	return router.Needs{Running: true, Tokens: o.work() != scheduler.Decode}

@@ -19,7 +19,7 @@ type Picker struct {
 	Scorers []Scorer
 	Draw    Draw
 	Gate    *router.Gate // flow control; nil: none
-	// InFlight counts prompt tokens to compute; nil where nothing looks at them.
+	// InFlight counts prompt tokens to compute; nil where nothing reads them.
 	InFlight *InFlight `json:",omitempty"`
 	// Decode is how decode workers are chosen; nil: as all others.
 	Decode *Profile `json:",omitempty"`
@@ -92,7 +92,7 @@ func NewPicker(p Picker, o Options) router.Policy {
 	return all
 }
 
-// noteSessions remembers where requests of sessions go, where anything looks at that.
+// noteSessions remembers where requests of sessions go, where anything reads that.
 func (p *picker) noteSessions(looked bool) {
 	if looked && p.last == nil {
 		p.last = map[int32]sim.WorkerID{}
@@ -149,13 +149,13 @@ func (p *Picker) describeChoice() string {
 	return text
 }
 
-// readsMetrics reports whether anything looks at what workers report of themselves.
+// readsMetrics reports whether anything reads what workers report of themselves.
 func (p *Picker) readsMetrics() bool {
 	return p.Decode != nil && p.OnDecode().readsMetrics() || p.Gate != nil && p.Gate.ReadsMetrics() || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind.readsMetrics() }) ||
 		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Kind == UsageLimit })
 }
 
-// FollowsCaches reports whether a scorer looks at what workers have cached.
+// FollowsCaches reports whether a scorer reads what workers have cached.
 func (p *Picker) FollowsCaches() bool {
 	return p.Decode != nil && p.OnDecode().FollowsCaches() || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return cmp.Or(s.Match, s.Kind) == PrecisePrefix }) || p.InFlight != nil && p.InFlight.Match == PrecisePrefix ||
 		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Match == PrecisePrefix })

@@ -34,7 +34,7 @@ type Filter struct {
 	KV    float64 `json:",omitempty"`
 }
 
-// FilterKind is what a filter looks at, by llm-d's name.
+// FilterKind is what a filter reads, by llm-d's name.
 type FilterKind string
 
 const (
@@ -49,7 +49,7 @@ func FilterKinds() []FilterKind {
 	return []FilterKind{PrefixAffinity, InFlightLimit, UsageLimit, SessionFilter}
 }
 
-// ReadsTokens reports whether a filter looks at prompt tokens to compute.
+// ReadsTokens reports whether a filter reads prompt tokens to compute.
 func (f *Filter) ReadsTokens() bool { return f.Behind > 0 || f.Slower > 0 || f.Tokens > 0 }
 
 // describe names a filter with its settings.

@@ -21,11 +21,11 @@ import (
 // Process is a policy that is a program of the user's, which is asked line by line (docs/policies.md "A policy in a program").
 type Process struct {
 	Command string
-	Facts   []string      `json:",omitempty"` // that it looks at; known once it has run
+	Facts   []string      `json:",omitempty"` // that it reads; known once it has run
 	Timeout time.Duration `json:"-"`          // for an answer, in real time
 }
 
-// Describe describes the policy in a line; signals are how old what it looks at is.
+// Describe describes the policy in a line; signals are how old what it reads is.
 func (p *Process) Describe(signals router.Signals) string {
 	text := "the program " + p.Command
 	if open := slices.DeleteFunc(slices.Clone(p.Facts), isOracle); len(open) > 0 {
@@ -213,7 +213,7 @@ func (p *process) Needs() router.Needs { return p.needs }
 // Err returns why the program cannot choose any more.
 func (p *process) Err() error { return p.err }
 
-// LooksAt returns the names of what the program looks at.
+// LooksAt returns the names of what the program reads.
 func (p *process) LooksAt() []string {
 	var names []string
 	for _, f := range p.facts {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// BenchmarkProcess is a decision of a program: those of the examples, which look at two facts of each of eight workers (in Python)
+// BenchmarkProcess is a decision of a program: those of the examples, which read two facts of each of eight workers (in Python)
 // or three (in Go and Rust), and one that gets 16 at a time. At each decision one worker's are others than before.
 func BenchmarkProcess(b *testing.B) {
 	dir, bin := "../../examples/policy-process/", b.TempDir()

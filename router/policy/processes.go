@@ -25,7 +25,7 @@ func (p *holdingProcess) Needs() router.Needs {
 // Err returns why the program cannot choose any more.
 func (p *holdingProcess) Err() error { return p.process.err }
 
-// LooksAt returns the names of what the program looks at.
+// LooksAt returns the names of what the program reads.
 func (p *holdingProcess) LooksAt() []string { return p.process.LooksAt() }
 
 // Decide asks the program what becomes of q. Where it goes is told with it.
@@ -53,7 +53,7 @@ func (p *holdingProcess) Decide(q *sim.Request, c *router.Candidates) router.Dec
 	return router.Accept
 }
 
-// Choose returns what Decide was told. Otherwise q is let in although it would be held, since nothing runs: the
+// Choose returns what Decide was told. Otherwise q is admitted although it would be held, since nothing runs: the
 // program has to name a worker.
 func (p *holdingProcess) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	if p.process.err != nil {

@@ -24,7 +24,7 @@ type Scorer struct {
 	Busy float64 `json:",omitempty"` // of ActiveRequests: the most that a worker with more gets, 0 to 1
 }
 
-// ScorerKind is what a scorer looks at, by llm-d's name.
+// ScorerKind is what a scorer reads, by llm-d's name.
 type ScorerKind string
 
 const (
@@ -45,7 +45,7 @@ func ScorerKinds() []ScorerKind {
 	return []ScorerKind{PrecisePrefix, ApproximatePrefix, FreeKV, ShortQueue, FewRunning, LoadAware, ActiveRequests, TokenLoad, SessionAffinity, NoHitLRU}
 }
 
-// readsMetrics reports whether a scorer looks at what workers report of themselves.
+// readsMetrics reports whether a scorer reads what workers report of themselves.
 func (k ScorerKind) readsMetrics() bool {
 	return k == FreeKV || k == ShortQueue || k == FewRunning || k == LoadAware
 }
@@ -177,7 +177,7 @@ func (s *scorer) countOn(c *router.Candidates, w sim.WorkerID) int32 {
 }
 
 // score returns the score of a worker on which n are counted, with blocks of the prompt to
-// look at.
+// read.
 func (s *scorer) score(n, blocks int32) float64 {
 	switch s.Kind {
 	case ShortQueue, FewRunning:

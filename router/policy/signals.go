@@ -32,16 +32,16 @@ func signalsOf(facts []string) []router.Signal {
 	return all
 }
 
-// ListSignals returns the signals that t looks at.
+// ListSignals returns the signals that t reads.
 func (t *Text) ListSignals() []router.Signal { return signalsOf(t.LooksAt()) }
 
-// ListSignals returns the signals that a looks at.
+// ListSignals returns the signals that a reads.
 func (a *Admission) ListSignals() []router.Signal { return signalsOf(a.LooksAt()) }
 
-// ListSignals returns all signals: those that g looks at are known once the policy is made.
+// ListSignals returns all signals: those that g reads are known once the policy is made.
 func (g *Given) ListSignals() []router.Signal { return router.AllSignals() }
 
-// ListSignals returns the signals that p looks at; all, until it has run.
+// ListSignals returns the signals that p reads; all, until it has run.
 func (p *Process) ListSignals() []router.Signal {
 	if len(p.Facts) == 0 {
 		return router.AllSignals()
@@ -49,7 +49,7 @@ func (p *Process) ListSignals() []router.Signal {
 	return signalsOf(p.Facts)
 }
 
-// ListSignals returns the signals that p looks at.
+// ListSignals returns the signals that p reads.
 func (p *Picker) ListSignals() []router.Signal {
 	facts := p.listFacts()
 	if p.Decode != nil {
@@ -58,7 +58,7 @@ func (p *Picker) ListSignals() []router.Signal {
 	return signalsOf(facts)
 }
 
-// listFacts returns the facts that it looks at in one pool.
+// listFacts returns the facts that it reads in one pool.
 func (p *Picker) listFacts() (facts []string) {
 	if p.FollowsCaches() {
 		facts = append(facts, cachedBlocks)
@@ -97,7 +97,7 @@ func (p *Picker) listFacts() (facts []string) {
 	return facts
 }
 
-// ListSignals returns the signals that the policy of a name looks at.
+// ListSignals returns the signals that the policy of a name reads.
 func (n Name) ListSignals() []router.Signal {
 	info := n.Info()
 	if info.Caches {
@@ -112,7 +112,7 @@ func (n Name) ListSignals() []router.Signal {
 	return nil
 }
 
-// DescribeSignals returns in words how old the signals are that somebody looks at; gated: behind a gate.
+// DescribeSignals returns in words how old the signals are that somebody reads; gated: behind a gate.
 func DescribeSignals(looks []router.Signal, s router.Signals, gated bool) string {
 	var all []string
 	for _, x := range looks {

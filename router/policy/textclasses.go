@@ -22,7 +22,7 @@ func classNumber(s *sight) float64 {
 	return s.language.NumberOf(defaultClass)
 }
 
-// checkClasses refuses texts that are the name of nothing where expressions look at classes and
+// checkClasses refuses texts that are the name of nothing where expressions read classes and
 // requests have some: nobody would notice that a rule never applies.
 func (s *sight) checkClasses(facts []string) error {
 	if len(s.Classes) == 0 || !slices.Contains(facts, requestClass) {

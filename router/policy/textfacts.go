@@ -13,11 +13,11 @@ import (
 // oracle begins the names of what no real router knows when it chooses.
 const oracle = "oracle."
 
-// sight is what a Text looks at.
+// sight is what a Text reads.
 type sight struct {
 	Options
 	language   *formula.Language
-	sent       *sent // what was sent where; nil where nobody looks at it
+	sent       *sent // what was sent where; nil where nobody reads it
 	request    *sim.Request
 	candidates *router.Candidates
 	workers    []sim.WorkerID // the candidates that are left
@@ -86,7 +86,7 @@ func (s *sight) passTokens(w sim.WorkerID) int {
 	return budget
 }
 
-// fact is something that the expressions of a Text may look at.
+// fact is something that the expressions of a Text may read.
 type fact struct {
 	formula.Name
 	help string
@@ -94,7 +94,7 @@ type fact struct {
 	load func(s *sight, to []float64)               // fills in the values
 }
 
-// makeSight returns what a Text looks at before there is a request.
+// makeSight returns what a Text reads before there is a request.
 func makeSight(o Options) sight {
 	s := sight{Options: o, language: textLanguage(), groups: map[int]int{}}
 	for _, w := range o.Workers {
@@ -243,7 +243,7 @@ func withClock(f fact) fact {
 // Fact is a name that expressions may use, and what it stands for.
 type Fact struct{ Name, Help string }
 
-// Facts returns what filters and scorers may look at.
+// Facts returns what filters and scorers may read.
 func Facts() []Fact {
 	var all []Fact
 	for _, f := range listFacts() {
@@ -280,7 +280,7 @@ func checkExpression(l *formula.Language, expression string, kind formula.Kind) 
 	return nil
 }
 
-// LooksAt returns the names that t looks at.
+// LooksAt returns the names that t reads.
 func (t *Text) LooksAt() []string {
 	p := textLanguage().NewProgram()
 	for _, f := range t.Filters {
@@ -294,7 +294,7 @@ func (t *Text) LooksAt() []string {
 	return namesOf(p)
 }
 
-// namesOf returns the names that a program looks at.
+// namesOf returns the names that a program reads.
 func namesOf(p *formula.Program) []string {
 	var names []string
 	all := listFacts()
@@ -304,7 +304,7 @@ func namesOf(p *formula.Program) []string {
 	return names
 }
 
-// FollowsCaches reports whether t looks at what workers have cached.
+// FollowsCaches reports whether t reads what workers have cached.
 func (t *Text) FollowsCaches() bool { return slices.Contains(t.LooksAt(), cachedBlocks) }
 
 // Constants returns the types of this package whose values never change, and that hold functions.

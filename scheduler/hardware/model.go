@@ -50,7 +50,7 @@ type Experts struct {
 	Count, PerToken int
 	MLP             int // width of an expert
 	Shared          int // width of all that every token takes, 0: none
-	Dense           int // layers that have a dense product in place of experts
+	Dense           int // layers that have a dense product instead of experts
 }
 
 // Latent is multi-head latent attention: a token keeps Rank+Rope values per layer.

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The plain model of the scheduler: it keeps every token, and looks at all of them.
+// The plain model of the scheduler: it keeps every token, and reads all of them.
 
 type mBlock struct {
 	refs   int

@@ -30,7 +30,7 @@ func passes(t *testing.T, core scheduler.Core, arrivals []schedulertest.Arrival)
 	return all
 }
 
-// A planner has every request looked at in every pass. Without one the passes
+// A planner has every request read in every pass. Without one the passes
 // are the same, in tight memory and wide, with short budgets and long prompts.
 func TestSteadyRequestsChangeNothing(t *testing.T) {
 	preempted, cut, cases := 0, 0, long.Cases(uint64(100), 400)

@@ -14,7 +14,7 @@ import (
 )
 
 // The blocks that a request stores are an event, also where those of another request of the
-// same pass end where they begin; of one request they go on across copies.
+// same pass end where they begin; of one request they continue across copies.
 func TestEventsAreOfRequests(t *testing.T) {
 	tree := prompt.NewTree(16, 16, prompt.Options{})
 	core := build(t, vllm.Config{

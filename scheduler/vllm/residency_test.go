@@ -104,7 +104,7 @@ func (d *drawn) follow(cores [2]scheduler.Core, visit func(a, b *scheduler.Pass)
 		}
 		for i, c := range cores {
 			if err := c.Step(now, now, &passes[i]); err != nil {
-				return nil // a stall, which other tests look at
+				return nil // a stall, which other tests read
 			}
 		}
 		now = passes[0].End

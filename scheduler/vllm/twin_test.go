@@ -12,8 +12,8 @@ import (
 )
 
 // twin is the plain twin of the core: vLLM's rules as they are written down
-// (docs/rules/vllm.md), every running request looked at in every plan, and a
-// pool that is a list. It is right by looking at it, not fast.
+// (docs/rules/vllm.md), every running request read in every plan, and a
+// pool that is a list. It is right by reading it, not fast.
 type twin struct {
 	schedulertest.Twin
 	cfg      vllm.Config
@@ -28,7 +28,7 @@ type twin struct {
 	number   int
 	worked   int  // passes planned that compute anything
 	prompts  int  // of these, the latest that computes prompts
-	left     bool // the latest open pass that looked at the line left someone in it
+	left     bool // the latest open pass that read the line left someone in it
 	awake    sim.Time
 	vacant   sim.Time       // when nobody was left for the pass that is planned; 0: somebody is
 	limit    int            // the most tokens of one request in the pass that is planned, or 0

@@ -182,7 +182,7 @@ func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int
 }
 
 // numberNodes gives nodes their ids in the order in which prompts come by them, and
-// puts the ends of the prompts' paths in place of their last nodes.
+// puts the ends of the prompts' paths instead of their last nodes.
 func (t *Tree) numberNodes(j *joiner, last []int32) {
 	ids := make([]NodeID, len(j.nodes)) // 1 + the id
 	t.parent = make([]NodeID, 0, len(j.nodes))

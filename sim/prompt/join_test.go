@@ -18,7 +18,7 @@ type drawn struct {
 	prompts []prompt.Prompt
 }
 
-// join draws prompts that begin alike, and often end where others go on.
+// join draws prompts that begin alike, and often end where others continue.
 func join(r *rand.Rand, trace, block, count int, wrap bool) *drawn {
 	d := &drawn{tree: prompt.NewTree(trace, block, prompt.Options{Joined: true, Wrap: wrap})}
 	for range count {

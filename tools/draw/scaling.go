@@ -2,7 +2,7 @@ package draw
 
 import "strconv"
 
-// Schedule is what a planner does with a replay: it looks at the cluster now
+// Schedule is what a planner does with a replay: it reads the cluster now
 // and then, changes the size of its pools, and takes the report in the end.
 //
 // It is also what the reference is given, as JSON.

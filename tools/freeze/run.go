@@ -142,7 +142,7 @@ type rig struct {
 // close removes all files.
 func (r *rig) close() { _ = os.RemoveAll(r.dir) }
 
-// newRig copies programs and inputs, and records the runs that command lines look at.
+// newRig copies programs and inputs, and records the runs that command lines read.
 func newRig(root, before, after string, patience time.Duration) (*rig, error) {
 	dir, err := os.MkdirTemp("", "freeze-")
 	if err != nil {

@@ -188,7 +188,7 @@ func compareOutcomes(ref, ours *outcome) []reference.Diff {
 
 // forgivePasses gives ref what ours has where the reference's vLLM engine cannot be
 // met: it adds up variances in an order drawn by lot, and counts a request
-// again that lost its place while another was let in.
+// again that lost its place while another was admitted.
 func forgivePasses(ref, ours []any) {
 	for i := range min(len(ref), len(ours)) {
 		r, _ := ref[i].(map[string]any)

@@ -11,7 +11,7 @@ import (
 )
 
 // planJournal remembers the measures of points, so that a plan that was
-// interrupted goes on, and one that asks for more takes what is there. A nil one
+// interrupted continues, and one that asks for more takes what is there. A nil one
 // remembers nothing.
 type planJournal struct {
 	file  *plan.Journal

@@ -38,7 +38,7 @@ type span struct {
 type pass struct {
 	from, to        float64
 	stage           scheduler.Role
-	prompt, answers int  // tokens that it computes: of prompts, and one of each answer that goes on
+	prompt, answers int  // tokens that it computes: of prompts, and one of each answer that continues
 	gained          int  // answer tokens
 	inRun           bool // one of several that are replayed at once
 }

@@ -176,7 +176,7 @@ type inFlightParameters struct {
 	Sync     *bool    `yaml:"syncCrossReplicaState"` // there is one router
 }
 
-// countTokens lets a picker count prompt tokens, where anything looks at them.
+// countTokens lets a picker count prompt tokens, where anything reads them.
 func (c *pickerConfig) countTokens(p *policy.Picker) error {
 	looked := p.Gate != nil && p.Gate.Tokens > 0 || slices.ContainsFunc(p.Filters, func(f policy.Filter) bool { return f.ReadsTokens() }) ||
 		slices.ContainsFunc(p.Scorers, func(s policy.Scorer) bool { return s.Kind == policy.TokenLoad })

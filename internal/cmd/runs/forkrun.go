@@ -75,7 +75,7 @@ func (r *forkRun) replayFutures(ctx context.Context, w *loadgen.Workload, past *
 	for i := len(r.futures) - 1; i >= 0; i-- {
 		seats <- struct{}{}
 		own, f, err := past, &r.futures[i], ctx.Err()
-		if i > 0 && err == nil { // the last goes on with the original
+		if i > 0 && err == nil { // the last continues with the original
 			if own, err = past.Copy(); err == nil {
 				err = own.Change(f.change)
 			}

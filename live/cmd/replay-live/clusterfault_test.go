@@ -141,7 +141,7 @@ func (m *member) askModel(model string, tokens int) *asking {
 }
 
 // A worker that crashes in the middle of a stream ends it with an error soon; the
-// next requests go elsewhere. With a migration, the stream goes on.
+// next requests go elsewhere. With a migration, the stream continues.
 func TestClusterFaultWorkerCrash(t *testing.T) {
 	clusterRequest(t)
 	for _, migrate := range []bool{false, true} {
@@ -274,7 +274,7 @@ func TestClusterFaultPrefill(t *testing.T) {
 	}
 }
 
-// Without NATS, streams that flow go on and new requests fail soon; without etcd
+// Without NATS, streams that flow continue and new requests fail soon; without etcd
 // for less than a lease, nobody notices.
 func TestClusterFaultServers(t *testing.T) {
 	clusterRequest(t)

@@ -131,7 +131,7 @@ func (s *fleetSoak) checkIndex() {
 // sizes are resident sizes in MiB, one after the other.
 type sizes struct{ front []int }
 
-// watchSizes begins to look at resident sizes, twice a second, until the function that it returns is called.
+// watchSizes begins to read resident sizes, twice a second, until the function that it returns is called.
 func (s *fleetSoak) watchSizes() (end func() sizes) {
 	done, all := make(chan struct{}), make(chan sizes, 1)
 	front := s.front.cmd.Process.Pid

@@ -38,7 +38,7 @@ func mixBits(x uint64) uint64 {
 }
 
 // visitBlock reports whether the block was there before, and for how many blocks the
-// answer stands: 0 for one that is not looked at.
+// answer stands: 0 for one that is not read.
 func (s *seen) visitBlock(id, chain uint64) (weight float64, known bool) {
 	if id < pagedIDs {
 		page := int(id >> pageBits)
@@ -61,7 +61,7 @@ func (s *seen) visitBlock(id, chain uint64) (weight float64, known bool) {
 	return s.rest.visitKey(chain)
 }
 
-// sampled reports whether not all blocks were looked at.
+// sampled reports whether not all blocks were read.
 func (s *seen) sampled() bool { return s.rest.weight() > 1 }
 
 // counter counts how often keys come, each a hash. When there are too many, it

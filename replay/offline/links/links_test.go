@@ -70,7 +70,7 @@ func (f *fluid) share() {
 	}
 }
 
-// Transfers end when a twin says that looks at each by itself, and links never carry more than
+// Transfers end when a twin says that reads each by itself, and links never carry more than
 // their bandwidth.
 func TestFairLinks(t *testing.T) {
 	for seed := range uint64(300) {

@@ -69,7 +69,7 @@ func (c *Core) countCrossing() int {
 }
 
 // decodeTime returns the duration of the decode step, in ms, over all that run
-// before memory is looked at.
+// before memory is read.
 func (c *Core) decodeTime() (float64, error) {
 	n := len(c.running)
 	if n == 0 {
@@ -211,7 +211,7 @@ func (c *Core) signalDue(p *scheduler.Pass) {
 }
 
 // recordTokens records the tokens of the requests from place from to place to, and
-// returns the place to go on with.
+// returns the place to continue with.
 func (c *Core) recordTokens(from, to int) int {
 	for ; from < to; from++ {
 		c.record.generated(c.running[from], c.lengthOf(c.running[from]))

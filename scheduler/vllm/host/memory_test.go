@@ -40,7 +40,7 @@ func indicesOf(all []host.Span) (indices []int32) {
 }
 
 // plain is host memory as vLLM's manager and its policy have it: every block with its rank, and the least of all that may be
-// evicted found by looking at all.
+// evicted found by reading all.
 type plain struct {
 	room   int
 	ranked bool

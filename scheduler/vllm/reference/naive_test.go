@@ -13,7 +13,7 @@ import (
 
 // naive is the plain twin of the core: the rules as they are written down, one
 // pass per Step, every running request visited in every pass, and a pool of
-// maps. It is right by looking at it, not fast.
+// maps. It is right by reading it, not fast.
 type naive struct {
 	schedulertest.Twin
 	config   vllm.Config

@@ -12,7 +12,7 @@ type Rules struct {
 	// duration; otherwise prefill comes first, then decode, each with its own.
 	MixedStep bool
 	// BudgetGate admits requests only while there are tokens left to compute;
-	// otherwise the head of the line is looked at with none left, and gets in
+	// otherwise the head of the line is read with none left, and gets in
 	// when it needs none.
 	BudgetGate bool
 	// RecomputeLast computes at least one token of a prompt that is cached as a
@@ -36,7 +36,7 @@ type Rules struct {
 	// LastVictim preempts the last of the running requests; otherwise the one
 	// that Config.Preemption names.
 	LastVictim bool
-	// PastSelf goes on with the next of the running requests after one that lost its own
+	// PastSelf continues with the next of the running requests after one that lost its own
 	// place; otherwise it is the last that gets tokens. Where it is the last of the
 	// running, as it is first come, first served, nobody follows.
 	PastSelf bool
