@@ -3,16 +3,21 @@
 .DEFAULT_GOAL := help
 GO ?= go
 N ?= 200
-VLLM ?= 0.19.1:vllm-0.19 0.24.0:vllm-0.24 0.33.0:vllm-0.33
+VLLM ?= 0.33.0 0.24.0 0.19.1
 SEED ?= 1
-# Random workloads of each setting of make parity-vllm.
+# Random workloads of each setting of make parity-vllm, and the settings: of every release, and of one. 0.24.0 has no interval
+# between prompts and ignores it.
 VLLM_EACH ?= 300
+VLLM_SETTINGS = '"sliding_window":-1' '"policy":"priority"' '"speculative_config":"random"'
+VLLM_SETTINGS_0.24.0 = '"prefill_schedule_interval":4'
+VLLM_SETTINGS_0.33.0 = '"watermark":0.1' '"prefill_schedule_interval":4' '"max_num_active_seqs":3'
 # Settings that make parity-sglang tries on SGLANG_EACH random workloads each, in both loops.
 SGLANG_EACH ?= 50
 SGLANG_SETS = '"schedule_conservativeness":0.0' '"enable_mixed_chunk":true' '"ignore_eos":true' '"enable_prefix_caching":false' \
   '"enable_prefix_caching":false,"ignore_eos":true' '"prefill_max_requests":2' '"schedule_policy":"lof"' '"schedule_policy":"hrrn"' \
   '"draw":["clip"]' '"draw":["ranks"]' '"draw":["ranks","windows"]' '"draw":["windows"]' '"draw":["priority"]' '"draw":["drafts"]' '"draw":["straddle","drafts"]' '"enable_hierarchical_cache":true' \
   '"draw":["outgrow"]' '"draw":["drafts","clip"]' '"schedule_policy":"random"' '"schedule_policy":"shortest-prefill-first"' '"draw":["eviction"]' '"draw":["interval"]'
+SGLANG_NUMBERS = $(shell seq $(words $(SGLANG_SETS)))
 # The folder of optional data: recorded traces, measured servers, more results of the reference.
 REPLAY_DATA ?= ../shared
 PLANNER_PYTHON ?= .venv/bin/python
@@ -91,75 +96,50 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13; skipped without); VLLM_SETS=connectors: with its KV connectors only; VLLM_SETS=engine: without connectors; VLLM_SETS=ranks: with data-parallel ranks only; VLLM_SETS=windows: with sliding windows only
 	@tools/vllmoracle/run 0.33.0 --python || exit 0; $(MAKE) --no-print-directory parity-vllm-$(or $(VLLM_SETS),all)
 
-# cases compares N cases with a release: the release, a title and the settings of the cases.
-VLLM_CASES = cases() { echo "== vLLM $$1.0, $$2"; VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-$$1 tools/vllmoracle/run $$1.0 \
-	  --parity $(N) --seed 3 --set "$$3" --replay bin/replay --out bin/parity-vllm/$$1; }; set -e
+# cases compares random workloads with the release of the target: a title, settings, the number of workloads, their seed, and flags.
+VLLM_CASES = cases() { echo "== vLLM $*, $$1"; VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-$(basename $*) tools/vllmoracle/run $* \
+	  --parity "$$3" --seed "$$4" --set "$$2" --replay bin/replay --out bin/parity-vllm/$* $${5:+--cases $$5}; }; set -e
 
-# The two releases with connectors that are compared run at once.
-parity-vllm-connectors parity-vllm-ranks parity-vllm-windows:
+# Two releases run at once.
+parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows:
 	$(GO) build -o bin/replay ./cmd/replay
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync $@-0.24 $@-0.33
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync $(addprefix $@-,$(if $(filter %-engine,$@),$(VLLM),0.33.0 0.24.0))
+
+parity-vllm-engine-%:
+	@$(VLLM_CASES); \
+	for seed in 1 2; do cases "seed $$seed" '{}' $(N) $$seed tools/vllmoracle/cases.jsonl; done; \
+	for setting in $(VLLM_SETTINGS) $(VLLM_SETTINGS_$*); do cases "$$setting" "{$$setting}" $(VLLM_EACH) 3; done
 
 parity-vllm-connectors-%:
 	@$(VLLM_CASES); \
-	cases $* "its offloading connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true}'; \
-	cases $* "its simple CPU offload connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}'; \
-	cases $* "its offloading connector with priorities" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"policy":"priority"}'; \
-	cases $* "prefill and decode engines with its NIXL connector" '{"prefill_workers":-1}'; \
-	cases $* "prefill and decode engines with its NIXL connector and priorities" '{"prefill_workers":-1,"policy":"priority"}'; \
-	cases $* "prefill and decode engines with its NIXL and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1}'; \
-	cases $* "prefill and decode engines with its NIXL and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_offload_connector":"simple"}'; \
-	cases $* "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}'; \
-	cases $* "prefill and decode engines with its NIXL push and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"push"}'; \
-	cases $* "prefill and decode engines with its NIXL push and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"push","kv_offload_connector":"simple"}'
+	cases "its offloading connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true}' $(N) 3; \
+	cases "its simple CPU offload connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}' $(N) 3; \
+	cases "its offloading connector with priorities" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"policy":"priority"}' $(N) 3; \
+	cases "prefill and decode engines with its NIXL connector" '{"prefill_workers":-1}' $(N) 3; \
+	cases "prefill and decode engines with its NIXL connector and priorities" '{"prefill_workers":-1,"policy":"priority"}' $(N) 3; \
+	cases "prefill and decode engines with its NIXL and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1}' $(N) 3; \
+	cases "prefill and decode engines with its NIXL and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_offload_connector":"simple"}' $(N) 3; \
+	cases "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}' $(N) 3; \
+	cases "prefill and decode engines with its NIXL push and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"push"}' $(N) 3; \
+	cases "prefill and decode engines with its NIXL push and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"push","kv_offload_connector":"simple"}' $(N) 3
 
 parity-vllm-ranks-%:
 	@$(VLLM_CASES); \
-	cases $* "data-parallel ranks" '{"data_parallel_size":-1}'; \
-	cases $* "data-parallel ranks with priorities" '{"data_parallel_size":-1,"policy":"priority"}'
+	cases "data-parallel ranks" '{"data_parallel_size":-1}' $(N) 3; \
+	cases "data-parallel ranks with priorities" '{"data_parallel_size":-1,"policy":"priority"}' $(N) 3
 
 parity-vllm-windows-%:
-	@$(VLLM_CASES); cases $* "sliding windows" '{"sliding_window":-1}'
+	@$(VLLM_CASES); cases "sliding windows" '{"sliding_window":-1}' $(N) 3
 
 parity-vllm-all: parity-vllm-connectors parity-vllm-engine
-
-parity-vllm-engine:
-	$(GO) build -o bin/replay ./cmd/replay
-	for release in $(VLLM); do for seed in 1 2; do \
-	  echo "== vLLM $${release%:*}, seed $$seed"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed $$seed \
-	    --cases tools/vllmoracle/cases.jsonl --replay bin/replay --out bin/parity-vllm || exit 1; \
-	done; done
-	for release in $(VLLM); do for setting in '"sliding_window":-1' '"policy":"priority"'; do \
-	  echo "== vLLM $${release%:*}, $$setting"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(VLLM_EACH) --seed 3 --set "{$$setting}" \
-	    --replay bin/replay --out bin/parity-vllm || exit 1; \
-	done; done
-	for release in $(VLLM); do \
-	  echo "== vLLM $${release%:*}, speculative decoding"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(VLLM_EACH) \
-	    --seed 3 --set '{"speculative_config":"random"}' --replay bin/replay --out bin/parity-vllm || exit 1; \
-	done
-	echo "== vLLM 0.24.0, an interval between prompts, which it does not hold"
-	VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.24 tools/vllmoracle/run 0.24.0 --parity $(VLLM_EACH) --seed 3 \
-	  --set '{"prefill_schedule_interval":4}' --replay bin/replay --out bin/parity-vllm
-	for setting in '"watermark":0.1' '"prefill_schedule_interval":4' '"max_num_active_seqs":3'; do \
-	  echo "== vLLM 0.33.0, $$setting"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.33 tools/vllmoracle/run 0.33.0 --parity $(VLLM_EACH) --seed 3 --set "{$$setting}" \
-	    --replay bin/replay --out bin/parity-vllm || exit 1; \
-	done
 
 parity-sglang: ## replay N random workloads here and with SGLang's own scheduler, in both of its loops (Python 3.11, 6.5 GB; skipped without)
 	@tools/sglangoracle/run --python || exit 0; $(MAKE) --no-print-directory parity-sglang-all
 
+# Two settings run at once.
 parity-sglang-all:
 	$(GO) build -o bin/replay ./cmd/replay
-	SGLANG_ORACLE_S=7200 tools/sglangoracle/run --parity $(N) --seed $(SEED) --replay bin/replay
-	tools/sglangoracle/run --cases testdata/sglang/cases.jsonl --replay bin/replay
-	for setting in $(SGLANG_SETS); do \
-	  echo "== SGLang, $$setting"; \
-	  SGLANG_ORACLE_S=3600 tools/sglangoracle/run --parity $(SGLANG_EACH) --seed 1001 --set "{$$setting}" --replay bin/replay || exit 1; \
-	done
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync parity-sglang-cases $(patsubst %,parity-sglang-set-%,$(SGLANG_NUMBERS))
 	echo "== SGLang, what it publishes of its cache"; rm -f bin/sglang-published.jsonl
 	SGLANG_ORACLE_S=3600 tools/sglangoracle/run --parity $(SGLANG_EACH) --seed 2001 --set '{"decode_log_interval":3}' --events \
 	  --record bin/sglang-published.jsonl
@@ -169,6 +149,14 @@ parity-sglang-all:
 	  echo "== SGLang, 3,000 rows of Mooncake, $$pool"; \
 	  SGLANG_ORACLE_S=3600 tools/sglangoracle/run --trace $(MOONCAKE) --limit 3000 --set "{$$pool}" --replay bin/replay || exit 1; \
 	done
+
+parity-sglang-cases:
+	SGLANG_ORACLE_S=7200 tools/sglangoracle/run --parity $(N) --seed $(SEED) --replay bin/replay
+	tools/sglangoracle/run --cases testdata/sglang/cases.jsonl --replay bin/replay
+
+parity-sglang-set-%:
+	@echo "== SGLang, "$(word $*,$(SGLANG_SETS)); \
+	SGLANG_ORACLE_S=3600 tools/sglangoracle/run --parity $(SGLANG_EACH) --seed 1001 --set {$(word $*,$(SGLANG_SETS))} --replay bin/replay
 
 parity-hpa: ## compare scaler: hpa with Kubernetes' own controller on N random clusters from SEED (builds k8s.io/kubernetes: minutes, network)
 	GOWORK=off $(GO) build -C tools/hpaoracle -o $(abspath bin/hpaoracle) .
@@ -340,4 +328,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all freeze liveness ledger browser screenshots picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all parity-sglang-cases freeze liveness ledger browser screenshots picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

@@ -6,6 +6,7 @@ drafter needs) is derived by its own properties, methods and statements. What it
 """
 import ast
 import dataclasses
+import functools
 import inspect
 import textwrap
 import types
@@ -47,8 +48,14 @@ class Bag(types.SimpleNamespace):
 
 def pick(function, **values):
     """Those of values that function takes."""
-    names = inspect.signature(function).parameters
+    names = parameters(function)
     return {k: v for k, v in values.items() if k in names}
+
+
+@functools.cache
+def parameters(function):
+    """The parameters of a function or a class."""
+    return inspect.signature(function).parameters
 
 
 class Derived:

@@ -1,17 +1,17 @@
 """Runs the data-parallel engines of a release behind its own front end and coordinator, on one logical clock.
 
 Engines run DPEngineCoreProc's own loop, requests are spread by DPLBAsyncMPClient's own choice, and what that knows of engines comes from
-DPCoordinatorProc's own loop. Each of them is a thread that runs until it has to wait. At an instant passes end first, in the order
+DPCoordinatorProc's own loop. Each of them is a fiber that runs until it has to wait. At an instant passes end first, in the order
 of engines, then the coordinator hears of it, then requests arrive, then engines plan. Messages take no time. A pass begins when all engines have one or
 a dummy pass, and lasts as long as one with the most of everything.
 """
 import json
 import os
-import threading
 import time
 import types
 from collections import Counter, deque
 
+import greenlet
 import main
 from config import Refused, configure, pick
 from fibers import Fiber
@@ -391,12 +391,12 @@ def run(rows, s, profile, block, out=None):
     world.coordinator = Coordinator(world, s["data_parallel_size"])
 
     def sleep(seconds):
-        by_thread[threading.get_ident()].nap(seconds)
+        by_fiber[greenlet.getcurrent()].nap(seconds)
 
-    by_thread = {}
+    by_fiber = {}
     for e in world.engines:
-        e.fiber.call = (lambda e=e: (by_thread.__setitem__(threading.get_ident(), e), e.loop()))
-    engine_core.ParallelConfig.sync_dp_state = staticmethod(lambda *_, **what: by_thread[threading.get_ident()].sync_dp_state(**what))
+        e.fiber.call = (lambda e=e: (by_fiber.__setitem__(greenlet.getcurrent(), e), e.loop()))
+    engine_core.ParallelConfig.sync_dp_state = staticmethod(lambda *_, **what: by_fiber[greenlet.getcurrent()].sync_dp_state(**what))
     engine_core.time = types.SimpleNamespace(**{**vars(time), "sleep": sleep})
     try:
         drive(world, log)

@@ -1,5 +1,5 @@
 """Loops of engines that run in turns."""
-import threading
+import greenlet
 
 
 class Ended(BaseException):
@@ -7,41 +7,29 @@ class Ended(BaseException):
 
 
 class Fiber:
-    """A thread that runs only between resume and the next pause."""
+    """A call that runs only between resume and the next pause."""
 
     def __init__(self, call):
-        self.mine, self.theirs = threading.Semaphore(0), threading.Semaphore(0)
-        self.reason, self.error, self.ending = None, None, False
-        self.call = call
-        threading.Thread(target=self.run, daemon=True).start()
+        self.reason, self.call = None, call
+        self.fiber = greenlet.greenlet(self.run)
 
     def run(self):
-        self.mine.acquire()
         try:
-            if not self.ending:
-                self.call()
+            self.call()
         except Ended:
             pass
-        except BaseException as e:  # it is raised where the fiber was resumed
-            self.error = e
-        self.reason = ("ended",)
-        self.theirs.release()
+        finally:
+            self.reason = ("ended",)
 
     def pause(self, *reason):
         self.reason = reason
-        self.theirs.release()
-        self.mine.acquire()
-        if self.ending:
-            raise Ended
+        self.fiber.parent.switch()
 
     def resume(self):
-        self.mine.release()
-        self.theirs.acquire()
-        if self.error:
-            raise self.error
+        """Continues the call. What it raises is raised here."""
+        self.fiber.parent = greenlet.getcurrent()
+        self.fiber.switch()
 
     def end(self):
-        if self.reason != ("ended",):
-            self.ending = True
-            self.mine.release()
-            self.theirs.acquire()
+        if self.fiber:  # it has begun and has not ended
+            self.fiber.throw(Ended)
