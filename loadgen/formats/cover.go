@@ -94,6 +94,16 @@ func (s *Stream) misfitText(n, tokens uint64, spare bool) string {
 	return fmt.Sprintf("number of hash ids is %d for %d prompt tokens, must be %s with blocks of %d tokens", n, tokens, want, s.Block)
 }
 
+// UnknownError refuses a file of no known format that has rows with keys.
+type UnknownError struct {
+	Row     *loadgen.SyntaxError
+	Keys    []string
+	Columns string // what --columns may be; "": the keys suggest nothing
+}
+
+func (e *UnknownError) Error() string { return e.Row.Error() }
+func (e *UnknownError) Unwrap() error { return e.Row }
+
 // MisfitError refuses a row whose hash ids do not fit its prompt.
 type MisfitError struct{ row *loadgen.SyntaxError }
 

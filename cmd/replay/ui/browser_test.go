@@ -115,14 +115,97 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
   await wait(() => body().dataset.drawn);
   said.missed = "";
   for (let i = 0, draw = 7; i < 30; i++) { // the events of a pointer are frames apart, on whole pixels
-    const chart = f.contentDocument.querySelector(".clicks"), all = chart.places(), over = chart.querySelector(".u-over"), at = over.getBoundingClientRect();
+    await wait(() => body().dataset.drawn);
+    const chart = f.contentDocument.querySelector(".clicks"), all = chart.places(), over = chart.querySelector(".u-over");
     draw = draw * 48271 %% 2147483647;
     const p = all[draw %% all.length], wanted = all.filter((o) => Math.hypot(o.left - p.left, o.top - p.top) <= 3).map((o) => o.text.match(/\d+/)[0]);
-    for (const type of ["mousemove", "mousedown", "mouseup", "click"]) await new Promise((r) => setTimeout(r, 20)), over.dispatchEvent(new f.contentWindow.MouseEvent(type, { clientX: at.left + p.left, clientY: at.top + p.top, bubbles: true }));
+    f.contentDocument.querySelector("[aria-label='Ledger or passes']").textContent = ""; // of the click before
+    for (const type of ["mousemove", "mousedown", "mouseup", "click"]) { // the page scrolls to a ledger, so that the chart moves
+      await new Promise((r) => setTimeout(r, 20));
+      const at = over.getBoundingClientRect();
+      over.dispatchEvent(new f.contentWindow.MouseEvent(type, { clientX: at.left + p.left, clientY: at.top + p.top, bubbles: true }));
+    }
     const said30 = f.contentDocument.querySelector("[aria-label='Ledger or passes']");
-    try { await wait(() => wanted.some((id) => said30.textContent.startsWith("request " + id + ", ")), 5000); } catch { said.missed += p.text + " at " + [p.left, p.top, over.clientWidth, over.clientHeight].map(Math.round) + " opens " + said30.textContent.slice(0, 90) + " wanted " + wanted + "; "; }
+    try { await wait(() => wanted.some((id) => said30.textContent.startsWith("request " + id + ", "))); } catch { said.missed += p.text + " at " + [p.left, p.top, over.clientWidth, over.clientHeight].map(Math.round) + " opens " + said30.textContent.slice(0, 90) + " wanted " + wanted + "; "; }
   }
   said.clicked = true;
+  const frame = f.contentWindow, rest = (ms) => new Promise((ok) => setTimeout(ok, ms));
+  const spans = () => [...f.contentDocument.querySelectorAll(".uplot")].filter((u) => u.span).map((u) => u.span().map(Math.round).join());
+  const drag = async (over, from, to) => {
+    const at = over.getBoundingClientRect(), send = (type, x) => over.dispatchEvent(new frame.MouseEvent(type, { clientX: at.left + at.width * x, clientY: at.top + 60, movementX: 9, bubbles: true, buttons: 1 }));
+    for (const [type, x] of [["mousemove", from], ["mousedown", from], ["mousemove", (from + to) / 2], ["mousemove", to], ["mouseup", to]]) { send(type, x); await new Promise((ok) => frame.requestAnimationFrame(() => frame.requestAnimationFrame(ok))); }
+  };
+  const whole = spans();
+  await drag(f.contentDocument.querySelectorAll(".first .uplot .u-over")[1], 0.25, 0.5);
+  await wait(() => new Set(spans()).size === 1 && spans()[0] !== whole[1]);
+  const part = spans()[0];
+  await turn("workers", 8);
+  await wait(() => body().dataset.drawn);
+  said.zoomed = spans().length >= 4 && spans().every((s) => s === part);
+  f.contentDocument.querySelectorAll(".first .uplot .u-over")[1].dispatchEvent(new frame.MouseEvent("dblclick", { bubbles: true }));
+  await wait(() => spans().every((s) => s !== part));
+  const blobs = [], made = frame.URL.createObjectURL, clicked = frame.HTMLAnchorElement.prototype.click;
+  frame.URL.createObjectURL = (b) => { blobs.push(b); return "data:,"; };
+  frame.HTMLAnchorElement.prototype.click = () => {};
+  press("PNG of the charts");
+  press("CSV of the numbers");
+  await wait(() => blobs.length === 2);
+  Object.assign(frame.URL, { createObjectURL: made });
+  frame.HTMLAnchorElement.prototype.click = clicked;
+  const image = await createImageBitmap(blobs.find((b) => b.type === "image/png")), csv = await blobs.find((b) => b.type === "text/csv").text();
+  said.exported = image.width > 300 && image.height > 500 && csv.startsWith("value,before,now\n") && csv.includes("\np99_ttft_ms,") && csv.includes(text().match(/v1:[0-9a-f]+/)[0]);
+  knob("sweep-setting").value = "workers";
+  knob("sweep-values").value = "3, 5, 0, 8";
+  press("Sweep");
+  const swept = f.contentDocument.getElementById("sweep");
+  await wait(() => swept.dataset.state === "done", 30000);
+  said.swept = swept.querySelectorAll(".chart canvas").length >= 2 && swept.textContent.includes("0: ") && /TTFT, p99, by Workers.*from [^;]*s to [^;]*s,/.test(swept.querySelector(".chart").getAttribute("aria-label"));
+  const ordinary = frame.fetch;
+  frame.fetch = async (...all) => { if (String(all[0]).endsWith("run")) await rest(700); return ordinary.apply(frame, all); };
+  const dimmed = turn("workers", 5);
+  await wait(() => f.contentDocument.querySelector(".busy .results") && text().includes("running; the results are those of the settings before"));
+  said.dimmed = frame.getComputedStyle(f.contentDocument.querySelector(".results")).opacity < 1;
+  await dimmed;
+  await wait(() => !f.contentDocument.querySelector(".busy"));
+  frame.fetch = ordinary;
+  const focused = ["Pin this run", "Use", "Request by request", "Show", "Copy command"].map((name) => find("button, summary", name)).concat([...f.contentDocument.querySelectorAll("[aria-label^='Remove the pin'], [aria-label='Slowest requests'] button, [aria-label='Ledger or passes'], .pin input")].slice(0, 8));
+  [...f.contentDocument.querySelectorAll("details")].forEach((d) => { d.open = true; });
+  said.keyboard = focused.map((e) => { e.focus(); return e === f.contentDocument.activeElement && e.tabIndex >= 0 ? "" : e.textContent || e.ariaLabel; }).join("");
+  const search = f.contentDocument.querySelector("input[type=search]"), seen = (flag) => knob(flag).offsetParent !== null;
+  if (!f.contentDocument.querySelector(".knobs.open") && f.width < 800) f.contentDocument.querySelector(".handle").click();
+  said.found = String(seen("preemption-mode"));
+  search.value = "preempted first";
+  search.dispatchEvent(new Event("input"));
+  said.found += " " + seen("preemption-mode") + " " + seen("workers");
+  search.value = "";
+  search.dispatchEvent(new Event("input"));
+  await turn("autoscale", "+");
+  f.contentDocument.querySelector("[data-scaler=max]").value = "5";
+  f.contentDocument.querySelector("[data-scaler=max]").dispatchEvent(new Event("input"));
+  await wait(() => text().includes("--autoscale '{scaler: hpa, min: 1, max: 5, metrics: [{metric: in_flight, target: 8}], startup: {weights: 30s}}'"));
+  said.scaled = true;
+  await turn("autoscale", "");
+  const bag = new DataTransfer(), upload = f.contentDocument.querySelector("input[type=file]");
+  bag.items.add(new File(["when,tokens in,tokens out\n" + Array.from({ length: 50 }, (_, i) => i * 2 + "," + (100 + i) + ",20\n").join("")], "mine.csv"));
+  upload.files = bag.files;
+  upload.dispatchEvent(new Event("change"));
+  await wait(() => knob("column-arrival") && knob("trace").value === "mine.csv");
+  said.guessed = ["arrival", "input", "output"].map((role) => knob("column-" + role).value).join();
+  press("Use these columns");
+  await wait(() => (f.contentDocument.querySelector("pre.said").textContent + "").includes("mine.csv") && text().includes("--columns 'arrival=when,input=tokens in,output=tokens out'") && body().dataset.drawn);
+  said.mapped = !knob("column-arrival");
+  knob("trace").value = knob("trace").options[0].value;
+  knob("trace").dispatchEvent(new Event("input"));
+  await wait(() => text().includes("chat-hour") && !f.contentDocument.querySelector("pre.said").textContent.includes("--columns") && body().dataset.drawn);
+  const settled = hash();
+  frame.fetch = () => Promise.reject(new TypeError("no server"));
+  frame.gone = true;
+  knob("workers").value = "6";
+  knob("workers").dispatchEvent(new Event("input"));
+  await wait(() => text().includes("replay ui has stopped. Start it again with: "));
+  frame.fetch = ordinary;
+  await wait(() => !f.contentWindow.gone && body().dataset.redraws >= "1" && body().dataset.drawn && knob("workers").value === "6", 30000);
+  said.reconnected = hash() !== settled && f.contentDocument.querySelector("pre.said").textContent.includes("--workers 6 ");
   knob("slo").value = "nonsense";
   knob("slo").dispatchEvent(new Event("change"));
   await wait(() => knob("slo").getAttribute("aria-invalid") === "true");
@@ -254,7 +337,7 @@ func drivePage(t *testing.T, path string, width int) {
 func checkSaid(t *testing.T, said map[string]any) {
 	t.Helper()
 	for key, want := range map[string]string{
-		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true", "blocked": "true", "clicked": "true", "missed": "", "compared": "true", "back": "true", "stale": "true",
+		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true", "blocked": "true", "clicked": "true", "missed": "", "compared": "true", "back": "true", "stale": "true", "zoomed": "true", "exported": "true", "swept": "true", "dimmed": "true", "keyboard": "", "found": "false true false", "scaled": "true", "guessed": "when,tokens in,tokens out", "mapped": "true", "reconnected": "true",
 		"charts": "8 of 8", "progress": "true", "cancelled": "The search was cancelled.", "chart": "1", "applied": "p99:ttft=2s,p99:tpot=40ms", "over": "0", "foreign": "0", "unnamed": "0", "axe": "none", "problems": "none",
 	} {
 		if got := fmt.Sprint(said[key]); got != want {

@@ -96,8 +96,8 @@ func (s *Session) AddReadable(ctx context.Context, path string) error {
 
 func (s *Session) addReadable(ctx context.Context, t *trace) error {
 	spec := replay.Spec{Trace: &replay.Trace{Path: t.file(), Detect: true}}
-	if _, err := spec.Open(ctx, t.streams()); err != nil && !errors.As(err, new(*formats.MisfitError)) {
-		return err // of a misfit it is a knob that helps
+	if _, err := spec.Open(ctx, t.streams()); err != nil && !errors.As(err, new(*formats.MisfitError)) && !errors.As(err, new(*formats.UnknownError)) {
+		return err // knobs help with the two
 	}
 	return s.add(t)
 }

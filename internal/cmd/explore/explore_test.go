@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,7 +173,11 @@ func TestRefusals(t *testing.T) {
 		{Settings{"faults": "/etc/passwd"}, "faults=/etc/passwd: want a list, as [{at: 60s, worker: 0, what: dies}], or a file", "faults"},
 		{Settings{"faults": "[{at: 60s, worker: 1, what: dies}]"}, "--faults: fault 1: worker 1, want 0", "faults"},
 		{Settings{"router-policy": "/etc/passwd"}, "nothing that can be turned here", ""},
-		{Settings{"autoscale": "/etc/passwd"}, "nothing that can be turned here", ""},
+		{Settings{"autoscale": "/etc/passwd"}, "autoscale=/etc/passwd: must be {scaler: hpa", "autoscale"},
+		{Settings{"autoscale": "{scaler: process, min: 1, max: 2, command: touch x}"}, "must be {scaler: hpa", "autoscale"},
+		{Settings{"tokenizer": "/etc/passwd"}, "nothing that can be turned here", ""},
+		{Settings{"router-config": "@/etc/passwd"}, "nothing that can be turned here", ""},
+		{Settings{"generate-lengths-from": "/etc/passwd"}, "nothing that can be turned here", ""},
 		{Settings{"slo-attainment": "0.9"}, "--slo-attainment: only with --slo", "slo-attainment"},
 		{Settings{"slo": strings.Repeat("x", 2000)}, "2000 bytes", "slo"},
 		{Settings{"workers": "2", "decode-workers": "2"}, "workers", "workers"},
@@ -189,6 +194,58 @@ func TestRefusals(t *testing.T) {
 		if !strings.Contains(r.Error, c.want) || c.flag != "" && r.Flag == "" {
 			t.Errorf("%v: %+v, want %q about %q", c.settings, r, c.want, c.flag)
 		}
+	}
+}
+
+// The search finds flags that take neither a file nor a program, and a run with them is that of the command.
+func TestMoreSettings(t *testing.T) {
+	s := newSession(t, chat)
+	more := 0
+	for _, k := range s.Knobs() {
+		if k.More {
+			more++
+		}
+		if k.Label == "" || strings.Contains(strings.ToLower(k.Label), "@file") {
+			t.Errorf("%s: label %q", k.Flag, k.Label)
+		}
+	}
+	if more < 60 {
+		t.Errorf("%d settings are found by the search alone, must be at least 60", more)
+	}
+	for _, settings := range []Settings{
+		{"trace": chat, "workers": "3", "preemption-mode": "fifo", "retry": "2", "client-timeout": "500ms"},
+		{"trace": chat, "workers": "3", "router": "kv", "overlap-score-credit": "0.3", "router-temperature": "0.5", "router-queue-policy": "lcfs"},
+		{"trace": chat, "autoscale": "{scaler: hpa, min: 1, max: 4, metrics: [{metric: in_flight, target: 8}], startup: {weights: 30s}}"},
+	} {
+		a, err := s.Run(context.Background(), settings)
+		if err != nil {
+			t.Fatalf("%v: %v", settings, err)
+		}
+		if want := printDigest(t, shellWords(t, a.Command)[1:]); a.Digest != want {
+			t.Errorf("%s: digest %s, the command's is %s", a.Command, a.Digest, want)
+		}
+	}
+}
+
+// A trace of no known format is taken, refused with its columns, and replayed with those that are set.
+func TestColumns(t *testing.T) {
+	s, ctx := New(), context.Background()
+	if err := s.AddText(ctx, "mine.csv", []byte("when;tokens in;tokens out\n0;100;20\n1;200;30\n")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Run(ctx, Settings{"trace": "mine.csv"})
+	if err == nil {
+		t.Fatal("columns are known without a setting")
+	}
+	r := Refuse(err)
+	if want := []string{"when", "tokens in", "tokens out"}; !slices.Equal(r.Keys, want) || r.Columns != "arrival=when,input=tokens in,output=tokens out" || r.Flag != "columns" {
+		t.Errorf("%+v, want the columns %q", r, want)
+	}
+	if a, err := s.Run(ctx, Settings{"trace": "mine.csv", "columns": r.Columns}); err != nil || a.Digest == "" {
+		t.Errorf("with columns: %v", err)
+	}
+	if err := s.AddText(ctx, "words.txt", []byte("not a trace\n")); err == nil {
+		t.Error("a file without columns is taken")
 	}
 }
 

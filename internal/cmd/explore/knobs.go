@@ -1,8 +1,12 @@
 package explore
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
@@ -21,9 +25,23 @@ type Knob struct {
 	// Steps are where a slider stops; none: what is typed.
 	Steps  []string `json:"steps,omitempty"`
 	Preset string   `json:"preset"` // what holds where it is not set, in words
-	// File says that the choices are files that were offered (Session.Offer). Faults may
-	// also be said in place of one.
+	// File reports that the choices are files that were offered (Session.Offer). Faults and autoscalers may also be texts.
 	File bool `json:"file,omitempty"`
+	More bool `json:"more,omitempty"` // it is shown only where the search finds it or it is set
+}
+
+// hasText reports whether the value of a knob for files may be the text of one.
+func (k *Knob) hasText() bool { return k.Flag == "faults" || k.Flag == "autoscale" }
+
+// takesText reports whether the knob takes a value that is the text of a file. That of an autoscaler names no file and no program.
+func (k *Knob) takesText(value string) bool {
+	switch k.Flag {
+	case "faults":
+		return options.IsFaultList(value)
+	case "autoscale":
+		return regexp.MustCompile(`^\{scaler: hpa, [a-z0-9_.,:{}\[\] ]*\}$`).MatchString(value)
+	}
+	return false
 }
 
 // Knobs returns all that may be turned.
@@ -38,6 +56,7 @@ func Knobs() []Knob {
 		{Flag: "max-in-flight", Group: "Load", Label: "Concurrency (closed loop)", Preset: "requests arrive at their times"},
 		{Flag: "trace-block-size", Group: "Load", Label: "Trace block size (tokens)", Preset: "512, or from the trace"},
 		{Flag: "until", Group: "Load", Label: "Stop at (trace time, as 30m)", Preset: "the end of the trace"},
+		{Flag: "columns", Group: "Load", Label: "Columns of a CSV or JSONL trace", Preset: "those of its format"},
 		{Flag: "classes", Group: "Load", Label: "Request classes (file)", File: true, Preset: "those of the trace"},
 		{Flag: "workers", Group: "Cluster", Label: "Workers", Steps: few, Preset: "1"},
 		{Flag: "prefill-workers", Group: "Cluster", Label: "Prefill workers", Steps: few, Preset: "no pool"},
@@ -47,15 +66,40 @@ func Knobs() []Knob {
 		{Flag: "pd-threshold", Group: "Cluster", Label: "P/D threshold (prompt tokens)", Preset: "none"},
 		{Flag: "router", Group: "Cluster", Label: "Router", Choices: routers, Preset: "round_robin"},
 		{Flag: "router-policy", Group: "Cluster", Label: "Router policy (file)", File: true, Preset: "none"},
-		{Flag: "autoscale", Group: "Cluster", Label: "Autoscaler (file)", File: true, Preset: "none"},
+		{Flag: "autoscale", Group: "Cluster", Label: "Autoscaler", File: true, Preset: "none"},
 		{Flag: "faults", Group: "Faults", Label: "Faults", File: true, Preset: "nothing"},
 	}
 	all = append(all, engineKnobs()...)
-	return append(all,
+	for _, r := range options.RouterRows() {
+		if r.Knob.Label != "" {
+			all = append(all, Knob{Flag: r.Flag, Group: "Cluster", Label: r.Knob.Label, Preset: r.Knob.Preset, Steps: splitWords(r.Knob.Steps)})
+		}
+	}
+	all = append(all,
 		Knob{Flag: "seed", Group: "Engine", Label: "Random seed", Preset: "42"},
 		Knob{Flag: "slo", Group: "Objectives", Label: "Objectives, as p99:ttft=2s,itl=50ms", Preset: "none"},
 		Knob{Flag: "slo-attainment", Group: "Objectives", Label: "Attainment (share of requests)", Preset: "1"},
 	)
+	return append(all, moreKnobs(all)...)
+}
+
+// moreKnobs returns the knobs of all other flags that name no file and no program.
+func moreKnobs(shown []Knob) (all []Knob) {
+	for _, f := range options.ListPlain() {
+		if slices.ContainsFunc(shown, func(k Knob) bool { return k.Flag == f.Name }) {
+			continue
+		}
+		_, usage := pflag.UnquoteUsage(f)
+		k := Knob{Flag: f.Name, Group: "More settings", Label: strings.Join(strings.Fields(usage), " "), Preset: cmp.Or(f.DefValue, "not set"), More: true}
+		if v, ok := f.Value.(interface{ Choices() []string }); ok {
+			k.Choices = v.Choices()
+		}
+		if f.Value.Type() == string(schema.Bool) {
+			k.Choices = splitWords("true false")
+		}
+		all = append(all, k)
+	}
+	return all
 }
 
 // engineKnobs returns the knobs of engines and of what they run on.
@@ -108,8 +152,10 @@ func checkKnob(all []Knob, name, value string) error {
 	}
 	k := &all[i]
 	switch {
-	case k.Flag == "faults" && options.IsFaultList(value), k.Choices == nil && !k.File, slices.Contains(k.Choices, value):
+	case k.takesText(value), k.Choices == nil && !k.File, slices.Contains(k.Choices, value):
 		return nil
+	case k.Flag == "autoscale":
+		return cli.Usagef("autoscale=%s: must be {scaler: hpa, min: 1, max: 8, metrics: [{metric: in_flight, target: 8}]} with other numbers, or a file that replay ui was given%s", value, nearest.Ask(value, k.Choices))
 	case k.Flag == "faults":
 		return cli.Usagef("faults=%s: want a list, as [{at: 60s, worker: 0, what: dies}], or a file that replay ui was given%s", value, nearest.Ask(value, k.Choices))
 	}

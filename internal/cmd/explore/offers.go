@@ -30,8 +30,8 @@ func (s *Session) Offer(flag, path string) error {
 	if !stat.Mode().IsRegular() {
 		return cli.Usagef("--%s: %s: want a file", flag, path)
 	}
-	if flag == "faults" && options.IsFaultList(path) {
-		return cli.Usagef("--faults: %s: want a file, named as ./%s", path, path)
+	if flag == "faults" && options.IsFaultList(path) || flag == "autoscale" && options.IsAutoscaler(path) {
+		return cli.Usagef("--%s: %s: want a file, named as ./%s", flag, path, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Session) Knobs() []Knob {
 	for _, o := range s.offered {
 		files[o.flag] = append(files[o.flag], o.path)
 	}
-	all := slices.DeleteFunc(slices.Clone(s.knobs()), func(k Knob) bool { return k.File && files[k.Flag] == nil && k.Flag != "faults" })
+	all := slices.DeleteFunc(slices.Clone(s.knobs()), func(k Knob) bool { return k.File && files[k.Flag] == nil && !k.hasText() })
 	for i := range all {
 		if k := &all[i]; k.File {
 			k.Choices = files[k.Flag]

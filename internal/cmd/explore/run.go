@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/cmd/runs"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
@@ -42,11 +44,17 @@ type Answer struct {
 type Refusal struct {
 	Error string `json:"error"`
 	Flag  string `json:"flag,omitempty"` // which of them is wrong, where that is known
+	// Keys are the columns of a trace of no known format, and Columns the setting that they suggest; "": they suggest none.
+	Keys    []string `json:"keys,omitempty"`
+	Columns string   `json:"columns,omitempty"`
 }
 
 // Refuse returns what is said of an error, with the flag that it is about.
 func Refuse(err error) Refusal {
 	r := Refusal{Error: err.Error()}
+	if unknown := new(formats.UnknownError); errors.As(err, &unknown) {
+		r.Keys, r.Columns, r.Flag = unknown.Keys, unknown.Columns, "columns"
+	}
 	for _, m := range regexp.MustCompile(`(?:--|^)([a-z][a-z-]*)`).FindAllStringSubmatch(r.Error, -1) {
 		if r.Flag == "" && isKnob(m[1]) {
 			r.Flag = m[1]

@@ -3,10 +3,14 @@ package options
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/replay-llm/replay/internal/cmd/files"
 	"github.com/replay-llm/replay/replay"
 )
+
+// IsAutoscaler reports whether the value of --autoscale is what a file would contain, and no file.
+func IsAutoscaler(value string) bool { return strings.HasPrefix(value, "{") }
 
 // fillAutoscale enters into spec who changes the number of workers.
 func (c *cluster) fillAutoscale(spec *replay.Spec) error {
@@ -14,8 +18,10 @@ func (c *cluster) fillAutoscale(spec *replay.Spec) error {
 	if path == "" {
 		return nil
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
+	text, err := []byte(path), error(nil)
+	if IsAutoscaler(path) {
+		path = "--autoscale"
+	} else if text, err = os.ReadFile(path); err != nil {
 		return fmt.Errorf("--autoscale: %w", err)
 	}
 	if spec.Autoscale, spec.AutoscaleDecode, err = files.ParseAutoscale(path, text, spec.Disaggregated()); err != nil {

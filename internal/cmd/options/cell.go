@@ -59,6 +59,21 @@ func (c *CellReader) newOptions() *Options {
 	return o
 }
 
+// ListPlain returns the flags of a replay of a trace that name no file and no program, in the order of the help.
+func ListPlain() []*pflag.Flag {
+	kinds := []string{"int", "uint64", "float64", "bool", "duration", string(schema.Int), string(schema.Real), string(schema.Limit), string(schema.Factor), string(schema.Name), string(schema.Range)}
+	texts := []string{"columns", "worker-speed", "prefill-worker-speed", "decode-worker-speed", "signal-delay", "signal-interval", "retry-backoff", "client-timeout", "front-end-ms", "assume-prefix", "priority-from", "servegen-span", "pd-when"}
+	left := slices.Concat(notInCells(), syntheticFlags(), []string{"stream", "threads", "compat"})
+	var all []*pflag.Flag
+	NewCellOptions().Set.VisitAll(func(f *pflag.Flag) {
+		plain := slices.Contains(kinds, f.Value.Type()) || slices.Contains(texts, f.Name)
+		if plain && !f.Hidden && !slices.Contains(left, f.Name) && !strings.HasPrefix(f.Name, "generate-") {
+			all = append(all, f)
+		}
+	})
+	return all
+}
+
 // Settable is an error when no cell can set the named flag.
 func Settable(fs *pflag.FlagSet, name string) error {
 	if name == TraceSetting {

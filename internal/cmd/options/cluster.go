@@ -67,7 +67,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.scale, "scale", "", "YAML `file` that says when the number of workers changes: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: in place of workers:")
 	fs.StringArrayVar(&c.changes, changeFlag, nil, "what is changed at a `time`: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)")
 	fs.StringVar(&c.faults, "faults", "", "YAML `file` that says what goes wrong, and what becomes of the requests, or what it\nwould say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'")
-	fs.StringVar(&c.autoscale, "autoscale", "", "YAML `file` of an autoscaler, which changes the number of workers (docs/autoscaling.md)")
+	fs.StringVar(&c.autoscale, "autoscale", "", "YAML `file` of an autoscaler, which changes the number of workers, or its text:\n'{min: 2, max: 8, metrics: [{metric: in_flight, target: 8}]}' (docs/autoscaling.md)")
 	fs.StringVar(&c.warm, "warm-caches", "", "`file` of what workers have cached at the start, which --save-caches wrote (docs/fork.md)")
 	c.pd.bindFlags(fs)
 	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes")

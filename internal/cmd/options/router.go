@@ -24,20 +24,23 @@ type routing struct {
 
 func routerRows() []schema.Row {
 	return []schema.Row{
-		{Key: "overlap_score_credit", Kind: schema.Real, Default: "1", Help: "`part` of a cached block taken off a worker's cost, 0 to 1"},
-		{Key: "prefill_load_scale", Kind: schema.Real, Default: "1", Help: "`weight` of blocks to prefill against blocks in use"},
-		{Key: "router_temperature", Kind: schema.Real, Default: "0", Help: "`freedom` in drawing a worker; 0 takes the cheapest"},
+		{Key: "overlap_score_credit", Kind: schema.Real, Default: "1", Help: "`part` of a cached block taken off a worker's cost, 0 to 1", Knob: schema.Knob{Label: "Weight of cached blocks (KV router)", Preset: "1", Steps: "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1"}},
+		{Key: "prefill_load_scale", Kind: schema.Real, Default: "1", Help: "`weight` of blocks to prefill against blocks in use", Knob: schema.Knob{Label: "Weight of blocks to prefill (KV router)", Preset: "1", Steps: "0 0.25 0.5 0.75 1 1.5 2 3 4 6 8"}},
+		{Key: "router_temperature", Kind: schema.Real, Default: "0", Help: "`freedom` in drawing a worker; 0 takes the cheapest", Knob: schema.Knob{Label: "Router temperature (KV router)", Preset: "0", Steps: "0 0.1 0.2 0.5 1 2 5"}},
 		{Key: "router_track_active_blocks", Kind: schema.Bool, Default: "true", Help: "count blocks in use"},
 		{Key: "router_assume_kv_reuse", Kind: schema.Bool, Default: "true", Help: "count blocks that running requests share once"},
 		{Key: "router_track_prefill_tokens", Kind: schema.Bool, Default: "true", Help: "count prompt tokens not computed yet"},
 		{Key: "router_prefill_load_model", Kind: schema.Name, Default: "none", Names: []string{"none", "aic"}, Help: "decay of prompt tokens being computed: none or aic, by `name`"},
-		{Key: "router_queue_threshold", Kind: schema.Factor, Default: "4", Help: "hold requests while every worker has this `multiple` of a pass to prefill, or unlimited"},
+		{Key: "router_queue_threshold", Kind: schema.Factor, Default: "4", Help: "hold requests while every worker has this `multiple` of a pass to prefill, or unlimited", Knob: schema.Knob{Label: "Router queue threshold (passes, KV router)", Preset: "4"}},
 		{Key: "router_queue_policy", Kind: schema.Name, Default: "fcfs", Names: router.QueueOrders(), Help: "order of held requests, by `name`: " + strings.Join(router.QueueOrders(), ", ")},
 	}
 }
 
+// RouterRows returns the settings of the KV router that have flags.
+func RouterRows() []schema.Row { return schema.CompleteRows(routerRows()) }
+
 func routerFlags() []*schema.Flag {
-	return schema.NewFlags(schema.CompleteRows(routerRows()))
+	return schema.NewFlags(RouterRows())
 }
 
 // RouterFlags returns the names of the flags for settings of the KV router.

@@ -282,7 +282,7 @@ func (d *digests) fileOf(s plan.Setting) string {
 	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
 		return path
 	}
-	if s.Name == "faults" && options.IsFaultList(s.Value) {
+	if s.Name == "faults" && options.IsFaultList(s.Value) || s.Name == "autoscale" && options.IsAutoscaler(s.Value) {
 		return ""
 	}
 	switch s.Name {

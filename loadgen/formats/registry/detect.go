@@ -312,12 +312,20 @@ func namesOf(all []kind) []string {
 
 func unknownFormat(name string, line int, keys []string) error {
 	const most = 12
+	if len(keys) == 1 && strings.ContainsAny(keys[0], ";\t") {
+		keys = strings.FieldsFunc(keys[0], func(r rune) bool { return r == ';' || r == '\t' })
+	}
 	columns := "or --columns says where arrivals and lengths are"
-	if guess := tables.GuessColumns(keys); guess != "" {
+	guess := tables.GuessColumns(keys)
+	if guess != "" {
 		columns = "or by its columns, which may be --columns " + quoteWord(guess)
 	}
-	return &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; accepted: %s; %s",
+	row := &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; accepted: %s; %s",
 		excerpt.List(keys, most), strings.Join(Names(), ", "), columns)}
+	if len(keys) < 2 {
+		return row
+	}
+	return &formats.UnknownError{Row: row, Keys: keys, Columns: guess}
 }
 
 // quoteWord returns a word as a shell takes it.

@@ -135,7 +135,7 @@ class Cluster(TypedDict, total=False):
     """Workers, router, transfers between pools, faults, autoscalers.
 
     admission (file): file that says which requests are held back or turned away, by load (docs/policies.md)
-    autoscale (file): YAML file of an autoscaler, which changes the number of workers (docs/autoscaling.md)
+    autoscale (file): YAML file of an autoscaler, which changes the number of workers, or its text: '{min: 2, max: 8, metrics: [{metric: in_flight, target: 8}]}' (docs/autoscaling.md)
     change (time): what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)
     core_bandwidth (GB/s): GB/s of the network between them, which all transfers share
     decode_admission: a transfer waits until its decode worker has KV blocks for the prompt

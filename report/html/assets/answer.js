@@ -21,7 +21,7 @@ const answerParts = (answer, charts) => {
     ctx.font = `${11 * px}px system-ui`;
     ctx.lineWidth = 1.5 * px;
     const at = u.valToPos(y.to(limit.limit), "y", true);
-    drawLimit(u, "y", y.to(limit.limit), `limit ${unit(limit.limit, limit.unit)}`);
+    drawLimits(u, [{ side: "y", at: y.to(limit.limit), text: `limit ${unit(limit.limit, limit.unit)}` }]);
     const lines = [];
     for (const c of points) {
       const left = u.valToPos(x.to(c.across), "x", true), top = u.valToPos(y.to(c.values[k]), "y", true);
@@ -73,6 +73,7 @@ const answerParts = (answer, charts) => {
     const values = points.flatMap((c) => [c.values[k], ...(list(c.low).length > k ? [c.low[k], c.high[k]] : [])]);
     const x = scaleOf(points.map((c) => c.across)), y = scaleOf([...values, limit.limit], limit.unit !== "share");
     const places = (u) => points.map((c) => ({ left: u.valToPos(x.to(c.across), "x"), top: u.valToPos(y.to(c.values[k]), "y"), row: c }));
+    sees(box, `${limit.name} by ${answer.across}`, ...points.map((c) => about(limit, k)(c).replaceAll("\n", ", ")), `limit ${unit(limit.limit, limit.unit)}`);
     one.plot = new uPlot({
       width: box.clientWidth, height: 300, legend: { show: false },
       cursor: { points: { show: false }, drag: { x: false, y: false }, y: false, x: false },
@@ -97,9 +98,9 @@ const answerParts = (answer, charts) => {
   };
 
   const grid = (g) => {
-    const head = el("tr", ...g.head.map((h) => el("th", h)));
+    const head = el("tr", ...g.head.map((h) => el(h ? "th" : "td", h)));
     const body = el("tbody", ...g.rows.map((r) => el("tr", ...r.map((c) => signed("td", c)))));
-    return el("div.card", el("h3", g.title), el("div.scroll", el("table.still", el("thead", head), body)));
+    return el("div.card", el("h3", g.title), scrolls(g.title, el("table.still", el("thead", head), body)));
   };
   const card = (f) => el("div.card", el("h3", f.title), facts(f.rows));
 
@@ -119,7 +120,7 @@ const answerParts = (answer, charts) => {
       ctx.beginPath();
       sizes.forEach((c, i) => { const [l, t] = at(c); if (i) ctx.lineTo(l, t); else ctx.moveTo(l, t); });
       ctx.stroke();
-      drawLimit(u, "y", 100 * answer.target, `target ${percent(answer.target)}`, 1);
+      drawLimits(u, [{ side: "y", at: 100 * answer.target, text: `target ${percent(answer.target)}`, below: true }]);
       for (const c of points) {
         const [left, top] = at(c);
         ctx.strokeStyle = ctx.fillStyle = color(c.share >= answer.target - 1e-9 ? "--c2" : "--c4");
@@ -138,6 +139,7 @@ const answerParts = (answer, charts) => {
       ctx.restore();
     };
     const about = (c) => [c.group ? `${c.name}, ${c.group}` : c.name, `${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, `meets all objectives in ${percent(c.share)} of the resamples`].join("\n");
+    sees(box, `Resamples in which all objectives are met, by ${answer.across}`, ...points.map((c) => about(c).replaceAll("\n", ", ")), `target ${percent(answer.target)}`);
     one.plot = new uPlot({
       width: box.clientWidth, height: 260, legend: { show: false },
       cursor: { points: { show: false }, drag: { x: false, y: false }, y: false, x: false },
@@ -151,7 +153,7 @@ const answerParts = (answer, charts) => {
     }, [points.map((c) => x.to(c.across)), points.map((c) => 100 * c.share)], box);
   };
 
-  const told = el("div.told", ...(answer.number ? [el("p.number", answer.number), el("p.under", answer.under)] : []), el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
+  const told = el("div.told", el("h2.unseen", "Answer"), ...(answer.number ? [el("p.number", answer.number), el("p.under", answer.under)] : []), el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
   const top = el("div.top", told);
   if (list(answer.chances).length > 1) {
     const box = el("div.chart"), keys = el("p.keys", key("disc", "--c2", "meets the target"), key("disc", "--c4", "misses it"));

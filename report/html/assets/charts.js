@@ -86,20 +86,20 @@ const makeCharts = () => {
 
   const moves = (event) => event === "mousemove" || event === "mouseleave"; // what charts share of the pointer
   const options = (c, p, one, width) => ({
-    width, height: c.panels.length > 1 ? 160 : 230,
+    width, height: c.panels.length > 1 ? 160 : document.documentElement.classList.contains("print") ? 190 : 230,
     cursor: { points: { size: 6 }, drag: { x: true, y: false }, sync: { key: c.sync || c.title, filters: { pub: moves, sub: moves } } },
     legend: { show: false },
     hooks: {
-      init: [(u) => { u.scale = one.scale; }], ...(c.choosePart ? { setScale: [(u, key) => { if (key === "x" && u.status) c.choosePart(u); }] } : {}),
+      // span is for tests
+      init: [(u) => { u.scale = one.scale; if (c.timed) u.root.span = () => [u.scales.x.min, u.scales.x.max]; }], ...(c.choosePart ? { setScale: [(u, key) => { if (key === "x" && u.status) c.choosePart(u); }] } : {}),
       ...(c.dots ? { drawAxes: [drawDots(c, one)], ready: [(u) => { hover(dotPlaces(c, one), c.dots.text)(u); clickDots(c, one)(u); }] } : {}), setCursor: [one.legend.set],
-      draw: [(u) => one.limits.forEach((l, i) => {
-        const at = (o) => o.side === "y" ? one.scale.to(o.at) : o.at, pos = (o) => u.valToPos(at(o), "y");
-        const crowded = one.limits.some((o) => o !== l && pos(o) <= pos(l) && pos(l) - pos(o) < 16);
-        drawLimit(u, l.side, at(l), l.text, l.side === "y" ? Number(crowded) : i % 4);
-        if (l.point === undefined) return;
-        u.ctx.strokeStyle = color("--c4");
-        drawShape(u.ctx, "ring", u.valToPos(l.point, "x", true), u.valToPos(one.scale.to(l.at), "y", true), 5 * devicePixelRatio);
-      })],
+      draw: [(u) => {
+        drawLimits(u, one.limits.map((l) => ({ ...l, at: l.side === "y" ? one.scale.to(l.at) : l.at })));
+        for (const l of one.limits.filter((o) => o.point !== undefined)) {
+          u.ctx.strokeStyle = color("--c4");
+          drawShape(u.ctx, "ring", u.valToPos(l.point, "x", true), u.valToPos(one.scale.to(l.at), "y", true), 5 * devicePixelRatio);
+        }
+      }],
     },
     scales: { x: { time: false, range: zoomed(c, p, c.range || one.xs) }, y: { range: one.y } },
     axes: [
@@ -126,8 +126,7 @@ const makeCharts = () => {
     if (!p.x.length || !box.clientWidth) return;
     if (one.plot) one.plot.destroy();
     one.width = box.clientWidth;
-    box.setAttribute("role", "img");
-    box.setAttribute("aria-label", describe(c, p));
+    sees(box, describe(c, p));
     one.plot = new uPlot(options(c, p, one, box.clientWidth), [p.x, ...p.lines.map((l) => l.y.map((v) => v === null || v === undefined ? null : one.scale.to(v)))], box);
   };
 

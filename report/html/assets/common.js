@@ -17,6 +17,10 @@ const el = (what, ...inside) => {
   }
   return e;
 };
+// scrolls is a table that scrolls within its card, with the keys too.
+const scrolls = (label, table, look = "") => el("div.scroll" + look, { tabIndex: 0, role: "region", ariaLabel: label }, table);
+// sees says in words what a chart shows.
+const sees = (box, ...text) => { box.setAttribute("role", "img"); box.setAttribute("aria-label", text.filter((t) => t).join("; ")); };
 // facts lists names and what they stand for. A flag stays on one line.
 const words = (text) => text.split(/( )/).map((w) => w.startsWith("--") ? el("span.flag", w) : w);
 const facts = (rows) => el("dl.facts", ...rows.flatMap(([k, v]) => [el("dt", k), el("dd", ...words(v))]));
@@ -87,26 +91,41 @@ const drawShape = (ctx, shape, x, y, r) => {
   else ctx.stroke();
 };
 
-// drawLimit draws a limit as a dashed line across a chart, at a place on side x or y, its
-// text so many lines down or, with any, below the line.
-const drawLimit = (u, side, at, text, down = 0) => {
-  const { ctx, bbox } = u, px = devicePixelRatio, pos = u.valToPos(at, side, true);
-  document.body.dataset.limits = Number(document.body.dataset.limits || 0) + 1;
+// drawLimits draws limits {side, at, text, below} as dashed lines across a chart. Each text has a place without
+// a line of side y or another text, if there is one.
+const drawLimits = (u, limits) => {
+  const { ctx, bbox } = u, px = devicePixelRatio, right = bbox.left + bbox.width, bottom = bbox.top + bbox.height;
+  const all = limits.map((l) => ({ ...l, pos: u.valToPos(l.at, l.side, true) })), taken = [];
+  document.body.dataset.limits = Number(document.body.dataset.limits || 0) + all.length;
   ctx.save();
   ctx.font = `${11 * px}px system-ui`;
   ctx.textBaseline = "alphabetic";
+  ctx.textAlign = "left";
   ctx.lineWidth = 1.5 * px;
-  ctx.strokeStyle = ctx.fillStyle = color("--c4");
+  ctx.strokeStyle = color("--c4");
   ctx.setLineDash([6 * px, 4 * px]);
-  ctx.beginPath();
-  ctx.moveTo(side === "y" ? bbox.left : pos, side === "y" ? pos : bbox.top);
-  ctx.lineTo(side === "y" ? bbox.left + bbox.width : pos, side === "y" ? pos : bbox.top + bbox.height);
-  ctx.stroke();
-  ctx.setLineDash([]);
-  const room = pos + 6 * px + ctx.measureText(text).width < bbox.left + bbox.width;
-  ctx.textAlign = side === "y" || room ? "left" : "right";
-  if (side === "y") ctx.fillText(text, bbox.left + 4 * px, down || pos - bbox.top < 16 * px ? pos + 13 * px : pos - 5 * px);
-  else ctx.fillText(text, pos + (room ? 4 : -4) * px, bbox.top + (11 + 14 * down) * px);
+  for (const { side, pos } of all) {
+    ctx.beginPath();
+    ctx.moveTo(side === "y" ? bbox.left : pos, side === "y" ? pos : bbox.top);
+    ctx.lineTo(side === "y" ? right : pos, side === "y" ? pos : bottom);
+    ctx.stroke();
+    if (side === "y") taken.push([bbox.left, pos - px, right, pos + px]);
+  }
+  const free = ([left, top, to, under]) => left >= bbox.left && to <= right && top >= bbox.top && under <= bottom && taken.every((o) => o[2] <= left || o[0] >= to || o[3] <= top || o[1] >= under);
+  for (const { side, pos, text, below } of all) {
+    const width = ctx.measureText(text).width, box = (x, line) => [x, line - 10 * px, x + width, line + 3 * px];
+    const ends = side === "y" ? [bbox.left + 4 * px, right - width - 4 * px] : [pos + 4 * px, pos - 4 * px - width];
+    const lines = side === "y" ? [pos + (below ? 13 : -5) * px, pos + (below ? -5 : 13) * px] : [0, 1, 2, 3, 4, 5, 6, 7].map((row) => bbox.top + (11 + 14 * row) * px);
+    const places = side === "y" ? ends.flatMap((x) => lines.map((line) => box(x, line))) : lines.flatMap((line) => ends.map((x) => box(x, line)));
+    const at = places.find(free) || places.find((b) => b[0] >= bbox.left && b[2] <= right) || places[0];
+    taken.push(at);
+    ctx.globalAlpha = 0.8;
+    ctx.fillStyle = color("--card");
+    ctx.fillRect(at[0] - px, at[1], at[2] - at[0] + 2 * px, at[3] - at[1]);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = color("--c4");
+    ctx.fillText(text, at[0], at[3] - 3 * px);
+  }
   ctx.restore();
 };
 
@@ -151,7 +170,7 @@ const timeSplits = (lo, hi) => {
 };
 
 // report leaves on the page what a test may want to know: how many charts were
-// drawn, how long that took, and what sticks out of the page. drawLimit and
+// drawn, how long that took, and what sticks out of the page. drawLimits and
 // charts.js count limits and logarithmic axes.
 const report = (drawn, all) => {
   document.body.dataset.ms = String(Math.round(performance.now()));
@@ -162,11 +181,23 @@ const report = (drawn, all) => {
   document.body.dataset.drawn = `${drawn} of ${all}`;
 };
 
-// follow draws all charts, and again when the page gets another width or scheme.
+// follow draws all charts, and again when the page gets another width or scheme, or is printed: paper is narrower
+// than the window and white, and nothing on it opens.
 const follow = (charts, draw) => {
+  const again = () => charts.filter((one) => one.box.clientWidth).forEach(draw);
+  let opened = [];
+  const print = (on) => () => {
+    if (on) opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((d) => { d.open = on; });
+    document.documentElement.classList.toggle("print", on);
+    colors.clear();
+    again();
+  };
   charts.forEach(draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(draw));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   new ResizeObserver(() => charts.forEach((one) => { if (one.box.clientWidth !== one.width) draw(one); })).observe(main);
+  addEventListener("beforeprint", print(true));
+  addEventListener("afterprint", print(false));
 };
 
 // hover shows, beside the pointer, what text says of the nearest of the places

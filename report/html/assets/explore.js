@@ -52,7 +52,7 @@
     else problem.textContent = `${mostPins} runs are pinned, which is the limit: remove one`;
   };
   const reset = () => { state.settings = { ...first().settings, trace: state.settings.trace }; keep(); knobs.show(); refresh(); };
-  const problem = el("p.error", { id: "problem", role: "alert" }), says = el("p", { id: "state" }), announced = el("div.unseen", { id: "announced", role: "status" });
+  const problem = el("p.error", { id: "problem", role: "alert" }), says = el("p", { id: "state" }), announced = el("div.unseen", { id: "announced", role: "status" }), mapping = el("div");
   // nameOf is what a pin is called: its name, or the settings in which it differs from those on the screen.
   const nameOf = (p) => {
     if (p.name) return p.name;
@@ -154,11 +154,13 @@
     says.textContent = current ? "stale: the results are those of the settings before" : "";
     if (e.gone) lost();
     document.body.dataset.refused = problem.textContent;
+    mapping.replaceChildren(...(e.keys ? [knobs.columns(e.keys, e.columns, (value) => { set("columns", value); knobs.panel.querySelector("[name=columns]").focus(); })] : []));
     knobs.mark(e.flag, "problem");
   };
   const drawRun = ({ settings, pins, since }, a) => {
     current = a;
     if (problem.textContent) problem.textContent = "";
+    mapping.replaceChildren();
     knobs.mark();
     rest(false);
     if (running) busy();
@@ -223,7 +225,7 @@
   close.append(el("h2", "Inspect"), field("request", "One request: its id, :LINE or SESSION#TURN"), field("worker", "One worker's passes: worker, or worker@SECONDS; d before it for decode workers"), el("div.scroll", closeText));
 
   const box = el("div.explorer"), side = el("div.stack");
-  side.append(el("h2.unseen", "Results"), problem, pinBar, screen.drawing, says, announced, smallest.panel, sweep.panel, close);
+  side.append(el("h2.unseen", "Results"), problem, mapping, pinBar, screen.drawing, says, announced, smallest.panel, sweep.panel, close);
   box.append(knobs.panel, side);
   main.append(box);
   let width = 0;

@@ -3,7 +3,7 @@
 // the settings, turn(flag, value) sets one, "" unsets it.
 const makeKnobs = ({ of, turn, upload, acts }) => {
   const panel = el("form.knobs.card", { ariaLabel: "Settings" });
-  const inputs = new Map(); // {e, out, k, show} by flag
+  const inputs = new Map(); // {e, k, special, range, why} by flag
   panel.addEventListener("submit", (e) => e.preventDefault());
 
   const selection = (flag, choices, first) => {
@@ -35,6 +35,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     if (/^(model|tp|ep|dp)$/.test(k.flag) && !s.gpu) return "requires a GPU";
     if (/^(prefill-tp|decode-tp|pd-threshold)$/.test(k.flag) && !twoPools(s)) return "requires prefill and decode workers";
     if (k.flag === "slo-attainment" && !s.slo) return "requires objectives";
+    if (k.label.includes("KV router)")) return s.router === "kv" ? "" : "requires the router kv";
     return "";
   };
 
@@ -103,16 +104,54 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     return { e, show, rows: [...Object.values(parts).map((p) => p.row), lineRow] };
   };
 
+  // scalers are the fields of an autoscaler: none, one of these numbers, or a file.
+  const scalerForm = /^\{scaler: hpa, min: (\d+), max: (\d+), metrics: \[\{metric: (\w+), target: ([\d.]+)\}\], startup: \{weights: ([\d.]+)s\}\}$/;
+  const scalers = (k) => {
+    const parts = {}, e = el("select", ...[["", k.preset], ["+", "HPA with these numbers"], ...(k.choices || []).map((c) => [c, c])].map(([value, text]) => el("option", { value }, text)));
+    const put = () => { const v = (n) => parts[n].e.value || parts[n].usual; turn(k.flag, `{scaler: hpa, min: ${v("min")}, max: ${v("max")}, metrics: [{metric: ${v("metric")}, target: ${v("target")}}], startup: {weights: ${v("startup")}s}}`); };
+    const part = (name, label, usual, input) => {
+      input.value = usual;
+      input.dataset.scaler = name;
+      input.addEventListener("input", put);
+      parts[name] = { e: input, usual, row: el("label", label, " ", input) };
+    };
+    const count = (more) => el("input", { type: "number", min: 0, step: 1, ...more });
+    part("min", "Least workers", "1", count());
+    part("max", "Most workers", "8", count());
+    part("metric", "Metric", "in_flight", el("select", ...[["in_flight", "requests in flight per worker"], ["kv_usage", "KV cache usage, 0 to 1"]].map(([value, text]) => el("option", { value }, text))));
+    part("target", "Target of the metric", "8", count({ step: "any" }));
+    part("startup", "A new worker starts in (s)", "30", count());
+    e.addEventListener("input", () => { if (e.value === "+") put(); else turn(k.flag, e.value); });
+    const show = () => {
+      const value = of()[k.flag] || "", m = value.match(scalerForm), own = Boolean(m) || value.startsWith("{");
+      e.value = own ? "+" : value;
+      Object.values(parts).forEach((p, i) => { p.row.hidden = !own; if (m && p.e.value !== m[i + 1]) p.e.value = m[i + 1]; });
+    };
+    return { e, show, rows: Object.values(parts).map((p) => p.row) };
+  };
+
+  // columns is the form that maps the columns of a trace of no known format; put(value) sets them.
+  const columns = (keys, guess, put) => {
+    const quoted = (name) => /[,"]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name, fields = {};
+    const form = el("form.card", { ariaLabel: "Columns of the trace" }, el("h3", "Which column is which?"), ...[["arrival", "Arrival"], ["input", "Prompt tokens"], ["output", "Answer tokens"], ["session", "Session (optional)"]].map(([role, label]) => {
+      const e = fields[role] = el("select", { name: "column-" + role }, el("option", { value: "" }, "none"), ...keys.map((key) => el("option", { value: quoted(key) }, key)));
+      e.value = (guess || "").split(",").map((p) => p.split("=")).find(([r]) => r === role)?.[1] || "";
+      return el("label", label + " ", e);
+    }), el("button", { type: "submit" }, "Use these columns"));
+    form.addEventListener("submit", (e) => { e.preventDefault(); put(Object.entries(fields).filter(([, f]) => f.value).map(([role, f]) => `${role}=${f.value}`).join(",")); });
+    return form;
+  };
+
   const button = (text, act) => { const b = el("button", { type: "button" }, text); b.addEventListener("click", act); return b; };
-  const folded = new Set(), groups = [];
+  const folded = new Set(), groups = [], mapped = new Map(); // columns, by trace
   let wanted = "";
   // find shows the settings that have the words of the search.
   const find = () => {
     const words = wanted.toLowerCase().split(/\s+/);
     for (const { box, rows } of groups) {
       let any = false;
-      for (const { k, row } of rows) {
-        row.hidden = !words.every((w) => `${k.label} ${k.flag} ${k.group}`.toLowerCase().includes(w)) || Boolean(k.more && !wanted && !(k.flag in of()));
+      for (const { k, row, text } of rows) {
+        row.hidden = !words.every((w) => text.includes(w)) || Boolean(k.more && !wanted && !(k.flag in of()));
         any ||= !row.hidden;
       }
       box.hidden = !any;
@@ -136,15 +175,15 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
       box.dataset.group = group;
       box.addEventListener("toggle", () => { if (wanted) return; if (box.open) folded.delete(group); else folded.add(group); });
       for (const k of data.knobs.filter((k) => k.group === group)) {
-        const special = k.flag === "faults" ? faults(k) : null, pair = k.steps ? paired(k) : null;
+        const special = k.flag === "faults" ? faults(k) : k.flag === "autoscale" ? scalers(k) : null, pair = k.steps ? paired(k) : null;
         const e = special ? special.e : pair ? pair.e : k.choices ? selection(k.flag, k.choices, k.preset) : typed(k);
         const why = el("span.why");
         e.name = k.flag;
         e.title = "--" + k.flag;
-        const label = el("label", k.label + " ", pair ? null : e, why), row = pair ? el("div", label, pair.row) : label;
+        const label = el("label", (k.more ? k.flag + ": " : "") + k.label + " ", pair ? null : e, why), row = pair ? el("div", label, pair.row) : label;
         if (pair) label.htmlFor = e.id = "knob-" + k.flag;
         inputs.set(k.flag, { e, k, special, range: pair?.range, why });
-        rows.push({ k, row });
+        rows.push({ k, row, text: `${k.label} ${k.flag} ${k.group}`.toLowerCase() });
         box.append(row, ...(special ? special.rows : []));
       }
       groups.push({ box, rows });
@@ -177,6 +216,9 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
   const fit = (s, flag) => {
     const drop = (...all) => all.forEach((f) => delete s[f]);
     const on = flag in s;
+    if (flag === "columns") mapped.set(s.trace, s.columns);
+    if (flag === "trace") { if (mapped.get(s.trace)) s.columns = mapped.get(s.trace); else drop("columns"); }
+    if (flag === "autoscale" && on) drop("faults");
     if (flag === "gpu" && !on) drop("model", "tp", "ep", "dp", "prefill-tp", "decode-tp");
     if (flag === "gpu" && on) s.model ||= (data.start || {}).model || "llama-3.1-8b";
     if (/^(prefill|decode)-workers$/.test(flag) && !twoPools(s)) drop("prefill-tp", "decode-tp", "pd-threshold");
@@ -199,5 +241,5 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
   };
   // say is a value of a setting in words.
   const say = (flag, s) => { const k = data.knobs.find((o) => o.flag === flag); return `${flag} ${flag === "trace" ? (s.trace || "").split("/").pop() : s[flag] || (k ? preset(k, s) : "unset")}`; };
-  return { panel, build, show, fit, mark, say };
+  return { panel, build, show, fit, mark, say, columns };
 };

@@ -19,15 +19,24 @@
   // faults are lines at the instants at which something went wrong in a run.
   const faults = (r) => (r.time && r.time.faults || []).slice(0, 20).map((s, i) => ({ side: "x", at: s, text: `fault ${i + 1}` }));
 
-  // overTime draws what pick takes of each run, a panel for each.
-  const overTime = (parent, title, value, pick, worker, unit) => {
+  // overlay draws panels of one line each over each other, where they are few enough to tell apart.
+  const overlay = (panels) => {
+    const drawn = panels.filter((p) => p.x.length);
+    if (!several || runs.length > 4 || drawn.length < 2) return panels;
+    const joined = uPlot.join(drawn.map((p) => [p.x, p.lines[0].y]));
+    const limits = drawn.flatMap((p) => (p.limits || []).map((l) => ({ ...l, text: `${p.name}: ${l.text}` })));
+    return [{ name: "", color: "--c0", x: joined[0], ...(limits.length ? { limits } : {}), lines: drawn.map((p, i) => ({ ...p.lines[0], name: p.name, dash: i % 3, fill: false, y: joined[i + 1] })) }];
+  };
+
+  // overTime draws what pick takes of each run, and names the mean that the report has (whole), over each other or a panel for each.
+  const overTime = (parent, title, value, pick, worker, unit, whole) => {
     const panels = runs.map((r, i) => {
       const y = r.time ? pick(r.time) : [];
       const step = r.time ? (worker ? r.time.worker_bin_s : r.time.bin_s) : 0;
-      return { name: r.name, color: nth(i), limits: faults(r), x: y.map((_, k) => k * step), lines: [{ color: nth(i), y, says: `mean ${value(mean(y))}, most ${value(most(y))}` }] };
+      return { name: r.name, color: nth(i), limits: faults(r), x: y.map((_, k) => k * step), lines: [{ color: nth(i), y, says: `mean ${whole ? short(whole(r.report)) + "/s" : value(mean(y))}, most ${value(most(y))}` }] };
     });
     const peaks = panels.map((p) => most(p.lines[0].y)).filter((v) => v > 0);
-    addChart(parent, { title, panels, value, ticks: unit, xAxis: timeAxis, counts: true, spread: () => peaks.length < 2 ? 1 : most(peaks) / Math.min(...peaks) });
+    addChart(parent, { title, panels: overlay(panels), value, ticks: unit, xAxis: timeAxis, counts: true, spread: () => peaks.length < 2 ? 1 : most(peaks) / Math.min(...peaks) });
   };
 
   // objectives is a table of what the runs were held to.
@@ -41,7 +50,7 @@
       return el("tr", el("td", one.title + (one.limit ? " ≤ " + ms(one.limit) : "") + wanted), ...cells);
     }));
     const head = el("tr", el("th", "objective"), ...runs.map((r) => el("th", several ? r.name : "came to")));
-    return el("div.card.full", el("h3", "Objectives"), el("div.scroll", el("table", el("thead", head), body)));
+    return el("div.card.full", el("h3", "Objectives"), scrolls("Objectives", el("table", el("thead", head), body)));
   };
 
   const values = () => {
@@ -58,7 +67,7 @@
       const v = runs.map((r) => r.report[key]).find((v) => v !== undefined);
       if (!known.has(key) && !plain.test(key)) rows.push([named(key), key, typeof v !== "number" ? String : key.endsWith("_ratio") ? percent : number]);
     }
-    const head = el("tr", el("th", ""));
+    const head = el("tr", el("th", "value"));
     runs.forEach((r, i) => head.append(el("th", r.name), ...(i > 0 ? [el("th", `against ${runs[0].name}`)] : [])));
     const body = el("tbody");
     for (const [name, key, show] of rows) {
@@ -70,7 +79,7 @@
       });
       body.append(tr);
     }
-    return el(several ? "div.card.full" : "div.card", el("div.scroll", el("table", el("thead", head), body)));
+    return el(several ? "div.card.full" : "div.card", scrolls("Values", el("table", el("thead", head), body)));
   };
 
   // paired is by how much the times of the same requests differ from those in the first run.
@@ -85,11 +94,11 @@
     };
     const name = (m) => `${m.statistic} ${names[m.metric]}`;
     const rows = [...new Set(later.flatMap((r) => r.paired.metrics.map(name)))];
-    const head = el("tr", el("th", ""), ...later.map((r) => el("th", r.name)));
+    const head = el("tr", el("th", "statistic"), ...later.map((r) => el("th", r.name)));
     const body = el("tbody", ...rows.map((row) => el("tr", el("td", row), ...later.map((r) => show(r.paired.metrics.find((m) => name(m) === row))))));
     return [el("div.card.full", el("h3", `Changes from ${runs[0].name}, request by request`),
       el("p", `The same requests in both, with 95 % intervals of a paired bootstrap (${number(later[0].paired.resamples)} resamples): better or worse is what chance does not explain.`),
-      el("div.scroll", el("table", el("thead", head), body)))];
+      scrolls("Paired changes", el("table", el("thead", head), body)))];
   };
 
   // madeOf is what the runs were made of, and what they assume: together where that is the same.
@@ -109,25 +118,35 @@
     const card = el(several ? "div.card.full" : "div.card", el("h3", "Where the time of the average request goes"));
     const longest = Math.max(...kept.map((r) => r.mean.reduce((a, v) => a + v, 0)));
     kept.forEach((r) => card.append(...(several ? [el("div.small", r.name)] : []), bar(r.mean, longest)));
-    const head = el("tr", el("th", ""), ...kept.map((r) => el("th", several ? r.name : "mean")));
+    const head = el("tr", el("th", "part"), ...kept.map((r) => el("th", several ? r.name : "mean")));
     const body = el("tbody", ...data.parts.map((name, p) => el("tr", el("td", el("span.key", swatch(`--p${p}`), name)), ...kept.map((r) => el("td", ms(r.mean[p] || 0))))));
-    card.append(el("div.scroll.more", el("table", el("thead", head), body)));
+    card.append(scrolls("Parts of the time", el("table", el("thead", head), body), ".more"));
     return [card];
   };
+
+  // tiles are the numbers that a run is judged by, with its objectives.
+  const tiles = (r) => el("div.tiles", ...[["Time to first token, p99", "p99_ttft_ms", ms, "ttft"], ["Inter-token latency, p99", "p99_itl_ms", ms, "itl"],
+    ["Time per output token, p99", "p99_tpot_ms", ms, "tpot"], ["Output throughput", "output_throughput_tok_s", (v) => few(v) + " tokens/s"]].map(([title, of, show, id]) => {
+    const held = (r.held || []).filter((o) => o.curve === id && !o.class), missed = held.some((o) => !o.met), v = r.report[of];
+    return el("div.card.tile" + (held.length ? missed ? ".bad" : ".good" : ""), el("h3", title), el("strong", v ? show(v) : "–"),
+      ...held.map((o) => el("div", el(o.met ? "b.met" : "b.missed", o.met ? "✓ met" : "✗ missed"), ` ${o.title} ≤ ${ms(o.limit)}`)));
+  }));
 
   const summary = () => {
     const s = section("Summary");
     runs.forEach((r) => {
-      if (!r.load || !r.load[0]) return;
-      s.append(el("p.load", el(`b.${r.load[0]}`, r.load[0]), several ? `${r.name}: ${r.load[1]}` : r.load[1]));
+      if (r.load && r.load[0]) s.append(el("p.load", el(`b.${r.load[0]}`, r.load[0]), several ? `${r.name}: ${r.load[1]}` : r.load[1]));
     });
+    if (!several) s.append(tiles(runs[0]));
     const grid = cards(s), held = objectives();
-    if (held) grid.append(held);
-    if (several) {
-      grid.append(values(), ...paired(), ...ledger(), ...madeOf());
-    } else {
-      grid.append(values(), el("div.stack", ...madeOf(), ...ledger()));
-    }
+    const onTiles = (o) => !o.class && !o.each && ["ttft", "itl", "tpot"].includes(o.curve);
+    grid.append(...(held && (several || !runs[0].held.every(onTiles)) ? [held] : []), ...(several ? [values(), ...paired()] : []));
+  };
+  // rest is what the numbers are made of, and what they assume.
+  const rest = () => {
+    const grid = cards(section(several ? "Where the time goes, assumptions, command" : "Numbers, assumptions, command"));
+    if (several) grid.append(...ledger(), ...madeOf());
+    else grid.append(values(), el("div.stack", ...ledger(), ...madeOf()));
   };
 
   // bar is a ledger; its parts fill it.
@@ -190,7 +209,7 @@
         return { name: r.name, color: nth(i), x: c.n ? c.edges.map((v) => Math.log10(v)) : [],
           lines: [{ color: nth(i), y: c.n ? [...c.share, 0] : [], step: true, fill: true, says: c.n ? `${number(c.n)} values, half of them up to ${ms(quantile(c, 0.5))}` : "" }] };
       });
-      addChart(grid, { title: `Distribution of ${names[id]}`, panels, value: percent, xValue: (v) => "from " + ms(Math.pow(10, v)),
+      addChart(grid, { title: `Distribution of ${names[id]}`, panels: overlay(panels), value: percent, xValue: (v) => "from " + ms(Math.pow(10, v)),
         ticks: percents, xAxis: { space: 55, splits: timeTicks, values: (u, list) => list.map((v) => ms(Math.pow(10, v))) },
         limits: held(id).map((o) => ({ side: "x", at: Math.log10(o.limit), text: limitText(o) })) });
     }
@@ -206,7 +225,7 @@
       el("tr", el("td", several ? `${name}, ${r.name}` : name), el("td", c.completed < c.requests ? `${number(c.completed)} of ${number(c.requests)}` : number(c.requests)),
         ...two(c, "ttft"), ...two(c, "tpot"), ...two(c, "e2e"), el("td", short(c.speed) + "/s"), ...(judged ? [el("td", percent(c.met))] : []))));
     const head = ["class", "requests", "TTFT p50", "p99", "TPOT p50", "p99", "E2E p50", "p99", "speed", ...(judged ? ["met objectives"] : [])].map((h) => el("th", h));
-    grid.append(el("div.card.full", el("div.scroll", el("table", el("thead", el("tr", ...head)), el("tbody", ...rows)))));
+    grid.append(el("div.card.full", scrolls("Classes", el("table", el("thead", el("tr", ...head)), el("tbody", ...rows)))));
     for (const id of ["ttft", "tpot", "e2e"]) {
       const panels = classed.map((r) => ({ name: r.name, color: nth(runs.indexOf(r)), lines: r.classes.map((c) => ({ name: c.name, curve: c.curves[id] })) }));
       percentiles(grid, `${names[id]} of each class`, panels, held(id, true));
@@ -217,11 +236,11 @@
     if (!runs.some((r) => r.time)) return;
     const grid = cards(section("Over time"), true);
     const count = (v) => v >= 1e4 ? short(v) : few(v), perSecond = (v) => count(v) + "/s", rate = [count, "/s"];
-    overTime(grid, "Arrivals", perSecond, (t) => t.arrived, false, rate);
+    overTime(grid, "Arrivals", perSecond, (t) => t.arrived, false, rate, (r) => 1000 * r.num_requests / r.duration_ms);
     overTime(grid, "Requests in flight", count, (t) => t.in_flight);
     overTime(grid, "Requests without a place in an engine", count, (t) => t.queue);
-    overTime(grid, "Output tokens", perSecond, (t) => t.throughput, false, rate);
-    overTime(grid, "Requests finished", perSecond, (t) => t.finished, false, rate);
+    overTime(grid, "Output tokens", perSecond, (t) => t.throughput, false, rate, (r) => r.output_throughput_tok_s);
+    overTime(grid, "Requests finished", perSecond, (t) => t.finished, false, rate, (r) => r.request_throughput_rps);
     overTime(grid, "Decode batch size, mean over workers", count, (t) => t.batch, true);
   };
 
@@ -263,8 +282,8 @@
           el("td", percent(w.busy)), el("td", percent(w.prefill)), el("td", percent(w.reused))));
       }
       const head = el("tr");
-      for (const h of ["worker", "requests", "passes", "tokens", "", "busy", "prefill", "hit rate"]) head.append(el("th", h));
-      grid.append(fold(several ? `Balance: ${r.name}` : "Balance", el("div.scroll.tall", el("table", el("thead", head), body))));
+      for (const h of ["worker", "requests", "passes", "tokens", "of the most", "busy", "prefill", "hit rate"]) head.append(el("th", h));
+      grid.append(fold(several ? `Balance: ${r.name}` : "Balance", scrolls(`Balance of ${r.name}`, el("table", el("thead", head), body), ".tall")));
     });
   };
 
@@ -284,7 +303,7 @@
         body.append(el("tr", el("td", q.title), el("td", q.where), el("td", number(q.input)), el("td", number(q.reused)), el("td", number(q.output)),
           el("td", ms(q.ttft)), el("td", ms(q.e2e)), el("td.wide", q.parts ? bar(q.parts, longest) : "not recorded"), el("td.left.holds", held)));
       }
-      const card = fold(several ? r.name : "", el("div.scroll", el("table", el("thead", head), body)));
+      const card = fold(several ? r.name : "", scrolls(`Slowest requests of ${r.name}`, el("table", el("thead", head), body)));
       card.classList.add("below");
       s.append(card);
     });
@@ -300,6 +319,7 @@
   workers();
   drawTasks(runs, section, several);
   slowest();
+  rest();
   follow(charts, draw);
   report(charts.filter((one) => one.plot).length, charts.length);
 })();

@@ -22,7 +22,7 @@ const drawScaling = (runs, section, addChart, timeAxis, several) => {
       ...(judged ? [el("td", number(a.requests)), el("td", number(a.missed)), el("td", signed(a.ttft)), el("td", signed(a.e2e))] : []), el("td.left.wide", a.why))));
     const card = el("div.card.full", el("h3", several ? `What each act cost: ${r.name}` : "What each act cost"));
     if (judged) card.append(el("p", `${number(missed)} of ${number(all)} requests missed the goal: ${number(growing)} while workers were starting, ${number(shrinking)} after workers were let go, ${number(other)} at other times. Goal: ${x.goal}.`));
-    if (x.acts.length) card.append(el("div.scroll.tall", el("table", el("thead", head), body)));
+    if (x.acts.length) card.append(scrolls("Acts of the autoscaler", el("table", el("thead", head), body), ".tall"));
     else card.append(el("p", "It changed nothing."));
     grid.append(card);
   }

@@ -7,7 +7,7 @@ const makeScreen = ({ ask, link, zoom }) => {
   const opened = new Set(); // summaries of what is open, which stays so
   let plots = [], rest = 0, shownRuns = [];
 
-  const table = (label, head, rows) => el("div.scroll", { tabIndex: 0, role: "region", ariaLabel: label }, el("table", { ariaLabel: label },
+  const table = (label, head, rows) => scrolls(label, el("table", { ariaLabel: label },
     el("thead", el("tr", ...head.map((h) => h instanceof Node ? h : el("th", { scope: "col" }, h)))),
     el("tbody", ...rows.map((r) => el("tr", ...r.map((c, i) => i === 0 ? el("th.left", { scope: "row" }, c) : c instanceof Node && c.tagName === "TD" ? c : el("td", c)))))));
   const folded = (kind, summary, ...inside) => {
@@ -188,9 +188,11 @@ const makeScreen = ({ ask, link, zoom }) => {
   const cards = (runs) => {
     const now = runs[runs.length - 1], a = now.a;
     const card = el("div.card", el("h3", "Numbers"), ...(a.run.load[1] ? [el("p", a.run.load[1])] : []), numbers(runs));
+    const assumes = folded("details", "What this assumes", facts(a.run.assumes || []));
+    assumes.open ||= !now.settings.gpu;
     const same = el("div.card", el("h3", "Command, and file for --config"), el("pre.said", a.command), el("pre.said.more", a.yaml),
       el("div.row", copy(() => a.command, "command"), copy(() => a.yaml, "file"), copy(link, "link")),
-      el("div.small.digest", a.digest), ...(a.warnings || []).map((w) => el("p.warned", w)), folded("details", "What this assumes", facts(a.run.assumes || [])));
+      el("div.small.digest", a.digest), ...(a.warnings || []).map((w) => el("p.warned", w)), assumes);
     const opens = (s) => { const b = el("button", { type: "button" }, s.title); b.addEventListener("click", () => zoom({ request: s.title.split(" ")[0] })); return b; };
     const slow = table("Slowest requests", ["request", "worker", "prompt", "answer", "TTFT", "E2E"], (a.run.slowest || []).map((s) => [opens(s), s.where, number(s.input), number(s.output), ms(s.ttft), ms(s.e2e)]));
     const passes = (w) => { const b = el("button", { type: "button" }, w.name); b.addEventListener("click", () => zoom({ worker: w.name.replace(/^(prefill|decode) /, (m, pool) => pool === "decode" ? "d" : "") })); return b; };

@@ -69,7 +69,8 @@
     });
     const shape = shapes(table), mark = table.columns.findIndex((c) => c.name === table.mark);
     const text = (r) => [...settings(r), `${named(one.x.value)} ${shown(r[i])}`, `${named(one.y.value)} ${shown(r[j])}`, ...(shape(r) !== "disc" ? [`${named(table.mark)}: ${r[mark]}`] : [])].join("\n");
-    const lines = (u) => ["x", "y"].forEach((side, s) => limits[s] !== undefined && drawLimit(u, side, scales[s].to(limits[s]), `limit ${shown(limits[s])}`));
+    const lines = (u) => drawLimits(u, ["x", "y"].flatMap((side, s) => limits[s] === undefined ? [] : [{ side, at: scales[s].to(limits[s]), text: `limit ${shown(limits[s])}` }]));
+    sees(box, `${named(one.y.value)} by ${named(one.x.value)}`, ...(rows.length > 40 ? [`${rows.length} rows, which the table below has`] : rows.map((r) => text(r).replaceAll("\n", ", "))));
     box.append(keys(table, rows, [one.x.value, one.y.value]));
     one.plot = new uPlot({
       mode: 2, width: box.clientWidth, height: 380,
@@ -133,7 +134,7 @@
 
   const rowsOf = (parent, table) => {
     const all = table.columns.map((c, i) => i), few = firstColumns(table);
-    const every = el("input", { type: "checkbox" }), against = el("input", { type: "checkbox" }), scroll = el("div.scroll.tall");
+    const every = el("input", { type: "checkbox" }), against = el("input", { type: "checkbox" }), scroll = scrolls(table.title || "Rows", null, ".tall");
     const tools = el("div.tools", el("label", every, " all columns"));
     if (table.rows.length > 1 && table.columns[0].name === "cell") tools.append(el("label", against, " changes from the first cell"));
     parent.append(el("div.card", tools, scroll));
@@ -147,19 +148,22 @@
       const columns = every.checked ? all : few, head = el("tr"), body = el("tbody"), shape = shapes(table);
       for (const i of columns) {
         const onclick = () => { down = i === sorted && !down; sorted = i; draw(); };
-        head.append(el(table.columns[i].number ? "th" : "th.left", named(table.columns[i].name) + (i === sorted ? (down ? " ↓" : " ↑") : ""), { onclick, title: table.columns[i].name, style: named(table.columns[i].name).length > 24 ? "min-width: 10em" : "" }));
+        const name = named(table.columns[i].name), sort = el("button.sort", name + (i === sorted ? (down ? " ↓" : " ↑") : ""), { type: "button", onclick, title: table.columns[i].name });
+        head.append(el(table.columns[i].number ? "th" : "th.left", sort, { style: name.length > 24 ? "min-width: 10em" : "", ...(i === sorted ? { ariaSort: down ? "descending" : "ascending" } : {}) }));
       }
       for (const r of sorted < 0 ? table.rows : [...table.rows].sort(compare)) {
         body.append(el("tr", ...columns.map((i) => cell(table, r, i, shape(r), against.checked && table.rows[0]))));
       }
+      const at = [...scroll.querySelectorAll(".sort")].indexOf(document.activeElement);
       scroll.replaceChildren(el("table", el("thead", head), body));
+      if (at >= 0) scroll.querySelectorAll(".sort")[at].focus();
     };
     every.onchange = against.onchange = draw;
     draw();
   };
 
   main.classList.add("sheet");
-  if (data.facts) main.append(el("div.cards.below", ...data.facts.map((f) => el("div.card", el("h3", f.title), facts(f.rows)))));
+  if (data.facts) main.append(el("h2.unseen", "Facts"), el("div.cards.below", ...data.facts.map((f) => el("div.card", el("h3", f.title), facts(f.rows)))));
   if (data.answer) {
     const { top, more, measured } = answerParts(data.answer, charts);
     main.append(top, ...more, ...measured);
@@ -172,14 +176,6 @@
     chart(grid, table);
     rowsOf(grid, table);
   }
-  follow(charts, (one) => one.draw(one));
-  // Paper is narrower than the window, and white; tables of every replay are left out of it.
-  const print = (on) => () => {
-    document.documentElement.classList.toggle("print", on);
-    colors.clear();
-    charts.filter((one) => one.box.clientWidth).forEach((one) => one.draw(one));
-  };
-  addEventListener("beforeprint", print(true));
-  addEventListener("afterprint", print(false));
+  follow(charts, (one) => one.draw(one)); // tables of every replay are not printed
   report(charts.filter((one) => one.plot).length, charts.length);
 })();

@@ -23,7 +23,7 @@ const drawTasks = (runs, section, several) => {
     }));
     const card = el("div.card.full.below", ...(several ? [el("h3", r.name)] : []));
     card.append(el("p", `${number(x.completed)} of ${number(x.tasks)} tasks completed.`));
-    if (x.slowest.length) card.append(el("div.scroll", el("table", el("thead", head), body)));
+    if (x.slowest.length) card.append(scrolls("Slowest tasks", el("table", el("thead", head), body)));
     s.append(card);
   }
 };
