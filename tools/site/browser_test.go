@@ -18,7 +18,10 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-var browser = flag.String("browser", "", "look at the site in a `folder` in a real browser")
+var (
+	browser = flag.String("browser", "", "look at the site in a `folder` in a real browser")
+	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which checks pages for accessibility")
+)
 
 // driver opens pages one after the other in a frame, and tells the server what came of each.
 const driver = `<body><iframe id="f" width="%d" height="1200"></iframe><img src="/held"><script>
@@ -33,8 +36,26 @@ const driver = `<body><iframe id="f" width="%d" height="1200"></iframe><img src=
     const broken = [...w.document.images].filter((i) => i.complete && !i.naturalWidth);
     if (broken.length) wrong.push("does not show " + broken.map((i) => i.src));
     if (page.startsWith("search.html?")) {
-      for (let i = 0; i < 200 && !w.document.querySelector("#search-results li"); i++) await new Promise((ok) => setTimeout(ok, 20));
-      if (!w.document.querySelector("#search-results li")) wrong.push("finds nothing");
+      for (let i = 0; i < 200 && !w.document.querySelector("#search-results .excerpt mark"); i++) await new Promise((ok) => setTimeout(ok, 20));
+      if (!w.document.querySelector("#search-results .excerpt mark")) wrong.push("finds nothing, or shows no excerpt");
+    }
+    for (const pre of w.document.querySelectorAll(".highlight pre")) {
+      const copied = pre.parentNode.querySelector(".copy")?.dataset.text, text = pre.textContent;
+      if (!copied) wrong.push("has no button that copies " + text.slice(0, 40));
+      else if (/^\$ /m.test(text) ? /^\$ /m.test(copied) || !text.includes("$ " + copied.split("\n")[0] + "\n") : copied !== text) wrong.push("copies " + copied + " of " + text);
+      const cut = [...pre.querySelectorAll("span:not(.go)")].find((s) => s.textContent.trim() && s.getBoundingClientRect().right > pre.getBoundingClientRect().right + 1);
+      if (cut && !pre.querySelector(".go")) wrong.push("does not wrap " + cut.textContent);
+    }
+    if (page === "index.html" && w.innerWidth > 1000) {
+      const end = w.document.querySelector("article").getBoundingClientRect().bottom;
+      if (end > 900) wrong.push("is " + end + " high, must be at most 900");
+      if (w.document.querySelectorAll(".jobs a").length !== 3 || !w.document.querySelector("article img")) wrong.push("has not three jobs and a picture");
+    }
+    const axe = w.innerWidth > 1000 && await fetch("/axe");
+    if (axe && axe.ok) {
+      w.eval(await axe.text());
+      const { violations } = await w.axe.run(w.document, { iframes: false });
+      wrong.push(...violations.map((v) => v.impact + " " + v.id + ": " + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160) + " " + n.failureSummary.slice(0, 200)).join(" | ")));
     }
     await fetch("/seen", { method: "POST", body: JSON.stringify({ page, wrong }) });
   }
@@ -77,6 +98,8 @@ func openPages(t *testing.T, chromium string, pages []string, width int) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/site/"):
 			files.ServeHTTP(w, r)
+		case r.URL.Path == "/axe" && *axeFile != "":
+			http.ServeFile(w, r, *axeFile)
 		case r.URL.Path == "/driver":
 			fmt.Fprintf(w, driver, width, list)
 		case r.URL.Path == "/seen":
@@ -119,6 +142,9 @@ func searchFile(t *testing.T, chromium string) {
 	if strings.Contains(page.said, "CONSOLE") {
 		t.Errorf("the page complains: %.2000s", page.said)
 	}
+	if excerpts := strings.Count(page.text, "<mark>"); excerpts < 10 {
+		t.Errorf("%d words are marked in excerpts, must be at least 10", excerpts)
+	}
 	if hits := len(regexp.MustCompile(`<li class="kind-`).FindAllString(page.text, -1)); hits < 10 {
 		t.Errorf("%d hits", hits)
 	}
@@ -130,7 +156,7 @@ type drawn struct{ text, said string }
 // dump opens an address in the browser.
 func dump(t *testing.T, chromium, address string, flags ...string) drawn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute) // axe takes a second or two for each page
 	defer cancel()
 	cmd := exec.CommandContext(ctx, chromium, append(flags, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--window-size=1500,1300", "--enable-logging=stderr", "--dump-dom", address)...)

@@ -9,7 +9,7 @@
 // anchors and hosts on the finished pages. Its search works on file:// with the offline plugin of one theme only; that of Sphinx does without.
 //
 // Read main.go, layout.go, links.go, navigation.go, reference.go, keys.go,
-// gallery.go, sphinx.go, check.go.
+// gallery.go, sphinx.go, search.go, check.go.
 package main
 
 import (
@@ -58,6 +58,7 @@ func makeSite(root, work, out, python string) error {
 		{"make the reference", s.makeReference},
 		{"run the gallery", func() error { return s.makeGallery(filepath.Join(work, "gallery")) }},
 		{"set the pages", func() error { return runSphinx(work, s.source, out) }},
+		{"write the excerpts", func() error { return writeSearchTexts(out) }},
 		{"check the links", func() error { return reportCheck(out) }},
 	}
 	began := time.Now()

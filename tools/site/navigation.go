@@ -40,6 +40,7 @@ func (s *site) addNavigation() error {
 		if err != nil {
 			return "", err
 		}
+		text = writeLanding(text)
 		for _, c := range chapters {
 			text += writeToctree(c.title, ".", c.entries)
 			for _, e := range c.entries {
@@ -50,6 +51,24 @@ func (s *site) addNavigation() error {
 		}
 		return text, nil
 	})
+}
+
+// writeLanding returns the first page of the site: what stands before the lists, which the navigation shows, with the rows of its
+// table as boxes.
+func writeLanding(text string) string {
+	head, _, _ := strings.Cut(text, "\n## ")
+	row := regexp.MustCompile(`(?m)^\| \[([^\]]+)\]\(([^)]+)\.md\) \| ([^|]+) \|$\n?`)
+	boxes := row.FindAllStringSubmatch(head, -1)
+	if len(boxes) == 0 {
+		return head + "\n"
+	}
+	var b strings.Builder
+	b.WriteString("<div class=\"jobs\">\n")
+	for _, m := range boxes {
+		fmt.Fprintf(&b, "<a href=\"%s.html\"><strong>%s</strong> %s</a>\n", m[2], m[1], m[3])
+	}
+	b.WriteString("</div>\n")
+	return regexp.MustCompile(`(?m)^\|.*\|\n(?:\|.*\|\n?)+`).ReplaceAllLiteralString(head, b.String()) + "\n"
 }
 
 // addBelow gives a page the pages that the navigation has below it.

@@ -88,6 +88,29 @@ func TestNavigation(t *testing.T) {
 	}
 }
 
+// The first page has what stands before the lists, with a box for each job.
+func TestLanding(t *testing.T) {
+	const index = "# Home\n\nIt predicts.\n\n| Job | Answers |\n| --- | --- |\n| [One](a/one.md) | How many? |\n| [Two](two.md) | Which? |\n\nEnd.\n\n## Start\n\n- [One](a/one.md)\n"
+	const want = "# Home\n\nIt predicts.\n\n<div class=\"jobs\">\n<a href=\"a/one.html\"><strong>One</strong> How many?</a>\n<a href=\"two.html\"><strong>Two</strong> Which?</a>\n</div>\n\nEnd.\n\n"
+	if got := writeLanding(index); strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The search has the words of each article, without the marks of headings.
+func TestSearchTexts(t *testing.T) {
+	dir := makeFiles(t, map[string]string{
+		"a/b.html": `<p>menu</p><article><h1>Title<a class="headerlink" href="#t">¶</a></h1><p>Some  <em>words</em></p><script>x()</script></article>`, "c.html": `<p>no article</p>`,
+	})
+	if err := writeSearchTexts(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "searchtexts.js"))
+	if want := "const searchTexts = {\"a/b.html\":\"Title Some words\"};\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
 // Whatever is wrong with a link is found, and what is right is not complained about.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct{ page, want string }{
