@@ -15,7 +15,8 @@ import (
 
 // A compact file is the signature, the length of the header, the header in JSON, and a zstd frame with the tables, each
 // as two byte strings behind their lengths: the numbers of the table. A latency is a power of 1+step; its exponent is
-// written as the difference to what its neighbours make likely.
+// written as the difference to what its neighbours make likely. The frame of a GPU may have the tables of another GPU as its
+// dictionary: those of one generation have much in common.
 const (
 	signature = "replay optables 4\n"
 	// Extension ends the name of a compact file.
@@ -23,11 +24,15 @@ const (
 	maxHeader = 64 << 10
 	maxTables = 16 << 20 // bytes of the tables, decompressed
 	leastMs   = 1e-5
+	maxBases  = 4 // files that lead to one another by their base
+	// dictionary is the number of the dictionary in a frame that has one.
+	dictionary = 1
 )
 
 // header is what a compact file says of itself.
 type header struct {
 	Name     string            `json:"name"`
+	Base     string            `json:"base,omitempty"` // the GPU of the dictionary; "": there is none
 	Sheet    Sheet             `json:"sheet"`
 	Releases map[string]string `json:"releases"` // of the engines that were measured
 	Step     float64           `json:"step"`     // latencies are rounded to steps of this share
@@ -53,35 +58,16 @@ func Open(file []byte) (*Tables, error) {
 
 // openLazily reads a compact file but its tables, each of which is read when it is first asked for.
 func openLazily(file []byte) (*Tables, error) {
-	rest, ok := bytes.CutPrefix(file, []byte(signature))
-	if !ok {
-		return nil, errors.New("not a file of operator times")
-	}
-	size, n := binary.Uvarint(rest)
-	if n <= 0 || size > maxHeader || size > uint64(len(rest)-n) {
-		return nil, errCut
-	}
 	t := &Tables{}
-	if err := json.Unmarshal(rest[n:n+int(size)], &t.header); err != nil {
-		return nil, fmt.Errorf("header: %w", err)
+	text, err := t.header.readText(file, 0)
+	if err != nil {
+		return nil, err
 	}
 	if s := t.header.Step; !(s >= 1e-4 && s <= 0.1) {
 		return nil, fmt.Errorf("steps of %v, must be from 0.0001 to 0.1", s)
 	}
 	if err := t.header.Sheet.check(); err != nil {
 		return nil, err
-	}
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxTables))
-	if err != nil {
-		return nil, err
-	}
-	defer decoder.Close()
-	text, err := decoder.DecodeAll(rest[n+int(size):], nil)
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxTables {
-		return nil, errCut
 	}
 	forms, r := listForms(), sections{rest: text}
 	for i := range t.tables {
@@ -92,6 +78,43 @@ func openLazily(file []byte) (*Tables, error) {
 	}
 	t.latency = listPowers(t.header.Step, int(t.header.Highest)+1)
 	return t, nil
+}
+
+// readText reads the header of a compact file, and returns its tables decompressed. bases is how many files led to it by their base.
+func (h *header) readText(file []byte, bases int) ([]byte, error) {
+	rest, ok := bytes.CutPrefix(file, []byte(signature))
+	if !ok {
+		return nil, errors.New("not a file of operator times")
+	}
+	size, n := binary.Uvarint(rest)
+	if n <= 0 || size > maxHeader || size > uint64(len(rest)-n) {
+		return nil, errCut
+	}
+	if err := json.Unmarshal(rest[n:n+int(size)], h); err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxTables)}
+	if h.Base != "" {
+		other, err := files.ReadFile("systems/" + h.Base + Extension)
+		if err != nil || bases == maxBases {
+			return nil, errCut
+		}
+		words, err := new(header).readText(other, bases+1)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, zstd.WithDecoderDictRaw(dictionary, words))
+	}
+	decoder, err := zstd.NewReader(nil, options...)
+	if err != nil {
+		return nil, err
+	}
+	defer decoder.Close()
+	text, err := decoder.DecodeAll(rest[n+int(size):], nil)
+	if err == nil && len(text) > maxTables {
+		err = errCut
+	}
+	return text, err
 }
 
 // check returns what is wrong with a data sheet.
@@ -306,25 +329,40 @@ func (t *table) likely(i, j int) int {
 	return 0
 }
 
-// Encode returns the compact file of the tables: the same bytes each time.
-func (t *Tables) Encode() ([]byte, error) {
+// BaseOf returns the GPU that the compact file of another one has as its base, "" for none. Names has the base first.
+func BaseOf(gpu string) string {
+	return map[string]string{"b300": "b200", "gb200": "b200", "gb300": "gb200", "h200": "h100"}[gpu]
+}
+
+// Encode returns the compact file of the tables: the same bytes each time. The tables of base, nil for none, are what a program must
+// have to read it.
+func (t *Tables) Encode(base *Tables) ([]byte, error) {
+	options := []zstd.EOption{zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1)}
+	if t.header.Base = ""; base != nil {
+		t.header.Base = base.header.Name
+		options = append(options, zstd.WithEncoderDictRaw(dictionary, base.joinTables()), zstd.WithWindowSize(8<<20))
+	}
 	head, err := json.Marshal(t.header)
 	if err != nil {
 		return nil, err
 	}
 	file := append(binary.AppendUvarint([]byte(signature), uint64(len(head))), head...)
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
+	encoder, err := zstd.NewWriter(nil, options...)
 	if err != nil {
 		return nil, err
 	}
-	var text []byte
+	return encoder.EncodeAll(t.joinTables(), file), encoder.Close()
+}
+
+// joinTables returns all tables before they are compressed.
+func (t *Tables) joinTables() (text []byte) {
 	for i := range t.tables {
 		n := t.table(i).encode()
 		for _, section := range [][]byte{n.low, n.high} {
 			text = append(binary.AppendUvarint(text, uint64(len(section))), section...)
 		}
 	}
-	return encoder.EncodeAll(text, file), encoder.Close()
+	return text
 }
 
 // encode returns the numbers of the table.

@@ -24,7 +24,13 @@ func TestFilesRoundTrip(t *testing.T) {
 		if tables.Name() != name {
 			t.Errorf("%s: the file is of %s", name, tables.Name())
 		}
-		again, err := tables.Encode()
+		var base *Tables
+		if of := BaseOf(name); of != "" {
+			if base, err = Open(readFile(t, of)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := tables.Encode(base)
 		if err != nil || !bytes.Equal(again, text) {
 			t.Errorf("%s: encoded again %d bytes, want the %d of the file: %v", name, len(again), len(text), err)
 		}

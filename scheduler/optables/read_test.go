@@ -158,7 +158,7 @@ func TestReadIsDeterministic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if files[i], err = tables.Encode(); err != nil {
+		if files[i], err = tables.Encode(nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -75,7 +75,7 @@ func writeExtracts(from, dir string) error {
 		if err != nil {
 			return err
 		}
-		file, err := t.Select(x.keeps).Encode()
+		file, err := t.Select(x.keeps).Encode(nil)
 		if err != nil {
 			return err
 		}

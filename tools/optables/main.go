@@ -55,7 +55,7 @@ func run(from, out, list string) error {
 			return fmt.Errorf("%s: %w", gpu, err)
 		}
 		known[gpu] = t
-		file, err := t.Encode()
+		file, err := t.Encode(known[optables.BaseOf(gpu)])
 		if err != nil {
 			return fmt.Errorf("%s: %w", gpu, err)
 		}
