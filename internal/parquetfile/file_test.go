@@ -136,9 +136,9 @@ type nested struct {
 	ID     int32    `parquet:"id"`
 	Share  *float32 `parquet:"share,optional"`
 	IsLong bool     `parquet:"is_long"`
-	Hashes []int64  `parquet:"hash_ids,list,delta"`
+	Hashes []int64  `parquet:"hash_ids,list"`
 	Turns  []turn   `parquet:"turns,list"`
-	Name   string   `parquet:"name,delta,gzip"`
+	Name   string   `parquet:"name,gzip"`
 	At     int64    `parquet:"at,timestamp(microsecond)"`
 	Inner  struct {
 		Low *int64 `parquet:"low,optional"`

@@ -15,7 +15,7 @@ func layers() [][]string {
 	return [][]string{
 		{"internal/excerpt", "internal/json", "internal/stable"},
 		{"internal/invariant"},
-		{"internal/accuracy", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/decimal", "internal/file", "internal/heap", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/table", "internal/terminal", "sim/blockhash"},
+		{"internal/accuracy", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/decimal", "internal/file", "internal/heap", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/parquetfile", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/table", "internal/terminal", "sim/blockhash"},
 		{"schema", "sim/prompt"},
 		{"sim"},
 		{"scheduler/optables"},

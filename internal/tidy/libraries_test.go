@@ -51,9 +51,10 @@ func doors() []door {
 		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
 		{library: "github.com/zeebo/blake3", rooms: []string{"live/engine"}}, // digests in model cards
-		{library: "github.com/klauspost/compress", rooms: []string{"loadgen", "scheduler/optables"}},
+		{library: "github.com/klauspost/compress", rooms: []string{"loadgen", "scheduler/optables", "internal/parquetfile"}},
 		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate", "plan", "report/diff"}},
-		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report", "scheduler/optables"}},
+		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report", "scheduler/optables", "internal/parquetfile"}},
+		{library: "github.com/pierrec/lz4/v4", rooms: []string{"loadgen"}},
 		{library: "golang.org/x/term", rooms: []string{"internal/cmd"}},
 		{library: "golang.org/x/text", rooms: []string{"loadgen"}},
 		{library: "golang.org/x/sync", rooms: []string{"report", "live", "calibrate"}},

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/replay-llm/replay/scheduler/optables/wheel"
+	"github.com/replay-llm/replay/internal/parquetfile"
 )
 
 // layout says how a table of the wheel becomes one of ours.
@@ -81,7 +81,7 @@ const (
 )
 
 // read reads the columns of a table.
-func (l *layout) read(t *wheel.Table) (*columns, error) {
+func (l *layout) read(t *parquetfile.File) (*columns, error) {
 	c := &columns{kinds: make([][]string, kindColumns)}
 	var err error
 	if c.texts, err = readAll(l.texts, t.Texts); err != nil {

@@ -205,7 +205,7 @@ func TestBadFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ name, text, want string }{
 		{"lfs", "version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer"},
-		{"parquet", "PAR1....", "is a Parquet file"},
+		{"parquet", "PAR1....", "not a Parquet file"},
 		{"zip", "PK\x03\x04....", "is a zip archive"},
 		{"utf16", "\xff\xfe{\x00", "is UTF-16"},
 		{"html", "<html>", "looks like HTML"},

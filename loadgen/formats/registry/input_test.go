@@ -92,11 +92,11 @@ func TestOpenRefuses(t *testing.T) {
 		{"gzip damaged", flipped, "the gzip data is damaged: gzip: invalid checksum"},
 		{"gzip and junk", append(bytes.Clone(zipped), "junk, no second member"...), "the gzip data is damaged: gzip: invalid header"},
 		{"zstd cut", squeezed[:len(squeezed)-10], "the zstd data ends in the middle, want the whole file"},
-		{"a pointer", []byte("version https://git-lfs.github.com/spec/v1\noid"), "DAY: is a Git LFS pointer; fetch the real file, want JSON lines, plain or packed with gzip or zstd"},
-		{"zip", []byte("PK\x03\x04"), "DAY: is a zip archive, want JSON lines, plain or packed with gzip or zstd"},
-		{"parquet", []byte("PAR1..."), "DAY: is a Parquet file, want JSON lines, plain or packed with gzip or zstd"},
-		{"UTF-16", []byte("\xff\xfe{\x00"), "DAY: is UTF-16, want JSON lines, plain or packed with gzip or zstd"},
-		{"HTML", []byte("<!doctype html>"), "DAY: looks like HTML, want JSON lines, plain or packed with gzip or zstd"},
+		{"a pointer", []byte("version https://git-lfs.github.com/spec/v1\noid"), "DAY: is a Git LFS pointer; fetch the real file, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
+		{"zip", []byte("PK\x03\x04"), "DAY: is a zip archive, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
+		{"parquet", []byte("PAR1..."), "DAY: the Parquet data is damaged: not a Parquet file"},
+		{"UTF-16", []byte("\xff\xfe{\x00"), "DAY: is UTF-16, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
+		{"HTML", []byte("<!doctype html>"), "DAY: looks like HTML, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "day")

@@ -21,14 +21,35 @@ import (
 // directory of ServeGen clients or of conversations, or "-" for stdin. The
 // stream is to be closed.
 func OpenPath(path string, stdin io.Reader, o formats.Options) (*formats.Stream, error) {
-	if stat, err := os.Stat(path); path != "-" && err == nil && stat.IsDir() && !isReferences(o.Format) {
-		return openDirectory(path, o)
+	if path != "-" && isDir(path) {
+		files, err := findHubTable(path)
+		if err != nil {
+			return nil, err
+		}
+		if files != nil && o.Format != "weka" && o.Format != "servegen" {
+			return openHub(path, files, o)
+		}
+		if !isReferences(o.Format) {
+			return openDirectory(path, o)
+		}
 	}
 	in, err := scan.Open(path, stdin)
 	if err != nil {
 		return nil, err
 	}
 	s, err := openStream(untilStopped{in, o.Stop}, in.Name, in.Size, o)
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	s.Own(in)
+	return s, nil
+}
+
+// openHub starts reading the files of a data set in a directory.
+func openHub(dir string, files []string, o formats.Options) (*formats.Stream, error) {
+	in := &chain{files: files}
+	s, err := openStream(untilStopped{in, o.Stop}, dir, 0, o)
 	if err != nil {
 		in.Close()
 		return nil, err
@@ -122,7 +143,7 @@ func openDirectory(dir string, o formats.Options) (*formats.Stream, error) {
 	case len(conversations) > 0 && (auto || o.Format == "weka"):
 		s.Format = "weka"
 	default:
-		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory without chunk-N-trace.csv and without conversations, want a file, or files of servegen or weka"}
+		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory without data files, must be a file, or a directory of a hub's data set, of servegen or of weka"}
 	}
 	if err := refuseUnused(s); err != nil {
 		return nil, err

@@ -20,31 +20,33 @@ type Input struct {
 	file   *os.File      // nil for standard input
 	zstd   *zstd.Decoder // nil unless packed so
 	packed string        // the way it is packed, "" for none
+	frames bool          // rows of Parquet and Arrow are lines
 	Size   int64         // bytes to come from a plain file; 0 where it is not known
 }
 
 // Open opens the trace at path; "-" is stdin. Files packed with gzip or zstd,
-// told by their first bytes, are unpacked.
+// told by their first bytes, are unpacked, and the rows of files of Parquet and
+// Arrow are lines of JSON.
 func Open(path string, stdin io.Reader) (*Input, error) {
 	if path == "-" {
-		f := &Input{Name: "<stdin>"}
+		f := &Input{Name: "<stdin>", frames: true}
 		return f, f.unpack(stdin, foreignFormat)
 	}
-	return openFile(path, foreignFormat)
+	return openFile(path, true, foreignFormat)
 }
 
 // OpenPacked opens any file, which is unpacked as Open does it.
 func OpenPacked(path string) (*Input, error) {
-	return openFile(path, func([]byte) string { return "" })
+	return openFile(path, false, func([]byte) string { return "" })
 }
 
-// openFile opens a file, unless its first bytes are of what refuse names.
-func openFile(path string, refuse func(head []byte) string) (*Input, error) {
+// openFile opens a file, unless its first bytes are of what refuse names. With frames, rows of Parquet and Arrow are lines.
+func openFile(path string, frames bool, refuse func(head []byte) string) (*Input, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err // names the path
 	}
-	f := &Input{Name: path, file: file}
+	f := &Input{Name: path, file: file, frames: frames}
 	stat, err := file.Stat()
 	if err == nil && stat.IsDir() {
 		err = fmt.Errorf("%s: is a directory, want a file", path)
@@ -69,8 +71,16 @@ func (f *Input) unpack(r io.Reader, refuse func(head []byte) string) error {
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("%s: %w", f.Name, err)
 	}
+	if kind := kindOfFrames(head); kind != "" && f.frames {
+		f.packed = kind
+		f.in, err = openFrames(kind, f.file, in)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Name, f.explain(err))
+		}
+		return nil
+	}
 	if what := refuse(head); what != "" {
-		return fmt.Errorf("%s: %s, want JSON lines, plain or packed with gzip or zstd", f.Name, what)
+		return fmt.Errorf("%s: %s, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow", f.Name, what)
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
@@ -103,7 +113,7 @@ func foreignFormat(head []byte) string {
 	for _, k := range []struct{ head, what string }{
 		{lfsHead, "is a Git LFS pointer; fetch the real file"},
 		{"PK\x03\x04", "is a zip archive"},
-		{"PAR1", "is a Parquet file"},
+		{"FEA1", "is a Feather file of version 1"},
 		{"\xff\xfe", "is UTF-16"},
 		{"\xfe\xff", "is UTF-16"},
 		{"<", "looks like HTML"},

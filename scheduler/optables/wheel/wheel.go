@@ -1,11 +1,12 @@
 // Package wheel reads the measured operator times of NVIDIA's aiconfigurator-core: a wheel, an unpacked one, or a
 // directory in the same layout. A table is a Parquet file below data/GPU/FAMILY/ENGINE/RELEASE.
 //
-// Read wheel.go, then versions.go, system.go and parquet.go.
+// Read wheel.go, then versions.go, system.go.
 package wheel
 
 import (
 	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/replay-llm/replay/internal/file"
+	"github.com/replay-llm/replay/internal/parquetfile"
 )
 
 // Wheel is a directory of tables.
@@ -126,17 +128,23 @@ func (w *Wheel) releases(dir string) []string {
 }
 
 // Table reads the metadata of a table at a path that Find returned.
-func (w *Wheel) Table(name string) (*Table, error) {
+func (w *Wheel) Table(name string) (*parquetfile.File, error) {
 	text, err := fs.ReadFile(w.files, name)
 	if err != nil {
 		return nil, err
 	}
-	t, err := readTable(text)
+	t, err := parquetfile.Open(bytes.NewReader(text), int64(len(text)))
+	if err == nil && t.Rows() > maxRows {
+		err = fmt.Errorf("%d rows, must be at most %d", t.Rows(), maxRows)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return t, nil
 }
+
+// maxRows bounds the rows of a table.
+const maxRows = 4 << 20
 
 // readYAML reads a file into a value.
 func (w *Wheel) readYAML(name string, into any) error {

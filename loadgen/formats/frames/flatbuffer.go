@@ -1,0 +1,93 @@
+package frames
+
+import "encoding/binary"
+
+// table is a table of a flatbuffer, as Arrow's metadata is written. What lies outside of the buffer is 0 or empty.
+type table struct {
+	b  []byte
+	at int
+}
+
+// rootOf returns the table of a buffer.
+func rootOf(b []byte) table { return table{b, 0}.follow(0) }
+
+// u16 and the functions after it return the number at a place.
+func (t table) u16(at int) int {
+	if at < 0 || at > len(t.b)-2 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint16(t.b[at:]))
+}
+
+func (t table) i32(at int) int {
+	if at < 0 || at > len(t.b)-4 {
+		return 0
+	}
+	return int(int32(binary.LittleEndian.Uint32(t.b[at:])))
+}
+
+func (t table) i64(at int) int64 {
+	if at < 0 || at > len(t.b)-8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(t.b[at:]))
+}
+
+// follow returns the table that the offset at a place leads to.
+func (t table) follow(at int) table { return table{t.b, at + t.i32(at)} }
+
+// slot returns the place of a field, -1 where it is absent.
+func (t table) slot(n int) int {
+	names := t.at - t.i32(t.at)
+	if entry := 4 + 2*n; t.at > 0 && entry+2 <= t.u16(names) {
+		if off := t.u16(names + entry); off > 0 {
+			return t.at + off
+		}
+	}
+	return -1
+}
+
+// byteOf returns a field of one byte.
+func (t table) byteOf(n int) byte {
+	if at := t.slot(n); at >= 0 && at < len(t.b) {
+		return t.b[at]
+	}
+	return 0
+}
+
+// has reports whether a field is there.
+func (t table) has(n int) bool { return t.slot(n) >= 0 }
+
+// short, whole and long return a field that is a number.
+func (t table) short(n int) int  { return t.u16(t.slot(n)) }
+func (t table) whole(n int) int  { return t.i32(t.slot(n)) }
+func (t table) long(n int) int64 { return t.i64(t.slot(n)) }
+
+// inner returns a field that is a table.
+func (t table) inner(n int) table {
+	at := t.slot(n)
+	if at < 0 {
+		return table{}
+	}
+	return t.follow(at)
+}
+
+// list returns where the entries of a field begin, and how many there are of a size in bytes.
+func (t table) list(n, size int) (from, count int) {
+	at := t.slot(n)
+	if at < 0 {
+		return 0, 0
+	}
+	at += t.i32(at)
+	from, count = at+4, t.i32(at)
+	if at < 0 || count < 0 || count > (len(t.b)-from)/size {
+		return 0, 0
+	}
+	return from, count
+}
+
+// text returns a field that is a text.
+func (t table) text(n int) string {
+	from, count := t.list(n, 1)
+	return string(t.b[from : from+count])
+}
