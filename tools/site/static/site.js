@@ -37,11 +37,16 @@ document.addEventListener("DOMContentLoaded", () => {
     box.append(button);
   }
   for (const table of document.querySelectorAll(".table-wrapper")) table.tabIndex = 0;
+  for (const th of document.querySelectorAll("th.head")) if (!th.textContent.trim()) th.replaceWith(document.createElement("td"));
+  for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.setAttribute("aria-level", "2"); // which the theme leaves out
+  document.querySelectorAll("aside").forEach((aside) => { aside.setAttribute("aria-label", aside.classList.contains("toc-drawer") ? "On this page" : "Pages"); });
 });
 
 // Texts of all pages come from one script, since a page that lies on the disk may not read others.
 DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 const addExcerpts = () => {
+  const title = document.querySelector("#search-results > h2:not([role])");
+  if (title) { title.setAttribute("role", "heading"); title.setAttribute("aria-level", "1"); }
   const words = (new URLSearchParams(location.search).get("q") || "").toLowerCase().split(/\s+/).filter((w) => w);
   for (const a of document.querySelectorAll("#search-results li > a:first-of-type")) {
     if (a.parentNode.querySelector(".excerpt")) continue;
