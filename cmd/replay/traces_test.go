@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -294,6 +295,15 @@ func TestTraceForOthers(t *testing.T) {
 	first, _ := os.ReadFile(spans)
 	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("%v: the same replay writes other spans", err)
+	}
+	ids := regexp.MustCompile(`"traceId":"[0-9a-f]+"`)
+	for _, other := range [][]string{{"--block-size", "32"}, {"--arrival-speedup-ratio", "2"}} {
+		if code, _, errs = command("", append([]string{"trace", path, "--otlp", again}, other...)...); code != cli.ExitDone {
+			t.Fatalf("%s: exit %d: %s", other, code, errs)
+		}
+		if second, err := os.ReadFile(again); err != nil || bytes.Equal(ids.Find(first), ids.Find(second)) {
+			t.Errorf("%s: %v: another replay has the same trace ids", other, err)
+		}
 	}
 	code, out, errs := command("", "traces", "convert", spans)
 	if code != cli.ExitDone || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"input_length":600,"output_length":3`) || !strings.Contains(out, `"timestamp":250,"input_length":700`) {

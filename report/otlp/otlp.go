@@ -20,6 +20,7 @@ const perLine = 500
 type Run struct {
 	Start time.Time // instant 0 of the logical clock
 	Model string    // "": not known
+	Seed  uint64    // the first half of trace ids
 }
 
 type value struct {
@@ -93,7 +94,7 @@ func Write(w io.Writer, run *Run, rows []requests.Row) error {
 
 // appendSpans appends the spans of a request, the whole of it first.
 func (run *Run) appendSpans(spans []span, r *requests.Row) []span {
-	trace := fmt.Sprintf("%016x%016x", uint64(run.Start.UnixNano()), r.ID+1)
+	trace := fmt.Sprintf("%016x%016x", run.Seed, r.ID+1)
 	root := span{Trace: trace, ID: fmt.Sprintf("%016x", r.ID*8+1), Name: "chat", Kind: serverSpan, Start: run.at(r.Arrival)}
 	root.Attributes = append(root.Attributes, makeText("gen_ai.operation.name", "chat"), makeText("gen_ai.provider.name", "replay"))
 	if run.Model != "" {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
@@ -208,11 +210,22 @@ func (r *run) writeForOthers() error {
 		return nil
 	}
 	_, model := r.spec.Entry().Engine.PassTimes.Names()
-	run := &otlp.Run{Start: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), Model: model}
+	run := &otlp.Run{Start: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), Model: model, Seed: r.seedOfSpans()}
 	if err := collector.WriteFile(out.OTLP, func(w io.Writer) error { return otlp.Write(w, run, r.rows) }); err != nil {
 		return fmt.Errorf("--otlp: %w", err)
 	}
 	return nil
+}
+
+// seedOfSpans returns a number that differs between runs of other settings or other requests, and is the same for the same run.
+func (r *run) seedOfSpans() uint64 {
+	digest := rundir.NewDigest(nil, rundir.SettingsOf(r.spec.Recorded()), rundir.Lifecycles(r.rows))
+	_, sum, _ := strings.Cut(digest.Run, ":")
+	seed, err := strconv.ParseUint(sum[:16], 16, 64)
+	if err != nil {
+		panic(err) // a digest is hexadecimal
+	}
+	return seed
 }
 
 // writeRecording writes the files.
