@@ -53,7 +53,7 @@ func TestUserFile(t *testing.T) {
 // The shell offers the beginnings of objectives and the flags of a grid.
 func TestCompletedValues(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"__complete trace --slo ", "p99:ttft="}, {"__complete plan --slo ", "itl="}, {"__complete sweep --grid ", "workers="}, {"__complete sweep --set ", "router="}, {"__complete trace --gpu ", "h100"},
+		{"__complete trace --slo ", "p99:ttft="}, {"__complete plan --slo ", "itl="}, {"__complete sweep --grid ", "workers="}, {"__complete sweep --grid router=kv,", "router=kv,round_robin"}, {"__complete plan --try ", "tp="}, {"__complete plan --vary ", "tp"}, {"__complete sweep --set ", "router="}, {"__complete trace --gpu ", "h100"},
 	} {
 		var out bytes.Buffer
 		if code := run(strings.Split(c.line, " "), nil, &out, new(bytes.Buffer)); code != cli.ExitDone || !strings.Contains(out.String(), c.want+"\n") {

@@ -128,6 +128,8 @@ several --gpu it chooses settings too. With --workers the cluster is given.`,
   replay plan requests.jsonl --slo p99:ttft=2s --try tp=2,4 --topology both`,
 	}
 	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "vary", "try", "survive", "gpu-cost", "output", "out"))
+	options.OfferSettings(cmd, nil, "try")
+	options.OfferSettings(cmd, choices.Names(), "vary")
 	return cmd
 }
 

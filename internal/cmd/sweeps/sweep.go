@@ -69,27 +69,9 @@ The cells run in this process, --jobs at once, or as shards on several machines.
 		fs.BoolVar(&f.early, "early-stop", false, "end a cell when an objective of its --set slo=... cannot be met any more")
 		fs.Var(&f.shard, "shard", "run shard `i/n` of the cells, as 1/8, into the file of --out")
 	}, "journal", "early-stop", "shard"))
-	offerSettings(cmd, "grid", "set")
+	options.OfferSettings(cmd, nil, "grid", "set")
 	cmd.AddCommand(newMergeCommand(s))
 	return cmd
-}
-
-// offerSettings lets the shell offer the names of the flags that a cell may set.
-func offerSettings(cmd *cobra.Command, flags ...string) {
-	for _, flag := range flags {
-		err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			options.NewCellOptions().Set.VisitAll(func(f *pflag.Flag) {
-				if !f.Hidden {
-					names = append(names, f.Name+"=")
-				}
-			})
-			return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-		})
-		if err != nil {
-			panic(err)
-		}
-	}
 }
 
 // Of is the grid of a command line.
