@@ -79,7 +79,7 @@ func run(w io.Writer, o options) error {
 	if o.list != "" {
 		for _, a := range alerts {
 			if strings.HasPrefix(a.place, o.list) {
-				fmt.Fprintf(w, "%s: %s: %s\n", a.place, a.level, a.text)
+				fmt.Fprintf(w, "%s: %s: %s: %s\n", a.place, a.kind, a.level, a.text)
 			}
 		}
 		return nil
