@@ -18,7 +18,7 @@ const el = (what, ...inside) => {
   return e;
 };
 // scrolls is a table that scrolls within its card, with the keys too.
-const scrolls = (label, table, look = "") => el("div.scroll" + look, { tabIndex: 0, role: "region", ariaLabel: label }, table);
+const scrolls = (label, table, look = "") => el("div.scroll" + look, { tabIndex: 0, role: "group", ariaLabel: label }, table);
 // sees says in words what a chart shows.
 const sees = (box, ...text) => { box.setAttribute("role", "img"); box.setAttribute("aria-label", text.filter((t) => t).join("; ")); };
 // facts lists names and what they stand for. A flag stays on one line.
